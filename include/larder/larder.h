@@ -1,0 +1,211 @@
+/* larder: a training-aware cache, sampler and loader.
+ *
+ * This header is all a program needs to train through larder: open a loader on a data set, take
+ * batches, give back what training said about them, close. Calls return 0 or a negative code of
+ * LARDER_ERRORS; larder_errmsg() then holds a sentence that names the file and sample. The library
+ * never prints, never exits and installs no signal handlers.
+ *
+ *     larder_loader_conf conf;
+ *     larder_loader_defaults(&conf);
+ *     conf.source = "cifar10:data/cifar-10";
+ *     conf.recipe = "minio";
+ *     conf.cache = "20%";
+ *     larder_loader *ld = NULL;
+ *     if (larder_loader_open(&ld, &conf) < 0) die(larder_errmsg());
+ *     const larder_batch *b;
+ *     while (larder_loader_next(ld, &b) == 0) {
+ *         train(b->x, b->y, b->n, losses);
+ *         larder_feedback fb = {.loss = losses};
+ *         larder_loader_report(ld, b, &fb);
+ *         larder_loader_done(ld, b);
+ *     }
+ *     larder_loader_close(&ld);
+ */
+#ifndef LARDER_LARDER_H
+#define LARDER_LARDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LARDER_VERSION "0.1.0"
+
+/* ---- errors: name, number, text ------------------------------------------------------------ */
+
+#define LARDER_ERRORS(XX)                                                                          \
+    XX(OK, 0, "success")                                                                           \
+    XX(E_ARGS, -1, "wrong argument")                                                               \
+    XX(E_NOMEM, -2, "out of memory")                                                               \
+    XX(E_IO, -3, "input or output failed")                                                         \
+    XX(E_FORMAT, -4, "malformed data")                                                             \
+    XX(E_NOTFOUND, -5, "not found")                                                                \
+    XX(E_RANGE, -6, "out of range")                                                                \
+    XX(E_STATE, -7, "called at the wrong time")                                                    \
+    XX(E_UNSUPPORTED, -8, "not supported by this build")                                           \
+    XX(E_CHANGED, -9, "data changed while in use")                                                 \
+    XX(E_CANCELLED, -10, "cancelled")                                                              \
+    XX(E_FULL, -11, "no space left")
+
+enum larder_error {
+#define XX(name, number, text) LARDER_##name = number,
+    LARDER_ERRORS(XX)
+#undef XX
+};
+
+/* Positive answers of larder_loader_next. */
+#define LARDER_END_EPOCH 1 /* this epoch is over; the next call starts the next one */
+#define LARDER_END 2       /* all epochs asked for are over */
+
+const char *larder_version(void);      /* "0.1.0" */
+const char *larder_features(void);     /* "jpeg png zlib …", space separated; "-name" if left out */
+const char *larder_strerror(int code); /* the text of LARDER_ERRORS */
+const char *larder_errmsg(void);       /* this thread's last failure, as a sentence; never NULL */
+
+/* ---- buffers: refcounted, unchangeable once published ---------------------------------------- */
+
+typedef struct larder_buf larder_buf;
+
+larder_buf *larder_buf_new(size_t bytes); /* one reference; NULL when out of memory */
+larder_buf *larder_buf_ref(larder_buf *);
+void larder_buf_unref(larder_buf **); /* takes NULL; the caller's pointer becomes NULL */
+void *larder_buf_data(larder_buf *);  /* 64-byte aligned; write only before publishing */
+size_t larder_buf_size(const larder_buf *);
+
+/* ---- what a batch looks like ----------------------------------------------------------------- */
+
+typedef enum { LARDER_U8 = 0, LARDER_F32 = 1 } larder_dtype;
+typedef enum { LARDER_NCHW = 0, LARDER_NHWC = 1 } larder_layout;
+
+typedef struct larder_shape {
+    uint32_t h, w, c;
+} larder_shape;
+
+/* How one sample of a batch came to be there. Exactly one kind a sample; `repeat` is separate. */
+typedef enum {
+    LARDER_HIT = 0,        /* from memory, the id that was asked for */
+    LARDER_MISS = 1,       /* read from storage for this request */
+    LARDER_SUBSTITUTE = 2, /* another id from memory instead of the one asked for */
+    LARDER_REPLACED = 3    /* the id asked for was bad; another was read instead (on_bad=replace) */
+} larder_kind;
+
+typedef struct larder_batch {
+    uint64_t number;       /* counts from 0 over the whole run */
+    uint64_t epoch;        /* counts from 0 */
+    size_t n;              /* samples in it; less than the batch size only in an epoch's last batch
+                              or with on_bad=skip */
+    larder_shape shape;    /* of one sample */
+    larder_dtype dtype;    /* of x */
+    larder_layout layout;  /* of x */
+    const void *x;         /* n samples, contiguous, 64-byte aligned */
+    const int64_t *y;      /* labels of the served samples */
+    const uint64_t *ids;   /* the ids that were asked for */
+    const uint64_t *served; /* the ids that are in x: scores and labels belong to these */
+    const uint8_t *kind;   /* larder_kind of each */
+    const float *weight;   /* 1/(N p) of each draw, 1 for uniform recipes */
+} larder_batch;
+
+/* What training said about a batch. Any pointer may be NULL; arrays have b->n rows. Copied. */
+typedef struct larder_feedback {
+    const float *loss;       /* per sample */
+    const float *logits;     /* n x classes */
+    size_t classes;
+    const float *embeddings; /* n x dim */
+    size_t dim;
+} larder_feedback;
+
+/* ---- the ledger: honest figures of one epoch -------------------------------------------------- */
+
+/* hits + substitutes + misses == served. A repeat is any served id already served this epoch,
+ * however it came, so repeats overlap the other three. */
+typedef struct larder_figures {
+    uint64_t epoch, served, hits, substitutes, repeats, misses, background_reads;
+    uint64_t storage_bytes; /* read for misses and in the background */
+    uint64_t bad;           /* samples skipped or replaced */
+    double touched;         /* distinct served ids / data-set size (or this rank's share of it) */
+} larder_figures;
+
+/* ---- the loader -------------------------------------------------------------------------------- */
+
+typedef enum { LARDER_BAD_FAIL = 0, LARDER_BAD_SKIP = 1, LARDER_BAD_REPLACE = 2 } larder_on_bad;
+
+typedef struct larder_loader larder_loader;
+
+typedef struct larder_loader_conf {
+    const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
+    const char *recipe;  /* "lru", "minio", "quiver:factor=10", …; larder list shows all */
+    const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none */
+    const char *augment; /* "crop:size=32,pad=4|flip|normalize:mean=…"; NULL: decode only */
+    size_t batch;        /* samples per batch and rank */
+    uint64_t seed;
+    uint64_t epochs;     /* 0: no end */
+    uint32_t threads;    /* 0: as many as cores */
+    uint32_t prefetch;   /* batches prepared ahead; 0: 4 */
+    uint32_t lag;        /* feedback of batch k acts before batch k+lag; 0: prefetch + 2 */
+    uint32_t rank, world; /* this process is one of `world`; 0 of 1 unless said */
+    larder_dtype dtype;
+    larder_layout layout;
+    larder_on_bad on_bad;
+    bool drop_last;
+} larder_loader_conf;
+
+void larder_loader_defaults(larder_loader_conf *);
+int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */
+void larder_loader_close(larder_loader **);
+
+/* The next batch in sampler order, LARDER_END_EPOCH, LARDER_END, or a negative code. The batch is
+ * lent until larder_loader_done; up to `prefetch` - 1 batches may be held at once. */
+int larder_loader_next(larder_loader *, const larder_batch **out);
+/* Feedback about a batch still held; at most once a batch. */
+int larder_loader_report(larder_loader *, const larder_batch *, const larder_feedback *);
+/* Validation accuracy (fraction of 1) as of now. */
+int larder_loader_validate(larder_loader *, double accuracy);
+int larder_loader_done(larder_loader *, const larder_batch *);
+
+/* The state after the batches taken so far, to go on exactly there: same remaining ids, same
+ * augmentation, with any number of threads. `restore` comes right after open with the same source,
+ * recipe, seed and batch size. Free *bytes with larder_free. */
+int larder_loader_save(larder_loader *, void **bytes, size_t *size);
+int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
+void larder_free(void *);
+
+uint64_t larder_loader_samples(const larder_loader *);
+uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
+uint32_t larder_loader_classes(const larder_loader *); /* 0 if unknown */
+larder_shape larder_loader_shape(const larder_loader *);
+const char *larder_loader_class_name(const larder_loader *, uint32_t label); /* NULL if none */
+
+/* Figures of the epoch under way, or of a finished one (E_RANGE before it began). */
+int larder_loader_figures(larder_loader *, uint64_t epoch, larder_figures *out);
+/* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or never
+ * (positive), with the sentence in larder_errmsg(). */
+int64_t larder_loader_audit(larder_loader *);
+/* Bad samples so far: a copy of entry i, newest last; E_RANGE past the end. */
+typedef struct larder_bad {
+    uint64_t id;
+    int code;
+    char why[256];
+} larder_bad;
+int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
+/* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
+void larder_loader_cancel(larder_loader *);
+
+/* ---- statistics --------------------------------------------------------------------------------- */
+
+typedef struct larder_stat_value {
+    const char *name, *unit, *help; /* live as long as the loader */
+    char type;                      /* 'c'ounter, 'g'auge, 'h'istogram */
+    double value;                   /* counter, gauge; histogram: mean */
+    uint64_t count;                 /* histogram: observations */
+    double sd, p50, p90, p99, max;  /* histogram only */
+} larder_stat_value;
+/* Value i of this loader; E_RANGE past the end. */
+int larder_loader_stat(larder_loader *, size_t i, larder_stat_value *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

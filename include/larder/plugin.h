@@ -1,0 +1,235 @@
+/* What a plug-in of larder is: one const struct with a name, its parameters and a few functions.
+ *
+ * The framework allocates and zeroes `state_size` bytes for it, calls init, and owns all locks.
+ * Plug-ins take no locks, allocate only in init, keep indices instead of pointers in per-slot and
+ * per-key data, and get chance and time as arguments, so every run repeats from its seed and its
+ * state can be saved. Optional operations are NULL. A new plug-in is one file and one line in
+ * src/plugins.def.
+ */
+#ifndef LARDER_PLUGIN_H
+#define LARDER_PLUGIN_H
+
+#include <larder/larder.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- names and parameters ------------------------------------------------------------------------ */
+
+typedef struct larder_param {
+    const char *name;    /* "factor" */
+    const char *type;    /* "int", "float", "bool", "size", "time", "text" or "a|b|c" for a choice */
+    const char *initial; /* its value when not given, as text */
+    const char *help;    /* one line, lower case, no full stop */
+    double min, max;     /* for int and float; 0,0: unbounded */
+} larder_param;
+
+typedef struct larder_plugin {
+    const char *name;
+    const char *summary;        /* one line for help and docs */
+    const larder_param *params; /* ends with a NULL name; NULL: none */
+    size_t state_size;
+} larder_plugin;
+
+/* The arguments of one plug-in, checked against its params before init sees them. */
+typedef struct larder_args larder_args;
+double larder_args_number(const larder_args *, const char *name); /* int, float, bool, size, time (s) */
+const char *larder_args_text(const larder_args *, const char *name);
+
+/* ---- chance ----------------------------------------------------------------------------------------- */
+
+typedef struct larder_rng { /* xoshiro256**, seeded through splitmix64 */
+    uint64_t s[4];
+} larder_rng;
+
+void larder_rng_seed(larder_rng *, uint64_t seed, uint64_t stream);
+
+static inline uint64_t larder_rng_next(larder_rng *r) {
+    uint64_t m = r->s[1] * 5, out = ((m << 7) | (m >> 57)) * 9, t = r->s[1] << 17;
+    r->s[2] ^= r->s[0];
+    r->s[3] ^= r->s[1];
+    r->s[1] ^= r->s[2];
+    r->s[0] ^= r->s[3];
+    r->s[2] ^= t;
+    r->s[3] = (r->s[3] << 45) | (r->s[3] >> 19);
+    return out;
+}
+
+/* Uniform in 0..n-1, n >= 1 and below 2^32; the bias is under n/2^64. */
+static inline uint32_t larder_rng_below(larder_rng *r, uint32_t n) {
+    uint64_t x = larder_rng_next(r), hi = (x >> 32) * n, lo = (x & 0xffffffffu) * n;
+    return (uint32_t)((hi + (lo >> 32)) >> 32);
+}
+
+/* Uniform in [0, 1). */
+static inline double larder_rng_unit(larder_rng *r) {
+    return (double)(larder_rng_next(r) >> 11) * 0x1p-53;
+}
+
+/* ---- saving and loading: little-endian, bounded, sticky errors --------------------------------------- */
+
+typedef struct larder_writer larder_writer;
+typedef struct larder_reader larder_reader;
+void larder_write_u32(larder_writer *, uint32_t);
+void larder_write_u64(larder_writer *, uint64_t);
+void larder_write_f64(larder_writer *, double);
+void larder_write_bytes(larder_writer *, const void *, size_t);
+uint32_t larder_read_u32(larder_reader *); /* 0 once anything failed */
+uint64_t larder_read_u64(larder_reader *);
+double larder_read_f64(larder_reader *);
+/* A u32 that must lie below `limit` (UINT32_MAX passes too when `none` is allowed). */
+uint32_t larder_read_index(larder_reader *, uint64_t limit, bool none);
+void larder_read_bytes(larder_reader *, void *, size_t); /* zeros once anything failed */
+/* Marks the state as malformed with a sentence; returns LARDER_E_FORMAT. */
+int larder_read_reject(larder_reader *, const char *why);
+int larder_read_status(const larder_reader *); /* 0 or LARDER_E_FORMAT */
+
+/* ---- policies: who stays in a cache ------------------------------------------------------------------ */
+
+typedef uint32_t larder_slot;
+#define LARDER_NO_SLOT UINT32_MAX
+#define LARDER_UNKNOWN UINT64_MAX /* next_use: never again, or not known */
+
+typedef struct larder_access { /* one request for one entry */
+    uint64_t key;              /* sample or row id, dense from 0 */
+    uint64_t now;              /* request number, counts up */
+    uint64_t next_use;         /* request number of the next use if known, else LARDER_UNKNOWN */
+    uint32_t size;             /* bytes wanted */
+    uint32_t cost_us;          /* time to make it again; 0: not known */
+    uint32_t job;              /* who asks */
+    float score;               /* usefulness last reported, or NAN */
+    larder_rng *rng;           /* the only source of chance */
+} larder_access;
+
+/* The cache's own table, readable by its policy. A slot holds one resident entry; slots are given
+ * out lowest first, so slot < used always, and per-slot arrays of `used` elements are enough. */
+typedef struct larder_slots {
+    uint64_t keys;           /* keys are 0..keys-1 */
+    uint32_t used;           /* slots ever in use at once */
+    uint32_t resident;       /* entries now */
+    uint64_t bytes, budget;  /* sum of sizes of residents, and its limit */
+    const uint32_t *key_of;  /* slot -> key */
+    const uint32_t *size_of; /* slot -> bytes */
+    const larder_slot *slot_of; /* key -> slot or LARDER_NO_SLOT */
+    void *slot_data;         /* the policy's slot_size bytes a slot, zeroed once */
+    void *key_data;          /* the policy's key_size bytes a key, zeroed once */
+} larder_slots;
+
+typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
+    larder_plugin plugin;
+    size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
+    bool needs_future;          /* wants next_use: simulation only */
+    int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
+    void (*fini)(void *st);
+    /* Optional: false keeps a missing entry out although there may be room. */
+    bool (*admit)(void *st, const larder_access *);
+    void (*insert)(void *st, larder_slot, const larder_access *);
+    void (*hit)(void *st, larder_slot, const larder_access *);
+    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty. */
+    larder_slot (*victim)(void *st, const larder_access *incoming);
+    void (*remove)(void *st, larder_slot, bool evicted);
+    /* Optional from here on. */
+    void (*score)(void *st, larder_slot, float);              /* feedback on a resident */
+    void (*plan)(void *st, const uint64_t *keys, size_t n);   /* the coming order */
+    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
+    void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
+    void (*resize)(void *st, uint64_t budget);
+    void (*batch)(void *st);
+    void (*epoch)(void *st, uint64_t epoch);
+    /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
+    void (*save)(const void *st, larder_writer *);
+    int (*load)(void *st, larder_reader *);
+} larder_policy;
+
+/* ---- samplers: which ids come next --------------------------------------------------------------------- */
+
+typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
+    uint64_t n;                  /* samples of the data set */
+    uint64_t seed;
+    uint64_t batch;              /* per rank */
+    uint32_t rank, world;
+    bool drop_last;
+    const float *scores;         /* score of each id, NAN when unknown; NULL without a signal */
+    bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
+    const void *resident_arg;
+} larder_draw_env;
+
+typedef struct larder_sampler {
+    larder_plugin plugin;
+    bool fixed_order; /* the order depends on seed and epoch alone */
+    int (*init)(void *st, const larder_draw_env *, const larder_args *);
+    void (*fini)(void *st);
+    int (*epoch)(void *st, uint64_t epoch); /* begin this epoch */
+    /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it.
+     * `weights` comes filled with 1. */
+    size_t (*draw)(void *st, uint64_t *ids, float *weights, size_t want);
+    uint64_t (*length)(const void *st); /* how many ids this rank draws in this epoch */
+    /* State inside an epoch; load follows init and epoch(the same epoch). */
+    void (*save)(const void *st, larder_writer *);
+    int (*load)(void *st, larder_reader *);
+} larder_sampler;
+
+/* ---- signals: what training says about samples ------------------------------------------------------------ */
+
+typedef struct larder_report { /* the feedback of one batch, ids are the served ones */
+    uint64_t batch, epoch;
+    size_t n, classes, dim;
+    const uint64_t *ids;
+    const int64_t *labels;
+    const float *loss, *logits, *embeddings; /* NULL when not given */
+    double accuracy;                         /* NAN when not given */
+} larder_report;
+
+typedef struct larder_signal {
+    larder_plugin plugin;
+    int (*init)(void *st, uint64_t n, const larder_args *);
+    void (*fini)(void *st);
+    /* Runs off the training path, in batch order. Writes scores[id] for ids of the report. */
+    void (*observe)(void *st, const larder_report *, float *scores);
+    void (*epoch)(void *st, uint64_t epoch, float *scores); /* optional */
+    void (*save)(const void *st, larder_writer *);          /* optional; scores are saved anyway */
+    int (*load)(void *st, larder_reader *);
+} larder_signal;
+
+/* ---- sources: where samples live ---------------------------------------------------------------------------- */
+
+typedef struct larder_sample {
+    uint32_t bytes; /* payload */
+    int32_t label;  /* -1: none */
+} larder_sample;
+
+typedef struct larder_dataset {
+    uint64_t count;       /* samples */
+    uint64_t bytes;       /* payload of all */
+    uint32_t classes;     /* 0: unknown */
+    larder_shape raw;     /* all samples are raw u8 pixels of this shape; h == 0: encoded files */
+    larder_layout layout; /* of raw pixels */
+    uint64_t fingerprint; /* changes when the data set does */
+} larder_dataset;
+
+typedef struct larder_read { /* one read of a batch of reads */
+    larder_buf *buf;         /* out: one reference, size == sample bytes; NULL on failure */
+    int code;                /* out: 0 or negative */
+    char why[256];           /* out: the sentence when code < 0 */
+} larder_read;
+
+typedef struct larder_source {
+    larder_plugin plugin; /* its name is the URI's prefix, its params the ?query */
+    /* Optional: does a plain name (no prefix) look like mine? 0: no; the highest answer wins. */
+    int (*probe)(const char *where);
+    int (*open)(void *st, const char *where, const larder_args *); /* where: without prefix, query */
+    void (*close)(void *st);                                       /* also of half-open ones */
+    int (*describe)(void *st, larder_dataset *out);
+    int (*stat)(void *st, uint64_t id, larder_sample *out); /* cheap: no I/O after open */
+    int (*name)(void *st, uint64_t id, char *out, size_t cap); /* for people: "cat/7.jpg" */
+    const char *(*class_name)(void *st, uint32_t label);       /* optional; NULL: none */
+    /* Thread-safe. Fills every out[i]; returns 0 unless nothing at all could be tried. */
+    int (*read)(void *st, const uint64_t *ids, size_t n, larder_read *out);
+} larder_source;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

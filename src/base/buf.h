@@ -1,0 +1,28 @@
+/* Bytes shared between stations: refcounted, unchangeable once published. An account, if any,
+ * counts the bytes of all living buffers opened on it: what readers still hold of an evicted entry
+ * stays visible. */
+#ifndef LARDER_BASE_BUF_H
+#define LARDER_BASE_BUF_H
+
+#include <larder/larder.h>
+#include <stdatomic.h>
+
+typedef struct larder__account { /* shared by a cache and its buffers; lives until the last goes */
+    _Atomic uint64_t bytes;      /* of living buffers */
+    _Atomic uint32_t refs;
+} larder__account;
+
+larder__account *larder__account_new(void);
+void larder__account_unref(larder__account **);
+
+/* Enters a fresh, unpublished buffer into an account. A buffer is in at most one. */
+void larder__buf_enter(larder_buf *, larder__account *);
+
+struct larder_buf {
+    _Atomic uint32_t refs;
+    larder__account *account;
+    size_t size;
+    /* the bytes follow at offset 64 */
+};
+
+#endif

@@ -1,0 +1,61 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char sentence[512];
+
+const char *larder_errmsg(void) { return sentence[0] ? sentence : "no error"; }
+
+const char *larder_strerror(int code) {
+    switch (code) {
+#define XX(name, number, text)                                                                     \
+    case number:                                                                                   \
+        return text;
+        LARDER_ERRORS(XX)
+#undef XX
+    default:
+        return "unknown error";
+    }
+}
+
+void larder__errmsg_set(const char *text) { snprintf(sentence, sizeof sentence, "%s", text); }
+
+int larder__fail(int code, const char *format, ...) {
+    char fresh[sizeof sentence]; /* the arguments may point into the old sentence */
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(fresh, sizeof fresh, format, ap);
+    va_end(ap);
+    memcpy(sentence, fresh, sizeof sentence);
+    return code;
+}
+
+int larder__fail_in(int code, const char *format, ...) {
+    char fresh[sizeof sentence];
+    va_list ap;
+    va_start(ap, format);
+    int used = vsnprintf(fresh, sizeof fresh, format, ap);
+    va_end(ap);
+    if (used >= 0 && (size_t)used < sizeof fresh)
+        snprintf(fresh + used, sizeof fresh - (size_t)used, ": %.400s", larder_errmsg());
+    memcpy(sentence, fresh, sizeof sentence);
+    return code;
+}
+
+int larder__code_of_errno(int err) {
+    switch (err) {
+    case ENOENT:
+    case ENOTDIR:
+        return LARDER_E_NOTFOUND;
+    case ENOMEM:
+        return LARDER_E_NOMEM;
+    case ENOSPC:
+    case EDQUOT:
+        return LARDER_E_FULL;
+    default:
+        return LARDER_E_IO;
+    }
+}

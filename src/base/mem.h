@@ -1,0 +1,21 @@
+/* All heap memory of the library comes through here, so that a test can make the n-th allocation
+ * fail and walk every error path. */
+#ifndef LARDER_BASE_MEM_H
+#define LARDER_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *larder__malloc(size_t bytes);
+void *larder__calloc(size_t count, size_t bytes); /* large ones commit pages only when touched */
+void *larder__realloc(void *old, size_t bytes);
+void *larder__memalign(size_t align, size_t bytes);
+char *larder__strdup(const char *);
+void larder__free(void *);
+
+/* The n-th allocation from now fails, and every one after it when `all`; 0 switches it off. */
+void larder__mem_fail_at(uint64_t n, int all);
+/* Has an allocation been made to fail since larder__mem_fail_at? */
+int larder__mem_failed(void);
+
+#endif

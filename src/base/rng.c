@@ -1,0 +1,15 @@
+#include <larder/plugin.h>
+
+static uint64_t splitmix(uint64_t *x) {
+    uint64_t z = (*x += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+void larder_rng_seed(larder_rng *r, uint64_t seed, uint64_t stream) {
+    uint64_t a = seed, b = stream ^ 0xd1b54a32d192ed03u;
+    uint64_t mixed = splitmix(&a) ^ (splitmix(&b) * 0x2545f4914f6cdd1du);
+    for (int i = 0; i < 4; i++)
+        r->s[i] = splitmix(&mixed);
+}

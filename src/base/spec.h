@@ -1,0 +1,43 @@
+/* Strings people type: "name:key=value,key=value", "20%", "8GiB", "5ms". One parser for the
+ * command line, the C API and Python, strict, with sentences that say what was expected. */
+#ifndef LARDER_BASE_SPEC_H
+#define LARDER_BASE_SPEC_H
+
+#include <larder/plugin.h>
+
+/* Values of one plug-in's parameters, in the order of its params table. */
+struct larder_args {
+    const larder_param *params;
+    size_t count;
+    char **texts;
+    double *numbers;
+};
+
+/* Splits "name:rest" (or "name") and copies the name; *rest points into spec or at "". */
+int larder__spec_name(const char *spec, char *name, size_t cap, const char **rest);
+
+/* Checks "key=value,key=value" against the plug-in's params; separator ',' or '&'. Keys it does
+ * not know are an error unless `others` says another plug-in takes them. `kind` is for the
+ * sentence: "policy", "source" … */
+int larder__args_parse(larder_args *out, const char *kind, const larder_plugin *, const char *text,
+                       char separator, const larder_param *const *others);
+void larder__args_free(larder_args *);
+
+/* "3072", "64KiB", "1.5 GB", "8GiB": bytes. Negative, huge, empty or trailing junk: E_ARGS. */
+int larder__parse_bytes(const char *text, uint64_t *out);
+/* "5ms", "2s", "150us", "0": seconds. */
+int larder__parse_seconds(const char *text, double *out);
+int larder__parse_u64(const char *what, const char *text, uint64_t max, uint64_t *out);
+int larder__parse_f64(const char *what, const char *text, double *out);
+
+typedef struct larder__budget { /* "20%" or "8GiB" */
+    bool relative;
+    double fraction;
+    uint64_t bytes;
+} larder__budget;
+int larder__parse_budget(const char *text, larder__budget *out);
+
+/* "64.0 KiB" into out. */
+const char *larder__print_bytes(double bytes, char out[32]);
+
+#endif

@@ -1,0 +1,24 @@
+/* A data set opened from a URI: "dir:photos", "tar:shard-{000..009}.tar", "idx:folder?split=test",
+ * "slow:bandwidth=20MiB,latency=2ms:dir:photos", or a plain name that a source recognises.
+ *
+ * Ids are dense from 0 and mean the same sample as long as the fingerprint stays. All calls but
+ * open and close may come from any thread. */
+#ifndef LARDER_SOURCE_SOURCE_H
+#define LARDER_SOURCE_SOURCE_H
+
+#include <larder/plugin.h>
+
+typedef struct larder__data larder__data;
+
+int larder__data_open(larder__data **out, const char *uri);
+void larder__data_close(larder__data **);
+const larder_dataset *larder__data_about(const larder__data *);
+const char *larder__data_uri(const larder__data *);
+int larder__data_stat(larder__data *, uint64_t id, larder_sample *out);
+int larder__data_name(larder__data *, uint64_t id, char *out, size_t cap);
+const char *larder__data_class(larder__data *, uint32_t label); /* NULL: no name */
+/* As larder_source.read: fills every out[i]; several samples in one call are read together where
+ * the source can. Returns 0 unless nothing could be tried at all. */
+int larder__data_read(larder__data *, const uint64_t *ids, size_t n, larder_read *out);
+
+#endif

@@ -1,0 +1,35 @@
+/* From the bytes of one sample to its place in a batch: decode, geometry, pixels, in one go.
+ *
+ * A pipeline is opened once from a text such as "rrc:size=224|flip|normalize:imagenet=1" and is
+ * read-only afterwards: any number of threads run it, each with a scratch of its own. Chance comes
+ * in as a seed per sample, so a sample's augmentation repeats exactly. */
+#ifndef LARDER_STAGE_PIPELINE_H
+#define LARDER_STAGE_PIPELINE_H
+
+#include <larder/larder.h>
+
+typedef struct larder__pipeline larder__pipeline;
+typedef struct larder__scratch larder__scratch; /* one thread's working memory; grows as needed */
+
+typedef struct larder__pipeline_conf {
+    const char *spec;         /* NULL or "": decode only */
+    larder_shape raw;         /* h > 0: every sample is raw u8 pixels of this shape */
+    larder_layout raw_layout; /* of raw samples */
+    larder_dtype dtype;       /* of the output; u8 refuses normalize */
+    larder_layout layout;     /* of the output */
+} larder__pipeline_conf;
+
+int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *);
+void larder__pipeline_close(larder__pipeline **);
+larder_shape larder__pipeline_shape(const larder__pipeline *);
+size_t larder__pipeline_bytes(const larder__pipeline *); /* of one output sample */
+
+int larder__scratch_open(larder__scratch **out);
+void larder__scratch_close(larder__scratch **);
+
+/* One sample. Hostile bytes give a negative code and a sentence, never more memory than the limit
+ * on pixels allows. `out` has larder__pipeline_bytes bytes. */
+int larder__pipeline_run(const larder__pipeline *, larder__scratch *, const void *bytes,
+                         size_t size, uint64_t seed, void *out);
+
+#endif

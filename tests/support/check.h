@@ -1,0 +1,30 @@
+/* cmocka needs these in this order; every test includes this first. */
+#ifndef LARDER_TEST_CHECK_H
+#define LARDER_TEST_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <larder/larder.h>
+
+/* A call that must succeed; shows larder's sentence when it does not. */
+#define check_ok(call)                                                                             \
+    do {                                                                                           \
+        int rc_ = (int)(call);                                                                     \
+        if (rc_ < 0)                                                                               \
+            fail_msg("%s: %d, %s", #call, rc_, larder_errmsg());                                   \
+    } while (0)
+
+/* A fresh folder below the system's temporary one; removed by check_folder_remove. */
+const char *check_folder(char out[256]);
+void check_folder_remove(const char *path);
+/* Writes a file, whole. */
+void check_write(const char *path, const void *bytes, size_t size);
+/* ../shared/data/NAME if this machine has it, else NULL: the caller skips. */
+const char *check_shared(const char *name, char out[512]);
+
+#endif
