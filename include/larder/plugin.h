@@ -65,7 +65,7 @@ static inline uint32_t larder_rng_below(larder_rng *r, uint32_t n) {
 
 /* Uniform in [0, 1). */
 static inline double larder_rng_unit(larder_rng *r) {
-    return (double)(larder_rng_next(r) >> 11) * 0x1p-53;
+    return (double)(larder_rng_next(r) >> 11) * (1.0 / 9007199254740992.0);
 }
 
 /* ---- saving and loading: little-endian, bounded, sticky errors --------------------------------------- */
