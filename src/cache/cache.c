@@ -273,6 +273,23 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
     return 0;
 }
 
+int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder__ticket *out) {
+    larder_access a = {.key = key, .size = size};
+    int rc = begin(c, &a, 1);
+    if (rc < 0)
+        return rc;
+    *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
+    larder_slot s = c->slot_of[key];
+    if (s != LARDER_NO_SLOT && c->size_of[s] == size)
+        serve(c, out, s);
+    else {
+        out->kind = LARDER_MISS;
+        board(c, out, LARDER_NO_SLOT, size);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
 /* ---- filling ------------------------------------------------------------------------------------------ */
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
