@@ -19,7 +19,7 @@ static int add_part(larder__records *r, const char *path, uint64_t count, larder
 }
 
 int larder__records_add_plain(larder__records *r, const char *path, uint64_t head, uint64_t count) {
-    larder__part *p;
+    larder__part *p = NULL;
     struct stat st;
     int rc = add_part(r, path, count, &p);
     if (rc < 0)
@@ -36,7 +36,7 @@ int larder__records_add_plain(larder__records *r, const char *path, uint64_t hea
 
 int larder__records_add_bytes(larder__records *r, const char *path, unsigned char *bytes,
                               uint64_t count) {
-    larder__part *p;
+    larder__part *p = NULL;
     int rc = add_part(r, path, count, &p);
     if (rc < 0)
         larder__free(bytes);
