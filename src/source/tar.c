@@ -197,30 +197,57 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
 
-static int read_at(tar *t, uint32_t shard, uint64_t id, void *into) {
-    const larder__tar_entry *e = &t->index.entries[id];
+typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
+    uint32_t shard;
+    int fd; /* -1: none */
+} held;
+
+static void let_go(tar *t, held *h) {
+    if (h->fd >= 0)
+        larder__fd_pool_give(t->pool, h->shard, h->fd);
+    h->fd = -1;
+}
+
+static int hold(tar *t, held *h, uint32_t shard) {
+    if (h->fd >= 0 && h->shard == shard)
+        return 0;
+    let_go(t, h);
     const char *path = larder__names_get(&t->paths, shard);
-    int fd = larder__fd_pool_take(t->pool, shard, path);
-    int rc = fd < 0 ? fd : larder__fd_unchanged(fd, path, &t->stamps[shard]);
+    h->shard = shard;
+    h->fd = larder__fd_pool_take(t->pool, shard, path);
+    int rc = h->fd < 0 ? h->fd : larder__fd_unchanged(h->fd, path, &t->stamps[shard]);
+    if (rc < 0)
+        let_go(t, h);
+    return rc;
+}
+
+static int read_one(tar *t, held *h, uint64_t id, larder_buf **out) {
+    const larder__tar_entry *e = &t->index.entries[id];
+    uint32_t shard = shard_of(t, id);
+    *out = larder_buf_new(e->bytes);
+    if (!*out)
+        return LARDER_E_NOMEM;
+    int rc = hold(t, h, shard);
     if (rc == 0)
-        rc = larder__pread_full(fd, path, into, e->bytes, e->offset);
-    if (fd >= 0)
-        larder__fd_pool_give(t->pool, shard, fd);
-    return rc < 0 ? larder__fail_in(rc, "%.120s", larder__names_get(&t->index.names, id)) : 0;
+        rc = larder__pread_full(h->fd, larder__names_get(&t->paths, shard), larder_buf_data(*out),
+                                e->bytes, e->offset);
+    if (rc == 0)
+        return 0;
+    larder_buf_unref(out);
+    return larder__fail_in(rc, "%.120s", larder__names_get(&t->index.names, id));
 }
 
 static int tar_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
-    tar *t = st;
+    held h = {.fd = -1};
     for (size_t i = 0; i < n; i++) {
-        larder_buf *buf = larder_buf_new(t->index.entries[ids[i]].bytes);
-        int rc = buf ? read_at(t, shard_of(t, ids[i]), ids[i], larder_buf_data(buf)) : LARDER_E_NOMEM;
-        if (rc < 0) {
-            larder_buf_unref(&buf);
+        larder_buf *buf;
+        int rc = read_one(st, &h, ids[i], &buf);
+        if (rc < 0)
             larder__answer_failure(&out[i], rc);
-        } else {
+        else
             larder__answer_buf(&out[i], buf);
-        }
     }
+    let_go(st, &h);
     return 0;
 }
 
