@@ -165,7 +165,7 @@ typedef struct larder_sampler {
     /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it.
      * `weights` comes filled with 1. */
     size_t (*draw)(void *st, uint64_t *ids, float *weights, size_t want);
-    uint64_t (*length)(const void *st); /* how many ids this rank draws in this epoch */
+    uint64_t (*length)(const void *st); /* ids this rank draws in this epoch; after init: the first */
     /* State inside an epoch; load follows init and epoch(the same epoch). */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
