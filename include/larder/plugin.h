@@ -217,6 +217,9 @@ typedef struct larder_read { /* one read of a batch of reads */
 
 typedef struct larder_source {
     larder_plugin plugin; /* its name is the URI's prefix, its params the ?query */
+    /* Around another source: the URI is "name:key=value,…:URI", open gets the inner URI as `where`,
+     * and a bare first word is the value of the first parameter. */
+    bool wraps;
     /* Optional: does a plain name (no prefix) look like mine? 0: no; the highest answer wins. */
     int (*probe)(const char *where);
     int (*open)(void *st, const char *where, const larder_args *); /* where: without prefix, query */
