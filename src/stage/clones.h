@@ -21,6 +21,14 @@
 #define LARDER__CLONES
 #endif
 
+/* A fused multiply-add rounds once where two instructions round twice: with it, pixels would depend
+ * on the machine. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
 #define LARDER__INLINE static inline __attribute__((always_inline))
 
 #endif
