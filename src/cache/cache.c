@@ -132,6 +132,7 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
     if (f && t->kind == LARDER_MISS)
         t->kind = LARDER_HIT; /* shared with a read that is under way anyway */
     t->flight = f ? larder__flight_join(f) : larder__flights_start(&c->flights, t->key, size);
+    t->size = size;
     if (s != LARDER_NO_SLOT) {
         t->flight->slot = s;
         c->state[s] = PENDING;
@@ -335,6 +336,7 @@ static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *
             } else if (!waiting && t[i].task == LARDER__MAKE) {
                 larder_access want = a[i];
                 want.key = t[i].key;
+                want.size = t[i].size;
                 out[i] = NULL;
                 rc = make(arg, &want, t[i].buf, &out[i]);
                 if (rc < 0)
@@ -409,8 +411,9 @@ void larder__cache_epoch(larder__cache *c, uint64_t epoch) {
     pthread_mutex_unlock(&c->lock);
 }
 
-static uint64_t key_metadata(const larder__cache *c) {
-    return sizeof *c->slot_of + c->policy->key_size;
+static uint64_t fixed_metadata(const larder__cache *c) {
+    return sizeof *c + c->policy->plugin.state_size +
+           c->slots.keys * (sizeof *c->slot_of + c->policy->key_size);
 }
 
 static uint64_t slot_metadata(const larder__cache *c) {
@@ -426,8 +429,7 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     out->budget = c->limit;
     uint64_t living = atomic_load(&c->account->bytes);
     out->loaned_bytes = living > c->filled_bytes ? living - c->filled_bytes : 0;
-    out->metadata_bytes = sizeof *c + c->policy->plugin.state_size +
-                          c->slots.keys * key_metadata(c) + c->slots.used * slot_metadata(c);
+    out->metadata_bytes = fixed_metadata(c) + c->slots.used * slot_metadata(c);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -502,7 +504,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     c->free_slot = LARDER_NO_SLOT;
     larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
     if (conf->budget_covers_all) {
-        c->fixed_overhead = sizeof *c + c->slots.keys * key_metadata(c);
+        c->fixed_overhead = fixed_metadata(c);
         c->slot_overhead = slot_metadata(c);
     }
     note_budget(c);
