@@ -1,0 +1,33 @@
+/* The one place figures come from: counters, gauges and histograms with unit and help text.
+ *
+ * Adding is lock-free and goes to a cell of the calling thread's shard; reading sums the shards.
+ * A probe is asked only when somebody looks, for figures that their owner keeps anyway. */
+#ifndef LARDER_BASE_STAT_H
+#define LARDER_BASE_STAT_H
+
+#include <larder/larder.h>
+
+typedef struct larder__stats larder__stats;
+typedef uint32_t larder__stat; /* handle of one figure */
+
+int larder__stats_open(larder__stats **out);
+void larder__stats_close(larder__stats **);
+
+/* Registering happens before threads start. Names and texts must be literals. All return 0 or
+ * E_RANGE when the table is full (a mistake of ours). */
+int larder__stat_counter(larder__stats *, larder__stat *out, const char *name, const char *unit,
+                         const char *help);
+int larder__stat_gauge(larder__stats *, larder__stat *out, const char *name, const char *unit,
+                       const char *help);
+int larder__stat_histogram(larder__stats *, larder__stat *out, const char *name, const char *unit,
+                           const char *help);
+int larder__stat_probe(larder__stats *, const char *name, const char *unit, const char *help,
+                       double (*read)(const void *arg), const void *arg);
+
+void larder__stat_add(larder__stats *, larder__stat, uint64_t n);
+void larder__stat_set(larder__stats *, larder__stat, double value);
+void larder__stat_observe(larder__stats *, larder__stat, double value); /* value >= 0 */
+
+int larder__stat_read(larder__stats *, size_t i, larder_stat_value *out); /* E_RANGE past the end */
+
+#endif

@@ -1,0 +1,89 @@
+/* A cache = policy + store + budget in bytes + whoever makes what is missing.
+ *
+ * Deciding and filling are two steps. `claim` decides for a batch of requests, in order, under the
+ * lock: who is a hit, who enters, who leaves. Bytes come later, from any thread, through `fill`.
+ * So decisions depend on the order of requests alone, never on which thread was faster, and the
+ * budget holds at every instant because room is made before the bytes exist. Whoever wants an
+ * entry that is being made waits for that one maker (single flight). `get` does both steps.
+ *
+ * Keys are dense. All calls are thread-safe but open and close. */
+#ifndef LARDER_CACHE_CACHE_H
+#define LARDER_CACHE_CACHE_H
+
+#include "base/stat.h"
+#include "cache/store.h"
+
+#include <larder/plugin.h>
+
+typedef struct larder__cache larder__cache;
+typedef struct larder__flight larder__flight; /* an entry being made */
+
+typedef struct larder__cache_conf {
+    const larder_policy *policy;
+    const larder_args *args; /* of the policy; borrowed for open */
+    const larder__store *store;
+    uint64_t keys;
+    uint64_t budget;        /* bytes */
+    bool budget_covers_all; /* metadata counts too (absolute sizes); else payload alone (20%) */
+    uint64_t seed;
+    larder__stats *stats; /* NULL: none */
+} larder__cache_conf;
+
+typedef enum {
+    LARDER__READY, /* buf is there (NULL with the null store) */
+    LARDER__MAKE,  /* you make it: call fill or fail */
+    LARDER__WAIT   /* somebody makes it: call wait */
+} larder__task;
+
+typedef struct larder__ticket { /* the answer to one request */
+    uint64_t key;               /* what is served: the key asked for, or its stand-in */
+    larder_buf *buf;            /* READY: one reference; MAKE: the shorter entry to extend, if any */
+    larder__flight *flight;
+    uint8_t kind;               /* larder_kind as decided */
+    uint8_t task;               /* larder__task */
+} larder__ticket;
+
+int larder__cache_open(larder__cache **out, const larder__cache_conf *);
+void larder__cache_close(larder__cache **); /* no ticket may be open */
+
+/* Decides for `n` requests one after the other; a[i].rng is set here. 0, or E_NOMEM and then
+ * nothing has changed. Every ticket must be settled: READY by larder__ticket_drop, MAKE by fill or
+ * fail, WAIT by wait. */
+int larder__cache_claim(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
+/* As claim, but all are looked up before any of the missing enters (a solver's batch of rows). */
+int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
+
+void larder__cache_fill(larder__cache *, larder__ticket *, larder_buf *); /* takes its own ref */
+void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char *why);
+int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out); /* a reference */
+void larder__ticket_drop(larder__ticket *);
+
+/* How an entry is made. `have`: a shorter version of it, or NULL. *out: one reference. */
+typedef int (*larder__make_fn)(void *arg, const larder_access *want, larder_buf *have,
+                               larder_buf **out);
+/* All of it at once: out[i] gets one reference each. On failure none is given. `kinds` may be
+ * NULL. */
+int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_fn, void *arg,
+                      larder_buf **out, uint8_t *kinds);
+
+bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
+void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
+void larder__cache_batch(larder__cache *);
+void larder__cache_epoch(larder__cache *, uint64_t epoch);
+const larder_slots *larder__cache_slots(const larder__cache *);
+
+typedef struct larder__cache_figures {
+    uint64_t requests, hits, misses, substitutes, insertions, evictions, refusals;
+    uint64_t resident, resident_bytes, budget;
+    uint64_t loaned_bytes;   /* held by readers, no longer resident */
+    uint64_t metadata_bytes; /* tables of cache, store and policy, as far as touched */
+} larder__cache_figures;
+void larder__cache_read_figures(larder__cache *, larder__cache_figures *out);
+
+/* Saves who is resident and the policy's memory, not the bytes: after load, residents are cold and
+ * are made again when first asked for, so that order and decisions go on exactly. Load needs an
+ * empty cache of the same keys and policy. */
+void larder__cache_save(larder__cache *, larder_writer *);
+int larder__cache_load(larder__cache *, larder_reader *);
+
+#endif

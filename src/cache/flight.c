@@ -1,0 +1,123 @@
+#include "cache/flight.h"
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+void larder__flights_init(larder__flights *f) {
+    *f = (larder__flights){0};
+    pthread_cond_init(&f->landed, NULL);
+}
+
+static void free_chain(larder__flight *at) {
+    while (at) {
+        larder__flight *next = at->next;
+        larder_buf_unref(&at->buf);
+        larder__free(at);
+        at = next;
+    }
+}
+
+void larder__flights_free(larder__flights *f) {
+    for (size_t i = 0; i < LARDER__FLIGHT_BUCKETS; i++)
+        free_chain(f->bucket[i]);
+    free_chain(f->spare);
+    pthread_cond_destroy(&f->landed);
+}
+
+int larder__flights_reserve(larder__flights *f, size_t n) {
+    while (f->spares < n) {
+        larder__flight *fresh = larder__malloc(sizeof *fresh);
+        if (!fresh)
+            return LARDER_E_NOMEM;
+        fresh->buf = NULL;
+        fresh->next = f->spare;
+        f->spare = fresh;
+        f->spares++;
+    }
+    return 0;
+}
+
+static size_t bucket_of(uint64_t key) { return larder__mix64(key) % LARDER__FLIGHT_BUCKETS; }
+
+larder__flight *larder__flights_find(const larder__flights *f, uint64_t key) {
+    larder__flight *at = f->bucket[bucket_of(key)];
+    while (at && at->key != key)
+        at = at->next;
+    return at;
+}
+
+larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t size) {
+    larder__flight *at = f->spare;
+    f->spare = at->next;
+    f->spares--;
+    size_t b = bucket_of(key);
+    at->next = f->bucket[b];
+    at->key = key;
+    at->slot = LARDER_NO_SLOT;
+    at->size = size;
+    at->refs = 1;
+    at->landed = false;
+    at->listed = true;
+    at->code = 0;
+    at->buf = NULL;
+    f->bucket[b] = at;
+    return at;
+}
+
+larder__flight *larder__flight_join(larder__flight *at) {
+    at->refs++;
+    return at;
+}
+
+void larder__flight_detach(larder__flight *at) { at->slot = LARDER_NO_SLOT; }
+
+void larder__flights_forget(larder__flights *f, larder__flight *at) {
+    larder__flight_detach(at);
+    if (!at->listed)
+        return;
+    larder__flight **p = &f->bucket[bucket_of(at->key)];
+    while (*p != at)
+        p = &(*p)->next;
+    *p = at->next;
+    at->listed = false;
+}
+
+static void release(larder__flights *f, larder__flight *at) {
+    if (--at->refs)
+        return;
+    larder_buf_unref(&at->buf);
+    at->next = f->spare;
+    f->spare = at;
+    f->spares++;
+}
+
+void larder__flights_land(larder__flights *f, larder__flight *at, larder_buf *buf, int code,
+                          const char *why) {
+    larder__flights_forget(f, at);
+    at->landed = true;
+    at->code = code;
+    at->buf = buf ? larder_buf_ref(buf) : NULL;
+    if (code < 0)
+        snprintf(at->why, sizeof at->why, "%s", why);
+    if (f->waiters)
+        pthread_cond_broadcast(&f->landed);
+    release(f, at);
+}
+
+int larder__flights_wait(larder__flights *f, larder__flight *at, pthread_mutex_t *lock,
+                         larder_buf **out) {
+    f->waiters++;
+    while (!at->landed)
+        pthread_cond_wait(&f->landed, lock);
+    f->waiters--;
+    int code = at->code;
+    if (code < 0)
+        larder__errmsg_set(at->why);
+    else
+        *out = larder_buf_ref(at->buf);
+    release(f, at);
+    return code;
+}

@@ -1,0 +1,51 @@
+/* Single flight: entries being made, by key, and those who wait for them. Everything here is
+ * called under the cache's lock. */
+#ifndef LARDER_CACHE_FLIGHT_H
+#define LARDER_CACHE_FLIGHT_H
+
+#include "base/state.h"
+
+#include <pthread.h>
+
+typedef struct larder__flight {
+    struct larder__flight *next; /* of the same bucket, or of the spare ones */
+    uint64_t key;
+    larder_slot slot; /* where the bytes will live; LARDER_NO_SLOT: nowhere */
+    uint32_t size;    /* bytes it will have */
+    uint32_t refs;    /* the maker's and one for each who waits */
+    bool landed, listed;
+    int code;
+    larder_buf *buf;
+    char why[256];
+} larder__flight;
+
+enum { LARDER__FLIGHT_BUCKETS = 1024 };
+
+typedef struct larder__flights {
+    larder__flight *bucket[LARDER__FLIGHT_BUCKETS];
+    larder__flight *spare;
+    size_t spares;
+    uint32_t waiters;
+    pthread_cond_t landed;
+} larder__flights;
+
+void larder__flights_init(larder__flights *);
+void larder__flights_free(larder__flights *);
+/* Makes sure that `n` flights can start without allocating. */
+int larder__flights_reserve(larder__flights *, size_t n);
+
+larder__flight *larder__flights_find(const larder__flights *, uint64_t key); /* or NULL */
+larder__flight *larder__flights_start(larder__flights *, uint64_t key, uint32_t size);
+larder__flight *larder__flight_join(larder__flight *);
+/* It no longer has a slot; whoever waits still gets the bytes. */
+void larder__flight_detach(larder__flight *);
+/* As detach, and a new flight of the same key may start. */
+void larder__flights_forget(larder__flights *, larder__flight *);
+/* The maker is done: with a buffer, or a code and a sentence. */
+void larder__flights_land(larder__flights *, larder__flight *, larder_buf *, int code,
+                          const char *why);
+/* Waits for it, releases it: a reference to the bytes, or its code and sentence. */
+int larder__flights_wait(larder__flights *, larder__flight *, pthread_mutex_t *lock,
+                         larder_buf **out);
+
+#endif
