@@ -60,8 +60,9 @@ install: build ## into $(DESTDIR)$(PREFIX): program, libraries, headers, larder.
 
 uninstall: ## removes what the last `make install` wrote
 	@test -f build/install_manifest.txt || { echo "nothing was installed from here" >&2; exit 1; }
-	@while read -r file || [ "$$file" ]; do rm -f "$(DESTDIR)$$file" && echo "removed $(DESTDIR)$$file"; \
-	    done <build/install_manifest.txt
+	@while read -r file || [ "$$file" ]; do \
+	    rm -f "$(DESTDIR)$$file" && echo "removed $(DESTDIR)$$file"; \
+	done <build/install_manifest.txt
 	@rmdir "$(DESTDIR)$(PREFIX)/include/larder" 2>/dev/null || true
 
 clean: ## removes all build output

@@ -176,7 +176,7 @@ static int check_value(const char *kind, const larder_plugin *p, const larder_pa
                    : larder__fail(LARDER_E_ARGS, "%s: \"%.60s\" is neither 0 nor 1", what, text);
     }
     if (strcmp(q->type, "size") == 0) {
-        uint64_t bytes;
+        uint64_t bytes = 0;
         int rc = larder__parse_bytes(text, &bytes);
         *number = (double)bytes;
         return rc < 0 ? larder__fail_in(rc, "%s", what) : 0;
