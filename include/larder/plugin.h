@@ -111,7 +111,7 @@ typedef struct larder_slots {
     uint32_t used;              /* slots ever in use at once */
     uint32_t resident;          /* entries now */
     uint64_t bytes, budget;     /* sum of sizes of residents, and its limit */
-    const uint32_t *key_of;     /* slot -> key */
+    const uint32_t *key_of;     /* slot -> key, UINT32_MAX: empty */
     const uint32_t *size_of;    /* slot -> bytes */
     const larder_slot *slot_of; /* key -> slot or LARDER_NO_SLOT */
     void *slot_data;            /* the policy's slot_size bytes a slot, zeroed once */
