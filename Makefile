@@ -96,4 +96,6 @@ build/core/%.o: src/%.c
 	@$(CC) -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc $(CORE_CFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(CORE_OBJECTS:.o=.d)
+else
+.NOTPARALLEL: # goals share build/; Ninja and ctest run in parallel inside
 endif

@@ -56,3 +56,11 @@ must_pass $check "$tree"
 [ "$(tools/install-packages.sh --print demo)" = dataset-fashion-mnist ] || die "--print demo"
 must_say 'no group "nonsense"' tools/install-packages.sh --print nonsense
 tools/install-packages.sh --print all | grep -qx cmake || die "--print all has no cmake"
+
+# Every goal that make help lists can be shown without being run.
+unset MAKEFLAGS MAKELEVEL
+make help | awk '{ print $2 }' >"$scratch/goals"
+grep -qx core "$scratch/goals" || die "make help does not list core"
+while read -r goal; do
+    must_pass make -n "$goal"
+done <"$scratch/goals"
