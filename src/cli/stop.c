@@ -36,6 +36,8 @@ int larder__stop_open(larder__stop *s) {
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
     both(&set);
+    /* A shell starts `command &` with SIGINT ignored; who sends one anyway means it. */
+    signal(SIGINT, SIG_DFL);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     int err = pthread_create(&s->thread, NULL, watch, s);
     if (err) {
