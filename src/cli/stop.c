@@ -2,72 +2,76 @@
 
 #include "base/err.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
-static void both(sigset_t *set) {
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
+static struct {
+    pthread_t thread;
+    sem_t woken;
+    _Atomic int signal;   /* that came first, 0 before */
+    _Atomic int leaving;  /* larder__stop_close is under way */
+    pthread_mutex_t lock; /* over the two below */
+    void (*ask)(void *);
+    void *arg;
+    struct sigaction old_int, old_term;
+} stop;
+
+/* Libraries start threads before main does, so blocking signals in ours would not be enough. */
+static void on_signal(int number) {
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&stop.signal, &none, number))
+        _exit(128 + number);
+    sem_post(&stop.woken);
 }
 
 static void *watch(void *arg) {
-    larder__stop *s = arg;
-    sigset_t set;
-    both(&set);
-    for (;;) {
-        int signal = 0;
-        if (sigwait(&set, &signal) != 0)
-            continue;
-        if (atomic_load(&s->leaving))
-            return NULL;
-        if (atomic_exchange(&s->signal, signal))
-            _exit(128 + signal);
-        pthread_mutex_lock(&s->lock);
-        if (s->ask)
-            s->ask(s->arg);
-        pthread_mutex_unlock(&s->lock);
+    (void)arg;
+    while (sem_wait(&stop.woken) != 0) {
     }
+    pthread_mutex_lock(&stop.lock);
+    if (stop.ask && !atomic_load(&stop.leaving))
+        stop.ask(stop.arg);
+    pthread_mutex_unlock(&stop.lock);
+    return NULL;
 }
 
-int larder__stop_open(larder__stop *s) {
-    sigset_t set;
-    memset(s, 0, sizeof *s);
-    pthread_mutex_init(&s->lock, NULL);
-    both(&set);
-    /* A shell starts `command &` with SIGINT ignored; who sends one anyway means it. */
-    signal(SIGINT, SIG_DFL);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    int err = pthread_create(&s->thread, NULL, watch, s);
+int larder__stop_open(void) {
+    memset(&stop, 0, sizeof stop);
+    sem_init(&stop.woken, 0, 0);
+    pthread_mutex_init(&stop.lock, NULL);
+    int err = pthread_create(&stop.thread, NULL, watch, NULL);
     if (err) {
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-        pthread_mutex_destroy(&s->lock);
+        sem_destroy(&stop.woken);
+        pthread_mutex_destroy(&stop.lock);
         return larder__fail(larder__code_of_errno(err), "cannot start a thread: %s", strerror(err));
     }
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &act, &stop.old_int);
+    sigaction(SIGTERM, &act, &stop.old_term);
     return 0;
 }
 
-void larder__stop_tell(larder__stop *s, void (*ask)(void *), void *arg) {
-    pthread_mutex_lock(&s->lock);
-    s->ask = ask;
-    s->arg = arg;
-    if (ask && atomic_load(&s->signal))
+void larder__stop_tell(void (*ask)(void *), void *arg) {
+    pthread_mutex_lock(&stop.lock);
+    stop.ask = ask;
+    stop.arg = arg;
+    if (ask && atomic_load(&stop.signal))
         ask(arg);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&stop.lock);
 }
 
-void larder__stop_close(larder__stop *s) {
-    sigset_t set;
-    atomic_store(&s->leaving, 1);
-    pthread_kill(s->thread, SIGTERM);
-    pthread_join(s->thread, NULL);
-    both(&set);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    pthread_mutex_destroy(&s->lock);
-}
-
-int larder__stop_code(larder__stop *s) {
-    int signal = atomic_load(&s->signal);
-    return signal ? 128 + signal : 0;
+int larder__stop_close(void) {
+    sigaction(SIGINT, &stop.old_int, NULL);
+    sigaction(SIGTERM, &stop.old_term, NULL);
+    atomic_store(&stop.leaving, 1);
+    sem_post(&stop.woken);
+    pthread_join(stop.thread, NULL);
+    sem_destroy(&stop.woken);
+    pthread_mutex_destroy(&stop.lock);
+    int number = atomic_load(&stop.signal);
+    return number ? 128 + number : 0;
 }
