@@ -39,6 +39,7 @@ typedef struct larder__ticket { /* the answer to one request */
     uint64_t key;               /* what is served: the key asked for, or its stand-in */
     larder_buf *buf;            /* READY: one reference; MAKE: the shorter entry to extend, if any */
     larder__flight *flight;
+    uint32_t size;              /* MAKE: bytes to make, of `key`; may differ from what was asked */
     uint8_t kind;               /* larder_kind as decided */
     uint8_t task;               /* larder__task */
 } larder__ticket;

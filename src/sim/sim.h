@@ -11,7 +11,7 @@ typedef struct larder__sim_conf {
     uint32_t size;     /* bytes of each sample */
     uint32_t lag;      /* 0: as the loader's default */
     const char *trace; /* folder of a recorded training, NULL: none; then n comes from it */
-    const volatile int *stop; /* becomes non-zero: end cleanly; NULL: never */
+    const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
     void (*progress)(void *arg, uint64_t epoch, uint64_t served); /* now and then; NULL: none */
     void *progress_arg;
 } larder__sim_conf;
@@ -38,7 +38,7 @@ typedef struct larder__replay_conf {
     uint64_t entries;   /* the cache holds this many */
     uint64_t batch;     /* 0: one by one; else a whole batch is looked up before its misses enter */
     uint64_t seed;
-    const volatile int *stop;
+    const _Atomic int *stop;
 } larder__replay_conf;
 
 typedef struct larder__replay_result {
