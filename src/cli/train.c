@@ -231,7 +231,7 @@ static int train(output *out, larder__trainer *t) {
 
 static void ask_trainer(void *t) { larder__trainer_cancel(t); }
 
-static int run(const options *o) {
+static int run(const options *o, larder__stop *stop) {
     char slowed[LARDER__URI_BYTES], test[LARDER__URI_BYTES];
     larder__trainer_conf conf = o->conf;
     larder__trainer *t = NULL;
@@ -249,12 +249,12 @@ static int run(const options *o) {
     larder__progress_open(&out.progress, o->json || o->quiet ? NULL : stderr);
     if (rc < 0 || (rc = larder__trainer_open(&t, &conf)) < 0)
         return rc;
-    larder__stop_tell(ask_trainer, t);
+    larder__stop_tell(stop, ask_trainer, t);
     if ((rc = open_record(&out, t)) == 0) {
         print_head(&out, t);
         rc = train(&out, t);
     }
-    larder__stop_tell(NULL, NULL);
+    larder__stop_tell(stop, NULL, NULL);
     larder__progress_clear(&out.progress);
     print_tail(&out);
     bool stopped = rc == LARDER_E_CANCELLED;
@@ -269,12 +269,14 @@ static int run(const options *o) {
 
 int larder__cmd_train(int argc, char **argv) {
     options o;
+    larder__stop stop;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    if ((rc = larder__stop_open()) == 0) {
-        rc = run(&o);
-        int code = larder__stop_close();
+    if ((rc = larder__stop_open(&stop)) == 0) {
+        rc = run(&o, &stop);
+        int code = larder__stop_code(&stop);
+        larder__stop_close(&stop);
         if (code) {
             fprintf(stderr, "larder train: stopped\n");
             return code;
