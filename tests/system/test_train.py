@@ -43,8 +43,10 @@ def run(*words, code=0, **more):
 
 
 def steady(rows):
-    """What must repeat: everything but the clock."""
-    return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in rows]
+    """What must repeat whatever the timing. A request that finds its id being read already, at the
+    seam of two epochs, shares that read and is a hit: hits and reads may differ by a few."""
+    keys = ("epoch", "accuracy", "top5", "loss", "served", "substitutes", "repeats", "touched")
+    return [{k: row[k] for k in keys} for row in rows]
 
 
 class Outside(html.parser.HTMLParser):
@@ -88,11 +90,14 @@ class Train(unittest.TestCase):
             self.assertEqual(row["storage_bytes"],
                              (row["misses"] + row["background_reads"]) * SIDE * SIDE)
             self.assertGreaterEqual(row["seconds"], row["stall_seconds"])
-        self.assertEqual([row["hits"] for row in rows], [0, TRAIN // 2, TRAIN // 2])
+        self.assertEqual(rows[0]["hits"], 0)
+        for row in rows[1:]: # half, and what four batches ahead can share
+            self.assertIn(row["hits"], range(TRAIN // 2, TRAIN // 2 + 4 * 32))
 
     def test_no_cache_reads_everything(self):
         for row in self.rows("--recipe", "lru", "--cache", "0", "--epochs", "2"):
-            self.assertEqual((row["hits"], row["misses"]), (0, TRAIN))
+            self.assertLess(row["hits"], 4 * 32) # reads shared at the seam of two epochs
+            self.assertEqual(row["hits"] + row["misses"], TRAIN)
 
     def test_threads_change_nothing(self):
         one = self.rows("--recipe", "minio", "--epochs", "2", "--threads", "1")
