@@ -167,7 +167,7 @@ typedef struct larder_sampler {
     /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it.
      * `weights` comes filled with 1. */
     size_t (*draw)(void *st, uint64_t *ids, float *weights, size_t want);
-    uint64_t (*length)(const void *st); /* how many ids this rank draws in this epoch */
+    uint64_t (*length)(const void *st); /* ids this rank draws in this epoch; after init: the first */
     /* State inside an epoch; load follows init and epoch(the same epoch). */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
@@ -219,6 +219,9 @@ typedef struct larder_read { /* one read of a batch of reads */
 
 typedef struct larder_source {
     larder_plugin plugin; /* its name is the URI's prefix, its params the ?query */
+    /* Around another source: the URI is "name:key=value,…:URI", open gets the inner URI as `where`,
+     * and a bare first word is the value of the first parameter. */
+    bool wraps;
     /* Optional: does a plain name (no prefix) look like mine? 0: no; the highest answer wins. */
     int (*probe)(const char *where);
     int (*open)(void *st, const char *where,
