@@ -74,7 +74,7 @@ const larder_recipe *const larder__recipes[] = {
 #include "plugins.def"
     NULL};
 
-/* ---- by name -------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 /* How many single-letter edits lead from a to b; only small answers matter. */
 static size_t edits(const char *a, const char *b) {
@@ -108,7 +108,8 @@ static void listing_add(listing *l, const char *name) {
         l->distance = d;
         l->nearest = name;
     }
-    int wrote = snprintf(l->names + l->at, sizeof l->names - l->at, "%s%s", l->at ? ", " : "", name);
+    int wrote =
+        snprintf(l->names + l->at, sizeof l->names - l->at, "%s%s", l->at ? ", " : "", name);
     if (wrote > 0 && l->at + (size_t)wrote < sizeof l->names)
         l->at += (size_t)wrote;
 }

@@ -56,10 +56,15 @@ static void strip(larder__cache *c, larder_slot s) {
     c->state[s] = COLD;
 }
 
+/* Written under the lock; read by larder__cache_resident without it. */
+static void note_slot(larder__cache *c, uint64_t key, larder_slot s) {
+    __atomic_store_n(&c->slot_of[key], s, __ATOMIC_RELAXED);
+}
+
 static void empty_slot(larder__cache *c, larder_slot s) {
     if (c->store->real)
         strip(c, s);
-    c->slot_of[c->key_of[s]] = LARDER_NO_SLOT;
+    note_slot(c, c->key_of[s], LARDER_NO_SLOT);
     c->slots.bytes -= c->size_of[s];
     c->slots.resident--;
     c->key_of[s] = UINT32_MAX;
@@ -79,7 +84,9 @@ static void evict(larder__cache *c, larder_slot s) {
 static bool make_room(larder__cache *c, const larder_access *a, uint64_t need, bool fresh,
                       larder_slot growing) {
     uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
-    if (a->size + c->fixed_overhead + used * c->slot_overhead > c->limit)
+    /* With everybody else gone; whoever goes leaves a slot behind. */
+    uint64_t least = c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
+    if (a->size + least > c->limit)
         return false;
     while (charged(c, used) + need > c->limit) {
         if (c->slots.resident == 0)
@@ -106,7 +113,7 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
     }
     c->key_of[s] = (uint32_t)a->key;
     c->size_of[s] = a->size;
-    c->slot_of[a->key] = s;
+    note_slot(c, a->key, s);
     c->slots.bytes += a->size;
     c->slots.resident++;
     return s;
@@ -125,6 +132,7 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
     if (f && t->kind == LARDER_MISS)
         t->kind = LARDER_HIT; /* shared with a read that is under way anyway */
     t->flight = f ? larder__flight_join(f) : larder__flights_start(&c->flights, t->key, size);
+    t->size = size;
     if (s != LARDER_NO_SLOT) {
         t->flight->slot = s;
         c->state[s] = PENDING;
@@ -273,6 +281,23 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
     return 0;
 }
 
+int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder__ticket *out) {
+    larder_access a = {.key = key, .size = size};
+    int rc = begin(c, &a, 1);
+    if (rc < 0)
+        return rc;
+    *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
+    larder_slot s = c->slot_of[key];
+    if (s != LARDER_NO_SLOT && c->size_of[s] == size)
+        serve(c, out, s);
+    else {
+        out->kind = LARDER_MISS;
+        board(c, out, LARDER_NO_SLOT, size);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
 /* ---- filling ------------------------------------------------------------------------------------------ */
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
@@ -328,6 +353,7 @@ static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *
             } else if (!waiting && t[i].task == LARDER__MAKE) {
                 larder_access want = a[i];
                 want.key = t[i].key;
+                want.size = t[i].size;
                 out[i] = NULL;
                 rc = make(arg, &want, t[i].buf, &out[i]);
                 if (rc < 0)
@@ -370,7 +396,8 @@ int larder__cache_get(larder__cache *c, larder_access *a, size_t n, larder__make
 /* ---- looking in ------------------------------------------------------------------------------------------ */
 
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
-    return key < c->slots.keys && c->slot_of[key] != LARDER_NO_SLOT;
+    return key < c->slots.keys &&
+           __atomic_load_n(&c->slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
 }
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
@@ -401,8 +428,9 @@ void larder__cache_epoch(larder__cache *c, uint64_t epoch) {
     pthread_mutex_unlock(&c->lock);
 }
 
-static uint64_t key_metadata(const larder__cache *c) {
-    return sizeof *c->slot_of + c->policy->key_size;
+static uint64_t fixed_metadata(const larder__cache *c) {
+    return sizeof *c + c->policy->plugin.state_size +
+           c->slots.keys * (sizeof *c->slot_of + c->policy->key_size);
 }
 
 static uint64_t slot_metadata(const larder__cache *c) {
@@ -418,8 +446,7 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     out->budget = c->limit;
     uint64_t living = atomic_load(&c->account->bytes);
     out->loaned_bytes = living > c->filled_bytes ? living - c->filled_bytes : 0;
-    out->metadata_bytes = sizeof *c + c->policy->plugin.state_size +
-                          c->slots.keys * key_metadata(c) + c->slots.used * slot_metadata(c);
+    out->metadata_bytes = fixed_metadata(c) + c->slots.used * slot_metadata(c);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -494,7 +521,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     c->free_slot = LARDER_NO_SLOT;
     larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
     if (conf->budget_covers_all) {
-        c->fixed_overhead = sizeof *c + c->slots.keys * key_metadata(c);
+        c->fixed_overhead = fixed_metadata(c);
         c->slot_overhead = slot_metadata(c);
     }
     note_budget(c);
@@ -545,7 +572,8 @@ void larder__cache_save(larder__cache *c, larder_writer *w) {
     pthread_mutex_lock(&c->lock);
     larder__write_text(w, c->policy->plugin.name);
     larder_write_u64(w, c->slots.keys);
-    larder_write_bytes(w, c->rng.s, sizeof c->rng.s);
+    for (int i = 0; i < 4; i++)
+        larder_write_u64(w, c->rng.s[i]);
     larder_write_u32(w, c->slots.used);
     for (larder_slot s = 0; s < c->slots.used; s++) {
         larder_write_u32(w, c->key_of[s]);
@@ -582,7 +610,7 @@ static int load_slots(larder__cache *c, larder_reader *r) {
             continue;
         if (c->slot_of[key] != LARDER_NO_SLOT)
             return larder_read_reject(r, "a sample is cached twice");
-        c->slot_of[key] = s;
+        note_slot(c, key, s);
         c->state[s] = c->store->real ? COLD : FULL;
         c->slots.resident++;
         c->slots.bytes += c->size_of[s];
@@ -598,12 +626,15 @@ static int load_slots(larder__cache *c, larder_reader *r) {
 
 int larder__cache_load(larder__cache *c, larder_reader *r) {
     char name[64];
+    if (c->slots.used)
+        return larder__fail(LARDER_E_STATE, "saved state goes into an empty cache only");
     larder__read_text(r, name, sizeof name);
     if (larder_read_status(r) == 0 && strcmp(name, c->policy->plugin.name) != 0)
         return larder_read_reject(r, "it belongs to another policy");
     if (larder_read_u64(r) != c->slots.keys)
         return larder_read_reject(r, "it belongs to a data set of another size");
-    larder_read_bytes(r, c->rng.s, sizeof c->rng.s);
+    for (int i = 0; i < 4; i++)
+        c->rng.s[i] = larder_read_u64(r);
     if (!(c->rng.s[0] | c->rng.s[1] | c->rng.s[2] | c->rng.s[3]))
         return larder_read_reject(r, "its source of chance is stuck");
     int rc = load_slots(c, r);

@@ -1,0 +1,356 @@
+/* Every policy against a slow twin that was written from its definition: arrays by key, linear
+ * scans, no lists, no heaps, no slots. Kinds are compared request by request, resident sets after
+ * every call. A registered policy without a twin fails here. */
+#include "cache_kit.h"
+#include "plugins.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KEYS = 40, LONGEST = 400, NOBODY = -1 };
+
+typedef struct twin {
+    uint64_t n, budget, bytes, clock;
+    bool in[KEYS];
+    uint32_t size[KEYS], count[KEYS];
+    uint64_t entered[KEYS], used[KEYS], next_use[KEYS];
+    int line[KEYS], length; /* residents in the order random and sieve keep them; else unused */
+    bool visited[KEYS];
+    int hand;
+    larder_rng rng;
+    int (*choose)(struct twin *, uint64_t newcomer, uint64_t its_next_use);
+    void (*unline)(struct twin *, int key);
+} twin;
+
+/* The resident with the smallest (a, b); b may be NULL. */
+static int smallest(const twin *t, const uint64_t *a, const uint64_t *b) {
+    int best = NOBODY;
+    for (int k = 0; k < (int)t->n; k++)
+        if (t->in[k] && (best == NOBODY || a[k] < a[best] ||
+                         (a[k] == a[best] && b && b[k] < b[best])))
+            best = k;
+    return best;
+}
+
+static int choose_lru(twin *t, uint64_t key, uint64_t next) {
+    (void)key, (void)next;
+    return smallest(t, t->used, NULL);
+}
+
+static int choose_fifo(twin *t, uint64_t key, uint64_t next) {
+    (void)key, (void)next;
+    return smallest(t, t->entered, NULL);
+}
+
+static int choose_minio(twin *t, uint64_t key, uint64_t next) {
+    (void)t, (void)key, (void)next;
+    return NOBODY;
+}
+
+static int choose_lfu(twin *t, uint64_t key, uint64_t next) {
+    (void)key, (void)next;
+    uint64_t counts[KEYS];
+    for (int k = 0; k < KEYS; k++)
+        counts[k] = t->count[k];
+    return smallest(t, counts, t->used);
+}
+
+static int choose_random(twin *t, uint64_t key, uint64_t next) {
+    (void)key, (void)next;
+    return t->line[larder_rng_below(&t->rng, (uint32_t)t->length)];
+}
+
+static int choose_sieve(twin *t, uint64_t key, uint64_t next) {
+    (void)key, (void)next;
+    while (t->visited[t->line[t->hand]]) {
+        t->visited[t->line[t->hand]] = false;
+        t->hand = (t->hand + 1) % t->length;
+    }
+    return t->line[t->hand];
+}
+
+static int choose_belady(twin *t, uint64_t key, uint64_t next) {
+    int far = NOBODY;
+    for (int k = 0; k < (int)t->n; k++)
+        if (t->in[k] && (far == NOBODY || t->next_use[k] > t->next_use[far]))
+            far = k;
+    return !t->in[key] && next >= t->next_use[far] ? NOBODY : far;
+}
+
+static int place_of(const twin *t, int key) {
+    int at = 0;
+    while (t->line[at] != key)
+        at++;
+    return at;
+}
+
+static void unline_random(twin *t, int key) { /* the last fills the gap */
+    t->line[place_of(t, key)] = t->line[t->length - 1];
+    t->length--;
+}
+
+static void unline_sieve(twin *t, int key) { /* all behind move up; the hand stays between the same */
+    int at = place_of(t, key);
+    memmove(t->line + at, t->line + at + 1, (size_t)(t->length - at - 1) * sizeof *t->line);
+    t->length--;
+    if (at < t->hand)
+        t->hand--;
+    if (t->hand >= t->length)
+        t->hand = 0;
+}
+
+static const struct {
+    const char *name;
+    int (*choose)(twin *, uint64_t, uint64_t);
+    void (*unline)(twin *, int);
+} twins[] = {
+    {"lru", choose_lru, NULL},           {"fifo", choose_fifo, NULL},
+    {"minio", choose_minio, NULL},       {"lfu", choose_lfu, NULL},
+    {"random", choose_random, unline_random}, {"sieve", choose_sieve, unline_sieve},
+    {"belady", choose_belady, NULL},
+};
+
+static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
+    *t = (twin){.n = n, .budget = budget};
+    larder_rng_seed(&t->rng, seed, 0xcac4e);
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
+        if (strcmp(twins[i].name, name) == 0) {
+            t->choose = twins[i].choose;
+            t->unline = twins[i].unline;
+        }
+    if (!t->choose)
+        fail_msg("policy %s has no slow twin in tests/model", name);
+}
+
+static void twin_leave(twin *t, int key) {
+    t->in[key] = false;
+    t->bytes -= t->size[key];
+    if (t->unline)
+        t->unline(t, key);
+}
+
+static void twin_use(twin *t, const larder_access *a) {
+    t->used[a->key] = ++t->clock;
+    t->next_use[a->key] = a->next_use;
+    t->count[a->key]++;
+}
+
+/* Until `more` bytes fit. False: they never will, or `growing` itself had to leave. */
+static bool twin_room(twin *t, const larder_access *a, uint64_t more, int growing) {
+    if (a->size > t->budget)
+        return false;
+    while (t->bytes + more > t->budget) {
+        int v = t->choose(t, a->key, a->next_use);
+        if (v == NOBODY)
+            return false;
+        twin_leave(t, v);
+        if (v == growing)
+            return false;
+    }
+    return true;
+}
+
+static bool twin_has(const twin *t, const larder_access *a) {
+    return t->in[a->key] && a->size <= t->size[a->key];
+}
+
+static larder_kind twin_access(twin *t, const larder_access *a) {
+    int key = (int)a->key;
+    larder_kind kind = twin_has(t, a) ? LARDER_HIT : LARDER_MISS;
+    twin_use(t, a);
+    if (t->in[key]) {
+        t->visited[key] = true;
+        if (kind == LARDER_HIT)
+            return kind;
+        if (twin_room(t, a, a->size - t->size[key], key)) {
+            t->bytes += a->size - t->size[key];
+            t->size[key] = a->size;
+        } else if (t->in[key])
+            twin_leave(t, key);
+        return kind;
+    }
+    if (!twin_room(t, a, a->size, NOBODY))
+        return kind;
+    t->in[key] = true;
+    t->visited[key] = false;
+    t->entered[key] = t->clock;
+    t->size[key] = a->size;
+    t->bytes += a->size;
+    if (t->unline)
+        t->line[t->length++] = key;
+    return kind;
+}
+
+/* A whole batch is looked up before any of the missing enters. */
+static void twin_batch(twin *t, const larder_access *a, size_t n, uint8_t *kinds) {
+    for (size_t i = 0; i < n; i++)
+        kinds[i] = (uint8_t)(twin_has(t, &a[i]) ? LARDER_HIT : LARDER_MISS);
+    for (int missing = 0; missing < 2; missing++)
+        for (size_t i = 0; i < n; i++)
+            if ((kinds[i] == LARDER_MISS) == missing)
+                twin_access(t, &a[i]);
+}
+
+static void compare_sets(const twin *t, const larder__cache *c, const char *what) {
+    const larder_slots *s = larder__cache_slots(c);
+    for (uint64_t k = 0; k < t->n; k++) {
+        bool in = s->slot_of[k] != LARDER_NO_SLOT;
+        if (in != t->in[k] || (in && s->size_of[s->slot_of[k]] != t->size[k]))
+            fail_msg("%s: key %d: %d of %u bytes, the twin has %d of %u", what, (int)k, in,
+                     in ? s->size_of[s->slot_of[k]] : 0, t->in[k], t->size[k]);
+    }
+    assert_int_equal(s->bytes, t->bytes);
+}
+
+enum { SAME_SIZE, OWN_SIZE, GROWING, SIZE_WAYS };
+
+static void draw_accesses(larder_rng *rng, kit_kind kind, int sizes, uint64_t n, larder_access *a,
+                          size_t len) {
+    uint64_t keys[LONGEST], next_use[LONGEST];
+    kit_trace(kind, rng, n, keys, len);
+    kit_future(keys, len, next_use);
+    for (size_t i = 0; i < len; i++) {
+        uint32_t size = sizes == SAME_SIZE  ? 10
+                        : sizes == OWN_SIZE ? 1 + (uint32_t)(keys[i] * 7919 % 25)
+                                            : 1 + (uint32_t)(i / 16) + larder_rng_below(rng, 12);
+        a[i] = (larder_access){.key = keys[i], .now = i, .next_use = next_use[i], .size = size};
+    }
+}
+
+static void run_one(const larder_policy *policy, uint64_t seed, bool whole_batches) {
+    larder_rng rng;
+    larder_rng_seed(&rng, seed, 77);
+    kit_kind kind = (kit_kind)larder_rng_below(&rng, KIT_KINDS);
+    int sizes = (int)larder_rng_below(&rng, SIZE_WAYS);
+    uint64_t n = 1 + larder_rng_below(&rng, KEYS), budget = larder_rng_below(&rng, 12 * KEYS);
+    size_t len = 20 + larder_rng_below(&rng, LONGEST - 20);
+    larder_access a[LONGEST];
+    larder__ticket got[8];
+    uint8_t want[8];
+    draw_accesses(&rng, kind, sizes, n, a, len);
+    twin t;
+    twin_open(&t, policy->plugin.name, n, budget, seed);
+    larder__cache *c = kit_cache(policy, &larder__store_null, n, budget, seed);
+    char what[128];
+    snprintf(what, sizeof what, "%s, seed %d, %s, sizes %d, n %d", policy->plugin.name, (int)seed,
+             kit_kind_name(kind), sizes, (int)n);
+    for (size_t at = 0, step; at < len; at += step) {
+        step = 1 + larder_rng_below(&rng, 8);
+        step = step < len - at ? step : len - at;
+        if (whole_batches) {
+            check_ok(larder__cache_claim_batch(c, a + at, step, got));
+            twin_batch(&t, a + at, step, want);
+        } else {
+            check_ok(larder__cache_claim(c, a + at, step, got));
+            for (size_t i = 0; i < step; i++)
+                want[i] = (uint8_t)twin_access(&t, &a[at + i]);
+        }
+        for (size_t i = 0; i < step; i++)
+            if (got[i].kind != want[i] || got[i].key != a[at + i].key)
+                fail_msg("%s: request %d: kind %d, the twin says %d", what, (int)(at + i),
+                         got[i].kind, want[i]);
+        compare_sets(&t, c, what);
+    }
+    larder__cache_close(&c);
+}
+
+static void test_in_order(void **st) {
+    (void)st;
+    for (size_t p = 0; larder__policies[p]; p++)
+        for (uint64_t seed = 0; seed < 2000; seed++)
+            run_one(larder__policies[p], seed, false);
+}
+
+static void test_whole_batches(void **st) {
+    (void)st;
+    for (size_t p = 0; larder__policies[p]; p++)
+        for (uint64_t seed = 0; seed < 1000; seed++)
+            run_one(larder__policies[p], 5000 + seed, true);
+}
+
+/* ---- the bound ---------------------------------------------------------------------------------------- */
+
+static uint64_t hits_of(const larder_policy *policy, const uint64_t *keys, size_t len, uint64_t n,
+                        uint64_t entries) {
+    uint64_t next_use[LONGEST], hits = 0;
+    kit_future(keys, len, next_use);
+    larder__cache *c = kit_cache(policy, &larder__store_null, n, entries, 1);
+    for (size_t i = 0; i < len; i++) {
+        larder_access a = {.key = keys[i], .now = i, .next_use = next_use[i], .size = 1};
+        larder__ticket t;
+        check_ok(larder__cache_claim(c, &a, 1, &t));
+        hits += t.kind == LARDER_HIT;
+    }
+    larder__cache_close(&c);
+    return hits;
+}
+
+/* The most hits any sequence of decisions reaches: for every set of residents that can come about,
+ * the best number of hits on the way to it. */
+static uint64_t best_hits(const uint64_t *keys, size_t len, unsigned n, unsigned entries) {
+    int best[1 << 6], next[1 << 6];
+    for (unsigned m = 0; m < 1u << n; m++)
+        best[m] = m ? -1 : 0;
+    for (size_t i = 0; i < len; i++) {
+        unsigned bit = 1u << keys[i];
+        for (unsigned m = 0; m < 1u << n; m++)
+            next[m] = -1;
+        for (unsigned m = 0; m < 1u << n; m++) {
+            if (best[m] < 0)
+                continue;
+            int score = best[m] + ((m & bit) != 0);
+            if (next[m] < score) /* a hit, or kept out */
+                next[m] = score;
+            if (!(m & bit) && (unsigned)__builtin_popcount(m) < entries && next[m | bit] < score)
+                next[m | bit] = score;
+            for (unsigned v = 0; v < n && !(m & bit); v++)
+                if (m & 1u << v && next[(m & ~(1u << v)) | bit] < score)
+                    next[(m & ~(1u << v)) | bit] = score;
+        }
+        memcpy(best, next, sizeof best);
+    }
+    int top = 0;
+    for (unsigned m = 0; m < 1u << n; m++)
+        top = best[m] > top ? best[m] : top;
+    return (uint64_t)top;
+}
+
+static void test_belady_is_optimal(void **st) {
+    (void)st;
+    const larder_policy *belady = larder__policy_find("belady");
+    larder_rng rng;
+    larder_rng_seed(&rng, 3, 3);
+    for (int round = 0; round < 3000; round++) {
+        unsigned n = 2 + larder_rng_below(&rng, 5), entries = 1 + larder_rng_below(&rng, n - 1);
+        size_t len = 4 + larder_rng_below(&rng, 20);
+        uint64_t keys[24];
+        kit_trace((kit_kind)(round % KIT_KINDS), &rng, n, keys, len);
+        assert_int_equal(hits_of(belady, keys, len, n, entries), best_hits(keys, len, n, entries));
+    }
+}
+
+static void test_nobody_beats_belady(void **st) {
+    (void)st;
+    const larder_policy *belady = larder__policy_find("belady");
+    larder_rng rng;
+    larder_rng_seed(&rng, 4, 4);
+    for (int round = 0; round < 400; round++) {
+        uint64_t n = 2 + larder_rng_below(&rng, 60), entries = larder_rng_below(&rng, (uint32_t)n);
+        uint64_t keys[LONGEST];
+        kit_trace((kit_kind)(round % KIT_KINDS), &rng, n, keys, LONGEST);
+        uint64_t bound = hits_of(belady, keys, LONGEST, n, entries);
+        for (size_t p = 0; larder__policies[p]; p++)
+            if (hits_of(larder__policies[p], keys, LONGEST, n, entries) > bound)
+                fail_msg("%s beats belady in round %d", larder__policies[p]->plugin.name, round);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_whole_batches),
+        cmocka_unit_test(test_belady_is_optimal),
+        cmocka_unit_test(test_nobody_beats_belady),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
