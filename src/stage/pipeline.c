@@ -326,8 +326,10 @@ static int emit(const larder__pipeline *p, const larder_view *v, const larder__p
                       .row = pic->row,
                       .pixel = pic->pixel,
                       .channel = pic->channel};
-    if (!pic->at)
+    if (!pic->at) { /* nothing but padding: steps stay on this one byte */
+        e.at = (const uint8_t *)"";
         e.filled = (larder__rect){0};
+    }
     larder_tone drawn;
     const larder_tone *tone = &p->tone;
     if (!p->fixed_tone) {
