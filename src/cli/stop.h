@@ -1,22 +1,26 @@
-/* Ctrl-C without a signal handler: SIGINT and SIGTERM are blocked and a thread waits for them, so
- * that what happens then may take locks. The first one asks the run to end after its batch, the
- * second ends the program at once. */
+/* Ctrl-C: the handler of SIGINT and SIGTERM only notes the signal and posts a semaphore; a thread
+ * that waits for it asks the run to end after its batch, so that asking may take locks. A second
+ * signal ends the program at once. One at a time, since signals belong to the process. */
 #ifndef LARDER_CLI_STOP_H
 #define LARDER_CLI_STOP_H
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 typedef struct larder__stop {
     pthread_t thread;
+    sem_t woken;
     _Atomic int signal;   /* that came first, 0 before */
     _Atomic int leaving;  /* larder__stop_close is under way */
     pthread_mutex_t lock; /* over the two below */
     void (*ask)(void *);
     void *arg;
+    struct sigaction old_int, old_term;
 } larder__stop;
 
-/* Comes before any other thread is started: they inherit the blocked signals. */
+/* Must stay where it is until closed: the handler knows its address. */
 int larder__stop_open(larder__stop *);
 /* Who is told; NULL: nobody any more. Told at once if a signal has come already. */
 void larder__stop_tell(larder__stop *, void (*ask)(void *), void *arg);

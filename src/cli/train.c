@@ -140,7 +140,7 @@ static void print_human(const larder__epoch *e) {
         snprintf(top5, sizeof top5, "%.2f", 100 * e->top5);
     }
     double served = (double)e->served;
-    printf("%5llu  %6s  %6s  %6.4f  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f\n",
+    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f\n",
            (unsigned long long)e->epoch, accuracy, top5, e->loss, e->seconds,
            share(e->stall_seconds, e->seconds), share((double)e->hits, served),
            share((double)e->substitutes, served), share((double)e->repeats, served),

@@ -24,7 +24,7 @@ typedef struct larder_view {
     int64_t full_w, full_h, win_x, win_y;
     int64_t vis_x0, vis_y0, vis_x1, vis_y1;
     double gap; /* the decoder may shrink the box while it keeps gap x the target; 0: never */
-    bool resized;
+    bool resized, padded;
 } larder_view;
 
 void larder__view_start(larder_view *, int64_t w, int64_t h);

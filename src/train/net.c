@@ -55,14 +55,14 @@ static int plan_cnn(larder__net *net) {
 static const struct {
     const char *name;
     int (*plan)(larder__net *);
-    float rate;
-} kinds[] = {{"mlp", plan_mlp, 0.05f}, {"cnn", plan_cnn, 0.05f}};
+    double rate;
+} kinds[] = {{"mlp", plan_mlp, 0.05}, {"cnn", plan_cnn, 0.05}};
 
-float larder__net_rate(const char *kind) {
+double larder__net_rate(const char *kind) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kind, kinds[i].name) == 0)
             return kinds[i].rate;
-    return 0.05f;
+    return 0.05;
 }
 
 static int plan(larder__net *net) {

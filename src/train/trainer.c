@@ -118,7 +118,7 @@ int larder__trainer_open(larder__trainer **out, const larder__trainer_conf *conf
     if (!t)
         return larder__fail(LARDER_E_NOMEM, "train: no memory");
     t->conf = *conf;
-    t->rate = conf->rate > 0 ? conf->rate : (double)larder__net_rate(conf->net);
+    t->rate = conf->rate > 0 ? conf->rate : larder__net_rate(conf->net);
     int rc;
     if ((rc = choose_augment(t, conf)) < 0 || (rc = open_train(t, conf)) < 0 ||
         (rc = open_test(t, conf)) < 0 || (rc = open_net(t, conf)) < 0) {
