@@ -22,7 +22,7 @@ static void die(const char *what) {
     exit(1);
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static void put_member(FILE *f, const char *name, const void *bytes, size_t size) {
     static const char zeros[512];
@@ -80,7 +80,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 typedef struct job {
     larder__data *data;
@@ -161,8 +161,8 @@ static void bench(const char *folder, size_t bytes, size_t n, size_t rounds, siz
     for (size_t k = 0; k < WAYS; k++) {
         double c = median(cpu[k], rounds), w = median(wall[k], rounds);
         plain = k ? plain : c;
-        printf("%8zu  %-6s  %12.0f  %12.0f  %6.2f\n", bytes, way_names[k], (double)n / c, (double)n / w,
-               plain / c);
+        printf("%8zu  %-6s  %12.0f  %12.0f  %6.2f\n", bytes, way_names[k], (double)n / c,
+               (double)n / w, plain / c);
         larder__data_close(&data[k]);
     }
     free(ids);

@@ -32,7 +32,8 @@ static int parse_options(options *o, int argc, char **argv) {
         {0}};
     const larder__command command = {
         "ls", "larder ls URI [--limit N] [--json]",
-        "Shows what a data set is: samples, bytes, classes and the first few samples. A plain file\n"
+        "Shows what a data set is: samples, bytes, classes and the first few samples. A plain "
+        "file\n"
         "or folder name will do where larder can tell what it is; larder list shows all sources.",
         "  larder ls photos/\n"
         "  larder ls 'tar:shard-{000000..000009}.tar'\n"
@@ -72,7 +73,7 @@ static int count_all(tally *t, larder__data *d) {
 
 static uint64_t at_most(uint64_t limit, uint64_t n) { return n < limit ? n : limit; }
 
-/* ---- for programs ------------------------------------------------------------------------------------------ */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void json_classes(larder__json *j, larder__data *d, const tally *t) {
     larder__json_open(j, "class_counts", '[');
@@ -132,7 +133,7 @@ static void print_json(larder__data *d, const tally *t, uint64_t limit) {
     putchar('\n');
 }
 
-/* ---- for people ---------------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static void print_head(larder__data *d, const tally *t) {
     const larder_dataset *about = larder__data_about(d);

@@ -1,5 +1,5 @@
-/* The binary files of CIFAR-10 and CIFAR-100, plain or packed: records of one or two label bytes and
- * then 1024 red, 1024 green and 1024 blue ones. */
+/* The binary files of CIFAR-10 and CIFAR-100, plain or packed: records of one or two label bytes
+ * and then 1024 red, 1024 green and 1024 blue ones. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -17,12 +17,12 @@ typedef struct flavour {
     const char *train[6], *test[2], *names;
 } flavour;
 
-static const flavour cifar10 = {
-    10,
-    1,
-    {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
-    {"test_batch.bin"},
-    "batches.meta.txt"};
+static const flavour cifar10 = {10,
+                                1,
+                                {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                 "data_batch_4.bin", "data_batch_5.bin"},
+                                {"test_batch.bin"},
+                                "batches.meta.txt"};
 static const flavour cifar100 = {100, 2, {"train.bin"}, {"test.bin"}, "fine_label_names.txt"};
 
 typedef struct cifar {
@@ -33,15 +33,16 @@ typedef struct cifar {
     char names[100][NAME_BYTES];
 } cifar;
 
-/* ---- labels ---------------------------------------------------------------------------------------- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 static int take_labels(cifar *c, const char *path, uint64_t index, const unsigned char *record) {
     larder__records *r = &c->records;
     uint64_t at = r->count + index;
     const unsigned fine = record[c->is->labels - 1];
     if (fine >= c->is->classes || (c->is->labels == 2 && record[0] >= 20))
-        return larder__fail(LARDER_E_FORMAT, "%s: record %llu has label %u; there are %u classes", path,
-                            (unsigned long long)index, fine >= c->is->classes ? fine : record[0],
+        return larder__fail(LARDER_E_FORMAT, "%s: record %llu has label %u; there are %u classes",
+                            path, (unsigned long long)index,
+                            fine >= c->is->classes ? fine : record[0],
                             fine >= c->is->classes ? c->is->classes : 20);
     int rc = larder__grow(&r->labels, &c->labels_cap, at + 1, 1);
     if (rc == 0)
@@ -70,7 +71,7 @@ static const char *class_name(void *st, uint32_t label) {
     return c->named && label < c->is->classes ? c->names[label] : NULL;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Goes through one file, keeps the labels, and the records themselves when it was packed. */
 static int read_file(cifar *c, larder__unpack *u, const char *path, unsigned char **kept,
@@ -84,8 +85,9 @@ static int read_file(cifar *c, larder__unpack *u, const char *path, unsigned cha
         if (got == 0)
             break;
         if (got < stride)
-            return larder__fail(LARDER_E_FORMAT, "%s: ends inside record %llu, after %zu of %zu bytes",
-                                path, (unsigned long long)*count, got, stride);
+            return larder__fail(LARDER_E_FORMAT,
+                                "%s: ends inside record %llu, after %zu of %zu bytes", path,
+                                (unsigned long long)*count, got, stride);
         if (*count == MOST_RECORDS)
             return larder__fail(LARDER_E_FORMAT, "%s: more than %d records", path, MOST_RECORDS);
         rc = take_labels(c, path, *count, record);
@@ -105,7 +107,8 @@ static int add_file(cifar *c, const char *where, const char *name) {
     unsigned char *kept = NULL;
     uint64_t count;
     if (!larder__unpack_find(where, name, path, sizeof path))
-        return larder__fail(LARDER_E_NOTFOUND, "%.200s holds no %s, plain, .gz or .xz", where, name);
+        return larder__fail(LARDER_E_NOTFOUND, "%.200s holds no %s, plain, .gz or .xz", where,
+                            name);
     int rc = larder__unpack_open(&u, path);
     if (rc < 0)
         return rc;

@@ -17,8 +17,8 @@
 
 typedef struct dir {
     char *root;
-    char **classes;     /* sorted */
-    uint64_t *firsts;   /* first id of each class, and the count at the end */
+    char **classes;   /* sorted */
+    uint64_t *firsts; /* first id of each class, and the count at the end */
     size_t class_count, classes_cap;
     uint32_t *sizes;
     size_t sizes_cap;
@@ -27,7 +27,7 @@ typedef struct dir {
     larder__files *files;
 } dir;
 
-/* ---- listing ----------------------------------------------------------------------------------------- */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -95,7 +95,7 @@ static int list_files(dir *d) {
     return rc;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int probe(const char *where) { return larder__is_folder(where) ? 10 : 0; }
 
@@ -130,7 +130,7 @@ static void dir_close(void *st) {
     larder__names_free(&d->names);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static size_t class_of(const dir *d, uint64_t id) {
     size_t low = 0, high = d->class_count; /* firsts[low] <= id < firsts[high] */
@@ -171,7 +171,7 @@ static const char *class_name(void *st, uint32_t label) {
     return label < d->class_count ? d->classes[label] : NULL;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 enum { AT_ONCE = 64, PATHS = 8192 }; /* files in one go, and bytes for their paths */
 

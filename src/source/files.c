@@ -25,7 +25,7 @@ struct larder__files {
     size_t idle_used;
 };
 
-/* ---- one file --------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static int failed(const larder__files *f, const char *path, int err) {
     return larder__fail(larder__code_of_errno(err), "%s/%s: %s", f->folder, path, strerror(err));
@@ -35,8 +35,8 @@ static int changed(const larder__files *f, const larder__file_want *want, int64_
     if (now > (int64_t)want->bytes)
         return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has more now", f->folder,
                             want->path, want->bytes);
-    return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has %lld now", f->folder, want->path,
-                        want->bytes, (long long)now);
+    return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has %lld now", f->folder,
+                        want->path, want->bytes, (long long)now);
 }
 
 /* One byte beyond the end is asked for as well: that it does not come proves that the file did not
@@ -46,7 +46,8 @@ static int read_fd(const larder__files *f, int fd, const larder__file_want *want
     char beyond;
     while (got < all) {
         struct iovec pieces[2] = {{into + got, want->bytes - (size_t)got}, {&beyond, 1}};
-        ssize_t n = got < all - 1 ? preadv(fd, pieces, 2, (off_t)got) : pread(fd, &beyond, 1, (off_t)got);
+        ssize_t n =
+            got < all - 1 ? preadv(fd, pieces, 2, (off_t)got) : pread(fd, &beyond, 1, (off_t)got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -98,7 +99,7 @@ static void read_one(const larder__files *f, const larder__file_want *want, lard
     answer(out, buf, buf ? read_plain(f, want, larder_buf_data(buf)) : LARDER_E_NOMEM);
 }
 
-/* ---- many files ------------------------------------------------------------------------------------- */
+/* ---- many files ------------------------------------------------------------------------------ */
 
 static larder__ring *take_ring(larder__files *f) {
     larder__ring *r = NULL;
@@ -150,11 +151,13 @@ static bool read_batch(larder__files *f, larder__ring *r, const larder__file_wan
     return fine;
 }
 
-void larder__files_read(larder__files *f, const larder__file_want *wants, size_t n, larder_read *out) {
+void larder__files_read(larder__files *f, const larder__file_want *wants, size_t n,
+                        larder_read *out) {
     larder__ring *r = f->batches && n > 1 ? take_ring(f) : NULL;
     for (size_t at = 0; at < n;) {
         size_t run = 0;
-        while (r && run < LARDER__RING_FILES && at + run < n && wants[at + run].bytes != LARDER__NO_SIZE)
+        while (r && run < LARDER__RING_FILES && at + run < n &&
+               wants[at + run].bytes != LARDER__NO_SIZE)
             run++;
         if (run < 2) {
             read_one(f, &wants[at], &out[at]);
@@ -169,7 +172,7 @@ void larder__files_read(larder__files *f, const larder__file_want *wants, size_t
         give_ring(f, r);
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int choose(larder__files *f, const char *io) {
     if (strcmp(io, "plain") == 0)

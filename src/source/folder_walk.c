@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 struct larder__walk_folder {
-    size_t path;        /* in text; "" for the class folder itself */
-    uint32_t parent;    /* UINT32_MAX for the class folder */
-    uint32_t rank;      /* place among all folders, once sorted */
+    size_t path;     /* in text; "" for the class folder itself */
+    uint32_t parent; /* UINT32_MAX for the class folder */
+    uint32_t rank;   /* place among all folders, once sorted */
     dev_t device;
     ino_t inode;
 };
@@ -54,7 +54,8 @@ static int add_text(larder__walk *w, size_t *at, const char *a, const char *b) {
 }
 
 /* A link back to a folder above would never end. */
-static int check_loop(const larder__walk *w, const char *root, uint32_t parent, const struct stat *st) {
+static int check_loop(const larder__walk *w, const char *root, uint32_t parent,
+                      const struct stat *st) {
     for (uint32_t i = parent; i != UINT32_MAX; i = w->folders[i].parent)
         if (w->folders[i].device == st->st_dev && w->folders[i].inode == st->st_ino)
             return larder__fail(LARDER_E_FORMAT, "%s: \"%s\" contains a link back to itself", root,
@@ -93,7 +94,8 @@ static int add_file(larder__walk *w, uint32_t in, const char *name, const struct
     return rc;
 }
 
-static int take_entry(larder__walk *w, const char *root, int fd, uint32_t in, const struct dirent *e) {
+static int take_entry(larder__walk *w, const char *root, int fd, uint32_t in,
+                      const struct dirent *e) {
     const char *name = e->d_name;
     struct stat st;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -127,7 +129,7 @@ static int scan_folder(larder__walk *w, const char *root, uint32_t i) {
     return rc;
 }
 
-/* ---- order ----------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 typedef struct ranked {
     const char *path;

@@ -77,8 +77,9 @@ static int open_images(larder__records *r, const char *path) {
         struct stat st;
         if (larder__unpack_is_plain(u)) {
             if (stat(path, &st) == 0 && (uint64_t)st.st_size != 16 + total)
-                rc = larder__fail(LARDER_E_FORMAT, "%s: has %llu bytes; %u images of %u x %u make %llu",
-                                  path, (unsigned long long)st.st_size, head[1], head[2], head[3],
+                rc = larder__fail(LARDER_E_FORMAT,
+                                  "%s: has %llu bytes; %u images of %u x %u make %llu", path,
+                                  (unsigned long long)st.st_size, head[1], head[2], head[3],
                                   (unsigned long long)(16 + total));
             else
                 rc = larder__records_add_plain(r, path, 16, head[1]);
@@ -116,7 +117,8 @@ static int open_labels(larder__records *r, const char *path) {
     rc = read_numbers(u, head, 2);
     if (rc == 0 && head[0] != LABELS)
         rc = larder__fail(LARDER_E_FORMAT,
-                          "%s: starts with %08x; a file of labels starts with 00000801", path, head[0]);
+                          "%s: starts with %08x; a file of labels starts with 00000801", path,
+                          head[0]);
     if (rc == 0 && head[1] != r->count)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %u labels for %llu images", path, head[1],
                           (unsigned long long)r->count);
@@ -134,11 +136,13 @@ static int idx_open(void *st, const char *where, const larder_args *args) {
     bool train = strcmp(split, "auto") == 0 || strcmp(split, "train") == 0;
     char images[4096], labels[4096];
     if (!find_file(where, train, "images", images, sizeof images))
-        return larder__fail(LARDER_E_NOTFOUND, "%.200s holds no %s-images-idx3-ubyte, plain, .gz or .xz",
-                            where, train ? "train" : "t10k");
+        return larder__fail(LARDER_E_NOTFOUND,
+                            "%.200s holds no %s-images-idx3-ubyte, plain, .gz or .xz", where,
+                            train ? "train" : "t10k");
     if (!find_file(where, train, "labels", labels, sizeof labels))
-        return larder__fail(LARDER_E_NOTFOUND, "%.200s holds no %s-labels-idx1-ubyte, plain, .gz or .xz",
-                            where, train ? "train" : "t10k");
+        return larder__fail(LARDER_E_NOTFOUND,
+                            "%.200s holds no %s-labels-idx1-ubyte, plain, .gz or .xz", where,
+                            train ? "train" : "t10k");
     int rc = open_images(r, images);
     if (rc == 0)
         rc = open_labels(r, labels);

@@ -13,14 +13,16 @@
 #define MOST_BYTES ((uint64_t)4 << 30)
 
 static int folder_path(char *out, size_t cap) {
-    const char *own = getenv("LARDER_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = own && own[0]   ? snprintf(out, cap, "%s", own)
-            : xdg && xdg[0] ? snprintf(out, cap, "%s/larder", xdg)
+    const char *own = getenv("LARDER_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+    int n = own && own[0]     ? snprintf(out, cap, "%s", own)
+            : xdg && xdg[0]   ? snprintf(out, cap, "%s/larder", xdg)
             : home && home[0] ? snprintf(out, cap, "%s/.cache/larder", home)
                               : -1;
     if (n < 0 || (size_t)n >= cap)
-        return larder__fail(LARDER_E_NOTFOUND, "there is no cache folder: neither LARDER_CACHE_DIR nor "
-                                               "XDG_CACHE_HOME nor HOME is set, or it is too long");
+        return larder__fail(LARDER_E_NOTFOUND,
+                            "there is no cache folder: neither LARDER_CACHE_DIR nor "
+                            "XDG_CACHE_HOME nor HOME is set, or it is too long");
     return 0;
 }
 
@@ -95,7 +97,8 @@ int larder__keep_store(const char *name, const void *bytes, size_t size) {
     if (rc < 0)
         return rc;
     make_folders(folder);
-    snprintf(fresh, sizeof fresh, "%s.%ld.%u.part", path, (long)getpid(), atomic_fetch_add(&turn, 1));
+    snprintf(fresh, sizeof fresh, "%s.%ld.%u.part", path, (long)getpid(),
+             atomic_fetch_add(&turn, 1));
     int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return failed(fresh);

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 /* All of `want` bytes; a file that ends before is E_CHANGED, since its size was checked at open. */
-static inline int larder__pread_full(int fd, const char *path, void *out, size_t want, uint64_t at) {
+static inline int larder__pread_full(int fd, const char *path, void *out, size_t want,
+                                     uint64_t at) {
     for (size_t got = 0; got < want;) {
         ssize_t n = pread(fd, (char *)out + got, want - got, (off_t)(at + got));
         if (n < 0 && errno == EINTR)
@@ -19,8 +20,9 @@ static inline int larder__pread_full(int fd, const char *path, void *out, size_t
             return larder__fail(larder__code_of_errno(errno), "%s: %s at byte %llu", path,
                                 strerror(errno), (unsigned long long)(at + got));
         if (n == 0)
-            return larder__fail(LARDER_E_CHANGED, "%s: ends at byte %llu now; it was cut while in use",
-                                path, (unsigned long long)(at + got));
+            return larder__fail(LARDER_E_CHANGED,
+                                "%s: ends at byte %llu now; it was cut while in use", path,
+                                (unsigned long long)(at + got));
         got += (size_t)n;
     }
     return 0;

@@ -1,6 +1,7 @@
 /* Samples of one fixed size that lie one after the other in a few files, with a byte of label each:
  * what MNIST and CIFAR are made of. Packed files are unpacked into memory at open; plain ones stay
- * where they are and every read costs storage. Filled by a source's open, then read by any thread. */
+ * where they are and every read costs storage. Filled by a source's open, then read by any thread.
+ */
 #ifndef LARDER_SOURCE_RECORDS_H
 #define LARDER_SOURCE_RECORDS_H
 
@@ -12,20 +13,20 @@ enum { LARDER__RECORD_PARTS = 8 };
 
 typedef struct larder__part { /* one file of records */
     char *path;
-    uint64_t first, count;  /* its ids */
-    uint64_t head;          /* bytes before the first record */
-    unsigned char *bytes;   /* all of it after `head`, when it was packed */
-    int fd;                 /* when it is plain; -1 otherwise */
-    larder__stamp stamp;    /* of a plain file */
+    uint64_t first, count; /* its ids */
+    uint64_t head;         /* bytes before the first record */
+    unsigned char *bytes;  /* all of it after `head`, when it was packed */
+    int fd;                /* when it is plain; -1 otherwise */
+    larder__stamp stamp;   /* of a plain file */
 } larder__part;
 
 typedef struct larder__records {
     larder__part parts[LARDER__RECORD_PARTS];
     uint32_t used;
     uint64_t count;
-    uint32_t stride, skip;  /* bytes from record to record; of those, labels in front */
-    uint32_t bytes;         /* payload of one */
-    unsigned char *labels;  /* one a record */
+    uint32_t stride, skip; /* bytes from record to record; of those, labels in front */
+    uint32_t bytes;        /* payload of one */
+    unsigned char *labels; /* one a record */
     uint32_t classes;
     larder_shape raw;
     larder_layout layout;

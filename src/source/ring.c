@@ -32,7 +32,8 @@ int larder__ring_open(larder__ring **out) {
         rc = io_uring_register_files(&r->uring, none, LARDER__RING_FILES);
     if (rc < 0) {
         larder__ring_close(&r);
-        return larder__fail(LARDER_E_UNSUPPORTED, "io_uring is not to be had here: %s", strerror(-rc));
+        return larder__fail(LARDER_E_UNSUPPORTED, "io_uring is not to be had here: %s",
+                            strerror(-rc));
     }
     *out = r;
     return 0;
@@ -48,11 +49,13 @@ void larder__ring_close(larder__ring **pr) {
 
 /* One chain: the file goes into slot i of the ring's own table, never into the process's. The read
  * is hard-linked, since a short one (the file shrank) would otherwise leave the slot open. */
-static void prepare(larder__ring *r, int folder, const larder__file_want *want, void *into, size_t i) {
+static void prepare(larder__ring *r, int folder, const larder__file_want *want, void *into,
+                    size_t i) {
     r->pieces[i][0] = (struct iovec){into, want->bytes};
     r->pieces[i][1] = (struct iovec){&r->beyond[i], 1};
     struct io_uring_sqe *s = io_uring_get_sqe(&r->uring);
-    io_uring_prep_openat_direct(s, folder, want->path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0, (unsigned)i);
+    io_uring_prep_openat_direct(s, folder, want->path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0,
+                                (unsigned)i);
     s->flags |= IOSQE_IO_LINK;
     s->user_data = i * STEPS;
     s = io_uring_get_sqe(&r->uring);
@@ -72,8 +75,8 @@ static void take_completion(struct io_uring_cqe *cqe, int64_t *results) {
         results[i] = cqe->res;
 }
 
-bool larder__ring_read(larder__ring *r, int folder, const larder__file_want *wants, void *const *into,
-                       size_t n, int64_t *results) {
+bool larder__ring_read(larder__ring *r, int folder, const larder__file_want *wants,
+                       void *const *into, size_t n, int64_t *results) {
     for (size_t i = 0; i < n; i++) {
         results[i] = INT64_MIN;
         prepare(r, folder, &wants[i], into[i], i);
@@ -105,11 +108,12 @@ bool larder__ring_read(larder__ring *r, int folder, const larder__file_want *wan
 
 int larder__ring_open(larder__ring **out) {
     *out = NULL;
-    return larder__fail(LARDER_E_UNSUPPORTED, "this build has no liburing (apt install liburing-dev)");
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "this build has no liburing (apt install liburing-dev)");
 }
 void larder__ring_close(larder__ring **pr) { *pr = NULL; }
-bool larder__ring_read(larder__ring *r, int folder, const larder__file_want *wants, void *const *into,
-                       size_t n, int64_t *results) {
+bool larder__ring_read(larder__ring *r, int folder, const larder__file_want *wants,
+                       void *const *into, size_t n, int64_t *results) {
     (void)r, (void)folder, (void)wants, (void)into, (void)n, (void)results;
     return false;
 }

@@ -12,7 +12,7 @@
 
 enum { MOST_SHARDS = 1000000 };
 
-/* ---- one pattern without braces -------------------------------------------------------------------------- */
+/* ---- one pattern without braces -------------------------------------------------------------- */
 
 static int add(larder__names *out, const char *path) {
     if (out->count == MOST_SHARDS)
@@ -32,11 +32,11 @@ static int add_part(larder__names *out, const char *folder, const glob_t *g, con
         words[larder__split_word(base_name(g->gl_pathv[i]))]++;
     bool parts = words[1] && (words[2] || words[3]);
     int want = !parts || strcmp(split, "auto") == 0 || strcmp(split, "train") == 0 ? 1
-               : strcmp(split, "test") == 0                                        ? (words[2] ? 2 : 3)
-                                                                                   : (words[3] ? 3 : 2);
+               : strcmp(split, "test") == 0 ? (words[2] ? 2 : 3)
+                                            : (words[3] ? 3 : 2);
     if (!parts && strcmp(split, "auto") != 0)
-        return larder__fail(LARDER_E_NOTFOUND, "%s: its shards are not named as train and test parts",
-                            folder);
+        return larder__fail(LARDER_E_NOTFOUND,
+                            "%s: its shards are not named as train and test parts", folder);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < g->gl_pathc; i++)
         if (!parts || larder__split_word(base_name(g->gl_pathv[i])) == want)
@@ -47,18 +47,20 @@ static int add_part(larder__names *out, const char *folder, const glob_t *g, con
 static int glob_code(int rc, const char *pattern) {
     if (rc == GLOB_NOMATCH)
         return larder__fail(LARDER_E_NOTFOUND, "no shard matches \"%.200s\"", pattern);
-    return larder__fail(rc == GLOB_NOSPACE ? LARDER_E_NOMEM : LARDER_E_IO, "%.200s: cannot be listed",
-                        pattern);
+    return larder__fail(rc == GLOB_NOSPACE ? LARDER_E_NOMEM : LARDER_E_IO,
+                        "%.200s: cannot be listed", pattern);
 }
 
 static int add_folder(larder__names *out, const char *where, const char *split) {
     char root[PATH_MAX], part[PATH_MAX], pattern[2 * PATH_MAX];
     glob_t g = {0};
     if (strpbrk(where, "*?["))
-        return larder__fail(LARDER_E_ARGS, "%.200s: the folder's name reads as a pattern; write %.200s/*.tar",
+        return larder__fail(LARDER_E_ARGS,
+                            "%.200s: the folder's name reads as a pattern; write %.200s/*.tar",
                             where, where);
     snprintf(root, sizeof root, "%.*s", (int)sizeof root - 1, where);
-    bool inside = larder__split_folder(where, split, part, sizeof part) == 0 && strcmp(part, where) != 0;
+    bool inside =
+        larder__split_folder(where, split, part, sizeof part) == 0 && strcmp(part, where) != 0;
     const char *folder = inside ? part : root;
     snprintf(pattern, sizeof pattern, "%s/*.tar", folder);
     int rc = glob(pattern, 0, NULL, &g);
@@ -82,13 +84,13 @@ static int add_plain(larder__names *out, const char *path, const char *split) {
     return rc;
 }
 
-/* ---- braces ------------------------------------------------------------------------------------------------ */
+/* ---- braces ---------------------------------------------------------------------------------- */
 
 static int expand(larder__names *out, const char *pattern, const char *split);
 
 /* PATTERN with text[0..n) in place of its first braces. */
-static int with(larder__names *out, const char *pattern, size_t open, size_t close, const char *text,
-                size_t n, const char *split) {
+static int with(larder__names *out, const char *pattern, size_t open, size_t close,
+                const char *text, size_t n, const char *split) {
     size_t rest = strlen(pattern + close + 1);
     if (open + n + rest >= PATH_MAX)
         return larder__fail(LARDER_E_ARGS, "\"%.100s…\" is too long", pattern);
@@ -128,11 +130,13 @@ static int expand(larder__names *out, const char *pattern, const char *split) {
     uint64_t from, to;
     int width, rc = 0;
     if (!pattern[close] || memchr(text, '{', close - open - 1))
-        return larder__fail(LARDER_E_ARGS, "\"%.200s\": a brace is not closed, or lies in another", pattern);
+        return larder__fail(LARDER_E_ARGS, "\"%.200s\": a brace is not closed, or lies in another",
+                            pattern);
     if (parse_range(text, close - open - 1, &from, &to, &width)) {
         if (to < from || to - from >= MOST_SHARDS)
-            return larder__fail(LARDER_E_ARGS, "\"%.200s\": the range runs backwards or is over %d long",
-                                pattern, MOST_SHARDS);
+            return larder__fail(LARDER_E_ARGS,
+                                "\"%.200s\": the range runs backwards or is over %d long", pattern,
+                                MOST_SHARDS);
         for (uint64_t i = from; rc == 0 && i <= to; i++) {
             char number[32];
             int n = snprintf(number, sizeof number, "%0*llu", width, (unsigned long long)i);

@@ -17,8 +17,8 @@
 
 typedef struct slow {
     larder__data *inner;
-    double per_byte, per_request;   /* seconds; 0: no limit */
-    double latency, jitter, burst;  /* seconds */
+    double per_byte, per_request;  /* seconds; 0: no limit */
+    double latency, jitter, burst; /* seconds */
     uint64_t seed;
     pthread_mutex_t lock;
     bool lock_ready;
@@ -58,9 +58,11 @@ static int slow_open(void *st, const char *where, const larder_args *args) {
     s->burst = larder_args_number(args, "burst");
     s->seed = (uint64_t)larder_args_number(args, "seed");
     if (s->latency > 3600 || s->jitter > 3600 || s->burst > 3600 || s->per_request > 3600)
-        return larder__fail(LARDER_E_RANGE, "slow: a request that takes over an hour makes no sense");
+        return larder__fail(LARDER_E_RANGE,
+                            "slow: a request that takes over an hour makes no sense");
     if (strncmp(where, "slow:", 5) == 0)
-        return larder__fail(LARDER_E_ARGS, "slow: around slow: makes no sense; give the figures once");
+        return larder__fail(LARDER_E_ARGS,
+                            "slow: around slow: makes no sense; give the figures once");
     if (pthread_mutex_init(&s->lock, NULL) != 0)
         return larder__fail(LARDER_E_NOMEM, "slow: no memory for a lock");
     s->lock_ready = true;
@@ -74,7 +76,7 @@ static void slow_close(void *st) {
         pthread_mutex_destroy(&s->lock);
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Takes a place in one queue and returns when it is served. */
 static double queue_take(double *end, double now, double burst, double cost) {
@@ -111,7 +113,7 @@ static int slow_read(void *st, const uint64_t *ids, size_t n, larder_read *out) 
     return rc;
 }
 
-/* ---- the rest is the inner source's ------------------------------------------------------------------- */
+/* ---- the rest is the inner source's ---------------------------------------------------------- */
 
 static int describe(void *st, larder_dataset *out) {
     *out = *larder__data_about(((slow *)st)->inner);
@@ -140,7 +142,8 @@ static const larder_param params[] = {
 
 const larder_source larder__source_slow = {
     .plugin = {.name = "slow",
-               .summary = "around any other: bandwidth, requests a second and latency of a remote store",
+               .summary =
+                   "around any other: bandwidth, requests a second and latency of a remote store",
                .params = params,
                .state_size = sizeof(slow)},
     .wraps = true,

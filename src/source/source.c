@@ -15,7 +15,7 @@ struct larder__data {
     larder_dataset about;
 };
 
-/* ---- from a text to a source, a place and its parameters ----------------------------------------- */
+/* ---- from a text to a source, a place and its parameters ------------------------------------- */
 
 typedef struct target {
     const larder_source *source;
@@ -57,8 +57,8 @@ static int recognise(target *t) {
     char names[200] = "";
     for (size_t i = 0, at = 0; larder__sources[i] && at < sizeof names; i++)
         if (larder__sources[i]->probe)
-            at += (size_t)snprintf(names + at, sizeof names - at, " %s:",
-                                   larder__sources[i]->plugin.name);
+            at += (size_t)snprintf(names + at, sizeof names - at,
+                                   " %s:", larder__sources[i]->plugin.name);
     return larder__fail(LARDER_E_FORMAT,
                         "%.200s: no source recognises what is there; say which one it is with%s",
                         t->where, names);
@@ -69,7 +69,8 @@ static int cut_wrapper(target *t, char *rest) {
     const larder_plugin *p = &t->source->plugin;
     char *colon = strchr(rest, ':');
     if (!colon || !colon[1])
-        return larder__fail(LARDER_E_ARGS, "%s: needs parameters and a data set, as in %s:%s=…:dir:photos",
+        return larder__fail(LARDER_E_ARGS,
+                            "%s: needs parameters and a data set, as in %s:%s=…:dir:photos",
                             p->name, p->name, p->params[0].name);
     *colon = 0;
     t->where = colon + 1;
@@ -117,7 +118,7 @@ static int find_target(target *t, const char *uri) {
     return recognise(t);
 }
 
-/* ---- open and close -------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int open_target(larder__data *d, const target *t) {
     const larder_plugin *p = &t->source->plugin;
@@ -166,7 +167,7 @@ void larder__data_close(larder__data **pd) {
     larder__free(d);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 const larder_dataset *larder__data_about(const larder__data *d) { return &d->about; }
 const char *larder__data_uri(const larder__data *d) { return d->uri; }
@@ -175,8 +176,8 @@ const larder_plugin *larder__data_plugin(const larder__data *d) { return &d->sou
 static int check_id(const larder__data *d, uint64_t id) {
     if (id < d->about.count)
         return 0;
-    return larder__fail(LARDER_E_RANGE, "%.200s: there is no sample %llu, only %llu of them", d->uri,
-                        (unsigned long long)id, (unsigned long long)d->about.count);
+    return larder__fail(LARDER_E_RANGE, "%.200s: there is no sample %llu, only %llu of them",
+                        d->uri, (unsigned long long)id, (unsigned long long)d->about.count);
 }
 
 int larder__data_stat(larder__data *d, uint64_t id, larder_sample *out) {

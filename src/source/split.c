@@ -71,5 +71,8 @@ int larder__split_folder(const char *where, const char *split, char *out, size_t
 }
 
 int larder__split_word(const char *name) {
-    return strcasestr(name, "train") ? 1 : strcasestr(name, "test") ? 2 : strcasestr(name, "val") ? 3 : 0;
+    return strcasestr(name, "train")  ? 1
+           : strcasestr(name, "test") ? 2
+           : strcasestr(name, "val")  ? 3
+                                      : 0;
 }

@@ -6,8 +6,10 @@
 #include <larder/plugin.h>
 
 #define LARDER__SPLIT_PARAM                                                                        \
-    {"split", "auto|train|test|val", "auto", "which part: auto means train where there are parts", \
-     0, 0}
+    {                                                                                              \
+        "split", "auto|train|test|val", "auto",                                                    \
+            "which part: auto means train where there are parts", 0, 0                             \
+    }
 
 /* Is this folder made of parts, train/ (with folders or shards in it) beside test/ or val/? Then
  * writes the wanted part's path into out, else `where` itself; E_NOTFOUND when `split` names a

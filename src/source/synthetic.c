@@ -36,7 +36,8 @@ static int parse_sizes(synthetic *s, const char *text) {
     uint64_t a, b;
     size_t n = strcspn(text, "-");
     if (n == 0 || n >= sizeof low)
-        return larder__fail(LARDER_E_ARGS, "source mem: bytes: \"%.60s\" is not 3072 or 100-5000", text);
+        return larder__fail(LARDER_E_ARGS, "source mem: bytes: \"%.60s\" is not 3072 or 100-5000",
+                            text);
     memcpy(low, text, n);
     low[n] = 0;
     int rc = larder__parse_bytes(low, &a);
@@ -46,7 +47,8 @@ static int parse_sizes(synthetic *s, const char *text) {
     if (rc < 0)
         return larder__fail_in(rc, "source mem: bytes");
     if (a > b || b > UINT32_MAX)
-        return larder__fail(LARDER_E_ARGS, "source mem: bytes: \"%.60s\" is no range below 4 GiB", text);
+        return larder__fail(LARDER_E_ARGS, "source mem: bytes: \"%.60s\" is no range below 4 GiB",
+                            text);
     s->low = (uint32_t)a;
     s->high = (uint32_t)b;
     return 0;
@@ -82,8 +84,8 @@ static int parse_bad(synthetic *s, const char *text) {
 static int mem_open(void *st, const char *where, const larder_args *args) {
     synthetic *s = st;
     if (where[0])
-        return larder__fail(LARDER_E_ARGS, "mem:%.60s: takes no place, only parameters, as in mem:?n=1000",
-                            where);
+        return larder__fail(LARDER_E_ARGS,
+                            "mem:%.60s: takes no place, only parameters, as in mem:?n=1000", where);
     s->n = (uint64_t)larder_args_number(args, "n");
     s->seed = (uint64_t)larder_args_number(args, "seed");
     const char *split = larder_args_text(args, "split");
@@ -154,8 +156,9 @@ static int mem_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
     const synthetic *s = st;
     for (size_t i = 0; i < n; i++) {
         if (s->bad_used && bsearch(&ids[i], s->bad, s->bad_used, sizeof *s->bad, by_value)) {
-            larder__answer_failure(&out[i], larder__fail(LARDER_E_IO, "mem#%llu: is bad, as was asked",
-                                                         (unsigned long long)ids[i]));
+            larder__answer_failure(&out[i],
+                                   larder__fail(LARDER_E_IO, "mem#%llu: is bad, as was asked",
+                                                (unsigned long long)ids[i]));
             continue;
         }
         larder_buf *buf = make(s, ids[i]);

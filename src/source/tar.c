@@ -32,7 +32,7 @@ typedef struct tar {
     uint32_t classes;
 } tar;
 
-/* ---- the index of one shard ------------------------------------------------------------------------------- */
+/* ---- the index of one shard ------------------------------------------------------------------ */
 
 static void kept_name(char out[32], const char *path) {
     snprintf(out, 32, "tar-%016llx", (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
@@ -99,7 +99,7 @@ static int add_shard(tar *t, uint64_t i) {
     return rc;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int summarise(tar *t) {
     int32_t highest = -1;
@@ -158,7 +158,7 @@ static int probe(const char *where) {
     return rc == 0 ? 30 : 0;
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static int describe(void *st, larder_dataset *out) {
     const tar *t = st;
@@ -195,7 +195,7 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
     uint32_t shard;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* ---- samples: members that share a key ----------------------------------------------------------------- */
+/* ---- samples: members that share a key ------------------------------------------------------- */
 
 typedef struct sample { /* the one being put together */
     char key[LARDER__TAR_PATH];
@@ -28,7 +28,8 @@ static const char *split_key(const char *path, size_t *key_size) {
 }
 
 static bool is_image(const char *ending) {
-    static const char *const known[] = {"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "tif", "tiff", "webp"};
+    static const char *const known[] = {"jpg", "jpeg", "png",  "ppm", "pgm",
+                                        "bmp", "tif",  "tiff", "webp"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcasecmp(ending, known[i]) == 0)
             return true;
@@ -39,7 +40,8 @@ static int parse_label(larder__tar *t, const larder__tar_member *m, int32_t *out
     const unsigned char *text;
     size_t n = (size_t)m->bytes, i = 0;
     uint64_t v = 0;
-    int rc = m->bytes == 0 || m->bytes > 64 ? LARDER_E_FORMAT : larder__tar_bytes(t, m->offset, n, &text);
+    int rc = m->bytes == 0 || m->bytes > 64 ? LARDER_E_FORMAT
+                                            : larder__tar_bytes(t, m->offset, n, &text);
     if (rc == 0) {
         while (n > 0 && isspace(text[n - 1]))
             n--;
@@ -51,8 +53,8 @@ static int parse_label(larder__tar *t, const larder__tar_member *m, int32_t *out
         }
     }
     return larder__fail(LARDER_E_FORMAT,
-                        "%s: %.200s at byte %llu is not a class number of 0 to 2147483647", t->label,
-                        m->path, (unsigned long long)m->header);
+                        "%s: %.200s at byte %llu is not a class number of 0 to 2147483647",
+                        t->label, m->path, (unsigned long long)m->header);
 }
 
 static int add_entry(larder__tar_index *x, const larder__tar_entry *e, const char *name, size_t n) {
@@ -69,7 +71,8 @@ static int finish_sample(larder__tar_index *x, const larder__tar *t, sample *s) 
     bool image = s->has_image, label = s->has_label;
     s->begun = false;
     if (label && !image)
-        return larder__fail(LARDER_E_FORMAT, "%s: %.200s has a .cls and no image", t->label, s->key);
+        return larder__fail(LARDER_E_FORMAT, "%s: %.200s has a .cls and no image", t->label,
+                            s->key);
     if (!image)
         return 0;
     larder__tar_entry e = {s->offset, (uint32_t)s->bytes, label ? s->label : -1};
@@ -84,10 +87,12 @@ static int take_member(larder__tar *t, const larder__tar_member *m, const char *
         s->has_label = true;
         return parse_label(t, m, &s->label);
     }
-    if (!ending || !is_image(ending) || s->has_image) /* of two forms of an image the first counts */
+    if (!ending || !is_image(ending) ||
+        s->has_image) /* of two forms of an image the first counts */
         return 0;
     if (m->bytes >= UINT32_MAX)
-        return larder__fail(LARDER_E_FORMAT, "%s: %.200s: 4 GiB or more is no sample", t->label, m->path);
+        return larder__fail(LARDER_E_FORMAT, "%s: %.200s: 4 GiB or more is no sample", t->label,
+                            m->path);
     s->has_image = true;
     s->offset = m->offset;
     s->bytes = m->bytes;
@@ -125,7 +130,7 @@ void larder__tar_index_free(larder__tar_index *x) {
     *x = (larder__tar_index){0};
 }
 
-/* ---- as bytes ------------------------------------------------------------------------------------------ */
+/* ---- as bytes -------------------------------------------------------------------------------- */
 
 static const char magic[8] = "LARDTAR1";
 enum { CHECKED_FROM = 0x7a5 };

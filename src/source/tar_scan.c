@@ -17,14 +17,16 @@ void larder__tar_begin_mem(larder__tar *t, const char *label, const void *bytes,
 }
 
 static int wrong(const larder__tar *t, uint64_t at, const char *what) {
-    return larder__fail(LARDER_E_FORMAT, "%s: %s at byte %llu", t->label, what, (unsigned long long)at);
+    return larder__fail(LARDER_E_FORMAT, "%s: %s at byte %llu", t->label, what,
+                        (unsigned long long)at);
 }
 
 int larder__tar_bytes(larder__tar *t, uint64_t at, size_t want, const unsigned char **out) {
     if (at > t->size || want > t->size - at)
-        return larder__fail(LARDER_E_FORMAT,
-                            "%s: is cut short: it ends at byte %llu, and %zu bytes should lie at %llu",
-                            t->label, (unsigned long long)t->size, want, (unsigned long long)at);
+        return larder__fail(
+            LARDER_E_FORMAT,
+            "%s: is cut short: it ends at byte %llu, and %zu bytes should lie at %llu", t->label,
+            (unsigned long long)t->size, want, (unsigned long long)at);
     if (t->mem) {
         *out = t->mem + at;
         return 0;
@@ -43,7 +45,7 @@ int larder__tar_bytes(larder__tar *t, uint64_t at, size_t want, const unsigned c
     return 0;
 }
 
-/* ---- one header --------------------------------------------------------------------------------------- */
+/* ---- one header ------------------------------------------------------------------------------ */
 
 typedef struct header {
     char type;
@@ -113,7 +115,7 @@ static bool all_zero(const unsigned char *block) {
     return true;
 }
 
-/* ---- headers that speak about the next one ------------------------------------------------------------ */
+/* ---- headers that speak about the next one --------------------------------------------------- */
 
 typedef struct extra {
     bool has_size;
@@ -122,7 +124,8 @@ typedef struct extra {
     char path[LARDER__TAR_PATH];
 } extra;
 
-static int set_path(const larder__tar *t, uint64_t at, extra *x, const unsigned char *text, size_t n) {
+static int set_path(const larder__tar *t, uint64_t at, extra *x, const unsigned char *text,
+                    size_t n) {
     n = field_length(text, n);
     if (n == 0 || n >= LARDER__TAR_PATH)
         return wrong(t, at, n ? "a name of 4096 characters or more" : "an empty name");
@@ -173,7 +176,8 @@ static int64_t pax_record(const larder__tar *t, uint64_t at, extra *x, const uns
     return (int64_t)length;
 }
 
-static int pax_parse(const larder__tar *t, uint64_t at, extra *x, const unsigned char *text, size_t n) {
+static int pax_parse(const larder__tar *t, uint64_t at, extra *x, const unsigned char *text,
+                     size_t n) {
     for (size_t i = 0; i < n;) {
         int64_t length = pax_record(t, at, x, text + i, n - i);
         if (length < 0)
@@ -205,7 +209,7 @@ static int read_extra(larder__tar *t, const header *h, extra *x) {
     return rc;
 }
 
-/* ---- members ------------------------------------------------------------------------------------------ */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static uint64_t padded(uint64_t n) { return (n + BLOCK - 1) / BLOCK * BLOCK; }
 
@@ -226,11 +230,12 @@ static int finish(const larder__tar *t, const header *h, const extra *x, larder_
         return wrong(t, t->at, "a sparse file, which larder does not read,");
     if (out->bytes <= t->size && out->offset <= t->size - out->bytes)
         return 0;
-    return larder__fail(LARDER_E_FORMAT,
-                        "%s: is cut short: it ends at byte %llu, inside %.200s, which has %llu bytes "
-                        "from %llu on",
-                        t->label, (unsigned long long)t->size, out->path,
-                        (unsigned long long)out->bytes, (unsigned long long)out->offset);
+    return larder__fail(
+        LARDER_E_FORMAT,
+        "%s: is cut short: it ends at byte %llu, inside %.200s, which has %llu bytes "
+        "from %llu on",
+        t->label, (unsigned long long)t->size, out->path, (unsigned long long)out->bytes,
+        (unsigned long long)out->offset);
 }
 
 int larder__tar_next(larder__tar *t, larder__tar_member *out) {
@@ -239,9 +244,10 @@ int larder__tar_next(larder__tar *t, larder__tar_member *out) {
         const unsigned char *block;
         header h;
         if (t->at == t->size)
-            return larder__fail(LARDER_E_FORMAT,
-                                "%s: is cut short: it ends at byte %llu without an end-of-archive block",
-                                t->label, (unsigned long long)t->size);
+            return larder__fail(
+                LARDER_E_FORMAT,
+                "%s: is cut short: it ends at byte %llu without an end-of-archive block", t->label,
+                (unsigned long long)t->size);
         int rc = larder__tar_bytes(t, t->at, BLOCK, &block);
         if (rc < 0)
             return rc;

@@ -9,18 +9,18 @@
 enum { LARDER__TAR_PATH = 4096, LARDER__TAR_WINDOW = 4096 };
 
 typedef struct larder__tar {
-    const char *label; /* for sentences; borrowed */
-    int fd;            /* where the bytes come from … */
+    const char *label;        /* for sentences; borrowed */
+    int fd;                   /* where the bytes come from … */
     const unsigned char *mem; /* … or from here, when not NULL */
-    uint64_t size;     /* of the file */
-    uint64_t at;       /* next header */
+    uint64_t size;            /* of the file */
+    uint64_t at;              /* next header */
     uint64_t window_at;
     size_t window_size;
     unsigned char window[LARDER__TAR_WINDOW];
 } larder__tar;
 
 typedef struct larder__tar_member {
-    uint64_t header; /* where its own header begins */
+    uint64_t header;        /* where its own header begins */
     uint64_t offset, bytes; /* of its data; inside the file, that was checked */
     char path[LARDER__TAR_PATH];
 } larder__tar_member;

@@ -68,8 +68,9 @@ static int refill(larder__unpack *u) {
 }
 
 static int cut_short(const larder__unpack *u) {
-    return larder__fail(LARDER_E_FORMAT, "%s: the packed file is cut short, after %llu bytes unpacked",
-                        u->path, (unsigned long long)u->given);
+    return larder__fail(LARDER_E_FORMAT,
+                        "%s: the packed file is cut short, after %llu bytes unpacked", u->path,
+                        (unsigned long long)u->given);
 }
 
 static int broken(const larder__unpack *u, const char *why) {
@@ -84,7 +85,7 @@ static void packed_free(void *arg, void *p) {
 }
 #endif
 
-/* ---- gzip ----------------------------------------------------------------------------------------- */
+/* ---- gzip ------------------------------------------------------------------------------------ */
 
 #if LARDER_HAVE_ZLIB
 static void *gz_alloc(void *arg, unsigned count, unsigned size) {
@@ -135,7 +136,8 @@ static int gz_read(larder__unpack *u, unsigned char *out, size_t want, size_t *g
 #else
 static int gz_open(larder__unpack *u) {
     return larder__fail(LARDER_E_UNSUPPORTED,
-                        "%s: this build has no zlib (apt install zlib1g-dev); unpack it first", u->path);
+                        "%s: this build has no zlib (apt install zlib1g-dev); unpack it first",
+                        u->path);
 }
 static int gz_read(larder__unpack *u, unsigned char *out, size_t want, size_t *got) {
     (void)out, (void)want, (void)got;
@@ -143,7 +145,7 @@ static int gz_read(larder__unpack *u, unsigned char *out, size_t want, size_t *g
 }
 #endif
 
-/* ---- xz ------------------------------------------------------------------------------------------- */
+/* ---- xz -------------------------------------------------------------------------------------- */
 
 #if LARDER_HAVE_LZMA
 static void *xz_alloc(void *arg, size_t count, size_t size) {
@@ -198,7 +200,7 @@ static int xz_read(larder__unpack *u, unsigned char *out, size_t want, size_t *g
 }
 #endif
 
-/* ---- all alike --------------------------------------------------------------------------------------- */
+/* ---- all alike ------------------------------------------------------------------------------- */
 
 static int plain_read(larder__unpack *u, unsigned char *out, size_t want, size_t *got) {
     size_t n = 1;
@@ -283,11 +285,15 @@ int larder__unpack_end(larder__unpack *u) {
 
 int larder__unpack_all(larder__unpack *u, uint64_t want, unsigned char **out) {
     enum { FIRST = 1 << 20 };
-    unsigned char *bytes = NULL;
-    int rc = want > SIZE_MAX / 2 ? larder__fail(LARDER_E_RANGE, "%s: too large", u->path) : 0;
-    for (uint64_t have = 0, cap = 0; rc == 0 && (have < want || !bytes); have = cap) {
-        cap = cap ? cap * 2 : FIRST;
-        cap = cap < want ? cap : want;
+    *out = NULL;
+    uint64_t have = 0, cap = want < FIRST ? want : FIRST;
+    if (want > SIZE_MAX / 2)
+        return larder__fail(LARDER_E_RANGE, "%s: too large", u->path);
+    unsigned char *bytes = larder__malloc(cap);
+    int rc = bytes ? larder__unpack_exact(u, bytes, cap) : LARDER_E_NOMEM;
+    while (rc == 0 && cap < want) {
+        have = cap;
+        cap = cap < want / 2 ? cap * 2 : want;
         unsigned char *grown = larder__realloc(bytes, cap);
         if (grown)
             bytes = grown;

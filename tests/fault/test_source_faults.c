@@ -54,7 +54,8 @@ static void make_tar(void) {
 }
 
 static void make_idx(void) {
-    static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 3, 4};
+    static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0,
+                                           0, 2, 0, 0, 0, 1, 1, 2, 3, 4};
     static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 0};
     char path[512];
     path_of(path, "idx");
@@ -132,10 +133,16 @@ static void walk(const char *uri) {
 
 static void test_memory_runs_out(void **state) {
     (void)state;
-    static const char *const uris[] = {
-        "dir:%s/dir?io=plain",   "dir:%s/dir",          "tar:%s/s-{0..1}.tar", "tar:%s/s-*.tar?index=off",
-        "idx:%s/idx",            "cifar100:%s/cifar",   "cifar100:%s/cifar?split=test",
-        "slow:none,latency=1us:dir:%s/dir?io=plain", "%s/idx", "%s"};
+    static const char *const uris[] = {"dir:%s/dir?io=plain",
+                                       "dir:%s/dir",
+                                       "tar:%s/s-{0..1}.tar",
+                                       "tar:%s/s-*.tar?index=off",
+                                       "idx:%s/idx",
+                                       "cifar100:%s/cifar",
+                                       "cifar100:%s/cifar?split=test",
+                                       "slow:none,latency=1us:dir:%s/dir?io=plain",
+                                       "%s/idx",
+                                       "%s"};
     for (size_t k = 0; k < sizeof uris / sizeof *uris; k++) {
         char uri[512];
         const char *mark = strstr(uris[k], "%s");

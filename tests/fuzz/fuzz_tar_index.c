@@ -1,5 +1,5 @@
-/* Any bytes as the kept index of a shard. The last eight are replaced by the right checksum when the
- * first one is odd, or hardly an input would get past it. */
+/* Any bytes as the kept index of a shard. The last eight are replaced by the right checksum when
+ * the first one is odd, or hardly an input would get past it. */
 #include "base/hash.h"
 #include "source/tar_index.h"
 

@@ -30,8 +30,8 @@ static bool write_xz(const char *path, const void *bytes, size_t size) {
     size_t cap = lzma_stream_buffer_bound(size), used = 0;
     uint8_t *out = malloc(cap);
     assert_non_null(out);
-    assert_int_equal(lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, NULL, bytes, size, out, &used, cap),
-                     LZMA_OK);
+    assert_int_equal(
+        lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, NULL, bytes, size, out, &used, cap), LZMA_OK);
     check_write(path, out, used);
     free(out);
     return true;

@@ -4,7 +4,8 @@
 
 static const char zeros[1024];
 
-void tar_put_header(FILE *f, char type, const char *name, const char *prefix, const char *size_field) {
+void tar_put_header(FILE *f, char type, const char *name, const char *prefix,
+                    const char *size_field) {
     unsigned char head[512] = {0};
     unsigned sum = 0;
     memcpy(head, name, strnlen(name, 100));

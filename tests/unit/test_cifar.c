@@ -10,7 +10,8 @@
 
 enum { PIXELS = 3072, N = 4 };
 
-/* N records with `labels` label bytes; record i of file `file` has fine label (file + i) % classes. */
+/* N records with `labels` label bytes; record i of file `file` has fine label (file + i) % classes.
+ */
 static size_t make(unsigned char *out, unsigned file, unsigned labels, unsigned classes) {
     for (unsigned i = 0; i < N; i++) {
         unsigned char *r = out + i * (labels + PIXELS);

@@ -41,9 +41,9 @@ static void test_order_of_imagefolder(void **state) {
     (void)state;
     char root[256];
     check_folder(root);
-    static const char *const names[] = {
-        "B/1.jpg",    "B/z.JPEG",     "a/10.png",       "a/9.png", "a/Z.webp", "a/sub/0.tif",
-        "a/sub-x/0.tiff", "a/sub/deep/1.pgm", "\xc3\xa9/x.bmp"};
+    static const char *const names[] = {"B/1.jpg",        "B/z.JPEG",         "a/10.png",
+                                        "a/9.png",        "a/Z.webp",         "a/sub/0.tif",
+                                        "a/sub-x/0.tiff", "a/sub/deep/1.pgm", "\xc3\xa9/x.bmp"};
     static const size_t mixed[] = {8, 3, 6, 0, 2, 7, 5, 1, 4};
     for (size_t i = 0; i < 9; i++)
         put(root, names[mixed[i]], names[mixed[i]]);
@@ -158,8 +158,8 @@ static void bad_files(const char *query) {
     snprintf(path, sizeof path, "%s/c/d.jpg", root);
     unlink(path);
     uint64_t ids[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    static const int codes[8] = {0, LARDER_E_CHANGED, LARDER_E_CHANGED, LARDER_E_NOTFOUND,
-                                 0, LARDER_E_NOTFOUND, LARDER_E_FORMAT, 0};
+    static const int codes[8] = {0, LARDER_E_CHANGED,  LARDER_E_CHANGED, LARDER_E_NOTFOUND,
+                                 0, LARDER_E_NOTFOUND, LARDER_E_FORMAT,  0};
     for (int round = 0; round < 3; round++) { /* a ring must stay usable after failures */
         larder_read out[8];
         check_ok(larder__data_read(d, ids, 8, out));

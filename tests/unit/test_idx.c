@@ -33,7 +33,8 @@ static size_t make_labels(unsigned char *out, uint32_t magic, uint32_t n) {
     return 8 + N;
 }
 
-static bool put(const char *folder, const char *name, const char *ending, const void *bytes, size_t n) {
+static bool put(const char *folder, const char *name, const char *ending, const void *bytes,
+                size_t n) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
     return packed_write(path, bytes, n);

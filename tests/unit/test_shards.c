@@ -40,9 +40,9 @@ static void test_braces(void **state) {
 
 static void test_refused(void **state) {
     (void)state;
-    static const char *const wrong[] = {"a-{0..3.tar",        "a-{{0..3}}.tar",      "a-{3..0}.tar",
-                                        "a-{0..9999999}.tar", "a.tar,",              "a.tar,,b.tar",
-                                        "{0..999}{0..999}{0..9}", "/nowhere/*.tar"};
+    static const char *const wrong[] = {
+        "a-{0..3.tar", "a-{{0..3}}.tar", "a-{3..0}.tar",           "a-{0..9999999}.tar",
+        "a.tar,",      "a.tar,,b.tar",   "{0..999}{0..999}{0..9}", "/nowhere/*.tar"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         larder__names n = {0};
         int rc = larder__shards_expand(&n, wrong[i], "auto");
@@ -56,7 +56,8 @@ static void test_folders_and_globs(void **state) {
     (void)state;
     char root[256], path[400], out[400];
     check_folder(root);
-    static const char *const names[] = {"x-train-1.tar", "x-train-0.tar", "x-val-0.tar", "notes.txt"};
+    static const char *const names[] = {"x-train-1.tar", "x-train-0.tar", "x-val-0.tar",
+                                        "notes.txt"};
     for (size_t i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s", root, names[i]);
         check_write(path, "", 0);

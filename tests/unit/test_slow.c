@@ -74,7 +74,8 @@ static void test_shared_by_threads(void **state) {
     enum { THREADS = 4 };
     larder__data *d;
     pthread_t ids[THREADS];
-    check_ok(larder__data_open(&d, "slow:bandwidth=4MB,iops=4000,latency=100us:mem:?n=100&bytes=1000"));
+    check_ok(
+        larder__data_open(&d, "slow:bandwidth=4MB,iops=4000,latency=100us:mem:?n=100&bytes=1000"));
     double start = larder__now();
     for (size_t t = 0; t < THREADS; t++)
         assert_int_equal(pthread_create(&ids[t], NULL, reader, d), 0);

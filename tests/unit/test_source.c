@@ -96,8 +96,10 @@ static void test_wrapper_keeps_inner_query(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_uris),          cmocka_unit_test(test_unrecognised_file),
-        cmocka_unit_test(test_ids_are_checked),     cmocka_unit_test(test_empty_read_and_set),
+        cmocka_unit_test(test_wrong_uris),
+        cmocka_unit_test(test_unrecognised_file),
+        cmocka_unit_test(test_ids_are_checked),
+        cmocka_unit_test(test_empty_read_and_set),
         cmocka_unit_test(test_wrapper_keeps_inner_query),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

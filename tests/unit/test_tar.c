@@ -77,7 +77,7 @@ static size_t kept(const place *p) {
     return n;
 }
 
-/* ---- what is in a shard --------------------------------------------------------------------------------- */
+/* ---- what is in a shard ---------------------------------------------------------------------- */
 
 static void test_samples(void **state) {
     const place *p = *state;
@@ -163,8 +163,9 @@ static void test_long_names_and_odd_sizes(void **state) {
 
 static void test_wrong_labels(void **state) {
     const place *p = *state;
-    static const char *const wrong[] = {"-1", "cat", "", "2147483648", "99999999999999999999", "1 2",
-                                        "0x3", "1.0", "7\0" /* no tail */, " 3"};
+    static const char *const wrong[] = {
+        "-1",  "cat", "",    "2147483648",        "99999999999999999999",
+        "1 2", "0x3", "1.0", "7\0" /* no tail */, " 3"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         FILE *f = begin(p, "bad.tar");
         tar_put(f, '0', "k.jpg", "x", 1);
@@ -194,7 +195,7 @@ static void test_wrong_labels(void **state) {
     refused(p, "alone.tar", LARDER_E_FORMAT, "k has a .cls and no image");
 }
 
-/* ---- damaged shards -------------------------------------------------------------------------------------- */
+/* ---- damaged shards -------------------------------------------------------------------------- */
 
 static void make_plain(const place *p, const char *name) {
     char text[1500];
@@ -244,8 +245,14 @@ static void test_wrong_headers(void **state) {
         fclose(f);
         refused(p, "a.tar", LARDER_E_FORMAT, sizes[i].words);
     }
-    static const char *const pax[] = {"5 path", "9 size=x\n", "99 path=a\n", "0 path=a\n", "x",
-                                      "8 path=\n", "6 =a\n", "22 GNU.sparse.major=1\n",
+    static const char *const pax[] = {"5 path",
+                                      "9 size=x\n",
+                                      "99 path=a\n",
+                                      "0 path=a\n",
+                                      "x",
+                                      "8 path=\n",
+                                      "6 =a\n",
+                                      "22 GNU.sparse.major=1\n",
                                       "99999999999999999999 path=a\n"};
     for (size_t i = 0; i < sizeof pax / sizeof *pax; i++) {
         f = begin(p, "a.tar");
@@ -271,7 +278,7 @@ static void test_wrong_headers(void **state) {
     refused(p, "a.tar", LARDER_E_FORMAT, "sparse");
 }
 
-/* ---- the kept index ---------------------------------------------------------------------------------------- */
+/* ---- the kept index -------------------------------------------------------------------------- */
 
 static void test_index_follows_the_shard(void **state) {
     const place *p = *state;
@@ -371,7 +378,7 @@ static void test_no_cache_folder(void **state) {
     free(old_xdg);
 }
 
-/* ---- a shard that changes during a run ----------------------------------------------------------------------- */
+/* ---- a shard that changes during a run ------------------------------------------------------- */
 
 static void test_shard_changes(void **state) {
     const place *p = *state;
@@ -461,16 +468,11 @@ static void test_real_photographs(void **state) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_samples),
-        TEST(test_long_names_and_odd_sizes),
-        TEST(test_wrong_labels),
-        TEST(test_cut_anywhere),
-        TEST(test_wrong_headers),
-        TEST(test_index_follows_the_shard),
-        TEST(test_damaged_index),
-        TEST(test_no_cache_folder),
-        TEST(test_shard_changes),
-        TEST(test_more_shards_than_stay_open),
+        TEST(test_samples),          TEST(test_long_names_and_odd_sizes),
+        TEST(test_wrong_labels),     TEST(test_cut_anywhere),
+        TEST(test_wrong_headers),    TEST(test_index_follows_the_shard),
+        TEST(test_damaged_index),    TEST(test_no_cache_folder),
+        TEST(test_shard_changes),    TEST(test_more_shards_than_stay_open),
         TEST(test_real_photographs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,9 +129,8 @@ static void test_find_and_missing(void **state) {
     assert_true(larder__unpack_find(folder, "f", found, sizeof found));
     assert_string_equal(found, path);
     assert_int_equal(larder__unpack_open(&u, "/nowhere/f"), LARDER_E_NOTFOUND);
-    assert_int_equal(larder__unpack_open(&u, folder) == 0
-                         ? larder__unpack_exact(u, path, 1)
-                         : LARDER_E_IO,
+    assert_int_equal(larder__unpack_open(&u, folder) == 0 ? larder__unpack_exact(u, path, 1)
+                                                          : LARDER_E_IO,
                      LARDER_E_IO); /* a folder is no file */
     larder__unpack_close(&u);
     check_folder_remove(folder);
