@@ -47,8 +47,7 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
                        : -1;
     format_left(left, to_go);
     snprintf(out, cap,
-             "%s  epoch %llu/%llu  %3d%%  %.0f samples/s  hits %d%%  storage %.1f MB/s  stalled "
-             "%d%%  left %s",
+             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%  left %s",
              v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
              percent((double)v->step, (double)v->steps), rate,
              percent((double)v->hits, (double)v->served), bytes,

@@ -18,14 +18,14 @@ struct larder__trainer {
     larder_loader *train, *test;
     larder__net *net;
     uint32_t classes;
-    uint64_t epoch, step;    /* of the next batch */
+    uint64_t epoch, step; /* of the next batch */
     double rate;
-    larder__epoch before;    /* sums of the finished epochs */
+    larder__epoch before; /* sums of the finished epochs */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* The preparation comes from what the samples are; the test part is the cheaper one to ask. */
 static int choose_augment(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -85,7 +85,8 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
         return larder__fail_in(rc, "validation on %.200s", conf->test);
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
     if (a.h != b.h || a.w != b.w || a.c != b.c)
-        return larder__fail(LARDER_E_ARGS, "training samples are %ux%ux%u but test samples %ux%ux%u; "
+        return larder__fail(LARDER_E_ARGS,
+                            "training samples are %ux%ux%u but test samples %ux%ux%u; "
                             "bring them to one size with --augment and --test-augment",
                             a.h, a.w, a.c, b.h, b.w, b.c);
     return 0;
@@ -94,8 +95,10 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
 static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
     t->classes = larder_loader_classes(t->train);
     if (t->classes < 2)
-        return larder__fail(LARDER_E_ARGS, "%.200s has %u classes; training needs labels of at "
-                            "least two", conf->source, t->classes);
+        return larder__fail(LARDER_E_ARGS,
+                            "%.200s has %u classes; training needs labels of at "
+                            "least two",
+                            conf->source, t->classes);
     larder__gemm_threads(conf->net_threads ? conf->net_threads : 1);
     return larder__net_open(&t->net, &(larder__net_conf){.kind = conf->net,
                                                          .shape = larder_loader_shape(t->train),
@@ -154,7 +157,7 @@ uint64_t larder__trainer_samples(const larder__trainer *t) {
 double larder__trainer_rate(const larder__trainer *t) { return t->rate; }
 const char *larder__trainer_augment(const larder__trainer *t) { return t->augment; }
 
-/* ---- one batch ------------------------------------------------------------------------------------------------ */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
@@ -177,16 +180,18 @@ static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
     for (size_t i = 0; i < b->n; i++)
         sum += (double)r.loss[i];
     if (!isfinite(sum))
-        return larder__fail(LARDER_E_RANGE, "training diverged in epoch %llu, batch %llu: the loss is "
+        return larder__fail(LARDER_E_RANGE,
+                            "training diverged in epoch %llu, batch %llu: the loss is "
                             "no number any more; a lower learning rate than %g (--lr) may help",
                             (unsigned long long)t->epoch, (unsigned long long)p->batch, t->rate);
     p->loss_sum += sum;
     p->samples += b->n;
-    return larder_loader_report(t->train, b, &(larder_feedback){.loss = r.loss,
-                                                                .logits = r.logits,
-                                                                .classes = t->classes,
-                                                                .embeddings = r.embeddings,
-                                                                .dim = r.dim});
+    return larder_loader_report(t->train, b,
+                                &(larder_feedback){.loss = r.loss,
+                                                   .logits = r.logits,
+                                                   .classes = t->classes,
+                                                   .embeddings = r.embeddings,
+                                                   .dim = r.dim});
 }
 
 /* The ledger's figures and the clock into `out`; works in the middle of an epoch too. */
@@ -207,18 +212,19 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
     if (!t->conf.tick || take_stock(t, p, now) < 0)
         return;
-    t->conf.tick(t->conf.tick_arg, &(larder__tick){
-        .epoch = t->epoch,
-        .step = t->step,
-        .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
-        .served = t->before.served + now->served,
-        .hits = t->before.hits + now->hits,
-        .storage_bytes = t->before.storage_bytes + now->storage_bytes,
-        .seconds = t->before.seconds + larder__now() - p->start,
-        .stall_seconds = t->before.stall_seconds + now->stall_seconds});
+    t->conf.tick(
+        t->conf.tick_arg,
+        &(larder__tick){.epoch = t->epoch,
+                        .step = t->step,
+                        .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
+                        .served = t->before.served + now->served,
+                        .hits = t->before.hits + now->hits,
+                        .storage_bytes = t->before.storage_bytes + now->storage_bytes,
+                        .seconds = t->before.seconds + larder__now() - p->start,
+                        .stall_seconds = t->before.stall_seconds + now->stall_seconds});
 }
 
-/* ---- one epoch -------------------------------------------------------------------------------------------------- */
+/* ---- one epoch ------------------------------------------------------------------------------- */
 
 static int cancelled(void) { return larder__fail(LARDER_E_CANCELLED, "training was stopped"); }
 

@@ -3,24 +3,29 @@
 
 #include "cli/progress.c" /* the command's own file, not part of the library */
 
-static const larder__progress_view view = {.name = "minio", .epoch = 2, .epochs = 4, .step = 100,
-                                           .steps = 400, .served = 10000, .hits = 2000,
-                                           .storage_bytes = 50000000, .seconds = 10,
+static const larder__progress_view view = {.name = "minio",
+                                           .epoch = 2,
+                                           .epochs = 4,
+                                           .step = 100,
+                                           .steps = 400,
+                                           .served = 10000,
+                                           .hits = 2000,
+                                           .storage_bytes = 50000000,
+                                           .seconds = 10,
                                            .stall_seconds = 6};
 
 static void test_format(void **state) {
     (void)state;
     char line[256];
     larder__progress_format(line, sizeof line, &view);
-    assert_string_equal(line, "minio  epoch 2/4   25%  1000 samples/s  hits 20%  storage 5.0 MB/s  "
-                              "stalled 60%  left 0:30");
+    assert_string_equal(line, "minio epoch 2/4  25%  1000/s  hits 20%  read 5.0 MB/s  stall 60%  "
+                              "left 0:30");
     larder__progress_view start = {.name = "lru", .epoch = 1, .epochs = 4};
     larder__progress_format(line, sizeof line, &start);
-    assert_string_equal(line, "lru  epoch 1/4    0%  0 samples/s  hits 0%  storage 0.0 MB/s  "
-                              "stalled 0%  left ?");
+    assert_string_equal(line, "lru epoch 1/4   0%  0/s  hits 0%  read 0.0 MB/s  stall 0%  left ?");
     char small[8];
     larder__progress_format(small, sizeof small, &view);
-    assert_string_equal(small, "minio  ");
+    assert_string_equal(small, "minio e");
 }
 
 static void test_left(void **state) {
@@ -90,8 +95,9 @@ static void test_silent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_format), cmocka_unit_test(test_left), cmocka_unit_test(test_plain_file),
-        cmocka_unit_test(test_live),   cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_format),     cmocka_unit_test(test_left),
+        cmocka_unit_test(test_plain_file), cmocka_unit_test(test_live),
+        cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
