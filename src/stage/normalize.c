@@ -17,7 +17,7 @@ static const struct {
                {"fashion", {1, {0.2860}, {0.3530}}}};
 
 static int read_lists(normalize_state *s, const larder_args *args) {
-    size_t means, stds;
+    size_t means = 0, stds = 0;
     int rc = larder__numbers_parse("stage normalize: mean", larder_args_text(args, "mean"), s->mean,
                                    LARDER__MAX_CHANNELS, &means);
     if (rc == 0)

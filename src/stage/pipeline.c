@@ -142,7 +142,7 @@ static int try_size(larder__pipeline *p, int64_t w, int64_t h, larder_view *v) {
 /* Encoded pictures come in any size, a batch has one: tried on two, the results must agree. They
  * are large, so that a crop that needs a large enough picture is not refused for their sake. */
 static int find_shape(larder__pipeline *p) {
-    larder_view a, b;
+    larder_view a = {0}, b = {0};
     int rc = try_size(p, p->raw.h ? p->raw.w : 40009, p->raw.h ? p->raw.h : 33013, &a);
     if (rc == 0)
         rc = try_size(p, p->raw.h ? p->raw.w : 34019, p->raw.h ? p->raw.h : 41017, &b);

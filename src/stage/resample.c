@@ -71,7 +71,7 @@ static void both_ways(uint8_t *out, float *line, size_t bytes, const larder__pic
 
 int larder__resample(larder__scratch *s, const larder__picture *in, const larder__axis *x,
                      const larder__axis *y, larder__picture *out) {
-    larder__taps tx, ty;
+    larder__taps tx = {0}, ty = {0};
     larder__picture part = *in;
     int64_t from, to;
     larder__axis_reach(x, &from, &to);
