@@ -152,7 +152,10 @@ int main(int argc, char **argv) {
         {"crop:size=32,pad=4|flip", raw, LARDER_NCHW, LARDER_U8, LARDER_NCHW},
         {"rrc:size=224|flip|normalize:preset=imagenet", {0}, 0, LARDER_F32, LARDER_NCHW},
         {"rrc:size=224|flip", {0}, 0, LARDER_U8, LARDER_NHWC},
-        {"resize:size=256|centercrop:size=224|normalize:preset=imagenet", {0}, 0, LARDER_F32,
+        {"resize:size=256|centercrop:size=224|normalize:preset=imagenet",
+         {0},
+         0,
+         LARDER_F32,
          LARDER_NCHW}};
     run_case("cifar-f32-nchw", &cases[0], &cifar, rounds, seconds, only);
     run_case("cifar-f32-nhwc", &cases[1], &cifar, rounds, seconds, only);

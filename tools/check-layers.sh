@@ -11,7 +11,7 @@ cd "${1:-$(dirname "$0")/..}"
 allowed() {
     cat <<'TABLE'
 base:
-plugins: base
+plugins: base stage
 source: base plugins
 stage:  base plugins
 cache:  base plugins

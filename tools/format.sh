@@ -30,10 +30,21 @@ rulers() {
 }
 
 new=$(mktemp)
-trap 'rm -f "$new"' EXIT
+again=$(mktemp)
+trap 'rm -f "$new" "$again"' EXIT
+
+formatted() { # file: into $new. Lists of X-macros settle only after some passes.
+    rulers "$1" | clang-format --assume-filename="$1" >"$new"
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+        clang-format --assume-filename="$1" <"$new" >"$again"
+        cmp -s "$new" "$again" && break
+        cat "$again" >"$new"
+    done
+}
+
 bad=0
 for file; do
-    rulers "$file" | clang-format --assume-filename="$file" >"$new"
+    formatted "$file"
     cmp -s "$new" "$file" && continue
     if [ "$check" ]; then
         echo "$file: not formatted as .clang-format says; run make format"

@@ -6,11 +6,7 @@ cd "$(dirname "$0")/.."
 larder=${LARDER:-build/larder}
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
-{
-    echo "<!-- Written by make docs from src/plugins.def; change the plug-ins, not this file. -->"
-    echo
-    "$larder" list --markdown
-} >"$new"
+"$larder" list --markdown >"$new"
 if [ "${1:-}" = --check ]; then
     diff -u docs/plugins.md "$new" || {
         echo "docs/plugins.md is out of date; run make docs" >&2

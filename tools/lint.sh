@@ -17,7 +17,8 @@ step() { # name, command
     echo "lint: $name $verdict, $(($(date +%s) - start)) s"
 }
 
-sources() { tools/tracked-files.sh 'src/*.c' 'tests/*.c' 'bench/*.c' 'examples/*.c'; }
+# Not the tests: the analyser does not know that cmocka's asserts end a path.
+sources() { tools/tracked-files.sh 'src/*.c' 'bench/*.c' 'examples/*.c'; }
 
 shell_scripts() {
     tools/tracked-files.sh 'tools/*.sh' 'tests/*.sh' 'bench/*.sh' 'examples/*.sh' '.ci/run' |

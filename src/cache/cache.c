@@ -129,8 +129,6 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
         f = NULL;
     }
     t->task = f ? LARDER__WAIT : LARDER__MAKE;
-    if (f && t->kind == LARDER_MISS)
-        t->kind = LARDER_HIT; /* shared with a read that is under way anyway */
     t->flight = f ? larder__flight_join(f) : larder__flights_start(&c->flights, t->key, size);
     t->size = size;
     if (s != LARDER_NO_SLOT) {

@@ -40,7 +40,7 @@ typedef struct larder__ticket { /* the answer to one request */
     larder_buf *buf;            /* READY: one reference; MAKE: the shorter entry to extend, if any */
     larder__flight *flight;
     uint32_t size;              /* MAKE: bytes to make, of `key`; may differ from what was asked */
-    uint8_t kind;               /* larder_kind as decided */
+    uint8_t kind;               /* larder_kind as decided: a MISS that WAITs shares another's read */
     uint8_t task;               /* larder__task */
 } larder__ticket;
 

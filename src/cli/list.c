@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "loader/recipe.h"
 #include "plugins.h"
+#include "stage/stage.h"
 
 #include <stdio.h>
 
@@ -65,6 +66,7 @@ static void list_recipes(const sheet *s) {
 LIST(policies, larder__policies, "policies", "who stays in a cache")
 LIST(samplers, larder__samplers, "samplers", "which ids come next")
 LIST(signals, larder__signals, "signals", "what training says about samples")
+LIST(stages, larder__stages, "stages", "from bytes to tensors: --augment \"crop:size=32,pad=4|flip\"")
 LIST(sources, larder__sources, "sources", "where samples live: name:where?parameter=value&…")
 
 int larder__cmd_list(int argc, char **argv) {
@@ -89,5 +91,6 @@ int larder__cmd_list(int argc, char **argv) {
     list_samplers(&s);
     list_signals(&s);
     list_sources(&s);
+    list_stages(&s);
     return 0;
 }

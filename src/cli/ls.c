@@ -1,33 +1,20 @@
 /* larder ls: what a data set is and what lies in it. */
-#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "cli/commands.h"
+#include "cli/options.h"
 #include "source/source.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-int larder__cmd_ls(int argc, char **argv);
-
-static const char usage[] =
-    "usage: larder ls URI [--limit N] [--json]\n"
-    "\n"
-    "Shows what a data set is: samples, bytes, classes and the first few samples.\n"
-    "\n"
-    "  URI         dir:photos, tar:shard-{000..009}.tar, idx:mnist?split=test, cifar10:folder,\n"
-    "              mem:?n=1000, slow:nfs:URI, or a plain file or folder name\n"
-    "  --limit N   first samples, and classes, to show; 10 unless said, 0 for none\n"
-    "  --json      one JSON object for programs\n"
-    "\n"
-    "`larder list` shows all sources with their parameters.\n";
 
 enum { MOST_COUNTED = 1 << 20 }; /* classes; more are not counted one by one */
 
 typedef struct options {
     const char *uri;
     uint64_t limit;
-    bool json, help;
+    bool json;
 } options;
 
 typedef struct tally {
@@ -37,37 +24,27 @@ typedef struct tally {
     uint32_t smallest, largest;
 } tally;
 
-static int complain(int code) {
-    fprintf(stderr, "larder ls: %s\n", larder_errmsg());
-    return code;
-}
-
 static int parse_options(options *o, int argc, char **argv) {
     *o = (options){.limit = 10};
-    for (int i = 1; i < argc; i++) {
-        const char *a = argv[i];
-        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
-            o->help = true;
-        else if (strcmp(a, "--json") == 0)
-            o->json = true;
-        else if (strncmp(a, "--limit=", 8) == 0) {
-            if (larder__parse_u64("--limit", a + 8, UINT64_MAX, &o->limit) < 0)
-                return -1;
-        } else if (strcmp(a, "--limit") == 0) {
-            if (i + 1 == argc)
-                return larder__fail(LARDER_E_ARGS, "--limit needs a number");
-            if (larder__parse_u64("--limit", argv[++i], UINT64_MAX, &o->limit) < 0)
-                return -1;
-        } else if (a[0] == '-' && a[1])
-            return larder__fail(LARDER_E_ARGS, "unknown option %s; see larder ls --help", a);
-        else if (o->uri)
-            return larder__fail(LARDER_E_ARGS, "one data set at a time, not %s and %s", o->uri, a);
-        else
-            o->uri = a;
+    const larder__option table[] = {
+        {"limit", LARDER__NUMBER, &o->limit, "N", "samples and classes to show, 0 for none (10)"},
+        {"json", LARDER__FLAG, &o->json, NULL, "one JSON object for programs, with all classes"},
+        {0}};
+    const larder__command command = {
+        "ls", "larder ls URI [--limit N] [--json]",
+        "Shows what a data set is: samples, bytes, classes and the first few samples. A plain file\n"
+        "or folder name will do where larder can tell what it is; larder list shows all sources.",
+        "  larder ls photos/\n"
+        "  larder ls 'tar:shard-{000000..000009}.tar'\n"
+        "  larder ls 'idx:/usr/share/datasets/fashion-mnist?split=test' --json",
+        table};
+    size_t count;
+    int rc = larder__options_parse(&command, argc, argv, &o->uri, 1, &count);
+    if (rc == 0 && count == 0) {
+        fprintf(stderr, "larder ls: which data set? larder ls --help tells more\n");
+        rc = -1;
     }
-    if (!o->help && !o->uri)
-        return larder__fail(LARDER_E_ARGS, "which data set? See larder ls --help");
-    return 0;
+    return rc;
 }
 
 static int count_all(tally *t, larder__data *d) {
@@ -217,17 +194,14 @@ int larder__cmd_ls(int argc, char **argv) {
     options o;
     tally t = {0};
     larder__data *d = NULL;
-    if (parse_options(&o, argc, argv) < 0)
-        return complain(2);
-    if (o.help) {
-        fputs(usage, stdout);
-        return 0;
-    }
+    int parsed = parse_options(&o, argc, argv);
+    if (parsed != 0)
+        return parsed < 0 ? 2 : 0;
     int rc = larder__data_open(&d, o.uri);
     if (rc == 0)
         rc = count_all(&t, d);
     if (rc < 0) {
-        complain(1);
+        fprintf(stderr, "larder ls: %s\n", larder_errmsg());
     } else if (o.json) {
         print_json(d, &t, o.limit);
     } else {

@@ -35,13 +35,10 @@ static int help(FILE *to) {
 }
 
 static int version(void) {
-    printf("larder %s\nparts:", larder_version());
-    char features[256];
-    snprintf(features, sizeof features, "%s", larder_features());
-    for (char *p = strtok(features, " "); p; p = strtok(NULL, " "))
-        printf(*p == '-' ? " %s (off: its library was missing when this was built)" : " %s",
-               *p == '-' ? p + 1 : p);
-    printf("\n");
+    const char *parts = larder_features();
+    printf("larder %s\nparts: %s\n", larder_version(), parts);
+    if (strchr(parts, '-'))
+        printf("(a minus: left out, because its library was missing when this was built)\n");
     return 0;
 }
 

@@ -149,6 +149,8 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     larder_write_u64(&w, l->taken);
     larder_write_u64(&w, l->epoch_length);
     larder_write_u32(&w, l->epoch_over);
+    larder_write_u64(&w, (uint64_t)l->audit);
+    larder__write_text(&w, l->audit_says);
     write_all_drawn(l, &w);
     larder__draw_save(l->draw, &w);
     larder__ledger_save(l->ledger, &w);
@@ -171,6 +173,8 @@ static int restore_body(larder_loader *l, larder_reader *r) {
     l->taken = l->planned = larder_read_u64(r);
     l->epoch_length = larder_read_u64(r);
     l->epoch_over = larder_read_u32(r) == 1;
+    l->audit = (int64_t)larder_read_u64(r);
+    larder__read_text(r, l->audit_says, sizeof l->audit_says);
     uint32_t count = larder_read_u32(r);
     larder__kept **tail = &l->kept;
     for (uint32_t i = 0; i < count && rc == 0; i++) {

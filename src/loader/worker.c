@@ -17,8 +17,13 @@ uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
 }
 
 static void row_failed(larder__place *p, size_t row, int code, const char *why) {
+    char *out = p->faults[row].why;
+    size_t cap = sizeof p->faults[row].why;
     p->faults[row].code = code;
-    snprintf(p->faults[row].why, sizeof p->faults[row].why, "%s", why);
+    if (strncmp(why, "sample ", 7) == 0)
+        snprintf(out, cap, "%s", why);
+    else
+        snprintf(out, cap, "sample %llu: %s", (unsigned long long)p->plan.tickets[row].key, why);
 }
 
 int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,

@@ -24,7 +24,8 @@ static int crop_place(const void *st, larder_view *v, larder_rng *rng) {
                             (long long)v->w, (long long)s->pad);
     int64_t y = larder_rng_below(rng, (uint32_t)room_h + 1);
     int64_t x = larder_rng_below(rng, (uint32_t)room_w + 1);
-    return larder__view_crop(v, x - s->pad, y - s->pad, s->to.w, s->to.h);
+    int rc = larder__view_crop(v, -s->pad, -s->pad, v->w + 2 * s->pad, v->h + 2 * s->pad);
+    return rc < 0 ? rc : larder__view_crop(v, x, y, s->to.w, s->to.h);
 }
 
 static const larder_param params[] = {

@@ -18,8 +18,8 @@ static const struct {
 
 static int read_lists(normalize_state *s, const larder_args *args) {
     size_t means, stds;
-    int rc = larder__numbers_parse("stage normalize: mean", larder_args_text(args, "mean"),
-                                   s->mean, LARDER__MAX_CHANNELS, &means);
+    int rc = larder__numbers_parse("stage normalize: mean", larder_args_text(args, "mean"), s->mean,
+                                   LARDER__MAX_CHANNELS, &means);
     if (rc == 0)
         rc = larder__numbers_parse("stage normalize: std", larder_args_text(args, "std"), s->std,
                                    LARDER__MAX_CHANNELS, &stds);

@@ -16,6 +16,17 @@ static bool png_mine(const uint8_t *bytes, size_t size) {
 
 #include <spng.h>
 
+/* zlib inside the library reports lack of memory as broken data: remember what really happened. */
+static _Thread_local bool starved;
+
+static void *seen(void *p) {
+    starved |= !p;
+    return p;
+}
+static void *png_malloc(size_t n) { return seen(larder__malloc(n)); }
+static void *png_realloc(void *old, size_t n) { return seen(larder__realloc(old, n)); }
+static void *png_calloc(size_t n, size_t each) { return seen(larder__calloc(n, each)); }
+
 void larder__png_close(larder__scratch *s) {
     spng_ctx_free(s->png);
     s->png = NULL;
@@ -23,16 +34,18 @@ void larder__png_close(larder__scratch *s) {
 
 static int png_fail(larder__scratch *s, int err, size_t size, uint32_t row, uint32_t h) {
     larder__png_close(s);
-    if (err == SPNG_EMEM)
+    if (err == SPNG_EMEM || starved)
         return larder__fail(LARDER_E_NOMEM, "png: out of memory");
     if (err == SPNG_IO_EOF || err == SPNG_EOF || err == SPNG_EIDAT_TOO_SHORT)
-        return larder__fail(LARDER_E_FORMAT, "png: ends at byte %zu, in row %u of %u", size, row, h);
+        return larder__fail(LARDER_E_FORMAT, "png: ends at byte %zu, in row %u of %u", size, row,
+                            h);
     return larder__fail(LARDER_E_FORMAT, "png: damaged: %s", spng_strerror(err));
 }
 
 static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
                     uint32_t *h) {
-    static struct spng_alloc heap = {larder__malloc, larder__realloc, larder__calloc, larder__free};
+    static struct spng_alloc heap = {png_malloc, png_realloc, png_calloc, larder__free};
+    starved = false;
     larder__png_close(s);
     spng_ctx *ctx = s->png = spng_ctx_new2(&heap, 0);
     if (!ctx)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define LANES 16 /* bytes a row are rounded up to this */
+#define LANES 16   /* bytes a row are rounded up to this */
 #define TOGETHER 4 /* rows summed in one go */
 
 typedef float pixel_f __attribute__((vector_size(16)));
@@ -87,7 +87,7 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     if (!line || !pixels)
         return LARDER_E_NOMEM;
     both_ways(pixels, line, bytes, &part, &tx, &ty);
-    *out = (larder__picture){pixels, (ptrdiff_t)(tx.n * 4), 4, 1,
-                             {x->first, y->first, x->last, y->last}};
+    *out = (larder__picture){
+        pixels, (ptrdiff_t)(tx.n * 4), 4, 1, {x->first, y->first, x->last, y->last}};
     return 0;
 }

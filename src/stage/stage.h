@@ -24,7 +24,7 @@ typedef struct larder_view {
     int64_t full_w, full_h, win_x, win_y;
     int64_t vis_x0, vis_y0, vis_x1, vis_y1;
     double gap; /* the decoder may shrink the box while it keeps gap x the target; 0: never */
-    bool resized;
+    bool resized, padded;
 } larder_view;
 
 void larder__view_start(larder_view *, int64_t w, int64_t h);
@@ -57,8 +57,9 @@ typedef struct larder__extent {
 } larder__extent;
 #define LARDER__EXTENT_PARAMS(help)                                                                \
     {"size", "int", "0", help, 0, LARDER__MAX_SIDE},                                               \
-        {"h", "int", "0", "height in pixels, with w, instead of size", 0, LARDER__MAX_SIDE},       \
-        {"w", "int", "0", "width in pixels, with h, instead of size", 0, LARDER__MAX_SIDE}
+        {"h", "int", "0", "height in pixels, with w, instead of size", 0, LARDER__MAX_SIDE}, {     \
+        "w", "int", "0", "width in pixels, with h, instead of size", 0, LARDER__MAX_SIDE           \
+    }
 /* Both sides from either; E_ARGS unless exactly one way is given. */
 int larder__extent_read(larder__extent *, const char *stage, const larder_args *);
 

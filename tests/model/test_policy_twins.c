@@ -14,7 +14,7 @@ typedef struct twin {
     bool in[KEYS];
     uint32_t size[KEYS], count[KEYS];
     uint64_t entered[KEYS], used[KEYS], next_use[KEYS];
-    int line[KEYS], length; /* residents in the order random and sieve keep them */
+    int line[KEYS], length; /* residents in the order random and sieve keep them; else unused */
     bool visited[KEYS];
     int hand;
     larder_rng rng;
@@ -176,7 +176,8 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     t->entered[key] = t->clock;
     t->size[key] = a->size;
     t->bytes += a->size;
-    t->line[t->length++] = key;
+    if (t->unline)
+        t->line[t->length++] = key;
     return kind;
 }
 

@@ -39,6 +39,15 @@ bash -eux "$scratch/commands" >"$scratch/out" 2>&1 || {
     die "the commands of CONTRIBUTING.md failed"
 }
 build/core/larder list | grep -w clock || die "larder list does not show the new policy"
-# Under exactly-once epochs CLOCK hits something, and not more than c.
 build/core/larder sim --recipe clock --n 10000 --epochs 3 --batch 100 --cache 20% --seed 1 --json |
     grep -q '"hits"'
+
+# The conformance suite takes it up unasked.
+# shellcheck disable=SC2046 # names without blanks
+cc -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc -Itests/support -o conform \
+    tests/conformance/test_policies.c tests/support/check.c tests/support/cache_kit.c \
+    $(find build/core -name '*.o' ! -path '*/cli/*') -lcmocka -lpthread -lm
+./conform >"$scratch/out" 2>&1 || {
+    cat "$scratch/out"
+    die "the example does not conform"
+}
