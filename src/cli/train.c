@@ -248,7 +248,7 @@ static int run(const options *o, larder__stop *stop) {
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
         conf.source = slowed;
     if (rc == 0 && !conf.test && (rc = larder__parts_test_uri(test, o->uri)) == 0)
-        conf.test = test;
+        conf.test = test, conf.derived = true;
     else if (conf.test && strcmp(conf.test, "none") == 0)
         conf.test = NULL;
     conf.tick = tick;

@@ -27,21 +27,64 @@ struct larder__trainer {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* Opens the data set just to look at it. */
+static int look(larder_dataset *out, const char *uri) {
+    larder__data *data = NULL;
+    int rc = larder__data_open(&data, uri);
+    if (rc < 0)
+        return rc;
+    *out = *larder__data_about(data);
+    larder__data_close(&data);
+    return 0;
+}
+
+/* Says what a person can do who never named a test set. */
+static int no_test(int code) {
+    return larder__fail_in(code, "no test part to validate on (--test URI names one, --test none "
+                                 "does without)");
+}
+
+static int look_at_test(larder_dataset *out, const larder__trainer_conf *conf) {
+    int rc = look(out, conf->test), source;
+    if (rc == 0 || !conf->derived)
+        return rc;
+    char why[512];
+    snprintf(why, sizeof why, "%s", larder_errmsg());
+    if ((source = look(out, conf->source)) < 0)
+        return source; /* nothing is there at all: that is the sentence to read */
+    larder__errmsg_set(why);
+    return no_test(rc);
+}
+
 /* The preparation comes from what the samples are; the test part is the cheaper one to ask. */
 static int choose_augment(larder__trainer *t, const larder__trainer_conf *conf) {
     const char *chosen = conf->augment;
-    larder__data *data = NULL;
     if (!chosen) {
-        int rc = larder__data_open(&data, conf->test ? conf->test : conf->source);
+        larder_dataset about;
+        int rc = conf->test ? look_at_test(&about, conf) : look(&about, conf->source);
         if (rc < 0)
             return rc;
-        chosen = larder__parts_augment(larder__data_about(data));
-        larder__data_close(&data);
+        chosen = larder__parts_augment(&about);
     }
     if (snprintf(t->augment, sizeof t->augment, "%s", chosen) >= (int)sizeof t->augment)
         return larder__fail(LARDER_E_ARGS, "the preparation is longer than %zu bytes",
                             sizeof t->augment - 1);
     return 0;
+}
+
+/* Some sources take ?split=test and have no parts: an accuracy on the training samples would look
+ * like a good one. Only data sets of one size are worth a second look. */
+static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
+    larder_dataset train, test;
+    int rc;
+    if (!conf->derived || larder_loader_samples(t->train) != larder_loader_samples(t->test))
+        return 0;
+    if ((rc = look(&train, conf->source)) < 0 || (rc = look(&test, conf->test)) < 0)
+        return rc;
+    if (train.fingerprint != test.fingerprint)
+        return 0;
+    larder__fail(LARDER_E_NOTFOUND, "%.200s is the training data itself", conf->test);
+    return no_test(LARDER_E_NOTFOUND);
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -82,7 +125,10 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     if ((rc = larder_loader_open(&t->test, &lc)) < 0)
-        return larder__fail_in(rc, "validation on %.200s", conf->test);
+        return conf->derived ? no_test(rc)
+                             : larder__fail_in(rc, "validation on %.200s", conf->test);
+    if ((rc = check_apart(t, conf)) < 0)
+        return rc;
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
     if (a.h != b.h || a.w != b.w || a.c != b.c)
         return larder__fail(LARDER_E_ARGS,

@@ -20,6 +20,7 @@ typedef struct larder__tick { /* after every batch; sums are over the whole run 
 typedef struct larder__trainer_conf {
     const char *source; /* of training, slowed or not */
     const char *test;   /* NULL: no validation, accuracies are NAN */
+    bool derived;       /* `test` was made from `source` and must be another part of it */
     const char *recipe, *cache, *net;
     const char *augment;      /* NULL: what suits the samples */
     const char *test_augment; /* NULL: augment without chance */
