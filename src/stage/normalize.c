@@ -23,7 +23,7 @@ static int read_lists(normalize_state *s, const larder_args *args) {
     if (rc == 0)
         rc = larder__numbers_parse("stage normalize: std", larder_args_text(args, "std"), s->std,
                                    LARDER__MAX_CHANNELS, &stds);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (means == 0 || means != stds)
         return larder__fail(LARDER_E_ARGS, "stage normalize: say preset=imagenet, cifar10, mnist … "

@@ -146,7 +146,7 @@ static int find_shape(larder__pipeline *p) {
     int rc = try_size(p, p->raw.h ? p->raw.w : 40009, p->raw.h ? p->raw.h : 33013, &a);
     if (rc == 0)
         rc = try_size(p, p->raw.h ? p->raw.w : 34019, p->raw.h ? p->raw.h : 41017, &b);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (a.w != b.w || a.h != b.h)
         return larder__fail(LARDER_E_ARGS,

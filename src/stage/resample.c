@@ -79,7 +79,7 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     int rc = larder__taps_build(&tx, s, LARDER__BLOCK_TAPS_X, x, from);
     if (rc == 0)
         rc = larder__taps_build(&ty, s, LARDER__BLOCK_TAPS_Y, y, in->is.y0);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     size_t bytes = ((size_t)(to - from) * 4 + LANES - 1) / LANES * LANES;
     float *line = larder__scratch_take(s, LARDER__BLOCK_LINE, (bytes + tx.n * 4) * sizeof *line);

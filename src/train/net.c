@@ -89,7 +89,7 @@ static int allocate(larder__net *net) {
         size_t unrolled = l->kind == LARDER__CONV3 ? l->in_size * 9 : 0;
         columns = unrolled > columns ? unrolled : columns;
     }
-    if (batch == 0 || batch > SIZE_MAX / 64 / outputs)
+    if (outputs == 0 || batch == 0 || batch > SIZE_MAX / 64 / outputs)
         return larder__fail(LARDER_E_RANGE, "net: a batch of %zu samples", batch);
     net->value = floats(net->params);
     net->grad = floats(net->params);
