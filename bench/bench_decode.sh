@@ -38,11 +38,11 @@ for ((i = 0; i < files; i++)); do
     cp "${pool[i % ${#pool[@]}]}" "$class/$i.jpg"
 done
 bytes=$(du -sb "$folder/photos" | cut -f1)
-echo "$files photographs (${#pool[@]} different), $((bytes / files)) bytes on average, $rounds rounds"
+echo "$files photographs (${#pool[@]} different) of $((bytes / files)) bytes, $rounds rounds"
 
 : >"$folder/rates"
 for ((r = 0; r < rounds; r++)); do
-    "$program" --rounds 1 --seconds 2 --case photo-rrc-f32 "$folder/photos" >>"$folder/rates"
+    "$program" --rounds 1 --seconds 2 --case photo-rrc-f32 --read "$folder/photos" >>"$folder/rates"
     for w in $workers; do
         "$python" bench/dataloader.py "$folder/photos" --workers "$w" --rounds 1 \
             >>"$folder/rates" || { cat "$folder/rates"; exit 0; }
@@ -66,7 +66,7 @@ awk '{ n[$1]++; v[$1, n[$1]] = $2 }
              if (!(k in n))
                  continue
              theirs = median(k)
-             printf "%-22s %6d samples/core-s [%d..%d]: larder is %.2f times as fast\n", k, theirs, \
-                 v[k, 1], v[k, n[k]], ours / theirs
+             printf "%-22s %6d samples/core-s [%d..%d]: larder is %.2f times as fast\n", k, \
+                 theirs, v[k, 1], v[k, n[k]], ours / theirs
          }
      }' "$folder/rates"

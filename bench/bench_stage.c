@@ -1,22 +1,27 @@
 /* Samples per core-second through the stages: CPU time, median and spread of several rounds.
  *
- *     bench_stage [--rounds N] [--seconds S] [--case NAME] [FOLDER]
+ *     bench_stage [--rounds N] [--seconds S] [--case NAME] [--read] [FOLDER]
  *
  * Without a folder of photographs only the raw cases run; FOLDER is searched for .jpg files, also
- * one level below. */
+ * one level below. With --read each file is opened and read again for each sample, as a loader
+ * without a cache does; otherwise they lie in memory. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "stage/pipeline.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct files {
     size_t n, cap, bytes;
     unsigned char **at;
     size_t *size;
+    char **path; /* NULL: made up */
 } files;
 
 static void die(const char *what) {
@@ -24,24 +29,41 @@ static void die(const char *what) {
     exit(1);
 }
 
+static unsigned char *read_file(const char *path, size_t *size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    unsigned char *bytes = NULL;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && (bytes = malloc((size_t)st.st_size)) &&
+        read(fd, bytes, (size_t)st.st_size) != st.st_size) {
+        free(bytes);
+        bytes = NULL;
+    }
+    if (bytes)
+        *size = (size_t)st.st_size;
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
+static void *grown(void *old, size_t n, size_t each) {
+    void *p = realloc(old, n * each);
+    if (!p)
+        die("out of memory");
+    return p;
+}
+
 static void files_add(files *f, const char *path) {
-    FILE *in = fopen(path, "rb");
-    if (!in)
-        return;
-    fseek(in, 0, SEEK_END);
-    long size = ftell(in);
-    rewind(in);
     if (f->n == f->cap) {
         f->cap = f->cap ? f->cap * 2 : 64;
-        f->at = realloc(f->at, f->cap * sizeof *f->at);
-        f->size = realloc(f->size, f->cap * sizeof *f->size);
+        f->at = grown(f->at, f->cap, sizeof *f->at);
+        f->size = grown(f->size, f->cap, sizeof *f->size);
+        f->path = grown(f->path, f->cap, sizeof *f->path);
     }
-    if (size > 0 && f->at && f->size && (f->at[f->n] = malloc((size_t)size)) &&
-        fread(f->at[f->n], 1, (size_t)size, in) == (size_t)size) {
-        f->bytes += (size_t)size;
-        f->size[f->n++] = (size_t)size;
-    }
-    fclose(in);
+    f->at[f->n] = read_file(path, &f->size[f->n]);
+    f->path[f->n] = strdup(path);
+    if (!f->at[f->n] || !f->path[f->n])
+        die(path);
+    f->bytes += f->size[f->n++];
 }
 
 static void files_scan(files *f, const char *folder, int depth) {
@@ -72,7 +94,21 @@ typedef struct job {
     char *batch;
     size_t slots, bytes;
     uint64_t seed;
+    bool read; /* each file again for each sample */
 } job;
+
+static void one_sample(job *j, size_t i) {
+    unsigned char *bytes = j->f->at[i];
+    size_t size = j->f->size[i];
+    bool again = j->read && j->f->path;
+    if (again && !(bytes = read_file(j->f->path[i], &size)))
+        die(j->f->path[i]);
+    if (larder__pipeline_run(j->p, j->s, bytes, size, j->seed,
+                             j->batch + j->seed % j->slots * j->bytes) < 0)
+        die("run");
+    if (again)
+        free(bytes);
+}
 
 /* Samples per CPU second over at least `seconds`, at least one pass over the files. */
 static double round_of(job *j, double seconds) {
@@ -80,19 +116,25 @@ static double round_of(job *j, double seconds) {
     uint64_t done = 0;
     while (now - start < seconds) {
         for (size_t i = 0; i < j->f->n; i++, done++, j->seed++)
-            if (larder__pipeline_run(j->p, j->s, j->f->at[i], j->f->size[i], j->seed,
-                                     j->batch + j->seed % j->slots * j->bytes) < 0)
-                die("run");
+            one_sample(j, i);
         now = larder__cpu_seconds();
     }
     return (double)done / (now - start);
 }
 
+typedef struct options {
+    int rounds;
+    double seconds;
+    const char *only, *folder;
+    bool read;
+} options;
+
 static void run_case(const char *name, const larder__pipeline_conf *conf, const files *f,
-                     int rounds, double seconds, const char *only) {
-    if (f->n == 0 || (only && strcmp(only, name) != 0))
+                     const options *o) {
+    if (f->n == 0 || (o->only && strcmp(o->only, name) != 0))
         return;
-    job j = {.f = f, .slots = 64};
+    const int rounds = o->rounds;
+    job j = {.f = f, .slots = 64, .read = o->read};
     double rate[99];
     if (larder__pipeline_open(&j.p, conf) < 0 || larder__scratch_open(&j.s) < 0)
         die(name);
@@ -100,9 +142,9 @@ static void run_case(const char *name, const larder__pipeline_conf *conf, const 
     j.batch = larder__memalign(64, j.slots * j.bytes);
     if (!j.batch)
         die(name);
-    round_of(&j, seconds / 4);
+    round_of(&j, o->seconds / 4);
     for (int i = 0; i < rounds; i++)
-        rate[i] = round_of(&j, seconds);
+        rate[i] = round_of(&j, o->seconds);
     qsort(rate, (size_t)rounds, sizeof *rate, by_value);
     printf("%-22s %10.0f samples/core-s [%.0f..%.0f], %zu samples of %zu bytes\n", name,
            rate[rounds / 2], rate[0], rate[rounds - 1], f->n, f->bytes / f->n);
@@ -126,23 +168,23 @@ static files made_up(size_t n, size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-    int rounds = 5;
-    double seconds = 1;
-    const char *only = NULL, *folder = NULL;
+    options o = {.rounds = 5, .seconds = 1};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
-            rounds = atoi(argv[++i]);
+            o.rounds = (int)strtol(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
-            seconds = atof(argv[++i]);
+            o.seconds = strtod(argv[++i], NULL);
         else if (strcmp(argv[i], "--case") == 0 && i + 1 < argc)
-            only = argv[++i];
+            o.only = argv[++i];
+        else if (strcmp(argv[i], "--read") == 0)
+            o.read = true;
         else
-            folder = argv[i];
+            o.folder = argv[i];
     }
-    rounds = rounds < 1 ? 1 : rounds > 99 ? 99 : rounds;
+    o.rounds = o.rounds < 1 ? 1 : o.rounds > 99 ? 99 : o.rounds;
     files cifar = made_up(2048, 3072), photos = {0};
-    if (folder)
-        files_scan(&photos, folder, 1);
+    if (o.folder)
+        files_scan(&photos, o.folder, 1);
     const larder_shape raw = {32, 32, 3};
     const larder__pipeline_conf cases[] = {
         {"crop:size=32,pad=4|flip|normalize:preset=cifar10", raw, LARDER_NCHW, LARDER_F32,
@@ -152,13 +194,16 @@ int main(int argc, char **argv) {
         {"crop:size=32,pad=4|flip", raw, LARDER_NCHW, LARDER_U8, LARDER_NCHW},
         {"rrc:size=224|flip|normalize:preset=imagenet", {0}, 0, LARDER_F32, LARDER_NCHW},
         {"rrc:size=224|flip", {0}, 0, LARDER_U8, LARDER_NHWC},
-        {"resize:size=256|centercrop:size=224|normalize:preset=imagenet", {0}, 0, LARDER_F32,
+        {"resize:size=256|centercrop:size=224|normalize:preset=imagenet",
+         {0},
+         0,
+         LARDER_F32,
          LARDER_NCHW}};
-    run_case("cifar-f32-nchw", &cases[0], &cifar, rounds, seconds, only);
-    run_case("cifar-f32-nhwc", &cases[1], &cifar, rounds, seconds, only);
-    run_case("cifar-u8-nchw", &cases[2], &cifar, rounds, seconds, only);
-    run_case("photo-rrc-f32", &cases[3], &photos, rounds, seconds, only);
-    run_case("photo-rrc-u8", &cases[4], &photos, rounds, seconds, only);
-    run_case("photo-centre-f32", &cases[5], &photos, rounds, seconds, only);
+    run_case("cifar-f32-nchw", &cases[0], &cifar, &o);
+    run_case("cifar-f32-nhwc", &cases[1], &cifar, &o);
+    run_case("cifar-u8-nchw", &cases[2], &cifar, &o);
+    run_case("photo-rrc-f32", &cases[3], &photos, &o);
+    run_case("photo-rrc-u8", &cases[4], &photos, &o);
+    run_case("photo-centre-f32", &cases[5], &photos, &o);
     return 0;
 }

@@ -18,40 +18,42 @@ command -v clang-format >/dev/null || {
     exit 1
 }
 
-rulers() {
-    awk '/^\/\* ---- .*-+ \*\/$/ {
-             title = $0
-             sub(/^\/\* ---- /, "", title)
-             sub(/ *-+ \*\/$/, "", title)
-             line = "/* ---- " title " "
-             while (length(line) < 97) line = line "-"
-             $0 = line " */"
-         } { print }' "$1"
-}
+ruler='
+    /^\/\* ---- .*-+ \*\/$/ {
+        line = $0
+        sub(/ *-+ \*\/$/, " ", line)
+        while (length(line) < 97) line = line "-"
+        line = line " */"
+        if (check && line != $0) {
+            print FILENAME ":" FNR ": a ruler does not end at column 100; run make format"
+            bad = 1
+        }
+        $0 = line
+    }
+    !check { print }
+    END { exit bad }'
+
+if [ "$check" ]; then
+    bad=0
+    clang-format --dry-run --Werror --ferror-limit=3 "$@" 2>&1 | grep 'error:' && bad=1
+    awk -v check=1 "$ruler" "$@" || bad=1
+    exit $bad
+fi
 
 new=$(mktemp)
 again=$(mktemp)
 trap 'rm -f "$new" "$again"' EXIT
-
-formatted() { # file: into $new. Lists of X-macros settle only after some passes.
-    rulers "$1" | clang-format --assume-filename="$1" >"$new"
+for file; do
+    awk "$ruler" "$file" | clang-format --assume-filename="$file" >"$new"
+    # Lists of X-macros settle only after some passes.
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
-        clang-format --assume-filename="$1" <"$new" >"$again"
+        cmp -s "$new" "$file" && break
+        clang-format --assume-filename="$file" <"$new" >"$again"
         cmp -s "$new" "$again" && break
         cat "$again" >"$new"
     done
-}
-
-bad=0
-for file; do
-    formatted "$file"
-    cmp -s "$new" "$file" && continue
-    if [ "$check" ]; then
-        echo "$file: not formatted as .clang-format says; run make format"
-        bad=1
-    else
+    if ! cmp -s "$new" "$file"; then
         cat "$new" >"$file" # keeps the file's mode
         echo "formatted $file"
     fi
 done
-exit $bad

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Everything `make lint` checks; goes through all of it and fails at the end. clang-tidy's answer
-# for a file is kept in build/lint as long as the file, all headers and .clang-tidy stay the same.
+# for a file is kept in build/lint as long as the file, what it includes and .clang-tidy stay the
+# same.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -18,7 +19,7 @@ step() { # name, command
 }
 
 # Not the tests: the analyser does not know that cmocka's asserts end a path.
-sources() { tools/tracked-files.sh 'src/*.c' 'bench/*.c' 'examples/*.c'; }
+sources() { tools/tracked-files.sh 'src/*.c' 'examples/*.c'; }
 
 shell_scripts() {
     tools/tracked-files.sh 'tools/*.sh' 'tests/*.sh' 'bench/*.sh' 'examples/*.sh' '.ci/run' |
@@ -34,8 +35,10 @@ run_cppcheck() {
         --suppressions-list=tools/cppcheck.txt $(tools/tracked-files.sh 'src/*.c')
 }
 
-tidy_file() { # file, hash of what it may include
-    key=$( (echo "$2"; cat "$1") | cksum | tr ' ' -)
+tidy_file() { # file
+    # shellcheck disable=SC2046 # names without blanks
+    key=$(cat .clang-tidy CMakeLists.txt \
+        $(cc -MM -D_GNU_SOURCE -Iinclude -Isrc "$1" | sed 's/^[^:]*://; s/\\$//') | cksum | tr ' ' -)
     stamp=build/lint/tidy/$(echo "$1" | tr / _).$key
     [ -f "$stamp" ] && return 0
     if out=$(clang-tidy --quiet -p build "$1" 2>/dev/null); then
@@ -49,16 +52,14 @@ tidy_file() { # file, hash of what it may include
 
 tidy() {
     mkdir -p build/lint/tidy
-    # shellcheck disable=SC2046 # names without blanks
-    common=$(cat .clang-tidy CMakeLists.txt src/plugins.def $(tools/tracked-files.sh '*.h') | cksum)
     compiled=$(sources | while read -r file; do
         if grep -q "/$file\"" build/compile_commands.json; then echo "$file"; fi
     done)
-    echo "$compiled" | xargs -P "$jobs" -I{} "$0" --tidy-file {} "$common"
+    echo "$compiled" | xargs -P "$jobs" -I{} "$0" --tidy-file {}
 }
 
 if [ "${1:-}" = --tidy-file ]; then
-    tidy_file "$2" "$3"
+    tidy_file "$2"
     exit
 fi
 step format tools/format.sh --check

@@ -25,8 +25,12 @@ static larder_buf *heap_get(void *st, larder_slot s) {
     return b ? larder_buf_ref(b) : NULL;
 }
 
-static void heap_prefetch(const void *st, larder_slot s) {
-    __builtin_prefetch(((larder_buf *const *)st)[s], 1);
+static void heap_prefetch(const void *st, larder_slot s, bool head) {
+    larder_buf *const *at = (larder_buf *const *)st + s;
+    if (head)
+        __builtin_prefetch(*at, 1);
+    else
+        __builtin_prefetch(at);
 }
 
 const larder__store larder__store_heap = {

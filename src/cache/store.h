@@ -14,7 +14,8 @@ typedef struct larder__store {
     void (*put)(void *st, larder_slot, larder_buf *); /* takes its own reference */
     larder_buf *(*get)(void *st, larder_slot);        /* a new reference; NULL: bytes are gone */
     void (*drop)(void *st, larder_slot);
-    void (*prefetch)(const void *st, larder_slot); /* optional: soon asked for */
+    /* Optional: soon asked for. First where the entry is noted, and later its head. */
+    void (*prefetch)(const void *st, larder_slot, bool head);
 } larder__store;
 
 extern const larder__store larder__store_heap, larder__store_null;

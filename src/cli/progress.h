@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 typedef struct larder__progress {
-    FILE *to;     /* NULL: silent */
-    bool live;    /* draw over the line */
+    FILE *to;  /* NULL: silent */
+    bool live; /* draw over the line */
     bool colour;
-    bool drawn;   /* a line stands there */
-    double next;  /* when to show again, of larder__now() */
+    bool drawn;  /* a line stands there */
+    double next; /* when to show again, of larder__now() */
 } larder__progress;
 
 typedef struct larder__progress_view { /* of the whole run so far */

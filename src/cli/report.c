@@ -23,7 +23,8 @@ typedef struct options {
 static int read_options(options *o, int argc, char **argv) {
     *o = (options){.title = "larder"};
     const larder__option table[] = {
-        {"o", LARDER__TEXT, &o->output, "FILE", "write one HTML file with plots, no network needed"},
+        {"o", LARDER__TEXT, &o->output, "FILE",
+         "write one HTML file with plots, no network needed"},
         {"title", LARDER__TEXT, &o->title, "TEXT", "its heading (larder)"},
         {0}};
     larder__command command = {

@@ -20,7 +20,7 @@ typedef struct options {
     bool json, quiet;
 } options;
 
-/* ---- options ------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char about[] =
     "Trains a small network on URI through larder's loader and shows, epoch by epoch, accuracy on\n"
@@ -60,12 +60,15 @@ static int check_numbers(options *o, const numbers *n) {
 
 /* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
 static int read_options(options *o, int argc, char **argv) {
-    *o = (options){.conf = {.recipe = "lru", .cache = "20%", .net = "mlp", .seed = 1, .epochs = 10}};
+    *o =
+        (options){.conf = {.recipe = "lru", .cache = "20%", .net = "mlp", .seed = 1, .epochs = 10}};
     numbers n = {.batch = 128, .net_threads = 1};
     larder__trainer_conf *c = &o->conf;
     const larder__option table[] = {
-        {"recipe", LARDER__TEXT, &c->recipe, "R", "what rules order and cache, see larder list (lru)"},
-        {"cache", LARDER__TEXT, &c->cache, "X", "20% of the data's bytes, or 8GiB in all; 0: none (20%)"},
+        {"recipe", LARDER__TEXT, &c->recipe, "R",
+         "what rules order and cache, see larder list (lru)"},
+        {"cache", LARDER__TEXT, &c->cache, "X",
+         "20% of the data's bytes, or 8GiB in all; 0: none (20%)"},
         {"epochs", LARDER__NUMBER, &c->epochs, "E", "how often to go through the data (10)"},
         {"seed", LARDER__NUMBER, &c->seed, "S", "same seed, same run (1)"},
         {"slow", LARDER__TEXT, &o->slow, "SPEC", "storage speed for training, as bandwidth=20MiB"},
@@ -77,8 +80,10 @@ static int read_options(options *o, int argc, char **argv) {
         {"threads", LARDER__NUMBER, &n.threads, "T", "of the loader; 0: as many as cores (0)"},
         {"net-threads", LARDER__NUMBER, &n.net_threads, "T", "of matrix products (1)"},
         {"augment", LARDER__TEXT, &c->augment, "SPEC", "preparation of samples (what suits them)"},
-        {"test", LARDER__TEXT, &c->test, "URI", "what to validate on, or none (the test part of URI)"},
-        {"test-augment", LARDER__TEXT, &c->test_augment, "SPEC", "(that of training, without chance)"},
+        {"test", LARDER__TEXT, &c->test, "URI",
+         "what to validate on, or none (the test part of URI)"},
+        {"test-augment", LARDER__TEXT, &c->test_augment, "SPEC",
+         "(that of training, without chance)"},
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
         {"name", LARDER__TEXT, &o->name, "NAME", "what the record calls this run (the recipe)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
@@ -95,7 +100,7 @@ static int read_options(options *o, int argc, char **argv) {
     return check_numbers(o, &n);
 }
 
-/* ---- output ---------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 typedef struct output {
     const options *o;
@@ -169,12 +174,14 @@ static int show_epoch(output *out, const larder__epoch *e) {
 static void print_tail(const output *out) {
     const larder__epoch *t = &out->total;
     if (!out->o->json && t->served)
-        printf("%s: %.1f s of training, %.0f%% of it waiting; %.1f MB read from storage, %.0f bytes "
-               "a sample\n", out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
-               (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
+        printf(
+            "%s: %.1f s of training, %.0f%% of it waiting; %.1f MB read from storage, %.0f bytes "
+            "a sample\n",
+            out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
+            (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
 }
 
-/* ---- the record ------------------------------------------------------------------------------------------------ */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static void copy(char *out, const char *from) { snprintf(out, 256, "%s", from ? from : ""); }
 
@@ -209,7 +216,7 @@ static int close_record(output *out, const char *status) {
     return larder__meta_write(out->o->out, &out->meta);
 }
 
-/* ---- the run ---------------------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static int train(output *out, larder__trainer *t) {
     for (;;) {
@@ -241,7 +248,7 @@ static int run(const options *o, larder__stop *stop) {
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
         conf.source = slowed;
     if (rc == 0 && !conf.test && (rc = larder__parts_test_uri(test, o->uri)) == 0)
-        conf.test = test;
+        conf.test = test, conf.derived = true;
     else if (conf.test && strcmp(conf.test, "none") == 0)
         conf.test = NULL;
     conf.tick = tick;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the table, once for both faces --------------------------------------------------------------------- */
+/* ---- the table, once for both faces ---------------------------------------------------------- */
 
 typedef struct column {
     const char *head, *help;
@@ -31,7 +31,7 @@ static double share(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
 }
 
-#define CELL(name) \
+#define CELL(name)                                                                                 \
     static void name(char *out, size_t cap, const larder__run *run, const larder__epoch *t)
 
 CELL(cell_name) { (void)t, snprintf(out, cap, "%s", run->meta.name); }
@@ -42,9 +42,7 @@ CELL(cell_epochs) {
 }
 CELL(cell_time) { (void)run, print_number(out, cap, "%.1f", t->seconds); }
 CELL(cell_stall) { (void)run, print_number(out, cap, "%.0f", 100 * t->stall_seconds / t->seconds); }
-CELL(cell_reads) {
-    (void)run, snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads);
-}
+CELL(cell_reads) { (void)run, snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads); }
 CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_bytes / 1e6); }
 CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
 CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
@@ -133,7 +131,7 @@ static void html_table(FILE *to, const larder__run *runs, size_t count) {
     fputs("</tbody></table></div>\n", to);
 }
 
-/* ---- line charts over epochs --------------------------------------------------------------------------------- */
+/* ---- line charts over epochs ----------------------------------------------------------------- */
 
 /* What an epoch puts on an axis; `so_far` sums the run up to and with it. */
 typedef double axis_fn(const larder__epoch *e, const larder__epoch *so_far);
@@ -192,7 +190,7 @@ static int html_lines(FILE *to, larder__chart chart, axis_fn *x, axis_fn *y,
     return rc;
 }
 
-/* ---- a bar a run ------------------------------------------------------------------------------------------------ */
+/* ---- a bar a run ----------------------------------------------------------------------------- */
 
 enum { PARTS = 3 };
 typedef void parts_fn(const larder__epoch *total, double part[PARTS]);
@@ -236,14 +234,15 @@ static int html_bars(FILE *to, larder__chart chart, const char *const names[PART
     return rc;
 }
 
-/* ---- the page ------------------------------------------------------------------------------------------------------ */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static const char style[] =
     ":root { color-scheme: light dark; --ink: #24292f; --page: #f6f8fa; --card: #fff; --line: "
     "#d8dee4; --soft: #57606a }\n"
     "@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --page: #0d1117; --card: "
     "#161b22; --line: #30363d; --soft: #8b949e } }\n"
-    "body { margin: 0 auto; max-width: 1240px; padding: 24px; font: 15px/1.5 system-ui, sans-serif; "
+    "body { margin: 0 auto; max-width: 1240px; padding: 24px; font: 15px/1.5 system-ui, "
+    "sans-serif; "
     "color: var(--ink); background: var(--page) }\n"
     "h1 { font-size: 24px; margin: 0 0 4px } p { color: var(--soft); margin: 0 0 20px }\n"
     ".charts { display: grid; gap: 16px; margin-top: 16px; grid-template-columns: "
@@ -254,9 +253,11 @@ static const char style[] =
     "font-variant-numeric: tabular-nums }\n"
     "th, td { padding: 8px 12px; text-align: right; border-bottom: 1px solid var(--line); "
     "white-space: nowrap }\n"
-    "tr > :first-child { text-align: left } tbody tr:last-child > * { border-bottom: 0 } thead th { "
+    "tr > :first-child { text-align: left } tbody tr:last-child > * { border-bottom: 0 } thead th "
+    "{ "
     "color: var(--soft); font-weight: 600 }\n"
-    "i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 8px }\n";
+    "i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 8px "
+    "}\n";
 
 static void html_head(FILE *to, const char *title, const larder__run *runs, size_t count) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
@@ -290,7 +291,8 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     html_head(to, title, runs, count);
     html_table(to, runs, count);
     fputs("<div class=\"charts\">\n", to);
-    larder__chart c = {.title = "Accuracy over time", .x_label = "seconds of training",
+    larder__chart c = {.title = "Accuracy over time",
+                       .x_label = "seconds of training",
                        .y_label = "test accuracy, %"};
     if ((rc = html_lines(to, c, axis_seconds, axis_accuracy, runs, count)) < 0)
         return rc;
@@ -307,8 +309,11 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     c.y_label = "% of samples served";
     if ((rc = html_lines(to, c, axis_epoch, axis_hits, runs, count)) < 0)
         return rc;
-    c = (larder__chart){.title = "Where samples came from", .y_label = "% of samples served",
-                        .unit = "%", .y_from = 0, .y_to = 100};
+    c = (larder__chart){.title = "Where samples came from",
+                        .y_label = "% of samples served",
+                        .unit = "%",
+                        .y_from = 0,
+                        .y_to = 100};
     if ((rc = html_bars(to, c, kinds, 3, parts_kinds, runs, count)) < 0)
         return rc;
     c = (larder__chart){.title = "Where time went", .y_label = "seconds", .unit = " s"};

@@ -13,7 +13,7 @@
 
 enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, KEY_MAX = 64, PATH_BYTES = 4096 };
 
-/* ---- fields ------------------------------------------------------------------------------------------ */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 typedef enum { kind_u64, kind_f64, kind_text } field_kind;
 typedef struct field {
@@ -52,7 +52,7 @@ static void print(FILE *to, const field *f, const void *object) {
 void larder__epoch_print(FILE *to, const larder__epoch *e) { print(to, epoch_fields, e); }
 void larder__meta_print(FILE *to, const larder__meta *m) { print(to, meta_fields, m); }
 
-/* ---- reading one flat object ---------------------------------------------------------------------------- */
+/* ---- reading one flat object ----------------------------------------------------------------- */
 
 typedef struct cursor {
     const char *at, *where;
@@ -228,7 +228,7 @@ int larder__meta_parse(larder__meta *out, const char *line, const char *where) {
     return parse(meta_fields, out, line, where);
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static int path_in(char out[PATH_BYTES], const char *folder, const char *name) {
     int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
@@ -293,8 +293,10 @@ static int read_file(larder__run *run, const char *folder, const char *name,
         return rc;
     FILE *f = fopen(path, "re");
     if (!f)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s; is '%s' a folder written by "
-                            "larder train --out?", path, strerror(errno), folder);
+        return larder__fail(larder__code_of_errno(errno),
+                            "%s: %s; is '%s' a folder written by "
+                            "larder train --out?",
+                            path, strerror(errno), folder);
     rc = reader(run, f, path);
     fclose(f);
     return rc;
@@ -335,7 +337,7 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
     return 0;
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 larder__epoch larder__run_total(const larder__run *run) {
     larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};

@@ -31,7 +31,7 @@ void larder__xml_text(FILE *to, const char *s) {
     }
 }
 
-/* ---- axes ------------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 typedef struct axis {
     double from, to, step;
@@ -83,7 +83,7 @@ static void number(FILE *to, double v, int decimals) {
         fprintf(to, "%.*f", decimals, v);
 }
 
-/* ---- the page ----------------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static void text_at(FILE *to, double x, double y, const char *anchor, const char *more,
                     const char *text) {
@@ -94,23 +94,26 @@ static void text_at(FILE *to, double x, double y, const char *anchor, const char
 }
 
 static void line_at(FILE *to, const char *kind, double x1, double y1, double x2, double y2) {
-    fprintf(to, "<line class=\"%s\" stroke=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+    fprintf(to,
+            "<line class=\"%s\" stroke=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
             kind, kind[1] == 'g' ? "#d8dee4" : "#57606a", x1, y1, x2, y2);
 }
 
 static void head(FILE *to, const larder__chart *c) {
-    fprintf(to,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"larder-chart\" viewBox=\"0 0 %d %d\" "
-            "width=\"%d\" height=\"%d\" role=\"img\" font-family=\"system-ui, sans-serif\" "
-            "font-size=\"13\">\n<title>",
-            WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fprintf(
+        to,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"larder-chart\" viewBox=\"0 0 %d %d\" "
+        "width=\"%d\" height=\"%d\" role=\"img\" font-family=\"system-ui, sans-serif\" "
+        "font-size=\"13\">\n<title>",
+        WIDTH, HEIGHT, WIDTH, HEIGHT);
     larder__xml_text(to, c->title ? c->title : "chart");
-    fputs("</title>\n<style>@media (prefers-color-scheme: dark) { .larder-chart .lb { fill: #161b22 } "
+    fputs("</title>\n<style>@media (prefers-color-scheme: dark) { .larder-chart .lb { fill: "
+          "#161b22 } "
           ".larder-chart .lt { fill: #e6edf3 } .larder-chart .lg { stroke: #30363d } "
           ".larder-chart .la { stroke: #8b949e } }</style>\n",
           to);
-    fprintf(to, "<rect class=\"lb\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#ffffff\"/>\n", WIDTH,
-            HEIGHT);
+    fprintf(to, "<rect class=\"lb\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#ffffff\"/>\n",
+            WIDTH, HEIGHT);
     if (c->title)
         text_at(to, 20, 28, "start", " font-size=\"16\" font-weight=\"600\"", c->title);
 }
@@ -145,7 +148,8 @@ static void draw_x_axis(FILE *to, const axis *x) {
             break;
         double at = place(x, v);
         line_at(to, "la", at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 5);
-        fprintf(to, "<text class=\"lt\" fill=\"#24292f\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
+        fprintf(to,
+                "<text class=\"lt\" fill=\"#24292f\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
                 at, HEIGHT - BOTTOM + 20);
         number(to, fabs(v) < 1e-9 * x->step ? 0 : v, x->decimals);
         fputs("</text>\n", to);
@@ -186,24 +190,30 @@ static void legend(FILE *to, const larder__chart *c) {
         if (x + width > WIDTH - 10 && i > 0)
             return; /* more names than a line holds: the table has them all */
         if (c->kind == LARDER__CHART_LINES) {
-            fprintf(to, "<line x1=\"%.1f\" y1=\"50\" x2=\"%.1f\" y2=\"50\" stroke=\"%s\" "
-                    "stroke-width=\"2.5\"/>\n", x - 4, x + 14, larder__chart_colour(i));
+            fprintf(to,
+                    "<line x1=\"%.1f\" y1=\"50\" x2=\"%.1f\" y2=\"50\" stroke=\"%s\" "
+                    "stroke-width=\"2.5\"/>\n",
+                    x - 4, x + 14, larder__chart_colour(i));
             marker(to, i, x + 5, 50);
         } else {
-            fprintf(to, "<rect x=\"%.1f\" y=\"44\" width=\"12\" height=\"12\" rx=\"2\" "
-                    "fill=\"%s\"/>\n", x, larder__chart_colour(i));
+            fprintf(to,
+                    "<rect x=\"%.1f\" y=\"44\" width=\"12\" height=\"12\" rx=\"2\" "
+                    "fill=\"%s\"/>\n",
+                    x, larder__chart_colour(i));
         }
         text_at(to, x + 20, 54.5, "start", "", c->series[i].name);
         x += width;
     }
 }
 
-/* ---- lines ---------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void draw_line(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y) {
     bool pen = false;
-    fprintf(to, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.5\" stroke-linejoin=\"round\" "
-            "d=\"", larder__chart_colour(i));
+    fprintf(to,
+            "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.5\" stroke-linejoin=\"round\" "
+            "d=\"",
+            larder__chart_colour(i));
     for (size_t k = 0; k < s->n; k++) {
         bool there = isfinite(s->x[k]) && isfinite(s->y[k]);
         if (there)
@@ -254,7 +264,7 @@ static bool draw_lines(FILE *to, const larder__chart *c) {
     return x0 <= x1;
 }
 
-/* ---- stacked bars --------------------------------------------------------------------------------------- */
+/* ---- stacked bars ---------------------------------------------------------------------------- */
 
 static double part(const larder__series *s, size_t bar) {
     return bar < s->n && isfinite(s->y[bar]) && s->y[bar] > 0 ? s->y[bar] : 0;
@@ -271,8 +281,10 @@ static void draw_bar(FILE *to, const larder__chart *c, size_t bar, double x, dou
         fprintf(to, "<rect x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\" fill=\"%s\"/>\n", x,
                 high, width, low - high, larder__chart_colour(i));
         if (low - high > 16 && width > 40) {
-            fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#ffffff\" "
-                    "font-weight=\"600\">", x + width / 2, (low + high) / 2 + 4.5);
+            fprintf(to,
+                    "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#ffffff\" "
+                    "font-weight=\"600\">",
+                    x + width / 2, (low + high) / 2 + 4.5);
             fprintf(to, v < 10 ? "%.1f" : "%.0f", v);
             larder__xml_text(to, c->unit);
             fputs("</text>\n", to);

@@ -7,6 +7,8 @@
 #include "plugins.h"
 #include "sim/sim.h"
 
+#include <stdlib.h>
+
 #if LARDER_HAVE_ZSTD
 #include <zstd.h>
 #endif
@@ -83,6 +85,42 @@ int larder__replay_read(const char *path, uint32_t **ids, uint64_t *count) {
     return 0;
 }
 
+/* ---- sparse ids ---------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A trace of few but huge ids would ask for tables of billions of keys: such ids are renumbered,
+ * keeping their order. *out: a copy, or NULL when they are dense enough as they are. */
+static int renumber(const uint32_t *ids, uint64_t count, uint64_t *keys, uint32_t **out) {
+    *out = NULL;
+    if (*keys <= count * 8 + (1u << 20))
+        return 0;
+    uint32_t *sorted = larder__malloc(count * sizeof *sorted);
+    uint32_t *fresh = larder__malloc(count * sizeof *fresh);
+    if (!sorted || !fresh) {
+        larder__free(sorted);
+        larder__free(fresh);
+        return LARDER_E_NOMEM;
+    }
+    memcpy(sorted, ids, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_value);
+    uint64_t distinct = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (i == 0 || sorted[i] != sorted[i - 1])
+            sorted[distinct++] = sorted[i];
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t *at = bsearch(&ids[i], sorted, distinct, sizeof *sorted, by_value);
+        fresh[i] = (uint32_t)(at - sorted);
+    }
+    larder__free(sorted);
+    *keys = distinct;
+    *out = fresh;
+    return 0;
+}
+
 /* ---- replaying -------------------------------------------------------------------------------------------------- */
 
 static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_t keys,
@@ -132,8 +170,9 @@ static int run(const larder__replay_conf *c, larder__cache *cache, const uint32_
     return rc;
 }
 
-int larder__replay_run(const larder__replay_conf *c, larder__replay_result *out) {
+int larder__replay_run(const larder__replay_conf *conf, larder__replay_result *out) {
     *out = (larder__replay_result){0};
+    larder__replay_conf dense = *conf, *c = &dense;
     if (c->count == 0)
         return larder__fail(LARDER_E_ARGS, "the access sequence is empty");
     if (c->batch > 1u << 24)
@@ -143,9 +182,13 @@ int larder__replay_run(const larder__replay_conf *c, larder__replay_result *out)
     for (uint64_t i = 0; i < c->count; i++)
         keys = c->ids[i] >= keys ? (uint64_t)c->ids[i] + 1 : keys;
     larder__cache *cache = NULL;
-    uint32_t *next = NULL;
-    bool needs_future;
-    int rc = open_cache(&cache, c, keys, &needs_future);
+    uint32_t *next = NULL, *renumbered = NULL;
+    bool needs_future = false;
+    int rc = renumber(c->ids, c->count, &keys, &renumbered);
+    if (renumbered)
+        c->ids = renumbered;
+    if (rc == 0)
+        rc = open_cache(&cache, c, keys, &needs_future);
     if (rc == 0 && needs_future)
         rc = c->count < UINT32_MAX ? larder__next_uses(c->ids, c->count, keys, &next)
                                    : larder__fail(LARDER_E_RANGE, "too long to know the future of");
@@ -161,5 +204,6 @@ int larder__replay_run(const larder__replay_conf *c, larder__replay_result *out)
     }
     larder__cache_close(&cache);
     larder__free(next);
+    larder__free(renumbered);
     return rc;
 }

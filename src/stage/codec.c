@@ -20,8 +20,9 @@ static const struct {
              {"JPEG 2000", 4, 4, "jP  "},
              {"HTML or XML", 0, 1, "<"},
              {"gzip", 0, 2, "\x1f\x8b"},
-             {"xz", 0, 6, "\xfd"
-                          "7zXZ\0"},
+             {"xz", 0, 6,
+              "\xfd"
+              "7zXZ\0"},
              {"zip", 0, 4, "PK\3\4"},
              {"NumPy", 0, 6, "\x93NUMPY"}};
 
@@ -57,7 +58,8 @@ int larder__codec_limit(const char *name, uint64_t w, uint64_t h) {
         return larder__fail(LARDER_E_FORMAT, "%s: declares %llu x %llu pixels", name,
                             (unsigned long long)h, (unsigned long long)w);
     if (w > LARDER__MAX_PIXELS || h > LARDER__MAX_PIXELS || w * h > LARDER__MAX_PIXELS)
-        return larder__fail(LARDER_E_RANGE, "%s: declares %llu x %llu pixels, the limit is %u in all",
-                            name, (unsigned long long)h, (unsigned long long)w, LARDER__MAX_PIXELS);
+        return larder__fail(LARDER_E_RANGE,
+                            "%s: declares %llu x %llu pixels, the limit is %u in all", name,
+                            (unsigned long long)h, (unsigned long long)w, LARDER__MAX_PIXELS);
     return 0;
 }

@@ -63,7 +63,8 @@ LARDER__INLINE void fill_f32(float *to, size_t n, float value) {
 LARDER__CLONES
 static void planes_f32(const larder__emit *e, float *out) {
     const size_t w = e->shape.w, y0 = (size_t)e->filled.y0, y1 = (size_t)e->filled.y1;
-    const bool words = e->channel == 1 && e->pixel == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    const bool words =
+        e->channel == 1 && e->pixel == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     for (uint32_t c = 0; c < e->shape.c; c++) {
         const float scale = e->scale[c], bias = e->bias[c];
         const walk k = walk_of(e, c);

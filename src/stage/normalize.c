@@ -17,13 +17,13 @@ static const struct {
                {"fashion", {1, {0.2860}, {0.3530}}}};
 
 static int read_lists(normalize_state *s, const larder_args *args) {
-    size_t means, stds;
-    int rc = larder__numbers_parse("stage normalize: mean", larder_args_text(args, "mean"),
-                                   s->mean, LARDER__MAX_CHANNELS, &means);
+    size_t means = 0, stds = 0;
+    int rc = larder__numbers_parse("stage normalize: mean", larder_args_text(args, "mean"), s->mean,
+                                   LARDER__MAX_CHANNELS, &means);
     if (rc == 0)
         rc = larder__numbers_parse("stage normalize: std", larder_args_text(args, "std"), s->std,
                                    LARDER__MAX_CHANNELS, &stds);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (means == 0 || means != stds)
         return larder__fail(LARDER_E_ARGS, "stage normalize: say preset=imagenet, cifar10, mnist … "

@@ -30,7 +30,7 @@ struct larder__pipeline {
     larder_tone tone;
 };
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int add_stage(larder__pipeline *p, const char *text) {
     char name[32];
@@ -64,8 +64,9 @@ static int parse_spec(larder__pipeline *p, const char *spec) {
             n--;
         n -= skip;
         if (n == 0 || (spec[len] == '|' && !spec[len + 1]))
-            return larder__fail(LARDER_E_ARGS, "stages are joined by one |, nothing stands before "
-                                               "or after \"%.60s\"",
+            return larder__fail(LARDER_E_ARGS,
+                                "stages are joined by one |, nothing stands before "
+                                "or after \"%.60s\"",
                                 spec);
         if (n >= sizeof text || p->count == MAX_STAGES)
             return larder__fail(LARDER_E_ARGS, "more than %d stages or %zu letters in one",
@@ -141,17 +142,18 @@ static int try_size(larder__pipeline *p, int64_t w, int64_t h, larder_view *v) {
 /* Encoded pictures come in any size, a batch has one: tried on two, the results must agree. They
  * are large, so that a crop that needs a large enough picture is not refused for their sake. */
 static int find_shape(larder__pipeline *p) {
-    larder_view a, b;
+    larder_view a = {0}, b = {0};
     int rc = try_size(p, p->raw.h ? p->raw.w : 40009, p->raw.h ? p->raw.h : 33013, &a);
     if (rc == 0)
         rc = try_size(p, p->raw.h ? p->raw.w : 34019, p->raw.h ? p->raw.h : 41017, &b);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (a.w != b.w || a.h != b.h)
-        return larder__fail(LARDER_E_ARGS, "pictures differ in size, samples of a batch do not: add "
-                                           "a stage that fixes it, such as rrc:size=224, "
-                                           "resize:h=224,w=224 or resize:size=256|centercrop:"
-                                           "size=224");
+        return larder__fail(LARDER_E_ARGS,
+                            "pictures differ in size, samples of a batch do not: add "
+                            "a stage that fixes it, such as rrc:size=224, "
+                            "resize:h=224,w=224 or resize:size=256|centercrop:"
+                            "size=224");
     p->shape = (larder_shape){(uint32_t)a.h, (uint32_t)a.w, p->raw.h ? p->raw.c : 3};
     if ((uint64_t)a.w * (uint64_t)a.h > LARDER__MAX_PIXELS)
         return larder__fail(LARDER_E_RANGE, "samples of %lld x %lld pixels; the limit is %u in all",
@@ -213,7 +215,7 @@ size_t larder__pipeline_bytes(const larder__pipeline *p) {
     return (size_t)p->shape.h * p->shape.w * p->shape.c * (p->dtype == LARDER_F32 ? 4 : 1);
 }
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct sample {
     const uint8_t *bytes;
@@ -297,10 +299,10 @@ static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch
         rc = decode(p, s, scratch, false, want, out);
     } else {
         s->denominator = s->codec ? choose_denominator(v, s->codec->max_denominator) : 1;
-        larder__axis x = axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, s->w,
-                                 s->denominator);
-        larder__axis y = axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, s->h,
-                                 s->denominator);
+        larder__axis x =
+            axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, s->w, s->denominator);
+        larder__axis y =
+            axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, s->h, s->denominator);
         larder__picture in;
         larder__axis_reach(&x, &want.x0, &want.x1);
         larder__axis_reach(&y, &want.y0, &want.y1);
@@ -359,8 +361,9 @@ int larder__pipeline_run(const larder__pipeline *p, larder__scratch *scratch, co
     if (rc < 0)
         return rc;
     if (v.w != p->shape.w || v.h != p->shape.h)
-        return larder__fail(LARDER_E_FORMAT, "a picture of %u x %u pixels became %lld x %lld, not %u "
-                                             "x %u",
+        return larder__fail(LARDER_E_FORMAT,
+                            "a picture of %u x %u pixels became %lld x %lld, not %u "
+                            "x %u",
                             s.h, s.w, (long long)v.h, (long long)v.w, p->shape.h, p->shape.w);
     if (v.vis_x0 < v.vis_x1 && v.vis_y0 < v.vis_y1) /* else nothing but padding */
         rc = gather(p, &s, scratch, &v, &pic);

@@ -37,7 +37,8 @@ static int png_fail(larder__scratch *s, int err, size_t size, uint32_t row, uint
     if (err == SPNG_EMEM || starved)
         return larder__fail(LARDER_E_NOMEM, "png: out of memory");
     if (err == SPNG_IO_EOF || err == SPNG_EOF || err == SPNG_EIDAT_TOO_SHORT)
-        return larder__fail(LARDER_E_FORMAT, "png: ends at byte %zu, in row %u of %u", size, row, h);
+        return larder__fail(LARDER_E_FORMAT, "png: ends at byte %zu, in row %u of %u", size, row,
+                            h);
     return larder__fail(LARDER_E_FORMAT, "png: damaged: %s", spng_strerror(err));
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define LANES 16 /* bytes a row are rounded up to this */
+#define LANES 16   /* bytes a row are rounded up to this */
 #define TOGETHER 4 /* rows summed in one go */
 
 typedef float pixel_f __attribute__((vector_size(16)));
@@ -71,7 +71,7 @@ static void both_ways(uint8_t *out, float *line, size_t bytes, const larder__pic
 
 int larder__resample(larder__scratch *s, const larder__picture *in, const larder__axis *x,
                      const larder__axis *y, larder__picture *out) {
-    larder__taps tx, ty;
+    larder__taps tx = {0}, ty = {0};
     larder__picture part = *in;
     int64_t from, to;
     larder__axis_reach(x, &from, &to);
@@ -79,7 +79,7 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     int rc = larder__taps_build(&tx, s, LARDER__BLOCK_TAPS_X, x, from);
     if (rc == 0)
         rc = larder__taps_build(&ty, s, LARDER__BLOCK_TAPS_Y, y, in->is.y0);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     size_t bytes = ((size_t)(to - from) * 4 + LANES - 1) / LANES * LANES;
     float *line = larder__scratch_take(s, LARDER__BLOCK_LINE, (bytes + tx.n * 4) * sizeof *line);
@@ -87,7 +87,7 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     if (!line || !pixels)
         return LARDER_E_NOMEM;
     both_ways(pixels, line, bytes, &part, &tx, &ty);
-    *out = (larder__picture){pixels, (ptrdiff_t)(tx.n * 4), 4, 1,
-                             {x->first, y->first, x->last, y->last}};
+    *out = (larder__picture){
+        pixels, (ptrdiff_t)(tx.n * 4), 4, 1, {x->first, y->first, x->last, y->last}};
     return 0;
 }

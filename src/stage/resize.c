@@ -27,8 +27,8 @@ static int resize_place(const void *st, larder_view *v, larder_rng *rng) {
 
 static const larder_param params[] = {
     LARDER__EXTENT_PARAMS("shorter side in pixels; the longer follows"),
-    {"gap", "float", "2", "JPEG may be decoded smaller while gap x the target is left; 0: never",
-     0, 16},
+    {"gap", "float", "2", "JPEG may be decoded smaller while gap x the target is left; 0: never", 0,
+     16},
     {0}};
 
 const larder_stage larder__stage_resize = {

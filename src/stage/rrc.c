@@ -82,8 +82,8 @@ static const larder_param params[] = {
     LARDER__EXTENT_PARAMS("both sides of the result in pixels"),
     {"scale", "text", "0.08/1", "low/high share of the picture's area", 0, 0},
     {"ratio", "text", "0.75/1.3333333333333333", "low/high width to height", 0, 0},
-    {"gap", "float", "2", "JPEG may be decoded smaller while gap x the target is left; 0: never",
-     0, 16},
+    {"gap", "float", "2", "JPEG may be decoded smaller while gap x the target is left; 0: never", 0,
+     16},
     {0}};
 
 const larder_stage larder__stage_rrc = {

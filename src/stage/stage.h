@@ -57,8 +57,9 @@ typedef struct larder__extent {
 } larder__extent;
 #define LARDER__EXTENT_PARAMS(help)                                                                \
     {"size", "int", "0", help, 0, LARDER__MAX_SIDE},                                               \
-        {"h", "int", "0", "height in pixels, with w, instead of size", 0, LARDER__MAX_SIDE},       \
-        {"w", "int", "0", "width in pixels, with h, instead of size", 0, LARDER__MAX_SIDE}
+        {"h", "int", "0", "height in pixels, with w, instead of size", 0, LARDER__MAX_SIDE}, {     \
+        "w", "int", "0", "width in pixels, with h, instead of size", 0, LARDER__MAX_SIDE           \
+    }
 /* Both sides from either; E_ARGS unless exactly one way is given. */
 int larder__extent_read(larder__extent *, const char *stage, const larder_args *);
 

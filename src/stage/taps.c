@@ -30,8 +30,8 @@ int larder__taps_build(larder__taps *t, larder__scratch *s, larder__block block,
     double support = support_of(a);
     t->n = (size_t)(a->last - a->first);
     t->width = (size_t)ceil(support) * 2 + 2;
-    t->from = larder__scratch_take(s, block,
-                                   t->n * (2 * sizeof *t->from + t->width * sizeof *t->weight));
+    t->from =
+        larder__scratch_take(s, block, t->n * (2 * sizeof *t->from + t->width * sizeof *t->weight));
     if (!t->from)
         return LARDER_E_NOMEM;
     t->count = t->from + t->n;

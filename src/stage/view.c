@@ -5,14 +5,8 @@ static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void larder__view_start(larder_view *v, int64_t w, int64_t h) {
-    *v = (larder_view){.w = w,
-                       .h = h,
-                       .box_w = w,
-                       .box_h = h,
-                       .full_w = w,
-                       .full_h = h,
-                       .vis_x1 = w,
-                       .vis_y1 = h};
+    *v = (larder_view){
+        .w = w, .h = h, .box_w = w, .box_h = h, .full_w = w, .full_h = h, .vis_x1 = w, .vis_y1 = h};
 }
 
 int larder__view_crop(larder_view *v, int64_t x, int64_t y, int64_t w, int64_t h) {
@@ -42,7 +36,8 @@ int larder__view_resize(larder_view *v, int64_t w, int64_t h, double gap) {
     if (v->padded)
         return larder__fail(LARDER_E_ARGS, "resize and rrc stand before a stage that pads");
     if (w < 1 || h < 1 || w > INT32_MAX || h > INT32_MAX)
-        return larder__fail(LARDER_E_RANGE, "a picture of %lld x %lld pixels resized to %lld x %lld",
+        return larder__fail(LARDER_E_RANGE,
+                            "a picture of %lld x %lld pixels resized to %lld x %lld",
                             (long long)v->h, (long long)v->w, (long long)h, (long long)w);
     v->box_x += v->win_x;
     v->box_y += v->win_y;

@@ -47,7 +47,7 @@ int larder__layer_plan(larder__layer *l, larder__layer_kind kind, larder_shape i
     return 0;
 }
 
-/* ---- dense ------------------------------------------------------------------------------------- */
+/* ---- dense ----------------------------------------------------------------------------------- */
 
 static void dense_forward(const larder__layer *l, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -68,7 +68,7 @@ static void dense_backward(const larder__layer *l, const float *x, float *grad_x
                      flipped(l->w, l->out_size), false, grad_x, l->in_size);
 }
 
-/* ---- convolution: one sample unrolled, then a product ------------------------------------------- */
+/* ---- convolution: one sample unrolled, then a product ---------------------------------------- */
 
 /* The rows and columns of the output that see the input at shift d (-1, 0, 1). */
 static void span(int d, size_t size, size_t *from, size_t *to) {
@@ -147,7 +147,7 @@ static void conv_backward(const larder__layer *l, const float *x, float *grad_x,
     }
 }
 
-/* ---- maximum of 2x2 ------------------------------------------------------------------------------ */
+/* ---- maximum of 2x2 -------------------------------------------------------------------------- */
 
 static void pool_forward(const larder__layer *l, const float *x, size_t n) {
     size_t h = l->out.h, w = l->out.w, wide = l->in.w, plane = (size_t)l->in.h * wide, k = 0;
@@ -174,7 +174,7 @@ static void pool_backward(const larder__layer *l, float *grad_x, size_t n) {
             grad_x[i * l->in_size + l->from[k]] += l->grad_y[k];
 }
 
-/* ---- any ------------------------------------------------------------------------------------------ */
+/* ---- any ------------------------------------------------------------------------------------- */
 
 void larder__layer_forward(const larder__layer *l, const float *x, size_t n) {
     if (l->kind == LARDER__DENSE)

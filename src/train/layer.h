@@ -16,9 +16,9 @@ typedef struct larder__layer {
     size_t weights, biases;   /* how many; 0 for pool */
     float *w, *b;             /* dense: in_size x out_size; conv: out.c x (in.c 3 3) */
     float *grad_w, *grad_b;
-    float *y, *grad_y;        /* batch x out_size; grad_y is also worked on in place */
-    uint32_t *from;           /* pool: where in the sample's input each maximum was */
-    float *columns;           /* conv: one sample unrolled, (in.c 3 3) x (h w) */
+    float *y, *grad_y; /* batch x out_size; grad_y is also worked on in place */
+    uint32_t *from;    /* pool: where in the sample's input each maximum was */
+    float *columns;    /* conv: one sample unrolled, (in.c 3 3) x (h w) */
 } larder__layer;
 
 /* Fills kind, shapes and sizes; `out` planes or units. E_RANGE when sizes pass all bounds. */

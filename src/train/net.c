@@ -20,7 +20,7 @@ struct larder__net {
     float *columns;
 };
 
-/* ---- the two nets ---------------------------------------------------------------------------------- */
+/* ---- the two nets ---------------------------------------------------------------------------- */
 
 static int add(larder__net *net, larder__layer_kind kind, uint32_t out, bool relu) {
     larder_shape in = net->layers ? net->layer[net->layers - 1].out : net->conf.shape;
@@ -73,7 +73,7 @@ static int plan(larder__net *net) {
                         net->conf.kind);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *floats(size_t count) { return larder__memalign(64, count * sizeof(float)); }
 
@@ -89,7 +89,7 @@ static int allocate(larder__net *net) {
         size_t unrolled = l->kind == LARDER__CONV3 ? l->in_size * 9 : 0;
         columns = unrolled > columns ? unrolled : columns;
     }
-    if (batch == 0 || batch > SIZE_MAX / 64 / outputs)
+    if (outputs == 0 || batch == 0 || batch > SIZE_MAX / 64 / outputs)
         return larder__fail(LARDER_E_RANGE, "net: a batch of %zu samples", batch);
     net->value = floats(net->params);
     net->grad = floats(net->params);
@@ -180,9 +180,10 @@ void larder__net_close(larder__net **where) {
     *where = NULL;
 }
 
-/* ---- training ------------------------------------------------------------------------------------------ */
+/* ---- training -------------------------------------------------------------------------------- */
 
-/* Cross entropy of one row through log-sum-exp; `grad`, unless NULL, becomes weight (p - onehot). */
+/* Cross entropy of one row through log-sum-exp; `grad`, unless NULL, becomes weight (p - onehot).
+ */
 static float entropy(const float *logits, size_t classes, size_t label, float weight, float *grad) {
     float top = logits[0], sum = 0;
     for (size_t j = 1; j < classes; j++)
@@ -204,8 +205,10 @@ static int check(const larder__net *net, const int64_t *y, size_t n) {
                             net->conf.batch);
     for (size_t i = 0; i < n; i++)
         if (y[i] < 0 || y[i] >= (int64_t)net->conf.classes)
-            return larder__fail(LARDER_E_RANGE, "net: label %lld of sample %zu of the batch is not "
-                                "one of %u classes", (long long)y[i], i, net->conf.classes);
+            return larder__fail(LARDER_E_RANGE,
+                                "net: label %lld of sample %zu of the batch is not "
+                                "one of %u classes",
+                                (long long)y[i], i, net->conf.classes);
     return 0;
 }
 
@@ -237,17 +240,17 @@ int larder__net_gradient(larder__net *net, const float *x, const int64_t *y, siz
         return rc;
     size_t classes = net->conf.classes, last = net->layers - 1;
     for (size_t i = 0; i < n; i++)
-        net->loss[i] = entropy(out->logits + i * classes, classes, (size_t)y[i],
-                               (weight ? weight[i] : 1.0f) / (float)n,
-                               net->layer[last].grad_y + i * classes);
+        net->loss[i] =
+            entropy(out->logits + i * classes, classes, (size_t)y[i],
+                    (weight ? weight[i] : 1.0f) / (float)n, net->layer[last].grad_y + i * classes);
     for (size_t i = last + 1; i-- > 0;)
         larder__layer_backward(&net->layer[i], i ? net->layer[i - 1].y : x,
                                i ? net->layer[i - 1].grad_y : NULL, n);
     return 0;
 }
 
-static void move(float *restrict value, float *restrict speed, const float *restrict grad,
-                 size_t n, float momentum, float decay, float rate) {
+static void move(float *restrict value, float *restrict speed, const float *restrict grad, size_t n,
+                 float momentum, float decay, float rate) {
     for (size_t k = 0; k < n; k++) {
         speed[k] = momentum * speed[k] + grad[k] + decay * value[k];
         value[k] -= rate * speed[k];

@@ -12,10 +12,10 @@ typedef struct larder__net_conf {
     const char *kind;   /* "mlp" or "cnn" */
     larder_shape shape; /* of one sample, f32 NCHW */
     uint32_t classes;
-    size_t batch;       /* the most samples of one call */
-    uint64_t seed;      /* of the first weights */
-    float momentum;     /* 0.9 */
-    float decay;        /* of the weights, not of biases; 0: none */
+    size_t batch;   /* the most samples of one call */
+    uint64_t seed;  /* of the first weights */
+    float momentum; /* 0.9 */
+    float decay;    /* of the weights, not of biases; 0: none */
 } larder__net_conf;
 
 typedef struct larder__net_result { /* of the last call; lent until the next one */

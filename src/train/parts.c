@@ -67,8 +67,10 @@ int larder__parts_slow_uri(char out[LARDER__URI_BYTES], const char *slow, const 
     text t = {.at = out};
     out[0] = '\0';
     if (strchr(slow, ':'))
-        return larder__fail(LARDER_E_ARGS, "a storage speed is written like "
-                                           "bandwidth=20MiB,latency=2ms, not '%.100s'", slow);
+        return larder__fail(LARDER_E_ARGS,
+                            "a storage speed is written like "
+                            "bandwidth=20MiB,latency=2ms, not '%.100s'",
+                            slow);
     add_all(&t, "slow:");
     add_all(&t, slow);
     add_all(&t, ":");
@@ -98,8 +100,10 @@ static int add_centre(text *t, const char *stage, size_t n) {
     char centre[96];
     const char *key = n > 4 ? strstr(stage, "size=") : NULL;
     if (!key || key >= stage + n)
-        return larder__fail(LARDER_E_ARGS, "cannot tell how to prepare the test part from "
-                                           "'%.*s'; say it with --test-augment", (int)n, stage);
+        return larder__fail(LARDER_E_ARGS,
+                            "cannot tell how to prepare the test part from "
+                            "'%.*s'; say it with --test-augment",
+                            (int)n, stage);
     long size = strtol(key + 5, NULL, 10);
     if (size < 1 || size > 1 << 16)
         return larder__fail(LARDER_E_ARGS, "'%.*s' has no usable size", (int)n, stage);

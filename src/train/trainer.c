@@ -18,30 +18,73 @@ struct larder__trainer {
     larder_loader *train, *test;
     larder__net *net;
     uint32_t classes;
-    uint64_t epoch, step;    /* of the next batch */
+    uint64_t epoch, step; /* of the next batch */
     double rate;
-    larder__epoch before;    /* sums of the finished epochs */
+    larder__epoch before; /* sums of the finished epochs */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Opens the data set just to look at it. */
+static int look(larder_dataset *out, const char *uri) {
+    larder__data *data = NULL;
+    int rc = larder__data_open(&data, uri);
+    if (rc < 0)
+        return rc;
+    *out = *larder__data_about(data);
+    larder__data_close(&data);
+    return 0;
+}
+
+/* Says what a person can do who never named a test set. */
+static int no_test(int code) {
+    return larder__fail_in(code, "no test part to validate on (--test URI names one, --test none "
+                                 "does without)");
+}
+
+static int look_at_test(larder_dataset *out, const larder__trainer_conf *conf) {
+    int rc = look(out, conf->test), source;
+    if (rc == 0 || !conf->derived)
+        return rc;
+    char why[512];
+    snprintf(why, sizeof why, "%s", larder_errmsg());
+    if ((source = look(out, conf->source)) < 0)
+        return source; /* nothing is there at all: that is the sentence to read */
+    larder__errmsg_set(why);
+    return no_test(rc);
+}
 
 /* The preparation comes from what the samples are; the test part is the cheaper one to ask. */
 static int choose_augment(larder__trainer *t, const larder__trainer_conf *conf) {
     const char *chosen = conf->augment;
-    larder__data *data = NULL;
     if (!chosen) {
-        int rc = larder__data_open(&data, conf->test ? conf->test : conf->source);
+        larder_dataset about;
+        int rc = conf->test ? look_at_test(&about, conf) : look(&about, conf->source);
         if (rc < 0)
             return rc;
-        chosen = larder__parts_augment(larder__data_about(data));
-        larder__data_close(&data);
+        chosen = larder__parts_augment(&about);
     }
     if (snprintf(t->augment, sizeof t->augment, "%s", chosen) >= (int)sizeof t->augment)
         return larder__fail(LARDER_E_ARGS, "the preparation is longer than %zu bytes",
                             sizeof t->augment - 1);
     return 0;
+}
+
+/* Some sources take ?split=test and have no parts: an accuracy on the training samples would look
+ * like a good one. Only data sets of one size are worth a second look. */
+static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
+    larder_dataset train, test;
+    int rc;
+    if (!conf->derived || larder_loader_samples(t->train) != larder_loader_samples(t->test))
+        return 0;
+    if ((rc = look(&train, conf->source)) < 0 || (rc = look(&test, conf->test)) < 0)
+        return rc;
+    if (train.fingerprint != test.fingerprint)
+        return 0;
+    larder__fail(LARDER_E_NOTFOUND, "%.200s is the training data itself", conf->test);
+    return no_test(LARDER_E_NOTFOUND);
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -82,10 +125,14 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     if ((rc = larder_loader_open(&t->test, &lc)) < 0)
-        return larder__fail_in(rc, "validation on %.200s", conf->test);
+        return conf->derived ? no_test(rc)
+                             : larder__fail_in(rc, "validation on %.200s", conf->test);
+    if ((rc = check_apart(t, conf)) < 0)
+        return rc;
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
     if (a.h != b.h || a.w != b.w || a.c != b.c)
-        return larder__fail(LARDER_E_ARGS, "training samples are %ux%ux%u but test samples %ux%ux%u; "
+        return larder__fail(LARDER_E_ARGS,
+                            "training samples are %ux%ux%u but test samples %ux%ux%u; "
                             "bring them to one size with --augment and --test-augment",
                             a.h, a.w, a.c, b.h, b.w, b.c);
     return 0;
@@ -94,8 +141,10 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
 static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
     t->classes = larder_loader_classes(t->train);
     if (t->classes < 2)
-        return larder__fail(LARDER_E_ARGS, "%.200s has %u classes; training needs labels of at "
-                            "least two", conf->source, t->classes);
+        return larder__fail(LARDER_E_ARGS,
+                            "%.200s has %u classes; training needs labels of at "
+                            "least two",
+                            conf->source, t->classes);
     larder__gemm_threads(conf->net_threads ? conf->net_threads : 1);
     return larder__net_open(&t->net, &(larder__net_conf){.kind = conf->net,
                                                          .shape = larder_loader_shape(t->train),
@@ -154,7 +203,7 @@ uint64_t larder__trainer_samples(const larder__trainer *t) {
 double larder__trainer_rate(const larder__trainer *t) { return t->rate; }
 const char *larder__trainer_augment(const larder__trainer *t) { return t->augment; }
 
-/* ---- one batch ------------------------------------------------------------------------------------------------ */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
@@ -177,16 +226,18 @@ static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
     for (size_t i = 0; i < b->n; i++)
         sum += (double)r.loss[i];
     if (!isfinite(sum))
-        return larder__fail(LARDER_E_RANGE, "training diverged in epoch %llu, batch %llu: the loss is "
+        return larder__fail(LARDER_E_RANGE,
+                            "training diverged in epoch %llu, batch %llu: the loss is "
                             "no number any more; a lower learning rate than %g (--lr) may help",
                             (unsigned long long)t->epoch, (unsigned long long)p->batch, t->rate);
     p->loss_sum += sum;
     p->samples += b->n;
-    return larder_loader_report(t->train, b, &(larder_feedback){.loss = r.loss,
-                                                                .logits = r.logits,
-                                                                .classes = t->classes,
-                                                                .embeddings = r.embeddings,
-                                                                .dim = r.dim});
+    return larder_loader_report(t->train, b,
+                                &(larder_feedback){.loss = r.loss,
+                                                   .logits = r.logits,
+                                                   .classes = t->classes,
+                                                   .embeddings = r.embeddings,
+                                                   .dim = r.dim});
 }
 
 /* The ledger's figures and the clock into `out`; works in the middle of an epoch too. */
@@ -207,18 +258,19 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
     if (!t->conf.tick || take_stock(t, p, now) < 0)
         return;
-    t->conf.tick(t->conf.tick_arg, &(larder__tick){
-        .epoch = t->epoch,
-        .step = t->step,
-        .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
-        .served = t->before.served + now->served,
-        .hits = t->before.hits + now->hits,
-        .storage_bytes = t->before.storage_bytes + now->storage_bytes,
-        .seconds = t->before.seconds + larder__now() - p->start,
-        .stall_seconds = t->before.stall_seconds + now->stall_seconds});
+    t->conf.tick(
+        t->conf.tick_arg,
+        &(larder__tick){.epoch = t->epoch,
+                        .step = t->step,
+                        .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
+                        .served = t->before.served + now->served,
+                        .hits = t->before.hits + now->hits,
+                        .storage_bytes = t->before.storage_bytes + now->storage_bytes,
+                        .seconds = t->before.seconds + larder__now() - p->start,
+                        .stall_seconds = t->before.stall_seconds + now->stall_seconds});
 }
 
-/* ---- one epoch -------------------------------------------------------------------------------------------------- */
+/* ---- one epoch ------------------------------------------------------------------------------- */
 
 static int cancelled(void) { return larder__fail(LARDER_E_CANCELLED, "training was stopped"); }
 

@@ -64,7 +64,8 @@ static void resample_equals_its_twin(void **state) {
             for (int64_t ox = x.first; ox < x.last; ox++)
                 for (size_t c = 0; c < 3; c++) {
                     double want = slow_pixel(in, w, &x, &y, ox, oy, c);
-                    double got = out.at[(oy - y.first) * out.row + (ox - x.first) * 4 + (ptrdiff_t)c];
+                    double got =
+                        out.at[(oy - y.first) * out.row + (ox - x.first) * 4 + (ptrdiff_t)c];
                     if (fabs(want - got) > 0.501)
                         fail_msg("case %d at %lld,%lld: %g, not %g", i, (long long)ox,
                                  (long long)oy, got, want);

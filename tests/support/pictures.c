@@ -25,7 +25,9 @@ unsigned char *check_jpeg(const check_jpeg_conf *conf, size_t *size) {
     c.image_width = conf->w;
     c.image_height = conf->h;
     c.input_components = conf->channels;
-    c.in_color_space = conf->channels == 1 ? JCS_GRAYSCALE : conf->channels == 3 ? JCS_RGB : JCS_CMYK;
+    c.in_color_space = conf->channels == 1   ? JCS_GRAYSCALE
+                       : conf->channels == 3 ? JCS_RGB
+                                             : JCS_CMYK;
     jpeg_set_defaults(&c);
     jpeg_set_quality(&c, 85, TRUE);
     if (conf->channels == 3) {
@@ -106,13 +108,14 @@ unsigned char *check_png(uint32_t w, uint32_t h, int colour_type, int depth, boo
                              .interlace_method = interlaced};
     struct spng_plte palette = {.n_entries = 1u << (depth > 8 ? 8 : depth)};
     for (uint32_t i = 0; i < palette.n_entries; i++)
-        palette.entries[i] = (struct spng_plte_entry){(uint8_t)(i * 7), (uint8_t)(i * 14),
-                                                      (uint8_t)(i * 21), 255};
+        palette.entries[i] =
+            (struct spng_plte_entry){(uint8_t)(i * 7), (uint8_t)(i * 14), (uint8_t)(i * 21), 255};
     assert_int_equal(spng_set_option(ctx, SPNG_ENCODE_TO_BUFFER, 1), 0);
     assert_int_equal(spng_set_ihdr(ctx, &head), 0);
     if (colour_type == 3)
         assert_int_equal(spng_set_plte(ctx, &palette), 0);
-    assert_int_equal(spng_encode_image(ctx, raw, h * stride, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE), 0);
+    assert_int_equal(spng_encode_image(ctx, raw, h * stride, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE),
+                     0);
     int err = 0;
     unsigned char *out = spng_get_png_buffer(ctx, size, &err);
     assert_non_null(out);

@@ -8,10 +8,10 @@
 
 typedef struct check_jpeg_conf {
     uint32_t w, h;
-    int channels;      /* 1, 3 or 4 (CMYK) */
+    int channels;       /* 1, 3 or 4 (CMYK) */
     int h_samp, v_samp; /* of the luma; 1,1 is 4:4:4 */
     bool progressive;
-    uint32_t restart;  /* MCUs between restart markers; 0: none */
+    uint32_t restart; /* MCUs between restart markers; 0: none */
     uint32_t seed;
 } check_jpeg_conf;
 

@@ -38,7 +38,11 @@ def check(right, what):
 def run(spec, paths, shape, dtype="u8", layout="nhwc", seed=0, raw=None):
     """Samples of `shape` (h, w, c) as an array, channels last."""
     command = [TOOL, spec, dtype, layout, str(seed)] + ([raw] if raw else [])
-    done = subprocess.run(command, input="\n".join(paths).encode(), capture_output=True, check=False)
+    names = "\n".join(paths).encode()
+    done = subprocess.run(command, input=names, capture_output=True, check=False)
+    if b"this build decodes no" in done.stderr:
+        print("skipped:", done.stderr.decode().strip())
+        sys.exit(77)
     if done.returncode:
         check(False, f"{spec}: {done.stderr.decode().strip()}")
         sys.exit(1)

@@ -32,12 +32,11 @@ int main(int argc, char **argv) {
         return 2;
     larder__pipeline_conf conf = {.spec = argv[1],
                                   .dtype = strcmp(argv[2], "u8") == 0 ? LARDER_U8 : LARDER_F32,
-                                  .layout = strcmp(argv[3], "nchw") == 0 ? LARDER_NCHW
-                                                                         : LARDER_NHWC,
+                                  .layout =
+                                      strcmp(argv[3], "nchw") == 0 ? LARDER_NCHW : LARDER_NHWC,
                                   .raw_layout = LARDER_NHWC};
     unsigned long long seed = strtoull(argv[4], NULL, 10);
-    if (argc > 5 &&
-        sscanf(argv[5], "%ux%ux%u", &conf.raw.h, &conf.raw.w, &conf.raw.c) != 3)
+    if (argc > 5 && sscanf(argv[5], "%ux%ux%u", &conf.raw.h, &conf.raw.w, &conf.raw.c) != 3)
         return 2;
     larder__pipeline *p = NULL;
     larder__scratch *s = NULL;

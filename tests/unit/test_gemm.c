@@ -1,4 +1,5 @@
-/* The own product and the build's one against the schoolbook, over sizes around every block edge. */
+/* The own product and the build's one against the schoolbook, over sizes around every block edge.
+ */
 #include "check.h"
 
 #include "train/gemm.h"

@@ -1,5 +1,6 @@
 /* The net against a slow twin: the same layers written as plain loops in double precision. The
- * twin's central differences check the net's gradients to a precision fp32 differences never had. */
+ * twin's central differences check the net's gradients to a precision fp32 differences never had.
+ */
 #include "check.h"
 
 #include "base/mem.h"
@@ -13,7 +14,7 @@
 
 enum { WIDEST = 4096 };
 
-/* ---- the twin -------------------------------------------------------------------------------------- */
+/* ---- the twin -------------------------------------------------------------------------------- */
 
 static double conv_at(const larder__layer *l, const double *x, size_t o, long y, long q) {
     double sum = (double)l->b[o];
@@ -81,7 +82,7 @@ static double twin_loss(const larder__net *net, const float *x, const int64_t *y
     return total / (double)n;
 }
 
-/* ---- fixtures ---------------------------------------------------------------------------------------- */
+/* ---- fixtures -------------------------------------------------------------------------------- */
 
 static larder__net *net_of(const char *kind, larder_shape shape, uint32_t classes, size_t batch) {
     larder__net *net = NULL;
@@ -100,7 +101,7 @@ static void noise(larder_rng *rng, float *x, size_t n) {
         x[i] = (float)(larder_rng_unit(rng) * 2 - 1);
 }
 
-/* ---- gradients --------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static void check_gradients(const char *kind, larder_shape shape) {
     enum { N = 5, CLASSES = 4 };
@@ -126,7 +127,8 @@ static void check_gradients(const char *kind, larder_shape shape) {
         for (size_t t = 0; l->weights && t < 25; t++) {
             bool bias = t % 5 == 0;
             size_t k = larder_rng_below(&rng, (uint32_t)(bias ? l->biases : l->weights));
-            float *p = bias ? l->b + k : l->w + k, keep = *p, grad = (bias ? l->grad_b : l->grad_w)[k];
+            float *p = bias ? l->b + k : l->w + k, keep = *p,
+                  grad = (bias ? l->grad_b : l->grad_w)[k];
             *p = keep + 1e-3f;
             double up = twin_loss(net, x, y, N, weight, CLASSES), high = (double)*p;
             *p = keep - 1e-3f;
@@ -153,7 +155,7 @@ static void test_cnn_gradients(void **state) {
     check_gradients("cnn", (larder_shape){1, 1, 2}); /* nothing to pool */
 }
 
-/* ---- training ---------------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 /* Four quadrants of the plane, each its own class and label noise free. */
 static void quadrants(larder_rng *rng, float *x, int64_t *y, size_t n, size_t size) {
@@ -270,7 +272,7 @@ static void test_large_logits(void **state) {
     larder__net_close(&net);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state) {
     (void)state;

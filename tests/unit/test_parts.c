@@ -60,8 +60,10 @@ static void test_augment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_test_uri), cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_slow_uri), cmocka_unit_test(test_augment),
+        cmocka_unit_test(test_test_uri),
+        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_slow_uri),
+        cmocka_unit_test(test_augment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,9 @@ static void other_formats_are_named(void **state) {
                  {"\1\2\3", 3, "unknown"},
                  {"\xff", 1, "unknown"},
                  {"BM", 2, "BMP"},
-                 {"\0\0\0\x1c" "ftypavif", 12, "AVIF"}};
+                 {"\0\0\0\x1c"
+                  "ftypavif",
+                  12, "AVIF"}};
     larder__pipeline *p = NULL;
     larder__scratch *s = NULL;
     larder__pipeline_conf conf = {.spec = "rrc:size=8"};

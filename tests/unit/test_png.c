@@ -102,8 +102,9 @@ static void flipped_bits_do_no_harm(void **state) {
 static void giant_dimensions_are_refused(void **state) {
     (void)state;
     /* Signature and header of 2^31-1 x 2^31-1 pixels, with the right checksum. */
-    static const unsigned char huge[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff"
-                                        "\x08\x02\0\0\0\x9b\xab\x9c\x31\0\0\0\0IDAT";
+    static const unsigned char huge[] =
+        "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff"
+        "\x08\x02\0\0\0\x9b\xab\x9c\x31\0\0\0\0IDAT";
     uint8_t out[8 * 8 * 3];
 #if LARDER_HAVE_SPNG
     int rc = run(huge, sizeof huge - 1, "rrc:size=8", out);

@@ -3,9 +3,15 @@
 
 #include "cli/progress.c" /* the command's own file, not part of the library */
 
-static const larder__progress_view view = {.name = "minio", .epoch = 2, .epochs = 4, .step = 100,
-                                           .steps = 400, .served = 10000, .hits = 2000,
-                                           .storage_bytes = 50000000, .seconds = 10,
+static const larder__progress_view view = {.name = "minio",
+                                           .epoch = 2,
+                                           .epochs = 4,
+                                           .step = 100,
+                                           .steps = 400,
+                                           .served = 10000,
+                                           .hits = 2000,
+                                           .storage_bytes = 50000000,
+                                           .seconds = 10,
                                            .stall_seconds = 6};
 
 static void test_format(void **state) {
@@ -89,8 +95,9 @@ static void test_silent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_format), cmocka_unit_test(test_left), cmocka_unit_test(test_plain_file),
-        cmocka_unit_test(test_live),   cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_format),     cmocka_unit_test(test_left),
+        cmocka_unit_test(test_plain_file), cmocka_unit_test(test_live),
+        cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,10 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const larder__epoch sample = {.epoch = 2, .accuracy = 0.885, .top5 = 0.99, .loss = 0.31,
-                                     .seconds = 1.5, .stall_seconds = 0.5, .served = 60000,
-                                     .hits = 12000, .substitutes = 5, .repeats = 4,
-                                     .misses = 47995, .background_reads = 3, .touched = 1,
+static const larder__epoch sample = {.epoch = 2,
+                                     .accuracy = 0.885,
+                                     .top5 = 0.99,
+                                     .loss = 0.31,
+                                     .seconds = 1.5,
+                                     .stall_seconds = 0.5,
+                                     .served = 60000,
+                                     .hits = 12000,
+                                     .substitutes = 5,
+                                     .repeats = 4,
+                                     .misses = 47995,
+                                     .background_reads = 3,
+                                     .touched = 1,
                                      .storage_bytes = UINT64_MAX};
 
 static char *printed(const larder__epoch *e) {
@@ -44,13 +53,30 @@ static void test_epoch_round_trip(void **state) {
 
 static void test_refuses(void **state) {
     (void)state;
-    static const char *const bad[] = {
-        "", "{", "[]", "{\"epoch\"}", "{\"epoch\": }", "{\"epoch\": 1", "{\"epoch\": 1,}",
-        "{\"epoch\": -1}", "{\"epoch\": 1.5}", "{\"epoch\": 99999999999999999999999}",
-        "{\"epoch\": \"1\"}", "{\"loss\": 1e999}", "{\"loss\": 0x10}", "{\"loss\": nan}",
-        "{\"loss\": 1e}", "{\"loss\": {\"a\": 1}}", "{\"loss\": [1]}", "{\"a\": \"\\u12\"}",
-        "{\"a\": \"\\q\"}", "{\"a\": \"no end}", "{\"epoch\": 1} x", "{\"epoch\": 1 \"hits\": 2}",
-        "{\"a\": \"\\", "{\"epoch\": null}"};
+    static const char *const bad[] = {"",
+                                      "{",
+                                      "[]",
+                                      "{\"epoch\"}",
+                                      "{\"epoch\": }",
+                                      "{\"epoch\": 1",
+                                      "{\"epoch\": 1,}",
+                                      "{\"epoch\": -1}",
+                                      "{\"epoch\": 1.5}",
+                                      "{\"epoch\": 99999999999999999999999}",
+                                      "{\"epoch\": \"1\"}",
+                                      "{\"loss\": 1e999}",
+                                      "{\"loss\": 0x10}",
+                                      "{\"loss\": nan}",
+                                      "{\"loss\": 1e}",
+                                      "{\"loss\": {\"a\": 1}}",
+                                      "{\"loss\": [1]}",
+                                      "{\"a\": \"\\u12\"}",
+                                      "{\"a\": \"\\q\"}",
+                                      "{\"a\": \"no end}",
+                                      "{\"epoch\": 1} x",
+                                      "{\"epoch\": 1 \"hits\": 2}",
+                                      "{\"a\": \"\\",
+                                      "{\"epoch\": null}"};
     larder__epoch e;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         if (larder__epoch_parse(&e, bad[i], "file:7") != LARDER_E_FORMAT)
@@ -123,9 +149,13 @@ static void test_report(void **state) {
     (void)state;
     larder__epoch epochs[2] = {sample, sample};
     epochs[0].storage_bytes = epochs[1].storage_bytes = 1000;
-    larder__run runs[2] = {{.meta = {.name = "minio<script src=x>", .status = "done",
-                                     .source = "idx:a&b", .cache = "20%", .epochs_asked = 2},
-                            .epochs = epochs, .count = 2},
+    larder__run runs[2] = {{.meta = {.name = "minio<script src=x>",
+                                     .status = "done",
+                                     .source = "idx:a&b",
+                                     .cache = "20%",
+                                     .epochs_asked = 2},
+                            .epochs = epochs,
+                            .count = 2},
                            {.meta = {.name = "lru", .status = "interrupted", .epochs_asked = 5}}};
     char *text = NULL;
     size_t size = 0;

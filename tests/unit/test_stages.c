@@ -125,10 +125,9 @@ static void rrc_stays_inside_and_falls_back(void **state) {
     check_ok(place("rrc", "size=8,scale=0.5/1", 3, &v));
     assert_true(v.box_w == 10 && v.box_h == 13 && v.box_y == 493 && v.box_x == 0);
     opened o;
-    static const char *const wrong[] = {"size=8,scale=0/1",   "size=8,scale=0.5",
-                                        "size=8,scale=1/0.5", "size=8,ratio=a/b",
-                                        "size=8,ratio=1/2/3", "size=8,scale=0.1/1.5",
-                                        "size=8,ratio=1/"};
+    static const char *const wrong[] = {
+        "size=8,scale=0/1",   "size=8,scale=0.5",     "size=8,scale=1/0.5", "size=8,ratio=a/b",
+        "size=8,ratio=1/2/3", "size=8,scale=0.1/1.5", "size=8,ratio=1/"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(stage_open(&o, "rrc", wrong[i]), LARDER_E_ARGS);
         free(o.state);
@@ -151,9 +150,14 @@ static void normalize_takes_presets_and_lists(void **state) {
     check_ok(o.stage->tone(o.state, &t, NULL));
     assert_true(fabs(t.scale[2] - 1 / 0.3081) < 1e-12);
     free(o.state);
-    static const char *const wrong[] = {"", "mean=1", "mean=1/2,std=1", "mean=1,std=0",
-                                        "preset=mnist,mean=1", "mean=1/2/3/4/5,std=1/1/1/1/1",
-                                        "preset=nothing", "mean=x,std=1"};
+    static const char *const wrong[] = {"",
+                                        "mean=1",
+                                        "mean=1/2,std=1",
+                                        "mean=1,std=0",
+                                        "preset=mnist,mean=1",
+                                        "mean=1/2/3/4/5,std=1/1/1/1/1",
+                                        "preset=nothing",
+                                        "mean=x,std=1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(stage_open(&o, "normalize", wrong[i]), LARDER_E_ARGS);
         free(o.state);

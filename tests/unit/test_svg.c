@@ -86,8 +86,12 @@ static void test_bars(void **state) {
     double hits[] = {0, 20}, misses[] = {100, 80};
     const char *bars[] = {"none", "minio"};
     larder__series s[] = {{"hits", 2, NULL, hits}, {"misses", 2, NULL, misses}};
-    larder__chart c = {.kind = LARDER__CHART_BARS, .series = s, .count = 2, .bars = bars,
-                       .unit = "%", .y_to = 100};
+    larder__chart c = {.kind = LARDER__CHART_BARS,
+                       .series = s,
+                       .count = 2,
+                       .bars = bars,
+                       .unit = "%",
+                       .y_to = 100};
     char *text = drawn(&c);
     check_well_formed(text);
     assert_non_null(strstr(text, ">80%</text>"));
