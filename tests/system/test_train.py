@@ -152,7 +152,8 @@ class Train(unittest.TestCase):
         # About 40 s of reading, stopped long before.
         process = subprocess.Popen([LARDER, "train", self.data, "--json", "--out", out, "--slow",
                                     "bandwidth=8KiB", "--cache", "0", "--epochs", "5", "--batch",
-                                    "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    "10"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(500):
             if os.path.exists(out + "/meta.json"):
                 break
@@ -207,7 +208,8 @@ class Train(unittest.TestCase):
         out = self.made.name + "/demo-report"
         env = dict(os.environ, LARDER=os.path.abspath(LARDER), DATA=self.data, OUT=out, EPOCHS="2",
                    SLOW="bandwidth=4MiB", CACHE="50%")
-        done = subprocess.run(["tools/demo.sh"], env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["tools/demo.sh"], env=env, capture_output=True, text=True,
+                              timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(out + "/demo.html", done.stdout)
         for name in ("none", "lru", "minio"):

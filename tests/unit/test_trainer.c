@@ -113,7 +113,7 @@ static void test_refusals(void **state) {
     c.test = SET;
     c.derived = true;
     refuse(&c, LARDER_E_NOTFOUND, "training data itself");
-    c.test = SET "&split=test"; /* mem: has no parts */
+    c.test = SET "&part=test"; /* what a source without parts would say */
     refuse(&c, LARDER_E_ARGS, "--test");
     c.source = "mem:?n=none";
     c.test = "mem:?n=none&split=test";
