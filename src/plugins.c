@@ -1,6 +1,7 @@
 #include "plugins.h"
 
 #include "base/err.h"
+#include "stage/stage.h"
 
 #include <stdio.h>
 
@@ -9,6 +10,7 @@
 #define LARDER_POLICY(name) extern const larder_policy larder__policy_##name;
 #define LARDER_SAMPLER(name) extern const larder_sampler larder__sampler_##name;
 #define LARDER_SIGNAL(name) extern const larder_signal larder__signal_##name;
+#define LARDER_STAGE(name) extern const larder_stage larder__stage_##name;
 #define LARDER_RECIPE(name, sampler, policy, signal, summary)                                      \
     static const larder_recipe recipe_##name = {#name, sampler, policy, signal, summary};
 #include "plugins.def"
@@ -16,12 +18,14 @@
 #undef LARDER_POLICY
 #undef LARDER_SAMPLER
 #undef LARDER_SIGNAL
+#undef LARDER_STAGE
 #undef LARDER_RECIPE
 
 #define LARDER_SOURCE(name)
 #define LARDER_POLICY(name)
 #define LARDER_SAMPLER(name)
 #define LARDER_SIGNAL(name)
+#define LARDER_STAGE(name)
 #define LARDER_RECIPE(name, sampler, policy, signal, summary)
 
 #undef LARDER_SOURCE
@@ -56,13 +60,21 @@ const larder_signal *const larder__signals[] = {
 #undef LARDER_SIGNAL
 #define LARDER_SIGNAL(name)
 
+#undef LARDER_STAGE
+#define LARDER_STAGE(name) &larder__stage_##name,
+const larder_stage *const larder__stages[] = {
+#include "plugins.def"
+    NULL};
+#undef LARDER_STAGE
+#define LARDER_STAGE(name)
+
 #undef LARDER_RECIPE
 #define LARDER_RECIPE(name, sampler, policy, signal, summary) &recipe_##name,
 const larder_recipe *const larder__recipes[] = {
 #include "plugins.def"
     NULL};
 
-/* ---- by name -------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 /* How many single-letter edits lead from a to b; only small answers matter. */
 static size_t edits(const char *a, const char *b) {
@@ -96,7 +108,8 @@ static void listing_add(listing *l, const char *name) {
         l->distance = d;
         l->nearest = name;
     }
-    int wrote = snprintf(l->names + l->at, sizeof l->names - l->at, "%s%s", l->at ? ", " : "", name);
+    int wrote =
+        snprintf(l->names + l->at, sizeof l->names - l->at, "%s%s", l->at ? ", " : "", name);
     if (wrote > 0 && l->at + (size_t)wrote < sizeof l->names)
         l->at += (size_t)wrote;
 }
@@ -124,6 +137,7 @@ FIND(policy, larder__policies)
 FIND(sampler, larder__samplers)
 FIND(signal, larder__signals)
 FIND(source, larder__sources)
+FIND(stage, larder__stages)
 
 const larder_recipe *larder__recipe_find(const char *name, larder_recipe *space) {
     listing l = {.sort = "recipe", .wanted = name, .distance = 99};

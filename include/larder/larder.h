@@ -34,7 +34,7 @@ extern "C" {
 
 #define LARDER_VERSION "0.1.0"
 
-/* ---- errors: name, number, text ------------------------------------------------------------ */
+/* ---- errors: name, number, text -------------------------------------------------------------- */
 
 #define LARDER_ERRORS(XX)                                                                          \
     XX(OK, 0, "success")                                                                           \
@@ -60,8 +60,8 @@ enum larder_error {
 #define LARDER_END_EPOCH 1 /* this epoch is over; the next call starts the next one */
 #define LARDER_END 2       /* all epochs asked for are over */
 
-const char *larder_version(void);      /* "0.1.0" */
-const char *larder_features(void);     /* "jpeg png zlib …", space separated; "-name" if left out */
+const char *larder_version(void);  /* "0.1.0" */
+const char *larder_features(void); /* "jpeg png zlib …", space separated; "-name" if left out */
 const char *larder_strerror(int code); /* the text of LARDER_ERRORS */
 const char *larder_errmsg(void);       /* this thread's last failure, as a sentence; never NULL */
 
@@ -93,31 +93,31 @@ typedef enum {
 } larder_kind;
 
 typedef struct larder_batch {
-    uint64_t number;       /* counts from 0 over the whole run */
-    uint64_t epoch;        /* counts from 0 */
-    size_t n;              /* samples in it; less than the batch size only in an epoch's last batch
-                              or with on_bad=skip */
-    larder_shape shape;    /* of one sample */
-    larder_dtype dtype;    /* of x */
-    larder_layout layout;  /* of x */
-    const void *x;         /* n samples, contiguous, 64-byte aligned */
-    const int64_t *y;      /* labels of the served samples */
-    const uint64_t *ids;   /* the ids that were asked for */
+    uint64_t number;        /* counts from 0 over the whole run */
+    uint64_t epoch;         /* counts from 0 */
+    size_t n;               /* samples in it; less than the batch size only in an epoch's last batch
+                               or with on_bad=skip */
+    larder_shape shape;     /* of one sample */
+    larder_dtype dtype;     /* of x */
+    larder_layout layout;   /* of x */
+    const void *x;          /* n samples, contiguous, 64-byte aligned */
+    const int64_t *y;       /* labels of the served samples */
+    const uint64_t *ids;    /* the ids that were asked for */
     const uint64_t *served; /* the ids that are in x: scores and labels belong to these */
-    const uint8_t *kind;   /* larder_kind of each */
-    const float *weight;   /* 1/(N p) of each draw, 1 for uniform recipes */
+    const uint8_t *kind;    /* larder_kind of each */
+    const float *weight;    /* 1/(N p) of each draw, 1 for uniform recipes */
 } larder_batch;
 
 /* What training said about a batch. Any pointer may be NULL; arrays have b->n rows. Copied. */
 typedef struct larder_feedback {
-    const float *loss;       /* per sample */
-    const float *logits;     /* n x classes */
+    const float *loss;   /* per sample */
+    const float *logits; /* n x classes */
     size_t classes;
     const float *embeddings; /* n x dim */
     size_t dim;
 } larder_feedback;
 
-/* ---- the ledger: honest figures of one epoch -------------------------------------------------- */
+/* ---- the ledger: honest figures of one epoch ------------------------------------------------- */
 
 /* hits + substitutes + misses == served. A repeat is any served id already served this epoch,
  * however it came, so repeats overlap the other three. */
@@ -128,7 +128,7 @@ typedef struct larder_figures {
     double touched;         /* distinct served ids / data-set size (or this rank's share of it) */
 } larder_figures;
 
-/* ---- the loader -------------------------------------------------------------------------------- */
+/* ---- the loader ------------------------------------------------------------------------------ */
 
 typedef enum { LARDER_BAD_FAIL = 0, LARDER_BAD_SKIP = 1, LARDER_BAD_REPLACE = 2 } larder_on_bad;
 
@@ -141,10 +141,10 @@ typedef struct larder_loader_conf {
     const char *augment; /* "crop:size=32,pad=4|flip|normalize:mean=…"; NULL: decode only */
     size_t batch;        /* samples per batch and rank */
     uint64_t seed;
-    uint64_t epochs;     /* 0: no end */
-    uint32_t threads;    /* 0: as many as cores */
-    uint32_t prefetch;   /* batches prepared ahead; 0: 4 */
-    uint32_t lag;        /* feedback of batch k acts before batch k+lag; 0: prefetch + 2 */
+    uint64_t epochs;      /* 0: no end */
+    uint32_t threads;     /* 0: as many as cores */
+    uint32_t prefetch;    /* batches prepared ahead; 0: 4 */
+    uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: prefetch + 2 */
     uint32_t rank, world; /* this process is one of `world`; 0 of 1 unless said */
     larder_dtype dtype;
     larder_layout layout;
@@ -193,7 +193,7 @@ int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 
-/* ---- statistics --------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 typedef struct larder_stat_value {
     const char *name, *unit, *help; /* live as long as the loader */

@@ -16,11 +16,11 @@
 extern "C" {
 #endif
 
-/* ---- names and parameters ------------------------------------------------------------------------ */
+/* ---- names and parameters -------------------------------------------------------------------- */
 
 typedef struct larder_param {
-    const char *name;    /* "factor" */
-    const char *type;    /* "int", "float", "bool", "size", "time", "text" or "a|b|c" for a choice */
+    const char *name; /* "factor" */
+    const char *type; /* "int", "float", "bool", "size", "time", "text" or "a|b|c" for a choice */
     const char *initial; /* its value when not given, as text */
     const char *help;    /* one line, lower case, no full stop */
     double min, max;     /* for int and float; 0,0: unbounded */
@@ -35,10 +35,11 @@ typedef struct larder_plugin {
 
 /* The arguments of one plug-in, checked against its params before init sees them. */
 typedef struct larder_args larder_args;
-double larder_args_number(const larder_args *, const char *name); /* int, float, bool, size, time (s) */
+double larder_args_number(const larder_args *,
+                          const char *name); /* int, float, bool, size, time (s) */
 const char *larder_args_text(const larder_args *, const char *name);
 
-/* ---- chance ----------------------------------------------------------------------------------------- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 typedef struct larder_rng { /* xoshiro256**, seeded through splitmix64 */
     uint64_t s[4];
@@ -68,7 +69,7 @@ static inline double larder_rng_unit(larder_rng *r) {
     return (double)(larder_rng_next(r) >> 11) * (1.0 / 9007199254740992.0);
 }
 
-/* ---- saving and loading: little-endian, bounded, sticky errors --------------------------------------- */
+/* ---- saving and loading: little-endian, bounded, sticky errors ------------------------------- */
 
 typedef struct larder_writer larder_writer;
 typedef struct larder_reader larder_reader;
@@ -86,7 +87,7 @@ void larder_read_bytes(larder_reader *, void *, size_t); /* zeros once anything 
 int larder_read_reject(larder_reader *, const char *why);
 int larder_read_status(const larder_reader *); /* 0 or LARDER_E_FORMAT */
 
-/* ---- policies: who stays in a cache ------------------------------------------------------------------ */
+/* ---- policies: who stays in a cache ---------------------------------------------------------- */
 
 typedef uint32_t larder_slot;
 #define LARDER_NO_SLOT UINT32_MAX
@@ -106,15 +107,15 @@ typedef struct larder_access { /* one request for one entry */
 /* The cache's own table, readable by its policy. A slot holds one resident entry; slots are given
  * out lowest first, so slot < used always, and per-slot arrays of `used` elements are enough. */
 typedef struct larder_slots {
-    uint64_t keys;           /* keys are 0..keys-1 */
-    uint32_t used;           /* slots ever in use at once */
-    uint32_t resident;       /* entries now */
-    uint64_t bytes, budget;  /* sum of sizes of residents, and its limit */
-    const uint32_t *key_of;  /* slot -> key */
-    const uint32_t *size_of; /* slot -> bytes */
+    uint64_t keys;              /* keys are 0..keys-1 */
+    uint32_t used;              /* slots ever in use at once */
+    uint32_t resident;          /* entries now */
+    uint64_t bytes, budget;     /* sum of sizes of residents, and its limit */
+    const uint32_t *key_of;     /* slot -> key, UINT32_MAX: empty */
+    const uint32_t *size_of;    /* slot -> bytes */
     const larder_slot *slot_of; /* key -> slot or LARDER_NO_SLOT */
-    void *slot_data;         /* the policy's slot_size bytes a slot, zeroed once */
-    void *key_data;          /* the policy's key_size bytes a key, zeroed once */
+    void *slot_data;            /* the policy's slot_size bytes a slot, zeroed once */
+    void *key_data;             /* the policy's key_size bytes a key, zeroed once */
 } larder_slots;
 
 typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
@@ -127,12 +128,13 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     bool (*admit)(void *st, const larder_access *);
     void (*insert)(void *st, larder_slot, const larder_access *);
     void (*hit)(void *st, larder_slot, const larder_access *);
-    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty. */
+    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty.
+     */
     larder_slot (*victim)(void *st, const larder_access *incoming);
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional from here on. */
-    void (*score)(void *st, larder_slot, float);              /* feedback on a resident */
-    void (*plan)(void *st, const uint64_t *keys, size_t n);   /* the coming order */
+    void (*score)(void *st, larder_slot, float);                        /* feedback on a resident */
+    void (*plan)(void *st, const uint64_t *keys, size_t n);             /* the coming order */
     bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
     void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
     void (*resize)(void *st, uint64_t budget);
@@ -143,15 +145,15 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     int (*load)(void *st, larder_reader *);
 } larder_policy;
 
-/* ---- samplers: which ids come next --------------------------------------------------------------------- */
+/* ---- samplers: which ids come next ----------------------------------------------------------- */
 
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     uint64_t n;                  /* samples of the data set */
     uint64_t seed;
-    uint64_t batch;              /* per rank */
+    uint64_t batch; /* per rank */
     uint32_t rank, world;
     bool drop_last;
-    const float *scores;         /* score of each id, NAN when unknown; NULL without a signal */
+    const float *scores; /* score of each id, NAN when unknown; NULL without a signal */
     bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
     const void *resident_arg;
 } larder_draw_env;
@@ -165,13 +167,13 @@ typedef struct larder_sampler {
     /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it.
      * `weights` comes filled with 1. */
     size_t (*draw)(void *st, uint64_t *ids, float *weights, size_t want);
-    uint64_t (*length)(const void *st); /* how many ids this rank draws in this epoch */
+    uint64_t (*length)(const void *st); /* ids this rank draws in this epoch; after init: the first */
     /* State inside an epoch; load follows init and epoch(the same epoch). */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
 } larder_sampler;
 
-/* ---- signals: what training says about samples ------------------------------------------------------------ */
+/* ---- signals: what training says about samples ----------------------------------------------- */
 
 typedef struct larder_report { /* the feedback of one batch, ids are the served ones */
     uint64_t batch, epoch;
@@ -193,7 +195,7 @@ typedef struct larder_signal {
     int (*load)(void *st, larder_reader *);
 } larder_signal;
 
-/* ---- sources: where samples live ---------------------------------------------------------------------------- */
+/* ---- sources: where samples live ------------------------------------------------------------- */
 
 typedef struct larder_sample {
     uint32_t bytes; /* payload */
@@ -217,12 +219,16 @@ typedef struct larder_read { /* one read of a batch of reads */
 
 typedef struct larder_source {
     larder_plugin plugin; /* its name is the URI's prefix, its params the ?query */
+    /* Around another source: the URI is "name:key=value,…:URI", open gets the inner URI as `where`,
+     * and a bare first word is the value of the first parameter. */
+    bool wraps;
     /* Optional: does a plain name (no prefix) look like mine? 0: no; the highest answer wins. */
     int (*probe)(const char *where);
-    int (*open)(void *st, const char *where, const larder_args *); /* where: without prefix, query */
-    void (*close)(void *st);                                       /* also of half-open ones */
+    int (*open)(void *st, const char *where,
+                const larder_args *); /* where: without prefix, query */
+    void (*close)(void *st);          /* also of half-open ones */
     int (*describe)(void *st, larder_dataset *out);
-    int (*stat)(void *st, uint64_t id, larder_sample *out); /* cheap: no I/O after open */
+    int (*stat)(void *st, uint64_t id, larder_sample *out);    /* cheap: no I/O after open */
     int (*name)(void *st, uint64_t id, char *out, size_t cap); /* for people: "cat/7.jpg" */
     const char *(*class_name)(void *st, uint32_t label);       /* optional; NULL: none */
     /* Thread-safe. Fills every out[i]; returns 0 unless nothing at all could be tried. */

@@ -12,7 +12,9 @@ static inline double larder__seconds_of(clockid_t id) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 static inline double larder__now(void) { return larder__seconds_of(CLOCK_MONOTONIC); }
-static inline double larder__cpu_seconds(void) { return larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+static inline double larder__cpu_seconds(void) {
+    return larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+}
 
 /* Sleeps until larder__now() reaches `when`. */
 static inline void larder__sleep_until(double when) {

@@ -1,6 +1,5 @@
 #include "base/err.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,18 +22,20 @@ const char *larder_strerror(int code) {
 
 void larder__errmsg_set(const char *text) { snprintf(sentence, sizeof sentence, "%s", text); }
 
-int larder__fail(int code, const char *format, ...) {
+void larder__say(const char *format, ...) {
     char fresh[sizeof sentence]; /* the arguments may point into the old sentence */
+    int kept = errno;
     va_list ap;
     va_start(ap, format);
     vsnprintf(fresh, sizeof fresh, format, ap);
     va_end(ap);
     memcpy(sentence, fresh, sizeof sentence);
-    return code;
+    errno = kept;
 }
 
-int larder__fail_in(int code, const char *format, ...) {
+void larder__say_before(const char *format, ...) {
     char fresh[sizeof sentence];
+    int kept = errno;
     va_list ap;
     va_start(ap, format);
     int used = vsnprintf(fresh, sizeof fresh, format, ap);
@@ -42,20 +43,5 @@ int larder__fail_in(int code, const char *format, ...) {
     if (used >= 0 && (size_t)used < sizeof fresh)
         snprintf(fresh + used, sizeof fresh - (size_t)used, ": %.400s", larder_errmsg());
     memcpy(sentence, fresh, sizeof sentence);
-    return code;
-}
-
-int larder__code_of_errno(int err) {
-    switch (err) {
-    case ENOENT:
-    case ENOTDIR:
-        return LARDER_E_NOTFOUND;
-    case ENOMEM:
-        return LARDER_E_NOMEM;
-    case ENOSPC:
-    case EDQUOT:
-        return LARDER_E_FULL;
-    default:
-        return LARDER_E_IO;
-    }
+    errno = kept;
 }

@@ -43,8 +43,9 @@ void *larder__malloc(size_t bytes) {
 }
 
 void *larder__calloc(size_t count, size_t bytes) {
-    return deny(count * bytes) ? NULL
-                               : checked(calloc(count ? count : 1, bytes ? bytes : 1), count * bytes);
+    return deny(count * bytes)
+               ? NULL
+               : checked(calloc(count ? count : 1, bytes ? bytes : 1), count * bytes);
 }
 
 void *larder__realloc(void *old, size_t bytes) {

@@ -20,7 +20,7 @@ int larder__spec_name(const char *spec, char *name, size_t cap, const char **res
     return 0;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* strtod alone takes hex, "nan" and "inf", and leading blanks; people never mean these. */
 static int plain_number(const char *text, double *out, const char **end) {
@@ -61,10 +61,9 @@ int larder__parse_bytes(const char *text, uint64_t *out) {
     static const struct {
         const char *name;
         double factor;
-    } units[] = {{"", 1},        {"B", 1},          {"K", 1024},       {"KiB", 1024},
-                 {"KB", 1e3},    {"M", 1048576},    {"MiB", 1048576},  {"MB", 1e6},
-                 {"G", 0x1p30},  {"GiB", 0x1p30},   {"GB", 1e9},       {"T", 0x1p40},
-                 {"TiB", 0x1p40}, {"TB", 1e12}};
+    } units[] = {{"", 1},        {"B", 1},         {"K", 1024},     {"KiB", 1024}, {"KB", 1e3},
+                 {"M", 1048576}, {"MiB", 1048576}, {"MB", 1e6},     {"G", 0x1p30}, {"GiB", 0x1p30},
+                 {"GB", 1e9},    {"T", 0x1p40},    {"TiB", 0x1p40}, {"TB", 1e12}};
     const char *unit;
     double v;
     if (plain_number(text, &v, &unit) < 0)
@@ -131,7 +130,7 @@ const char *larder__print_bytes(double bytes, char out[32]) {
     return out;
 }
 
-/* ---- arguments of a plug-in ------------------------------------------------------------------------ */
+/* ---- arguments of a plug-in ------------------------------------------------------------------ */
 
 static size_t params_count(const larder_param *p) {
     size_t n = 0;
@@ -168,7 +167,8 @@ static int check_value(const char *kind, const larder_plugin *p, const larder_pa
     if (strchr(q->type, '|'))
         return choice_has(q->type, text)
                    ? 0
-                   : larder__fail(LARDER_E_ARGS, "%s: \"%.60s\" is none of %s", what, text, q->type);
+                   : larder__fail(LARDER_E_ARGS, "%s: \"%.60s\" is none of %s", what, text,
+                                  q->type);
     if (strcmp(q->type, "bool") == 0) {
         *number = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
         return *number != 0 || strcmp(text, "0") == 0 || strcmp(text, "false") == 0
@@ -176,7 +176,7 @@ static int check_value(const char *kind, const larder_plugin *p, const larder_pa
                    : larder__fail(LARDER_E_ARGS, "%s: \"%.60s\" is neither 0 nor 1", what, text);
     }
     if (strcmp(q->type, "size") == 0) {
-        uint64_t bytes;
+        uint64_t bytes = 0;
         int rc = larder__parse_bytes(text, &bytes);
         *number = (double)bytes;
         return rc < 0 ? larder__fail_in(rc, "%s", what) : 0;
@@ -199,7 +199,8 @@ static int check_value(const char *kind, const larder_plugin *p, const larder_pa
 static int unknown_key(const char *kind, const larder_plugin *p, const char *key, size_t len) {
     char known[256] = "";
     for (size_t i = 0, at = 0; p->params && p->params[i].name && at < sizeof known; i++) {
-        int wrote = snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", p->params[i].name);
+        int wrote =
+            snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", p->params[i].name);
         at += wrote > 0 ? (size_t)wrote : 0;
     }
     return larder__fail(LARDER_E_ARGS, "%s %s has no parameter \"%.*s\"%s%s", kind, p->name,

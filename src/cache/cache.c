@@ -129,8 +129,6 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
         f = NULL;
     }
     t->task = f ? LARDER__WAIT : LARDER__MAKE;
-    if (f && t->kind == LARDER_MISS)
-        t->kind = LARDER_HIT; /* shared with a read that is under way anyway */
     t->flight = f ? larder__flight_join(f) : larder__flights_start(&c->flights, t->key, size);
     t->size = size;
     if (s != LARDER_NO_SLOT) {
@@ -295,6 +293,23 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
             c->figures.hits--;
             c->figures.misses++;
         }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder__ticket *out) {
+    larder_access a = {.key = key, .size = size};
+    int rc = begin(c, &a, 1);
+    if (rc < 0)
+        return rc;
+    *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
+    larder_slot s = c->slot_of[key];
+    if (s != LARDER_NO_SLOT && c->size_of[s] == size)
+        serve(c, out, s);
+    else {
+        out->kind = LARDER_MISS;
+        board(c, out, LARDER_NO_SLOT, size);
     }
     pthread_mutex_unlock(&c->lock);
     return 0;

@@ -40,7 +40,7 @@ typedef struct larder__ticket { /* the answer to one request */
     larder_buf *buf;            /* READY: one reference; MAKE: the shorter entry to extend, if any */
     larder__flight *flight;
     uint32_t size;              /* MAKE: bytes to make, of `key`; may differ from what was asked */
-    uint8_t kind;               /* larder_kind as decided */
+    uint8_t kind;               /* larder_kind as decided: a MISS that WAITs shares another's read */
     uint8_t task;               /* larder__task */
 } larder__ticket;
 
@@ -53,6 +53,10 @@ void larder__cache_close(larder__cache **); /* no ticket may be open */
 int larder__cache_claim(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
 /* As claim, but all are looked up before any of the missing enters (a solver's batch of rows). */
 int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
+
+/* A ticket for a request that was decided before a save: finds the entry's bytes or their maker
+ * without telling the policy. E_NOMEM: nothing has changed. */
+int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder__ticket *out);
 
 void larder__cache_fill(larder__cache *, larder__ticket *, larder_buf *); /* takes its own ref */
 void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char *why);

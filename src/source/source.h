@@ -14,6 +14,7 @@ int larder__data_open(larder__data **out, const char *uri);
 void larder__data_close(larder__data **);
 const larder_dataset *larder__data_about(const larder__data *);
 const char *larder__data_uri(const larder__data *);
+const larder_plugin *larder__data_plugin(const larder__data *); /* which source it is */
 int larder__data_stat(larder__data *, uint64_t id, larder_sample *out);
 int larder__data_name(larder__data *, uint64_t id, char *out, size_t cap);
 const char *larder__data_class(larder__data *, uint32_t label); /* NULL: no name */

@@ -1,8 +1,8 @@
 /* From the bytes of one sample to its place in a batch: decode, geometry, pixels, in one go.
  *
- * A pipeline is opened once from a text such as "rrc:size=224|flip|normalize:imagenet=1" and is
- * read-only afterwards: any number of threads run it, each with a scratch of its own. Chance comes
- * in as a seed per sample, so a sample's augmentation repeats exactly. */
+ * A pipeline is opened once from a text such as "rrc:size=224|flip|normalize:preset=imagenet" and
+ * is read-only afterwards: any number of threads run it, each with a scratch of its own. Chance
+ * comes in as a seed per sample, so a sample's augmentation repeats exactly. */
 #ifndef LARDER_STAGE_PIPELINE_H
 #define LARDER_STAGE_PIPELINE_H
 

@@ -1,0 +1,101 @@
+# CMake and Ninja do the work; this file gives it short names. `make help` lists them.
+# `make core` needs neither: a C compiler, make and a shell are enough.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+
+CONFIGURE = tools/configure.sh release
+BUILD = cmake --build build --parallel $(JOBS)
+PACKAGES = tools/install-packages.sh
+
+.PHONY: all core test check-long bench demo format lint docs install uninstall clean help \
+        configure build core-program
+
+all: build ## build/larder and the libraries beside it (what `make` alone does)
+
+build: configure
+	@$(BUILD) --target larder larder_shared larder_static
+
+configure:
+	@$(PACKAGES) build
+	@command -v cmake >/dev/null && command -v ninja >/dev/null || \
+	    { echo "cmake and ninja are needed; without them: make core" >&2; exit 1; }
+	@$(CONFIGURE)
+
+test: ## all tests but the long ones
+	@$(PACKAGES) build test
+	@$(CONFIGURE)
+	@$(BUILD)
+	@cd build && ctest --output-on-failure --parallel 2 --label-exclude '^long$$'
+
+check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short fuzz runs
+	@$(PACKAGES) build test long
+	@tools/check-long.sh
+
+bench: build ## benchmarks, as ratios against a peer in the same run
+	@$(PACKAGES) bench
+	@$(CONFIGURE)
+	@$(BUILD) --target bench_programs
+	@tools/bench.sh
+
+demo: ## trains on Fashion-MNIST through several caches and draws a report
+	@$(PACKAGES) build demo
+	@$(MAKE) --no-print-directory build
+	@tools/demo.sh
+
+format: ## applies .clang-format
+	@tools/format.sh
+
+lint: ## formatting, layers, style, cppcheck, clang-tidy, shellcheck
+	@$(PACKAGES) build lint
+	@$(CONFIGURE)
+	@tools/lint.sh
+
+docs: build ## writes the tables in docs that are generated
+	@tools/gen-docs.sh
+
+install: build ## into $(DESTDIR)$(PREFIX): program, libraries, headers, larder.pc
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+uninstall: ## removes what the last `make install` wrote
+	@test -f build/install_manifest.txt || { echo "nothing was installed from here" >&2; exit 1; }
+	@while read -r file || [ "$$file" ]; do \
+	    rm -f "$(DESTDIR)$$file" && echo "removed $(DESTDIR)$$file"; \
+	done <build/install_manifest.txt
+	@rmdir "$(DESTDIR)$(PREFIX)/include/larder" 2>/dev/null || true
+
+clean: ## removes all build output
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
+	    while IFS='|' read -r name what; do printf '%-19s %s\n' "$$name" "$$what"; done
+
+# ---- the core: libc and pthreads alone ----------------------------------------------------------
+
+CORE_CFLAGS ?= -O2
+files_below = $(foreach f,$(wildcard $(1)/*),$(call files_below,$(f)) $(filter %.c,$(f)))
+CORE_SOURCES = $(call files_below,src)
+CORE_OBJECTS = $(patsubst src/%.c,build/core/%.o,$(CORE_SOURCES))
+
+core: ## build/core/larder with a C compiler alone; optional parts are off
+	@$(MAKE) --no-print-directory -j$(JOBS) core-program
+	@build/core/larder --version
+
+ifneq ($(filter core-program,$(MAKECMDGOALS)),)
+core-program: build/core/larder
+
+build/core/larder: $(CORE_OBJECTS)
+	@echo "link $@"
+	@$(CC) $(LDFLAGS) -o $@ $(CORE_OBJECTS) -lpthread -lm
+
+build/core/%.o: src/%.c
+	@echo "cc $<"
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc $(CORE_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(CORE_OBJECTS:.o=.d)
+else
+.NOTPARALLEL: # goals share build/; Ninja and ctest run in parallel inside
+endif

@@ -1,0 +1,209 @@
+/* Samples per core-second through the stages: CPU time, median and spread of several rounds.
+ *
+ *     bench_stage [--rounds N] [--seconds S] [--case NAME] [--read] [FOLDER]
+ *
+ * Without a folder of photographs only the raw cases run; FOLDER is searched for .jpg files, also
+ * one level below. With --read each file is opened and read again for each sample, as a loader
+ * without a cache does; otherwise they lie in memory. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "stage/pipeline.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct files {
+    size_t n, cap, bytes;
+    unsigned char **at;
+    size_t *size;
+    char **path; /* NULL: made up */
+} files;
+
+static void die(const char *what) {
+    fprintf(stderr, "bench_stage: %s: %s\n", what, larder_errmsg());
+    exit(1);
+}
+
+static unsigned char *read_file(const char *path, size_t *size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    unsigned char *bytes = NULL;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && (bytes = malloc((size_t)st.st_size)) &&
+        read(fd, bytes, (size_t)st.st_size) != st.st_size) {
+        free(bytes);
+        bytes = NULL;
+    }
+    if (bytes)
+        *size = (size_t)st.st_size;
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
+static void *grown(void *old, size_t n, size_t each) {
+    void *p = realloc(old, n * each);
+    if (!p)
+        die("out of memory");
+    return p;
+}
+
+static void files_add(files *f, const char *path) {
+    if (f->n == f->cap) {
+        f->cap = f->cap ? f->cap * 2 : 64;
+        f->at = grown(f->at, f->cap, sizeof *f->at);
+        f->size = grown(f->size, f->cap, sizeof *f->size);
+        f->path = grown(f->path, f->cap, sizeof *f->path);
+    }
+    f->at[f->n] = read_file(path, &f->size[f->n]);
+    f->path[f->n] = strdup(path);
+    if (!f->at[f->n] || !f->path[f->n])
+        die(path);
+    f->bytes += f->size[f->n++];
+}
+
+static void files_scan(files *f, const char *folder, int depth) {
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[1024];
+        size_t n = strlen(e->d_name);
+        if (snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= (int)sizeof path)
+            continue;
+        if (n > 4 && strcmp(e->d_name + n - 4, ".jpg") == 0)
+            files_add(f, path);
+        else if (depth > 0 && e->d_name[0] != '.')
+            files_scan(f, path, depth - 1);
+    }
+    if (d)
+        closedir(d);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct job {
+    larder__pipeline *p;
+    larder__scratch *s;
+    const files *f;
+    char *batch;
+    size_t slots, bytes;
+    uint64_t seed;
+    bool read; /* each file again for each sample */
+} job;
+
+static void one_sample(job *j, size_t i) {
+    unsigned char *bytes = j->f->at[i];
+    size_t size = j->f->size[i];
+    bool again = j->read && j->f->path;
+    if (again && !(bytes = read_file(j->f->path[i], &size)))
+        die(j->f->path[i]);
+    if (larder__pipeline_run(j->p, j->s, bytes, size, j->seed,
+                             j->batch + j->seed % j->slots * j->bytes) < 0)
+        die("run");
+    if (again)
+        free(bytes);
+}
+
+/* Samples per CPU second over at least `seconds`, at least one pass over the files. */
+static double round_of(job *j, double seconds) {
+    double start = larder__cpu_seconds(), now = start;
+    uint64_t done = 0;
+    while (now - start < seconds) {
+        for (size_t i = 0; i < j->f->n; i++, done++, j->seed++)
+            one_sample(j, i);
+        now = larder__cpu_seconds();
+    }
+    return (double)done / (now - start);
+}
+
+typedef struct options {
+    int rounds;
+    double seconds;
+    const char *only, *folder;
+    bool read;
+} options;
+
+static void run_case(const char *name, const larder__pipeline_conf *conf, const files *f,
+                     const options *o) {
+    if (f->n == 0 || (o->only && strcmp(o->only, name) != 0))
+        return;
+    const int rounds = o->rounds;
+    job j = {.f = f, .slots = 64, .read = o->read};
+    double rate[99];
+    if (larder__pipeline_open(&j.p, conf) < 0 || larder__scratch_open(&j.s) < 0)
+        die(name);
+    j.bytes = larder__pipeline_bytes(j.p);
+    j.batch = larder__memalign(64, j.slots * j.bytes);
+    if (!j.batch)
+        die(name);
+    round_of(&j, o->seconds / 4);
+    for (int i = 0; i < rounds; i++)
+        rate[i] = round_of(&j, o->seconds);
+    qsort(rate, (size_t)rounds, sizeof *rate, by_value);
+    printf("%-22s %10.0f samples/core-s [%.0f..%.0f], %zu samples of %zu bytes\n", name,
+           rate[rounds / 2], rate[0], rate[rounds - 1], f->n, f->bytes / f->n);
+    fflush(stdout);
+    larder__free(j.batch);
+    larder__scratch_close(&j.s);
+    larder__pipeline_close(&j.p);
+}
+
+static files made_up(size_t n, size_t bytes) {
+    files f = {.n = n, .bytes = n * bytes};
+    f.at = malloc(n * sizeof *f.at);
+    f.size = malloc(n * sizeof *f.size);
+    for (size_t i = 0; f.at && f.size && i < n; i++) {
+        f.at[i] = malloc(bytes);
+        f.size[i] = bytes;
+        for (size_t k = 0; f.at[i] && k < bytes; k++)
+            f.at[i][k] = (unsigned char)(i * 31 + k * 7);
+    }
+    return f;
+}
+
+int main(int argc, char **argv) {
+    options o = {.rounds = 5, .seconds = 1};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
+            o.rounds = (int)strtol(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
+            o.seconds = strtod(argv[++i], NULL);
+        else if (strcmp(argv[i], "--case") == 0 && i + 1 < argc)
+            o.only = argv[++i];
+        else if (strcmp(argv[i], "--read") == 0)
+            o.read = true;
+        else
+            o.folder = argv[i];
+    }
+    o.rounds = o.rounds < 1 ? 1 : o.rounds > 99 ? 99 : o.rounds;
+    files cifar = made_up(2048, 3072), photos = {0};
+    if (o.folder)
+        files_scan(&photos, o.folder, 1);
+    const larder_shape raw = {32, 32, 3};
+    const larder__pipeline_conf cases[] = {
+        {"crop:size=32,pad=4|flip|normalize:preset=cifar10", raw, LARDER_NCHW, LARDER_F32,
+         LARDER_NCHW},
+        {"crop:size=32,pad=4|flip|normalize:preset=cifar10", raw, LARDER_NHWC, LARDER_F32,
+         LARDER_NHWC},
+        {"crop:size=32,pad=4|flip", raw, LARDER_NCHW, LARDER_U8, LARDER_NCHW},
+        {"rrc:size=224|flip|normalize:preset=imagenet", {0}, 0, LARDER_F32, LARDER_NCHW},
+        {"rrc:size=224|flip", {0}, 0, LARDER_U8, LARDER_NHWC},
+        {"resize:size=256|centercrop:size=224|normalize:preset=imagenet",
+         {0},
+         0,
+         LARDER_F32,
+         LARDER_NCHW}};
+    run_case("cifar-f32-nchw", &cases[0], &cifar, &o);
+    run_case("cifar-f32-nhwc", &cases[1], &cifar, &o);
+    run_case("cifar-u8-nchw", &cases[2], &cifar, &o);
+    run_case("photo-rrc-f32", &cases[3], &photos, &o);
+    run_case("photo-rrc-u8", &cases[4], &photos, &o);
+    run_case("photo-centre-f32", &cases[5], &photos, &o);
+    return 0;
+}

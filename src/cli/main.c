@@ -1,0 +1,60 @@
+/* The program: finds the command and lets it run. */
+#include "cli/commands.h"
+
+#include <larder/larder.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about;
+} commands[] = {
+#define LARDER_COMMAND(name, about) {#name, larder__cmd_##name, about},
+#include "cli/commands.def"
+#undef LARDER_COMMAND
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int help(FILE *to) {
+    fprintf(to, "larder keeps a training job fed: a cache, sampler and loader that listens to the\n"
+                "training and reads from slow storage only what it must.\n\n"
+                "usage: larder COMMAND [options]    larder COMMAND --help tells more\n\n");
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].about);
+    fprintf(to, "\n"
+                "a first look, without any data:\n"
+                "  larder sim --recipe lru,minio,quiver --n 50000 --epochs 5 --cache 20%%\n"
+                "your own data, as larder sees it:\n"
+                "  larder ls photos/            (a folder per class, tar shards, CIFAR, MNIST files)\n"
+                "train a small network through a cache, on storage made slow:\n"
+                "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20%% \\\n"
+                "               --epochs 5 --slow nfs\n\n"
+                "larder --version shows what this build can do.\n");
+    return 0;
+}
+
+static int version(void) {
+    const char *parts = larder_features();
+    printf("larder %s\nparts: %s\n", larder_version(), parts);
+    if (strchr(parts, '-'))
+        printf("(a minus: left out, because its library was missing when this was built)\n");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        help(stderr);
+        return 2;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+        return help(stdout);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0)
+        return version();
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, word) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "larder: no command \"%s\"; larder --help lists them\n", word);
+    return 2;
+}

@@ -1,0 +1,99 @@
+#include "cli/options.h"
+
+#include "base/spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_help(const larder__command *c) {
+    printf("usage: %s\n\n%s\n", c->usage, c->about);
+    if (c->options && c->options[0].name)
+        printf("\noptions:\n");
+    for (const larder__option *o = c->options; o && o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s", strlen(o->name) == 1 ? "-" : "--", o->name,
+                 o->value ? " " : "", o->value ? o->value : "");
+        printf("  %-22s %s\n", left, o->help);
+    }
+    if (c->examples)
+        printf("\nexamples:\n%s\n", c->examples);
+}
+
+static const larder__option *find(const larder__command *c, const char *name, size_t len) {
+    for (const larder__option *o = c->options; o && o->name; o++)
+        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+            return o;
+    return NULL;
+}
+
+static int complain(const larder__command *c, const char *what, const char *which) {
+    fprintf(stderr, "larder %s: %s%s; larder %s --help tells more\n", c->name, what, which, c->name);
+    return -1;
+}
+
+static int assign(const larder__command *c, const larder__option *o, const char *value) {
+    char what[64];
+    int rc = 0;
+    snprintf(what, sizeof what, "--%s", o->name);
+    switch (o->kind) {
+    case LARDER__TEXT:
+        *(const char **)o->to = value;
+        break;
+    case LARDER__NUMBER:
+        rc = larder__parse_u64(what, value, UINT64_MAX, o->to);
+        break;
+    case LARDER__REAL:
+        rc = larder__parse_f64(what, value, o->to);
+        break;
+    case LARDER__FLAG:
+        *(bool *)o->to = true;
+        break;
+    case LARDER__TEXTS: {
+        larder__texts *t = o->to;
+        if (t->count == sizeof t->at / sizeof *t->at)
+            return complain(c, "too many of ", what);
+        t->at[t->count++] = value;
+        break;
+    }
+    }
+    return rc < 0 ? complain(c, larder_errmsg(), "") : 0;
+}
+
+int larder__options_parse(const larder__command *c, int argc, char **argv, const char **words,
+                          size_t max, size_t *count) {
+    *count = 0;
+    bool only_words = false;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (only_words || a[0] != '-' || a[1] == 0) {
+            if (*count == max)
+                return complain(c, "one word too many: ", a);
+            words[(*count)++] = a;
+            continue;
+        }
+        if (strcmp(a, "--") == 0) {
+            only_words = true;
+            continue;
+        }
+        if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
+            print_help(c);
+            return 1;
+        }
+        const char *name = a + (a[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+        size_t len = equals ? (size_t)(equals - name) : strlen(name);
+        const larder__option *o = find(c, name, len);
+        if (!o)
+            return complain(c, "no option ", a);
+        const char *value = equals ? equals + 1 : NULL;
+        if (o->kind == LARDER__FLAG && value)
+            return complain(c, "takes no value: ", a);
+        if (o->kind != LARDER__FLAG && !value) {
+            if (i + 1 == argc)
+                return complain(c, "a value is missing after ", a);
+            value = argv[++i];
+        }
+        if (assign(c, o, value) < 0)
+            return -1;
+    }
+    return 0;
+}

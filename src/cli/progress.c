@@ -1,0 +1,89 @@
+#include "cli/progress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const double live_every = 0.1, plain_every = 5.0; /* seconds */
+
+static bool set(const char *name) {
+    const char *v = getenv(name);
+    return v && *v;
+}
+
+void larder__progress_open(larder__progress *p, FILE *to) {
+    const char *term = getenv("TERM");
+    *p = (larder__progress){.to = to};
+    p->live = to && isatty(fileno(to)) && !(term && strcmp(term, "dumb") == 0);
+    p->colour = p->live && !set("NO_COLOR");
+}
+
+/* "1:05:09", "2:07"; a day and more, or nothing known, is "?". */
+static void format_left(char out[16], double seconds) {
+    if (!(seconds >= 0 && seconds < 86400)) {
+        snprintf(out, 16, "?");
+        return;
+    }
+    unsigned s = (unsigned)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, 16, "%u:%02u:%02u", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, 16, "%u:%02u", s / 60, s % 60);
+}
+
+/* part / whole as a whole percentage; 0 before there is anything. */
+static int percent(double part, double whole) {
+    return whole > 0 ? (int)fmin(fmax(100 * part / whole, 0), 100) : 0;
+}
+
+void larder__progress_format(char *out, size_t cap, const larder__progress_view *v) {
+    char left[16];
+    double rate = v->seconds > 0 ? (double)v->served / v->seconds : 0;
+    double bytes = v->seconds > 0 ? (double)v->storage_bytes / v->seconds / 1e6 : 0;
+    double to_go = v->step && v->steps >= v->step
+                       ? v->seconds * (double)(v->steps - v->step) / (double)v->step
+                       : -1;
+    format_left(left, to_go);
+    snprintf(out, cap,
+             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%  left %s",
+             v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
+             percent((double)v->step, (double)v->steps), rate,
+             percent((double)v->hits, (double)v->served), bytes,
+             percent(v->stall_seconds, v->seconds), left);
+}
+
+static size_t columns_of(FILE *to) {
+    struct winsize size;
+    bool known = ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : 80;
+}
+
+void larder__progress_show(larder__progress *p, const larder__progress_view *v, double now) {
+    char line[512];
+    if (!p->to)
+        return;
+    if (p->next == 0)
+        p->next = now + (p->live ? 0 : plain_every);
+    if (now < p->next)
+        return;
+    p->next = now + (p->live ? live_every : plain_every);
+    larder__progress_format(line, sizeof line, v);
+    if (!p->live) {
+        fprintf(p->to, "%s\n", line);
+        return;
+    }
+    size_t width = columns_of(p->to);
+    if (width > 1 && strlen(line) >= width)
+        line[width - 1] = '\0'; /* a wrapped line could not be drawn over */
+    fprintf(p->to, "\r\033[K%s%s%s", p->colour ? "\033[36m" : "", line, p->colour ? "\033[0m" : "");
+    fflush(p->to);
+    p->drawn = true;
+}
+
+void larder__progress_clear(larder__progress *p) {
+    if (p->drawn)
+        fputs("\r\033[K", p->to), fflush(p->to);
+    p->drawn = false;
+}

@@ -1,0 +1,353 @@
+/* larder sim: recipes over an imagined data set or a recorded training, or a raw access sequence
+ * through policies. Several of them in one call print a table. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/stop.h"
+#include "report/svg.h"
+#include "sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MANY = 64 };
+
+typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
+    char *at[MANY];
+    size_t count;
+} names;
+
+typedef struct sim_args {
+    larder__texts recipes, caches, policies, entries;
+    uint64_t n, epochs, batch, seed, size;
+    const char *trace, *access, *plot;
+    bool json, quiet;
+    names recipe, cache, policy, entry;
+    larder__stop stop;
+} sim_args;
+
+/* ---- lists on the command line -------------------------------------------------------------------------------- */
+
+/* A piece such as "y=2" belongs to the plug-in before it: an equals sign and no colon ahead. */
+static bool is_parameter(const char *piece, size_t len) {
+    const char *equals = memchr(piece, '=', len), *colon = memchr(piece, ':', len);
+    return equals && (!colon || colon > equals);
+}
+
+static int add_name(names *to, const char *from, size_t len) {
+    if (to->count == MANY)
+        return larder__fail(LARDER_E_ARGS, "at most %d in one call", MANY);
+    char *copy = larder__malloc(len + 1);
+    if (!copy)
+        return LARDER_E_NOMEM;
+    memcpy(copy, from, len);
+    copy[len] = 0;
+    to->at[to->count++] = copy;
+    return 0;
+}
+
+static int split(names *to, const larder__texts *given) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < given->count; i++)
+        for (const char *at = given->at[i]; rc == 0;) {
+            size_t len = strcspn(at, ",");
+            while (at[len] == ',' && is_parameter(at + len + 1, strcspn(at + len + 1, ",")))
+                len += 1 + strcspn(at + len + 1, ",");
+            rc = add_name(to, at, len);
+            if (!at[len])
+                break;
+            at += len + 1;
+        }
+    return rc;
+}
+
+static void free_names(names *n) {
+    for (size_t i = 0; i < n->count; i++)
+        larder__free(n->at[i]);
+}
+
+/* ---- output --------------------------------------------------------------------------------------------------------- */
+
+static void json_figures(larder__json *j, const larder_figures *f) {
+    larder__json_u64(j, "served", f->served);
+    larder__json_u64(j, "hits", f->hits);
+    larder__json_u64(j, "substitutes", f->substitutes);
+    larder__json_u64(j, "repeats", f->repeats);
+    larder__json_u64(j, "misses", f->misses);
+    larder__json_u64(j, "background_reads", f->background_reads);
+    larder__json_f64(j, "touched", f->touched);
+    larder__json_u64(j, "storage_bytes", f->storage_bytes);
+}
+
+static void json_run(const sim_args *a, const char *recipe, const char *cache,
+                     const larder__sim_result *r) {
+    larder__json j = {.to = stdout};
+    larder__json_open(&j, NULL, '{');
+    larder__json_text(&j, "recipe", recipe);
+    larder__json_u64(&j, "n", r->n);
+    larder__json_text(&j, "cache", cache);
+    larder__json_u64(&j, "seed", a->seed);
+    larder__json_open(&j, "epochs", '[');
+    for (uint64_t e = 0; e < r->count; e++) {
+        larder__json_open(&j, NULL, '{');
+        larder__json_u64(&j, "epoch", r->epochs[e].epoch);
+        json_figures(&j, &r->epochs[e]);
+        larder__json_close(&j, '}');
+    }
+    larder__json_close(&j, ']');
+    larder__json_open(&j, "total", '{');
+    json_figures(&j, &r->total);
+    larder__json_f64(&j, "hit_ratio", r->hit_ratio);
+    larder__json_close(&j, '}');
+    larder__json_close(&j, '}');
+    fflush(stdout);
+}
+
+static void table_head(void) {
+    printf("%-26s %10s %8s %8s %8s %8s %8s %10s\n", "recipe", "cache", "hits", "subst.", "repeats",
+           "misses", "touched", "bytes/smp");
+}
+
+static void table_row(const char *recipe, const char *cache, const larder__sim_result *r) {
+    const larder_figures *t = &r->total;
+    double n = t->served ? (double)t->served : 1;
+    printf("%-26s %10s %7.2f%% %7.2f%% %7.2f%% %7.2f%% %7.2f%% %10.1f\n", recipe, cache,
+           100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
+           100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
+           (double)t->storage_bytes / n);
+    fflush(stdout);
+}
+
+static void show_progress(void *arg, uint64_t epoch, uint64_t served) {
+    static double next;
+    const sim_args *a = arg;
+    double now = larder__now();
+    if (now < next)
+        return;
+    next = now + 0.2;
+    fprintf(stderr, "\r\033[Kepoch %llu of %llu, %.1f million requests",
+            (unsigned long long)epoch + 1, (unsigned long long)a->epochs, (double)served / 1e6);
+}
+
+static void clear_progress(bool shown) {
+    if (shown)
+        fprintf(stderr, "\r\033[K");
+}
+
+/* Hit ratio over the cache sizes with several of them, else over the epochs: a line a recipe. */
+static int draw_plot(const char *path, const sim_args *a, larder__sim_result *const *results) {
+    bool over_sizes = a->cache.count > 1;
+    size_t points = over_sizes ? a->cache.count : results[0]->count;
+    larder__series series[MANY] = {0};
+    double *xy = larder__calloc(2 * a->recipe.count * points, sizeof *xy);
+    if (!xy)
+        return LARDER_E_NOMEM;
+    for (size_t i = 0; i < a->recipe.count; i++) {
+        double *x = xy + 2 * i * points, *y = x + points;
+        for (size_t k = 0; k < points; k++) {
+            const larder__sim_result *r = results[i * a->cache.count + (over_sizes ? k : 0)];
+            x[k] = over_sizes ? strtod(a->cache.at[k], NULL) : (double)k + 1;
+            y[k] = over_sizes            ? 100 * r->hit_ratio
+                   : k < r->count && r->epochs[k].served
+                       ? 100 * (double)r->epochs[k].hits / (double)r->epochs[k].served
+                       : 0;
+        }
+        series[i] = (larder__series){.name = a->recipe.at[i], .n = points, .x = x, .y = y};
+    }
+    larder__chart chart = {.kind = LARDER__CHART_LINES,
+                           .title = "Hits",
+                           .x_label = over_sizes ? "cache size" : "epoch",
+                           .y_label = "hits, % of served",
+                           .series = series,
+                           .count = a->recipe.count};
+    FILE *to = fopen(path, "we");
+    int rc = to ? larder__chart_write(to, &chart)
+                : larder__fail(LARDER_E_IO, "%s: cannot be written", path);
+    if (to && fclose(to) != 0 && rc == 0)
+        rc = larder__fail(LARDER_E_IO, "%s: cannot be written", path);
+    larder__free(xy);
+    return rc;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------- */
+
+static int run_one(const sim_args *a, const char *recipe, const char *cache,
+                   larder__sim_result *out) {
+    bool shown = !a->quiet && !a->json && isatty(2);
+    larder__sim_conf conf = {.recipe = recipe,
+                             .cache = cache,
+                             .n = a->n,
+                             .epochs = a->epochs,
+                             .batch = a->batch,
+                             .seed = a->seed,
+                             .size = (uint32_t)a->size,
+                             .trace = a->trace,
+                             .stop = &a->stop.signal,
+                             .progress = shown ? show_progress : NULL,
+                             .progress_arg = (void *)(uintptr_t)a};
+    int rc = larder__sim_run(&conf, out);
+    clear_progress(shown);
+    if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {
+        if (a->json)
+            json_run(a, recipe, cache, out);
+        else
+            table_row(recipe, cache, out);
+    }
+    return rc;
+}
+
+static int run_recipes(const sim_args *a) {
+    size_t runs = a->recipe.count * a->cache.count;
+    larder__sim_result *results = larder__calloc(runs, sizeof *results);
+    larder__sim_result **pointers = larder__calloc(runs, sizeof *pointers);
+    int rc = results && pointers ? 0 : LARDER_E_NOMEM;
+    if (!a->json && rc == 0)
+        table_head();
+    for (size_t i = 0; rc == 0 && i < runs; i++) {
+        pointers[i] = &results[i];
+        rc = run_one(a, a->recipe.at[i / a->cache.count], a->cache.at[i % a->cache.count],
+                     &results[i]);
+    }
+    if (rc == 0 && a->plot)
+        rc = draw_plot(a->plot, a, pointers);
+    for (size_t i = 0; results && i < runs; i++)
+        larder__sim_free(&results[i]);
+    larder__free(results);
+    larder__free(pointers);
+    return rc;
+}
+
+static void show_replay(const sim_args *a, const char *policy, uint64_t entries,
+                        const larder__replay_result *r) {
+    if (!a->json) {
+        printf("%-20s %12llu %12llu %12llu %8.2f%% %12llu\n", policy, (unsigned long long)entries,
+               (unsigned long long)r->accesses, (unsigned long long)r->hits, 100 * r->hit_ratio,
+               (unsigned long long)r->evictions);
+        return;
+    }
+    larder__json j = {.to = stdout};
+    larder__json_open(&j, NULL, '{');
+    larder__json_text(&j, "policy", policy);
+    larder__json_u64(&j, "entries", entries);
+    larder__json_u64(&j, "accesses", r->accesses);
+    larder__json_u64(&j, "hits", r->hits);
+    larder__json_f64(&j, "hit_ratio", r->hit_ratio);
+    larder__json_u64(&j, "evictions", r->evictions);
+    larder__json_close(&j, '}');
+}
+
+static int run_replays(const sim_args *a) {
+    uint32_t *ids = NULL;
+    uint64_t count = 0;
+    int rc = larder__replay_read(a->access, &ids, &count);
+    if (rc == 0 && !a->json)
+        printf("%-20s %12s %12s %12s %9s %12s\n", "policy", "entries", "accesses", "hits", "ratio",
+               "evictions");
+    for (size_t i = 0; rc == 0 && i < a->policy.count; i++)
+        for (size_t k = 0; rc == 0 && k < a->entry.count; k++) {
+            larder__replay_conf conf = {.ids = ids,
+                                        .count = count,
+                                        .policy = a->policy.at[i],
+                                        .batch = a->batch,
+                                        .seed = a->seed,
+                                        .stop = &a->stop.signal};
+            larder__replay_result r;
+            if ((rc = larder__parse_u64("--entries", a->entry.at[k], UINT32_MAX, &conf.entries)) == 0)
+                rc = larder__replay_run(&conf, &r);
+            if (rc == 0)
+                show_replay(a, a->policy.at[i], conf.entries, &r);
+        }
+    larder__free(ids);
+    return rc;
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------------------------- */
+
+static const char *missing(const sim_args *a) {
+    if (a->access)
+        return !a->policy.count ? "--access needs --policy" : !a->entry.count ? "--access needs --entries"
+                                                                             : NULL;
+    if (!a->recipe.count)
+        return "give --recipe, or --access with --policy";
+    return a->n == 0 && !a->trace ? "give --n, the number of samples, or --trace" : NULL;
+}
+
+static int run_command(sim_args *a) {
+    int rc = split(&a->recipe, &a->recipes);
+    if (rc == 0)
+        rc = split(&a->cache, &a->caches);
+    if (rc == 0)
+        rc = split(&a->policy, &a->policies);
+    if (rc == 0)
+        rc = split(&a->entry, &a->entries);
+    if (rc == 0 && !a->cache.count)
+        rc = add_name(&a->cache, "20%", 3);
+    const char *lack = rc == 0 ? missing(a) : NULL;
+    if (lack) {
+        fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
+        return 2;
+    }
+    if (rc == 0 && a->size > UINT32_MAX)
+        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB");
+    if (rc == 0 && !a->access && a->batch == 0)
+        a->batch = 256;
+    if (rc == 0)
+        rc = a->access ? run_replays(a) : run_recipes(a);
+    if (rc < 0 && rc != LARDER_E_CANCELLED)
+        fprintf(stderr, "larder sim: %s\n", larder_errmsg());
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+}
+
+int larder__cmd_sim(int argc, char **argv) {
+    sim_args a = {.epochs = 5, .size = 3072};
+    const larder__option options[] = {
+        {"recipe", LARDER__TEXTS, &a.recipes, "R,…", "recipes to run; larder list shows all"},
+        {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
+        {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
+        {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
+        {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB (20%)"},
+        {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
+        {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
+        {"trace", LARDER__TEXT, &a.trace, "DIR", "losses of a recorded training; n comes from it"},
+        {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
+        {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
+        {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: entries the cache holds"},
+        {"plot", LARDER__TEXT, &a.plot, "out.svg", "draw hits over cache sizes or epochs"},
+        {"json", LARDER__FLAG, &a.json, NULL, "one JSON object a run"},
+        {"quiet", LARDER__FLAG, &a.quiet, NULL, "no progress"},
+        {0}};
+    const larder__command command = {
+        .name = "sim",
+        .usage = "larder sim --recipe R --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
+                 "       larder sim --access FILE --policy P --entries K [--batch Q]",
+        .about = "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
+                 "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"
+                 "Percentages are shares of the samples served, epoch 1 (cold) included.",
+        .examples = "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
+                    "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
+                    "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
+        .options = options};
+    const char *words[1];
+    size_t count;
+    int rc = larder__options_parse(&command, argc, argv, words, 0, &count);
+    if (rc)
+        return rc > 0 ? 0 : 2;
+    if (larder__stop_open(&a.stop) < 0) {
+        fprintf(stderr, "larder sim: %s\n", larder_errmsg());
+        return 1;
+    }
+    rc = run_command(&a);
+    int stopped = larder__stop_code(&a.stop);
+    larder__stop_close(&a.stop);
+    free_names(&a.recipe);
+    free_names(&a.cache);
+    free_names(&a.policy);
+    free_names(&a.entry);
+    return stopped ? stopped : rc;
+}

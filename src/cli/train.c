@@ -1,0 +1,295 @@
+/* larder train: a real small network through the loader, and what it says about the recipe. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/stop.h"
+#include "train/parts.h"
+#include "train/trainer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct options {
+    larder__trainer_conf conf;
+    const char *uri, *slow, *out, *name;
+    bool json, quiet;
+} options;
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const char about[] =
+    "Trains a small network on URI through larder's loader and shows, epoch by epoch, accuracy on\n"
+    "the test part, time, waiting, and where samples came from. Momentum SGD; the learning rate\n"
+    "falls linearly to 0 over the epochs. Ctrl-C ends after the current batch with the figures so\n"
+    "far and exit code 130.";
+
+static const char examples[] =
+    "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20% --epochs 5\n"
+    "  larder train cifar10:folder --net cnn --slow bandwidth=20MiB,latency=2ms --json";
+
+typedef struct numbers { /* as typed, before they are checked */
+    uint64_t batch, threads, net_threads;
+} numbers;
+
+static int wrong(const char *why) {
+    fprintf(stderr, "larder train: %s; larder train --help tells more\n", why);
+    return -1;
+}
+
+static int check_numbers(options *o, const numbers *n) {
+    if (o->conf.epochs < 1 || o->conf.epochs > 1000000)
+        return wrong("--epochs is 1 to 1000000");
+    if (n->batch < 1 || n->batch > 1 << 20)
+        return wrong("--batch is 1 to 1048576");
+    if (n->threads > 1024 || n->net_threads > 1024)
+        return wrong("--threads and --net-threads are at most 1024");
+    if (!(o->conf.rate >= 0 && o->conf.rate <= 1000))
+        return wrong("--lr is 0 to 1000");
+    if (!(o->conf.decay >= 0 && o->conf.decay <= 1))
+        return wrong("--decay is 0 to 1");
+    o->conf.batch = (size_t)n->batch;
+    o->conf.threads = (uint32_t)n->threads;
+    o->conf.net_threads = (uint32_t)n->net_threads;
+    return 0;
+}
+
+/* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
+static int read_options(options *o, int argc, char **argv) {
+    *o =
+        (options){.conf = {.recipe = "lru", .cache = "20%", .net = "mlp", .seed = 1, .epochs = 10}};
+    numbers n = {.batch = 128, .net_threads = 1};
+    larder__trainer_conf *c = &o->conf;
+    const larder__option table[] = {
+        {"recipe", LARDER__TEXT, &c->recipe, "R",
+         "what rules order and cache, see larder list (lru)"},
+        {"cache", LARDER__TEXT, &c->cache, "X",
+         "20% of the data's bytes, or 8GiB in all; 0: none (20%)"},
+        {"epochs", LARDER__NUMBER, &c->epochs, "E", "how often to go through the data (10)"},
+        {"seed", LARDER__NUMBER, &c->seed, "S", "same seed, same run (1)"},
+        {"slow", LARDER__TEXT, &o->slow, "SPEC", "storage speed for training, as bandwidth=20MiB"},
+        {"json", LARDER__FLAG, &o->json, NULL, "one JSON object a line and epoch"},
+        {"net", LARDER__TEXT, &c->net, "mlp|cnn", "mlp is quick, cnn more accurate (mlp)"},
+        {"batch", LARDER__NUMBER, &n.batch, "B", "samples a step (128)"},
+        {"lr", LARDER__REAL, &c->rate, "RATE", "first learning rate (0.05)"},
+        {"decay", LARDER__REAL, &c->decay, "D", "weight decay (0)"},
+        {"threads", LARDER__NUMBER, &n.threads, "T", "of the loader; 0: as many as cores (0)"},
+        {"net-threads", LARDER__NUMBER, &n.net_threads, "T", "of matrix products (1)"},
+        {"augment", LARDER__TEXT, &c->augment, "SPEC", "preparation of samples (what suits them)"},
+        {"test", LARDER__TEXT, &c->test, "URI",
+         "what to validate on, or none (the test part of URI)"},
+        {"test-augment", LARDER__TEXT, &c->test_augment, "SPEC",
+         "(that of training, without chance)"},
+        {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
+        {"name", LARDER__TEXT, &o->name, "NAME", "what the record calls this run (the recipe)"},
+        {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
+        {0}};
+    larder__command command = {"train", "larder train URI [options]", about, examples, table};
+    size_t words;
+    int rc = larder__options_parse(&command, argc, argv, &o->uri, 1, &words);
+    if (rc != 0)
+        return rc;
+    if (words != 1)
+        return wrong("name the data set to train on");
+    if (!o->name)
+        o->name = o->conf.recipe;
+    return check_numbers(o, &n);
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+typedef struct output {
+    const options *o;
+    FILE *record; /* epochs.jsonl or NULL */
+    larder__meta meta;
+    larder__progress progress;
+    larder__epoch total;
+} output;
+
+static void tick(void *arg, const larder__tick *t) {
+    output *out = arg;
+    larder__progress_show(&out->progress,
+                          &(larder__progress_view){.name = out->o->name,
+                                                   .epoch = t->epoch + 1,
+                                                   .epochs = out->o->conf.epochs,
+                                                   .step = t->step,
+                                                   .steps = t->steps,
+                                                   .served = t->served,
+                                                   .hits = t->hits,
+                                                   .storage_bytes = t->storage_bytes,
+                                                   .seconds = t->seconds,
+                                                   .stall_seconds = t->stall_seconds},
+                          larder__now());
+}
+
+static double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+static void print_head(const output *out, const larder__trainer *t) {
+    if (out->o->json)
+        return;
+    printf("%s: %s, cache %s, %llu samples of %s%s%s\n", out->o->name, out->o->conf.recipe,
+           out->o->conf.cache, (unsigned long long)larder__trainer_samples(t), out->o->uri,
+           out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
+    puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
+         "touched %  read MB");
+}
+
+static void print_human(const larder__epoch *e) {
+    char accuracy[16] = "-", top5[16] = "-";
+    if (isfinite(e->accuracy)) {
+        snprintf(accuracy, sizeof accuracy, "%.2f", 100 * e->accuracy);
+        snprintf(top5, sizeof top5, "%.2f", 100 * e->top5);
+    }
+    double served = (double)e->served;
+    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f\n",
+           (unsigned long long)e->epoch, accuracy, top5, e->loss, e->seconds,
+           share(e->stall_seconds, e->seconds), share((double)e->hits, served),
+           share((double)e->substitutes, served), share((double)e->repeats, served),
+           share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6);
+}
+
+static int show_epoch(output *out, const larder__epoch *e) {
+    larder__progress_clear(&out->progress);
+    if (out->o->json)
+        larder__epoch_print(stdout, e);
+    else
+        print_human(e);
+    out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
+    out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
+    if (!out->record)
+        return 0;
+    larder__epoch_print(out->record, e);
+    if (fflush(out->record) != 0 || ferror(out->record))
+        return larder__fail(larder__code_of_errno(errno), "%s/epochs.jsonl: %s", out->o->out,
+                            strerror(errno));
+    return 0;
+}
+
+static void print_tail(const output *out) {
+    const larder__epoch *t = &out->total;
+    if (!out->o->json && t->served)
+        printf(
+            "%s: %.1f s of training, %.0f%% of it waiting; %.1f MB read from storage, %.0f bytes "
+            "a sample\n",
+            out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
+            (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
+}
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+static void copy(char *out, const char *from) { snprintf(out, 256, "%s", from ? from : ""); }
+
+static int open_record(output *out, const larder__trainer *t) {
+    const options *o = out->o;
+    larder__meta *m = &out->meta;
+    char path[LARDER__URI_BYTES];
+    if (!o->out)
+        return 0;
+    if (mkdir(o->out, 0777) != 0 && errno != EEXIST)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", o->out, strerror(errno));
+    if (snprintf(path, sizeof path, "%s/epochs.jsonl", o->out) >= (int)sizeof path)
+        return larder__fail(LARDER_E_ARGS, "the name of the folder for --out is too long");
+    out->record = fopen(path, "we");
+    if (!out->record)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
+    copy(m->name, o->name), copy(m->status, "running"), copy(m->source, o->uri);
+    copy(m->recipe, o->conf.recipe), copy(m->cache, o->conf.cache), copy(m->slow, o->slow);
+    copy(m->net, o->conf.net), copy(m->augment, larder__trainer_augment(t));
+    copy(m->version, larder_version());
+    m->samples = larder__trainer_samples(t), m->batch = o->conf.batch, m->seed = o->conf.seed;
+    m->epochs_asked = o->conf.epochs, m->rate = larder__trainer_rate(t);
+    return larder__meta_write(o->out, m);
+}
+
+static int close_record(output *out, const char *status) {
+    if (!out->record)
+        return 0;
+    fclose(out->record); /* every line was flushed and checked */
+    out->record = NULL;
+    copy(out->meta.status, status);
+    return larder__meta_write(out->o->out, &out->meta);
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static int train(output *out, larder__trainer *t) {
+    for (;;) {
+        larder__epoch e;
+        int rc = larder__trainer_epoch(t, &e);
+        if (rc == LARDER_END)
+            return 0;
+        char why[512]; /* showing the part that was trained must not hide what went wrong */
+        snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
+        int shown = rc == 0 || e.served ? show_epoch(out, &e) : 0;
+        if (rc < 0) {
+            larder__errmsg_set(why);
+            return rc;
+        }
+        if (shown < 0)
+            return shown;
+    }
+}
+
+static void ask_trainer(void *t) { larder__trainer_cancel(t); }
+
+static int run(const options *o, larder__stop *stop) {
+    char slowed[LARDER__URI_BYTES], test[LARDER__URI_BYTES];
+    larder__trainer_conf conf = o->conf;
+    larder__trainer *t = NULL;
+    output out = {.o = o};
+    int rc = 0;
+    conf.source = o->uri;
+    if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
+        conf.source = slowed;
+    if (rc == 0 && !conf.test && (rc = larder__parts_test_uri(test, o->uri)) == 0)
+        conf.test = test, conf.derived = true;
+    else if (conf.test && strcmp(conf.test, "none") == 0)
+        conf.test = NULL;
+    conf.tick = tick;
+    conf.tick_arg = &out;
+    larder__progress_open(&out.progress, o->json || o->quiet ? NULL : stderr);
+    if (rc < 0 || (rc = larder__trainer_open(&t, &conf)) < 0)
+        return rc;
+    larder__stop_tell(stop, ask_trainer, t);
+    if ((rc = open_record(&out, t)) == 0) {
+        print_head(&out, t);
+        rc = train(&out, t);
+    }
+    larder__stop_tell(stop, NULL, NULL);
+    larder__progress_clear(&out.progress);
+    print_tail(&out);
+    bool stopped = rc == LARDER_E_CANCELLED;
+    char why[512];
+    snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
+    int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
+    if (rc < 0)
+        larder__errmsg_set(why);
+    larder__trainer_close(&t);
+    return rc < 0 ? rc : closed;
+}
+
+int larder__cmd_train(int argc, char **argv) {
+    options o;
+    larder__stop stop;
+    int rc = read_options(&o, argc, argv);
+    if (rc != 0)
+        return rc > 0 ? 0 : 2;
+    if ((rc = larder__stop_open(&stop)) == 0) {
+        rc = run(&o, &stop);
+        int code = larder__stop_code(&stop);
+        larder__stop_close(&stop);
+        if (code) {
+            fprintf(stderr, "larder train: stopped\n");
+            return code;
+        }
+    }
+    if (rc < 0)
+        fprintf(stderr, "larder train: %s\n", larder_errmsg());
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+}

@@ -1,0 +1,120 @@
+/* Bad samples: rows that could not be read or decoded. `fail` ends the run, `skip` leaves the row
+ * out of its batch, `replace` puts another sample there, chosen by seed and place alone. This runs
+ * when a batch is handed out, so what happens depends on the order and not on thread timing. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "loader/inside.h"
+
+#include <stdio.h>
+
+enum { TRIES = 16 }; /* replacements tried for one row */
+
+static int list_bad(larder_loader *l, uint64_t id, const larder__row_fault *f) {
+    l->bad_total++;
+    larder__stat_add(l->stats, l->stat.bad, 1);
+    if (l->bad_count == LARDER__BAD_LISTED)
+        return 0;
+    if (l->bad_count == l->bad_cap) {
+        size_t cap = l->bad_cap ? l->bad_cap * 2 : 16;
+        larder_bad *grown = larder__realloc(l->bad, cap * sizeof *grown);
+        if (!grown)
+            return LARDER_E_NOMEM;
+        l->bad = grown;
+        l->bad_cap = cap;
+    }
+    larder_bad *b = &l->bad[l->bad_count++];
+    b->id = id;
+    b->code = f->code;
+    memcpy(b->why, f->why, sizeof b->why);
+    return 0;
+}
+
+static bool in_batch(const larder__place *p, uint64_t id) {
+    for (size_t i = 0; i < p->plan.n; i++)
+        if ((p->faults[i].code == 0 ? p->served[i] : p->plan.tickets[i].key) == id)
+            return true;
+    return false;
+}
+
+/* One try: reads and decodes sample `id` into the row. */
+static int put_instead(larder_loader *l, larder__place *p, size_t row, uint64_t id) {
+    larder_read read = {0};
+    int rc = larder__data_read(l->data, &id, 1, &read);
+    if (rc == 0 && read.code < 0)
+        rc = larder__fail(read.code, "%s", read.why);
+    if (rc < 0)
+        return rc;
+    p->read_bytes[row] += (uint32_t)larder_buf_size(read.buf);
+    rc = larder__row_decode(l, l->own_scratch, p, row, id, read.buf,
+                            larder__row_seed(l, p->plan.number, row));
+    larder_buf_unref(&read.buf);
+    return rc;
+}
+
+static int replace_row(larder_loader *l, larder__place *p, size_t row) {
+    larder_rng rng;
+    larder_rng_seed(&rng, l->conf.seed ^ 0xbad, larder__row_seed(l, p->plan.number, row));
+    uint64_t n = larder__data_about(l->data)->count;
+    for (int k = 0; k < TRIES; k++) {
+        uint64_t id = larder_rng_below(&rng, (uint32_t)n);
+        if (in_batch(p, id) && k < TRIES / 2) /* a tiny data set may have no other choice */
+            continue;
+        if (put_instead(l, p, row, id) == 0) {
+            p->kind[row] = LARDER_REPLACED;
+            p->faults[row].code = 0;
+            return 0;
+        }
+    }
+    return larder__fail(p->faults[row].code, "%s; no replacement found in %d tries",
+                        p->faults[row].why, TRIES);
+}
+
+static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from) {
+    memcpy(p->x + to * l->row_bytes, p->x + from * l->row_bytes, l->row_bytes);
+    p->y[to] = p->y[from];
+    p->served[to] = p->served[from];
+    p->kind[to] = p->kind[from];
+    p->read_bytes[to] = p->read_bytes[from];
+    p->plan.ids[to] = p->plan.ids[from];
+    p->plan.weights[to] = p->plan.weights[from];
+    p->faults[to].code = p->faults[from].code;
+}
+
+static int skip_rows(larder_loader *l, larder__place *p) {
+    size_t kept = 0, first_bad = 0;
+    for (size_t i = 0; i < p->plan.n; i++) {
+        if (p->faults[i].code < 0) {
+            first_bad = i;
+            if (p->read_bytes[i]) /* read in vain, but read */
+                larder__ledger_background(l->ledger, 1, p->read_bytes[i]);
+            continue;
+        }
+        if (kept != i)
+            move_row(l, p, kept, i);
+        kept++;
+    }
+    if (kept == 0)
+        return larder__fail(p->faults[first_bad].code, "every sample of batch %llu is bad: %s",
+                            (unsigned long long)p->plan.number, p->faults[first_bad].why);
+    p->plan.n = kept;
+    return 0;
+}
+
+int larder__bad_settle(larder_loader *l, larder__place *p) {
+    size_t bad = 0;
+    for (size_t i = 0; i < p->plan.n; i++) {
+        if (p->faults[i].code == 0)
+            continue;
+        if (l->conf.on_bad == LARDER_BAD_FAIL)
+            return larder__fail(p->faults[i].code, "%s", p->faults[i].why);
+        int rc = list_bad(l, p->plan.tickets[i].key, &p->faults[i]);
+        if (rc == 0 && l->conf.on_bad == LARDER_BAD_REPLACE)
+            rc = replace_row(l, p, i);
+        if (rc < 0)
+            return rc;
+        bad++;
+    }
+    if (bad)
+        larder__ledger_bad(l->ledger, bad);
+    return bad && l->conf.on_bad == LARDER_BAD_SKIP ? skip_rows(l, p) : 0;
+}

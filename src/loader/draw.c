@@ -1,0 +1,295 @@
+#include "loader/draw.h"
+
+#include "base/err.h"
+#include "base/limit.h"
+#include "base/mem.h"
+
+#include <math.h>
+
+struct larder__draw {
+    larder__draw_conf conf; /* its texts are not used after open */
+    larder__recipe recipe;
+    larder_draw_env env;
+    void *sampler, *signal; /* their states */
+    larder__cache *cache;
+    larder__feedback *feedback;
+    float *scores;
+    uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
+    uint64_t now;                          /* requests so far */
+    bool epoch_begun;
+    const uint32_t *future; /* next use of each request, UINT32_MAX: never */
+    uint64_t future_count;
+};
+
+/* ---- one batch --------------------------------------------------------------------------------------- */
+
+int larder__planned_open(larder__planned *p, uint64_t batch) {
+    *p = (larder__planned){0};
+    p->ids = larder__calloc(batch, sizeof *p->ids);
+    p->weights = larder__calloc(batch, sizeof *p->weights);
+    p->accesses = larder__calloc(batch, sizeof *p->accesses);
+    p->tickets = larder__calloc(batch, sizeof *p->tickets);
+    if (p->ids && p->weights && p->accesses && p->tickets)
+        return 0;
+    larder__planned_close(p);
+    return LARDER_E_NOMEM;
+}
+
+void larder__planned_close(larder__planned *p) {
+    larder__free(p->ids);
+    larder__free(p->weights);
+    larder__free(p->accesses);
+    larder__free(p->tickets);
+    *p = (larder__planned){0};
+}
+
+/* What training said about the batch that is now due. */
+static void observe_due(larder__draw *d) {
+    larder_report report;
+    if (!d->feedback || d->number < d->conf.lag ||
+        !larder__feedback_take(d->feedback, d->number - d->conf.lag, &report))
+        return;
+    d->recipe.signal->observe(d->signal, &report, d->scores);
+    if (d->recipe.policy->score)
+        for (size_t i = 0; i < report.n; i++)
+            larder__cache_score(d->cache, &report.ids[i], &d->scores[report.ids[i]], 1);
+}
+
+static int begin_epoch(larder__draw *d) {
+    int rc = d->recipe.sampler->epoch(d->sampler, d->epoch);
+    if (rc < 0)
+        return rc;
+    larder__cache_epoch(d->cache, d->epoch);
+    if (d->signal && d->recipe.signal->epoch)
+        d->recipe.signal->epoch(d->signal, d->epoch, d->scores);
+    d->length = d->recipe.sampler->length(d->sampler);
+    d->drawn = 0;
+    d->epoch_begun = true;
+    return 0;
+}
+
+static void ask(larder__draw *d, larder__planned *p) {
+    for (size_t i = 0; i < p->n; i++) {
+        uint64_t id = p->ids[i], now = d->now + i;
+        uint64_t next = d->future && now < d->future_count ? d->future[now] : UINT32_MAX;
+        p->accesses[i] = (larder_access){
+            .key = id,
+            .now = now,
+            .next_use = next == UINT32_MAX ? LARDER_UNKNOWN : next,
+            .size = d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id),
+            .score = d->scores ? d->scores[id] : NAN,
+        };
+    }
+    d->now += p->n;
+}
+
+int larder__draw_next(larder__draw *d, larder__planned *p) {
+    observe_due(d);
+    p->first = !d->epoch_begun;
+    int rc = d->epoch_begun ? 0 : begin_epoch(d);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < d->conf.batch; i++)
+        p->weights[i] = 1;
+    p->n = d->recipe.sampler->draw(d->sampler, p->ids, p->weights, d->conf.batch);
+    if (p->n == 0) /* only a saved state that lies gets here */
+        return larder__fail(LARDER_E_STATE, "epoch %llu ended before its length",
+                            (unsigned long long)d->epoch);
+    ask(d, p);
+    if ((rc = larder__cache_claim(d->cache, p->accesses, p->n, p->tickets)) < 0)
+        return rc;
+    larder__cache_batch(d->cache);
+    p->number = d->number++;
+    p->epoch = d->epoch;
+    p->length = d->length;
+    d->drawn += p->n;
+    p->last = d->drawn >= d->length;
+    if (p->last) {
+        d->epoch++;
+        d->epoch_begun = false;
+    }
+    return 0;
+}
+
+/* ---- looking in ---------------------------------------------------------------------------------------- */
+
+uint64_t larder__draw_number(const larder__draw *d) { return d->number; }
+uint64_t larder__draw_epoch(const larder__draw *d) { return d->epoch; }
+uint64_t larder__draw_length(const larder__draw *d) { return d->length; }
+larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
+const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }
+const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }
+const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
+larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
+
+void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t count) {
+    d->future = next_use;
+    d->future_count = count;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------- */
+
+static bool is_resident(const void *cache, uint64_t id) { return larder__cache_resident(cache, id); }
+
+/* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
+static int open_cache(larder__draw *d) {
+    larder__budget b;
+    int rc = larder__parse_budget(d->conf.cache, &b);
+    if (rc < 0)
+        return rc;
+    uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
+    if (d->conf.store->real && bytes > larder__memory_limit()) {
+        char want[32], have[32];
+        return larder__fail(LARDER_E_RANGE, "cache \"%s\" is %s, but this process may use %s",
+                            d->conf.cache, larder__print_bytes((double)bytes, want),
+                            larder__print_bytes((double)larder__memory_limit(), have));
+    }
+    larder__cache_conf conf = {.policy = d->recipe.policy,
+                               .args = &d->recipe.policy_args,
+                               .store = d->conf.store,
+                               .keys = d->conf.n,
+                               .budget = bytes,
+                               .budget_covers_all = !b.relative,
+                               .seed = d->conf.seed,
+                               .stats = d->conf.stats};
+    return larder__cache_open(&d->cache, &conf);
+}
+
+static int open_signal(larder__draw *d) {
+    if (!d->recipe.signal)
+        return 0;
+    d->scores = larder__malloc(d->conf.n * sizeof *d->scores);
+    d->signal = larder__calloc(1, d->recipe.signal->plugin.state_size);
+    if (!d->scores || !d->signal)
+        return LARDER_E_NOMEM;
+    for (uint64_t i = 0; i < d->conf.n; i++)
+        d->scores[i] = NAN;
+    int rc = larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag);
+    return rc < 0 ? rc : d->recipe.signal->init(d->signal, d->conf.n, &d->recipe.signal_args);
+}
+
+static int open_sampler(larder__draw *d) {
+    d->env = (larder_draw_env){.n = d->conf.n,
+                               .seed = d->conf.seed,
+                               .batch = d->conf.batch,
+                               .rank = d->conf.rank,
+                               .world = d->conf.world,
+                               .drop_last = d->conf.drop_last,
+                               .scores = d->scores,
+                               .resident = is_resident,
+                               .resident_arg = d->cache};
+    d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
+    int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
+                        : LARDER_E_NOMEM;
+    if (rc == 0)
+        d->length = d->recipe.sampler->length(d->sampler);
+    return rc;
+}
+
+static int check(const larder__draw_conf *c) {
+    if (c->n == 0)
+        return larder__fail(LARDER_E_ARGS, "the data set is empty");
+    if (c->n >= UINT32_MAX)
+        return larder__fail(LARDER_E_RANGE, "%llu samples: at most 4 billion",
+                            (unsigned long long)c->n);
+    if (c->batch == 0 || c->batch > 1u << 24)
+        return larder__fail(LARDER_E_ARGS, "a batch size of %llu makes no sense",
+                            (unsigned long long)c->batch);
+    if (c->world == 0 || c->rank >= c->world || c->world > 1u << 20)
+        return larder__fail(LARDER_E_ARGS, "rank %u of %u makes no sense", c->rank, c->world);
+    if (c->drop_last && c->n < c->batch * c->world)
+        return larder__fail(LARDER_E_ARGS, "drop_last leaves nothing: %llu samples, batch of %llu",
+                            (unsigned long long)c->n, (unsigned long long)(c->batch * c->world));
+    return 0;
+}
+
+int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
+    *out = NULL;
+    int rc = check(conf);
+    if (rc < 0)
+        return rc;
+    larder__draw *d = larder__calloc(1, sizeof *d);
+    if (!d)
+        return LARDER_E_NOMEM;
+    d->conf = *conf;
+    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0) {
+        larder__free(d);
+        return rc;
+    }
+    if (d->recipe.policy->needs_future && conf->store->real)
+        rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
+                          d->recipe.policy->plugin.name);
+    if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
+        (rc = open_sampler(d)) < 0) {
+        larder__draw_close(&d);
+        return rc;
+    }
+    d->conf.recipe = d->conf.cache = NULL;
+    *out = d;
+    return 0;
+}
+
+void larder__draw_close(larder__draw **pd) {
+    larder__draw *d = *pd;
+    *pd = NULL;
+    if (!d)
+        return;
+    if (d->sampler && d->recipe.sampler->fini)
+        d->recipe.sampler->fini(d->sampler);
+    if (d->signal && d->recipe.signal->fini)
+        d->recipe.signal->fini(d->signal);
+    larder__cache_close(&d->cache);
+    larder__feedback_close(&d->feedback);
+    larder__recipe_free(&d->recipe);
+    larder__free(d->sampler);
+    larder__free(d->signal);
+    larder__free(d->scores);
+    larder__free(d);
+}
+
+/* ---- saved state ---------------------------------------------------------------------------------------------- */
+
+void larder__draw_save(larder__draw *d, larder_writer *w) {
+    larder_write_u64(w, d->number);
+    larder_write_u64(w, d->epoch);
+    larder_write_u64(w, d->drawn);
+    larder_write_u64(w, d->now);
+    larder_write_u32(w, d->epoch_begun);
+    larder__cache_save(d->cache, w);
+    if (d->signal) {
+        larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
+        larder__feedback_save(d->feedback, w);
+        if (d->recipe.signal->save)
+            d->recipe.signal->save(d->signal, w);
+    }
+    if (d->epoch_begun)
+        d->recipe.sampler->save(d->sampler, w);
+}
+
+static int load_signal(larder__draw *d, larder_reader *r) {
+    if (!d->signal)
+        return 0;
+    larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);
+    int rc = larder__feedback_load(d->feedback, r);
+    return rc < 0 || !d->recipe.signal->load ? rc : d->recipe.signal->load(d->signal, r);
+}
+
+int larder__draw_load(larder__draw *d, larder_reader *r) {
+    d->number = larder_read_u64(r);
+    d->epoch = larder_read_u64(r);
+    uint64_t drawn = larder_read_u64(r);
+    d->now = larder_read_u64(r);
+    bool begun = larder_read_u32(r) == 1;
+    int rc = larder__cache_load(d->cache, r);
+    if (rc < 0 || (rc = load_signal(d, r)) < 0 || !begun)
+        return rc;
+    /* The order of the epoch is made again; then the sampler is told how far it was. */
+    if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)
+        return rc;
+    d->length = d->recipe.sampler->length(d->sampler);
+    d->epoch_begun = true;
+    d->drawn = drawn;
+    if (drawn >= d->length)
+        return larder_read_reject(r, "its epoch is longer than this one");
+    return d->recipe.sampler->load(d->sampler, r);
+}

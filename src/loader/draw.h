@@ -1,0 +1,67 @@
+/* The half of a loader that decides: which ids come next, what the cache says to them, and when
+ * feedback takes effect. Nothing here reads a byte or knows a thread, so the simulator runs the
+ * very same code, and an order never depends on how fast something was.
+ *
+ * Batches are drawn one after the other. The feedback of batch k is observed exactly before batch
+ * k + lag is drawn. One caller at a time. */
+#ifndef LARDER_LOADER_DRAW_H
+#define LARDER_LOADER_DRAW_H
+
+#include "base/stat.h"
+#include "cache/cache.h"
+#include "loader/feedback.h"
+#include "loader/recipe.h"
+
+typedef struct larder__draw larder__draw;
+
+typedef struct larder__draw_conf {
+    const char *recipe;
+    const char *cache;     /* budget text */
+    const larder__store *store;
+    uint64_t n, payload;   /* samples and their bytes in all */
+    uint32_t size;         /* of each sample; 0: ask size_of */
+    uint32_t (*size_of)(void *arg, uint64_t id);
+    void *size_arg;
+    uint64_t batch, seed;
+    uint32_t rank, world, lag;
+    bool drop_last;
+    larder__stats *stats; /* NULL: none */
+} larder__draw_conf;
+
+typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
+    uint64_t number, epoch;
+    uint64_t length; /* ids this rank serves in this epoch */
+    size_t n;
+    bool first, last; /* of its epoch */
+    uint64_t *ids;    /* asked for */
+    float *weights;
+    larder_access *accesses;
+    larder__ticket *tickets;
+} larder__planned;
+
+int larder__planned_open(larder__planned *, uint64_t batch);
+void larder__planned_close(larder__planned *);
+
+int larder__draw_open(larder__draw **out, const larder__draw_conf *);
+void larder__draw_close(larder__draw **);
+
+/* Decides the next batch. */
+int larder__draw_next(larder__draw *, larder__planned *out);
+uint64_t larder__draw_number(const larder__draw *); /* of the batch that comes next */
+uint64_t larder__draw_epoch(const larder__draw *);  /* it belongs to */
+uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids */
+larder__cache *larder__draw_cache(larder__draw *);
+const larder_sampler *larder__draw_sampler(const larder__draw *);
+const larder_policy *larder__draw_policy(const larder__draw *);
+const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
+
+/* Where feedback is noted until its batch is due; NULL when the recipe has no signal. */
+larder__feedback *larder__draw_feedback(larder__draw *);
+
+/* Tells the policy the future: request number of the next use of each coming request (simulation). */
+void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
+
+void larder__draw_save(larder__draw *, larder_writer *);
+int larder__draw_load(larder__draw *, larder_reader *);
+
+#endif

@@ -1,0 +1,24 @@
+/* Feedback on its way: what training reported about batches that are not due yet. One place for
+ * each batch between report and effect, so order and lag are exact. Thread-safe. */
+#ifndef LARDER_LOADER_FEEDBACK_H
+#define LARDER_LOADER_FEEDBACK_H
+
+#include "base/state.h"
+
+typedef struct larder__feedback larder__feedback;
+
+int larder__feedback_open(larder__feedback **out, uint64_t n, uint32_t lag);
+void larder__feedback_close(larder__feedback **);
+
+int larder__feedback_note(larder__feedback *, uint64_t batch, uint64_t epoch, size_t n,
+                          const uint64_t *served, const int64_t *labels, const larder_feedback *);
+int larder__feedback_note_accuracy(larder__feedback *, uint64_t batch, double accuracy);
+
+/* Takes out what was reported about `batch`, which must be the next in order; later notes for it
+ * are refused. False: nothing was. The report stays valid until the next take. */
+bool larder__feedback_take(larder__feedback *, uint64_t batch, larder_report *out);
+
+void larder__feedback_save(larder__feedback *, larder_writer *);
+int larder__feedback_load(larder__feedback *, larder_reader *);
+
+#endif

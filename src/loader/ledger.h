@@ -1,0 +1,32 @@
+/* The honest book: what was served in each epoch, how it came, what it cost in storage reads, and
+ * whether every id came exactly once. Written when a batch is handed out, in order. Not
+ * thread-safe; its owner holds the lock. */
+#ifndef LARDER_LOADER_LEDGER_H
+#define LARDER_LOADER_LEDGER_H
+
+#include "base/state.h"
+
+typedef struct larder__ledger larder__ledger;
+
+int larder__ledger_open(larder__ledger **out, uint64_t n, uint32_t world);
+void larder__ledger_close(larder__ledger **);
+
+/* A new epoch that should serve `expected` ids. */
+int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected);
+/* read_bytes[i]: what storage gave for this request; 0 for hits. */
+void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8_t *kind,
+                           const uint32_t *read_bytes, size_t n);
+void larder__ledger_bad(larder__ledger *, size_t n);
+void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
+
+int larder__ledger_figures(const larder__ledger *, uint64_t epoch, larder_figures *out);
+uint64_t larder__ledger_epochs(const larder__ledger *); /* begun so far */
+/* Of the newest epoch: ids served more than once plus ids never served; 0 proves exactly-once. The
+ * count is taken from the bitmap, not from the running figures, and both must agree. */
+int64_t larder__ledger_audit(const larder__ledger *);
+uint64_t larder__ledger_bytes(const larder__ledger *); /* its own memory */
+
+void larder__ledger_save(const larder__ledger *, larder_writer *);
+int larder__ledger_load(larder__ledger *, larder_reader *);
+
+#endif

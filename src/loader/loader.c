@@ -1,0 +1,406 @@
+/* The loader's face: open, next, done, report, close. The threads behind it are in worker.c. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/limit.h"
+#include "base/mem.h"
+#include "loader/inside.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
+void larder_loader_defaults(larder_loader_conf *c) {
+    *c = (larder_loader_conf){.recipe = "lru",
+                              .cache = "20%",
+                              .batch = 256,
+                              .world = 1,
+                              .dtype = LARDER_F32,
+                              .layout = LARDER_NCHW};
+}
+
+static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
+    l->conf = *c;
+    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
+    if (!c->source)
+        return larder__fail(LARDER_E_ARGS, "no source given");
+    const char *from[4] = {c->source, c->recipe ? c->recipe : "lru", c->cache ? c->cache : "20%",
+                           c->augment ? c->augment : ""};
+    const char **to[4] = {&l->conf.source, &l->conf.recipe, &l->conf.cache, &l->conf.augment};
+    for (int i = 0; i < 4; i++)
+        if (!(*to[i] = larder__strdup(from[i])))
+            return LARDER_E_NOMEM;
+    if (l->conf.world == 0)
+        l->conf.world = 1;
+    if (l->conf.threads == 0)
+        l->conf.threads = larder__cpu_count();
+    if (l->conf.prefetch == 0)
+        l->conf.prefetch = 4;
+    if (l->conf.lag == 0)
+        l->conf.lag = l->conf.prefetch + 2;
+    if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.lag > 1u << 20)
+        return larder__fail(LARDER_E_ARGS, "at most 1024 threads and batches ahead");
+    if (l->conf.lag <= l->conf.prefetch)
+        return larder__fail(LARDER_E_ARGS, "lag %u must be more than prefetch %u: feedback of a "
+                            "batch cannot act on batches that are drawn before it is trained on",
+                            l->conf.lag, l->conf.prefetch);
+    if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
+        l->conf.layout > LARDER_NHWC)
+        return larder__fail(LARDER_E_ARGS, "on_bad, dtype or layout is none of the known ones");
+    return 0;
+}
+
+static int open_stats(larder_loader *l) {
+    int rc = larder__stats_open(&l->stats);
+    if (rc < 0)
+        return rc;
+    larder__stats *s = l->stats;
+    larder__loader_stats *t = &l->stat;
+    if ((rc = larder__stat_counter(s, &t->samples, "samples", "samples", "handed out")) < 0 ||
+        (rc = larder__stat_counter(s, &t->batches, "batches", "batches", "handed out")) < 0 ||
+        (rc = larder__stat_counter(s, &t->storage_reads, "storage_reads", "samples",
+                                   "read from storage, for misses and ahead of need")) < 0 ||
+        (rc = larder__stat_counter(s, &t->storage_bytes, "storage_bytes", "bytes",
+                                   "read from storage")) < 0 ||
+        (rc = larder__stat_counter(s, &t->bad, "bad_samples", "samples",
+                                   "could not be read or decoded")) < 0 ||
+        (rc = larder__stat_counter(s, &t->reports, "reports", "batches",
+                                   "feedback given by training")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->stall, "stall_seconds", "seconds",
+                                     "time training waited for a batch")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->read_time, "read_seconds", "seconds",
+                                     "one joint read of up to 64 samples")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->decode_time, "decode_seconds", "seconds",
+                                     "decoding and augmenting up to 64 samples")) < 0)
+        return rc;
+    return 0;
+}
+
+static uint32_t sample_bytes(void *data, uint64_t id) {
+    larder_sample s = {0};
+    return larder__data_stat(data, id, &s) < 0 ? 0 : s.bytes;
+}
+
+static int open_parts(larder_loader *l) {
+    int rc = larder__data_open(&l->data, l->conf.source);
+    if (rc < 0)
+        return rc;
+    const larder_dataset *about = larder__data_about(l->data);
+    larder__pipeline_conf pipe = {.spec = l->conf.augment,
+                                  .raw = about->raw,
+                                  .raw_layout = about->layout,
+                                  .dtype = l->conf.dtype,
+                                  .layout = l->conf.layout};
+    larder__draw_conf draw = {.recipe = l->conf.recipe,
+                              .cache = l->conf.cache,
+                              .store = &larder__store_heap,
+                              .n = about->count,
+                              .payload = about->bytes,
+                              .size_of = sample_bytes,
+                              .size_arg = l->data,
+                              .batch = l->conf.batch,
+                              .seed = l->conf.seed,
+                              .rank = l->conf.rank,
+                              .world = l->conf.world,
+                              .lag = l->conf.lag,
+                              .drop_last = l->conf.drop_last,
+                              .stats = l->stats};
+    if ((rc = larder__pipeline_open(&l->pipeline, &pipe)) < 0 ||
+        (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
+        (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
+        return rc;
+    l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    l->epoch_length = larder__draw_length(l->draw);
+    return larder__scratch_open(&l->own_scratch);
+}
+
+static int open_place(larder_loader *l, larder__place *p) {
+    size_t n = l->conf.batch;
+    if (n > SIZE_MAX / 2 / (l->row_bytes + 1))
+        return larder__fail(LARDER_E_RANGE, "a batch of %zu samples of %zu bytes is too large", n,
+                            l->row_bytes);
+    int rc = larder__planned_open(&p->plan, n);
+    if (rc < 0)
+        return rc;
+    p->x = larder__memalign(64, n * l->row_bytes + 64);
+    p->y = larder__calloc(n, sizeof *p->y);
+    p->served = larder__calloc(n, sizeof *p->served);
+    p->kind = larder__calloc(n, sizeof *p->kind);
+    p->read_bytes = larder__calloc(n, sizeof *p->read_bytes);
+    p->faults = larder__calloc(n, sizeof *p->faults);
+    if (!p->x || !p->y || !p->served || !p->kind || !p->read_bytes || !p->faults)
+        return LARDER_E_NOMEM;
+    p->batch = (larder_batch){.shape = larder__pipeline_shape(l->pipeline),
+                              .dtype = l->conf.dtype,
+                              .layout = l->conf.layout,
+                              .x = p->x,
+                              .y = p->y,
+                              .ids = p->plan.ids,
+                              .served = p->served,
+                              .kind = p->kind,
+                              .weight = p->plan.weights};
+    return 0;
+}
+
+int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
+    *out = NULL;
+    larder_loader *l = larder__calloc(1, sizeof *l);
+    if (!l)
+        return LARDER_E_NOMEM;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    int rc = copy_conf(l, conf);
+    if (rc < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0)
+        goto fail;
+    rc = LARDER_E_NOMEM;
+    if (!(l->ring = larder__calloc(l->conf.prefetch, sizeof *l->ring)) ||
+        !(l->threads = larder__calloc(l->conf.threads, sizeof *l->threads)))
+        goto fail;
+    for (uint32_t k = 0; k < l->conf.prefetch; k++)
+        if ((rc = open_place(l, &l->ring[k])) < 0)
+            goto fail;
+    l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
+    snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
+    *out = l;
+    return 0;
+fail:
+    larder_loader_close(&l);
+    return rc;
+}
+
+/* ---- closing --------------------------------------------------------------------------------------------- */
+
+static void close_place(larder__place *p) {
+    larder__planned_close(&p->plan);
+    larder__free(p->x);
+    larder__free(p->y);
+    larder__free(p->served);
+    larder__free(p->kind);
+    larder__free(p->read_bytes);
+    larder__free(p->faults);
+}
+
+void larder_loader_close(larder_loader **pl) {
+    larder_loader *l = *pl;
+    *pl = NULL;
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (uint32_t i = 0; i < l->running; i++)
+        pthread_join(l->threads[i], NULL);
+    larder__worker_abandon(l);
+    for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++)
+        close_place(&l->ring[k]);
+    larder__kept_free(l->kept);
+    larder__scratch_close(&l->own_scratch);
+    larder__ledger_close(&l->ledger);
+    larder__draw_close(&l->draw);
+    larder__pipeline_close(&l->pipeline);
+    larder__data_close(&l->data);
+    larder__stats_close(&l->stats);
+    larder__free(l->ring);
+    larder__free(l->threads);
+    larder__free(l->bad);
+    larder__free((void *)(uintptr_t)l->conf.source);
+    larder__free((void *)(uintptr_t)l->conf.recipe);
+    larder__free((void *)(uintptr_t)l->conf.cache);
+    larder__free((void *)(uintptr_t)l->conf.augment);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->ready);
+    pthread_mutex_destroy(&l->lock);
+    larder__free(l);
+}
+
+void larder_loader_cancel(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    l->cancelled = true;
+    pthread_cond_broadcast(&l->ready);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- taking batches ---------------------------------------------------------------------------------------- */
+
+/* Threads start with the first batch, so that a state can be restored before. */
+static int start_threads(larder_loader *l) {
+    while (l->running < l->conf.threads) {
+        int err = pthread_create(&l->threads[l->running], NULL, larder__worker_run, l);
+        if (err && l->running == 0)
+            return larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err));
+        if (err)
+            break; /* fewer threads than wished for still train */
+        l->running++;
+    }
+    l->conf.threads = l->running;
+    return 0;
+}
+
+static bool all_over(const larder_loader *l) {
+    return l->conf.epochs && !l->kept && l->taken == l->planned && !l->planning &&
+           larder__draw_epoch(l->draw) >= l->conf.epochs;
+}
+
+/* With the lock held: waits for the next batch in order. 0, LARDER_END or negative. */
+static int await(larder_loader *l, larder__place **out) {
+    larder__place *p = *out = &l->ring[l->taken % l->conf.prefetch];
+    if (p->phase == LARDER__LENT)
+        return larder__fail(LARDER_E_STATE,
+                            "all %u batches are held; give one back with larder_loader_done",
+                            l->conf.prefetch);
+    double begun = larder__now();
+    while (!(p->phase == LARDER__FILLED && l->taken < l->planned) && !l->failed && !l->cancelled &&
+           !all_over(l))
+        pthread_cond_wait(&l->ready, &l->lock);
+    larder__stat_observe(l->stats, l->stat.stall, larder__now() - begun);
+    if (l->cancelled)
+        return larder__fail(LARDER_E_CANCELLED, "cancelled");
+    if (p->phase == LARDER__FILLED && l->taken < l->planned)
+        return 0;
+    return l->failed ? larder__fail(l->failed, "%s", l->why) : LARDER_END;
+}
+
+static int hand_out(larder_loader *l, larder__place *p) {
+    const larder__planned *plan = &p->plan;
+    bool fresh = plan->first || larder__ledger_epochs(l->ledger) == 0;
+    int rc = fresh ? larder__ledger_begin(l->ledger, plan->epoch, plan->length) : 0;
+    if (rc < 0 || (rc = larder__bad_settle(l, p)) < 0) {
+        l->failed = rc;
+        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        return rc;
+    }
+    larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
+    p->batch.number = plan->number;
+    p->batch.epoch = plan->epoch;
+    p->batch.n = plan->n;
+    p->phase = LARDER__LENT;
+    l->taken++;
+    l->epoch_length = plan->length;
+    l->epoch_over = plan->last;
+    if (plan->last) {
+        l->audit = larder__ledger_audit(l->ledger);
+        snprintf(l->audit_says, sizeof l->audit_says, "%s", l->audit ? larder_errmsg() : "");
+    }
+    larder__stat_add(l->stats, l->stat.samples, plan->n);
+    larder__stat_add(l->stats, l->stat.batches, 1);
+    return 0;
+}
+
+int larder_loader_next(larder_loader *l, const larder_batch **out) {
+    *out = NULL;
+    pthread_mutex_lock(&l->lock);
+    int rc;
+    larder__place *p;
+    if (l->epoch_over) {
+        l->epoch_over = false;
+        rc = LARDER_END_EPOCH;
+    } else if ((rc = start_threads(l)) == 0 && (rc = await(l, &p)) == 0 &&
+               (rc = hand_out(l, p)) == 0)
+        *out = &p->batch;
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+/* With the lock held: the place of a batch the user holds. */
+static larder__place *held(larder_loader *l, const larder_batch *b) {
+    for (uint32_t k = 0; b && k < l->conf.prefetch; k++)
+        if (&l->ring[k].batch == b && l->ring[k].phase == LARDER__LENT)
+            return &l->ring[k];
+    larder__fail(LARDER_E_STATE, "this batch is not held (any more)");
+    return NULL;
+}
+
+int larder_loader_done(larder_loader *l, const larder_batch *b) {
+    pthread_mutex_lock(&l->lock);
+    larder__place *p = held(l, b);
+    if (p) {
+        p->phase = LARDER__FREE;
+        p->plan.n = 0;
+        pthread_cond_broadcast(&l->work);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return p ? 0 : LARDER_E_STATE;
+}
+
+/* ---- feedback ------------------------------------------------------------------------------------------------ */
+
+int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
+    if ((fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
+        return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
+    pthread_mutex_lock(&l->lock);
+    larder__place *p = held(l, b);
+    int rc = p ? 0 : LARDER_E_STATE;
+    if (p && p->reported)
+        rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
+                          (unsigned long long)b->number);
+    if (rc == 0) {
+        p->reported = true;
+        larder__feedback *to = larder__draw_feedback(l->draw);
+        if (to)
+            rc = larder__feedback_note(to, b->number, b->epoch, b->n, b->served, b->y, fb);
+        larder__stat_add(l->stats, l->stat.reports, 1);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int larder_loader_validate(larder_loader *l, double accuracy) {
+    if (!(accuracy >= 0 && accuracy <= 1))
+        return larder__fail(LARDER_E_ARGS, "accuracy %g is not a fraction of 1", accuracy);
+    pthread_mutex_lock(&l->lock);
+    larder__feedback *to = larder__draw_feedback(l->draw);
+    int rc = 0;
+    if (l->taken == 0)
+        rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
+    else if (to)
+        rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+/* ---- looking in ------------------------------------------------------------------------------------------------ */
+
+uint64_t larder_loader_samples(const larder_loader *l) { return larder__data_about(l->data)->count; }
+uint32_t larder_loader_classes(const larder_loader *l) {
+    return larder__data_about(l->data)->classes;
+}
+larder_shape larder_loader_shape(const larder_loader *l) { return larder__pipeline_shape(l->pipeline); }
+const char *larder_loader_class_name(const larder_loader *l, uint32_t label) {
+    return larder__data_class(l->data, label);
+}
+
+uint64_t larder_loader_batches(const larder_loader *l) {
+    return (l->epoch_length + l->conf.batch - 1) / l->conf.batch;
+}
+
+int larder_loader_figures(larder_loader *l, uint64_t epoch, larder_figures *out) {
+    pthread_mutex_lock(&l->lock);
+    int rc = larder__ledger_figures(l->ledger, epoch, out);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int64_t larder_loader_audit(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    int64_t verdict = l->audit;
+    if (verdict)
+        larder__errmsg_set(l->audit_says);
+    pthread_mutex_unlock(&l->lock);
+    return verdict;
+}
+
+int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
+    pthread_mutex_lock(&l->lock);
+    int rc = i < l->bad_count ? 0 : larder__fail(LARDER_E_RANGE, "%zu bad samples are listed",
+                                                 l->bad_count);
+    if (rc == 0)
+        *out = l->bad[i];
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int larder_loader_stat(larder_loader *l, size_t i, larder_stat_value *out) {
+    return larder__stat_read(l->stats, i, out);
+}

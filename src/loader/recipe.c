@@ -1,0 +1,78 @@
+#include "loader/recipe.h"
+
+#include "base/err.h"
+
+const larder_param larder__recipe_params[] = {
+    {"sampler", "text", "", "another sampler than the recipe's own", 0, 0},
+    {"policy", "text", "", "another cache policy than the recipe's own", 0, 0},
+    {"signal", "text", "", "another signal than the recipe's own; none switches it off", 0, 0},
+    {0}};
+
+static const char *chosen(const larder_args *own, const char *part, const char *usual) {
+    const char *given = larder_args_text(own, part);
+    return given[0] ? given : usual;
+}
+
+/* The recipe's own parameters say which parts are meant, so they are looked at first, before it is
+ * known who takes the others. */
+static int choose_parts(larder__recipe *out, const larder_recipe *r, const char *rest) {
+    const larder_param *all[128];
+    size_t n = 0;
+    for (size_t i = 0; larder__samplers[i] && n < 40; i++)
+        if (larder__samplers[i]->plugin.params)
+            all[n++] = larder__samplers[i]->plugin.params;
+    for (size_t i = 0; larder__policies[i] && n < 80; i++)
+        if (larder__policies[i]->plugin.params)
+            all[n++] = larder__policies[i]->plugin.params;
+    for (size_t i = 0; larder__signals[i] && n < 120; i++)
+        if (larder__signals[i]->plugin.params)
+            all[n++] = larder__signals[i]->plugin.params;
+    all[n] = NULL;
+    larder_plugin own = {.name = r->name, .params = larder__recipe_params};
+    larder_args args;
+    int rc = larder__args_parse(&args, "recipe", &own, rest, ',', all);
+    if (rc < 0)
+        return rc;
+    const char *signal = chosen(&args, "signal", r->signal);
+    out->sampler = larder__sampler_find(chosen(&args, "sampler", r->sampler));
+    out->policy = out->sampler ? larder__policy_find(chosen(&args, "policy", r->policy)) : NULL;
+    rc = out->policy ? 0 : LARDER_E_ARGS;
+    if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
+        rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
+    larder__args_free(&args);
+    return rc;
+}
+
+int larder__recipe_parse(larder__recipe *out, const char *text) {
+    *out = (larder__recipe){0};
+    char name[64];
+    const char *rest;
+    larder_recipe space;
+    int rc = larder__spec_name(text, name, sizeof name, &rest);
+    const larder_recipe *r = rc < 0 ? NULL : larder__recipe_find(name, &space);
+    if (!r)
+        return LARDER_E_ARGS;
+    if ((rc = choose_parts(out, r, rest)) < 0)
+        return larder__fail_in(rc, "recipe %s", name);
+    static const larder_plugin no_signal = {.name = "none"};
+    const larder_plugin *parts[3] = {&out->sampler->plugin, &out->policy->plugin,
+                                     out->signal ? &out->signal->plugin : &no_signal};
+    const char *kinds[3] = {"sampler", "policy", "signal"};
+    larder_args *args[3] = {&out->sampler_args, &out->policy_args, &out->signal_args};
+    for (int i = 0; rc == 0 && i < 3; i++) {
+        const larder_param *others[4] = {larder__recipe_params};
+        for (int k = 0, at = 1; k < 3; k++)
+            if (k != i && parts[k]->params)
+                others[at++] = parts[k]->params;
+        rc = larder__args_parse(args[i], kinds[i], parts[i], rest, ',', others);
+    }
+    if (rc < 0)
+        larder__recipe_free(out);
+    return rc;
+}
+
+void larder__recipe_free(larder__recipe *r) {
+    larder__args_free(&r->sampler_args);
+    larder__args_free(&r->policy_args);
+    larder__args_free(&r->signal_args);
+}

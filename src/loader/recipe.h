@@ -1,0 +1,22 @@
+/* A recipe text such as "quiver:factor=10,policy=lru" taken apart: which sampler, policy and
+ * signal, each with its checked arguments. Parameters go to whichever of them declares the name;
+ * sampler=, policy= and signal= exchange a part. */
+#ifndef LARDER_LOADER_RECIPE_H
+#define LARDER_LOADER_RECIPE_H
+
+#include "base/spec.h"
+#include "plugins.h"
+
+typedef struct larder__recipe {
+    const larder_sampler *sampler;
+    const larder_policy *policy;
+    const larder_signal *signal; /* NULL: feedback is not looked at */
+    larder_args sampler_args, policy_args, signal_args;
+} larder__recipe;
+
+extern const larder_param larder__recipe_params[]; /* those every recipe has */
+
+int larder__recipe_parse(larder__recipe *out, const char *text);
+void larder__recipe_free(larder__recipe *);
+
+#endif

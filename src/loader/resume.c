@@ -1,0 +1,217 @@
+/* Saving and restoring a loader in the middle of an epoch. The state holds what was decided: order,
+ * residents, scores, feedback under way, and the batches that were drawn ahead but not taken. Bytes
+ * are not saved; they are read again when needed, and counted. */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "loader/inside.h"
+
+#include <stdio.h>
+
+static const char magic[8] = "larder\1\n"; /* with the format's version */
+
+/* ---- batches drawn but not taken -------------------------------------------------------------------------- */
+
+void larder__kept_free(larder__kept *k) {
+    while (k) {
+        larder__kept *next = k->next;
+        larder__free(k->ids);
+        larder__free(k->substitute);
+        larder__free(k->weights);
+        larder__free(k);
+        k = next;
+    }
+}
+
+typedef struct drawn { /* one such batch, in the ring or restored and still kept */
+    uint64_t number, epoch, length;
+    size_t n;
+    bool first, last;
+    const uint64_t *ids;
+    const float *weights;
+    const larder__planned *plan; /* NULL: kept */
+    const larder__kept *kept;
+} drawn;
+
+static void write_drawn(larder_writer *w, const drawn *d) {
+    larder_write_u64(w, d->number);
+    larder_write_u64(w, d->epoch);
+    larder_write_u64(w, d->length);
+    larder_write_u32(w, (uint32_t)d->first | (uint32_t)d->last << 1);
+    larder_write_u64(w, d->n);
+    for (size_t i = 0; i < d->n; i++) {
+        bool sub = d->plan ? d->plan->tickets[i].kind == LARDER_SUBSTITUTE : d->kept->substitute[i];
+        larder_write_u32(w, (uint32_t)d->ids[i]);
+        larder_write_u32(w, (uint32_t)(d->plan ? d->plan->tickets[i].key : d->kept->served[i]));
+        larder_write_u32(w, sub);
+        larder_write_f64(w, d->weights[i]);
+    }
+}
+
+static void write_all_drawn(larder_loader *l, larder_writer *w) {
+    uint32_t count = (uint32_t)(l->planned - l->taken);
+    for (const larder__kept *k = l->kept; k; k = k->next)
+        count++;
+    larder_write_u32(w, count);
+    for (uint64_t b = l->taken; b < l->planned; b++) {
+        const larder__planned *p = &l->ring[b % l->conf.prefetch].plan;
+        write_drawn(w, &(drawn){p->number, p->epoch, p->length, p->n, p->first, p->last, p->ids,
+                                p->weights, p, NULL});
+    }
+    for (const larder__kept *k = l->kept; k; k = k->next)
+        write_drawn(w, &(drawn){k->number, k->epoch, k->length, k->n, k->first, k->last, k->ids,
+                                k->weights, NULL, k});
+}
+
+static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, uint64_t number) {
+    uint64_t samples = larder_loader_samples(l);
+    larder__kept *k = *out = larder__calloc(1, sizeof *k);
+    if (!k)
+        return LARDER_E_NOMEM;
+    k->number = larder_read_u64(r);
+    k->epoch = larder_read_u64(r);
+    k->length = larder_read_u64(r);
+    uint32_t flags = larder_read_u32(r);
+    k->first = flags & 1;
+    k->last = flags >> 1 & 1;
+    uint64_t n = larder_read_u64(r);
+    if (n == 0 || n > l->conf.batch || k->number != number)
+        return larder_read_reject(r, "a batch drawn ahead is out of place");
+    k->ids = larder__calloc(2 * n, sizeof *k->ids);
+    k->substitute = larder__calloc(n, 1);
+    k->weights = larder__calloc(n, sizeof *k->weights);
+    if (!k->ids || !k->substitute || !k->weights)
+        return LARDER_E_NOMEM;
+    k->served = k->ids + n;
+    for (; k->n < n && larder_read_status(r) == 0; k->n++) {
+        k->ids[k->n] = larder_read_index(r, samples, false);
+        k->served[k->n] = larder_read_index(r, samples, false);
+        k->substitute[k->n] = larder_read_u32(r) == 1;
+        k->weights[k->n] = (float)larder_read_f64(r);
+    }
+    return larder_read_status(r);
+}
+
+/* ---- whose state it is -------------------------------------------------------------------------------------- */
+
+static void write_identity(larder_loader *l, larder_writer *w) {
+    const larder_dataset *about = larder__data_about(l->data);
+    larder_write_u64(w, about->count);
+    larder_write_u64(w, about->fingerprint);
+    larder__write_text(w, l->conf.recipe);
+    larder_write_u64(w, l->conf.seed);
+    larder_write_u64(w, l->conf.batch);
+    larder_write_u32(w, l->conf.rank);
+    larder_write_u32(w, l->conf.world);
+    larder_write_u32(w, l->conf.lag);
+    larder_write_u32(w, l->conf.drop_last);
+}
+
+static int differs(larder_reader *r, const char *what) {
+    char why[128];
+    snprintf(why, sizeof why, "it was made with another %s", what);
+    return larder_read_reject(r, why);
+}
+
+static int check_identity(larder_loader *l, larder_reader *r) {
+    const larder_dataset *about = larder__data_about(l->data);
+    char recipe[256];
+    if (larder_read_u64(r) != about->count || larder_read_u64(r) != about->fingerprint)
+        return differs(r, "data set (or the data set has changed since)");
+    larder__read_text(r, recipe, sizeof recipe);
+    if (larder_read_status(r) == 0 && strcmp(recipe, l->conf.recipe) != 0)
+        return differs(r, "recipe");
+    if (larder_read_u64(r) != l->conf.seed)
+        return differs(r, "seed");
+    if (larder_read_u64(r) != l->conf.batch)
+        return differs(r, "batch size");
+    if (larder_read_u32(r) != l->conf.rank || larder_read_u32(r) != l->conf.world)
+        return differs(r, "rank or world size");
+    uint32_t lag = larder_read_u32(r);
+    if (larder_read_u32(r) != l->conf.drop_last)
+        return differs(r, "drop_last");
+    if (lag != l->conf.lag)
+        return differs(r, "lag; set `lag` to the one of the run that saved it");
+    return larder_read_status(r);
+}
+
+/* ---- save and restore ---------------------------------------------------------------------------------------- */
+
+int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
+    *bytes = NULL;
+    *size = 0;
+    larder_writer w = {0};
+    pthread_mutex_lock(&l->lock);
+    while (l->planning) /* a batch is being drawn: its state is neither before nor after */
+        pthread_cond_wait(&l->ready, &l->lock);
+    larder_write_bytes(&w, magic, sizeof magic);
+    write_identity(l, &w);
+    larder_write_u64(&w, l->taken);
+    larder_write_u64(&w, l->epoch_length);
+    larder_write_u32(&w, l->epoch_over);
+    larder_write_u64(&w, (uint64_t)l->audit);
+    larder__write_text(&w, l->audit_says);
+    write_all_drawn(l, &w);
+    larder__draw_save(l->draw, &w);
+    larder__ledger_save(l->ledger, &w);
+    larder_write_u64(&w, larder__hash_bytes(0, w.bytes, w.code ? 0 : w.size));
+    pthread_mutex_unlock(&l->lock);
+    if (w.code < 0) {
+        int rc = w.code;
+        larder__writer_free(&w);
+        return rc;
+    }
+    *bytes = w.bytes;
+    *size = w.size;
+    return 0;
+}
+
+static int restore_body(larder_loader *l, larder_reader *r) {
+    int rc = check_identity(l, r);
+    if (rc < 0)
+        return rc;
+    l->taken = l->planned = larder_read_u64(r);
+    l->epoch_length = larder_read_u64(r);
+    l->epoch_over = larder_read_u32(r) == 1;
+    l->audit = (int64_t)larder_read_u64(r);
+    larder__read_text(r, l->audit_says, sizeof l->audit_says);
+    uint32_t count = larder_read_u32(r);
+    larder__kept **tail = &l->kept;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        rc = read_drawn(l, r, tail, l->taken + i);
+        if (*tail)
+            tail = &(*tail)->next;
+    }
+    if (rc < 0 || (rc = larder__draw_load(l->draw, r)) < 0 ||
+        (rc = larder__ledger_load(l->ledger, r)) < 0)
+        return rc;
+    if (larder__draw_number(l->draw) != l->taken + count)
+        return larder_read_reject(r, "its batches do not follow each other");
+    return larder__read_left(r) == 0 ? larder_read_status(r)
+                                     : larder_read_reject(r, "there is something after its end");
+}
+
+int larder_loader_restore(larder_loader *l, const void *bytes, size_t size) {
+    const unsigned char *b = bytes;
+    pthread_mutex_lock(&l->lock);
+    int rc = 0;
+    if (l->running || l->taken || l->planned || l->failed)
+        rc = larder__fail(LARDER_E_STATE, "a state is restored right after open, once");
+    else if (size < sizeof magic + 8 || memcmp(b, magic, sizeof magic) != 0)
+        rc = larder__fail(LARDER_E_FORMAT, "saved state: not a state of this version of larder");
+    if (rc == 0) {
+        larder_reader tail = {.at = b + size - 8, .end = b + size};
+        if (larder_read_u64(&tail) != larder__hash_bytes(0, b, size - 8))
+            rc = larder__fail(LARDER_E_FORMAT, "saved state: damaged (its checksum is wrong)");
+    }
+    if (rc == 0) {
+        larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
+        rc = restore_body(l, &r);
+        if (rc < 0) { /* half-restored is no state to train from */
+            l->failed = rc;
+            snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}

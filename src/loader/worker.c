@@ -1,0 +1,254 @@
+/* The threads: draw the next batch when there is room for one, else fill rows of the oldest batch
+ * that still has any. Drawing is done by one thread at a time and in order; filling by all. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "loader/inside.h"
+
+#include <stdio.h>
+
+enum { ROWS_AT_ONCE = 64 }; /* a thread takes and reads up to this many rows together */
+
+/* ---- filling rows ------------------------------------------------------------------------------------- */
+
+uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
+    uint64_t place = batch * l->conf.batch * l->conf.world + l->conf.rank * l->conf.batch + row;
+    return larder__mix64(l->conf.seed ^ larder__mix64(place + 1));
+}
+
+static void row_failed(larder__place *p, size_t row, int code, const char *why) {
+    char *out = p->faults[row].why;
+    size_t cap = sizeof p->faults[row].why;
+    p->faults[row].code = code;
+    if (strncmp(why, "sample ", 7) == 0)
+        snprintf(out, cap, "%s", why);
+    else
+        snprintf(out, cap, "sample %llu: %s", (unsigned long long)p->plan.tickets[row].key, why);
+}
+
+int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                       uint64_t id, larder_buf *bytes, uint64_t seed) {
+    larder_sample s;
+    int rc = larder__data_stat(l->data, id, &s);
+    if (rc == 0)
+        rc = larder__pipeline_run(l->pipeline, scratch, larder_buf_data(bytes),
+                                  larder_buf_size(bytes), seed, p->x + row * l->row_bytes);
+    if (rc < 0) {
+        char name[160] = "?";
+        larder__data_name(l->data, id, name, sizeof name);
+        return larder__fail_in(rc, "sample %llu (%s)", (unsigned long long)id, name);
+    }
+    p->y[row] = s.label;
+    p->served[row] = id;
+    return 0;
+}
+
+static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                       larder_buf *bytes) {
+    const larder__ticket *t = &p->plan.tickets[row];
+    p->kind[row] = t->kind;
+    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes,
+                                larder__row_seed(l, p->plan.number, row));
+    if (rc < 0)
+        row_failed(p, row, rc, larder_errmsg());
+}
+
+/* Reads what has to be made, all together, and hands it to the cache. bytes[i] gets a reference. */
+static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
+                      larder_buf **bytes) {
+    uint64_t ids[ROWS_AT_ONCE];
+    size_t rows[ROWS_AT_ONCE], m = 0;
+    larder_read reads[ROWS_AT_ONCE];
+    for (size_t i = 0; i < n; i++)
+        if (p->plan.tickets[from + i].task == LARDER__MAKE) {
+            rows[m] = i;
+            ids[m++] = p->plan.tickets[from + i].key;
+        }
+    if (m == 0)
+        return;
+    double begun = larder__now();
+    int rc = larder__data_read(l->data, ids, m, reads);
+    larder__stat_observe(l->stats, l->stat.read_time, larder__now() - begun);
+    uint64_t total = 0;
+    for (size_t k = 0; k < m; k++) {
+        size_t row = from + rows[k];
+        int code = rc < 0 ? rc : reads[k].code;
+        if (code < 0) {
+            const char *why = rc < 0 ? larder_errmsg() : reads[k].why;
+            row_failed(p, row, code, why);
+            larder__cache_fail(larder__draw_cache(l->draw), &p->plan.tickets[row], code, why);
+            continue;
+        }
+        bytes[rows[k]] = reads[k].buf;
+        p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
+        total += p->read_bytes[row];
+        larder__cache_fill(larder__draw_cache(l->draw), &p->plan.tickets[row], reads[k].buf);
+    }
+    larder__stat_add(l->stats, l->stat.storage_reads, m);
+    larder__stat_add(l->stats, l->stat.storage_bytes, total);
+}
+
+static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                      size_t n) {
+    larder_buf *bytes[ROWS_AT_ONCE] = {0};
+    make_rows(l, p, from, n, bytes);
+    double begun = larder__now();
+    for (size_t i = 0; i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        if (t->task == LARDER__READY && t->buf) {
+            bytes[i] = t->buf;
+            t->buf = NULL;
+        }
+        if (bytes[i])
+            finish_row(l, scratch, p, from + i, bytes[i]);
+        larder_buf_unref(&bytes[i]);
+    }
+    larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
+    for (size_t i = 0; i < n; i++) { /* the maker is ahead of us in the queue, so this ends */
+        larder__ticket *t = &p->plan.tickets[from + i];
+        if (t->task != LARDER__WAIT)
+            continue;
+        int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
+        if (rc < 0)
+            row_failed(p, from + i, rc, larder_errmsg());
+        else
+            finish_row(l, scratch, p, from + i, bytes[i]);
+        larder_buf_unref(&bytes[i]);
+    }
+}
+
+/* ---- drawing batches ------------------------------------------------------------------------------------ */
+
+/* A batch from before a save: its decisions stand, only the bytes have to be found again. */
+static int reopen_kept(larder_loader *l, larder__planned *p) {
+    larder__kept *k = l->kept;
+    p->number = k->number;
+    p->epoch = k->epoch;
+    p->length = k->length;
+    p->first = k->first;
+    p->last = k->last;
+    p->n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        larder_sample s;
+        int rc = larder__data_stat(l->data, k->served[i], &s);
+        if (rc == 0)
+            rc = larder__cache_reclaim(larder__draw_cache(l->draw), k->served[i], s.bytes,
+                                       &p->tickets[i]);
+        if (rc < 0)
+            return rc;
+        if (k->substitute[i])
+            p->tickets[i].kind = LARDER_SUBSTITUTE;
+        p->ids[i] = k->ids[i];
+        p->weights[i] = k->weights[i];
+        p->n++; /* counted one by one, so that a failure leaves only tickets that are open */
+    }
+    return 0;
+}
+
+static bool may_draw(const larder_loader *l) {
+    if (l->planning || l->failed || l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
+        return false;
+    return l->kept || l->conf.epochs == 0 || larder__draw_epoch(l->draw) < l->conf.epochs;
+}
+
+/* Called with the lock held; gives it up while drawing. */
+static void draw_batch(larder_loader *l) {
+    larder__place *p = &l->ring[l->planned % l->conf.prefetch];
+    l->planning = true;
+    pthread_mutex_unlock(&l->lock);
+    p->plan.n = 0;
+    int rc = l->kept ? reopen_kept(l, &p->plan) : larder__draw_next(l->draw, &p->plan);
+    pthread_mutex_lock(&l->lock);
+    l->planning = false;
+    if (rc < 0) {
+        l->failed = rc;
+        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+    } else {
+        if (l->kept) {
+            larder__kept *done = l->kept;
+            l->kept = done->next;
+            done->next = NULL;
+            larder__kept_free(done);
+        }
+        p->reported = false;
+        p->next_row = 0;
+        p->rows_left = p->plan.n;
+        memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
+        for (size_t i = 0; i < p->plan.n; i++)
+            p->faults[i].code = 0;
+        p->phase = LARDER__WORKING;
+        l->planned++;
+    }
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->ready);
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------- */
+
+static size_t rows_to_take(const larder_loader *l, size_t left) {
+    size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
+    share = share < 1 ? 1 : share > ROWS_AT_ONCE ? ROWS_AT_ONCE : share;
+    return share < left ? share : left;
+}
+
+/* The oldest batch with rows nobody has taken; NULL: none. */
+static larder__place *find_rows(larder_loader *l) {
+    for (uint64_t k = l->taken; k < l->planned; k++) {
+        larder__place *p = &l->ring[k % l->conf.prefetch];
+        if (p->phase == LARDER__WORKING && p->next_row < p->plan.n)
+            return p;
+    }
+    return NULL;
+}
+
+void *larder__worker_run(void *arg) {
+    larder_loader *l = arg;
+    larder__scratch *scratch = NULL;
+    int rc = larder__scratch_open(&scratch);
+    pthread_mutex_lock(&l->lock);
+    if (rc < 0) {
+        l->failed = rc;
+        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        pthread_cond_broadcast(&l->ready);
+    }
+    while (!l->stop && !l->failed) {
+        larder__place *p;
+        if (may_draw(l))
+            draw_batch(l);
+        else if ((p = find_rows(l))) {
+            size_t from = p->next_row, n = rows_to_take(l, p->plan.n - from);
+            p->next_row += n;
+            pthread_mutex_unlock(&l->lock);
+            fill_rows(l, scratch, p, from, n);
+            pthread_mutex_lock(&l->lock);
+            p->rows_left -= n;
+            if (p->rows_left == 0) {
+                p->phase = LARDER__FILLED;
+                pthread_cond_broadcast(&l->ready);
+            }
+        } else
+            pthread_cond_wait(&l->work, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    larder__scratch_close(&scratch);
+    return NULL;
+}
+
+void larder__worker_abandon(larder_loader *l) {
+    larder__cache *cache = l->draw ? larder__draw_cache(l->draw) : NULL;
+    /* Makers first: whoever waits for one of them must not wait for ever. */
+    for (int waiting = 0; waiting < 2; waiting++)
+        for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++) {
+            larder__place *p = &l->ring[k];
+            for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n; i++) {
+                larder__ticket *t = &p->plan.tickets[i];
+                larder_buf *bytes = NULL;
+                if (!waiting && t->flight && t->task == LARDER__MAKE)
+                    larder__cache_fail(cache, t, LARDER_E_CANCELLED, "the loader was closed");
+                else if (waiting && t->flight && t->task == LARDER__WAIT)
+                    larder__cache_wait(cache, t, &bytes);
+                larder_buf_unref(&bytes);
+                larder__ticket_drop(t);
+            }
+        }
+}

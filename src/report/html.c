@@ -1,0 +1,324 @@
+#include "report/html.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "report/svg.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- the table, once for both faces ---------------------------------------------------------- */
+
+typedef struct column {
+    const char *head, *help;
+    void (*cell)(char *out, size_t cap, const larder__run *, const larder__epoch *total);
+} column;
+
+/* What cannot be known is a dash, never a 0. */
+static void print_number(char *out, size_t cap, const char *format, double v) {
+    if (!isfinite(v)) {
+        snprintf(out, cap, "-");
+        return;
+    }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(out, cap, format, v);
+#pragma GCC diagnostic pop
+}
+
+static double share(uint64_t part, uint64_t whole) {
+    return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
+}
+
+#define CELL(name)                                                                                 \
+    static void name(char *out, size_t cap, const larder__run *run, const larder__epoch *t)
+
+CELL(cell_name) { (void)t, snprintf(out, cap, "%s", run->meta.name); }
+CELL(cell_cache) { (void)t, snprintf(out, cap, "%s", run->meta.cache); }
+CELL(cell_epochs) {
+    bool whole = t->epoch >= run->meta.epochs_asked && strcmp(run->meta.status, "done") == 0;
+    snprintf(out, cap, "%" PRIu64 "%s", t->epoch, whole ? "" : "*");
+}
+CELL(cell_time) { (void)run, print_number(out, cap, "%.1f", t->seconds); }
+CELL(cell_stall) { (void)run, print_number(out, cap, "%.0f", 100 * t->stall_seconds / t->seconds); }
+CELL(cell_reads) { (void)run, snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads); }
+CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_bytes / 1e6); }
+CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
+CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
+CELL(cell_repeats) { (void)run, print_number(out, cap, "%.1f", share(t->repeats, t->served)); }
+CELL(cell_misses) { (void)run, print_number(out, cap, "%.1f", share(t->misses, t->served)); }
+CELL(cell_accuracy) { (void)run, print_number(out, cap, "%.2f", 100 * t->accuracy); }
+CELL(cell_best) { (void)t, print_number(out, cap, "%.2f", 100 * larder__run_best(run)); }
+
+static const column columns[] = {
+    {"run", "recipe, or the name given to the run", cell_name},
+    {"cache", "its budget", cell_cache},
+    {"epochs", "trained; * if the run did not end by itself", cell_epochs},
+    {"time s", "of training, waiting included, validation not", cell_time},
+    {"stall %", "share of the time spent waiting for data", cell_stall},
+    {"reads", "samples read from storage: misses and background reads", cell_reads},
+    {"read MB", "bytes read from storage, in millions", cell_bytes},
+    {"hits %", "served from memory, the sample that was asked for", cell_hits},
+    {"subst %", "another sample served from memory instead", cell_subs},
+    {"repeats %", "served again in the same epoch, however it came", cell_repeats},
+    {"misses %", "read from storage for this request", cell_misses},
+    {"acc %", "on the test part after the last epoch", cell_accuracy},
+    {"best %", "the best of all epochs", cell_best},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns, CELL_BYTES = 300 };
+
+static void rule(FILE *to, const int width[COLUMNS]) {
+    for (int c = 0; c < COLUMNS; c++) {
+        fputs(c ? "  " : "", to);
+        for (int i = 0; i < width[c]; i++)
+            fputc('-', to);
+    }
+    fputc('\n', to);
+}
+
+int larder__report_text(FILE *to, const larder__run *runs, size_t count) {
+    char cell[CELL_BYTES];
+    int width[COLUMNS];
+    for (int c = 0; c < COLUMNS; c++) {
+        width[c] = (int)strlen(columns[c].head);
+        for (size_t i = 0; i < count; i++) {
+            larder__epoch total = larder__run_total(&runs[i]);
+            columns[c].cell(cell, sizeof cell, &runs[i], &total);
+            int n = (int)strlen(cell);
+            width[c] = n > width[c] ? n : width[c];
+        }
+    }
+    for (int c = 0; c < COLUMNS; c++)
+        fprintf(to, c ? "  %*s" : "%-*s", width[c], columns[c].head);
+    fputc('\n', to);
+    rule(to, width);
+    for (size_t i = 0; i < count; i++) {
+        larder__epoch total = larder__run_total(&runs[i]);
+        for (int c = 0; c < COLUMNS; c++) {
+            columns[c].cell(cell, sizeof cell, &runs[i], &total);
+            fprintf(to, c ? "  %*s" : "%-*s", width[c], cell);
+        }
+        fputc('\n', to);
+    }
+    return ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
+}
+
+static void html_table(FILE *to, const larder__run *runs, size_t count) {
+    char cell[CELL_BYTES];
+    fputs("<div class=\"wide\"><table>\n<thead><tr>", to);
+    for (int c = 0; c < COLUMNS; c++) {
+        fputs("<th title=\"", to);
+        larder__xml_text(to, columns[c].help);
+        fputs("\">", to);
+        larder__xml_text(to, columns[c].head);
+        fputs("</th>", to);
+    }
+    fputs("</tr></thead>\n<tbody>\n", to);
+    for (size_t i = 0; i < count; i++) {
+        larder__epoch total = larder__run_total(&runs[i]);
+        fputs("<tr>", to);
+        for (int c = 0; c < COLUMNS; c++) {
+            columns[c].cell(cell, sizeof cell, &runs[i], &total);
+            fputs(c ? "<td>" : "<th scope=\"row\">", to);
+            if (c == 0)
+                fprintf(to, "<i style=\"background:%s\"></i>", larder__chart_colour(i));
+            larder__xml_text(to, cell);
+            fputs(c ? "</td>" : "</th>", to);
+        }
+        fputs("</tr>\n", to);
+    }
+    fputs("</tbody></table></div>\n", to);
+}
+
+/* ---- line charts over epochs ----------------------------------------------------------------- */
+
+/* What an epoch puts on an axis; `so_far` sums the run up to and with it. */
+typedef double axis_fn(const larder__epoch *e, const larder__epoch *so_far);
+
+static double axis_epoch(const larder__epoch *e, const larder__epoch *so_far) {
+    (void)so_far;
+    return (double)e->epoch + 1;
+}
+static double axis_seconds(const larder__epoch *e, const larder__epoch *so_far) {
+    (void)e;
+    return so_far->seconds;
+}
+static double axis_megabytes(const larder__epoch *e, const larder__epoch *so_far) {
+    (void)e;
+    return (double)so_far->storage_bytes / 1e6;
+}
+static double axis_accuracy(const larder__epoch *e, const larder__epoch *so_far) {
+    (void)so_far;
+    return 100 * e->accuracy;
+}
+static double axis_hits(const larder__epoch *e, const larder__epoch *so_far) {
+    (void)so_far;
+    return share(e->hits, e->served);
+}
+
+static void fill_lines(const larder__run *run, axis_fn *x, axis_fn *y, double *xs, double *ys) {
+    larder__epoch so_far = {0};
+    for (size_t k = 0; k < run->count; k++) {
+        so_far.seconds += run->epochs[k].seconds;
+        so_far.storage_bytes += run->epochs[k].storage_bytes;
+        xs[k] = x(&run->epochs[k], &so_far);
+        ys[k] = y(&run->epochs[k], &so_far);
+    }
+}
+
+static int html_lines(FILE *to, larder__chart chart, axis_fn *x, axis_fn *y,
+                      const larder__run *runs, size_t count) {
+    size_t points = 0, at = 0;
+    for (size_t i = 0; i < count; i++)
+        points += runs[i].count;
+    larder__series *series = larder__calloc(count + 1, sizeof *series);
+    double *room = larder__calloc(2 * points + 1, sizeof *room);
+    int rc = series && room ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        double *xs = room + at, *ys = xs + runs[i].count;
+        fill_lines(&runs[i], x, y, xs, ys);
+        series[i] = (larder__series){runs[i].meta.name, runs[i].count, xs, ys};
+        at += 2 * runs[i].count;
+    }
+    chart.series = series;
+    chart.count = count;
+    if (rc == 0)
+        rc = larder__chart_write(to, &chart);
+    larder__free(series);
+    larder__free(room);
+    return rc;
+}
+
+/* ---- a bar a run ----------------------------------------------------------------------------- */
+
+enum { PARTS = 3 };
+typedef void parts_fn(const larder__epoch *total, double part[PARTS]);
+
+static void parts_kinds(const larder__epoch *t, double part[PARTS]) {
+    part[0] = share(t->hits, t->served);
+    part[1] = share(t->misses, t->served);
+    part[2] = share(t->substitutes, t->served);
+}
+
+static void parts_time(const larder__epoch *t, double part[PARTS]) {
+    part[0] = t->seconds - t->stall_seconds;
+    part[1] = t->stall_seconds;
+    part[2] = 0;
+}
+
+static int html_bars(FILE *to, larder__chart chart, const char *const names[PARTS], size_t parts,
+                     parts_fn *fill, const larder__run *runs, size_t count) {
+    double *room = larder__calloc(PARTS * count + 1, sizeof *room);
+    const char **bars = larder__calloc(count + 1, sizeof *bars);
+    int rc = room && bars ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
+    larder__series series[PARTS];
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        larder__epoch total = larder__run_total(&runs[i]);
+        double part[PARTS];
+        fill(&total, part);
+        for (size_t p = 0; p < PARTS; p++)
+            room[p * count + i] = part[p];
+        bars[i] = runs[i].meta.name;
+    }
+    for (size_t p = 0; rc == 0 && p < parts; p++)
+        series[p] = (larder__series){names[p], count, NULL, room + p * count};
+    chart.kind = LARDER__CHART_BARS;
+    chart.series = series;
+    chart.count = parts;
+    chart.bars = bars;
+    if (rc == 0)
+        rc = larder__chart_write(to, &chart);
+    larder__free(room);
+    larder__free(bars);
+    return rc;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static const char style[] =
+    ":root { color-scheme: light dark; --ink: #24292f; --page: #f6f8fa; --card: #fff; --line: "
+    "#d8dee4; --soft: #57606a }\n"
+    "@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --page: #0d1117; --card: "
+    "#161b22; --line: #30363d; --soft: #8b949e } }\n"
+    "body { margin: 0 auto; max-width: 1240px; padding: 24px; font: 15px/1.5 system-ui, "
+    "sans-serif; "
+    "color: var(--ink); background: var(--page) }\n"
+    "h1 { font-size: 24px; margin: 0 0 4px } p { color: var(--soft); margin: 0 0 20px }\n"
+    ".charts { display: grid; gap: 16px; margin-top: 16px; grid-template-columns: "
+    "repeat(auto-fit, minmax(min(100%, 520px), 1fr)) }\n"
+    ".charts > svg, .wide { width: 100%; height: auto; border: 1px solid var(--line); "
+    "border-radius: 6px; background: var(--card); box-sizing: border-box }\n"
+    ".wide { overflow-x: auto } table { border-collapse: collapse; width: 100%; "
+    "font-variant-numeric: tabular-nums }\n"
+    "th, td { padding: 8px 12px; text-align: right; border-bottom: 1px solid var(--line); "
+    "white-space: nowrap }\n"
+    "tr > :first-child { text-align: left } tbody tr:last-child > * { border-bottom: 0 } thead th "
+    "{ "
+    "color: var(--soft); font-weight: 600 }\n"
+    "i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 8px "
+    "}\n";
+
+static void html_head(FILE *to, const char *title, const larder__run *runs, size_t count) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+          "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+          to);
+    larder__xml_text(to, title);
+    fprintf(to, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
+    larder__xml_text(to, title);
+    fputs("</h1>\n<p>", to);
+    if (count) {
+        const larder__meta *m = &runs[0].meta;
+        larder__xml_text(to, m->source);
+        fprintf(to, ", %" PRIu64 " samples; net ", m->samples);
+        larder__xml_text(to, m->net);
+        fprintf(to, ", batches of %" PRIu64 ", seed %" PRIu64, m->batch, m->seed);
+        if (m->slow[0]) {
+            fputs("; storage slowed to ", to);
+            larder__xml_text(to, m->slow);
+        }
+        fputs(". Times are wall clock of training, validation not counted; storage bytes are what "
+              "was read from the source for training.",
+              to);
+    }
+    fputs("</p>\n", to);
+}
+
+int larder__report_html(FILE *to, const char *title, const larder__run *runs, size_t count) {
+    static const char *const kinds[PARTS] = {"hits", "misses", "substitutes"};
+    static const char *const times[PARTS] = {"computing", "waiting for data", ""};
+    int rc;
+    html_head(to, title, runs, count);
+    html_table(to, runs, count);
+    fputs("<div class=\"charts\">\n", to);
+    larder__chart c = {.title = "Accuracy over time",
+                       .x_label = "seconds of training",
+                       .y_label = "test accuracy, %"};
+    if ((rc = html_lines(to, c, axis_seconds, axis_accuracy, runs, count)) < 0)
+        return rc;
+    c.title = "Accuracy over bytes read";
+    c.x_label = "MB read from storage";
+    if ((rc = html_lines(to, c, axis_megabytes, axis_accuracy, runs, count)) < 0)
+        return rc;
+    c.title = "Storage read so far";
+    c.x_label = "epoch";
+    c.y_label = "MB read from storage";
+    if ((rc = html_lines(to, c, axis_epoch, axis_megabytes, runs, count)) < 0)
+        return rc;
+    c.title = "Hits of each epoch";
+    c.y_label = "% of samples served";
+    if ((rc = html_lines(to, c, axis_epoch, axis_hits, runs, count)) < 0)
+        return rc;
+    c = (larder__chart){.title = "Where samples came from",
+                        .y_label = "% of samples served",
+                        .unit = "%",
+                        .y_from = 0,
+                        .y_to = 100};
+    if ((rc = html_bars(to, c, kinds, 3, parts_kinds, runs, count)) < 0)
+        return rc;
+    c = (larder__chart){.title = "Where time went", .y_label = "seconds", .unit = " s"};
+    if ((rc = html_bars(to, c, times, 2, parts_time, runs, count)) < 0)
+        return rc;
+    fputs("</div>\n</body>\n</html>\n", to);
+    return ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
+}

@@ -1,0 +1,363 @@
+#include "report/record.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, KEY_MAX = 64, PATH_BYTES = 4096 };
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+typedef enum { kind_u64, kind_f64, kind_text } field_kind;
+typedef struct field {
+    const char *name;
+    field_kind kind;
+    size_t at;
+} field;
+
+#define XX(kind, name) {#name, kind_##kind, offsetof(larder__epoch, name)},
+static const field epoch_fields[] = {LARDER__EPOCH_FIELDS(XX){NULL, 0, 0}};
+#undef XX
+#define XX(kind, name) {#name, kind_##kind, offsetof(larder__meta, name)},
+static const field meta_fields[] = {LARDER__META_FIELDS(XX){NULL, 0, 0}};
+#undef XX
+
+static void print(FILE *to, const field *f, const void *object) {
+    larder__json j = {.to = to};
+    larder__json_open(&j, NULL, '{');
+    for (; f->name; f++) {
+        const char *at = (const char *)object + f->at;
+        if (f->kind == kind_text) {
+            larder__json_text(&j, f->name, at);
+        } else if (f->kind == kind_u64) {
+            uint64_t v;
+            memcpy(&v, at, sizeof v);
+            larder__json_u64(&j, f->name, v);
+        } else {
+            double v;
+            memcpy(&v, at, sizeof v);
+            larder__json_f64(&j, f->name, v);
+        }
+    }
+    larder__json_close(&j, '}');
+}
+
+void larder__epoch_print(FILE *to, const larder__epoch *e) { print(to, epoch_fields, e); }
+void larder__meta_print(FILE *to, const larder__meta *m) { print(to, meta_fields, m); }
+
+/* ---- reading one flat object ----------------------------------------------------------------- */
+
+typedef struct cursor {
+    const char *at, *where;
+} cursor;
+
+static void skip_space(cursor *c) { c->at += strspn(c->at, " \t\r\n"); }
+
+static int reject(const cursor *c, const char *why) {
+    return larder__fail(LARDER_E_FORMAT, "%s: %s", c->where, why);
+}
+
+static int take(cursor *c, char want) {
+    skip_space(c);
+    if (*c->at != want)
+        return reject(c, "not an object of plain values");
+    c->at++;
+    return 0;
+}
+
+static int hex4(const char *s) {
+    int v = 0;
+    for (int i = 0; i < 4; i++) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *d = s[i] ? strchr(digits, s[i]) : NULL;
+        if (!d)
+            return -1;
+        v = v * 16 + (int)((d - digits) % 16);
+    }
+    return v;
+}
+
+/* One escape behind its backslash. We only ever write \" \\ and \u00xx; others become '?'. */
+static int unescape(cursor *c, char *out) {
+    if (*c->at == 'u') {
+        int code = hex4(c->at + 1);
+        if (code < 0)
+            return reject(c, "a broken \\u in a string");
+        c->at += 5;
+        *out = code > 0 && code < 0x80 ? (char)code : '?';
+        return 0;
+    }
+    static const char names[] = "\"\\/nrtbf", values[] = "\"\\/\n\r\t\b\f";
+    const char *p = *c->at ? strchr(names, *c->at) : NULL;
+    if (!p)
+        return reject(c, "an unknown escape in a string");
+    *out = values[p - names];
+    c->at++;
+    return 0;
+}
+
+static int parse_text(cursor *c, char *out, size_t cap) {
+    int rc = take(c, '"');
+    size_t n = 0;
+    while (rc == 0 && *c->at != '"') {
+        char byte = *c->at;
+        if (byte == '\0')
+            return reject(c, "a string without its end");
+        c->at++;
+        if (byte == '\\' && (rc = unescape(c, &byte)) < 0)
+            return rc;
+        if (n + 1 >= cap)
+            return reject(c, "a string that is too long");
+        out[n++] = byte;
+    }
+    out[n] = '\0';
+    if (rc == 0)
+        c->at++;
+    return rc;
+}
+
+typedef struct value {
+    field_kind kind; /* text, or f64 with `integer` saying that u64 holds it exactly */
+    bool integer;
+    double number;
+    uint64_t whole;
+    char text[256];
+} value;
+
+static int parse_number(cursor *c, value *v) {
+    size_t n = strspn(c->at, "+-0123456789.eE");
+    char copy[64], *end;
+    if (n == 0 || n >= sizeof copy)
+        return reject(c, "something that is neither number nor string");
+    memcpy(copy, c->at, n);
+    copy[n] = '\0';
+    c->at += n;
+    v->number = strtod(copy, &end);
+    if (*end || !isfinite(v->number))
+        return reject(c, "a malformed number");
+    if (strspn(copy, "0123456789") == n) {
+        errno = 0;
+        v->whole = strtoull(copy, NULL, 10);
+        v->integer = errno == 0;
+    }
+    return 0;
+}
+
+static int parse_value(cursor *c, value *v) {
+    static const struct {
+        const char *word;
+        double number;
+    } words[] = {{"null", NAN}, {"true", 1}, {"false", 0}};
+    *v = (value){.kind = kind_f64};
+    skip_space(c);
+    if (*c->at == '"') {
+        v->kind = kind_text;
+        return parse_text(c, v->text, sizeof v->text);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(c->at, words[i].word, strlen(words[i].word)) == 0) {
+            c->at += strlen(words[i].word);
+            v->number = words[i].number;
+            return 0;
+        }
+    return parse_number(c, v);
+}
+
+static int put(const cursor *c, const field *f, const value *v, void *object) {
+    char *at = (char *)object + f->at;
+    if (f->kind == kind_text && v->kind == kind_text)
+        memcpy(at, v->text, sizeof v->text);
+    else if (f->kind == kind_u64 && v->integer)
+        memcpy(at, &v->whole, sizeof v->whole);
+    else if (f->kind == kind_f64 && v->kind == kind_f64)
+        memcpy(at, &v->number, sizeof v->number);
+    else
+        return larder__fail(LARDER_E_FORMAT, "%s: a wrong value for \"%s\"", c->where, f->name);
+    return 0;
+}
+
+static int parse_member(cursor *c, const field *fields, void *object) {
+    char key[KEY_MAX];
+    value v;
+    int rc;
+    if ((rc = parse_text(c, key, sizeof key)) < 0 || (rc = take(c, ':')) < 0 ||
+        (rc = parse_value(c, &v)) < 0)
+        return rc;
+    for (const field *f = fields; f->name; f++)
+        if (strcmp(f->name, key) == 0)
+            return put(c, f, &v, object);
+    return 0; /* a field of another version */
+}
+
+static int parse(const field *fields, void *object, const char *line, const char *where) {
+    cursor c = {line, where};
+    for (const field *f = fields; f->name; f++)
+        if (f->kind == kind_f64)
+            memcpy((char *)object + f->at, &(double){NAN}, sizeof(double));
+    int rc = take(&c, '{');
+    skip_space(&c);
+    for (bool first = true; rc == 0 && *c.at != '}'; first = false) {
+        if (!first && (rc = take(&c, ',')) < 0)
+            break;
+        rc = parse_member(&c, fields, object);
+        skip_space(&c);
+    }
+    if (rc == 0) {
+        c.at++;
+        skip_space(&c);
+        if (*c.at)
+            rc = reject(&c, "more behind the object");
+    }
+    return rc;
+}
+
+int larder__epoch_parse(larder__epoch *out, const char *line, const char *where) {
+    memset(out, 0, sizeof *out);
+    return parse(epoch_fields, out, line, where);
+}
+
+int larder__meta_parse(larder__meta *out, const char *line, const char *where) {
+    memset(out, 0, sizeof *out);
+    return parse(meta_fields, out, line, where);
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+static int path_in(char out[PATH_BYTES], const char *folder, const char *name) {
+    int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
+    return n > 0 && n < PATH_BYTES
+               ? 0
+               : larder__fail(LARDER_E_ARGS, "the name of folder '%.60s…' is too long", folder);
+}
+
+/* 1: a line, 0: the end, negative: refused. A last line without its end is one that was being
+ * written when the machine stopped: it is left out. */
+static int next_line(FILE *f, char *line, const char *where) {
+    if (!fgets(line, LINE_MAX_BYTES, f))
+        return ferror(f) ? larder__fail(LARDER_E_IO, "%s: reading failed", where) : 0;
+    size_t n = strlen(line);
+    if (n > 0 && line[n - 1] == '\n')
+        return 1;
+    return feof(f) ? 0 : larder__fail(LARDER_E_FORMAT, "%s: a line that is too long", where);
+}
+
+static int append(larder__run *run, size_t *cap, const larder__epoch *e) {
+    if (run->count == *cap) {
+        size_t more = *cap ? *cap * 2 : 16;
+        void *grown = larder__realloc(run->epochs, more * sizeof *run->epochs);
+        if (!grown)
+            return larder__fail(LARDER_E_NOMEM, "report: no memory for %zu epochs", more);
+        run->epochs = grown;
+        *cap = more;
+    }
+    run->epochs[run->count++] = *e;
+    return 0;
+}
+
+static int read_epochs(larder__run *run, FILE *f, const char *path) {
+    char line[LINE_MAX_BYTES], where[PATH_BYTES + 32];
+    size_t cap = 0;
+    for (size_t number = 1;; number++) {
+        larder__epoch e;
+        snprintf(where, sizeof where, "%s:%zu", path, number);
+        int rc = next_line(f, line, where);
+        if (rc <= 0)
+            return rc;
+        if (run->count >= EPOCHS_MAX)
+            return larder__fail(LARDER_E_FORMAT, "%s: more than %d epochs", path, EPOCHS_MAX);
+        if ((rc = larder__epoch_parse(&e, line, where)) < 0 || (rc = append(run, &cap, &e)) < 0)
+            return rc;
+    }
+}
+
+static int read_meta(larder__run *run, FILE *f, const char *path) {
+    char line[LINE_MAX_BYTES];
+    int rc = next_line(f, line, path);
+    if (rc == 0)
+        return larder__fail(LARDER_E_FORMAT, "%s: empty or cut off", path);
+    return rc < 0 ? rc : larder__meta_parse(&run->meta, line, path);
+}
+
+static int read_file(larder__run *run, const char *folder, const char *name,
+                     int (*reader)(larder__run *, FILE *, const char *)) {
+    char path[PATH_BYTES];
+    int rc = path_in(path, folder, name);
+    if (rc < 0)
+        return rc;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return larder__fail(larder__code_of_errno(errno),
+                            "%s: %s; is '%s' a folder written by "
+                            "larder train --out?",
+                            path, strerror(errno), folder);
+    rc = reader(run, f, path);
+    fclose(f);
+    return rc;
+}
+
+int larder__run_read(larder__run *out, const char *folder) {
+    *out = (larder__run){0};
+    int rc = read_file(out, folder, "meta.json", read_meta);
+    if (rc == 0)
+        rc = read_file(out, folder, "epochs.jsonl", read_epochs);
+    if (rc < 0)
+        larder__run_free(out);
+    return rc;
+}
+
+void larder__run_free(larder__run *run) {
+    larder__free(run->epochs);
+    *run = (larder__run){0};
+}
+
+int larder__meta_write(const char *folder, const larder__meta *meta) {
+    char path[PATH_BYTES], fresh[PATH_BYTES];
+    int rc;
+    if ((rc = path_in(path, folder, "meta.json")) < 0 ||
+        (rc = path_in(fresh, folder, "meta.json.new")) < 0)
+        return rc;
+    FILE *f = fopen(fresh, "we");
+    if (!f)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", fresh, strerror(errno));
+    larder__meta_print(f, meta);
+    bool bad = ferror(f) != 0;
+    bad = fclose(f) != 0 || bad;
+    if (bad || rename(fresh, path) != 0) {
+        int err = errno;
+        unlink(fresh);
+        return larder__fail(larder__code_of_errno(err), "%s: %s", path, strerror(err));
+    }
+    return 0;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+larder__epoch larder__run_total(const larder__run *run) {
+    larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    for (size_t i = 0; i < run->count; i++) {
+        const larder__epoch *e = &run->epochs[i];
+        t.seconds += e->seconds, t.stall_seconds += e->stall_seconds;
+        t.served += e->served, t.hits += e->hits, t.substitutes += e->substitutes;
+        t.repeats += e->repeats, t.misses += e->misses;
+        t.background_reads += e->background_reads, t.storage_bytes += e->storage_bytes;
+        t.touched += e->touched / (double)run->count;
+        if (isfinite(e->accuracy))
+            t.accuracy = e->accuracy, t.top5 = e->top5, t.loss = e->loss;
+    }
+    t.epoch = run->count;
+    return t;
+}
+
+double larder__run_best(const larder__run *run) {
+    double best = NAN;
+    for (size_t i = 0; i < run->count; i++)
+        best = fmax(best, run->epochs[i].accuracy); /* fmax leaves NANs out */
+    return best;
+}

@@ -1,0 +1,65 @@
+/* What a training run leaves behind: a folder with meta.json (one object, what was run) and
+ * epochs.jsonl (one object a line and epoch, as `larder train --json` prints them). The reader
+ * takes such folders from anywhere: bounded, and every refusal names file and line. */
+#ifndef LARDER_REPORT_RECORD_H
+#define LARDER_REPORT_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null. */
+#define LARDER__EPOCH_FIELDS(XX)                                                                   \
+    XX(u64, epoch)                                                                                 \
+    XX(f64, accuracy) XX(f64, top5) XX(f64, loss) XX(f64, seconds) XX(f64, stall_seconds)          \
+        XX(u64, served) XX(u64, hits) XX(u64, substitutes) XX(u64, repeats) XX(u64, misses)        \
+            XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes)
+
+typedef uint64_t larder__field_u64;
+typedef double larder__field_f64;
+typedef char larder__field_text[256];
+
+typedef struct larder__epoch {
+#define XX(kind, name) larder__field_##kind name;
+    LARDER__EPOCH_FIELDS(XX)
+#undef XX
+} larder__epoch;
+
+#define LARDER__META_FIELDS(XX)                                                                    \
+    XX(text, name)                                                                                 \
+    XX(text, status) XX(text, source) XX(text, recipe) XX(text, cache) XX(text, slow)              \
+        XX(text, net) XX(text, augment) XX(u64, samples) XX(u64, batch) XX(u64, epochs_asked)      \
+            XX(u64, seed) XX(f64, rate) XX(text, version)
+
+typedef struct larder__meta { /* status: "running", "done", "interrupted", "failed" */
+#define XX(kind, name) larder__field_##kind name;
+    LARDER__META_FIELDS(XX)
+#undef XX
+} larder__meta;
+
+typedef struct larder__run {
+    larder__meta meta;
+    larder__epoch *epochs;
+    size_t count;
+} larder__run;
+
+/* One line of JSON each. */
+void larder__epoch_print(FILE *, const larder__epoch *);
+void larder__meta_print(FILE *, const larder__meta *);
+
+/* Reads one line; fields it does not name become 0, NAN or "". `where` is for the sentence. */
+int larder__epoch_parse(larder__epoch *out, const char *line, const char *where);
+int larder__meta_parse(larder__meta *out, const char *line, const char *where);
+
+int larder__run_read(larder__run *out, const char *folder);
+void larder__run_free(larder__run *);
+/* Writes folder/meta.json whole or not at all. */
+int larder__meta_write(const char *folder, const larder__meta *);
+
+/* Sums over the epochs; accuracy, top5 and loss of the last epoch that has an accuracy, touched as
+ * the mean, `epoch` their number. */
+larder__epoch larder__run_total(const larder__run *);
+/* The best accuracy of all epochs, NAN without one. */
+double larder__run_best(const larder__run *);
+
+#endif

@@ -1,0 +1,209 @@
+/* Raw access sequences through one policy: kernel rows, or anybody's trace of dense ids. */
+#include "base/err.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "cache/cache.h"
+#include "plugins.h"
+#include "sim/sim.h"
+
+#include <stdlib.h>
+
+#if LARDER_HAVE_ZSTD
+#include <zstd.h>
+#endif
+
+enum { CHUNK = 256 };
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+#if LARDER_HAVE_ZSTD
+static int unpack(const char *path, unsigned char **bytes, size_t *size) {
+    unsigned char *packed = *bytes, *out = NULL;
+    size_t cap = 0, used = 0, limit = (size_t)1 << 36;
+    ZSTD_DStream *z = ZSTD_createDStream();
+    ZSTD_inBuffer in = {packed, *size, 0};
+    int rc = z ? 0 : LARDER_E_NOMEM;
+    size_t left = 1; /* 0 at the end of a frame */
+    while (rc == 0 && (in.pos < in.size || left)) {
+        if (used == cap) {
+            cap = cap ? cap * 2 : 1 << 20;
+            unsigned char *grown = cap <= limit ? larder__realloc(out, cap) : NULL;
+            if (!grown) {
+                rc = larder__fail(LARDER_E_NOMEM, "%s: unpacks to more than memory holds", path);
+                break;
+            }
+            out = grown;
+        }
+        ZSTD_outBuffer o = {out, cap, used};
+        size_t before = in.pos;
+        left = ZSTD_decompressStream(z, &o, &in);
+        if (ZSTD_isError(left))
+            rc = larder__fail(LARDER_E_FORMAT, "%s: %s", path, ZSTD_getErrorName(left));
+        else if (in.pos == in.size && left && o.pos == used && in.pos == before)
+            rc = larder__fail(LARDER_E_FORMAT, "%s: ends in the middle of its data", path);
+        used = o.pos;
+    }
+    ZSTD_freeDStream(z);
+    larder__free(packed);
+    if (rc < 0)
+        larder__free(out);
+    *bytes = rc < 0 ? NULL : out;
+    *size = used;
+    return rc;
+}
+#else
+static int unpack(const char *path, unsigned char **bytes, size_t *size) {
+    (void)size;
+    larder__free(*bytes);
+    *bytes = NULL;
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "%s: this build cannot unpack .zst (libzstd-dev was missing)", path);
+}
+#endif
+
+int larder__replay_read(const char *path, uint32_t **ids, uint64_t *count) {
+    unsigned char *bytes = NULL;
+    size_t size, n = strlen(path);
+    *ids = NULL;
+    int rc = larder__file_read(path, (size_t)1 << 36, &bytes, &size);
+    if (rc == 0 && n > 4 && strcmp(path + n - 4, ".zst") == 0)
+        rc = unpack(path, &bytes, &size);
+    if (rc == 0 && size % 4) {
+        rc = larder__fail(LARDER_E_FORMAT, "%s: %zu bytes are no whole number of u32 ids", path,
+                          size);
+        larder__free(bytes);
+    }
+    if (rc < 0)
+        return rc;
+    *ids = (uint32_t *)(void *)bytes;
+    *count = size / 4;
+    for (uint64_t i = 0; i < *count; i++) { /* little-endian on any machine */
+        const unsigned char *b = bytes + 4 * i;
+        (*ids)[i] = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    }
+    return 0;
+}
+
+/* ---- sparse ids ---------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A trace of few but huge ids would ask for tables of billions of keys: such ids are renumbered,
+ * keeping their order. *out: a copy, or NULL when they are dense enough as they are. */
+static int renumber(const uint32_t *ids, uint64_t count, uint64_t *keys, uint32_t **out) {
+    *out = NULL;
+    if (*keys <= count * 8 + (1u << 20))
+        return 0;
+    uint32_t *sorted = larder__malloc(count * sizeof *sorted);
+    uint32_t *fresh = larder__malloc(count * sizeof *fresh);
+    if (!sorted || !fresh) {
+        larder__free(sorted);
+        larder__free(fresh);
+        return LARDER_E_NOMEM;
+    }
+    memcpy(sorted, ids, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_value);
+    uint64_t distinct = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (i == 0 || sorted[i] != sorted[i - 1])
+            sorted[distinct++] = sorted[i];
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t *at = bsearch(&ids[i], sorted, distinct, sizeof *sorted, by_value);
+        fresh[i] = (uint32_t)(at - sorted);
+    }
+    larder__free(sorted);
+    *keys = distinct;
+    *out = fresh;
+    return 0;
+}
+
+/* ---- replaying -------------------------------------------------------------------------------------------------- */
+
+static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_t keys,
+                      bool *needs_future) {
+    char name[64];
+    const char *rest;
+    larder_args args;
+    int rc = larder__spec_name(c->policy, name, sizeof name, &rest);
+    const larder_policy *policy = rc < 0 ? NULL : larder__policy_find(name);
+    if (!policy)
+        return LARDER_E_ARGS;
+    if ((rc = larder__args_parse(&args, "policy", &policy->plugin, rest, ',', NULL)) < 0)
+        return rc;
+    larder__cache_conf conf = {.policy = policy,
+                               .args = &args,
+                               .store = &larder__store_null,
+                               .keys = keys,
+                               .budget = c->entries, /* every entry has size 1 */
+                               .seed = c->seed};
+    *needs_future = policy->needs_future;
+    rc = larder__cache_open(out, &conf);
+    larder__args_free(&args);
+    return rc;
+}
+
+static int run(const larder__replay_conf *c, larder__cache *cache, const uint32_t *next) {
+    size_t chunk = c->batch ? c->batch : CHUNK;
+    larder_access *a = larder__calloc(chunk, sizeof *a);
+    larder__ticket *t = larder__calloc(chunk, sizeof *t);
+    int rc = a && t ? 0 : LARDER_E_NOMEM;
+    for (uint64_t at = 0; rc == 0 && at < c->count; at += chunk) {
+        size_t n = c->count - at < chunk ? (size_t)(c->count - at) : chunk;
+        for (size_t i = 0; i < n; i++)
+            a[i] = (larder_access){.key = c->ids[at + i],
+                                   .now = at + i,
+                                   .next_use = next && next[at + i] != UINT32_MAX ? next[at + i]
+                                                                                  : LARDER_UNKNOWN,
+                                   .size = 1,
+                                   .score = 0};
+        rc = c->batch ? larder__cache_claim_batch(cache, a, n, t)
+                      : larder__cache_claim(cache, a, n, t);
+        if (rc == 0 && c->stop && *c->stop)
+            rc = larder__fail(LARDER_E_CANCELLED, "interrupted");
+    }
+    larder__free(a);
+    larder__free(t);
+    return rc;
+}
+
+int larder__replay_run(const larder__replay_conf *conf, larder__replay_result *out) {
+    *out = (larder__replay_result){0};
+    larder__replay_conf dense = *conf, *c = &dense;
+    if (c->count == 0)
+        return larder__fail(LARDER_E_ARGS, "the access sequence is empty");
+    if (c->batch > 1u << 24)
+        return larder__fail(LARDER_E_ARGS, "a batch of %llu makes no sense",
+                            (unsigned long long)c->batch);
+    uint64_t keys = 0;
+    for (uint64_t i = 0; i < c->count; i++)
+        keys = c->ids[i] >= keys ? (uint64_t)c->ids[i] + 1 : keys;
+    larder__cache *cache = NULL;
+    uint32_t *next = NULL, *renumbered = NULL;
+    bool needs_future = false;
+    int rc = renumber(c->ids, c->count, &keys, &renumbered);
+    if (renumbered)
+        c->ids = renumbered;
+    if (rc == 0)
+        rc = open_cache(&cache, c, keys, &needs_future);
+    if (rc == 0 && needs_future)
+        rc = c->count < UINT32_MAX ? larder__next_uses(c->ids, c->count, keys, &next)
+                                   : larder__fail(LARDER_E_RANGE, "too long to know the future of");
+    if (rc == 0)
+        rc = run(c, cache, next);
+    if (cache && (rc == 0 || rc == LARDER_E_CANCELLED)) {
+        larder__cache_figures f;
+        larder__cache_read_figures(cache, &f);
+        out->accesses = f.requests;
+        out->hits = f.hits;
+        out->evictions = f.evictions;
+        out->hit_ratio = f.requests ? (double)f.hits / (double)f.requests : 0;
+    }
+    larder__cache_close(&cache);
+    larder__free(next);
+    larder__free(renumbered);
+    return rc;
+}

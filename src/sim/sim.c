@@ -1,0 +1,237 @@
+#include "sim/sim.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "loader/draw.h"
+#include "loader/ledger.h"
+#include "sim/trace.h"
+
+#include <stdio.h>
+
+typedef struct run {
+    const larder__sim_conf *conf;
+    larder__sim_result *out;
+    larder__draw *draw;
+    larder__ledger *ledger;
+    larder__planned plan;
+    larder__trace *trace;
+    uint64_t *served; /* arrays of one batch */
+    uint8_t *kinds;
+    uint32_t *read_bytes;
+    int64_t *labels;
+    float *losses;
+    uint32_t *future;
+} run;
+
+/* ---- the future, for policies that want it ----------------------------------------------------------------- */
+
+/* All requests of the run, from a sampler whose order does not depend on the cache. */
+static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, uint64_t *count) {
+    const larder_sampler *sampler = larder__draw_sampler(r->draw);
+    if (!sampler->fixed_order)
+        return larder__fail(LARDER_E_ARGS, "sampler %s follows the cache, so no policy can know "
+                            "its future", sampler->plugin.name);
+    char recipe[96];
+    snprintf(recipe, sizeof recipe, "minio:sampler=%s", sampler->plugin.name);
+    conf.recipe = recipe;
+    conf.cache = "0";
+    conf.stats = NULL;
+    uint64_t total = larder__draw_length(r->draw) * r->conf->epochs, at = 0;
+    if (total >= UINT32_MAX)
+        return larder__fail(LARDER_E_RANGE, "%llu requests are too many to know the future of",
+                            (unsigned long long)total);
+    larder__draw *d = NULL;
+    larder__planned plan = {0};
+    uint32_t *ids = larder__malloc(total * sizeof *ids);
+    int rc = ids ? larder__draw_open(&d, &conf) : LARDER_E_NOMEM;
+    if (rc == 0)
+        rc = larder__planned_open(&plan, conf.batch);
+    while (rc == 0 && at < total && (rc = larder__draw_next(d, &plan)) == 0)
+        for (size_t i = 0; i < plan.n && at < total; i++)
+            ids[at++] = (uint32_t)plan.ids[i];
+    larder__planned_close(&plan);
+    larder__draw_close(&d);
+    if (rc < 0)
+        larder__free(ids);
+    else {
+        *out = ids;
+        *count = at;
+    }
+    return rc;
+}
+
+static int look_into_future(run *r, const larder__draw_conf *conf) {
+    if (!larder__draw_policy(r->draw)->needs_future)
+        return 0;
+    uint32_t *ids = NULL;
+    uint64_t count = 0;
+    int rc = collect_order(r, *conf, &ids, &count);
+    if (rc == 0)
+        rc = larder__next_uses(ids, count, conf->n, &r->future);
+    if (rc == 0)
+        larder__draw_set_future(r->draw, r->future, count);
+    larder__free(ids);
+    return rc;
+}
+
+int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32_t **next) {
+    uint32_t *last = larder__malloc(keys * sizeof *last);
+    uint32_t *out = larder__malloc(count * sizeof *out);
+    *next = NULL;
+    if (!last || !out) {
+        larder__free(last);
+        larder__free(out);
+        return LARDER_E_NOMEM;
+    }
+    memset(last, 0xff, keys * sizeof *last);
+    for (uint64_t i = count; i-- > 0;) {
+        out[i] = last[ids[i]];
+        last[ids[i]] = (uint32_t)i;
+    }
+    larder__free(last);
+    *next = out;
+    return 0;
+}
+
+/* ---- one batch ------------------------------------------------------------------------------------------------ */
+
+/* Training as the trace recorded it, for the samples that were served. */
+static int train(run *r) {
+    larder__feedback *to = larder__draw_feedback(r->draw);
+    if (!r->trace || !to)
+        return 0;
+    const larder__planned *p = &r->plan;
+    for (size_t i = 0; i < p->n; i++) {
+        r->losses[i] = larder__trace_loss(r->trace, p->epoch, r->served[i]);
+        r->labels[i] = larder__trace_label(r->trace, r->served[i]);
+    }
+    larder_feedback fb = {.loss = r->losses};
+    return larder__feedback_note(to, p->number, p->epoch, p->n, r->served, r->labels, &fb);
+}
+
+static int step(run *r) {
+    int rc = larder__draw_next(r->draw, &r->plan);
+    if (rc < 0)
+        return rc;
+    const larder__planned *p = &r->plan;
+    if (p->first && (rc = larder__ledger_begin(r->ledger, p->epoch, p->length)) < 0)
+        return rc;
+    for (size_t i = 0; i < p->n; i++) {
+        const larder__ticket *t = &p->tickets[i];
+        r->served[i] = t->key;
+        r->kinds[i] = t->kind;
+        r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
+    }
+    larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
+    return train(r);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+static int open_run(run *r, larder__draw_conf *conf) {
+    const larder__sim_conf *c = r->conf;
+    int rc = 0;
+    uint64_t n = c->n;
+    if (c->trace) {
+        if ((rc = larder__trace_open(&r->trace, c->trace)) < 0)
+            return rc;
+        n = larder__trace_samples(r->trace);
+    }
+    r->out->n = n;
+    *conf = (larder__draw_conf){.recipe = c->recipe,
+                                .cache = c->cache,
+                                .store = &larder__store_null,
+                                .n = n,
+                                .payload = n * c->size,
+                                .size = c->size,
+                                .batch = c->batch,
+                                .seed = c->seed,
+                                .world = 1,
+                                .lag = c->lag ? c->lag : 6};
+    if (c->size == 0)
+        return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
+    if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
+        (rc = larder__ledger_open(&r->ledger, n, 1)) < 0 ||
+        (rc = larder__planned_open(&r->plan, c->batch)) < 0)
+        return rc;
+    r->served = larder__calloc(c->batch, sizeof *r->served);
+    r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
+    r->read_bytes = larder__calloc(c->batch, sizeof *r->read_bytes);
+    r->labels = larder__calloc(c->batch, sizeof *r->labels);
+    r->losses = larder__calloc(c->batch, sizeof *r->losses);
+    r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
+    if (!r->served || !r->kinds || !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)
+        return LARDER_E_NOMEM;
+    return look_into_future(r, conf);
+}
+
+static void add_epoch(larder__sim_result *out, const larder_figures *f) {
+    larder_figures *t = &out->total;
+    out->epochs[out->count++] = *f;
+    t->served += f->served;
+    t->hits += f->hits;
+    t->substitutes += f->substitutes;
+    t->repeats += f->repeats;
+    t->misses += f->misses;
+    t->background_reads += f->background_reads;
+    t->storage_bytes += f->storage_bytes;
+    t->touched += (f->touched - t->touched) / (double)out->count;
+    out->hit_ratio = t->served ? (double)t->hits / (double)t->served : 0;
+}
+
+static int run_epochs(run *r) {
+    const larder__sim_conf *c = r->conf;
+    uint64_t served = 0;
+    while (r->out->count < c->epochs) {
+        int rc = step(r);
+        if (rc < 0)
+            return rc;
+        served += r->plan.n;
+        if (c->progress && r->plan.number % 256 == 0)
+            c->progress(c->progress_arg, r->plan.epoch, served);
+        if (r->plan.last) {
+            larder_figures f;
+            if ((rc = larder__ledger_figures(r->ledger, r->plan.epoch, &f)) < 0)
+                return rc;
+            add_epoch(r->out, &f);
+        }
+        if (c->stop && *c->stop)
+            return larder__fail(LARDER_E_CANCELLED, "interrupted");
+    }
+    return 0;
+}
+
+int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
+    *out = (larder__sim_result){0};
+    run r = {.conf = conf, .out = out};
+    larder__draw_conf draw;
+    int rc = conf->epochs && conf->epochs < 1u << 24
+                 ? open_run(&r, &draw)
+                 : larder__fail(LARDER_E_ARGS, "the number of epochs makes no sense");
+    if (rc == 0)
+        rc = run_epochs(&r);
+    if (r.draw && r.ledger) {
+        larder__cache_figures f;
+        larder__cache_read_figures(larder__draw_cache(r.draw), &f);
+        out->evictions = f.evictions;
+        out->metadata_bytes = f.metadata_bytes + larder__ledger_bytes(r.ledger);
+    }
+    larder__planned_close(&r.plan);
+    larder__draw_close(&r.draw);
+    larder__ledger_close(&r.ledger);
+    larder__trace_close(&r.trace);
+    larder__free(r.served);
+    larder__free(r.kinds);
+    larder__free(r.read_bytes);
+    larder__free(r.labels);
+    larder__free(r.losses);
+    larder__free(r.future);
+    if (rc < 0 && rc != LARDER_E_CANCELLED)
+        larder__sim_free(out);
+    return rc;
+}
+
+void larder__sim_free(larder__sim_result *out) {
+    larder__free(out->epochs);
+    *out = (larder__sim_result){0};
+}

@@ -1,0 +1,57 @@
+/* The simulator: the loader's own deciding half (sampler, policy, ledger, feedback lag) over the
+ * null store, so that what it says is what a real run does, without reading a byte. */
+#ifndef LARDER_SIM_SIM_H
+#define LARDER_SIM_SIM_H
+
+#include <larder/larder.h>
+
+typedef struct larder__sim_conf {
+    const char *recipe, *cache;
+    uint64_t n, epochs, batch, seed;
+    uint32_t size;     /* bytes of each sample */
+    uint32_t lag;      /* 0: as the loader's default */
+    const char *trace; /* folder of a recorded training, NULL: none; then n comes from it */
+    const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
+    void (*progress)(void *arg, uint64_t epoch, uint64_t served); /* now and then; NULL: none */
+    void *progress_arg;
+} larder__sim_conf;
+
+typedef struct larder__sim_result {
+    uint64_t n;
+    larder_figures *epochs; /* one a finished epoch; free with larder__sim_free */
+    uint64_t count;
+    larder_figures total;   /* sums; touched: the mean */
+    double hit_ratio;       /* hits / served over all epochs */
+    uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */
+} larder__sim_result;
+
+/* 0, E_CANCELLED with the epochs so far, or another negative code. */
+int larder__sim_run(const larder__sim_conf *, larder__sim_result *out);
+void larder__sim_free(larder__sim_result *);
+
+/* ---- raw access sequences ---------------------------------------------------------------------------------- */
+
+typedef struct larder__replay_conf {
+    const uint32_t *ids;
+    uint64_t count;
+    const char *policy; /* "lru", "lfu", "name:key=value" */
+    uint64_t entries;   /* the cache holds this many */
+    uint64_t batch;     /* 0: one by one; else a whole batch is looked up before its misses enter */
+    uint64_t seed;
+    const _Atomic int *stop;
+} larder__replay_conf;
+
+typedef struct larder__replay_result {
+    uint64_t accesses, hits, evictions;
+    double hit_ratio;
+} larder__replay_result;
+
+int larder__replay_run(const larder__replay_conf *, larder__replay_result *out);
+
+/* Reads a file of little-endian u32 ids, plain or .zst. Free with larder__free. */
+int larder__replay_read(const char *path, uint32_t **ids, uint64_t *count);
+
+/* next[i]: position of the next access to ids[i], UINT32_MAX: never. */
+int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32_t **next);
+
+#endif

@@ -1,0 +1,18 @@
+/* A recorded training: what a real network said about every sample, epoch by epoch. A folder with
+ * labels.npy (n, u8) and train_loss.npy (epochs x n, f16 or f32), as NumPy writes them. */
+#ifndef LARDER_SIM_TRACE_H
+#define LARDER_SIM_TRACE_H
+
+#include <stdint.h>
+
+typedef struct larder__trace larder__trace;
+
+int larder__trace_open(larder__trace **out, const char *folder);
+void larder__trace_close(larder__trace **);
+uint64_t larder__trace_samples(const larder__trace *);
+uint64_t larder__trace_epochs(const larder__trace *);
+/* The loss when sample `id` was trained on in `epoch`; the last epoch stands for later ones. */
+float larder__trace_loss(const larder__trace *, uint64_t epoch, uint64_t id);
+int64_t larder__trace_label(const larder__trace *, uint64_t id);
+
+#endif

@@ -1,0 +1,31 @@
+/* Arrays that grow while a source is opened, by half of their size each time: the largest ones
+ * hold hundreds of megabytes, where doubling would waste more than it saves. */
+#ifndef LARDER_SOURCE_GROW_H
+#define LARDER_SOURCE_GROW_H
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Makes room for `need` elements of `size` bytes. `items` is the address of the pointer to them,
+ * of whatever type; what is there stays. */
+static inline int larder__grow(void *items, size_t *cap, size_t need, size_t size) {
+    if (need <= *cap)
+        return 0;
+    size_t more = *cap + *cap / 2 < 16 ? 16 : *cap + *cap / 2;
+    if (more < need)
+        more = need;
+    if (more > SIZE_MAX / 2 / size)
+        return larder__fail(LARDER_E_NOMEM, "out of memory asking for %zu entries", need);
+    void *old;
+    memcpy(&old, items, sizeof old);
+    void *grown = larder__realloc(old, more * size);
+    if (!grown)
+        return LARDER_E_NOMEM;
+    memcpy(items, &grown, sizeof grown);
+    *cap = more;
+    return 0;
+}
+
+#endif

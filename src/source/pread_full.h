@@ -1,0 +1,39 @@
+/* Bytes of an open file at an offset, whole or with a sentence. */
+#ifndef LARDER_SOURCE_PREAD_FULL_H
+#define LARDER_SOURCE_PREAD_FULL_H
+
+#include "base/err.h"
+#include "source/stamp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* All of `want` bytes; a file that ends before is E_CHANGED, since its size was checked at open. */
+static inline int larder__pread_full(int fd, const char *path, void *out, size_t want, uint64_t at) {
+    for (size_t got = 0; got < want;) {
+        ssize_t n = pread(fd, (char *)out + got, want - got, (off_t)(at + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return larder__fail(larder__code_of_errno(errno), "%s: %s at byte %llu", path,
+                                strerror(errno), (unsigned long long)(at + got));
+        if (n == 0)
+            return larder__fail(LARDER_E_CHANGED, "%s: ends at byte %llu now; it was cut while in use",
+                                path, (unsigned long long)(at + got));
+        got += (size_t)n;
+    }
+    return 0;
+}
+
+/* E_CHANGED unless the open file is what it was at `then`. */
+static inline int larder__fd_unchanged(int fd, const char *path, const larder__stamp *then) {
+    struct stat now;
+    if (fstat(fd, &now) != 0)
+        return larder__fail(LARDER_E_IO, "%s: %s", path, strerror(errno));
+    if (larder__stamp_holds(then, &now))
+        return 0;
+    return larder__fail(LARDER_E_CHANGED, "%s was changed, replaced or removed while in use", path);
+}
+
+#endif

@@ -1,0 +1,215 @@
+#include "source/source.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "plugins.h"
+#include "source/answer.h"
+
+#include <unistd.h>
+
+struct larder__data {
+    const larder_source *source;
+    void *st;
+    char *uri;
+    larder_dataset about;
+};
+
+/* ---- from a text to a source, a place and its parameters ----------------------------------------- */
+
+typedef struct target {
+    const larder_source *source;
+    char *text;  /* owns what the others point into */
+    char *where; /* without prefix and query */
+    char *args;  /* the query, or a wrapper's parameters */
+} target;
+
+static const larder_source *known(const char *name) {
+    for (size_t i = 0; larder__sources[i]; i++)
+        if (strcmp(larder__sources[i]->plugin.name, name) == 0)
+            return larder__sources[i];
+    return NULL;
+}
+
+/* A query begins at the last '?' that a key and '=' follow, so that "tar:shard-00?.tar" is a
+ * pattern and "idx:folder?split=test" is not. */
+static char *cut_query(char *text) {
+    char *mark = strrchr(text, '?');
+    if (!mark || (mark[1] && !strchr(mark, '=')))
+        return text + strlen(text);
+    *mark = 0;
+    return mark + 1;
+}
+
+static int recognise(target *t) {
+    int best = 0;
+    for (size_t i = 0; larder__sources[i]; i++) {
+        int answer = larder__sources[i]->probe ? larder__sources[i]->probe(t->where) : 0;
+        if (answer > best) {
+            best = answer;
+            t->source = larder__sources[i];
+        }
+    }
+    if (best > 0)
+        return 0;
+    if (access(t->where, F_OK) != 0)
+        return larder__fail(LARDER_E_NOTFOUND, "there is no file or folder \"%.200s\"", t->where);
+    char names[200] = "";
+    for (size_t i = 0, at = 0; larder__sources[i] && at < sizeof names; i++)
+        if (larder__sources[i]->probe)
+            at += (size_t)snprintf(names + at, sizeof names - at, " %s:",
+                                   larder__sources[i]->plugin.name);
+    return larder__fail(LARDER_E_FORMAT,
+                        "%.200s: no source recognises what is there; say which one it is with%s",
+                        t->where, names);
+}
+
+/* "name:parameters:URI"; a first word without '=' is the value of the first parameter. */
+static int cut_wrapper(target *t, char *rest) {
+    const larder_plugin *p = &t->source->plugin;
+    char *colon = strchr(rest, ':');
+    if (!colon || !colon[1])
+        return larder__fail(LARDER_E_ARGS, "%s: needs parameters and a data set, as in %s:%s=…:dir:photos",
+                            p->name, p->name, p->params[0].name);
+    *colon = 0;
+    t->where = colon + 1;
+    t->args = rest;
+    size_t word = strcspn(rest, ",=");
+    if (word == 0 || rest[word] == '=')
+        return 0;
+    size_t need = strlen(p->params[0].name) + strlen(rest) + 2;
+    char *fresh = larder__malloc(need + strlen(t->where) + 1);
+    if (!fresh)
+        return LARDER_E_NOMEM;
+    snprintf(fresh, need, "%s=%s", p->params[0].name, rest);
+    memcpy(fresh + need, t->where, strlen(t->where) + 1);
+    larder__free(t->text);
+    t->text = t->args = fresh;
+    t->where = fresh + need;
+    return 0;
+}
+
+static int find_target(target *t, const char *uri) {
+    char prefix[32];
+    const char *rest;
+    size_t n = strspn(uri, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    t->text = larder__strdup(uri);
+    if (!t->text)
+        return LARDER_E_NOMEM;
+    t->where = t->text;
+    bool prefixed = uri[n] == ':' && larder__spec_name(uri, prefix, sizeof prefix, &rest) == 0;
+    if (prefixed) {
+        t->source = known(prefix);
+        if (t->source && t->source->wraps)
+            return cut_wrapper(t, t->text + n + 1);
+    }
+    t->args = cut_query(t->text);
+    if (t->source)
+        t->where = t->text + n + 1;
+    if (t->source && t->source->probe && !t->where[0])
+        return larder__fail(LARDER_E_ARGS, "%s: needs a place, as in %s:folder", prefix, prefix);
+    if (t->source)
+        return 0;
+    if (prefixed && access(t->where, F_OK) != 0) {
+        larder__source_find(prefix);
+        return LARDER_E_ARGS;
+    }
+    return recognise(t);
+}
+
+/* ---- open and close -------------------------------------------------------------------------------- */
+
+static int open_target(larder__data *d, const target *t) {
+    const larder_plugin *p = &t->source->plugin;
+    larder_args args;
+    int rc = larder__args_parse(&args, "source", p, t->args, t->source->wraps ? ',' : '&', NULL);
+    if (rc < 0)
+        return rc;
+    d->source = t->source;
+    d->st = larder__calloc(1, p->state_size);
+    rc = d->st ? t->source->open(d->st, t->where, &args) : LARDER_E_NOMEM;
+    larder__args_free(&args);
+    return rc < 0 ? rc : t->source->describe(d->st, &d->about);
+}
+
+int larder__data_open(larder__data **out, const char *uri) {
+    *out = NULL;
+    if (!uri || !uri[0])
+        return larder__fail(LARDER_E_ARGS, "no data set was named");
+    target t = {0};
+    larder__data *d = larder__calloc(1, sizeof *d);
+    int rc = d ? 0 : LARDER_E_NOMEM;
+    if (rc == 0 && !(d->uri = larder__strdup(uri)))
+        rc = LARDER_E_NOMEM;
+    if (rc == 0)
+        rc = find_target(&t, uri);
+    if (rc == 0)
+        rc = open_target(d, &t);
+    larder__free(t.text);
+    if (rc < 0) {
+        larder__data_close(&d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+void larder__data_close(larder__data **pd) {
+    larder__data *d = *pd;
+    *pd = NULL;
+    if (!d)
+        return;
+    if (d->st)
+        d->source->close(d->st);
+    larder__free(d->st);
+    larder__free(d->uri);
+    larder__free(d);
+}
+
+/* ---- questions --------------------------------------------------------------------------------------- */
+
+const larder_dataset *larder__data_about(const larder__data *d) { return &d->about; }
+const char *larder__data_uri(const larder__data *d) { return d->uri; }
+const larder_plugin *larder__data_plugin(const larder__data *d) { return &d->source->plugin; }
+
+static int check_id(const larder__data *d, uint64_t id) {
+    if (id < d->about.count)
+        return 0;
+    return larder__fail(LARDER_E_RANGE, "%.200s: there is no sample %llu, only %llu of them", d->uri,
+                        (unsigned long long)id, (unsigned long long)d->about.count);
+}
+
+int larder__data_stat(larder__data *d, uint64_t id, larder_sample *out) {
+    int rc = check_id(d, id);
+    return rc < 0 ? rc : d->source->stat(d->st, id, out);
+}
+
+int larder__data_name(larder__data *d, uint64_t id, char *out, size_t cap) {
+    int rc = check_id(d, id);
+    return rc < 0 ? rc : d->source->name(d->st, id, out, cap);
+}
+
+const char *larder__data_class(larder__data *d, uint32_t label) {
+    return d->source->class_name ? d->source->class_name(d->st, label) : NULL;
+}
+
+/* Runs of known ids go to the source together; an unknown one is answered here. */
+int larder__data_read(larder__data *d, const uint64_t *ids, size_t n, larder_read *out) {
+    for (size_t at = 0; at < n;) {
+        size_t run = at;
+        while (run < n && ids[run] < d->about.count)
+            run++;
+        if (run > at) {
+            int rc = d->source->read(d->st, ids + at, run - at, out + at);
+            if (rc < 0) {
+                for (size_t i = 0; i < at; i++)
+                    larder_buf_unref(&out[i].buf);
+                return rc;
+            }
+        }
+        if (run < n)
+            larder__answer_failure(&out[run], check_id(d, ids[run]));
+        at = run + 1;
+    }
+    return 0;
+}

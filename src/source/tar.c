@@ -1,0 +1,271 @@
+/* WebDataset shards: tar files in which members of the same key make a sample. Any sample can be
+ * read at once, by an index that is built when a shard is first seen and kept for the next run. In
+ * memory a sample takes 17 bytes and its name. */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "base/state.h"
+#include "source/answer.h"
+#include "source/fd_pool.h"
+#include "source/grow.h"
+#include "source/keep.h"
+#include "source/pread_full.h"
+#include "source/shards.h"
+#include "source/split.h"
+#include "source/tar_index.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+typedef struct tar {
+    larder__names paths; /* of the shards */
+    uint64_t *firsts;    /* first id of each shard, and the count at the end */
+    larder__stamp *stamps;
+    larder__tar_index index; /* of all shards, one after the other */
+    larder__fd_pool *pool;
+    bool keep;
+    uint64_t bytes, fingerprint;
+    uint32_t classes;
+} tar;
+
+/* ---- the index of one shard ------------------------------------------------------------------------------- */
+
+static void kept_name(char out[32], const char *path) {
+    snprintf(out, 32, "tar-%016llx", (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
+}
+
+static int load_kept(tar *t, const char *path, const larder__stamp *stamp) {
+    char kept[32];
+    void *bytes;
+    size_t size;
+    kept_name(kept, path);
+    int rc = larder__keep_load(kept, &bytes, &size);
+    if (rc == 0)
+        rc = larder__tar_index_parse(&t->index, path, stamp, bytes, size);
+    larder__free(bytes);
+    return rc;
+}
+
+/* Whether this works out makes no difference but the time of the next open. */
+static void store_kept(const tar *t, uint64_t first, const char *path, const larder__stamp *stamp) {
+    char kept[32];
+    larder_writer w = {0};
+    kept_name(kept, path);
+    if (larder__tar_index_write(&t->index, first, path, stamp, &w) == 0)
+        larder__keep_store(kept, w.bytes, w.size);
+    larder__writer_free(&w);
+}
+
+static int build(tar *t, const char *label, int fd, const larder__stamp *stamp) {
+    struct stat after;
+    larder__tar *scan = larder__malloc(sizeof *scan);
+    if (!scan)
+        return LARDER_E_NOMEM;
+    larder__tar_begin_fd(scan, label, fd, stamp->size);
+    int rc = stamp->size ? larder__tar_index_build(&t->index, scan)
+                         : larder__fail(LARDER_E_FORMAT, "%s is empty", label);
+    larder__free(scan);
+    if (rc == 0 && (fstat(fd, &after) != 0 || !larder__stamp_holds(stamp, &after)))
+        rc = larder__fail(LARDER_E_CHANGED, "%s changed while it was indexed", label);
+    return rc;
+}
+
+static int add_shard(tar *t, uint64_t i) {
+    const char *label = larder__names_get(&t->paths, i);
+    char path[PATH_MAX];
+    struct stat st;
+    int fd = open(label, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", label, strerror(errno));
+    int rc = fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)
+                 ? larder__fail(LARDER_E_FORMAT, "%s is not a regular file", label)
+                 : 0;
+    if (rc == 0) {
+        uint64_t first = t->index.count;
+        bool keep = t->keep && realpath(label, path);
+        t->stamps[i] = larder__stamp_of(&st);
+        t->firsts[i] = first;
+        if (!keep || load_kept(t, path, &t->stamps[i]) < 0) {
+            rc = build(t, label, fd, &t->stamps[i]);
+            if (rc == 0 && keep)
+                store_kept(t, first, path, &t->stamps[i]);
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------- */
+
+static int summarise(tar *t) {
+    int32_t highest = -1;
+    uint64_t h = t->index.count;
+    for (uint64_t i = 0; i < t->index.count; i++) {
+        const larder__tar_entry *e = &t->index.entries[i];
+        t->bytes += e->bytes;
+        highest = e->label > highest ? e->label : highest;
+        h = larder__mix64(h ^ ((uint64_t)e->bytes << 32 | (uint32_t)e->label));
+    }
+    t->fingerprint = larder__hash_bytes(h, t->index.names.bytes, t->index.names.size);
+    t->classes = (uint32_t)highest + 1; /* 0 when there are no labels */
+    return t->index.count ? 0
+                          : larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples",
+                                         larder__names_get(&t->paths, 0));
+}
+
+static int tar_open(void *st, const char *where, const larder_args *args) {
+    tar *t = st;
+    t->keep = strcmp(larder_args_text(args, "index"), "keep") == 0;
+    int rc = larder__shards_expand(&t->paths, where, larder_args_text(args, "split"));
+    if (rc < 0)
+        return rc;
+    t->firsts = larder__calloc(t->paths.count + 1, sizeof *t->firsts);
+    t->stamps = larder__calloc(t->paths.count, sizeof *t->stamps);
+    if (!t->firsts || !t->stamps)
+        return LARDER_E_NOMEM;
+    for (uint64_t i = 0; rc == 0 && i < t->paths.count; i++)
+        rc = add_shard(t, i);
+    t->firsts[t->paths.count] = t->index.count;
+    if (rc == 0)
+        rc = summarise(t);
+    if (rc == 0)
+        rc = larder__fd_pool_open(&t->pool, (uint32_t)t->paths.count);
+    if (rc == 0)
+        larder__names_trim(&t->index.names);
+    return rc;
+}
+
+static void tar_close(void *st) {
+    tar *t = st;
+    larder__fd_pool_close(&t->pool);
+    larder__tar_index_free(&t->index);
+    larder__names_free(&t->paths);
+    larder__free(t->firsts);
+    larder__free(t->stamps);
+}
+
+static int probe(const char *where) {
+    size_t n = strlen(where);
+    if (n > 4 && strcasecmp(where + n - 4, ".tar") == 0)
+        return larder__is_folder(where) ? 0 : 50;
+    larder__names found = {0};
+    int rc = larder__is_folder(where) ? larder__shards_expand(&found, where, "auto") : -1;
+    larder__names_free(&found);
+    return rc == 0 ? 30 : 0;
+}
+
+/* ---- questions --------------------------------------------------------------------------------------------- */
+
+static int describe(void *st, larder_dataset *out) {
+    const tar *t = st;
+    *out = (larder_dataset){.count = t->index.count,
+                            .bytes = t->bytes,
+                            .classes = t->classes,
+                            .fingerprint = t->fingerprint};
+    return 0;
+}
+
+static int stat_one(void *st, uint64_t id, larder_sample *out) {
+    const larder__tar_entry *e = &((const tar *)st)->index.entries[id];
+    *out = (larder_sample){.bytes = e->bytes, .label = e->label};
+    return 0;
+}
+
+/* The last shard that begins at or before id; empty shards begin where the next one does. */
+static uint32_t shard_of(const tar *t, uint64_t id) {
+    uint64_t low = 0, high = t->paths.count;
+    while (high - low > 1) {
+        uint64_t mid = low + (high - low) / 2;
+        if (t->firsts[mid] <= id)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (uint32_t)low;
+}
+
+static int name(void *st, uint64_t id, char *out, size_t cap) {
+    const tar *t = st;
+    const char *path = larder__names_get(&t->paths, shard_of(t, id)), *slash = strrchr(path, '/');
+    snprintf(out, cap, "%s:%s", slash ? slash + 1 : path, larder__names_get(&t->index.names, id));
+    return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------ */
+
+typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
+    uint32_t shard;
+    int fd; /* -1: none */
+} held;
+
+static void let_go(tar *t, held *h) {
+    if (h->fd >= 0)
+        larder__fd_pool_give(t->pool, h->shard, h->fd);
+    h->fd = -1;
+}
+
+static int hold(tar *t, held *h, uint32_t shard) {
+    if (h->fd >= 0 && h->shard == shard)
+        return 0;
+    let_go(t, h);
+    const char *path = larder__names_get(&t->paths, shard);
+    h->shard = shard;
+    h->fd = larder__fd_pool_take(t->pool, shard, path);
+    int rc = h->fd < 0 ? h->fd : larder__fd_unchanged(h->fd, path, &t->stamps[shard]);
+    if (rc < 0)
+        let_go(t, h);
+    return rc;
+}
+
+static int read_one(tar *t, held *h, uint64_t id, larder_buf **out) {
+    const larder__tar_entry *e = &t->index.entries[id];
+    uint32_t shard = shard_of(t, id);
+    *out = larder_buf_new(e->bytes);
+    if (!*out)
+        return LARDER_E_NOMEM;
+    int rc = hold(t, h, shard);
+    if (rc == 0)
+        rc = larder__pread_full(h->fd, larder__names_get(&t->paths, shard), larder_buf_data(*out),
+                                e->bytes, e->offset);
+    if (rc == 0)
+        return 0;
+    larder_buf_unref(out);
+    return larder__fail_in(rc, "%.120s", larder__names_get(&t->index.names, id));
+}
+
+static int tar_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
+    held h = {.fd = -1};
+    for (size_t i = 0; i < n; i++) {
+        larder_buf *buf;
+        int rc = read_one(st, &h, ids[i], &buf);
+        if (rc < 0)
+            larder__answer_failure(&out[i], rc);
+        else
+            larder__answer_buf(&out[i], buf);
+    }
+    let_go(st, &h);
+    return 0;
+}
+
+static const larder_param params[] = {
+    LARDER__SPLIT_PARAM,
+    {"index", "keep|off", "keep", "keep each shard's index in the user's cache folder", 0, 0},
+    {0}};
+
+const larder_source larder__source_tar = {
+    .plugin = {.name = "tar",
+               .summary = "WebDataset shards: names, *, {000..009}, {a,b}, folders, commas between",
+               .params = params,
+               .state_size = sizeof(tar)},
+    .probe = probe,
+    .open = tar_open,
+    .close = tar_close,
+    .describe = describe,
+    .stat = stat_one,
+    .name = name,
+    .read = tar_read,
+};

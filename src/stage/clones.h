@@ -1,0 +1,34 @@
+/* Loops over pixels are compiled for several instruction sets, the right one is chosen at load
+ * time. Not under sanitizers, whose start-up the choice would precede, nor where the compiler or
+ * the C library cannot. */
+#ifndef LARDER_STAGE_CLONES_H
+#define LARDER_STAGE_CLONES_H
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define LARDER__SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LARDER__SANITIZED 1
+#endif
+
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(LARDER__SANITIZED) &&                    \
+    (defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 9)
+#define LARDER__CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LARDER__CLONES
+#endif
+
+/* A fused multiply-add rounds once where two instructions round twice: with it, pixels would depend
+ * on the machine. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
+#define LARDER__INLINE static inline __attribute__((always_inline))
+
+#endif

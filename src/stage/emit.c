@@ -1,0 +1,152 @@
+#include "stage/emit.h"
+
+#include "stage/clones.h"
+
+#include <string.h>
+
+/* What one channel's rows need, with the flip already turned into a walk backwards. */
+typedef struct walk {
+    size_t before, n, after; /* columns: zeros, pixels, zeros */
+    const uint8_t *at;       /* pixel of the leftmost output column of the first filled row */
+    ptrdiff_t step;          /* to the next output column's pixel */
+} walk;
+
+static walk walk_of(const larder__emit *e, uint32_t c) {
+    const larder__rect *f = &e->filled;
+    walk w = {(size_t)f->x0, (size_t)(f->x1 - f->x0), e->shape.w - (size_t)f->x1,
+              e->at + (ptrdiff_t)c * e->channel, e->pixel};
+    if (e->flipped)
+        w = (walk){w.after, w.n, w.before, w.at + (ptrdiff_t)(w.n ? w.n - 1 : 0) * e->pixel,
+                   -e->pixel};
+    return w;
+}
+
+/* The constant steps are written out so that each becomes straight vector code. */
+#define LINE(step)                                                                                 \
+    for (size_t i = 0; i < n; i++)                                                                 \
+    to[i] = (float)from[(ptrdiff_t)i * (step)] * scale + bias
+
+LARDER__INLINE void line_f32(float *restrict to, const uint8_t *restrict from, ptrdiff_t step,
+                             size_t n, float scale, float bias) {
+    if (step == 1)
+        LINE(1);
+    else if (step == -1)
+        LINE(-1);
+    else
+        LINE(step);
+}
+#undef LINE
+
+/* Four bytes a pixel are one word a pixel: shifting is cheaper than shuffling bytes. */
+LARDER__INLINE void line_words(float *restrict to, const uint8_t *restrict from, bool back,
+                               uint32_t c, size_t n, float scale, float bias) {
+    from -= c;
+    if (!back)
+        for (size_t i = 0; i < n; i++) {
+            uint32_t v;
+            memcpy(&v, from + i * 4, 4);
+            to[i] = (float)(int32_t)((v >> (8 * c)) & 255) * scale + bias;
+        }
+    else
+        for (size_t i = 0; i < n; i++) {
+            uint32_t v;
+            memcpy(&v, from - i * 4, 4);
+            to[i] = (float)(int32_t)((v >> (8 * c)) & 255) * scale + bias;
+        }
+}
+
+LARDER__INLINE void fill_f32(float *to, size_t n, float value) {
+    for (size_t i = 0; i < n; i++)
+        to[i] = value;
+}
+
+LARDER__CLONES
+static void planes_f32(const larder__emit *e, float *out) {
+    const size_t w = e->shape.w, y0 = (size_t)e->filled.y0, y1 = (size_t)e->filled.y1;
+    const bool words =
+        e->channel == 1 && e->pixel == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    for (uint32_t c = 0; c < e->shape.c; c++) {
+        const float scale = e->scale[c], bias = e->bias[c];
+        const walk k = walk_of(e, c);
+        fill_f32(out, y0 * w, bias);
+        out += y0 * w;
+        for (size_t y = y0; y < y1; y++, out += w) {
+            const uint8_t *from = k.at + (ptrdiff_t)(y - y0) * e->row;
+            fill_f32(out, k.before, bias);
+            if (words)
+                line_words(out + k.before, from, k.step < 0, c, k.n, scale, bias);
+            else
+                line_f32(out + k.before, from, k.step, k.n, scale, bias);
+            fill_f32(out + k.before + k.n, k.after, bias);
+        }
+        fill_f32(out, (e->shape.h - y1) * w, bias);
+        out += (e->shape.h - y1) * w;
+    }
+}
+
+LARDER__INLINE void packed_line(float *restrict to, const uint8_t *restrict from, ptrdiff_t step,
+                                ptrdiff_t channel, size_t n, uint32_t channels, const float *scale,
+                                const float *bias) {
+    for (size_t x = 0; x < n; x++, from += step)
+        for (uint32_t c = 0; c < channels; c++)
+            *to++ = (float)from[(ptrdiff_t)c * channel] * scale[c] + bias[c];
+}
+
+LARDER__INLINE float *packed_fill(float *to, size_t n, uint32_t channels, const float *bias) {
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < channels; c++)
+            *to++ = bias[c];
+    return to;
+}
+
+LARDER__CLONES
+static void packed_f32(const larder__emit *e, float *out) {
+    const size_t w = e->shape.w, y0 = (size_t)e->filled.y0, y1 = (size_t)e->filled.y1;
+    const uint32_t cs = e->shape.c;
+    const walk k = walk_of(e, 0);
+    out = packed_fill(out, y0 * w, cs, e->bias);
+    for (size_t y = y0; y < y1; y++) {
+        const uint8_t *from = k.at + (ptrdiff_t)(y - y0) * e->row;
+        out = packed_fill(out, k.before, cs, e->bias);
+        if (cs == 3)
+            packed_line(out, from, k.step, e->channel, k.n, 3, e->scale, e->bias);
+        else
+            packed_line(out, from, k.step, e->channel, k.n, cs, e->scale, e->bias);
+        out = packed_fill(out + k.n * cs, k.after, cs, e->bias);
+    }
+    packed_fill(out, (e->shape.h - y1) * w, cs, e->bias);
+}
+
+LARDER__INLINE void copy_line(uint8_t *restrict to, ptrdiff_t to_step, const uint8_t *restrict from,
+                              ptrdiff_t step, size_t n) {
+    if (to_step == 1 && step == 1)
+        memcpy(to, from, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            to[(ptrdiff_t)i * to_step] = from[(ptrdiff_t)i * step];
+}
+
+static void bytes_u8(const larder__emit *e, uint8_t *out) {
+    const bool packed = e->layout == LARDER_NHWC;
+    const size_t w = e->shape.w, h = e->shape.h, c_count = e->shape.c;
+    const size_t c_step = packed ? 1 : w * h, x_step = packed ? c_count : 1;
+    const size_t y0 = (size_t)e->filled.y0, rows = (size_t)e->filled.y1 - y0;
+    if (rows < h || e->filled.x1 - e->filled.x0 < (int64_t)w)
+        memset(out, 0, w * h * c_count);
+    for (uint32_t c = 0; c < c_count; c++) {
+        const walk k = walk_of(e, c);
+        uint8_t *to = out + c * c_step + (y0 * w + k.before) * x_step;
+        for (size_t y = 0; y < rows; y++)
+            copy_line(to + y * w * x_step, (ptrdiff_t)x_step, k.at + (ptrdiff_t)y * e->row, k.step,
+                      k.n);
+    }
+}
+
+void larder__emit_run(const larder__emit *e, void *out) {
+    if (e->dtype == LARDER_U8)
+        bytes_u8(e, out);
+    else if (e->layout == LARDER_NCHW)
+        planes_f32(e, out);
+    else
+        packed_f32(e, out);
+}

@@ -1,0 +1,230 @@
+/* JPEG through libjpeg-turbo's libjpeg interface, which can decode a part: columns by
+ * jpeg_crop_scanline, rows by jpeg_skip_scanlines, and nothing after the last row that is needed.
+ * Settings are the library's own (accurate DCT, smooth chroma), so pixels equal Pillow's.
+ *
+ * EXIF orientation is ignored, as torchvision's loader does. Data that ends early or whose codes
+ * are broken is an error, not a grey area in the picture; but what lies below the last row needed
+ * is never looked at. */
+#include "stage/codec.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "stage/scratch.h"
+
+#include <string.h>
+
+static bool jpeg_mine(const uint8_t *bytes, size_t size) {
+    return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
+}
+
+#if LARDER_HAVE_JPEG
+
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+/* Real progressive files have about ten; hostile ones have thousands, each a pass over it all. */
+#define MAX_SCANS 100
+#define ROWS_AT_ONCE 16
+/* Smooth chroma looks one sample beyond: without these pixels a crop's edge would differ. */
+#define MARGIN 4
+
+typedef struct jpeg_state {
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr err;
+    struct jpeg_progress_mgr progress;
+    jmp_buf leave;
+    size_t size; /* of the file */
+    int code;
+} jpeg_state;
+
+static void leave_with(j_common_ptr c, const char *how) {
+    jpeg_state *j = c->client_data;
+    char text[JMSG_LENGTH_MAX];
+    j->err.format_message(c, text);
+    j->code = LARDER_E_FORMAT;
+    switch (j->err.msg_code) {
+    case JERR_OUT_OF_MEMORY:
+        j->code = larder__fail(LARDER_E_NOMEM, "jpeg: out of memory");
+        break;
+    case JWRN_JPEG_EOF:
+    case JERR_INPUT_EOF:
+        larder__fail(LARDER_E_FORMAT, "jpeg: ends at byte %zu, in row %u of %u", j->size,
+                     (unsigned)j->d.output_scanline, (unsigned)j->d.output_height);
+        break;
+    default:
+        larder__fail(LARDER_E_FORMAT, "jpeg: %s%s", how, text);
+    }
+    longjmp(j->leave, 1);
+}
+
+static void on_error(j_common_ptr c) { leave_with(c, ""); }
+static void on_output(j_common_ptr c) { (void)c; }
+
+static void on_message(j_common_ptr c, int level) {
+    if (level >= 0)
+        return;
+    switch (c->err->msg_code) {
+    case JWRN_ADOBE_XFORM: /* odd headers and stray bytes between segments do no harm */
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_JFIF_MAJOR:
+        c->err->num_warnings++;
+        break;
+    default: /* pixels would be wrong or missing */
+        leave_with(c, "damaged: ");
+    }
+}
+
+static void on_progress(j_common_ptr c) {
+    jpeg_state *j = c->client_data;
+    if (j->d.input_scan_number <= MAX_SCANS)
+        return;
+    j->code = larder__fail(LARDER_E_FORMAT, "jpeg: more than %d scans", MAX_SCANS);
+    longjmp(j->leave, 1);
+}
+
+static jpeg_state *jpeg_open(larder__scratch *s) {
+    if (s->jpeg)
+        return s->jpeg;
+    jpeg_state *j = larder__calloc(1, sizeof *j);
+    if (!j)
+        return NULL;
+    j->d.err = jpeg_std_error(&j->err);
+    j->d.client_data = j;
+    j->err.error_exit = on_error;
+    j->err.output_message = on_output;
+    j->err.emit_message = on_message;
+    j->progress.progress_monitor = on_progress;
+    if (setjmp(j->leave)) {
+        jpeg_destroy_decompress(&j->d);
+        larder__free(j);
+        return NULL;
+    }
+    jpeg_create_decompress(&j->d);
+    j->d.client_data = j; /* create clears what it does not know */
+    j->d.progress = &j->progress;
+    return s->jpeg = j;
+}
+
+void larder__jpeg_close(larder__scratch *s) {
+    jpeg_state *j = s->jpeg;
+    if (!j)
+        return;
+    jpeg_destroy_decompress(&j->d);
+    larder__free(j);
+    s->jpeg = NULL;
+}
+
+static int jpeg_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
+                     uint32_t *h) {
+    jpeg_state *j = jpeg_open(s);
+    if (!j)
+        return LARDER_E_NOMEM;
+    jpeg_abort_decompress(&j->d); /* whatever the last sample left */
+    j->size = size;
+    if (setjmp(j->leave))
+        return j->code;
+    jpeg_mem_src(&j->d, bytes, (unsigned long)size);
+    jpeg_read_header(&j->d, TRUE);
+    *w = j->d.image_width;
+    *h = j->d.image_height;
+    return larder__codec_limit("jpeg", *w, *h);
+}
+
+static int choose_colours(jpeg_state *j) {
+    switch (j->d.jpeg_color_space) {
+    case JCS_GRAYSCALE:
+    case JCS_YCbCr:
+    case JCS_RGB:
+        j->d.out_color_space = JCS_EXT_RGBX;
+        return 0;
+    case JCS_CMYK:
+    case JCS_YCCK:
+        j->d.out_color_space = JCS_CMYK;
+        return 0;
+    default:
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "jpeg: %d channels that are neither grey, RGB nor CMYK",
+                            j->d.num_components);
+    }
+}
+
+/* Ink values come inverted, by Adobe's habit that every program follows: 255 is no ink. */
+static void cmyk_to_rgb(uint8_t *p, size_t n) {
+    for (size_t i = 0; i < n; i++, p += 4)
+        for (int c = 0; c < 3; c++) {
+            unsigned ink = (255u - p[c]) * p[3] + 128;
+            p[c] = (uint8_t)(p[3] - (((ink >> 8) + ink) >> 8));
+        }
+}
+
+/* Rows want.y0 .. want.y1-1 into `to`. Called under the setjmp of jpeg_pixels. */
+static void read_rows(jpeg_state *j, uint8_t *to, size_t stride, larder__rect want) {
+    size_t rows = (size_t)(want.y1 - want.y0), done = 0, got = 1;
+    if (want.y0 > 0)
+        jpeg_skip_scanlines(&j->d, (JDIMENSION)want.y0);
+    for (; done < rows && got > 0; done += got) {
+        JSAMPROW at[ROWS_AT_ONCE];
+        size_t n = rows - done < ROWS_AT_ONCE ? rows - done : ROWS_AT_ONCE;
+        for (size_t i = 0; i < n; i++)
+            at[i] = to + (done + i) * stride;
+        got = jpeg_read_scanlines(&j->d, at, (JDIMENSION)n);
+    }
+}
+
+/* Narrows decoding to the columns of `want` and a margin; what it became in x0, x1. */
+static void narrow(jpeg_state *j, larder__rect *want) {
+    JDIMENSION x0 = want->x0 > MARGIN ? (JDIMENSION)want->x0 - MARGIN : 0;
+    JDIMENSION x1 = (JDIMENSION)want->x1 + MARGIN;
+    x1 = x1 < j->d.output_width ? x1 : j->d.output_width;
+    JDIMENSION n = x1 - x0;
+    if (n < j->d.output_width)
+        jpeg_crop_scanline(&j->d, &x0, &n);
+    want->x0 = x0;
+    want->x1 = (int64_t)x0 + n;
+}
+
+static int jpeg_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t denominator,
+                       larder__rect want, larder__picture *out) {
+    (void)bytes, (void)size; /* head has set them as the source */
+    jpeg_state *j = s->jpeg;
+    int rc = choose_colours(j);
+    if (rc < 0)
+        return rc;
+    if (setjmp(j->leave))
+        return j->code;
+    j->d.scale_num = 8 / denominator;
+    j->d.scale_denom = 8;
+    jpeg_start_decompress(&j->d);
+    narrow(j, &want);
+    size_t stride = ((size_t)(want.x1 - want.x0) * 4 + 63) / 64 * 64;
+    size_t rows = (size_t)(want.y1 - want.y0);
+    uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, stride * rows + 64);
+    if (!to)
+        return LARDER_E_NOMEM;
+    read_rows(j, to, stride, want);
+    if (j->d.out_color_space == JCS_CMYK)
+        cmyk_to_rgb(to, stride / 4 * rows);
+    *out = (larder__picture){to, (ptrdiff_t)stride, 4, 1, want};
+    return 0;
+}
+
+#else
+
+void larder__jpeg_close(larder__scratch *s) { (void)s; }
+
+static int jpeg_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
+                     uint32_t *h) {
+    (void)s, (void)bytes, (void)size, (void)w, (void)h;
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "this build decodes no JPEG: libjpeg-turbo was missing (apt install "
+                        "libjpeg62-turbo-dev, then build again)");
+}
+#define jpeg_pixels NULL
+
+#endif
+
+const larder__codec larder__codec_jpeg = {"jpeg", jpeg_mine, jpeg_head, jpeg_pixels, 8};

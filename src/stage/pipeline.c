@@ -1,0 +1,374 @@
+#include "stage/pipeline.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "plugins.h"
+#include "stage/codec.h"
+#include "stage/emit.h"
+#include "stage/resample.h"
+#include "stage/scratch.h"
+#include "stage/stage.h"
+
+#include <ctype.h>
+#include <math.h>
+
+#define MAX_STAGES 16
+
+typedef struct step {
+    const larder_stage *stage;
+    void *state;
+} step;
+
+struct larder__pipeline {
+    step steps[MAX_STAGES];
+    size_t count;
+    larder_shape raw, shape;
+    larder_layout raw_layout, layout;
+    larder_dtype dtype;
+    bool fixed_tone; /* no stage draws its tone by chance: made once, at open */
+    larder_tone tone;
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int add_stage(larder__pipeline *p, const char *text) {
+    char name[32];
+    const char *rest;
+    int rc = larder__spec_name(text, name, sizeof name, &rest);
+    if (rc < 0)
+        return rc;
+    const larder_stage *stage = larder__stage_find(name);
+    if (!stage)
+        return LARDER_E_ARGS;
+    larder_args args;
+    rc = larder__args_parse(&args, "stage", &stage->plugin, rest, ',', NULL);
+    if (rc < 0)
+        return rc;
+    step *s = &p->steps[p->count];
+    s->state = larder__calloc(1, stage->plugin.state_size);
+    rc = s->state ? stage->init(s->state, &args) : LARDER_E_NOMEM;
+    larder__args_free(&args);
+    s->stage = stage;
+    p->count++; /* also when it failed: close frees it */
+    return rc;
+}
+
+static int parse_spec(larder__pipeline *p, const char *spec) {
+    while (*spec) {
+        char text[256];
+        size_t len = strcspn(spec, "|"), skip = 0, n = len;
+        while (skip < len && isspace((unsigned char)spec[skip]))
+            skip++;
+        while (n > skip && isspace((unsigned char)spec[n - 1]))
+            n--;
+        n -= skip;
+        if (n == 0 || (spec[len] == '|' && !spec[len + 1]))
+            return larder__fail(LARDER_E_ARGS,
+                                "stages are joined by one |, nothing stands before "
+                                "or after \"%.60s\"",
+                                spec);
+        if (n >= sizeof text || p->count == MAX_STAGES)
+            return larder__fail(LARDER_E_ARGS, "more than %d stages or %zu letters in one",
+                                MAX_STAGES, sizeof text - 1);
+        memcpy(text, spec + skip, n);
+        text[n] = 0;
+        int rc = add_stage(p, text);
+        if (rc < 0)
+            return rc;
+        spec += len + (spec[len] == '|');
+    }
+    return 0;
+}
+
+/* Padding is zeros before normalisation, so a stage that places pixels cannot come after one that
+ * changes what they are worth. */
+static int check_order(const larder__pipeline *p) {
+    const char *tone = NULL;
+    for (size_t i = 0; i < p->count; i++) {
+        const larder_stage *s = p->steps[i].stage;
+        if (s->tone && p->dtype == LARDER_U8)
+            return larder__fail(LARDER_E_ARGS, "stage %s needs f32 output, not u8", s->plugin.name);
+        if (s->place && tone)
+            return larder__fail(LARDER_E_ARGS, "stage %s stands before %s, not after",
+                                s->plugin.name, tone);
+        tone = s->tone ? s->plugin.name : tone;
+    }
+    return 0;
+}
+
+/* Chance of stage i for this sample: its own, so that stages do not disturb each other. */
+static larder_rng *seeded(larder_rng *rng, const step *s, size_t i, uint64_t seed) {
+    if (s->stage->random)
+        larder_rng_seed(rng, seed, i);
+    return rng;
+}
+
+static int place_all(const larder__pipeline *p, larder_view *v, uint64_t seed) {
+    larder_rng rng = {{1, 2, 3, 4}};
+    for (size_t i = 0; i < p->count; i++) {
+        const step *s = &p->steps[i];
+        int rc = s->stage->place ? s->stage->place(s->state, v, seeded(&rng, s, i, seed)) : 0;
+        if (rc < 0)
+            return larder__fail_in(rc, "stage %s", s->stage->plugin.name);
+    }
+    return 0;
+}
+
+static int tone_all(const larder__pipeline *p, larder_tone *t, uint64_t seed) {
+    larder_rng rng = {{1, 2, 3, 4}};
+    *t = (larder_tone){.channels = p->shape.c};
+    for (uint32_t c = 0; c < p->shape.c; c++)
+        t->scale[c] = 1.0 / 255;
+    for (size_t i = 0; i < p->count; i++) {
+        const step *s = &p->steps[i];
+        int rc = s->stage->tone ? s->stage->tone(s->state, t, seeded(&rng, s, i, seed)) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Tries the stages on a made-up size: what do they make of it? */
+static int try_size(larder__pipeline *p, int64_t w, int64_t h, larder_view *v) {
+    int rc = 0;
+    for (uint64_t seed = 0; rc == 0 && seed < 16; seed++) {
+        larder__view_start(v, w, h);
+        rc = place_all(p, v, seed);
+    }
+    return rc;
+}
+
+/* Encoded pictures come in any size, a batch has one: tried on two, the results must agree. They
+ * are large, so that a crop that needs a large enough picture is not refused for their sake. */
+static int find_shape(larder__pipeline *p) {
+    larder_view a = {0}, b = {0};
+    int rc = try_size(p, p->raw.h ? p->raw.w : 40009, p->raw.h ? p->raw.h : 33013, &a);
+    if (rc == 0)
+        rc = try_size(p, p->raw.h ? p->raw.w : 34019, p->raw.h ? p->raw.h : 41017, &b);
+    if (rc != 0)
+        return rc;
+    if (a.w != b.w || a.h != b.h)
+        return larder__fail(LARDER_E_ARGS,
+                            "pictures differ in size, samples of a batch do not: add "
+                            "a stage that fixes it, such as rrc:size=224, "
+                            "resize:h=224,w=224 or resize:size=256|centercrop:"
+                            "size=224");
+    p->shape = (larder_shape){(uint32_t)a.h, (uint32_t)a.w, p->raw.h ? p->raw.c : 3};
+    if ((uint64_t)a.w * (uint64_t)a.h > LARDER__MAX_PIXELS)
+        return larder__fail(LARDER_E_RANGE, "samples of %lld x %lld pixels; the limit is %u in all",
+                            (long long)a.h, (long long)a.w, LARDER__MAX_PIXELS);
+    return 0;
+}
+
+static int check_raw(const larder_shape *raw) {
+    if (raw->h == 0)
+        return 0;
+    if (raw->c < 1 || raw->c > LARDER__MAX_CHANNELS)
+        return larder__fail(LARDER_E_UNSUPPORTED, "raw samples of %u channels; 1 to %d are known",
+                            raw->c, LARDER__MAX_CHANNELS);
+    return larder__codec_limit("raw", raw->w, raw->h);
+}
+
+int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *conf) {
+    *out = NULL;
+    larder__pipeline *p = larder__calloc(1, sizeof *p);
+    if (!p)
+        return LARDER_E_NOMEM;
+    p->raw = conf->raw;
+    p->raw_layout = conf->raw_layout;
+    p->layout = conf->layout;
+    p->dtype = conf->dtype;
+    int rc = check_raw(&p->raw);
+    if (rc == 0)
+        rc = parse_spec(p, conf->spec ? conf->spec : "");
+    if (rc == 0)
+        rc = check_order(p);
+    if (rc == 0)
+        rc = find_shape(p);
+    if (rc == 0)
+        rc = tone_all(p, &p->tone, 0);
+    if (rc < 0) {
+        larder__pipeline_close(&p);
+        return larder__fail_in(rc, "augment \"%.100s\"", conf->spec ? conf->spec : "");
+    }
+    p->fixed_tone = true;
+    for (size_t i = 0; i < p->count; i++)
+        p->fixed_tone &= !(p->steps[i].stage->tone && p->steps[i].stage->random);
+    *out = p;
+    return 0;
+}
+
+void larder__pipeline_close(larder__pipeline **pipeline) {
+    larder__pipeline *p = *pipeline;
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        larder__free(p->steps[i].state);
+    larder__free(p);
+    *pipeline = NULL;
+}
+
+larder_shape larder__pipeline_shape(const larder__pipeline *p) { return p->shape; }
+
+size_t larder__pipeline_bytes(const larder__pipeline *p) {
+    return (size_t)p->shape.h * p->shape.w * p->shape.c * (p->dtype == LARDER_F32 ? 4 : 1);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct sample {
+    const uint8_t *bytes;
+    size_t size;
+    const larder__codec *codec; /* NULL: raw */
+    uint32_t w, h;              /* of the source */
+    uint32_t denominator;       /* the decoder shrinks both sides by this */
+} sample;
+
+static int sample_head(sample *s, const larder__pipeline *p, larder__scratch *scratch) {
+    s->denominator = 1;
+    if (p->raw.h == 0) {
+        s->codec = larder__codec_find(s->bytes, s->size);
+        return s->codec ? s->codec->head(scratch, s->bytes, s->size, &s->w, &s->h)
+                        : LARDER_E_FORMAT;
+    }
+    s->w = p->raw.w;
+    s->h = p->raw.h;
+    size_t want = (size_t)s->w * s->h * p->raw.c;
+    if (s->size != want)
+        return larder__fail(LARDER_E_FORMAT, "raw sample of %zu bytes; %u x %u x %u needs %zu",
+                            s->size, p->raw.h, p->raw.w, p->raw.c, want);
+    return 0;
+}
+
+/* Raw pixels stay where they are; for resampling they are copied, 4 bytes each. */
+static int raw_picture(const larder__pipeline *p, const sample *s, larder__scratch *scratch,
+                       bool repack, larder__picture *out) {
+    ptrdiff_t w = s->w, h = s->h, c = p->raw.c;
+    *out = p->raw_layout == LARDER_NHWC ? (larder__picture){s->bytes, w * c, c, 1, {0, 0, w, h}}
+                                        : (larder__picture){s->bytes, w, 1, w * h, {0, 0, w, h}};
+    if (!repack)
+        return 0;
+    uint8_t *to = larder__scratch_take(scratch, LARDER__BLOCK_REPACKED, (size_t)(w * h) * 4 + 64);
+    if (!to)
+        return LARDER_E_NOMEM;
+    memset(to, 0, (size_t)(w * h) * 4);
+    for (ptrdiff_t y = 0; y < h; y++)
+        for (ptrdiff_t x = 0; x < w; x++)
+            for (ptrdiff_t k = 0; k < c; k++)
+                to[(y * w + x) * 4 + k] = out->at[y * out->row + x * out->pixel + k * out->channel];
+    *out = (larder__picture){to, w * 4, 4, 1, {0, 0, w, h}};
+    return 0;
+}
+
+/* The largest shrinking that leaves `gap` times the wanted pixels: the resampling after it still
+ * has enough to filter, so the picture stays what a full decode gives, but for a level or two. */
+static uint32_t choose_denominator(const larder_view *v, uint32_t max) {
+    uint32_t d = 1;
+    while (v->gap > 0 && d < max && (double)v->box_w >= v->gap * (double)v->full_w * d * 2 &&
+           (double)v->box_h >= v->gap * (double)v->full_h * d * 2)
+        d *= 2;
+    return d;
+}
+
+static larder__axis axis_of(int64_t box, int64_t len, int64_t full, int64_t first, int64_t last,
+                            int64_t side, uint32_t d) {
+    larder__axis a = {(double)box / d, (double)(box + len) / d, 0, 0, full, first, last};
+    a.lo = (int64_t)floor(a.in0);
+    a.hi = (int64_t)ceil(a.in1);
+    int64_t end = (side + d - 1) / d;
+    a.hi = a.hi < end ? a.hi : end;
+    return a;
+}
+
+static int decode(const larder__pipeline *p, const sample *s, larder__scratch *scratch, bool repack,
+                  larder__rect want, larder__picture *out) {
+    if (!s->codec)
+        return raw_picture(p, s, scratch, repack, out);
+    return s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
+}
+
+/* The visible part of the view as pixels; `at` inside *out is its first one. */
+static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch,
+                  const larder_view *v, larder__picture *out) {
+    larder__rect want;
+    int rc;
+    if (v->box_w == v->full_w && v->box_h == v->full_h) {
+        want = (larder__rect){v->box_x + v->vis_x0, v->box_y + v->vis_y0, v->box_x + v->vis_x1,
+                              v->box_y + v->vis_y1};
+        rc = decode(p, s, scratch, false, want, out);
+    } else {
+        s->denominator = s->codec ? choose_denominator(v, s->codec->max_denominator) : 1;
+        larder__axis x =
+            axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, s->w, s->denominator);
+        larder__axis y =
+            axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, s->h, s->denominator);
+        larder__picture in;
+        larder__axis_reach(&x, &want.x0, &want.x1);
+        larder__axis_reach(&y, &want.y0, &want.y1);
+        rc = decode(p, s, scratch, true, want, &in);
+        if (rc == 0)
+            rc = larder__resample(scratch, &in, &x, &y, out);
+        want = (larder__rect){v->vis_x0, v->vis_y0, v->vis_x1, v->vis_y1};
+    }
+    if (rc == 0)
+        out->at += (want.y0 - out->is.y0) * out->row + (want.x0 - out->is.x0) * out->pixel;
+    return rc;
+}
+
+static int emit(const larder__pipeline *p, const larder_view *v, const larder__picture *pic,
+                uint64_t seed, void *out) {
+    larder__emit e = {.shape = p->shape,
+                      .dtype = p->dtype,
+                      .layout = p->layout,
+                      .flipped = v->flipped,
+                      .filled = {v->vis_x0 - v->win_x, v->vis_y0 - v->win_y, v->vis_x1 - v->win_x,
+                                 v->vis_y1 - v->win_y},
+                      .at = pic->at,
+                      .row = pic->row,
+                      .pixel = pic->pixel,
+                      .channel = pic->channel};
+    if (!pic->at) { /* nothing but padding: steps stay on this one byte */
+        e.at = (const uint8_t *)"";
+        e.filled = (larder__rect){0};
+    }
+    larder_tone drawn;
+    const larder_tone *tone = &p->tone;
+    if (!p->fixed_tone) {
+        int rc = tone_all(p, &drawn, seed);
+        if (rc < 0)
+            return rc;
+        tone = &drawn;
+    }
+    for (uint32_t c = 0; c < p->shape.c; c++) {
+        e.scale[c] = (float)tone->scale[c];
+        e.bias[c] = (float)tone->bias[c];
+    }
+    larder__emit_run(&e, out);
+    return 0;
+}
+
+int larder__pipeline_run(const larder__pipeline *p, larder__scratch *scratch, const void *bytes,
+                         size_t size, uint64_t seed, void *out) {
+    sample s = {.bytes = bytes, .size = size};
+    larder_view v;
+    larder__picture pic = {0};
+    int rc = sample_head(&s, p, scratch);
+    if (rc < 0)
+        return rc;
+    larder__view_start(&v, s.w, s.h);
+    rc = place_all(p, &v, seed);
+    if (rc < 0)
+        return rc;
+    if (v.w != p->shape.w || v.h != p->shape.h)
+        return larder__fail(LARDER_E_FORMAT,
+                            "a picture of %u x %u pixels became %lld x %lld, not %u "
+                            "x %u",
+                            s.h, s.w, (long long)v.h, (long long)v.w, p->shape.h, p->shape.w);
+    if (v.vis_x0 < v.vis_x1 && v.vis_y0 < v.vis_y1) /* else nothing but padding */
+        rc = gather(p, &s, scratch, &v, &pic);
+    if (rc == 0)
+        rc = emit(p, &v, &pic, seed, out);
+    larder__scratch_trim(scratch);
+    return rc;
+}

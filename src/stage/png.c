@@ -1,0 +1,136 @@
+/* PNG through libspng: all colour types, depths and interlacing, to 8-bit RGB. Transparency is
+ * dropped as Pillow's convert("RGB") does; of 16 bits the upper 8 are kept. */
+#include "stage/codec.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "stage/scratch.h"
+
+#include <string.h>
+
+static bool png_mine(const uint8_t *bytes, size_t size) {
+    return size >= 4 && memcmp(bytes, "\x89PNG", 4) == 0;
+}
+
+#if LARDER_HAVE_SPNG
+
+#include <spng.h>
+
+/* zlib inside the library reports lack of memory as broken data: remember what really happened. */
+static _Thread_local bool starved;
+
+static void *seen(void *p) {
+    starved |= !p;
+    return p;
+}
+static void *png_malloc(size_t n) { return seen(larder__malloc(n)); }
+static void *png_realloc(void *old, size_t n) { return seen(larder__realloc(old, n)); }
+static void *png_calloc(size_t n, size_t each) { return seen(larder__calloc(n, each)); }
+
+void larder__png_close(larder__scratch *s) {
+    spng_ctx_free(s->png);
+    s->png = NULL;
+}
+
+static int png_fail(larder__scratch *s, int err, size_t size, uint32_t row, uint32_t h) {
+    larder__png_close(s);
+    if (err == SPNG_EMEM || starved)
+        return larder__fail(LARDER_E_NOMEM, "png: out of memory");
+    if (err == SPNG_IO_EOF || err == SPNG_EOF || err == SPNG_EIDAT_TOO_SHORT)
+        return larder__fail(LARDER_E_FORMAT, "png: ends at byte %zu, in row %u of %u", size, row,
+                            h);
+    return larder__fail(LARDER_E_FORMAT, "png: damaged: %s", spng_strerror(err));
+}
+
+static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
+                    uint32_t *h) {
+    static struct spng_alloc heap = {png_malloc, png_realloc, png_calloc, larder__free};
+    starved = false;
+    larder__png_close(s);
+    spng_ctx *ctx = s->png = spng_ctx_new2(&heap, 0);
+    if (!ctx)
+        return larder__fail(LARDER_E_NOMEM, "png: out of memory");
+    struct spng_ihdr head;
+    int err = spng_set_crc_action(ctx, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
+    if (!err)
+        err = spng_set_image_limits(ctx, LARDER__MAX_PIXELS, LARDER__MAX_PIXELS);
+    if (!err)
+        err = spng_set_png_buffer(ctx, bytes, size);
+    if (!err)
+        err = spng_get_ihdr(ctx, &head);
+    if (err == SPNG_EUSER_WIDTH || err == SPNG_EUSER_HEIGHT) {
+        larder__png_close(s);
+        return larder__fail(LARDER_E_RANGE, "png: declares more pixels than the limit of %u",
+                            LARDER__MAX_PIXELS);
+    }
+    if (err)
+        return png_fail(s, err, size, 0, 0);
+    *w = head.width;
+    *h = head.height;
+    int rc = larder__codec_limit("png", *w, *h);
+    if (rc < 0)
+        larder__png_close(s);
+    return rc;
+}
+
+/* Rows come in order, so those above land in one spare row and those below are not decoded. */
+static int read_rows(spng_ctx *ctx, uint8_t *to, size_t width, larder__rect want, int64_t *row) {
+    int err = spng_decode_image(ctx, NULL, 0, SPNG_FMT_RGBA8, SPNG_DECODE_PROGRESSIVE);
+    for (*row = 0; !err && *row < want.y1; ++*row) {
+        int64_t line = *row < want.y0 ? 0 : *row - want.y0;
+        err = spng_decode_row(ctx, to + (size_t)line * width, width);
+        if (err == SPNG_EOI) /* says that this was the picture's last row */
+            err = 0;
+    }
+    return err;
+}
+
+static int png_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t denominator,
+                      larder__rect want, larder__picture *out) {
+    (void)bytes, (void)denominator;
+    spng_ctx *ctx = s->png;
+    struct spng_ihdr head;
+    int err = spng_get_ihdr(ctx, &head);
+    if (err)
+        return png_fail(s, err, size, 0, 0);
+    size_t width = (size_t)head.width * 4;
+    int64_t row = 0;
+    if (head.interlace_method) {
+        want.y0 = 0;
+        want.y1 = head.height;
+    }
+    want.x0 = 0;
+    want.x1 = head.width;
+    size_t bytes_wanted = width * (size_t)(want.y1 - want.y0);
+    uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, bytes_wanted + 64);
+    if (!to) {
+        larder__png_close(s);
+        return LARDER_E_NOMEM;
+    }
+    if (head.interlace_method)
+        err = spng_decode_image(ctx, to, bytes_wanted, SPNG_FMT_RGBA8, 0);
+    else
+        err = read_rows(ctx, to, width, want, &row);
+    if (err)
+        return png_fail(s, err, size, (uint32_t)row, head.height);
+    larder__png_close(s);
+    *out = (larder__picture){to, (ptrdiff_t)width, 4, 1, want};
+    return 0;
+}
+
+#else
+
+void larder__png_close(larder__scratch *s) { (void)s; }
+
+static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
+                    uint32_t *h) {
+    (void)s, (void)bytes, (void)size, (void)w, (void)h;
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "this build decodes no PNG: libspng was missing (apt install libspng-dev, "
+                        "then build again)");
+}
+#define png_pixels NULL
+
+#endif
+
+const larder__codec larder__codec_png = {"png", png_mine, png_head, png_pixels, 1};

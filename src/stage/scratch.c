@@ -1,0 +1,43 @@
+#include "stage/scratch.h"
+
+#include "base/mem.h"
+
+#define KEEP_BYTES ((size_t)32 << 20)
+
+int larder__scratch_open(larder__scratch **out) {
+    *out = larder__calloc(1, sizeof **out);
+    return *out ? 0 : LARDER_E_NOMEM;
+}
+
+void larder__scratch_close(larder__scratch **scratch) {
+    larder__scratch *s = *scratch;
+    if (!s)
+        return;
+    larder__jpeg_close(s);
+    larder__png_close(s);
+    for (int i = 0; i < LARDER__BLOCKS; i++)
+        larder__free(s->block[i]);
+    larder__free(s);
+    *scratch = NULL;
+}
+
+void *larder__scratch_take(larder__scratch *s, larder__block which, size_t bytes) {
+    if (bytes <= s->cap[which])
+        return s->block[which];
+    larder__free(s->block[which]);
+    s->cap[which] = 0;
+    size_t grown = bytes + bytes / 4; /* the next sample is likely a little larger or smaller */
+    s->block[which] = larder__memalign(64, grown);
+    if (s->block[which])
+        s->cap[which] = grown;
+    return s->block[which];
+}
+
+void larder__scratch_trim(larder__scratch *s) {
+    for (int i = 0; i < LARDER__BLOCKS; i++)
+        if (s->cap[i] > KEEP_BYTES) {
+            larder__free(s->block[i]);
+            s->block[i] = NULL;
+            s->cap[i] = 0;
+        }
+}

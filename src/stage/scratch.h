@@ -1,0 +1,33 @@
+/* One thread's working memory: blocks that grow to what the largest sample so far needed, and the
+ * decoders' own state. After a giant sample the block is given back (see larder__scratch_trim). */
+#ifndef LARDER_STAGE_SCRATCH_H
+#define LARDER_STAGE_SCRATCH_H
+
+#include "stage/pipeline.h"
+
+typedef enum {
+    LARDER__BLOCK_DECODED,  /* pixels from the decoder */
+    LARDER__BLOCK_REPACKED, /* raw pixels made 4 bytes each */
+    LARDER__BLOCK_RESIZED,  /* pixels after resampling */
+    LARDER__BLOCK_TAPS_X,
+    LARDER__BLOCK_TAPS_Y,
+    LARDER__BLOCK_LINE, /* one row between the two passes of resampling */
+    LARDER__BLOCKS
+} larder__block;
+
+struct larder__scratch {
+    void *block[LARDER__BLOCKS];
+    size_t cap[LARDER__BLOCKS];
+    void *jpeg; /* opened by the first JPEG */
+    void *png;  /* open only between head and pixels */
+};
+
+/* At least this many bytes, 64-byte aligned, contents undefined; NULL when out of memory. */
+void *larder__scratch_take(larder__scratch *, larder__block, size_t bytes);
+/* Frees blocks above 32 MiB, so that one giant sample does not stay in every thread's memory. */
+void larder__scratch_trim(larder__scratch *);
+
+void larder__jpeg_close(larder__scratch *);
+void larder__png_close(larder__scratch *);
+
+#endif

@@ -1,0 +1,364 @@
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "source/source.h"
+#include "train/gemm.h"
+#include "train/net.h"
+#include "train/parts.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+struct larder__trainer {
+    larder__trainer_conf conf; /* its texts are not kept */
+    larder_loader *train, *test;
+    larder__net *net;
+    uint32_t classes;
+    uint64_t epoch, step; /* of the next batch */
+    double rate;
+    larder__epoch before; /* sums of the finished epochs */
+    _Atomic bool cancelled;
+    char augment[LARDER__URI_BYTES];
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Opens the data set just to look at it. */
+static int look(larder_dataset *out, const char *uri) {
+    larder__data *data = NULL;
+    int rc = larder__data_open(&data, uri);
+    if (rc < 0)
+        return rc;
+    *out = *larder__data_about(data);
+    larder__data_close(&data);
+    return 0;
+}
+
+/* Says what a person can do who never named a test set. */
+static int no_test(int code) {
+    return larder__fail_in(code, "no test part to validate on (--test URI names one, --test none "
+                                 "does without)");
+}
+
+static int look_at_test(larder_dataset *out, const larder__trainer_conf *conf) {
+    int rc = look(out, conf->test), source;
+    if (rc == 0 || !conf->derived)
+        return rc;
+    char why[512];
+    snprintf(why, sizeof why, "%s", larder_errmsg());
+    if ((source = look(out, conf->source)) < 0)
+        return source; /* nothing is there at all: that is the sentence to read */
+    larder__errmsg_set(why);
+    return no_test(rc);
+}
+
+/* The preparation comes from what the samples are; the test part is the cheaper one to ask. */
+static int choose_augment(larder__trainer *t, const larder__trainer_conf *conf) {
+    const char *chosen = conf->augment;
+    if (!chosen) {
+        larder_dataset about;
+        int rc = conf->test ? look_at_test(&about, conf) : look(&about, conf->source);
+        if (rc < 0)
+            return rc;
+        chosen = larder__parts_augment(&about);
+    }
+    if (snprintf(t->augment, sizeof t->augment, "%s", chosen) >= (int)sizeof t->augment)
+        return larder__fail(LARDER_E_ARGS, "the preparation is longer than %zu bytes",
+                            sizeof t->augment - 1);
+    return 0;
+}
+
+/* Some sources take ?split=test and have no parts: an accuracy on the training samples would look
+ * like a good one. Only data sets of one size are worth a second look. */
+static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
+    larder_dataset train, test;
+    int rc;
+    if (!conf->derived || larder_loader_samples(t->train) != larder_loader_samples(t->test))
+        return 0;
+    if ((rc = look(&train, conf->source)) < 0 || (rc = look(&test, conf->test)) < 0)
+        return rc;
+    if (train.fingerprint != test.fingerprint)
+        return 0;
+    larder__fail(LARDER_E_NOTFOUND, "%.200s is the training data itself", conf->test);
+    return no_test(LARDER_E_NOTFOUND);
+}
+
+static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
+    larder_loader_conf lc;
+    larder_loader_defaults(&lc);
+    lc.source = conf->source;
+    lc.recipe = conf->recipe;
+    lc.cache = conf->cache;
+    lc.augment = t->augment;
+    lc.batch = conf->batch;
+    lc.seed = conf->seed;
+    lc.epochs = conf->epochs;
+    lc.threads = conf->threads;
+    lc.dtype = LARDER_F32;
+    lc.layout = LARDER_NCHW;
+    return larder_loader_open(&t->train, &lc);
+}
+
+/* Validation keeps its encoded samples in memory, as far as that is cheap, so that it costs the
+ * storage nothing after the first time; its reads are in nobody's figures. */
+static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
+    char augment[LARDER__URI_BYTES];
+    larder_loader_conf lc;
+    if (!conf->test)
+        return 0;
+    int rc = conf->test_augment ? 0 : larder__parts_test_augment(augment, t->augment);
+    if (rc < 0)
+        return rc;
+    larder_loader_defaults(&lc);
+    lc.source = conf->test;
+    lc.recipe = "minio";
+    lc.cache = "256MiB";
+    lc.augment = conf->test_augment ? conf->test_augment : augment;
+    lc.batch = conf->batch;
+    lc.seed = conf->seed;
+    lc.epochs = 0;
+    lc.threads = 1;
+    lc.dtype = LARDER_F32;
+    lc.layout = LARDER_NCHW;
+    if ((rc = larder_loader_open(&t->test, &lc)) < 0)
+        return conf->derived ? no_test(rc)
+                             : larder__fail_in(rc, "validation on %.200s", conf->test);
+    if ((rc = check_apart(t, conf)) < 0)
+        return rc;
+    larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
+    if (a.h != b.h || a.w != b.w || a.c != b.c)
+        return larder__fail(LARDER_E_ARGS,
+                            "training samples are %ux%ux%u but test samples %ux%ux%u; "
+                            "bring them to one size with --augment and --test-augment",
+                            a.h, a.w, a.c, b.h, b.w, b.c);
+    return 0;
+}
+
+static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
+    t->classes = larder_loader_classes(t->train);
+    if (t->classes < 2)
+        return larder__fail(LARDER_E_ARGS,
+                            "%.200s has %u classes; training needs labels of at "
+                            "least two",
+                            conf->source, t->classes);
+    larder__gemm_threads(conf->net_threads ? conf->net_threads : 1);
+    return larder__net_open(&t->net, &(larder__net_conf){.kind = conf->net,
+                                                         .shape = larder_loader_shape(t->train),
+                                                         .classes = t->classes,
+                                                         .batch = conf->batch,
+                                                         .seed = conf->seed,
+                                                         .momentum = 0.9f,
+                                                         .decay = (float)conf->decay});
+}
+
+static void forget_texts(larder__trainer_conf *c) {
+    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = NULL;
+}
+
+int larder__trainer_open(larder__trainer **out, const larder__trainer_conf *conf) {
+    *out = NULL;
+    if (conf->epochs == 0 || conf->batch == 0)
+        return larder__fail(LARDER_E_ARGS, "training needs at least one epoch and a batch size");
+    larder__trainer *t = larder__calloc(1, sizeof *t);
+    if (!t)
+        return larder__fail(LARDER_E_NOMEM, "train: no memory");
+    t->conf = *conf;
+    t->rate = conf->rate > 0 ? conf->rate : larder__net_rate(conf->net);
+    int rc;
+    if ((rc = choose_augment(t, conf)) < 0 || (rc = open_train(t, conf)) < 0 ||
+        (rc = open_test(t, conf)) < 0 || (rc = open_net(t, conf)) < 0) {
+        larder__trainer_close(&t);
+        return rc;
+    }
+    forget_texts(&t->conf);
+    *out = t;
+    return 0;
+}
+
+void larder__trainer_close(larder__trainer **where) {
+    larder__trainer *t = *where;
+    if (!t)
+        return;
+    larder_loader_close(&t->train);
+    larder_loader_close(&t->test);
+    larder__net_close(&t->net);
+    larder__free(t);
+    *where = NULL;
+}
+
+void larder__trainer_cancel(larder__trainer *t) {
+    atomic_store(&t->cancelled, true);
+    larder_loader_cancel(t->train);
+    if (t->test)
+        larder_loader_cancel(t->test);
+}
+
+uint64_t larder__trainer_samples(const larder__trainer *t) {
+    return larder_loader_samples(t->train);
+}
+double larder__trainer_rate(const larder__trainer *t) { return t->rate; }
+const char *larder__trainer_augment(const larder__trainer *t) { return t->augment; }
+
+/* ---- one batch ------------------------------------------------------------------------------- */
+
+typedef struct pass { /* the epoch under way */
+    uint64_t batches, batch;
+    double start, loss_sum;
+    uint64_t samples;
+} pass;
+
+/* Falls to 0 at the end of the last epoch, also when recipes make epochs of different length. */
+static float rate_now(const larder__trainer *t, const pass *p) {
+    double within = p->batches ? fmin((double)p->batch / (double)p->batches, 1) : 0;
+    return (float)(t->rate * (1 - ((double)t->epoch + within) / (double)t->conf.epochs));
+}
+
+static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
+    larder__net_result r;
+    int rc = larder__net_step(t->net, b->x, b->y, b->n, b->weight, rate_now(t, p), &r);
+    if (rc < 0)
+        return rc;
+    double sum = 0;
+    for (size_t i = 0; i < b->n; i++)
+        sum += (double)r.loss[i];
+    if (!isfinite(sum))
+        return larder__fail(LARDER_E_RANGE,
+                            "training diverged in epoch %llu, batch %llu: the loss is "
+                            "no number any more; a lower learning rate than %g (--lr) may help",
+                            (unsigned long long)t->epoch, (unsigned long long)p->batch, t->rate);
+    p->loss_sum += sum;
+    p->samples += b->n;
+    return larder_loader_report(t->train, b,
+                                &(larder_feedback){.loss = r.loss,
+                                                   .logits = r.logits,
+                                                   .classes = t->classes,
+                                                   .embeddings = r.embeddings,
+                                                   .dim = r.dim});
+}
+
+/* The ledger's figures and the clock into `out`; works in the middle of an epoch too. */
+static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
+    larder_figures f;
+    int rc = larder_loader_figures(t->train, t->epoch, &f);
+    if (rc < 0)
+        return rc;
+    out->epoch = t->epoch;
+    out->loss = p->samples ? p->loss_sum / (double)p->samples : (double)NAN;
+    out->served = f.served, out->hits = f.hits, out->substitutes = f.substitutes;
+    out->repeats = f.repeats, out->misses = f.misses;
+    out->background_reads = f.background_reads, out->touched = f.touched;
+    out->storage_bytes = f.storage_bytes;
+    return 0;
+}
+
+static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
+    if (!t->conf.tick || take_stock(t, p, now) < 0)
+        return;
+    t->conf.tick(
+        t->conf.tick_arg,
+        &(larder__tick){.epoch = t->epoch,
+                        .step = t->step,
+                        .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
+                        .served = t->before.served + now->served,
+                        .hits = t->before.hits + now->hits,
+                        .storage_bytes = t->before.storage_bytes + now->storage_bytes,
+                        .seconds = t->before.seconds + larder__now() - p->start,
+                        .stall_seconds = t->before.stall_seconds + now->stall_seconds});
+}
+
+/* ---- one epoch ------------------------------------------------------------------------------- */
+
+static int cancelled(void) { return larder__fail(LARDER_E_CANCELLED, "training was stopped"); }
+
+/* 0 at the end of the epoch, LARDER_END if there was none to begin. */
+static int train_epoch(larder__trainer *t, pass *p, larder__epoch *out) {
+    for (;;) {
+        const larder_batch *b;
+        if (atomic_load(&t->cancelled))
+            return cancelled();
+        double before = larder__now();
+        int rc = larder_loader_next(t->train, &b);
+        out->stall_seconds += larder__now() - before;
+        if (rc == LARDER_END && p->batch == 0)
+            return LARDER_END;
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
+        if (p->batch == 0)
+            p->batches = larder_loader_batches(t->train);
+        rc = learn(t, p, b);
+        int done = larder_loader_done(t->train, b);
+        if (rc < 0 || done < 0)
+            return rc < 0 ? rc : done;
+        p->batch++;
+        t->step++;
+        tell(t, p, out);
+    }
+}
+
+/* How many logits stand before the right one; ties go to the lower class. */
+static size_t rank_of(const float *logits, size_t classes, size_t label) {
+    size_t rank = 0;
+    for (size_t j = 0; j < classes; j++)
+        rank += logits[j] > logits[label] || (logits[j] == logits[label] && j < label);
+    return rank;
+}
+
+static int validate(larder__trainer *t, larder__epoch *out) {
+    size_t n = 0, top1 = 0, top5 = 0;
+    const larder_batch *b;
+    int rc;
+    while ((rc = larder_loader_next(t->test, &b)) == 0) {
+        larder__net_result r;
+        rc = larder__net_eval(t->net, b->x, b->y, b->n, &r);
+        for (size_t i = 0; rc == 0 && i < b->n; i++) {
+            size_t rank = rank_of(r.logits + i * t->classes, t->classes, (size_t)b->y[i]);
+            top1 += rank < 1;
+            top5 += rank < 5;
+        }
+        n += b->n;
+        int done = larder_loader_done(t->test, b);
+        if (rc < 0 || done < 0)
+            return larder__fail_in(rc < 0 ? rc : done, "validation");
+    }
+    if (rc < 0)
+        return rc == LARDER_E_CANCELLED ? rc : larder__fail_in(rc, "validation");
+    if (n == 0)
+        return larder__fail(LARDER_E_FORMAT, "the test part is empty");
+    out->accuracy = (double)top1 / (double)n;
+    out->top5 = (double)top5 / (double)n;
+    return larder_loader_validate(t->train, out->accuracy);
+}
+
+static void add_to(larder__epoch *sum, const larder__epoch *e) {
+    sum->served += e->served, sum->hits += e->hits, sum->storage_bytes += e->storage_bytes;
+    sum->seconds += e->seconds, sum->stall_seconds += e->stall_seconds;
+}
+
+int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
+    pass p = {.start = larder__now()};
+    *out = (larder__epoch){.epoch = t->epoch, .accuracy = NAN, .top5 = NAN, .loss = NAN};
+    if (t->epoch >= t->conf.epochs)
+        return LARDER_END;
+    int rc = train_epoch(t, &p, out);
+    out->seconds = larder__now() - p.start;
+    if (rc == LARDER_END)
+        return rc;
+    char why[512]; /* taking stock must not hide what went wrong first */
+    snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
+    int stock = take_stock(t, &p, out);
+    if (rc < 0) {
+        larder__errmsg_set(why);
+        return rc;
+    }
+    if (stock < 0)
+        return stock;
+    add_to(&t->before, out);
+    if (t->test && (rc = validate(t, out)) < 0)
+        return rc;
+    t->epoch++;
+    return 0;
+}

@@ -1,0 +1,50 @@
+/* The closed loop: loader -> net -> feedback -> loader, an epoch at a time, with validation after
+ * each. It prints nothing; `larder train` and later benches show what it answers. One thread drives
+ * it; larder__trainer_cancel may come from any. */
+#ifndef LARDER_TRAIN_TRAINER_H
+#define LARDER_TRAIN_TRAINER_H
+
+#include "report/record.h"
+
+#include <larder/larder.h>
+
+typedef struct larder__trainer larder__trainer;
+
+typedef struct larder__tick { /* after every batch; sums are over the whole run */
+    uint64_t epoch;           /* counts from 0 */
+    uint64_t step, steps;     /* batches trained, and expected in all */
+    uint64_t served, hits, storage_bytes;
+    double seconds, stall_seconds;
+} larder__tick;
+
+typedef struct larder__trainer_conf {
+    const char *source; /* of training, slowed or not */
+    const char *test;   /* NULL: no validation, accuracies are NAN */
+    bool derived;       /* `test` was made from `source` and must be another part of it */
+    const char *recipe, *cache, *net;
+    const char *augment;      /* NULL: what suits the samples */
+    const char *test_augment; /* NULL: augment without chance */
+    size_t batch;
+    uint64_t seed, epochs; /* at least 1 epoch */
+    double rate;           /* first learning rate; falls linearly to 0; 0: the net's own */
+    double decay;          /* of weights */
+    uint32_t threads;      /* of the loader; 0: as many as cores */
+    uint32_t net_threads;  /* of matrix products; 0: 1 */
+    void (*tick)(void *arg, const larder__tick *); /* NULL: none */
+    void *tick_arg;
+} larder__trainer_conf;
+
+int larder__trainer_open(larder__trainer **out,
+                         const larder__trainer_conf *); /* texts are copied */
+void larder__trainer_close(larder__trainer **);
+/* Trains one epoch and validates: 0, or LARDER_END when there is none left. After E_CANCELLED and
+ * other failures `out` holds the figures of the part that was trained (served 0: nothing). */
+int larder__trainer_epoch(larder__trainer *, larder__epoch *out);
+/* Ends the epoch under way after its current batch with E_CANCELLED. */
+void larder__trainer_cancel(larder__trainer *);
+
+uint64_t larder__trainer_samples(const larder__trainer *);
+double larder__trainer_rate(const larder__trainer *);
+const char *larder__trainer_augment(const larder__trainer *);
+
+#endif

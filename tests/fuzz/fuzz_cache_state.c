@@ -1,0 +1,88 @@
+/* A saved cache that was tampered with is either refused with a sentence or works: whatever loads
+ * must then serve requests within its budget. The input is a recipe for damage, so that every
+ * registered policy is covered from its own valid state: policy, length kept, then edits of three
+ * bytes each (where, where, what). */
+#include "base/spec.h"
+#include "base/state.h"
+#include "cache/cache.h"
+#include "plugins.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { KEYS = 64, BUDGET = 1600, REQUESTS = 200 };
+
+static larder__cache *open_cache(const larder_policy *policy) {
+    larder_args args;
+    larder__cache *cache = NULL;
+    if (larder__args_parse(&args, "policy", &policy->plugin, "", ',', NULL) < 0)
+        abort();
+    larder__cache_conf conf = {.policy = policy,
+                               .args = &args,
+                               .store = &larder__store_null,
+                               .keys = KEYS,
+                               .budget = BUDGET,
+                               .seed = 1};
+    if (larder__cache_open(&cache, &conf) < 0)
+        abort();
+    larder__args_free(&args);
+    return cache;
+}
+
+static void serve(larder__cache *cache, uint64_t seed) {
+    larder_rng rng;
+    larder_rng_seed(&rng, seed, 0);
+    for (uint64_t now = 0; now < REQUESTS; now++) {
+        uint64_t key = larder_rng_below(&rng, KEYS);
+        larder_access a = {.key = key,
+                           .now = now,
+                           .next_use = LARDER_UNKNOWN,
+                           .size = 50 + (uint32_t)key,
+                           .score = NAN};
+        larder__ticket ticket;
+        if (larder__cache_claim(cache, &a, 1, &ticket) < 0)
+            abort();
+        if (ticket.task == LARDER__MAKE)
+            larder__cache_fill(cache, &ticket, NULL);
+        else
+            larder__ticket_drop(&ticket);
+        const larder_slots *slots = larder__cache_slots(cache);
+        if (slots->bytes > BUDGET || slots->resident > slots->used)
+            abort();
+    }
+}
+
+static void damage(larder_writer *state, const uint8_t *data, size_t size) {
+    if (size > 0 && data[0] < 255)
+        state->size = state->size * data[0] / 255;
+    for (size_t i = 1; i + 2 < size && state->size; i += 3)
+        state->bytes[((size_t)data[i] << 8 | data[i + 1]) % state->size] = data[i + 2];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    size_t count = 0;
+    while (larder__policies[count])
+        count++;
+    const larder_policy *policy = larder__policies[size ? data[0] % count : 0];
+    larder__cache *cache = open_cache(policy);
+    serve(cache, 1);
+    larder_writer state = {0};
+    larder__cache_save(cache, &state);
+    larder__cache_close(&cache);
+    if (state.code < 0)
+        abort();
+    damage(&state, data + (size > 0), size - (size > 0));
+    larder_reader reader = {.at = state.bytes, .end = state.bytes + state.size};
+    cache = open_cache(policy);
+    int rc = larder__cache_load(cache, &reader);
+    if (rc == 0)
+        serve(cache, 2);
+    else if (!larder_errmsg()[0] || size < 2)
+        abort(); /* refused without a word, or an undamaged state was refused */
+    larder__cache_close(&cache);
+    larder__writer_free(&state);
+    return 0;
+}

@@ -1,0 +1,55 @@
+#include "loader_kit.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+
+larder_loader_conf kit_conf(const char *source, const char *recipe) {
+    larder_loader_conf c;
+    larder_loader_defaults(&c);
+    c.source = source;
+    c.recipe = recipe;
+    c.augment = KIT_PIXELS;
+    c.batch = 16;
+    c.threads = 2;
+    c.seed = 7;
+    c.dtype = LARDER_U8;
+    return c;
+}
+
+uint64_t kit_digest(const larder_batch *b) {
+    size_t row = (size_t)b->shape.h * b->shape.w * b->shape.c * (b->dtype == LARDER_F32 ? 4 : 1);
+    uint64_t h = larder__mix64(b->number * 31 + b->epoch * 7 + b->n);
+    h = larder__hash_bytes(h, b->ids, b->n * sizeof *b->ids);
+    h = larder__hash_bytes(h, b->served, b->n * sizeof *b->served);
+    h = larder__hash_bytes(h, b->y, b->n * sizeof *b->y);
+    h = larder__hash_bytes(h, b->weight, b->n * sizeof *b->weight);
+    return larder__hash_bytes(h, b->x, b->n * row) | 2;
+}
+
+float kit_loss(uint64_t id, uint64_t epoch) {
+    return (float)(larder__mix64(id * 1000 + epoch) % 1000) / 100.0f;
+}
+
+size_t kit_run(larder_loader *l, uint64_t *digests, size_t max) {
+    float losses[4096];
+    size_t at = 0;
+    while (at < max) {
+        const larder_batch *b;
+        int rc = larder_loader_next(l, &b);
+        check_ok(rc);
+        if (rc == LARDER_END)
+            break;
+        if (rc == LARDER_END_EPOCH) {
+            digests[at++] = 1;
+            continue;
+        }
+        digests[at++] = kit_digest(b);
+        for (size_t i = 0; i < b->n; i++)
+            losses[i] = kit_loss(b->served[i], b->epoch);
+        larder_feedback fb = {.loss = losses};
+        check_ok(larder_loader_report(l, b, &fb));
+        check_ok(larder_loader_done(l, b));
+    }
+    return at;
+}

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""larder train and larder report as a person uses them, on a small data set made here."""
+import html.parser
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+LARDER = os.environ.get("LARDER", "build/larder")
+KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
+        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes"]
+SIDE, TRAIN, TEST = 8, 1000, 200
+
+
+def write_part(folder, prefix, count, seed):
+    """Pictures with one bright row, labelled by which one it is: four classes."""
+    rng = random.Random(seed)
+    pixels, labels = bytearray(), bytearray()
+    for _ in range(count):
+        label = rng.randrange(4)
+        labels.append(label)
+        for row in range(SIDE):
+            base = 180 if row == 2 * label else 40
+            pixels.extend(base + rng.randrange(40) for _ in range(SIDE))
+    with open(f"{folder}/{prefix}-images-idx3-ubyte", "wb") as f:
+        f.write(struct.pack(">IIII", 0x803, count, SIDE, SIDE) + pixels)
+    with open(f"{folder}/{prefix}-labels-idx1-ubyte", "wb") as f:
+        f.write(struct.pack(">II", 0x801, count) + labels)
+
+
+def run(*words, code=0, **more):
+    done = subprocess.run([LARDER, *words], capture_output=True, text=True, timeout=120, **more)
+    if done.returncode != code:
+        raise AssertionError(f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def steady(rows):
+    """What must repeat whatever the timing. A request that finds its id being read already, at the
+    seam of two epochs, shares that read and is a hit: hits and reads may differ by a few."""
+    keys = ("epoch", "accuracy", "top5", "loss", "served", "substitutes", "repeats", "touched")
+    return [{k: row[k] for k in keys} for row in rows]
+
+
+class Outside(html.parser.HTMLParser):
+    """Anything in a page that would ask a network."""
+    found = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("script", "link", "img", "iframe", "object"):
+            self.found.append(tag)
+        self.found += [v for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.TemporaryDirectory()
+        cls.data = cls.made.name + "/data"
+        os.mkdir(cls.data)
+        write_part(cls.data, "train", TRAIN, 1)
+        write_part(cls.data, "t10k", TEST, 2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.cleanup()
+
+    def rows(self, *words):
+        done = run("train", self.data, "--json", "--batch", "32", *words)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        for row in rows:
+            self.assertEqual(list(row), KEYS)
+            self.assertEqual(row["hits"] + row["substitutes"] + row["misses"], row["served"])
+        return rows
+
+    def test_learns_and_counts(self):
+        rows = self.rows("--recipe", "minio", "--cache", "50%", "--epochs", "3")
+        self.assertEqual([row["epoch"] for row in rows], [0, 1, 2])
+        self.assertGreater(rows[-1]["accuracy"], 0.95)
+        self.assertEqual(rows[-1]["top5"], 1)
+        for row in rows:
+            self.assertEqual((row["served"], row["touched"], row["repeats"]), (TRAIN, 1, 0))
+            self.assertEqual(row["storage_bytes"],
+                             (row["misses"] + row["background_reads"]) * SIDE * SIDE)
+            self.assertGreaterEqual(row["seconds"], row["stall_seconds"])
+        self.assertEqual(rows[0]["hits"], 0)
+        for row in rows[1:]: # half, and what four batches ahead can share
+            self.assertIn(row["hits"], range(TRAIN // 2, TRAIN // 2 + 4 * 32))
+
+    def test_no_cache_reads_everything(self):
+        for row in self.rows("--recipe", "lru", "--cache", "0", "--epochs", "2"):
+            self.assertLess(row["hits"], 4 * 32) # reads shared at the seam of two epochs
+            self.assertEqual(row["hits"] + row["misses"], TRAIN)
+
+    def test_threads_change_nothing(self):
+        one = self.rows("--recipe", "minio", "--epochs", "2", "--threads", "1")
+        four = self.rows("--recipe", "minio", "--epochs", "2", "--threads", "4")
+        self.assertEqual(steady(one), steady(four))
+        other = self.rows("--recipe", "minio", "--epochs", "2", "--seed", "7")
+        self.assertNotEqual(steady(one), steady(other))
+
+    def test_cnn(self):
+        rows = self.rows("--net", "cnn", "--epochs", "3")
+        self.assertGreater(rows[-1]["accuracy"], 0.95)
+
+    def test_without_validation(self):
+        rows = self.rows("--test", "none", "--epochs", "1")
+        self.assertIsNone(rows[0]["accuracy"])
+        self.assertEqual(rows[0]["served"], TRAIN)
+
+    def test_slow_storage_stalls_training_alone(self):
+        # 64 kB at 256 KiB/s: a quarter of a second that can only be waiting.
+        rows = self.rows("--epochs", "1", "--slow", "bandwidth=256KiB", "--cache", "0")
+        self.assertGreater(rows[0]["stall_seconds"], 0)
+        self.assertEqual(rows[0]["storage_bytes"], TRAIN * SIDE * SIDE)
+
+    def test_wrong_usage(self):
+        for words in ([], [self.data, "more"], [self.data, "--epochs", "0"],
+                      [self.data, "--batch", "-3"], [self.data, "--nonsense"],
+                      [self.data, "--net", "rnn"], [self.data, "--recipe", "nonsense"],
+                      [self.data, "--lr", "much"], [self.data, "--cache", "20%%"],
+                      [self.data, "--slow", "a:b"]):
+            done = run("train", *words, code=2)
+            self.assertTrue(done.stderr.startswith("larder train: "), done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.assertIn("--recipe", run("train", "--help").stdout)
+        self.assertIn("-o FILE", run("report", "--help").stdout)
+
+    def test_failures_are_sentences(self):
+        done = run("train", self.made.name + "/nowhere", code=1)
+        self.assertIn("nowhere", done.stderr)
+        done = run("train", self.data, "--lr", "900", "--json", code=1)
+        self.assertIn("diverged", done.stderr)
+        done = run("train", self.data, "--out", "/dev/null/x", "--quiet", code=1)
+        self.assertIn("/dev/null/x", done.stderr)
+        if os.path.exists("/dev/full"):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([LARDER, "train", self.data, "--json", "--epochs", "1"],
+                                      stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("standard output", done.stderr)
+
+    def test_interrupt_keeps_the_figures(self):
+        out = self.made.name + "/stopped"
+        # About 40 s of reading, stopped long before.
+        process = subprocess.Popen([LARDER, "train", self.data, "--json", "--out", out, "--slow",
+                                    "bandwidth=8KiB", "--cache", "0", "--epochs", "5", "--batch",
+                                    "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(500):
+            if os.path.exists(out + "/meta.json"):
+                break
+            time.sleep(0.01)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, stderr)
+        row = json.loads(stdout.splitlines()[-1])
+        self.assertIsNone(row["accuracy"])
+        self.assertLess(row["served"], TRAIN)
+        with open(out + "/meta.json") as f:
+            self.assertEqual(json.load(f)["status"], "interrupted")
+        self.assertIn("1*", run("report", out).stdout)
+
+    def test_report(self):
+        folders = []
+        for recipe in ("lru", "minio"):
+            folders.append(f"{self.made.name}/record-{recipe}")
+            run("train", self.data, "--recipe", recipe, "--epochs", "2", "--out", folders[-1],
+                "--name", recipe + " <&>")
+            with open(folders[-1] + "/epochs.jsonl") as f:
+                self.assertEqual([json.loads(line)["epoch"] for line in f], [0, 1])
+        page = self.made.name + "/page.html"
+        done = run("report", *folders, "-o", page, "--title", "a <b> & c")
+        self.assertIn(page, done.stdout)
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        outside = Outside()
+        outside.feed(text)
+        self.assertEqual(outside.found, [])
+        charts = text.split("<svg")[1:]
+        self.assertGreaterEqual(len(charts), 4)
+        for chart in charts:
+            xml.etree.ElementTree.fromstring("<svg" + chart.split("</svg>")[0] + "</svg>")
+        self.assertEqual(sorted(os.listdir(folders[0])), ["epochs.jsonl", "meta.json"])
+
+    def test_report_refuses(self):
+        folder = self.made.name + "/broken"
+        os.mkdir(folder)
+        self.assertIn("meta.json", run("report", folder, code=1).stderr)
+        with open(folder + "/meta.json", "w") as f:
+            f.write('{"name": "x"}\n')
+        with open(folder + "/epochs.jsonl", "w") as f:
+            f.write('{"epoch": 0}\n{"epoch": [1]}\n')
+        page = self.made.name + "/none.html"
+        self.assertIn("epochs.jsonl:2", run("report", folder, "-o", page, code=1).stderr)
+        self.assertFalse(os.path.exists(page))
+        run("report", code=2)
+
+    def test_demo(self):
+        out = self.made.name + "/demo-report"
+        env = dict(os.environ, LARDER=os.path.abspath(LARDER), DATA=self.data, OUT=out, EPOCHS="2",
+                   SLOW="bandwidth=4MiB", CACHE="50%")
+        done = subprocess.run(["tools/demo.sh"], env=env, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(out + "/demo.html", done.stdout)
+        for name in ("none", "lru", "minio"):
+            self.assertTrue(os.path.exists(f"{out}/demo/{name}/meta.json"))
+
+
+if __name__ == "__main__":
+    if not os.access(LARDER, os.X_OK):
+        print("no program at", LARDER)
+        sys.exit(77)
+    unittest.main()

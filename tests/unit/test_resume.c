@@ -1,0 +1,170 @@
+/* Save anywhere, restore into a fresh loader with other threads: what follows is the same to the
+ * last bit, for every policy and sampler, with feedback under way. */
+#include "loader_kit.h"
+
+#include "plugins.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SOURCE "mem:?n=203&h=8&w=8&c=3"
+enum { EPOCHS = 3, MANY = 64 };
+
+static larder_loader_conf conf_of(const char *recipe) {
+    larder_loader_conf c = kit_conf(SOURCE, recipe);
+    c.cache = "30%";
+    c.epochs = EPOCHS;
+    c.prefetch = 3;
+    c.lag = 9;
+    return c;
+}
+
+static larder_loader *open_loader(const larder_loader_conf *c) {
+    larder_loader *l = NULL;
+    check_ok(larder_loader_open(&l, c));
+    return l;
+}
+
+/* Runs `before` entries, saves, restores elsewhere, compares all the rest with the whole run. */
+static void resume_once(const char *recipe, size_t before, const uint64_t *whole, size_t count) {
+    larder_loader_conf c = conf_of(recipe);
+    larder_loader *l = open_loader(&c);
+    uint64_t got[MANY];
+    assert_int_equal(kit_run(l, got, before), before);
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_save(l, &bytes, &size));
+    larder_loader_close(&l);
+    c.threads = 1 + (uint32_t)before % 5;
+    c.prefetch = 1 + (uint32_t)before % 7;
+    l = open_loader(&c);
+    check_ok(larder_loader_restore(l, bytes, size));
+    larder_free(bytes);
+    assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
+    if (memcmp(got, whole, count * sizeof *got) != 0)
+        fail_msg("%s: resumed after %zu of %zu, the rest differs", recipe, before, count);
+    larder_figures f;
+    for (uint64_t e = 0; e < EPOCHS; e++) { /* served counts go on over the break */
+        check_ok(larder_loader_figures(l, e, &f));
+        assert_int_equal(f.served, 203);
+        assert_int_equal(f.hits + f.misses + f.substitutes, 203);
+    }
+    assert_int_equal(larder_loader_audit(l), 0);
+    larder_loader_close(&l);
+}
+
+static void resume_everywhere(const char *recipe) {
+    larder_loader_conf c = conf_of(recipe);
+    larder_loader *l = open_loader(&c);
+    uint64_t whole[MANY];
+    size_t count = kit_run(l, whole, MANY);
+    assert_int_equal(count, EPOCHS * (13 + 1));
+    larder_loader_close(&l);
+    for (size_t before = 0; before <= count; before++)
+        resume_once(recipe, before, whole, count);
+}
+
+static void every_recipe_resumes_exactly(void **state) {
+    (void)state;
+    char recipe[96];
+    for (size_t p = 0; larder__policies[p]; p++) {
+        if (larder__policies[p]->needs_future)
+            continue;
+        for (size_t s = 0; larder__samplers[s]; s++) {
+            snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s,signal=loss",
+                     larder__policies[p]->plugin.name, larder__samplers[s]->plugin.name);
+            resume_everywhere(recipe);
+        }
+    }
+}
+
+static void a_state_of_a_state_is_the_same(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of("quiver:signal=loss");
+    larder_loader *l = open_loader(&c);
+    uint64_t got[MANY];
+    kit_run(l, got, 17);
+    void *first, *second;
+    size_t n, m;
+    check_ok(larder_loader_save(l, &first, &n));
+    larder_loader_close(&l);
+    l = open_loader(&c);
+    check_ok(larder_loader_restore(l, first, n));
+    check_ok(larder_loader_save(l, &second, &m));
+    assert_int_equal(n, m);
+    assert_memory_equal(first, second, n);
+    larder_free(first);
+    larder_free(second);
+    larder_loader_close(&l);
+}
+
+static void save_does_not_disturb(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of("lru:signal=loss");
+    uint64_t plain[MANY], saving[MANY];
+    larder_loader *l = open_loader(&c);
+    size_t count = kit_run(l, plain, MANY);
+    larder_loader_close(&l);
+    l = open_loader(&c);
+    for (size_t at = 0; at < count; at++) {
+        void *bytes;
+        size_t size;
+        check_ok(larder_loader_save(l, &bytes, &size));
+        larder_free(bytes);
+        assert_int_equal(kit_run(l, saving + at, 1), 1);
+    }
+    assert_memory_equal(plain, saving, count * sizeof *plain);
+    larder_loader_close(&l);
+}
+
+static void foreign_and_damaged_states_are_refused(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of("lru");
+    larder_loader *l = open_loader(&c);
+    uint64_t got[MANY];
+    kit_run(l, got, 5);
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_save(l, &bytes, &size));
+    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_STATE); /* too late */
+    larder_loader_close(&l);
+    for (size_t at = 0; at < size; at += 1 + size / 97) {
+        unsigned char *copy = malloc(size);
+        memcpy(copy, bytes, size);
+        copy[at] ^= 0x55;
+        l = open_loader(&c);
+        assert_int_equal(larder_loader_restore(l, copy, size), LARDER_E_FORMAT);
+        larder_loader_close(&l);
+        l = open_loader(&c);
+        assert_int_equal(larder_loader_restore(l, bytes, at), LARDER_E_FORMAT);
+        larder_loader_close(&l);
+        free(copy);
+    }
+    larder_loader_conf others[6];
+    for (int i = 0; i < 6; i++)
+        others[i] = c;
+    others[0].recipe = "minio";
+    others[1].seed = 8;
+    others[2].batch = 17;
+    others[3].source = "mem:?n=204&h=8&w=8&c=3";
+    others[4].source = "mem:?n=203&h=8&w=8&c=3&seed=2";
+    others[5].lag = 10;
+    for (int i = 0; i < 6; i++) {
+        l = open_loader(&others[i]);
+        assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+        assert_non_null(strstr(larder_errmsg(), "another"));
+        larder_loader_close(&l);
+    }
+    larder_free(bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_recipe_resumes_exactly),
+        cmocka_unit_test(a_state_of_a_state_is_the_same),
+        cmocka_unit_test(save_does_not_disturb),
+        cmocka_unit_test(foreign_and_damaged_states_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

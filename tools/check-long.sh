@@ -1,0 +1,74 @@
+#!/bin/sh
+# The slow checks: all tests under the sanitizers, with longer property runs (LARDER_LONG), and
+# every fuzz target for some seconds. Fuzzing starts from the stored inputs and keeps what it finds
+# in build/fuzz; only a crash fails.
+#
+#     FUZZ_SECONDS=20 tools/check-long.sh [asan] [tsan] [fuzz] [long]
+set -eu
+cd "$(dirname "$0")/.."
+seconds=${FUZZ_SECONDS:-20}
+jobs=$(nproc 2>/dev/null || echo 2)
+[ $# -gt 0 ] || set -- asan tsan fuzz long
+
+build() { # preset, folder
+    tools/configure.sh "$1"
+    cmake --build "$2" --parallel "$jobs"
+}
+
+tests() ( # folder, arguments of ctest
+    cd "$1"
+    shift
+    # gcc 12's TSan gives up where addresses are random over more bits than it knows.
+    fixed=
+    if setarch -R true 2>/dev/null; then fixed="setarch -R"; fi
+    # shellcheck disable=SC2086 # two words or none
+    $fixed ctest --output-on-failure --parallel 2 "$@"
+)
+
+fuzz() {
+    build fuzz build/fuzz
+    for target in build/fuzz/fuzz_*; do
+        case $target in *.*) continue ;; esac
+        [ -x "$target" ] || continue
+        name=${target##*/fuzz_}
+        echo "fuzz $name for $seconds s"
+        mkdir -p "build/fuzz/found/$name" "tests/fuzz/corpus/$name"
+        "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 \
+            -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
+            "build/fuzz/found/$name" "tests/fuzz/corpus/$name" >"build/fuzz/$name.log" 2>&1 || {
+            tail -n 60 "build/fuzz/$name.log" >&2
+            echo "fuzz $name: failed; the input is the newest build/fuzz/$name-*" >&2
+            exit 1
+        }
+        sed -n 's/^stat::number_of_executed_units: */  inputs: /p' "build/fuzz/$name.log"
+    done
+}
+
+long() {
+    build release build
+    export LARDER_LONG=1
+    tests build --label-exclude '^(long|system|headers|fuzz)$'
+    tests build --label-regex '^long$'
+}
+
+export ASAN_OPTIONS="strict_string_checks=1:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+# OpenBLAS is not built with the sanitizers, which would see races between its own threads.
+export OPENBLAS_NUM_THREADS=1
+for what; do
+    start=$(date +%s)
+    case $what in
+    asan | tsan)
+        build "$what" "build/$what"
+        tests "build/$what" --label-exclude '^(long|headers)$'
+        ;;
+    fuzz) fuzz ;;
+    long) (long) ;;
+    *)
+        echo "check-long: asan, tsan, fuzz or long, not $what" >&2
+        exit 2
+        ;;
+    esac
+    echo "check-long: $what took $(($(date +%s) - start)) s"
+done
