@@ -240,8 +240,8 @@ static void report(const bench *b, int rounds, double rate[WAYS][ROUNDS_MAX]) {
                rate[w][rounds - 1]);
     }
     if (b->server)
-        printf("copy of 256 against redis: %.1f x 64 in flight, %.1f x single\n",
-               mid[COPY_256] / mid[REDIS_64], mid[COPY_256] / mid[REDIS_1]);
+        printf("copy of 64 against redis: %.1f x 64 in flight, %.1f x single\n",
+               mid[COPY_64] / mid[REDIS_64], mid[COPY_64] / mid[REDIS_1]);
 }
 
 int main(int argc, char **argv) {
