@@ -30,11 +30,11 @@ static void test_everything(void **st) {
     larder__json_u64(&j, "last", 0);
     larder__json_close(&j, '}');
     fclose(j.to);
-    assert_string_equal(
-        text, "{\"na\\\"me\": \"a\\\\b\\u000a\\u0001 \xc3\xa9\\u007f\", "
-              "\"most\": 18446744073709551615, \"third\": 0.333333333, \"nan\": null, "
-              "\"inf\": null, \"whole\": 20, \"yes\": true, \"list\": [1, {}, false], "
-              "\"empty\": [], \"last\": 0}\n");
+    assert_string_equal(text,
+                        "{\"na\\\"me\": \"a\\\\b\\u000a\\u0001 \xc3\xa9\\u007f\", "
+                        "\"most\": 18446744073709551615, \"third\": 0.333333333, \"nan\": null, "
+                        "\"inf\": null, \"whole\": 20, \"yes\": true, \"list\": [1, {}, false], "
+                        "\"empty\": [], \"last\": 0}\n");
     free(text);
 }
 

@@ -25,8 +25,9 @@ static void test_misspelled(void **st) {
 
 static void test_nothing_near(void **st) {
     (void)st;
-    const char *far[] = {"", "something else", "a name that is much longer than any there can be "
-                                               "and then some more of it, to be sure"};
+    const char *far[] = {"", "something else",
+                         "a name that is much longer than any there can be "
+                         "and then some more of it, to be sure"};
     for (int i = 1; i < 3; i++) {
         assert_null(larder__policy_find(far[i]));
         assert_null(strstr(larder_errmsg(), "did you mean"));
