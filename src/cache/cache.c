@@ -429,6 +429,34 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
     pthread_mutex_unlock(&c->lock);
 }
 
+void larder__cache_accuracy(larder__cache *c, double accuracy) {
+    if (!c->policy->accuracy)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->policy->accuracy(c->policy_state, accuracy);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key) {
+    if (!c->policy->pick)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key);
+    assert(!there || larder__cache_resident(c, *key));
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
+size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
+    if (!c->policy->fetch)
+        return 0;
+    pthread_mutex_lock(&c->lock);
+    size_t n = c->policy->fetch(c->policy_state, keys, max);
+    assert(n <= max);
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
 void larder__cache_batch(larder__cache *c) {
     if (!c->policy->batch)
         return;

@@ -109,6 +109,10 @@ static int open_parts(larder_loader *l) {
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
+    if (larder__draw_shown_name(l->draw) &&
+        (rc = larder__stat_gauge(l->stats, &l->stat.shown, larder__draw_shown_name(l->draw), "",
+                                 "the sampler's own figure for the batch handed out last")) < 0)
+        return rc;
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
     l->epoch_length = larder__draw_length(l->draw);
     return larder__scratch_open(&l->own_scratch);
@@ -119,7 +123,7 @@ static int open_place(larder_loader *l, larder__place *p) {
     if (n > SIZE_MAX / 2 / (l->row_bytes + 1))
         return larder__fail(LARDER_E_RANGE, "a batch of %zu samples of %zu bytes is too large", n,
                             l->row_bytes);
-    int rc = larder__planned_open(&p->plan, n);
+    int rc = larder__planned_open(&p->plan, l->draw);
     if (rc < 0)
         return rc;
     p->x = larder__memalign(64, n * l->row_bytes + 64);
@@ -150,6 +154,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
+    larder__pace_open(&l->pace);
     int rc = copy_conf(l, conf);
     if (rc < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0)
         goto fail;
@@ -209,6 +214,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__free((void *)(uintptr_t)l->conf.recipe);
     larder__free((void *)(uintptr_t)l->conf.cache);
     larder__free((void *)(uintptr_t)l->conf.augment);
+    larder__pace_close(&l->pace);
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->ready);
     pthread_mutex_destroy(&l->lock);
@@ -251,6 +257,9 @@ static int await(larder_loader *l, larder__place **out) {
                             "all %u batches are held; give one back with larder_loader_done",
                             l->conf.prefetch);
     double begun = larder__now();
+    if (l->handed_out > 0)
+        larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
+    l->handed_out = 0;
     while (!(p->phase == LARDER__FILLED && l->taken < l->planned) && !l->failed && !l->cancelled &&
            !all_over(l))
         pthread_cond_wait(&l->ready, &l->lock);
@@ -260,6 +269,17 @@ static int await(larder_loader *l, larder__place **out) {
     if (p->phase == LARDER__FILLED && l->taken < l->planned)
         return 0;
     return l->failed ? larder__fail(l->failed, "%s", l->why) : LARDER_END;
+}
+
+/* What was brought in with this batch although nobody asked. */
+static void book_fetched(larder_loader *l, const larder__planned *plan) {
+    uint64_t bytes = 0, reads = larder__planned_reads(plan);
+    for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
+        bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
+    if (reads)
+        larder__ledger_background(l->ledger, reads, bytes);
+    if (larder__draw_shown_name(l->draw))
+        larder__stat_set(l->stats, l->stat.shown, plan->shown);
 }
 
 static int hand_out(larder_loader *l, larder__place *p) {
@@ -272,11 +292,14 @@ static int hand_out(larder_loader *l, larder__place *p) {
         return rc;
     }
     larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
+    book_fetched(l, plan);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;
     p->batch.n = plan->n;
     p->phase = LARDER__LENT;
     l->taken++;
+    l->handed_out = larder__now();
+    l->handed_rows = plan->n;
     l->epoch_length = plan->length;
     l->epoch_over = plan->last;
     if (plan->last) {
@@ -295,6 +318,7 @@ int larder_loader_next(larder_loader *l, const larder_batch **out) {
     larder__place *p;
     if (l->epoch_over) {
         l->epoch_over = false;
+        l->handed_out = 0; /* what comes between epochs is no training step */
         rc = LARDER_END_EPOCH;
     } else if ((rc = start_threads(l)) == 0 && (rc = await(l, &p)) == 0 &&
                (rc = hand_out(l, p)) == 0)
@@ -317,7 +341,7 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     larder__place *p = held(l, b);
     if (p) {
         p->phase = LARDER__FREE;
-        p->plan.n = 0;
+        p->plan.n = p->plan.fetched = 0;
         pthread_cond_broadcast(&l->work);
     }
     pthread_mutex_unlock(&l->lock);
@@ -337,9 +361,9 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
                           (unsigned long long)b->number);
     if (rc == 0) {
         p->reported = true;
-        larder__feedback *to = larder__draw_feedback(l->draw);
-        if (to)
-            rc = larder__feedback_note(to, b->number, b->epoch, b->n, b->served, b->y, fb);
+        if (larder__draw_listens(l->draw))
+            rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
+                                       b->served, b->y, fb);
         larder__stat_add(l->stats, l->stat.reports, 1);
     }
     pthread_mutex_unlock(&l->lock);
@@ -350,12 +374,9 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
     if (!(accuracy >= 0 && accuracy <= 1))
         return larder__fail(LARDER_E_ARGS, "accuracy %g is not a fraction of 1", accuracy);
     pthread_mutex_lock(&l->lock);
-    larder__feedback *to = larder__draw_feedback(l->draw);
-    int rc = 0;
-    if (l->taken == 0)
-        rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
-    else if (to)
-        rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
+    int rc = l->taken ? larder__feedback_note_accuracy(larder__draw_feedback(l->draw), l->taken - 1,
+                                                       accuracy)
+                      : larder__fail(LARDER_E_STATE, "no batch has been taken yet");
     pthread_mutex_unlock(&l->lock);
     return rc;
 }

@@ -39,15 +39,15 @@ static double hit_ratio(const char *sampler, const char *policy, uint64_t n, dou
     double sum = 0;
     *least = 1, *most = 0;
     for (uint64_t e = 0, now = 0; e < EPOCHS; e++) {
-        uint64_t ids[BATCH], hits = 0;
-        float weights[BATCH];
+        uint64_t hits = 0;
+        larder_pick picks[BATCH];
         larder_access a[BATCH];
         larder__ticket t[BATCH];
         check_ok(q->epoch(st, e));
-        for (size_t k; (k = q->draw(st, ids, weights, BATCH)) > 0;) {
+        for (size_t k; (k = q->draw(st, picks, BATCH)) > 0;) {
             for (size_t i = 0; i < k; i++)
                 a[i] = (larder_access){
-                    .key = ids[i], .now = now++, .next_use = LARDER_UNKNOWN, .size = SIZE};
+                    .key = picks[i].id, .now = now++, .next_use = LARDER_UNKNOWN, .size = SIZE};
             check_ok(larder__cache_claim(cache, a, k, t));
             for (size_t i = 0; i < k; i++)
                 hits += t[i].kind == LARDER_HIT;

@@ -57,14 +57,15 @@ static void rig_close(rig *g) {
 }
 
 static size_t rig_draw(rig *g, uint64_t *ids) {
-    float weights[512];
+    larder_pick picks[512];
     for (size_t i = 0; i < g->env.batch; i++)
-        weights[i] = 1;
-    size_t n = g->q->draw(g->st, ids, weights, g->env.batch);
+        picks[i] = (larder_pick){.weight = 1};
+    size_t n = g->q->draw(g->st, picks, g->env.batch);
     assert_true(n <= g->env.batch);
     for (size_t i = 0; i < n; i++) {
+        ids[i] = picks[i].id;
         assert_true(ids[i] < g->env.n);
-        assert_true(weights[i] > 0);
+        assert_true(picks[i].weight > 0);
     }
     return n;
 }

@@ -22,7 +22,7 @@ static void feedback_acts_after_the_lag(void **state) {
     (void)state;
     larder__draw *d = open_draw("lru:signal=loss");
     larder__planned p;
-    check_ok(larder__planned_open(&p, BATCH));
+    check_ok(larder__planned_open(&p, d));
     uint64_t served[64][BATCH];
     for (uint64_t k = 0; k < 40; k++) {
         check_ok(larder__draw_next(d, &p));
@@ -55,7 +55,7 @@ static void late_and_early_notes_are_refused(void **state) {
     (void)state;
     larder__draw *d = open_draw("lru:signal=loss");
     larder__planned p;
-    check_ok(larder__planned_open(&p, BATCH));
+    check_ok(larder__planned_open(&p, d));
     for (int k = 0; k < 8; k++)
         check_ok(larder__draw_next(d, &p));
     larder__feedback *f = larder__draw_feedback(d);
@@ -74,7 +74,7 @@ static void logits_give_the_stable_cross_entropy(void **state) {
     (void)state;
     larder__draw *d = open_draw("lru:signal=loss");
     larder__planned p;
-    check_ok(larder__planned_open(&p, BATCH));
+    check_ok(larder__planned_open(&p, d));
     check_ok(larder__draw_next(d, &p));
     uint64_t ids[3] = {p.ids[0], p.ids[1], p.ids[2]};
     int64_t labels[3] = {1, 0, 7};
