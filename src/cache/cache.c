@@ -189,7 +189,8 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         make_room(c, a, a->size, true, LARDER_NO_SLOT)) {
         s = take_slot(c, a);
         c->policy->insert(c->policy_state, s, a);
-        c->state[s] = FULL;
+        if (c->store->real)
+            c->state[s] = FULL;
         c->figures.insertions++;
     } else
         c->figures.refusals++;
