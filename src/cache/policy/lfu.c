@@ -24,9 +24,7 @@ typedef struct lfu {
 
 static larder__link *links(const lfu *p) { return p->slots->slot_data; }
 /* The group of each slot lies behind the links of all slots. */
-static uint32_t *group_of(const lfu *p) {
-    return (uint32_t *)(void *)(links(p) + p->slots->keys);
-}
+static uint32_t *group_of(const lfu *p) { return (uint32_t *)(void *)(links(p) + p->slots->keys); }
 /* Accesses so far of every key; of a resident it is its group's count. */
 static uint32_t *counts(const lfu *p) { return p->slots->key_data; }
 
@@ -130,7 +128,8 @@ static void save(const void *st, larder_writer *w) {
     for (uint64_t k = 0; k < p->slots->keys; k++)
         larder_write_u32(w, counts(p)[k]);
     for (uint32_t g = p->lowest; g != NONE; g = p->groups[g].above)
-        for (larder_slot s = p->groups[g].members.oldest; s != LARDER_NO_SLOT; s = links(p)[s].newer)
+        for (larder_slot s = p->groups[g].members.oldest; s != LARDER_NO_SLOT;
+             s = links(p)[s].newer)
             larder_write_u32(w, s);
 }
 
