@@ -25,9 +25,9 @@ struct larder__cache {
     const larder__store *store;
     void *store_state;
     larder__flights flights;
-    larder__account *account; /* bytes of all living buffers of this cache */
-    uint64_t filled_bytes;    /* of buffers in FULL slots */
-    uint64_t limit;           /* the budget as given */
+    larder__account *account;               /* bytes of all living buffers of this cache */
+    uint64_t filled_bytes;                  /* of buffers in FULL slots */
+    uint64_t limit;                         /* the budget as given */
     uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
     uint64_t refused_fills;
     larder_rng rng;
@@ -85,7 +85,8 @@ static bool make_room(larder__cache *c, const larder_access *a, uint64_t need, b
                       larder_slot growing) {
     uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
     /* With everybody else gone; whoever goes leaves a slot behind. */
-    uint64_t least = c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
+    uint64_t least =
+        c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
     if (a->size + least > c->limit)
         return false;
     while (charged(c, used) + need > c->limit) {
@@ -189,7 +190,8 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         make_room(c, a, a->size, true, LARDER_NO_SLOT)) {
         s = take_slot(c, a);
         c->policy->insert(c->policy_state, s, a);
-        c->state[s] = FULL;
+        if (c->store->real)
+            c->state[s] = FULL;
         c->figures.insertions++;
     } else
         c->figures.refusals++;
@@ -526,7 +528,8 @@ static int show(larder__cache *c, larder__stats *s) {
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof probes / sizeof *probes; i++)
-        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read, c);
+        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
+                                c);
     return rc;
 }
 

@@ -20,8 +20,8 @@ static struct {
     const larder_policy *real;
     const larder_slots *slots;
     uint64_t inserts, removes;
-    bool in[KEYS];        /* by slot */
-    larder_slot asked;    /* the victim just named, which must go next */
+    bool in[KEYS];     /* by slot */
+    larder_slot asked; /* the victim just named, which must go next */
 } spy;
 
 static int spy_init(void *st, const larder_slots *slots, const larder_args *args) {

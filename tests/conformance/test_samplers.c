@@ -131,11 +131,11 @@ static void test_ranks_cover_everything(void **st) {
     const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 100, 1000, 4097};
     const uint64_t batches[] = {1, 2, 7, 32, 256};
     const uint32_t worlds[] = {1, 2, 3, 4, 8};
-    each_sampler(q) for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
-            for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++)
-                for (int drop = 0; drop < 2; drop++)
-                    check_cover(q, sizes[i], batches[b], worlds[w], drop);
+    each_sampler(q) for (size_t i = 0; i < sizeof sizes / sizeof *sizes;
+                         i++) for (size_t b = 0; b < sizeof batches / sizeof *batches;
+                                   b++) for (size_t w = 0; w < sizeof worlds / sizeof *worlds;
+                                             w++) for (int drop = 0; drop < 2; drop++)
+        check_cover(q, sizes[i], batches[b], worlds[w], drop);
 }
 
 static void test_every_epoch_exactly_once(void **st) {

@@ -1,5 +1,6 @@
 /* The cache with real bytes and threads: single flight, failures, loans, growth, budget, stand-ins,
- * cold entries, allocation failures. Byte i of key k is known, so contents can be checked anywhere. */
+ * cold entries, allocation failures. Byte i of key k is known, so contents can be checked anywhere.
+ */
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -40,7 +41,7 @@ typedef struct maker {
     _Atomic uint64_t calls, with_have;
     larder__cache *gate; /* does not return before this cache has seen gate_requests requests */
     uint64_t gate_requests;
-    int code; /* fail with it when negative */
+    int code;   /* fail with it when negative */
     int one_in; /* fail only one call in so many; 0: always */
 } maker;
 
@@ -520,9 +521,8 @@ static void test_unknown_keys(void **st) {
     assert_false(larder__cache_resident(c, UINT64_MAX));
     larder__cache_close(&c);
     larder__cache_close(&c); /* closing nothing is fine */
-    larder__cache_conf huge = {.policy = larder__policy_find("lru"),
-                               .store = &larder__store_null,
-                               .keys = UINT32_MAX};
+    larder__cache_conf huge = {
+        .policy = larder__policy_find("lru"), .store = &larder__store_null, .keys = UINT32_MAX};
     assert_int_equal(larder__cache_open(&c, &huge), LARDER_E_RANGE);
     assert_null(c);
 }
