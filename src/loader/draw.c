@@ -23,11 +23,13 @@ struct larder__draw {
     uint64_t future_count;
 };
 
-/* ---- one batch --------------------------------------------------------------------------------------- */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 enum { FETCH_AT_ONCE = 1024 }; /* entries brought in with one batch at most */
 
-static size_t fetch_room(const larder__draw *d) { return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0; }
+static size_t fetch_room(const larder__draw *d) {
+    return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0;
+}
 
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
     uint64_t batch = d->conf.batch, all = batch + fetch_room(d);
@@ -164,7 +166,7 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     return 0;
 }
 
-/* ---- looking in ---------------------------------------------------------------------------------------- */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
 uint64_t larder__draw_number(const larder__draw *d) { return d->number; }
 uint64_t larder__draw_epoch(const larder__draw *d) { return d->epoch; }
@@ -183,9 +185,11 @@ void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t
     d->future_count = count;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
-static bool is_resident(const void *cache, uint64_t id) { return larder__cache_resident(cache, id); }
+static bool is_resident(const void *cache, uint64_t id) {
+    return larder__cache_resident(cache, id);
+}
 static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
     return larder__cache_pick(cache, rng, id);
 }
@@ -311,7 +315,7 @@ void larder__draw_close(larder__draw **pd) {
     larder__free(d);
 }
 
-/* ---- saved state ---------------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->number);

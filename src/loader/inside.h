@@ -66,14 +66,14 @@ struct larder_loader {
     pthread_mutex_t lock;
     pthread_cond_t work, ready;
     larder__place *ring;
-    larder__kept *kept;       /* restored batches not yet in the ring, oldest first */
-    uint64_t planned, taken;  /* batches put into the ring; handed to the user */
-    uint64_t epoch_length;    /* ids of the epoch of the batch taken last */
-    int64_t audit;            /* verdict on the last finished epoch, and its sentence */
+    larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
+    uint64_t planned, taken; /* batches put into the ring; handed to the user */
+    uint64_t epoch_length;   /* ids of the epoch of the batch taken last */
+    int64_t audit;           /* verdict on the last finished epoch, and its sentence */
     char audit_says[256];
-    bool planning;            /* somebody draws, saves or restores: `draw` is theirs */
+    bool planning; /* somebody draws, saves or restores: `draw` is theirs */
     bool stop, cancelled, epoch_over;
-    int failed; /* a code that ends the run; its sentence is below */
+    int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */
     pthread_t *threads;
     uint32_t running;

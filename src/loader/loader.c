@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 void larder_loader_defaults(larder_loader_conf *c) {
     *c = (larder_loader_conf){.recipe = "lru",
@@ -41,7 +41,8 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.lag > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "at most 1024 threads and batches ahead");
     if (l->conf.lag <= l->conf.prefetch)
-        return larder__fail(LARDER_E_ARGS, "lag %u must be more than prefetch %u: feedback of a "
+        return larder__fail(LARDER_E_ARGS,
+                            "lag %u must be more than prefetch %u: feedback of a "
                             "batch cannot act on batches that are drawn before it is trained on",
                             l->conf.lag, l->conf.prefetch);
     if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
@@ -174,7 +175,7 @@ fail:
     return rc;
 }
 
-/* ---- closing --------------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static void close_place(larder__place *p) {
     larder__planned_close(&p->plan);
@@ -228,7 +229,7 @@ void larder_loader_cancel(larder_loader *l) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- taking batches ---------------------------------------------------------------------------------------- */
+/* ---- taking batches -------------------------------------------------------------------------- */
 
 /* Threads start with the first batch, so that a state can be restored before. */
 static int start_threads(larder_loader *l) {
@@ -348,7 +349,7 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     return p ? 0 : LARDER_E_STATE;
 }
 
-/* ---- feedback ------------------------------------------------------------------------------------------------ */
+/* ---- feedback -------------------------------------------------------------------------------- */
 
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
     if ((fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
@@ -381,13 +382,17 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
     return rc;
 }
 
-/* ---- looking in ------------------------------------------------------------------------------------------------ */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
-uint64_t larder_loader_samples(const larder_loader *l) { return larder__data_about(l->data)->count; }
+uint64_t larder_loader_samples(const larder_loader *l) {
+    return larder__data_about(l->data)->count;
+}
 uint32_t larder_loader_classes(const larder_loader *l) {
     return larder__data_about(l->data)->classes;
 }
-larder_shape larder_loader_shape(const larder_loader *l) { return larder__pipeline_shape(l->pipeline); }
+larder_shape larder_loader_shape(const larder_loader *l) {
+    return larder__pipeline_shape(l->pipeline);
+}
 const char *larder_loader_class_name(const larder_loader *l, uint32_t label) {
     return larder__data_class(l->data, label);
 }
@@ -414,8 +419,9 @@ int64_t larder_loader_audit(larder_loader *l) {
 
 int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
     pthread_mutex_lock(&l->lock);
-    int rc = i < l->bad_count ? 0 : larder__fail(LARDER_E_RANGE, "%zu bad samples are listed",
-                                                 l->bad_count);
+    int rc = i < l->bad_count
+                 ? 0
+                 : larder__fail(LARDER_E_RANGE, "%zu bad samples are listed", l->bad_count);
     if (rc == 0)
         *out = l->bad[i];
     pthread_mutex_unlock(&l->lock);

@@ -10,7 +10,7 @@
 
 static const char magic[8] = "larder\1\n"; /* with the format's version */
 
-/* ---- batches drawn but not taken -------------------------------------------------------------------------- */
+/* ---- batches drawn but not taken ------------------------------------------------------------- */
 
 void larder__kept_free(larder__kept *k) {
     while (k) {
@@ -92,7 +92,7 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
     return larder_read_status(r);
 }
 
-/* ---- whose state it is -------------------------------------------------------------------------------------- */
+/* ---- whose state it is ----------------------------------------------------------------------- */
 
 static void write_identity(larder_loader *l, larder_writer *w) {
     const larder_dataset *about = larder__data_about(l->data);
@@ -135,7 +135,7 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     return larder_read_status(r);
 }
 
-/* ---- save and restore ---------------------------------------------------------------------------------------- */
+/* ---- save and restore ------------------------------------------------------------------------ */
 
 int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     *bytes = NULL;
