@@ -135,6 +135,7 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional from here on. */
     void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
+    void (*ghost)(void *st, uint64_t key, float score);                 /* on one that is not */
     void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
     bool (*pick)(void *st, larder_rng *, uint64_t *key);    /* a resident to serve once more */
     /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
@@ -183,6 +184,7 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
 typedef struct larder_sampler {
     larder_plugin plugin;
     bool fixed_order; /* the order depends on seed and epoch alone */
+    bool repeats;     /* may serve an id more than once an epoch, or never */
     int (*init)(void *st, const larder_draw_env *, const larder_args *);
     void (*fini)(void *st);
     int (*epoch)(void *st, uint64_t epoch); /* begin this epoch */
@@ -191,7 +193,7 @@ typedef struct larder_sampler {
     size_t (*draw)(void *st, larder_pick *out, size_t want);
     uint64_t (*length)(
         const void *st); /* ids this rank draws in this epoch; after init: the first */
-    /* State inside an epoch; load follows init and epoch(the same epoch). */
+    /* Load follows init and, for a state inside an epoch, epoch(the same epoch). */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     /* Optional from here on. */

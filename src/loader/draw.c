@@ -61,7 +61,8 @@ uint64_t larder__planned_reads(const larder__planned *p) {
 
 static void tell_policy(larder__draw *d, const larder_report *r) {
     float fresh[256];
-    for (size_t from = 0; d->recipe.policy->score && from < r->n; from += 256) {
+    const larder_policy *p = d->recipe.policy;
+    for (size_t from = 0; (p->score || p->ghost) && from < r->n; from += 256) {
         size_t n = r->n - from < 256 ? r->n - from : 256;
         for (size_t i = 0; i < n; i++)
             fresh[i] = d->scores[r->ids[from + i]];
@@ -330,8 +331,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
         if (d->recipe.signal->save)
             d->recipe.signal->save(d->signal, w);
     }
-    if (d->epoch_begun)
-        d->recipe.sampler->save(d->sampler, w);
+    d->recipe.sampler->save(d->sampler, w);
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
@@ -350,8 +350,10 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     d->now = larder_read_u64(r);
     bool begun = larder_read_u32(r) == 1;
     int rc = larder__cache_load(d->cache, r);
-    if (rc < 0 || (rc = load_signal(d, r)) < 0 || !begun)
+    if (rc < 0 || (rc = load_signal(d, r)) < 0)
         return rc;
+    if (!begun) /* between epochs; what the sampler has learned goes on all the same */
+        return d->recipe.sampler->load(d->sampler, r);
     /* The order of the epoch is made again; then the sampler is told how far it was. */
     if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)
         return rc;
