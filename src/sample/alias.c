@@ -60,14 +60,19 @@ int larder__alias_build(larder__alias *a, const float *w) {
         light += fill;
         heavy -= !fill;
     }
-    /* The last heavy one fills what is left, or none is: shares of one, but for rounding. */
-    uint32_t last = lights < a->n ? a->order[heavy] : (uint32_t)sum.largest;
+    for (; heavy > lights; heavy--) { /* no light one left: the heavy ones fill each other up */
+        uint32_t next = a->order[heavy - 1];
+        a->cells[a->order[heavy]] = (larder__alias_cell){threshold(left), next};
+        left += (double)w[next] * scale - 1;
+    }
+    /* What is left fills its cell but for rounding. Weight zero must not be drawn even so. */
+    uint32_t last = lights < a->n ? a->order[lights] : (uint32_t)sum.largest;
+    if (lights < a->n)
+        a->cells[last] = (larder__alias_cell){UINT32_MAX, last};
     for (; light < lights; light++) {
         uint32_t at = a->order[light];
         a->cells[at] = (larder__alias_cell){threshold((double)w[at] * scale), last};
     }
-    for (; lights < a->n && heavy + 1 > lights; heavy--)
-        a->cells[a->order[heavy]] = (larder__alias_cell){UINT32_MAX, a->order[heavy]};
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* What every registered sampler must keep: every id exactly once an epoch, over all ranks together,
- * with equal batch counts; the same order for the same seed; and exact resume. */
+/* What every registered sampler must keep: every id exactly once an epoch, over all ranks together
+ * (unless it says that it repeats), with equal batch counts; the same order for the same seed; and exact resume. */
 #include "base/mem.h"
 #include "base/spec.h"
 #include "base/state.h"
@@ -9,18 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samplers that by design draw some ids more than once, and say so in the documentation. */
-static const char *const draws_again[] = {NULL};
 
 #define each_sampler(q)                                                                            \
     for (const larder_sampler *const *at_ = larder__samplers, *q = *at_; q; q = *++at_)
 
-static bool exactly_once(const larder_sampler *q) {
-    for (size_t i = 0; draws_again[i]; i++)
-        if (strcmp(draws_again[i], q->plugin.name) == 0)
-            return false;
-    return true;
-}
+static bool exactly_once(const larder_sampler *q) { return !q->repeats; }
 
 /* A third of all ids, the same ones always. */
 static bool some_resident(const void *arg, uint64_t id) {
