@@ -101,18 +101,17 @@ typedef struct shares { /* of the draws: how many were resident; of the list: ho
     uint64_t drawn, listed;
 } shares;
 
-/* Draws to list: residents `repeat` times, then the others. Never fewer than N in all. */
+/* Draws to list: residents `repeat` times, then the others. Never fewer than N in all. Residents come
+ * round by round, so that a cut at N costs repeats and not ids. */
 static shares fill_list(pads *p, larder_rng *rng) {
     uint64_t n = p->env->n, at = 0;
     shares s = {0};
     uint32_t times = improving(p) ? p->repeat : 1;
-    for (uint64_t i = 0; i < n; i++) {
-        if (!is_resident(p, p->drawn[i]))
-            continue;
-        s.drawn++;
-        for (uint32_t k = 0; k < times && at < n; k++)
-            p->list[at++] = p->drawn[i];
-    }
+    for (uint64_t i = 0; i < n; i++)
+        if (is_resident(p, p->drawn[i]))
+            p->list[s.drawn++] = p->drawn[i];
+    for (at = s.drawn; s.drawn && at < n && at / s.drawn < times; at++)
+        p->list[at] = p->list[at - s.drawn];
     s.listed = at;
     for (uint64_t i = 0; i < n && at < n; i++)
         if (!is_resident(p, p->drawn[i]))

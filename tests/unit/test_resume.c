@@ -27,7 +27,8 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
 }
 
 /* Runs `before` entries, saves, restores elsewhere, compares all the rest with the whole run. */
-static void resume_once(const char *recipe, size_t before, const uint64_t *whole, size_t count) {
+static void resume_once(const char *recipe, bool exactly_once, size_t before, const uint64_t *whole,
+                        size_t count) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t got[MANY];
@@ -50,11 +51,13 @@ static void resume_once(const char *recipe, size_t before, const uint64_t *whole
         assert_int_equal(f.served, 203);
         assert_int_equal(f.hits + f.misses + f.substitutes, 203);
     }
-    assert_int_equal(larder_loader_audit(l), 0);
+    assert_true(larder_loader_audit(l) >= 0);
+    if (exactly_once)
+        assert_int_equal(larder_loader_audit(l), 0);
     larder_loader_close(&l);
 }
 
-static void resume_everywhere(const char *recipe) {
+static void resume_everywhere(const char *recipe, bool exactly_once) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t whole[MANY];
@@ -62,7 +65,7 @@ static void resume_everywhere(const char *recipe) {
     assert_int_equal(count, EPOCHS * (13 + 1));
     larder_loader_close(&l);
     for (size_t before = 0; before <= count; before++)
-        resume_once(recipe, before, whole, count);
+        resume_once(recipe, exactly_once, before, whole, count);
 }
 
 static void every_recipe_resumes_exactly(void **state) {
@@ -74,9 +77,18 @@ static void every_recipe_resumes_exactly(void **state) {
         for (size_t s = 0; larder__samplers[s]; s++) {
             snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s,signal=loss",
                      larder__policies[p]->plugin.name, larder__samplers[s]->plugin.name);
-            resume_everywhere(recipe);
+            resume_everywhere(recipe, !larder__samplers[s]->repeats);
         }
     }
+}
+
+/* Weights, the order of the authors' code, no signal at all, and accuracies that arrive between two
+ * epochs: none of it may be forgotten. */
+static void shade_resumes_exactly(void **state) {
+    (void)state;
+    resume_everywhere("shade", false);
+    resume_everywhere("shade:correct=0.7,hits_first=1", false);
+    resume_everywhere("shade:signal=none", false);
 }
 
 static void a_state_of_a_state_is_the_same(void **state) {
@@ -162,6 +174,7 @@ static void foreign_and_damaged_states_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recipe_resumes_exactly),
+        cmocka_unit_test(shade_resumes_exactly),
         cmocka_unit_test(a_state_of_a_state_is_the_same),
         cmocka_unit_test(save_does_not_disturb),
         cmocka_unit_test(foreign_and_damaged_states_are_refused),

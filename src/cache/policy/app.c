@@ -4,8 +4,9 @@
  * An id that was never scored enters only while there is room. Residents without a score yet stand
  * at the top: they have just come.
  *
- * A score that is reported moves its resident at once. Everything follows from the ghost, so that is
- * what is saved. */
+ * A score that is reported moves its resident at once. A request only counts: counts grow, so the
+ * queue may believe a resident lower than it is, never higher, and it is put right when it has come
+ * to the front. Everything follows from the ghost, so that is what is saved. */
 #include "base/heap.h"
 
 #include <math.h>
@@ -62,16 +63,24 @@ static void insert(void *st, larder_slot s, const larder_access *a) {
 }
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
-    app *p = st;
-    ghost *g = &ghosts(p)[a->key];
-    count(g);
-    if (p->count_too)
-        larder__heap_rerank(&p->lowest, s, rank(p, g), (uint32_t)a->key);
+    (void)s;
+    count(&ghosts(st)[a->key]);
+}
+
+/* The lowest resident. */
+static const larder__heap_node *front(app *p) {
+    for (;;) {
+        const larder__heap_node *top = larder__heap_top(&p->lowest);
+        uint64_t now = rank(p, &ghosts(p)[top->low]);
+        if (top->high == now)
+            return top;
+        larder__heap_rerank(&p->lowest, top->slot, now, top->low);
+    }
 }
 
 static larder_slot victim(void *st, const larder_access *incoming) {
-    const app *p = st;
-    const larder__heap_node *top = larder__heap_top(&p->lowest);
+    app *p = st;
+    const larder__heap_node *top = front(p);
     bool grows = p->slots->slot_of[incoming->key] != LARDER_NO_SLOT;
     return grows || ghosts(p)[incoming->key].score >= top->high >> 32 ? top->slot : LARDER_NO_SLOT;
 }
