@@ -98,6 +98,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
     lc.threads = conf->threads;
+    lc.on_bad = conf->on_bad;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     return larder_loader_open(&t->train, &lc);

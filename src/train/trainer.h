@@ -30,6 +30,7 @@ typedef struct larder__trainer_conf {
     double decay;          /* of weights */
     uint32_t threads;      /* of the loader; 0: as many as cores */
     uint32_t net_threads;  /* of matrix products; 0: 1 */
+    larder_on_bad on_bad;  /* training samples that cannot be read */
     void (*tick)(void *arg, const larder__tick *); /* NULL: none */
     void *tick_arg;
 } larder__trainer_conf;
