@@ -191,6 +191,20 @@ static void print_tail(const output *out) {
             (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
 }
 
+/* What --on-bad passed over: never silent, but not line by line either. */
+static void print_bad(const larder__trainer *t) {
+    larder_bad bad;
+    size_t n = 0;
+    while (larder__trainer_bad(t, n, &bad) == 0 && n < 3) {
+        fprintf(stderr, "larder train: passed over: %s\n", bad.why);
+        n++;
+    }
+    while (larder__trainer_bad(t, n, &bad) == 0)
+        n++;
+    if (n > 3)
+        fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
+}
+
 /* ---- the record ------------------------------------------------------------------------------ */
 
 static void copy(char *out, const char *from) { snprintf(out, 256, "%s", from ? from : ""); }
@@ -278,6 +292,7 @@ static int run(const options *o, larder__stop *stop) {
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
+    print_bad(t);
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);

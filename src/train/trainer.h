@@ -47,5 +47,7 @@ void larder__trainer_cancel(larder__trainer *);
 uint64_t larder__trainer_samples(const larder__trainer *);
 double larder__trainer_rate(const larder__trainer *);
 const char *larder__trainer_augment(const larder__trainer *);
+/* Training samples skipped or replaced: entry i, E_RANGE past the end. */
+int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 
 #endif
