@@ -1,4 +1,5 @@
-/* What the files of the cache share: its struct and two steps over it. Nobody else includes this. */
+/* What the files of the cache share: its struct and two steps over it. Nobody else includes this.
+ */
 #ifndef LARDER_CACHE_INSIDE_H
 #define LARDER_CACHE_INSIDE_H
 
@@ -23,9 +24,9 @@ struct larder__cache {
     const larder__store *store;
     void *store_state;
     larder__flights flights;
-    larder__account *account; /* bytes of all living buffers of this cache */
-    uint64_t filled_bytes;    /* of buffers in FULL slots */
-    uint64_t limit;           /* the budget as given */
+    larder__account *account;               /* bytes of all living buffers of this cache */
+    uint64_t filled_bytes;                  /* of buffers in FULL slots */
+    uint64_t limit;                         /* the budget as given */
     uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
     uint64_t refused_fills;
     larder_rng rng;

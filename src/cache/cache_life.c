@@ -27,7 +27,7 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 #define CACHE_PROBE(figure)                                                                        \
     static double probe_##figure(const void *arg) {                                                \
@@ -58,7 +58,8 @@ static int show(larder__cache *c, larder__stats *s) {
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof probes / sizeof *probes; i++)
-        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read, c);
+        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
+                                c);
     return rc;
 }
 

@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "loader/inside.h"
 
-/* ---- feedback ------------------------------------------------------------------------------------------------ */
+/* ---- feedback -------------------------------------------------------------------------------- */
 
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
@@ -41,13 +41,17 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
     return rc;
 }
 
-/* ---- looking in ------------------------------------------------------------------------------------------------ */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
-uint64_t larder_loader_samples(const larder_loader *l) { return larder__data_about(l->data)->count; }
+uint64_t larder_loader_samples(const larder_loader *l) {
+    return larder__data_about(l->data)->count;
+}
 uint32_t larder_loader_classes(const larder_loader *l) {
     return larder__data_about(l->data)->classes;
 }
-larder_shape larder_loader_shape(const larder_loader *l) { return larder__pipeline_shape(l->pipeline); }
+larder_shape larder_loader_shape(const larder_loader *l) {
+    return larder__pipeline_shape(l->pipeline);
+}
 const char *larder_loader_class_name(const larder_loader *l, uint32_t label) {
     return larder__data_class(l->data, label);
 }

@@ -34,7 +34,7 @@ typedef struct bench { /* one run and what it must serve */
 
 static uint32_t pick(bench *b, uint32_t n) { return larder_rng_below(&b->rng, n); }
 
-/* ---- what is there -------------------------------------------------------------------------------------- */
+/* ---- what is there --------------------------------------------------------------------------- */
 
 static void learn_truth(bench *b) {
     larder__data *d = NULL;
@@ -54,9 +54,14 @@ static void learn_truth(bench *b) {
 }
 
 static void choose(bench *b, uint64_t seed) {
-    static const char *const recipes[] = {"lru",  "minio", "quiver:factor=3", "lfu:signal=loss",
-                                          "sieve", "random:sampler=quiver,signal=loss"};
-    static const char *const slowness[] = {"", "slow:latency=1ms:", "slow:bandwidth=1MiB,jitter=2ms:"};
+    static const char *const recipes[] = {"lru",
+                                          "minio",
+                                          "quiver:factor=3",
+                                          "lfu:signal=loss",
+                                          "sieve",
+                                          "random:sampler=quiver,signal=loss"};
+    static const char *const slowness[] = {"",
+                                           "slow:latency=1ms:", "slow:bandwidth=1MiB,jitter=2ms:"};
     static const char *const bad[] = {"", "&bad=0", "&bad=1/2/3/5/8/13/21/34/55/89/144"};
     larder_rng_seed(&b->rng, seed, 1);
     b->n = 20 + pick(b, MOST - 20);
@@ -78,7 +83,7 @@ static void choose(bench *b, uint64_t seed) {
     c->rank = pick(b, c->world);
 }
 
-/* ---- what must hold --------------------------------------------------------------------------------------- */
+/* ---- what must hold -------------------------------------------------------------------------- */
 
 static void check_batch(bench *b, const larder_batch *x) {
     assert_true(x->n > 0 && x->n <= b->conf.batch);
@@ -119,7 +124,7 @@ static void check_figures(bench *b, uint64_t epoch) {
                 stat_of(b->loader, "cache_budget_bytes"));
 }
 
-/* ---- somebody else looks in ------------------------------------------------------------------------------- */
+/* ---- somebody else looks in ------------------------------------------------------------------ */
 
 static void *look_in(void *arg) {
     bench *b = arg;
@@ -138,7 +143,7 @@ static void *look_in(void *arg) {
     return NULL;
 }
 
-/* ---- one life of a loader ----------------------------------------------------------------------------------- */
+/* ---- one life of a loader -------------------------------------------------------------------- */
 
 static void give_back(bench *b) {
     float losses[64];
@@ -236,7 +241,7 @@ static void anything_at_any_time(void **state) {
         one_life(seed);
 }
 
-/* ---- several takers -------------------------------------------------------------------------------------------- */
+/* ---- several takers -------------------------------------------------------------------------- */
 
 typedef struct takers {
     larder_loader *loader;

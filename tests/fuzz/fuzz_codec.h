@@ -1,4 +1,5 @@
-/* Any bytes as a file of one codec, through a whole pipeline: cropped, shrunk and padded decoding. */
+/* Any bytes as a file of one codec, through a whole pipeline: cropped, shrunk and padded decoding.
+ */
 #ifndef LARDER_FUZZ_CODEC_H
 #define LARDER_FUZZ_CODEC_H
 
