@@ -32,7 +32,7 @@ static int read_all(int fd, const char *path, unsigned char *to, size_t size) {
 int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_t *size) {
     *bytes = NULL;
     *size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* not waiting for pipes */
     if (fd < 0)
         return fail_errno(path, "cannot be opened");
     struct stat st;

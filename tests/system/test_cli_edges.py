@@ -43,9 +43,9 @@ def test_plots_are_whole_or_not_there(tmp):
 
 
 def test_plots_know_units(tmp):
-    # 10, 25 and 50 % of 4096 samples of 1 KiB; what tables cost moves the line, but not along x
+    # 12.5, 25 and 50 % of 4096 samples of 1 KiB; what tables cost moves the line, but not along x
     drawn = []
-    for sizes in ("10%,25%,50%", "419430,1MiB,2048KiB", "10%,1024KiB,2MiB"):
+    for sizes in ("12.5%,25%,50%", "512KiB,1MiB,2048KiB", "12.5%,1024KiB,2MiB"):
         out = tmp / "x.svg"
         p = run("sim", "--recipe", "minio", "--n", "4096", "--size", "1024", "--cache", sizes,
                 "--plot", str(out))
