@@ -33,7 +33,7 @@ typedef struct bench {
     void *redis;
 } bench;
 
-/* ---- larder ------------------------------------------------------------------------------------------- */
+/* ---- larder ---------------------------------------------------------------------------------- */
 
 static int make(void *arg, const larder_access *want, larder_buf *have, larder_buf **out) {
     (void)arg, (void)have;
@@ -96,7 +96,7 @@ static bool larder_fill(bench *b) {
     return true;
 }
 
-/* ---- redis ---------------------------------------------------------------------------------------------- */
+/* ---- redis ----------------------------------------------------------------------------------- */
 
 /* CPU seconds of another process so far. */
 static double cpu_of(pid_t pid) {
@@ -189,13 +189,16 @@ static bool redis_fill(bench *b) { return (void)b, false; }
 static bool redis_round(bench *b, size_t n, uint64_t k) { return (void)b, (void)n, (void)k, false; }
 #endif
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 enum { REFER_64, REFER_256, COPY_64, COPY_256, MEMCPY, REDIS_1, REDIS_64, WAYS };
-static const char *const ways[] = {"larder reference, batch 64", "larder reference, batch 256",
-                                   "larder copy, batch 64",      "larder copy, batch 256",
+static const char *const ways[] = {"larder reference, batch 64",
+                                   "larder reference, batch 256",
+                                   "larder copy, batch 64",
+                                   "larder copy, batch 256",
                                    "memcpy alone",
-                                   "redis GET, single",          "redis GET, 64 in flight"};
+                                   "redis GET, single",
+                                   "redis GET, 64 in flight"};
 
 static bool run_way(bench *b, int way, uint64_t requests) {
     switch (way) {
@@ -215,7 +218,8 @@ static bool run_way(bench *b, int way, uint64_t requests) {
 /* Thousand hits a core-second of each way, interleaved. */
 static bool measure(bench *b, int rounds, double rate[WAYS][ROUNDS_MAX]) {
     const uint64_t base = 64 * (1 + 3000000 / b->size); /* about 0.2 GB a round when copied */
-    const uint64_t requests[WAYS] = {base * 16, base * 16, base * 2, base * 2, base * 2, base / 2, base};
+    const uint64_t requests[WAYS] = {base * 16, base * 16, base * 2, base * 2,
+                                     base * 2,  base / 2,  base};
     int count = b->server ? WAYS : REDIS_1;
     for (int r = -1; r < rounds; r++) /* round -1 warms up */
         for (int w = 0; w < count; w++) {
@@ -232,8 +236,8 @@ static bool measure(bench *b, int rounds, double rate[WAYS][ROUNDS_MAX]) {
 
 static void report(const bench *b, int rounds, double rate[WAYS][ROUNDS_MAX]) {
     double mid[WAYS] = {0};
-    printf("\n%u bytes, %u values\n%-28s %12s %21s\n", b->size, b->values, "",
-           "k/core-s", "(least .. most)");
+    printf("\n%u bytes, %u values\n%-28s %12s %21s\n", b->size, b->values, "", "k/core-s",
+           "(least .. most)");
     for (int w = 0; w < (b->server ? WAYS : REDIS_1); w++) {
         mid[w] = measure_median(rate[w], (size_t)rounds);
         printf("%-28s %12.1f  (%9.1f .. %9.1f)\n", ways[w], mid[w], rate[w][0],

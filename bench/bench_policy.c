@@ -80,7 +80,7 @@ static void request(larder_access *a, const trace *t, size_t i) {
     a->next_use = t->next[i] == UINT32_MAX ? LARDER_UNKNOWN : t->next[i];
 }
 
-/* ---- through the cache ------------------------------------------------------------------------------- */
+/* ---- through the cache ----------------------------------------------------------------------- */
 
 static double through_cache(const larder_policy *p, const trace *t, double *hit_ratio) {
     larder__cache_conf conf = {
@@ -111,7 +111,7 @@ static double through_cache(const larder_policy *p, const trace *t, double *hit_
     return spent / (double)(end - warm) * 1e9;
 }
 
-/* ---- the policy alone ---------------------------------------------------------------------------------- */
+/* ---- the policy alone ------------------------------------------------------------------------ */
 
 typedef struct table { /* as little as a policy can run on: equal sizes, no bytes */
     larder_slots slots;
@@ -197,8 +197,8 @@ static double bare(const larder_policy *p, const trace *t) {
 int main(int argc, char **argv) {
     size_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 4000000;
     trace traces[] = {draw("zipf 1.0", n, 1.0), draw("zipf 0.8", n, 0.8), draw("epochs", n, 0)};
-    printf("CPU ns an access (median/best of %d), %d keys, %d resident, %zu requests\n", ROUNDS, KEYS,
-           ENTRIES, n);
+    printf("CPU ns an access (median/best of %d), %d keys, %d resident, %zu requests\n", ROUNDS,
+           KEYS, ENTRIES, n);
     printf("%-8s %5s %5s |", "policy", "B/res", "B/key");
     for (int k = 0; k < 3; k++)
         printf("  %-9s cache        bare  hit %% |", traces[k].name);
@@ -215,7 +215,8 @@ int main(int argc, char **argv) {
                 alone[r] = bare(policy, &traces[k]);
             }
             double middle = measure_median(cache, ROUNDS), low = measure_median(alone, ROUNDS);
-            printf("  %5.1f /%5.1f %5.1f /%5.1f %6.2f |", middle, cache[0], low, alone[0], 100 * hits);
+            printf("  %5.1f /%5.1f %5.1f /%5.1f %6.2f |", middle, cache[0], low, alone[0],
+                   100 * hits);
             fflush(stdout);
         }
         puts("");

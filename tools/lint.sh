@@ -36,9 +36,9 @@ run_cppcheck() {
 }
 
 tidy_file() { # file
-    # shellcheck disable=SC2046 # names without blanks
-    key=$(cat .clang-tidy CMakeLists.txt \
-        $(cc -MM -D_GNU_SOURCE -Iinclude -Isrc "$1" | sed 's/^[^:]*://; s/\\$//') | cksum | tr ' ' -)
+    included=$(cc -MM -D_GNU_SOURCE -Iinclude -Isrc "$1" | sed 's/^[^:]*://; s/\\$//')
+    # shellcheck disable=SC2086
+    key=$(cat .clang-tidy CMakeLists.txt $included | cksum | tr ' ' -)
     stamp=build/lint/tidy/$(echo "$1" | tr / _).$key
     [ -f "$stamp" ] && return 0
     if out=$(clang-tidy --quiet -p build "$1" 2>/dev/null); then

@@ -100,6 +100,7 @@ typedef struct larder_access { /* one request for one entry */
     uint32_t size;             /* bytes wanted */
     uint32_t cost_us;          /* time to make it again; 0: not known */
     uint32_t job;              /* who asks */
+    uint32_t tag;              /* the sampler's word to the policy, as in larder_pick */
     float score;               /* usefulness last reported, or NAN */
     larder_rng *rng;           /* the only source of chance */
 } larder_access;
@@ -133,9 +134,14 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     larder_slot (*victim)(void *st, const larder_access *incoming);
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional from here on. */
-    void (*score)(void *st, larder_slot, float);                        /* feedback on a resident */
-    void (*plan)(void *st, const uint64_t *keys, size_t n);             /* the coming order */
-    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
+    void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
+    void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
+    bool (*pick)(void *st, larder_rng *, uint64_t *key);    /* a resident to serve once more */
+    /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
+     * They enter as accesses with the tag LARDER_TAG_FETCH. */
+    size_t (*fetch)(void *st, uint64_t *keys, size_t max);
+    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
+    bool (*stand_in)(void *st, const larder_access *, uint64_t *other);    /* a resident to serve */
     void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
@@ -147,15 +153,31 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
 
 /* ---- samplers: which ids come next ----------------------------------------------------------- */
 
+typedef struct larder_pick { /* one id drawn */
+    uint64_t id;
+    float weight; /* 1/(N p), 1 for uniform draws */
+    uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
+} larder_pick;
+#define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy.fetch */
+
+typedef struct larder_pace { /* measured while running, smoothed; 0: not known yet */
+    double read_seconds;     /* storage's time for one sample that has to be read */
+    double step_seconds;     /* training's time for one sample */
+} larder_pace;
+
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     uint64_t n;                  /* samples of the data set */
     uint64_t seed;
     uint64_t batch; /* per rank */
     uint32_t rank, world;
     bool drop_last;
-    const float *scores; /* score of each id, NAN when unknown; NULL without a signal */
+    const float *scores;       /* score of each id, NAN when unknown; NULL without a signal */
+    const larder_slots *slots; /* the cache's table: who is resident now */
     bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
     const void *resident_arg;
+    /* A resident by the policy's own preference (larder_policy.pick); false: it has none. */
+    bool (*pick)(void *arg, larder_rng *, uint64_t *id);
+    void *pick_arg;
 } larder_draw_env;
 
 typedef struct larder_sampler {
@@ -164,13 +186,19 @@ typedef struct larder_sampler {
     int (*init)(void *st, const larder_draw_env *, const larder_args *);
     void (*fini)(void *st);
     int (*epoch)(void *st, uint64_t epoch); /* begin this epoch */
-    /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it.
-     * `weights` comes filled with 1. */
-    size_t (*draw)(void *st, uint64_t *ids, float *weights, size_t want);
-    uint64_t (*length)(const void *st); /* ids this rank draws in this epoch; after init: the first */
+    /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it. Comes
+     * filled with weight 1 and tag 0. */
+    size_t (*draw)(void *st, larder_pick *out, size_t want);
+    uint64_t (*length)(
+        const void *st); /* ids this rank draws in this epoch; after init: the first */
     /* State inside an epoch; load follows init and epoch(the same epoch). */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
+    /* Optional from here on. */
+    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
+    void (*pace)(void *st, const larder_pace *); /* before each draw of a real run */
+    const char *shown_name;                      /* a figure to show: "h" */
+    double (*shown)(const void *st);             /* its value for the batch drawn last */
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */

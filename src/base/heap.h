@@ -78,7 +78,8 @@ static inline void larder__heap_push(larder__heap *h, larder_slot s, uint64_t hi
 }
 
 /* s must be in it. */
-static inline void larder__heap_rerank(larder__heap *h, larder_slot s, uint64_t high, uint32_t low) {
+static inline void larder__heap_rerank(larder__heap *h, larder_slot s, uint64_t high,
+                                       uint32_t low) {
     larder__heap_settle(h, h->place[s], (larder__heap_node){high, low, s});
 }
 

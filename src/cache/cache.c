@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* ---- room ------------------------------------------------------------------------------------------ */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 /* Takes the bytes, or the promise of bytes, off a slot; whoever holds or awaits them keeps them. */
 static void strip(larder__cache *c, larder_slot s) {
@@ -43,7 +43,8 @@ static bool make_room(larder__cache *c, const larder_access *a, uint64_t need, b
                       larder_slot growing) {
     uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
     /* With everybody else gone; whoever goes leaves a slot behind. */
-    uint64_t least = c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
+    uint64_t least =
+        c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
     if (a->size + least > c->limit)
         return false;
     while (larder__cache_charged(c, used) + need > c->limit) {
@@ -77,7 +78,7 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
     return s;
 }
 
-/* ---- deciding --------------------------------------------------------------------------------------- */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 /* The ticket of somebody who has to make the entry, or to wait for its maker. */
 static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
@@ -147,7 +148,8 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         make_room(c, a, a->size, true, LARDER_NO_SLOT)) {
         s = take_slot(c, a);
         c->policy->insert(c->policy_state, s, a);
-        c->state[s] = LARDER__FULL;
+        if (c->store->real)
+            c->state[s] = LARDER__FULL;
         c->figures.insertions++;
     } else
         c->figures.refusals++;
@@ -273,7 +275,7 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
     return 0;
 }
 
-/* ---- filling ------------------------------------------------------------------------------------------ */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
 
@@ -368,7 +370,7 @@ int larder__cache_get(larder__cache *c, larder_access *a, size_t n, larder__make
     return rc;
 }
 
-/* ---- looking in ------------------------------------------------------------------------------------------ */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
     return key < c->slots.keys &&
@@ -385,6 +387,34 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
         if (larder__cache_resident(c, keys[i]))
             c->policy->score(c->policy_state, c->slot_of[keys[i]], scores[i]);
     pthread_mutex_unlock(&c->lock);
+}
+
+void larder__cache_accuracy(larder__cache *c, double accuracy) {
+    if (!c->policy->accuracy)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->policy->accuracy(c->policy_state, accuracy);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key) {
+    if (!c->policy->pick)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key);
+    assert(!there || larder__cache_resident(c, *key));
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
+size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
+    if (!c->policy->fetch)
+        return 0;
+    pthread_mutex_lock(&c->lock);
+    size_t n = c->policy->fetch(c->policy_state, keys, max);
+    assert(n <= max);
+    pthread_mutex_unlock(&c->lock);
+    return n;
 }
 
 void larder__cache_batch(larder__cache *c) {

@@ -37,11 +37,11 @@ typedef enum {
 
 typedef struct larder__ticket { /* the answer to one request */
     uint64_t key;               /* what is served: the key asked for, or its stand-in */
-    larder_buf *buf;            /* READY: one reference; MAKE: the shorter entry to extend, if any */
+    larder_buf *buf; /* READY: one reference; MAKE: the shorter entry to extend, if any */
     larder__flight *flight;
-    uint32_t size;              /* MAKE: bytes to make, of `key`; may differ from what was asked */
-    uint8_t kind;               /* larder_kind as decided: a MISS that WAITs shares another's read */
-    uint8_t task;               /* larder__task */
+    uint32_t size; /* MAKE: bytes to make, of `key`; may differ from what was asked */
+    uint8_t kind;  /* larder_kind as decided: a MISS that WAITs shares another's read */
+    uint8_t task;  /* larder__task */
 } larder__ticket;
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *);
@@ -73,6 +73,10 @@ int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_
 
 bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
 void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
+void larder__cache_accuracy(larder__cache *, double accuracy);
+/* The policy's pick and fetch; false and 0 where it has none. */
+bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key);
+size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
 void larder__cache_batch(larder__cache *);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);

@@ -12,7 +12,7 @@ static uint64_t fixed_metadata(const larder__cache *c) {
 
 static uint64_t slot_metadata(const larder__cache *c) {
     return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + c->policy->slot_size +
-           c->store->slot_size + (c->store->real ? 64 : 0); /* 64: a buffer's header */
+           c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
 }
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {

@@ -14,6 +14,8 @@ struct larder__draw {
     larder__cache *cache;
     larder__feedback *feedback;
     float *scores;
+    larder_pick *picks; /* of one batch */
+    larder_pace pace;
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
     bool epoch_begun;
@@ -21,14 +23,21 @@ struct larder__draw {
     uint64_t future_count;
 };
 
-/* ---- one batch --------------------------------------------------------------------------------------- */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
-int larder__planned_open(larder__planned *p, uint64_t batch) {
+enum { FETCH_AT_ONCE = 1024 }; /* entries brought in with one batch at most */
+
+static size_t fetch_room(const larder__draw *d) {
+    return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0;
+}
+
+int larder__planned_open(larder__planned *p, const larder__draw *d) {
+    uint64_t batch = d->conf.batch, all = batch + fetch_room(d);
     *p = (larder__planned){0};
     p->ids = larder__calloc(batch, sizeof *p->ids);
     p->weights = larder__calloc(batch, sizeof *p->weights);
-    p->accesses = larder__calloc(batch, sizeof *p->accesses);
-    p->tickets = larder__calloc(batch, sizeof *p->tickets);
+    p->accesses = larder__calloc(all, sizeof *p->accesses);
+    p->tickets = larder__calloc(all, sizeof *p->tickets);
     if (p->ids && p->weights && p->accesses && p->tickets)
         return 0;
     larder__planned_close(p);
@@ -43,16 +52,38 @@ void larder__planned_close(larder__planned *p) {
     *p = (larder__planned){0};
 }
 
+uint64_t larder__planned_reads(const larder__planned *p) {
+    uint64_t reads = 0;
+    for (size_t i = p->n; i < p->n + p->fetched; i++)
+        reads += p->tickets[i].kind == LARDER_MISS;
+    return reads;
+}
+
+static void tell_policy(larder__draw *d, const larder_report *r) {
+    float fresh[256];
+    for (size_t from = 0; d->recipe.policy->score && from < r->n; from += 256) {
+        size_t n = r->n - from < 256 ? r->n - from : 256;
+        for (size_t i = 0; i < n; i++)
+            fresh[i] = d->scores[r->ids[from + i]];
+        larder__cache_score(d->cache, r->ids + from, fresh, n);
+    }
+}
+
 /* What training said about the batch that is now due. */
 static void observe_due(larder__draw *d) {
     larder_report report;
     if (!d->feedback || d->number < d->conf.lag ||
         !larder__feedback_take(d->feedback, d->number - d->conf.lag, &report))
         return;
-    d->recipe.signal->observe(d->signal, &report, d->scores);
-    if (d->recipe.policy->score)
-        for (size_t i = 0; i < report.n; i++)
-            larder__cache_score(d->cache, &report.ids[i], &d->scores[report.ids[i]], 1);
+    if (d->signal) {
+        d->recipe.signal->observe(d->signal, &report, d->scores);
+        tell_policy(d, &report);
+    }
+    if (isnan(report.accuracy))
+        return;
+    if (d->recipe.sampler->accuracy)
+        d->recipe.sampler->accuracy(d->sampler, report.accuracy);
+    larder__cache_accuracy(d->cache, report.accuracy);
 }
 
 static int begin_epoch(larder__draw *d) {
@@ -68,19 +99,47 @@ static int begin_epoch(larder__draw *d) {
     return 0;
 }
 
-static void ask(larder__draw *d, larder__planned *p) {
+static larder_access request(larder__draw *d, uint64_t id, uint32_t tag) {
+    uint64_t now = d->now++;
+    uint64_t next = d->future && now < d->future_count ? d->future[now] : UINT32_MAX;
+    return (larder_access){
+        .key = id,
+        .now = now,
+        .next_use = next == UINT32_MAX ? LARDER_UNKNOWN : next,
+        .size = d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id),
+        .tag = tag,
+        .score = d->scores ? d->scores[id] : NAN,
+    };
+}
+
+static int pick_ids(larder__draw *d, larder__planned *p) {
+    if (d->recipe.sampler->pace)
+        d->recipe.sampler->pace(d->sampler, &d->pace);
+    for (size_t i = 0; i < d->conf.batch; i++)
+        d->picks[i] = (larder_pick){.weight = 1};
+    p->n = d->recipe.sampler->draw(d->sampler, d->picks, d->conf.batch);
+    p->fetched = 0;
+    if (p->n == 0) /* only a saved state that lies gets here */
+        return larder__fail(LARDER_E_STATE, "epoch %llu ended before its length",
+                            (unsigned long long)d->epoch);
     for (size_t i = 0; i < p->n; i++) {
-        uint64_t id = p->ids[i], now = d->now + i;
-        uint64_t next = d->future && now < d->future_count ? d->future[now] : UINT32_MAX;
-        p->accesses[i] = (larder_access){
-            .key = id,
-            .now = now,
-            .next_use = next == UINT32_MAX ? LARDER_UNKNOWN : next,
-            .size = d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id),
-            .score = d->scores ? d->scores[id] : NAN,
-        };
+        p->ids[i] = d->picks[i].id;
+        p->weights[i] = d->picks[i].weight;
+        p->accesses[i] = request(d, d->picks[i].id, d->picks[i].tag);
     }
-    d->now += p->n;
+    p->shown = d->recipe.sampler->shown ? d->recipe.sampler->shown(d->sampler) : NAN;
+    return 0;
+}
+
+/* What the policy wants to have although nobody asked. It need not fit: then it is not read. */
+static int fetch_more(larder__draw *d, larder__planned *p) {
+    uint64_t keys[FETCH_AT_ONCE];
+    size_t n = larder__cache_fetch(d->cache, keys, fetch_room(d));
+    for (size_t i = 0; i < n; i++)
+        p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
+    int rc = larder__cache_claim(d->cache, p->accesses + p->n, n, p->tickets + p->n);
+    p->fetched = rc == 0 ? n : 0;
+    return rc;
 }
 
 int larder__draw_next(larder__draw *d, larder__planned *p) {
@@ -89,14 +148,10 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     int rc = d->epoch_begun ? 0 : begin_epoch(d);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < d->conf.batch; i++)
-        p->weights[i] = 1;
-    p->n = d->recipe.sampler->draw(d->sampler, p->ids, p->weights, d->conf.batch);
-    if (p->n == 0) /* only a saved state that lies gets here */
-        return larder__fail(LARDER_E_STATE, "epoch %llu ended before its length",
-                            (unsigned long long)d->epoch);
-    ask(d, p);
-    if ((rc = larder__cache_claim(d->cache, p->accesses, p->n, p->tickets)) < 0)
+    if ((rc = pick_ids(d, p)) < 0 ||
+        (rc = larder__cache_claim(d->cache, p->accesses, p->n, p->tickets)) < 0)
+        return rc;
+    if (fetch_room(d) && (rc = fetch_more(d, p)) < 0)
         return rc;
     larder__cache_batch(d->cache);
     p->number = d->number++;
@@ -111,7 +166,7 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     return 0;
 }
 
-/* ---- looking in ---------------------------------------------------------------------------------------- */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
 uint64_t larder__draw_number(const larder__draw *d) { return d->number; }
 uint64_t larder__draw_epoch(const larder__draw *d) { return d->epoch; }
@@ -121,15 +176,23 @@ const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->re
 const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
+bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }
+const char *larder__draw_shown_name(const larder__draw *d) { return d->recipe.sampler->shown_name; }
+void larder__draw_pace(larder__draw *d, const larder_pace *pace) { d->pace = *pace; }
 
 void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t count) {
     d->future = next_use;
     d->future_count = count;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
-static bool is_resident(const void *cache, uint64_t id) { return larder__cache_resident(cache, id); }
+static bool is_resident(const void *cache, uint64_t id) {
+    return larder__cache_resident(cache, id);
+}
+static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
+    return larder__cache_pick(cache, rng, id);
+}
 
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
@@ -164,8 +227,7 @@ static int open_signal(larder__draw *d) {
         return LARDER_E_NOMEM;
     for (uint64_t i = 0; i < d->conf.n; i++)
         d->scores[i] = NAN;
-    int rc = larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag);
-    return rc < 0 ? rc : d->recipe.signal->init(d->signal, d->conf.n, &d->recipe.signal_args);
+    return d->recipe.signal->init(d->signal, d->conf.n, &d->recipe.signal_args);
 }
 
 static int open_sampler(larder__draw *d) {
@@ -176,8 +238,11 @@ static int open_sampler(larder__draw *d) {
                                .world = d->conf.world,
                                .drop_last = d->conf.drop_last,
                                .scores = d->scores,
+                               .slots = larder__cache_slots(d->cache),
                                .resident = is_resident,
-                               .resident_arg = d->cache};
+                               .resident_arg = d->cache,
+                               .pick = pick_resident,
+                               .pick_arg = d->cache};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;
@@ -219,6 +284,11 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (d->recipe.policy->needs_future && conf->store->real)
         rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
                           d->recipe.policy->plugin.name);
+    if (rc == 0 && !(d->picks = larder__calloc(conf->batch, sizeof *d->picks)))
+        rc = LARDER_E_NOMEM;
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
+    if (rc == 0 && hears)
+        rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
     if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
         (rc = open_sampler(d)) < 0) {
         larder__draw_close(&d);
@@ -244,10 +314,11 @@ void larder__draw_close(larder__draw **pd) {
     larder__free(d->sampler);
     larder__free(d->signal);
     larder__free(d->scores);
+    larder__free(d->picks);
     larder__free(d);
 }
 
-/* ---- saved state ---------------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->number);
@@ -256,9 +327,10 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->now);
     larder_write_u32(w, d->epoch_begun);
     larder__cache_save(d->cache, w);
+    if (d->feedback)
+        larder__feedback_save(d->feedback, w);
     if (d->signal) {
         larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
-        larder__feedback_save(d->feedback, w);
         if (d->recipe.signal->save)
             d->recipe.signal->save(d->signal, w);
     }
@@ -267,10 +339,11 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
-    if (!d->signal)
-        return 0;
+    int rc = d->feedback ? larder__feedback_load(d->feedback, r) : 0;
+    if (rc < 0 || !d->signal)
+        return rc;
     larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);
-    int rc = larder__feedback_load(d->feedback, r);
+    rc = larder_read_status(r);
     return rc < 0 || !d->recipe.signal->load ? rc : d->recipe.signal->load(d->signal, r);
 }
 

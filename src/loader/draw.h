@@ -16,10 +16,10 @@ typedef struct larder__draw larder__draw;
 
 typedef struct larder__draw_conf {
     const char *recipe;
-    const char *cache;     /* budget text */
+    const char *cache; /* budget text */
     const larder__store *store;
-    uint64_t n, payload;   /* samples and their bytes in all */
-    uint32_t size;         /* of each sample; 0: ask size_of */
+    uint64_t n, payload; /* samples and their bytes in all */
+    uint32_t size;       /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
     uint64_t batch, seed;
@@ -30,20 +30,24 @@ typedef struct larder__draw_conf {
 
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
     uint64_t number, epoch;
-    uint64_t length; /* ids this rank serves in this epoch */
-    size_t n;
+    uint64_t length;  /* ids this rank serves in this epoch */
+    size_t n;         /* rows */
+    size_t fetched;   /* entries brought in besides: their tickets follow those of the rows */
     bool first, last; /* of its epoch */
+    double shown;     /* the sampler's figure, if it has one */
     uint64_t *ids;    /* asked for */
     float *weights;
     larder_access *accesses;
     larder__ticket *tickets;
 } larder__planned;
 
-int larder__planned_open(larder__planned *, uint64_t batch);
 void larder__planned_close(larder__planned *);
+/* How many of the fetched entries storage has to give. */
+uint64_t larder__planned_reads(const larder__planned *);
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 void larder__draw_close(larder__draw **);
+int larder__planned_open(larder__planned *, const larder__draw *);
 
 /* Decides the next batch. */
 int larder__draw_next(larder__draw *, larder__planned *out);
@@ -55,10 +59,16 @@ const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
 const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
 
-/* Where feedback is noted until its batch is due; NULL when the recipe has no signal. */
-larder__feedback *larder__draw_feedback(larder__draw *);
+const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
+bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
 
-/* Tells the policy the future: request number of the next use of each coming request (simulation). */
+/* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
+larder__feedback *larder__draw_feedback(larder__draw *);
+/* Rates measured so far; the sampler hears them before the next draw. */
+void larder__draw_pace(larder__draw *, const larder_pace *);
+
+/* Tells the policy the future: request number of the next use of each coming request (simulation).
+ */
 void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
 
 void larder__draw_save(larder__draw *, larder_writer *);

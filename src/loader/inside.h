@@ -5,6 +5,7 @@
 
 #include "loader/draw.h"
 #include "loader/ledger.h"
+#include "loader/pace.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
 
@@ -24,6 +25,7 @@ typedef struct larder__place {
     larder__phase phase;
     bool reported;
     larder__planned plan;
+    size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a thread yet; not finished yet */
     larder_batch batch;         /* what the user sees; points at the arrays below */
     unsigned char *x;
@@ -46,7 +48,7 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, storage_reads, storage_bytes, read_time, decode_time, bad,
-        reports;
+        reports, shown;
 } larder__loader_stats;
 
 struct larder_loader {
@@ -58,16 +60,19 @@ struct larder_loader {
     larder__stats *stats;
     larder__loader_stats stat;
     size_t row_bytes; /* of x */
+    larder__pace pace;
+    double handed_out; /* when the last batch was; 0: never */
+    size_t handed_rows;
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready;
     larder__place *ring;
-    larder__kept *kept;       /* restored batches not yet in the ring, oldest first */
-    uint64_t planned, taken;  /* batches put into the ring; handed to the user */
-    uint64_t epoch_length;    /* ids of the epoch of the batch taken last */
-    int64_t audit;            /* verdict on the last finished epoch, and its sentence */
+    larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
+    uint64_t planned, taken; /* batches put into the ring; handed to the user */
+    uint64_t epoch_length;   /* ids of the epoch of the batch taken last */
+    int64_t audit;           /* verdict on the last finished epoch, and its sentence */
     char audit_says[256];
-    bool planning;            /* somebody draws, saves or restores: `draw` is theirs */
+    bool planning; /* somebody draws, saves or restores: `draw` is theirs */
     bool stop, cancelled, epoch_over, restored;
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */

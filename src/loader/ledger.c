@@ -130,15 +130,15 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
     return sizeof *l + words(l) * 8 + l->cap * sizeof *l->pages;
 }
 
-/* ---- saved state -------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
 enum { COUNTERS = 11 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
-    uint64_t *all[COUNTERS] = {&p->f.epoch,   &p->f.served,  &p->f.hits,
-                               &p->f.substitutes, &p->f.repeats, &p->f.misses,
-                               &p->f.background_reads, &p->f.storage_bytes, &p->f.bad,
-                               &p->expected,  &p->distinct};
+    uint64_t *all[COUNTERS] = {
+        &p->f.epoch,  &p->f.served,           &p->f.hits,          &p->f.substitutes, &p->f.repeats,
+        &p->f.misses, &p->f.background_reads, &p->f.storage_bytes, &p->f.bad,         &p->expected,
+        &p->distinct};
     memcpy(out, all, sizeof all);
 }
 

@@ -1,5 +1,5 @@
-/* The loader's face: open, next, done, close; look.c has feedback and figures. The threads behind it
- * are in worker.c. */
+/* The loader's face: open, next, done, close; look.c has feedback and figures. The threads behind
+ * it are in worker.c. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/limit.h"
@@ -9,14 +9,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ---- whose it is ----------------------------------------------------------------------------------------- */
+/* ---- whose it is ----------------------------------------------------------------------------- */
 
 int larder__loader_enter(larder_loader *l) {
     if (!l)
         return larder__fail(LARDER_E_ARGS, "no loader given");
     if (l->owner != getpid()) /* its lock may be held for ever, its threads are not here */
-        return larder__fail(LARDER_E_STATE, "this loader was opened by process %ld, before a fork; "
-                            "open one in each process", (long)l->owner);
+        return larder__fail(LARDER_E_STATE,
+                            "this loader was opened by process %ld, before a fork; "
+                            "open one in each process",
+                            (long)l->owner);
     pthread_mutex_lock(&l->lock);
     return 0;
 }
@@ -27,7 +29,7 @@ int larder__loader_fail(larder_loader *l, int code) {
     return code;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 void larder_loader_defaults(larder_loader_conf *c) {
     *c = (larder_loader_conf){.recipe = "lru",
@@ -63,7 +65,8 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.lag > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "at most 1024 threads and batches ahead");
     if (l->conf.lag <= l->conf.prefetch)
-        return larder__fail(LARDER_E_ARGS, "lag %u must be more than prefetch %u: feedback of a "
+        return larder__fail(LARDER_E_ARGS,
+                            "lag %u must be more than prefetch %u: feedback of a "
                             "batch cannot act on batches that are drawn before it is trained on",
                             l->conf.lag, l->conf.prefetch);
     if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
@@ -131,6 +134,10 @@ static int open_parts(larder_loader *l) {
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
+    if (larder__draw_shown_name(l->draw) &&
+        (rc = larder__stat_gauge(l->stats, &l->stat.shown, larder__draw_shown_name(l->draw), "",
+                                 "the sampler's own figure for the batch handed out last")) < 0)
+        return rc;
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
     l->epoch_length = larder__draw_length(l->draw);
     return larder__scratch_open(&l->own_scratch);
@@ -141,7 +148,7 @@ static int open_place(larder_loader *l, larder__place *p) {
     if (n > SIZE_MAX / 2 / (l->row_bytes + 1))
         return larder__fail(LARDER_E_RANGE, "a batch of %zu samples of %zu bytes is too large", n,
                             l->row_bytes);
-    int rc = larder__planned_open(&p->plan, n);
+    int rc = larder__planned_open(&p->plan, l->draw);
     if (rc < 0)
         return rc;
     p->x = larder__memalign(64, n * l->row_bytes + 64);
@@ -174,6 +181,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
+    larder__pace_open(&l->pace);
     l->owner = getpid();
     int rc = copy_conf(l, conf);
     if (rc < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0)
@@ -194,7 +202,7 @@ fail:
     return rc;
 }
 
-/* ---- closing --------------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static void close_place(larder__place *p) {
     larder__planned_close(&p->plan);
@@ -233,6 +241,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__free((void *)(uintptr_t)l->conf.recipe);
     larder__free((void *)(uintptr_t)l->conf.cache);
     larder__free((void *)(uintptr_t)l->conf.augment);
+    larder__pace_close(&l->pace);
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->ready);
     pthread_mutex_destroy(&l->lock);
@@ -247,7 +256,7 @@ void larder_loader_cancel(larder_loader *l) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- taking batches ---------------------------------------------------------------------------------------- */
+/* ---- taking batches -------------------------------------------------------------------------- */
 
 /* Threads start with the first batch, so that a state can be restored before. */
 static int start_threads(larder_loader *l) {
@@ -272,6 +281,9 @@ static bool all_over(const larder_loader *l) {
  * looked up again after each wait, since another thread may have taken that batch meanwhile. */
 static int await(larder_loader *l, larder__place **out) {
     double begun = larder__now();
+    if (l->handed_out > 0)
+        larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
+    l->handed_out = 0;
     for (;; pthread_cond_wait(&l->ready, &l->lock)) {
         larder__place *p = *out = &l->ring[l->taken % l->conf.prefetch];
         if (l->cancelled)
@@ -283,12 +295,24 @@ static int await(larder_loader *l, larder__place **out) {
         if (all_over(l))
             return LARDER_END;
         if (p->phase == LARDER__LENT)
-            return larder__fail(LARDER_E_STATE, "batch %llu is still held; batch %llu comes after "
+            return larder__fail(LARDER_E_STATE,
+                                "batch %llu is still held; batch %llu comes after "
                                 "larder_loader_done has given it back",
                                 (unsigned long long)p->batch.number, (unsigned long long)l->taken);
     }
     larder__stat_observe(l->stats, l->stat.stall, larder__now() - begun);
     return 0;
+}
+
+/* What was brought in with this batch although nobody asked. */
+static void book_fetched(larder_loader *l, const larder__planned *plan) {
+    uint64_t bytes = 0, reads = larder__planned_reads(plan);
+    for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
+        bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
+    if (reads)
+        larder__ledger_background(l->ledger, reads, bytes);
+    if (larder__draw_shown_name(l->draw))
+        larder__stat_set(l->stats, l->stat.shown, plan->shown);
 }
 
 static int hand_out(larder_loader *l, larder__place *p) {
@@ -299,11 +323,14 @@ static int hand_out(larder_loader *l, larder__place *p) {
         return larder__loader_fail(l, rc);
     }
     larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
+    book_fetched(l, plan);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;
     p->batch.n = plan->n;
     p->phase = LARDER__LENT;
     l->taken++;
+    l->handed_out = larder__now();
+    l->handed_rows = plan->n;
     l->epoch_length = plan->length;
     l->epoch_over = plan->last;
     if (plan->last) {
@@ -323,6 +350,7 @@ int larder_loader_next(larder_loader *l, const larder_batch **out) {
         return rc;
     if (l->epoch_over) {
         l->epoch_over = false;
+        l->handed_out = 0; /* what comes between epochs is no training step */
         rc = LARDER_END_EPOCH;
     } else if ((rc = start_threads(l)) == 0 && (rc = await(l, &p)) == 0 &&
                (rc = hand_out(l, p)) == 0)
@@ -346,7 +374,7 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     larder__place *p = larder__place_held(l, b);
     if (p) {
         p->phase = LARDER__FREE;
-        p->plan.n = 0;
+        p->plan.n = p->plan.fetched = 0;
         pthread_cond_broadcast(&l->work);
     }
     pthread_mutex_unlock(&l->lock);

@@ -15,9 +15,9 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
     if (p && p->reported)
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)b->number);
-    larder__feedback *to = larder__draw_feedback(l->draw);
-    if (rc == 0 && to)
-        rc = larder__feedback_note(to, b->number, b->epoch, b->n, b->served, b->y, fb);
+    if (rc == 0 && larder__draw_listens(l->draw))
+        rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
+                                   b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
         larder__stat_add(l->stats, l->stat.reports, 1);

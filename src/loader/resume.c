@@ -10,7 +10,7 @@
 
 static const char magic[8] = "larder\1\n"; /* with the format's version */
 
-/* ---- batches drawn but not taken -------------------------------------------------------------------------- */
+/* ---- batches drawn but not taken ------------------------------------------------------------- */
 
 void larder__kept_free(larder__kept *k) {
     while (k) {
@@ -92,7 +92,7 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
     return larder_read_status(r);
 }
 
-/* ---- whose state it is -------------------------------------------------------------------------------------- */
+/* ---- whose state it is ----------------------------------------------------------------------- */
 
 static void write_identity(larder_loader *l, larder_writer *w) {
     const larder_dataset *about = larder__data_about(l->data);
@@ -130,12 +130,13 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     uint32_t lag = larder_read_u32(r);
     if (larder_read_u32(r) != l->conf.drop_last)
         return differs(r, "drop_last");
-    if (lag != l->conf.lag && larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
+    if (lag != l->conf.lag &&
+        larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
         return differs(r, "lag; set `lag` to the one of the run that saved it");
     return larder_read_status(r);
 }
 
-/* ---- save and restore ---------------------------------------------------------------------------------------- */
+/* ---- save and restore ------------------------------------------------------------------------ */
 
 int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     *bytes = NULL;

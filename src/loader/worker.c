@@ -9,7 +9,7 @@
 
 enum { ROWS_AT_ONCE = 64 }; /* a thread takes and reads up to this many rows together */
 
-/* ---- filling rows ------------------------------------------------------------------------------------- */
+/* ---- filling rows ---------------------------------------------------------------------------- */
 
 uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
     uint64_t place = batch * l->conf.batch * l->conf.world + l->conf.rank * l->conf.batch + row;
@@ -67,21 +67,26 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     if (m == 0)
         return;
     double begun = larder__now();
+    larder__pace_read_begin(&l->pace, begun);
     int rc = larder__data_read(l->data, ids, m, reads);
-    larder__stat_observe(l->stats, l->stat.read_time, larder__now() - begun);
+    double ended = larder__now();
+    larder__pace_read_end(&l->pace, ended, m);
+    larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
     uint64_t total = 0;
     for (size_t k = 0; k < m; k++) {
         size_t row = from + rows[k];
         int code = rc < 0 ? rc : reads[k].code;
         if (code < 0) {
             const char *why = rc < 0 ? larder_errmsg() : reads[k].why;
-            row_failed(p, row, code, why);
+            if (row < p->plan.n)
+                row_failed(p, row, code, why);
             larder__cache_fail(larder__draw_cache(l->draw), &p->plan.tickets[row], code, why);
             continue;
         }
         bytes[rows[k]] = reads[k].buf;
-        p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
-        total += p->read_bytes[row];
+        total += larder_buf_size(reads[k].buf);
+        if (row < p->plan.n)
+            p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
         larder__cache_fill(larder__draw_cache(l->draw), &p->plan.tickets[row], reads[k].buf);
     }
     larder__stat_add(l->stats, l->stat.storage_reads, m);
@@ -99,7 +104,7 @@ static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place 
             bytes[i] = t->buf;
             t->buf = NULL;
         }
-        if (bytes[i])
+        if (bytes[i] && from + i < p->plan.n) /* what was fetched besides only had to be filled */
             finish_row(l, scratch, p, from + i, bytes[i]);
         larder_buf_unref(&bytes[i]);
     }
@@ -109,15 +114,24 @@ static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place 
         if (t->task != LARDER__WAIT)
             continue;
         int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
+        if (from + i >= p->plan.n) {
+            larder_buf_unref(&bytes[i]);
+            continue;
+        }
         if (rc < 0)
             row_failed(p, from + i, rc, larder_errmsg());
-        else
+        else {
+            /* A miss that shares a read costs what it would have alone: what the ledger says
+             * follows from the order. The counters have the bytes that really came. */
+            if (t->kind == LARDER_MISS)
+                p->read_bytes[from + i] = (uint32_t)larder_buf_size(bytes[i]);
             finish_row(l, scratch, p, from + i, bytes[i]);
+        }
         larder_buf_unref(&bytes[i]);
     }
 }
 
-/* ---- drawing batches ------------------------------------------------------------------------------------ */
+/* ---- drawing batches ------------------------------------------------------------------------- */
 
 /* A batch from before a save: its decisions stand, only the bytes have to be found again. */
 static int reopen_kept(larder_loader *l, larder__planned *p) {
@@ -127,7 +141,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
     p->length = k->length;
     p->first = k->first;
     p->last = k->last;
-    p->n = 0;
+    p->n = p->fetched = 0;
     for (size_t i = 0; i < k->n; i++) {
         larder_sample s;
         int rc = larder__data_stat(l->data, k->served[i], &s);
@@ -156,7 +170,9 @@ static void draw_batch(larder_loader *l) {
     larder__place *p = &l->ring[l->planned % l->conf.prefetch];
     l->planning = true;
     pthread_mutex_unlock(&l->lock);
-    p->plan.n = 0;
+    p->plan.n = p->plan.fetched = 0;
+    larder_pace pace = larder__pace_now(&l->pace);
+    larder__draw_pace(l->draw, &pace);
     int rc = l->kept ? reopen_kept(l, &p->plan) : larder__draw_next(l->draw, &p->plan);
     pthread_mutex_lock(&l->lock);
     l->planning = false;
@@ -172,7 +188,7 @@ static void draw_batch(larder_loader *l) {
         }
         p->reported = false;
         p->next_row = 0;
-        p->rows_left = p->plan.n;
+        p->rows = p->rows_left = p->plan.n + p->plan.fetched;
         memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
         for (size_t i = 0; i < p->plan.n; i++)
             p->faults[i].code = 0;
@@ -183,7 +199,7 @@ static void draw_batch(larder_loader *l) {
     pthread_cond_broadcast(&l->ready);
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static size_t rows_to_take(const larder_loader *l, size_t left) {
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
@@ -195,7 +211,7 @@ static size_t rows_to_take(const larder_loader *l, size_t left) {
 static larder__place *find_rows(larder_loader *l) {
     for (uint64_t k = l->taken; k < l->planned; k++) {
         larder__place *p = &l->ring[k % l->conf.prefetch];
-        if (p->phase == LARDER__WORKING && p->next_row < p->plan.n)
+        if (p->phase == LARDER__WORKING && p->next_row < p->rows)
             return p;
     }
     return NULL;
@@ -215,7 +231,7 @@ void *larder__worker_run(void *arg) {
         if (may_draw(l))
             draw_batch(l);
         else if ((p = find_rows(l))) {
-            size_t from = p->next_row, n = rows_to_take(l, p->plan.n - from);
+            size_t from = p->next_row, n = rows_to_take(l, p->rows - from);
             p->next_row += n;
             pthread_mutex_unlock(&l->lock);
             fill_rows(l, scratch, p, from, n);
@@ -239,7 +255,7 @@ void larder__worker_abandon(larder_loader *l) {
     for (int waiting = 0; waiting < 2; waiting++)
         for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++) {
             larder__place *p = &l->ring[k];
-            for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n; i++) {
+            for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n + p->plan.fetched; i++) {
                 larder__ticket *t = &p->plan.tickets[i];
                 larder_buf *bytes = NULL;
                 if (!waiting && t->flight && t->task == LARDER__MAKE)

@@ -41,10 +41,11 @@ static int epoch(void *st, uint64_t e) {
     return 0;
 }
 
-static uint64_t length(const void *st) { return larder__shard_length(&((const quiver *)st)->shard); }
+static uint64_t length(const void *st) {
+    return larder__shard_length(&((const quiver *)st)->shard);
+}
 
-static size_t draw(void *st, uint64_t *ids, float *weights, size_t want) {
-    (void)weights;
+static size_t draw(void *st, larder_pick *out, size_t want) {
     quiver *q = st;
     while (q->size < q->cap && q->at < length(q))
         q->window[q->size++] = q->order[larder__shard_at(&q->shard, q->at++)];
@@ -53,13 +54,13 @@ static size_t draw(void *st, uint64_t *ids, float *weights, size_t want) {
     for (uint32_t i = 0; i < q->size; i++) {
         uint32_t id = q->window[i];
         if (n < want && q->env->resident(q->env->resident_arg, id))
-            ids[n++] = id;
+            out[n++].id = id;
         else
             q->window[kept++] = id;
     }
     uint32_t fill = 0; /* the rest of the batch: the longest waiting ones */
     while (n < want && fill < kept)
-        ids[n++] = q->window[fill++];
+        out[n++].id = q->window[fill++];
     q->size = kept - fill;
     memmove(q->window, q->window + fill, q->size * sizeof *q->window);
     return n;

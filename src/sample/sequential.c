@@ -22,13 +22,12 @@ static uint64_t length(const void *st) {
     return larder__shard_length(&((const sequential *)st)->shard);
 }
 
-static size_t draw(void *st, uint64_t *ids, float *weights, size_t want) {
-    (void)weights;
+static size_t draw(void *st, larder_pick *out, size_t want) {
     sequential *q = st;
     uint64_t left = length(q) - q->at;
     size_t n = want < left ? want : (size_t)left;
     for (size_t i = 0; i < n; i++)
-        ids[i] = larder__shard_at(&q->shard, q->at + i);
+        out[i].id = larder__shard_at(&q->shard, q->at + i);
     q->at += n;
     return n;
 }

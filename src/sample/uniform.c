@@ -28,13 +28,12 @@ static int epoch(void *st, uint64_t e) {
     return 0;
 }
 
-static size_t draw(void *st, uint64_t *ids, float *weights, size_t want) {
-    (void)weights;
+static size_t draw(void *st, larder_pick *out, size_t want) {
     uniform *u = st;
     uint64_t left = larder__shard_length(&u->shard) - u->at;
     size_t n = want < left ? want : (size_t)left;
     for (size_t i = 0; i < n; i++)
-        ids[i] = u->order[larder__shard_at(&u->shard, u->at + i)];
+        out[i].id = u->order[larder__shard_at(&u->shard, u->at + i)];
     u->at += n;
     return n;
 }

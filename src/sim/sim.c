@@ -27,14 +27,16 @@ static int asked_to_stop(const larder__sim_conf *c) {
     return c->stop && *c->stop ? larder__fail(LARDER_E_CANCELLED, "interrupted") : 0;
 }
 
-/* ---- the future, for policies that want it ----------------------------------------------------------------- */
+/* ---- the future, for policies that want it --------------------------------------------------- */
 
 /* All requests of the run, from a sampler whose order does not depend on the cache. */
 static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, uint64_t *count) {
     const larder_sampler *sampler = larder__draw_sampler(r->draw);
     if (!sampler->fixed_order)
-        return larder__fail(LARDER_E_ARGS, "sampler %s follows the cache, so no policy can know "
-                            "its future", sampler->plugin.name);
+        return larder__fail(LARDER_E_ARGS,
+                            "sampler %s follows the cache, so no policy can know "
+                            "its future",
+                            sampler->plugin.name);
     char recipe[96];
     snprintf(recipe, sizeof recipe, "minio:sampler=%s", sampler->plugin.name);
     conf.recipe = recipe;
@@ -49,7 +51,7 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
     uint32_t *ids = larder__malloc(total * sizeof *ids);
     int rc = ids ? larder__draw_open(&d, &conf) : LARDER_E_NOMEM;
     if (rc == 0)
-        rc = larder__planned_open(&plan, conf.batch);
+        rc = larder__planned_open(&plan, d);
     while (rc == 0 && at < total && (rc = larder__draw_next(d, &plan)) == 0) {
         for (size_t i = 0; i < plan.n && at < total; i++)
             ids[at++] = (uint32_t)plan.ids[i];
@@ -99,12 +101,11 @@ int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32
     return 0;
 }
 
-/* ---- one batch ------------------------------------------------------------------------------------------------ */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 /* Training as the trace recorded it, for the samples that were served. */
 static int train(run *r) {
-    larder__feedback *to = larder__draw_feedback(r->draw);
-    if (!r->trace || !to)
+    if (!r->trace || !larder__draw_listens(r->draw))
         return 0;
     const larder__planned *p = &r->plan;
     for (size_t i = 0; i < p->n; i++) {
@@ -112,7 +113,8 @@ static int train(run *r) {
         r->labels[i] = larder__trace_label(r->trace, r->served[i]);
     }
     larder_feedback fb = {.loss = r->losses};
-    return larder__feedback_note(to, p->number, p->epoch, p->n, r->served, r->labels, &fb);
+    return larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch, p->n,
+                                 r->served, r->labels, &fb);
 }
 
 static int step(run *r) {
@@ -129,10 +131,13 @@ static int step(run *r) {
         r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
+    uint64_t fetched = larder__planned_reads(p);
+    if (fetched)
+        larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
     return train(r);
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static int open_run(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
@@ -158,7 +163,7 @@ static int open_run(run *r, larder__draw_conf *conf) {
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
     if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
         (rc = larder__ledger_open(&r->ledger, n, 1)) < 0 ||
-        (rc = larder__planned_open(&r->plan, c->batch)) < 0)
+        (rc = larder__planned_open(&r->plan, r->draw)) < 0)
         return rc;
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);

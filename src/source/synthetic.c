@@ -6,7 +6,6 @@
 #include "base/spec.h"
 #include "source/answer.h"
 #include "source/grow.h"
-#include "source/split.h"
 
 #include <stdlib.h>
 
@@ -88,9 +87,6 @@ static int mem_open(void *st, const char *where, const larder_args *args) {
                             "mem:%.60s: takes no place, only parameters, as in mem:?n=1000", where);
     s->n = (uint64_t)larder_args_number(args, "n");
     s->seed = (uint64_t)larder_args_number(args, "seed");
-    const char *split = larder_args_text(args, "split");
-    if (strcmp(split, "auto") != 0 && strcmp(split, "train") != 0)
-        s->seed = larder__mix64(s->seed ^ 0x7e57); /* another part: other samples, same kind */
     s->classes = (uint32_t)larder_args_number(args, "classes");
     s->raw = (larder_shape){(uint32_t)larder_args_number(args, "h"),
                             (uint32_t)larder_args_number(args, "w"),
@@ -178,7 +174,6 @@ static const larder_param params[] = {
     {"h", "int", "0", "height of raw pixels; with w and c instead of bytes", 0, 4096},
     {"w", "int", "0", "width of raw pixels", 0, 4096},
     {"c", "int", "3", "channels of raw pixels", 1, 4},
-    LARDER__SPLIT_PARAM,
     {"bad", "text", "", "ids whose reads fail, as in 3/17/99", 0, 0},
     {0}};
 

@@ -21,8 +21,8 @@ enum { BATCH = 100, EPOCHS = 5, SIZE = 3072 };
 static bool is_resident(const void *arg, uint64_t id) { return larder__cache_resident(arg, id); }
 
 /* Mean hit ratio of epochs 1 and later; *least and *most are of single epochs. */
-static double hit_ratio(const char *sampler, const char *policy, uint64_t n, double c, uint64_t seed,
-                        double *least, double *most) {
+static double hit_ratio(const char *sampler, const char *policy, uint64_t n, double c,
+                        uint64_t seed, double *least, double *most) {
     const larder_sampler *q = larder__sampler_find(sampler);
     larder__cache *cache = kit_cache(larder__policy_find(policy), &larder__store_null, n,
                                      (uint64_t)(c * (double)n) * SIZE, seed);
@@ -39,15 +39,15 @@ static double hit_ratio(const char *sampler, const char *policy, uint64_t n, dou
     double sum = 0;
     *least = 1, *most = 0;
     for (uint64_t e = 0, now = 0; e < EPOCHS; e++) {
-        uint64_t ids[BATCH], hits = 0;
-        float weights[BATCH];
+        uint64_t hits = 0;
+        larder_pick picks[BATCH];
         larder_access a[BATCH];
         larder__ticket t[BATCH];
         check_ok(q->epoch(st, e));
-        for (size_t k; (k = q->draw(st, ids, weights, BATCH)) > 0;) {
+        for (size_t k; (k = q->draw(st, picks, BATCH)) > 0;) {
             for (size_t i = 0; i < k; i++)
                 a[i] = (larder_access){
-                    .key = ids[i], .now = now++, .next_use = LARDER_UNKNOWN, .size = SIZE};
+                    .key = picks[i].id, .now = now++, .next_use = LARDER_UNKNOWN, .size = SIZE};
             check_ok(larder__cache_claim(cache, a, k, t));
             for (size_t i = 0; i < k; i++)
                 hits += t[i].kind == LARDER_HIT;
@@ -125,10 +125,10 @@ static void test_all_or_nothing(void **st) {
     (void)st;
     for (size_t p = 0; larder__policies[p]; p++) {
         double least, most;
-        assert_true(hit_ratio("uniform", larder__policies[p]->plugin.name, 1000, 1, 1, &least,
-                              &most) == 1);
-        assert_true(hit_ratio("uniform", larder__policies[p]->plugin.name, 1000, 0, 1, &least,
-                              &most) == 0);
+        assert_true(
+            hit_ratio("uniform", larder__policies[p]->plugin.name, 1000, 1, 1, &least, &most) == 1);
+        assert_true(
+            hit_ratio("uniform", larder__policies[p]->plugin.name, 1000, 0, 1, &least, &most) == 0);
     }
 }
 
@@ -160,9 +160,12 @@ static void test_loop(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lru),    cmocka_unit_test(test_random),
-        cmocka_unit_test(test_minio),  cmocka_unit_test(test_quiver),
-        cmocka_unit_test(test_all_or_nothing), cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_lru),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_minio),
+        cmocka_unit_test(test_quiver),
+        cmocka_unit_test(test_all_or_nothing),
+        cmocka_unit_test(test_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,14 +57,15 @@ static void rig_close(rig *g) {
 }
 
 static size_t rig_draw(rig *g, uint64_t *ids) {
-    float weights[512];
+    larder_pick picks[512];
     for (size_t i = 0; i < g->env.batch; i++)
-        weights[i] = 1;
-    size_t n = g->q->draw(g->st, ids, weights, g->env.batch);
+        picks[i] = (larder_pick){.weight = 1};
+    size_t n = g->q->draw(g->st, picks, g->env.batch);
     assert_true(n <= g->env.batch);
     for (size_t i = 0; i < n; i++) {
+        ids[i] = picks[i].id;
         assert_true(ids[i] < g->env.n);
-        assert_true(weights[i] > 0);
+        assert_true(picks[i].weight > 0);
     }
     return n;
 }
@@ -130,11 +131,11 @@ static void test_ranks_cover_everything(void **st) {
     const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 100, 1000, 4097};
     const uint64_t batches[] = {1, 2, 7, 32, 256};
     const uint32_t worlds[] = {1, 2, 3, 4, 8};
-    each_sampler(q) for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
-            for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++)
-                for (int drop = 0; drop < 2; drop++)
-                    check_cover(q, sizes[i], batches[b], worlds[w], drop);
+    each_sampler(q) for (size_t i = 0; i < sizeof sizes / sizeof *sizes;
+                         i++) for (size_t b = 0; b < sizeof batches / sizeof *batches;
+                                   b++) for (size_t w = 0; w < sizeof worlds / sizeof *worlds;
+                                             w++) for (int drop = 0; drop < 2; drop++)
+        check_cover(q, sizes[i], batches[b], worlds[w], drop);
 }
 
 static void test_every_epoch_exactly_once(void **st) {

@@ -26,8 +26,8 @@ typedef struct twin {
 static int smallest(const twin *t, const uint64_t *a, const uint64_t *b) {
     int best = NOBODY;
     for (int k = 0; k < (int)t->n; k++)
-        if (t->in[k] && (best == NOBODY || a[k] < a[best] ||
-                         (a[k] == a[best] && b && b[k] < b[best])))
+        if (t->in[k] &&
+            (best == NOBODY || a[k] < a[best] || (a[k] == a[best] && b && b[k] < b[best])))
             best = k;
     return best;
 }
@@ -89,7 +89,8 @@ static void unline_random(twin *t, int key) { /* the last fills the gap */
     t->length--;
 }
 
-static void unline_sieve(twin *t, int key) { /* all behind move up; the hand stays between the same */
+static void unline_sieve(twin *t,
+                         int key) { /* all behind move up; the hand stays between the same */
     int at = place_of(t, key);
     memmove(t->line + at, t->line + at + 1, (size_t)(t->length - at - 1) * sizeof *t->line);
     t->length--;
@@ -104,9 +105,12 @@ static const struct {
     int (*choose)(twin *, uint64_t, uint64_t);
     void (*unline)(twin *, int);
 } twins[] = {
-    {"lru", choose_lru, NULL},           {"fifo", choose_fifo, NULL},
-    {"minio", choose_minio, NULL},       {"lfu", choose_lfu, NULL},
-    {"random", choose_random, unline_random}, {"sieve", choose_sieve, unline_sieve},
+    {"lru", choose_lru, NULL},
+    {"fifo", choose_fifo, NULL},
+    {"minio", choose_minio, NULL},
+    {"lfu", choose_lfu, NULL},
+    {"random", choose_random, unline_random},
+    {"sieve", choose_sieve, unline_sieve},
     {"belady", choose_belady, NULL},
 };
 
@@ -268,7 +272,7 @@ static void test_whole_batches(void **st) {
             run_one(larder__policies[p], 5000 + seed, true);
 }
 
-/* ---- the bound ---------------------------------------------------------------------------------------- */
+/* ---- the bound ------------------------------------------------------------------------------- */
 
 static uint64_t hits_of(const larder_policy *policy, const uint64_t *keys, size_t len, uint64_t n,
                         uint64_t entries) {

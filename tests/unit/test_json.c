@@ -30,11 +30,11 @@ static void test_everything(void **st) {
     larder__json_u64(&j, "last", 0);
     larder__json_close(&j, '}');
     fclose(j.to);
-    assert_string_equal(
-        text, "{\"na\\\"me\": \"a\\\\b\\u000a\\u0001 \xc3\xa9\\u007f\", "
-              "\"most\": 18446744073709551615, \"third\": 0.333333333, \"nan\": null, "
-              "\"inf\": null, \"whole\": 20, \"yes\": true, \"list\": [1, {}, false], "
-              "\"empty\": [], \"last\": 0}\n");
+    assert_string_equal(text,
+                        "{\"na\\\"me\": \"a\\\\b\\u000a\\u0001 \xc3\xa9\\u007f\", "
+                        "\"most\": 18446744073709551615, \"third\": 0.333333333, \"nan\": null, "
+                        "\"inf\": null, \"whole\": 20, \"yes\": true, \"list\": [1, {}, false], "
+                        "\"empty\": [], \"last\": 0}\n");
     free(text);
 }
 
@@ -59,10 +59,14 @@ static void test_bytes_that_are_no_text(void **st) {
     static const struct {
         const char *bytes, *json;
     } cases[] = {
-        {"a\xff", "\"a\\udcff\""},                      {"\xc3", "\"\\udcc3\""},
-        {"\xc3\xa9", "\"\xc3\xa9\""},                   {"\xc0\x80", "\"\\udcc0\\udc80\""},
-        {"\xe2\x82\xac", "\"\xe2\x82\xac\""},         {"\xe2\x82", "\"\\udce2\\udc82\""},
-        {"\xed\xa0\x80", "\"\\udced\\udca0\\udc80\""}, {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""},
+        {"a\xff", "\"a\\udcff\""},
+        {"\xc3", "\"\\udcc3\""},
+        {"\xc3\xa9", "\"\xc3\xa9\""},
+        {"\xc0\x80", "\"\\udcc0\\udc80\""},
+        {"\xe2\x82\xac", "\"\xe2\x82\xac\""},
+        {"\xe2\x82", "\"\\udce2\\udc82\""},
+        {"\xed\xa0\x80", "\"\\udced\\udca0\\udc80\""},
+        {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""},
         {"\xf5\x80", "\"\\udcf5\\udc80\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

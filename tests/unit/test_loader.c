@@ -20,7 +20,7 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
     return l;
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void threads_never_change_the_order(void **state) {
     (void)state;
@@ -64,7 +64,7 @@ static void seeds_and_epochs_differ(void **state) {
     assert_int_not_equal(a[0], a[33]);
 }
 
-/* ---- ids travel with the data ------------------------------------------------------------------------------ */
+/* ---- ids travel with the data ---------------------------------------------------------------- */
 
 static void rows_are_the_served_samples(void **state) {
     (void)state;
@@ -104,7 +104,7 @@ static void rows_are_the_served_samples(void **state) {
     larder__data_close(&data);
 }
 
-/* ---- figures -------------------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static void figures_meet_the_closed_forms(void **state) {
     (void)state;
@@ -164,7 +164,7 @@ static void statistics_agree_with_the_ledger(void **state) {
     larder_loader_close(&l);
 }
 
-/* ---- the last batch, and ranks ------------------------------------------------------------------------------------ */
+/* ---- the last batch, and ranks --------------------------------------------------------------- */
 
 static void the_last_short_batch_is_served(void **state) {
     (void)state;
@@ -212,7 +212,7 @@ static void ranks_share_the_data(void **state) {
         assert_int_equal(seen[i], 1);
 }
 
-/* ---- bad samples ---------------------------------------------------------------------------------------------------- */
+/* ---- bad samples ----------------------------------------------------------------------------- */
 
 #define BAD "mem:?n=500&h=8&w=8&c=3&bad=3/77/400"
 
@@ -336,20 +336,27 @@ static void nothing_but_bad_samples_is_an_error(void **state) {
     }
 }
 
-/* ---- misuse --------------------------------------------------------------------------------------------------------------- */
+/* ---- misuse ---------------------------------------------------------------------------------- */
 
 static void wrong_configurations_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *source, *recipe, *cache, *augment;
     } wrong[] = {
-        {NULL, "lru", "20%", NULL},        {"mem:?n=0", "lru", "20%", NULL},
-        {SOURCE, "lruu", "20%", NULL},     {SOURCE, "lru:x=1", "20%", NULL},
-        {SOURCE, "quiver:factor=0", "20%", NULL}, {SOURCE, "lru", "-1", NULL},
-        {SOURCE, "lru", "20%%", NULL},     {SOURCE, "lru", "1e99GiB", NULL},
-        {SOURCE, "lru", "900TiB", NULL},   {SOURCE, "belady", "20%", NULL},
-        {SOURCE, "lru", "20%", "nonsense"}, {"mem:?n=5&bytes=100", "lru", "20%", NULL},
-        {"nosuch:thing", "lru", "20%", NULL}, {"/no/such/place", "lru", "20%", NULL},
+        {NULL, "lru", "20%", NULL},
+        {"mem:?n=0", "lru", "20%", NULL},
+        {SOURCE, "lruu", "20%", NULL},
+        {SOURCE, "lru:x=1", "20%", NULL},
+        {SOURCE, "quiver:factor=0", "20%", NULL},
+        {SOURCE, "lru", "-1", NULL},
+        {SOURCE, "lru", "20%%", NULL},
+        {SOURCE, "lru", "1e99GiB", NULL},
+        {SOURCE, "lru", "900TiB", NULL},
+        {SOURCE, "belady", "20%", NULL},
+        {SOURCE, "lru", "20%", "nonsense"},
+        {"mem:?n=5&bytes=100", "lru", "20%", NULL},
+        {"nosuch:thing", "lru", "20%", NULL},
+        {"/no/such/place", "lru", "20%", NULL},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         larder_loader_conf c = kit_conf(wrong[i].source, wrong[i].recipe);
@@ -470,7 +477,7 @@ static void a_batch_is_reported_once_and_given_back_once(void **state) {
     larder_loader_close(&l);
 }
 
-/* ---- clean ends --------------------------------------------------------------------------------------------------------------- */
+/* ---- clean ends ------------------------------------------------------------------------------ */
 
 static void *cancel_soon(void *l) {
     usleep(50000);

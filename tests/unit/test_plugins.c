@@ -25,13 +25,12 @@ static void test_misspelled(void **st) {
 
 static void test_nothing_near(void **st) {
     (void)st;
-    const char *far[] = {"", "something else", "a name that is much longer than any there can be "
-                                               "and then some more of it, to be sure"};
-    for (int i = 1; i < 3; i++) {
+    const char *far[] = {"something else", "a name much longer than any that there can ever be"};
+    for (int i = 0; i < 2; i++) {
         assert_null(larder__policy_find(far[i]));
         assert_null(strstr(larder_errmsg(), "did you mean"));
     }
-    assert_null(larder__policy_find(far[0]));
+    assert_null(larder__policy_find(""));
     larder_recipe space;
     assert_null(larder__recipe_find("no such recipe", &space));
     assert_non_null(strstr(larder_errmsg(), "quiver"));

@@ -226,7 +226,8 @@ static void absurd_counts_are_refused(void **state) {
     memset(b + taken_at, 0xff, 8);
     larder_writer w = {0};
     larder_write_u64(&w, UINT64_MAX); /* where the next batch's number stands */
-    unsigned char *number = b + taken_at + 8 + 8 + 4 + 8 + 4 + strlen("no epoch is finished yet") + 4;
+    unsigned char *number =
+        b + taken_at + 8 + 8 + 4 + 8 + 4 + strlen("no epoch is finished yet") + 4;
     memcpy(number, w.bytes, 8);
     larder__writer_free(&w);
     larder_write_u64(&w, larder__hash_bytes(0, b, size - 8));

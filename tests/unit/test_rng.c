@@ -100,8 +100,8 @@ static void test_unit(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),    cmocka_unit_test(test_seeds_and_streams),
-        cmocka_unit_test(test_golden),           cmocka_unit_test(test_below_is_uniform),
+        cmocka_unit_test(test_known_answers), cmocka_unit_test(test_seeds_and_streams),
+        cmocka_unit_test(test_golden),        cmocka_unit_test(test_below_is_uniform),
         cmocka_unit_test(test_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

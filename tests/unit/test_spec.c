@@ -13,10 +13,21 @@ static void test_budgets(void **st) {
         double fraction;
         uint64_t bytes;
     } good[] = {
-        {"20%", 0.2, 0},      {"0%", 0, 0},          {"100%", 1, 0},      {"2.5%", 0.025, 0},
-        {"0", -1, 0},         {"3072", -1, 3072},    {"64KiB", -1, 65536}, {"64kib", -1, 65536},
-        {"8GiB", -1, 8589934592u}, {"1.5 GB", -1, 1500000000u}, {"5 GiB", -1, 5368709120u},
-        {"1M", -1, 1048576},  {"1e3", -1, 1000},     {"7B", -1, 7},       {"1TiB", -1, 1099511627776u},
+        {"20%", 0.2, 0},
+        {"0%", 0, 0},
+        {"100%", 1, 0},
+        {"2.5%", 0.025, 0},
+        {"0", -1, 0},
+        {"3072", -1, 3072},
+        {"64KiB", -1, 65536},
+        {"64kib", -1, 65536},
+        {"8GiB", -1, 8589934592u},
+        {"1.5 GB", -1, 1500000000u},
+        {"5 GiB", -1, 5368709120u},
+        {"1M", -1, 1048576},
+        {"1e3", -1, 1000},
+        {"7B", -1, 7},
+        {"1TiB", -1, 1099511627776u},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         larder__budget b;
@@ -28,10 +39,10 @@ static void test_budgets(void **st) {
             assert_int_equal(b.bytes, good[i].bytes);
     }
     static const char *const bad[] = {
-        "-1",   "20%%",  "1e99GiB", "",     " 5",      "0x10", "nan",   "inf",  "-inf",  "%",
-        "-5%",  "101%",  "1e400",   "GiB",  "5GiBs",   "5 %",  "5% ",   "five", "1,5GB", "--1",
-        "1.2.3", "5e",   "0x1p3",   "-0x1", "+5",      "5Gi B", "20 % %", "1e99%", "nan%", ".",
-        "-",    "9999999TiB", "\t5", "5\n", "infinity", "1_000",
+        "-1",    "20%%", "1e99GiB", "",      " 5",         "0x10",  "nan", "inf",      "-inf",
+        "%",     "-5%",  "101%",    "1e400", "GiB",        "5GiBs", "5 %", "5% ",      "five",
+        "1,5GB", "--1",  "1.2.3",   "5e",    "0x1p3",      "-0x1",  "+5",  "5Gi B",    "20 % %",
+        "1e99%", "nan%", ".",       "-",     "9999999TiB", "\t5",   "5\n", "infinity", "1_000",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         larder__budget b;
@@ -49,7 +60,8 @@ static void test_numbers(void **st) {
     assert_int_equal(u, 0);
     check_ok(larder__parse_u64("batch", "18446744073709551615", UINT64_MAX, &u));
     assert_int_equal(u, UINT64_MAX);
-    static const char *const bad[] = {"", "-1", "+1", " 1", "1 ", "1.5", "0x1", "18446744073709551616", "11", "x"};
+    static const char *const bad[] = {
+        "", "-1", "+1", " 1", "1 ", "1.5", "0x1", "18446744073709551616", "11", "x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(larder__parse_u64("batch", bad[i], 10, &u), LARDER_E_ARGS);
     assert_non_null(strstr(larder_errmsg(), "batch"));
@@ -107,8 +119,8 @@ static void test_arguments(void **st) {
     assert_true(larder_args_number(&a, "wait") == 5e-3 && larder_args_number(&a, "on") == 0);
     assert_string_equal(larder_args_text(&a, "way"), "bb");
     larder__args_free(&a);
-    check_ok(larder__args_parse(&a, "policy", &plugin, "count=3,on=true,way=c,name=x=y,count=4", ',',
-                                NULL));
+    check_ok(larder__args_parse(&a, "policy", &plugin, "count=3,on=true,way=c,name=x=y,count=4",
+                                ',', NULL));
     assert_true(larder_args_number(&a, "count") == 4 && larder_args_number(&a, "on") == 1);
     assert_string_equal(larder_args_text(&a, "way"), "c");
     assert_string_equal(larder_args_text(&a, "name"), "x=y");
@@ -122,10 +134,10 @@ static void test_arguments(void **st) {
 
 static void test_wrong_arguments(void **st) {
     (void)st;
-    static const char *const bad[] = {"count=0",   "count=1001", "count=2.5", "count=",   "count",
-                                      "=3",        "on=yes",     "way=b",     "way=",     "way=a|bb",
-                                      "size=-1",   "wait=5 ms",  "rate=nan",  "colour=3", "count=3,,on=1",
-                                      "count=3,x", ","};
+    static const char *const bad[] = {
+        "count=0",  "count=1001", "count=2.5",     "count=",    "count",   "=3",
+        "on=yes",   "way=b",      "way=",          "way=a|bb",  "size=-1", "wait=5 ms",
+        "rate=nan", "colour=3",   "count=3,,on=1", "count=3,x", ","};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         larder_args a;
         int rc = larder__args_parse(&a, "policy", &plugin, bad[i], ',', NULL);
@@ -169,10 +181,10 @@ static void test_print_bytes(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_budgets),         cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_seconds),         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_wrong_arguments),
-        cmocka_unit_test(test_allocation),      cmocka_unit_test(test_print_bytes),
+        cmocka_unit_test(test_budgets),    cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_seconds),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_allocation), cmocka_unit_test(test_print_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

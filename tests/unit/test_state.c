@@ -121,8 +121,10 @@ static void test_growth_and_failure(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_too_short),
-        cmocka_unit_test(test_index),      cmocka_unit_test(test_text_too_long),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_too_short),
+        cmocka_unit_test(test_index),
+        cmocka_unit_test(test_text_too_long),
         cmocka_unit_test(test_growth_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

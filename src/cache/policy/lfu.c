@@ -24,10 +24,8 @@ typedef struct lfu {
 
 static larder__link *links(const lfu *p) { return p->slots->slot_data; }
 /* The group of each slot lies behind the links of all slots. */
-static uint32_t *group_of(const lfu *p) {
-    return (uint32_t *)(void *)(links(p) + p->slots->keys);
-}
-/* Accesses so far of keys that are not resident; a resident's count is its group's. */
+static uint32_t *group_of(const lfu *p) { return (uint32_t *)(void *)(links(p) + p->slots->keys); }
+/* Accesses so far of every key; of a resident it is its group's count. */
 static uint32_t *counts(const lfu *p) { return p->slots->key_data; }
 
 static int init(void *st, const larder_slots *slots, const larder_args *args) {
@@ -77,10 +75,11 @@ static void part(lfu *p, larder_slot s) {
     p->spare = i;
 }
 
+static void count_up(const lfu *p, uint64_t key) { counts(p)[key] += counts(p)[key] < UINT32_MAX; }
+
 /* Every miss passes here, let in or not: the place to count it. */
 static bool admit(void *st, const larder_access *a) {
-    uint32_t *count = &counts(st)[a->key];
-    *count += *count < UINT32_MAX;
+    count_up(st, a->key);
     return true;
 }
 
@@ -92,13 +91,23 @@ static void insert(void *st, larder_slot s, const larder_access *a) {
     join(p, s, group_above(p, below, count));
 }
 
+/* Alone with its count and nobody has the next one: the group itself may count up. Popular entries
+ * are mostly like this, so their lists are left in peace. */
+static bool counts_alone(const lfu *p, const group *g) {
+    return g->members.newest == g->members.oldest &&
+           (g->above == NONE || p->groups[g->above].count - 1 > g->count);
+}
+
 static void hit(void *st, larder_slot s, const larder_access *a) {
-    (void)a;
     lfu *p = st;
-    uint32_t from = group_of(p)[s], count = p->groups[from].count;
-    uint32_t to = count == UINT32_MAX ? from : group_above(p, from, count + 1);
-    if (to == from && p->groups[from].members.newest == s)
-        return; /* it would be parted from a group that dies with it */
+    count_up(p, a->key);
+    uint32_t from = group_of(p)[s];
+    group *g = &p->groups[from];
+    if (counts_alone(p, g)) {
+        g->count += g->count < UINT32_MAX;
+        return;
+    }
+    uint32_t to = g->count == UINT32_MAX ? from : group_above(p, from, g->count + 1);
     part(p, s);
     join(p, s, to);
 }
@@ -111,19 +120,16 @@ static larder_slot victim(void *st, const larder_access *incoming) {
 
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
-    lfu *p = st;
-    counts(p)[p->slots->key_of[s]] = p->groups[group_of(p)[s]].count;
-    part(p, s);
+    part(st, s);
 }
 
 static void save(const void *st, larder_writer *w) {
     const lfu *p = st;
-    for (uint64_t k = 0; k < p->slots->keys; k++) {
-        larder_slot s = p->slots->slot_of[k];
-        larder_write_u32(w, s == LARDER_NO_SLOT ? counts(p)[k] : p->groups[group_of(p)[s]].count);
-    }
+    for (uint64_t k = 0; k < p->slots->keys; k++)
+        larder_write_u32(w, counts(p)[k]);
     for (uint32_t g = p->lowest; g != NONE; g = p->groups[g].above)
-        for (larder_slot s = p->groups[g].members.oldest; s != LARDER_NO_SLOT; s = links(p)[s].newer)
+        for (larder_slot s = p->groups[g].members.oldest; s != LARDER_NO_SLOT;
+             s = links(p)[s].newer)
             larder_write_u32(w, s);
 }
 

@@ -7,9 +7,7 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     return 0;
 }
 
-static void touch(void *st, larder_slot s, const larder_access *a) {
-    (void)st, (void)s, (void)a;
-}
+static void touch(void *st, larder_slot s, const larder_access *a) { (void)st, (void)s, (void)a; }
 
 static larder_slot victim(void *st, const larder_access *incoming) {
     (void)st, (void)incoming;

@@ -3,8 +3,8 @@
 #include <larder/plugin.h>
 
 typedef struct place {
-    larder_slot at;  /* row: who stands at this place */
-    uint32_t where;  /* slot: at which place it stands */
+    larder_slot at; /* row: who stands at this place */
+    uint32_t where; /* slot: at which place it stands */
 } place;
 
 typedef struct chance {

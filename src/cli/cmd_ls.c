@@ -195,8 +195,7 @@ static void print_samples(larder__data *d, uint64_t limit) {
             break;
         if (s.label >= 0)
             snprintf(label, sizeof label, "%" PRId32, s.label);
-        printf("  %8" PRIu64 "  %8s  %10" PRIu32 "  %s\n", i, label, s.bytes,
-               printable(name));
+        printf("  %8" PRIu64 "  %8s  %10" PRIu32 "  %s\n", i, label, s.bytes, printable(name));
     }
     if (shown && shown < n)
         printf("  and %" PRIu64 " more samples\n", n - shown);
