@@ -99,15 +99,16 @@ static void swap_to(rotate *p, larder_slot s, uint32_t where) {
 
 static bool is_sweep(uint32_t tag) { return tag != LARDER_TAG_FETCH && tag >> 3 && !(tag & 7); }
 
-/* A batch may still bring requests of the sweep before: those count for nobody. */
-static void note_served(rotate *p, larder_slot s, uint32_t tag) {
-    if (!is_sweep(tag) || tag < p->sweep)
+static void note_sweep(rotate *p, uint32_t tag) {
+    if (!is_sweep(tag) || tag <= p->sweep)
         return;
-    if (tag > p->sweep) {
-        p->sweep = tag;
-        p->served = 0;
-    }
-    if (seats(p)[s].where >= p->served)
+    p->sweep = tag;
+    p->served = 0;
+}
+
+static void note_served(rotate *p, larder_slot s, uint32_t tag) {
+    note_sweep(p, tag);
+    if (p->sweep && tag == p->sweep && seats(p)[s].where >= p->served)
         swap_to(p, s, p->served++);
 }
 
@@ -124,7 +125,8 @@ static void hit(void *st, larder_slot s, const larder_access *a) { note_served(s
 static larder_slot victim(void *st, const larder_access *incoming) {
     rotate *p = st;
     const seat *row = seats(p);
-    uint32_t among = is_sweep(incoming->tag) && p->sweep ? p->served : p->size;
+    note_sweep(p, incoming->tag);
+    uint32_t among = is_sweep(incoming->tag) ? p->served : p->size;
     larder_slot easiest = LARDER_NO_SLOT;
     for (uint32_t i = 0; among && i < p->tries; i++) {
         larder_slot s = row[larder_rng_below(incoming->rng, among)].at;
