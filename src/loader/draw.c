@@ -73,7 +73,7 @@ static void tell_policy(larder__draw *d, const larder_report *r) {
 /* What training said about the batch that is now due. */
 static void observe_due(larder__draw *d) {
     larder_report report;
-    if (d->number < d->conf.lag ||
+    if (!d->feedback || d->number < d->conf.lag ||
         !larder__feedback_take(d->feedback, d->number - d->conf.lag, &report))
         return;
     if (d->signal) {
@@ -191,8 +191,8 @@ void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t
 static bool is_resident(const void *cache, uint64_t id) {
     return larder__cache_resident(cache, id);
 }
-static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
-    return larder__cache_pick(cache, rng, id);
+static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *share) {
+    return larder__cache_pick(cache, rng, id, share);
 }
 
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
@@ -287,8 +287,11 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
                           d->recipe.policy->plugin.name);
     if (rc == 0 && !(d->picks = larder__calloc(conf->batch, sizeof *d->picks)))
         rc = LARDER_E_NOMEM;
-    if (rc < 0 || (rc = larder__feedback_open(&d->feedback, conf->n, conf->lag)) < 0 ||
-        (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0) {
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
+    if (rc == 0 && hears)
+        rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
+    if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
+        (rc = open_sampler(d)) < 0) {
         larder__draw_close(&d);
         return rc;
     }
@@ -304,7 +307,7 @@ void larder__draw_close(larder__draw **pd) {
         return;
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);
-    if (d->signal && d->recipe.signal->fini)
+    if (d->signal && d->recipe.signal && d->recipe.signal->fini)
         d->recipe.signal->fini(d->signal);
     larder__cache_close(&d->cache);
     larder__feedback_close(&d->feedback);
@@ -325,7 +328,8 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->now);
     larder_write_u32(w, d->epoch_begun);
     larder__cache_save(d->cache, w);
-    larder__feedback_save(d->feedback, w);
+    if (d->feedback)
+        larder__feedback_save(d->feedback, w);
     if (d->signal) {
         larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
         if (d->recipe.signal->save)
@@ -335,7 +339,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
-    int rc = larder__feedback_load(d->feedback, r);
+    int rc = d->feedback ? larder__feedback_load(d->feedback, r) : 0;
     if (rc < 0 || !d->signal)
         return rc;
     larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);
@@ -352,7 +356,7 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     int rc = larder__cache_load(d->cache, r);
     if (rc < 0 || (rc = load_signal(d, r)) < 0)
         return rc;
-    if (!begun) /* between epochs; what the sampler has learned goes on all the same */
+    if (!begun) /* between two epochs there may still be something to remember */
         return d->recipe.sampler->load(d->sampler, r);
     /* The order of the epoch is made again; then the sampler is told how far it was. */
     if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)

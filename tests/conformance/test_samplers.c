@@ -1,5 +1,6 @@
-/* What every registered sampler must keep: every id exactly once an epoch, over all ranks together
- * (unless it says that it repeats), with equal batch counts; the same order for the same seed; and exact resume. */
+/* What every registered sampler must keep: every id exactly once an epoch, over all ranks together,
+ * unless it says that it repeats; equal batch counts; the same order for the same seed; and exact
+ * resume. */
 #include "base/mem.h"
 #include "base/spec.h"
 #include "base/state.h"
@@ -9,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define each_sampler(q)                                                                            \
     for (const larder_sampler *const *at_ = larder__samplers, *q = *at_; q; q = *++at_)
-
-static bool exactly_once(const larder_sampler *q) { return !q->repeats; }
 
 /* A third of all ids, the same ones always. */
 static bool some_resident(const void *arg, uint64_t id) {
@@ -25,6 +23,8 @@ typedef struct rig { /* one sampler of one rank */
     const larder_sampler *q;
     larder_draw_env env;
     float *scores;
+    uint32_t *key_of;
+    larder_slots slots;
     void *st;
 } rig;
 
@@ -33,7 +33,16 @@ static void rig_open(rig *g, const larder_sampler *q, larder_draw_env env) {
     g->scores = calloc(env.n + 1, sizeof *g->scores);
     for (uint64_t i = 0; i < env.n; i++)
         g->scores[i] = (float)(i % 10);
+    g->key_of = calloc(env.n + 1, sizeof *g->key_of);
+    for (uint32_t i = 0; i < env.n; i++)
+        if (some_resident(NULL, i))
+            g->key_of[g->slots.resident++] = i;
+    g->slots = (larder_slots){.keys = env.n,
+                              .used = g->slots.resident,
+                              .resident = g->slots.resident,
+                              .key_of = g->key_of};
     g->env.scores = g->scores;
+    g->env.slots = &g->slots;
     g->env.resident = some_resident;
     g->st = larder__calloc(1, q->plugin.state_size);
     larder_args args;
@@ -47,6 +56,7 @@ static void rig_close(rig *g) {
         g->q->fini(g->st);
     larder__free(g->st);
     free(g->scores);
+    free(g->key_of);
 }
 
 static size_t rig_draw(rig *g, uint64_t *ids) {
@@ -104,10 +114,10 @@ static void check_cover(const larder_sampler *q, uint64_t n, uint64_t batch, uin
         once += times[i] == 1;
     }
     uint64_t global = batch * world, left = n % global;
-    if (exactly_once(q) && drop_last) {
+    if (!q->repeats && drop_last) {
         assert_int_equal(total, n - left);
         assert_int_equal(once, n - left);
-    } else if (exactly_once(q)) {
+    } else if (!q->repeats) {
         uint64_t extra = left && left < world ? world - left : 0; /* so that nobody idles */
         assert_int_equal(total, n + extra);
         for (uint64_t i = 0; i < n; i++)
@@ -134,7 +144,7 @@ static void test_ranks_cover_everything(void **st) {
 static void test_every_epoch_exactly_once(void **st) {
     (void)st;
     each_sampler(q) {
-        if (!exactly_once(q))
+        if (q->repeats)
             continue;
         rig g;
         rig_open(&g, q, (larder_draw_env){.n = 777, .seed = 2, .batch = 10, .world = 1});
