@@ -137,6 +137,8 @@ static const struct {
     {"belady", choose_belady, NULL},
     {"rotate", choose_rotate, unline_random},
     {"app", choose_app, NULL},
+    {"nopfs", choose_belady, NULL},
+    {"oracle", choose_minio, NULL},
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
