@@ -19,9 +19,9 @@ struct larder__draw {
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
     bool epoch_begun;
-    void *ahead;             /* a second state of the sampler, an epoch ahead; NULL: not wanted */
-    uint32_t *next_place;    /* id -> its place in the next epoch, UINT32_MAX: none */
-    uint64_t next_start;     /* request number of the next epoch's first */
+    void *ahead;            /* a second state of the sampler, an epoch ahead; NULL: not wanted */
+    uint32_t *next_place;   /* id -> its place in the next epoch, UINT32_MAX: none */
+    uint64_t next_start;    /* request number of the next epoch's first */
     const uint32_t *future; /* next use of each request, UINT32_MAX: never */
     uint64_t future_count;
 };

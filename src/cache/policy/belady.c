@@ -1,5 +1,5 @@
-/* Belady's MIN with bypass: no policy hits more often on the same requests of equal size. It has to be
- * told the future, so it serves as a bound in simulations. */
+/* Belady's MIN with bypass: no policy hits more often on the same requests of equal size. It has to
+ * be told the future, so it serves as a bound in simulations. */
 #include "cache/policy/farthest.h"
 
 const larder_policy larder__policy_belady = {

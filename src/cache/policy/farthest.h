@@ -1,6 +1,6 @@
 /* Evicts the entry whose next use lies farthest ahead, and keeps the newcomer out when its own lies
- * farther still. Two policies differ in who tells the next use: belady knows the whole run, nopfs as
- * much as the seeded order does.
+ * farther still. Two policies differ in who tells the next use: belady knows the whole run, nopfs
+ * as much as the seeded order does.
  *
  * Next uses differ, but for entries that are never used again: of these the smallest key goes. */
 #ifndef LARDER_CACHE_POLICY_FARTHEST_H

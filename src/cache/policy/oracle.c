@@ -1,5 +1,6 @@
-/* The floor: a cache that holds the whole data set, whatever --cache says. After the first epoch every
- * access is a hit. Not a policy to use but one to compare with; its budget shows as what it is. */
+/* The floor: a cache that holds the whole data set, whatever --cache says. After the first epoch
+ * every access is a hit. Not a policy to use but one to compare with; its budget shows as what it
+ * is. */
 #include "cache/policy/never_evict.h"
 
 const larder_policy larder__policy_oracle = {
