@@ -264,7 +264,9 @@ static int await(larder_loader *l, larder__place **out) {
     while (!(p->phase == LARDER__FILLED && l->taken < l->planned) && !l->failed && !l->cancelled &&
            !all_over(l))
         pthread_cond_wait(&l->ready, &l->lock);
-    larder__stat_observe(l->stats, l->stat.stall, larder__now() - begun);
+    double waited = larder__now() - begun;
+    larder__stat_observe(l->stats, l->stat.stall, waited);
+    larder__pace_wait(&l->pace, waited);
     if (l->cancelled)
         return larder__fail(LARDER_E_CANCELLED, "cancelled");
     if (p->phase == LARDER__FILLED && l->taken < l->planned)

@@ -6,6 +6,11 @@
  * of a training step, with a little to spare. It is decided anew some 64 times an epoch, moves half
  * of the way each time, and is 0, exactly, where storage is fast enough.
  *
+ * What a read takes while it runs is not all that keeps storage from being used: threads also decode
+ * and wait for a processor. So while training waits and storage is busy for most of the time, reads
+ * are slowly taken to be dearer than they look (`load`), until training waits for a fiftieth of its
+ * time. Waiting for anything but storage changes nothing.
+ *
  * Every change is written down with the number of its batch. The list is part of the saved state,
  * goes to a file with record=, and with replay= such a file decides instead of the clock: then the
  * run repeats to the bit. */
@@ -24,6 +29,8 @@ typedef struct larder__steer {
     double from, to;      /* LINE: h at the beginning and after `epochs`; equal: fixed */
     double epochs, most;  /* most: h is never above, for auto */
     larder_pace pace;
+    double trained, waited; /* of the pace, at the last decision */
+    double load; /* auto: what a read costs, as a multiple of what it seems to take */
     double h;
     uint64_t batch;       /* batches drawn so far */
     uint64_t batches;     /* of one epoch */
@@ -38,8 +45,9 @@ void larder__steer_fini(larder__steer *);
 /* Makes room for what one epoch may decide, and brings the record up to date. */
 int larder__steer_epoch(larder__steer *);
 void larder__steer_pace(larder__steer *, const larder_pace *);
-/* h of the next batch; `done` epochs lie behind it, `fresh` of the stream has to be read. */
-double larder__steer_next(larder__steer *, double done, double fresh);
+/* h of the next batch; `done` epochs lie behind it, `fresh` of the stream has to be read. While the
+ * cache fills up h does not act yet: what is waited for then says nothing. */
+double larder__steer_next(larder__steer *, double done, double fresh, bool acts);
 void larder__steer_save(const larder__steer *, larder_writer *);
 int larder__steer_load(larder__steer *, larder_reader *);
 
