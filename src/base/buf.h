@@ -18,7 +18,8 @@ void larder__account_unref(larder__account **);
 /* Enters a fresh, unpublished buffer into an account. A buffer is in at most one. */
 void larder__buf_enter(larder_buf *, larder__account *);
 
-/* Sixteen bytes in front of the data: a cache of millions of small entries pays for each of them. */
+/* Sixteen bytes in front of the data: a cache of millions of small entries pays for each of them.
+ */
 struct larder_buf {
     larder__account *account;
     uint32_t size;

@@ -72,7 +72,7 @@ static void tell_policy(larder__draw *d, const larder_report *r) {
 /* What training said about the batch that is now due. */
 static void observe_due(larder__draw *d) {
     larder_report report;
-    if (d->number < d->conf.lag ||
+    if (!d->feedback || d->number < d->conf.lag ||
         !larder__feedback_take(d->feedback, d->number - d->conf.lag, &report))
         return;
     if (d->signal) {
@@ -286,8 +286,11 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
                           d->recipe.policy->plugin.name);
     if (rc == 0 && !(d->picks = larder__calloc(conf->batch, sizeof *d->picks)))
         rc = LARDER_E_NOMEM;
-    if (rc < 0 || (rc = larder__feedback_open(&d->feedback, conf->n, conf->lag)) < 0 ||
-        (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0) {
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
+    if (rc == 0 && hears)
+        rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
+    if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
+        (rc = open_sampler(d)) < 0) {
         larder__draw_close(&d);
         return rc;
     }
@@ -303,7 +306,7 @@ void larder__draw_close(larder__draw **pd) {
         return;
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);
-    if (d->signal && d->recipe.signal->fini)
+    if (d->signal && d->recipe.signal && d->recipe.signal->fini)
         d->recipe.signal->fini(d->signal);
     larder__cache_close(&d->cache);
     larder__feedback_close(&d->feedback);
@@ -324,7 +327,8 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->now);
     larder_write_u32(w, d->epoch_begun);
     larder__cache_save(d->cache, w);
-    larder__feedback_save(d->feedback, w);
+    if (d->feedback)
+        larder__feedback_save(d->feedback, w);
     if (d->signal) {
         larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
         if (d->recipe.signal->save)
@@ -334,7 +338,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
-    int rc = larder__feedback_load(d->feedback, r);
+    int rc = d->feedback ? larder__feedback_load(d->feedback, r) : 0;
     if (rc < 0 || !d->signal)
         return rc;
     larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);

@@ -62,7 +62,7 @@ const float *larder__draw_scores(const larder__draw *); /* NULL without a signal
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
 
-/* Where feedback is noted until its batch is due. */
+/* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */
 void larder__draw_pace(larder__draw *, const larder_pace *);

@@ -53,7 +53,7 @@ void larder__feedback_close(larder__feedback **pf) {
 
 /* The place of a batch, or NULL with a sentence when it is due already or too far ahead. */
 static note *place(larder__feedback *f, uint64_t batch) {
-    if (batch < f->next || batch >= f->next + f->size) {
+    if (batch < f->next || batch - f->next >= f->size) {
         larder__fail(LARDER_E_STATE, "feedback for batch %llu comes %s", (unsigned long long)batch,
                      batch < f->next ? "too late" : "too early");
         return NULL;
@@ -204,7 +204,7 @@ int larder__feedback_load(larder__feedback *f, larder_reader *r) {
     int rc = count > f->size ? larder_read_reject(r, "more reports than the lag allows") : 0;
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
         uint64_t batch = larder_read_u64(r);
-        if (batch - f->next >= f->size || f->notes[batch % f->size].taken_up) {
+        if (batch < f->next || batch - f->next >= f->size || f->notes[batch % f->size].taken_up) {
             rc = larder_read_reject(r, "a report is out of place");
             break;
         }

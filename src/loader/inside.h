@@ -10,6 +10,7 @@
 #include "stage/pipeline.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 /* A batch on its way. FREE -> (planned) WORKING -> READY -> LENT -> FREE; batch k lives in place
  * k % prefetch of the ring, so batches leave in the order in which they were drawn. */
@@ -72,9 +73,11 @@ struct larder_loader {
     int64_t audit;           /* verdict on the last finished epoch, and its sentence */
     char audit_says[256];
     bool planning; /* somebody draws, saves or restores: `draw` is theirs */
-    bool stop, cancelled, epoch_over;
+    bool stop, cancelled, epoch_over, restored;
+    bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */
+    pid_t owner;   /* threads do not follow into a forked child */
     pthread_t *threads;
     uint32_t running;
     larder__scratch *own_scratch; /* of next(), for replacements */
@@ -83,7 +86,16 @@ struct larder_loader {
     size_t bad_count, bad_cap, bad_total;
 };
 
-enum { LARDER__BAD_LISTED = 4096 };
+enum { LARDER__BAD_LISTED = 4096, LARDER__RECIPE_CHARS = 255 };
+
+/* loader.c: every call from outside begins with it. 0 and the lock is held, or negative: no loader,
+ * or one that another process opened. */
+int larder__loader_enter(larder_loader *);
+/* With the lock held: the run ends with the sentence this thread has. Returns `code`. */
+int larder__loader_fail(larder_loader *, int code);
+
+/* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
+larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
 /* worker.c: a thread's life; opens batches, fills rows. */
 void *larder__worker_run(void *loader);

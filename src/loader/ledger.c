@@ -56,6 +56,8 @@ static page *add_page(larder__ledger *l) {
 }
 
 int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected) {
+    if (l->used && l->pages[l->used - 1].f.epoch == epoch)
+        return 0;
     page *p = add_page(l);
     if (!p)
         return LARDER_E_NOMEM;
@@ -92,8 +94,6 @@ void larder__ledger_background(larder__ledger *l, uint64_t reads, uint64_t bytes
     f->background_reads += reads;
     f->storage_bytes += bytes;
 }
-
-uint64_t larder__ledger_epochs(const larder__ledger *l) { return l->used; }
 
 int larder__ledger_figures(const larder__ledger *l, uint64_t epoch, larder_figures *out) {
     for (uint64_t i = l->used; i-- > 0;) {

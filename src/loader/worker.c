@@ -177,8 +177,8 @@ static void draw_batch(larder_loader *l) {
     pthread_mutex_lock(&l->lock);
     l->planning = false;
     if (rc < 0) {
-        l->failed = rc;
-        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        l->torn = true;
+        larder__loader_fail(l, rc);
     } else {
         if (l->kept) {
             larder__kept *done = l->kept;
@@ -223,8 +223,7 @@ void *larder__worker_run(void *arg) {
     int rc = larder__scratch_open(&scratch);
     pthread_mutex_lock(&l->lock);
     if (rc < 0) {
-        l->failed = rc;
-        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        larder__loader_fail(l, rc);
         pthread_cond_broadcast(&l->ready);
     }
     while (!l->stop && !l->failed) {

@@ -7,7 +7,7 @@
  *   already in it wait for the next one.
  * - Nothing is drawn from residents until the cache has filled up for the first time: a few early
  *   samples would be served over and over.
- * - Sweeps go on over the ends of epochs; an epoch is as many served samples as the rank has ids. */
+ * - Sweeps go on over the ends of epochs; an epoch serves as many samples as the rank has ids. */
 #ifndef LARDER_SAMPLE_REUSE_H
 #define LARDER_SAMPLE_REUSE_H
 

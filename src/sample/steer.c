@@ -12,7 +12,7 @@
 static const double spare = 0.95; /* storage is asked for so much of what it can give */
 static const double near = 0.004; /* h this close to its aim takes it */
 /* Waiting: the share of time that is let pass; the share storage must be busy for to be to blame;
- * what the excess of one second adds to the load, the most of it that counts, and how far it goes. */
+ * what the excess of a second adds to the load, the most of it that counts, how far it goes. */
 static const double wait_let = 0.02, wait_busy = 0.5, wait_gain = 0.5, wait_most = 0.2;
 static const double load_most = 4;
 enum { AN_EPOCH = 64, FILE_MAX = 64 << 20, LINE = 48 };

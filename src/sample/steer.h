@@ -1,12 +1,12 @@
 /* How much of each batch is reused: h as a fixed number, falling or rising over the run, or steered
  * so that storage keeps up with training.
  *
- * auto: (1 - h) x fresh x read_seconds is what storage needs for one served sample, where `fresh` is
- * the share of the stream that has to be read. h is the smallest at which this stays below the time
- * of a training step, with a little to spare. It is decided anew some 64 times an epoch, moves half
- * of the way each time, and is 0, exactly, where storage is fast enough.
+ * auto: (1 - h) x fresh x read_seconds is what storage needs for one served sample, where `fresh`
+ * is the share of the stream that has to be read. h is the smallest at which this stays below the
+ * time of a training step, with a little to spare. It is decided anew some 64 times an epoch, moves
+ * half of the way each time, and is 0, exactly, where storage is fast enough.
  *
- * What a read takes while it runs is not all that keeps storage from being used: threads also decode
+ * What a read takes while it runs is not all that keeps storage from being used: threads decode,
  * and wait for a processor. So while training waits and storage is busy for most of the time, reads
  * are slowly taken to be dearer than they look (`load`), until training waits for a fiftieth of its
  * time. Waiting for anything but storage changes nothing.

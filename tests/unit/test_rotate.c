@@ -363,7 +363,7 @@ static void the_easiest_leaves(void **state) {
     larder__cache_close(&c);
 }
 
-/* Who is still to come in this sweep is never pushed out; with nobody to go, a newcomer stays out. */
+/* Who is still to come in this sweep is never pushed out; with nobody to go, newcomers stay out. */
 static void those_to_come_stay(void **state) {
     (void)state;
     enum { N = 50, R = 10 };
