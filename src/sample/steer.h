@@ -26,15 +26,15 @@ typedef struct larder__turn { /* from this batch on, counted over the whole run,
 
 typedef struct larder__steer {
     enum { LARDER__STEER_LINE, LARDER__STEER_AUTO, LARDER__STEER_REPLAY } how;
-    double from, to;      /* LINE: h at the beginning and after `epochs`; equal: fixed */
-    double epochs, most;  /* most: h is never above, for auto */
+    double from, to;     /* LINE: h at the beginning and after `epochs`; equal: fixed */
+    double epochs, most; /* most: h is never above, for auto */
     larder_pace pace;
     double trained, waited; /* of the pace, at the last decision */
-    double load; /* auto: what a read costs, as a multiple of what it seems to take */
+    double load;            /* auto: what a read costs, as a multiple of what it seems to take */
     double h;
-    uint64_t batch;       /* batches drawn so far */
-    uint64_t batches;     /* of one epoch */
-    larder__turn *turns;  /* as decided, or as replayed */
+    uint64_t batch;          /* batches drawn so far */
+    uint64_t batches;        /* of one epoch */
+    larder__turn *turns;     /* as decided, or as replayed */
     size_t count, cap, next; /* next: of the replayed ones */
     char *record;            /* file name, or NULL */
 } larder__steer;

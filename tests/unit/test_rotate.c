@@ -413,9 +413,17 @@ static void open_steer(larder__steer *s, const char *text, uint64_t batches) {
 
 static void h_is_checked(void **state) {
     (void)state;
-    const char *bad[] = {"h=1",       "h=-0.1",      "h=",         "h=fast",
-                         "h=0.5x",    "h=0.9-0.7",   "h=0.9-",     "h=0.9-2,epochs=3",
-                         "h=nan",     "replay=/nowhere/at/all", "record=/nowhere/at/all"};
+    const char *bad[] = {"h=1",
+                         "h=-0.1",
+                         "h=",
+                         "h=fast",
+                         "h=0.5x",
+                         "h=0.9-0.7",
+                         "h=0.9-",
+                         "h=0.9-2,epochs=3",
+                         "h=nan",
+                         "replay=/nowhere/at/all",
+                         "record=/nowhere/at/all"};
     const larder_plugin *p = &larder__sampler_find("rotate")->plugin;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         larder_args args;
@@ -442,8 +450,8 @@ static void h_on_schedule(void **state) {
  * the loader would, what had to be read is counted. Returns reads a sample in the last epoch. */
 typedef struct world {
     rig g;
-    double read; /* times of a training step */
-    double seen; /* of it, as measured */
+    double read;   /* times of a training step */
+    double seen;   /* of it, as measured */
     double decode; /* steps to decode a sample: nothing that reuse could help */
     double h, stall, trained, waited;
 } world;
@@ -485,7 +493,7 @@ static void auto_follows_the_storage(void **state) {
     assert_true(w.h > 0.4 && w.h < 0.56);
     double used = (run_epoch(&w) + run_epoch(&w) + run_epoch(&w)) / 3 * w.read;
     assert_true(used <= 1 && used > 0.9); /* and h no larger than it must be */
-    w.read = 50; /* nearly gone */
+    w.read = 50;                          /* nearly gone */
     run_epoch(&w);
     assert_true(w.h == 0.85);
     w.read = 1.1; /* reading all would be too slow, but a fifth is there: no reuse needed */
