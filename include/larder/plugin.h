@@ -173,6 +173,7 @@ static inline uint32_t larder_tag_sweep(uint64_t sweep) {
 typedef struct larder_pace { /* measured while running, smoothed; 0: not known yet */
     double read_seconds;     /* storage's time for one sample that has to be read */
     double step_seconds;     /* training's time for one sample */
+    double trained, waited;  /* seconds since the start, not smoothed: in steps, and for batches */
 } larder_pace;
 
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
