@@ -135,6 +135,7 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional from here on. */
     void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
+    void (*ghost)(void *st, uint64_t key, float score);     /* on one that is not */
     void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
     /* A resident to serve once more; `share` is its chance times the number of residents. */
     bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
