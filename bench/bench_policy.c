@@ -241,8 +241,8 @@ int main(int argc, char **argv) {
                 alone[r] = bare(policy, &args, &traces[k]);
             }
             double middle = measure_median(cache, ROUNDS), low = measure_median(alone, ROUNDS);
-            printf("  %5.1f /%5.1f %5.1f /%5.1f %6.2f |", middle, cache[0], low, alone[0],
-                   100 * hits);
+            printf("  %5.1f /%5.1f %5.1f /%5.1f %5.1f %6.2f |", middle, cache[0], low, alone[0],
+                   measure_median(scoring, ROUNDS), 100 * hits);
             fflush(stdout);
         }
         puts("");
