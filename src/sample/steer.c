@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double spare = 0.95; /* storage is asked for so much of what it can give */
+static const double spare = 0.9;  /* storage is asked for so much of what it can give */
 static const double near = 0.004; /* h this close to its aim takes it */
 /* Waiting: the share of time that is let pass; the share storage must be busy for to be to blame;
  * what the excess of a second adds to the load, the most of it that counts, how far it goes. */
-static const double wait_let = 0.02, wait_busy = 0.5, wait_gain = 0.5, wait_most = 0.2;
+static const double wait_let = 0.02, wait_busy = 0.4, wait_gain = 2, wait_most = 0.2;
 static const double load_most = 4;
 enum { AN_EPOCH = 64, FILE_MAX = 64 << 20, LINE = 48 };
 
@@ -109,6 +109,7 @@ int larder__steer_init(larder__steer *s, const larder_args *args, uint64_t batch
                          .pace = {.read_seconds = larder_args_number(args, "read_us") * 1e-6,
                                   .step_seconds = larder_args_number(args, "step_us") * 1e-6},
                          .load = 1,
+                         .stall = 1, /* nothing is storage's fault until it is known */
                          .batches = batches};
     int rc = parse_h(s, larder_args_text(args, "h"));
     if (rc == 0 && s->how == LARDER__STEER_AUTO)
@@ -157,13 +158,14 @@ static void weigh_waiting(larder__steer *s, double fresh, bool acts) {
     s->trained = s->pace.trained;
     if (!acts || !(whole > 0 && wait >= 0)) /* also after a restart: the clocks began anew */
         return;
-    double over = fmin(wait / whole - wait_let, wait_most);
+    double seconds = fmin(whole, 1), over = fmin(wait / whole - wait_let, wait_most);
+    s->stall += (wait / whole - s->stall) * seconds;
     double busy = (1 - s->h) * fresh * s->pace.read_seconds / s->pace.step_seconds;
-    if (over < 0)
-        over *= 2;
-    else if (busy * (1 - wait / whole) < wait_busy || s->h >= s->most)
-        return; /* not storage's fault, or nothing left to do about it */
-    s->load = fmin(fmax(s->load * (1 + wait_gain * over * fmin(whole, 1)), 1), load_most);
+    if (over > 0 && s->h >= s->most)
+        return; /* nothing left to do about it */
+    if (over > 0 && busy * (1 - s->stall) < wait_busy)
+        over = -wait_let; /* not storage's fault */
+    s->load = fmin(fmax(s->load * (1 + wait_gain * over * seconds), 1), load_most);
 }
 
 /* Where h should be by what is known now. */

@@ -30,6 +30,7 @@ typedef struct larder__steer {
     double epochs, most; /* most: h is never above, for auto */
     larder_pace pace;
     double trained, waited; /* of the pace, at the last decision */
+    double stall;           /* share of time spent waiting, over the last second or so */
     double load;            /* auto: what a read costs, as a multiple of what it seems to take */
     double h;
     uint64_t batch;          /* batches drawn so far */
