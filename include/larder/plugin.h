@@ -145,6 +145,8 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
+    /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
+    void (*list)(void *st, const uint8_t *tags);
     void (*epoch)(void *st, uint64_t epoch);
     /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
     void (*save)(const void *st, larder_writer *);
@@ -159,6 +161,15 @@ typedef struct larder_pick { /* one id drawn */
     uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
 } larder_pick;
 #define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy.fetch */
+
+/* Tags of importance recipes: how much a sample matters in this epoch. */
+enum {
+    LARDER_TAG_LOW = 1,  /* of little importance: another such sample will do as well */
+    LARDER_TAG_HIGH = 2, /* important: served as asked for */
+    LARDER_TAG_LEFT = 3, /* of little importance and left out of this epoch; never on a pick */
+    LARDER_TAG_RANK = 3, /* mask of the three above */
+    LARDER_TAG_KEEP = 4  /* flag: keep it for good once it is there */
+};
 
 typedef struct larder_pace { /* measured while running, smoothed; 0: not known yet */
     double read_seconds;     /* storage's time for one sample that has to be read */
@@ -183,6 +194,7 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
 typedef struct larder_sampler {
     larder_plugin plugin;
     bool fixed_order; /* the order depends on seed and epoch alone */
+    bool repeats;     /* may serve an id more than once an epoch, or never */
     int (*init)(void *st, const larder_draw_env *, const larder_args *);
     void (*fini)(void *st);
     int (*epoch)(void *st, uint64_t epoch); /* begin this epoch */
@@ -194,6 +206,7 @@ typedef struct larder_sampler {
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     /* Optional from here on. */
+    const uint8_t *(*tags)(const void *st); /* tag of each id in this epoch, lent; 0: none */
     void (*accuracy)(void *st, double accuracy);     /* validation, when it takes effect */
     void (*pace)(void *st, const larder_pace *);     /* before each draw of a real run */
     const char *shown_name;                          /* a figure to show: "h" */

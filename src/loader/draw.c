@@ -84,10 +84,16 @@ static void observe_due(larder__draw *d) {
     larder__cache_accuracy(d->cache, report.accuracy);
 }
 
+static void tell_tags(larder__draw *d) {
+    if (d->recipe.sampler->tags)
+        larder__cache_list(d->cache, d->recipe.sampler->tags(d->sampler));
+}
+
 static int begin_epoch(larder__draw *d) {
     int rc = d->recipe.sampler->epoch(d->sampler, d->epoch);
     if (rc < 0)
         return rc;
+    tell_tags(d);
     larder__cache_epoch(d->cache, d->epoch);
     if (d->signal && d->recipe.signal->epoch)
         d->recipe.signal->epoch(d->signal, d->epoch, d->scores);
@@ -351,10 +357,13 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     /* The order of the epoch is made again; then the sampler is told how far it was. */
     if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)
         return rc;
-    d->length = d->recipe.sampler->length(d->sampler);
     d->epoch_begun = true;
     d->drawn = drawn;
+    if ((rc = d->recipe.sampler->load(d->sampler, r)) < 0)
+        return rc;
+    d->length = d->recipe.sampler->length(d->sampler); /* may depend on scores that have changed */
     if (drawn >= d->length)
         return larder_read_reject(r, "its epoch is longer than this one");
-    return d->recipe.sampler->load(d->sampler, r);
+    tell_tags(d);
+    return 0;
 }
