@@ -33,7 +33,7 @@ typedef struct bench {
     void *redis;
 } bench;
 
-/* ---- larder ------------------------------------------------------------------------------------------- */
+/* ---- larder ---------------------------------------------------------------------------------- */
 
 static int make(void *arg, const larder_access *want, larder_buf *have, larder_buf **out) {
     (void)arg, (void)have;
@@ -96,7 +96,7 @@ static bool larder_fill(bench *b) {
     return true;
 }
 
-/* ---- redis ---------------------------------------------------------------------------------------------- */
+/* ---- redis ----------------------------------------------------------------------------------- */
 
 /* CPU seconds of another process so far. */
 static double cpu_of(pid_t pid) {
@@ -189,7 +189,7 @@ static bool redis_fill(bench *b) { return (void)b, false; }
 static bool redis_round(bench *b, size_t n, uint64_t k) { return (void)b, (void)n, (void)k, false; }
 #endif
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 enum { REFER_64, REFER_256, COPY_64, COPY_256, MEMCPY, REDIS_1, REDIS_64, WAYS };
 static const char *const ways[] = {"larder reference, batch 64",

@@ -80,7 +80,7 @@ static void request(larder_access *a, const trace *t, size_t i) {
     a->next_use = t->next[i] == UINT32_MAX ? LARDER_UNKNOWN : t->next[i];
 }
 
-/* ---- through the cache ------------------------------------------------------------------------------- */
+/* ---- through the cache ----------------------------------------------------------------------- */
 
 static double through_cache(const larder_policy *p, const trace *t, double *hit_ratio) {
     larder__cache_conf conf = {
@@ -111,7 +111,7 @@ static double through_cache(const larder_policy *p, const trace *t, double *hit_
     return spent / (double)(end - warm) * 1e9;
 }
 
-/* ---- the policy alone ---------------------------------------------------------------------------------- */
+/* ---- the policy alone ------------------------------------------------------------------------ */
 
 typedef struct table { /* as little as a policy can run on: equal sizes, no bytes */
     larder_slots slots;

@@ -69,10 +69,10 @@ const char *larder_errmsg(void);       /* this thread's last failure, as a sente
 
 typedef struct larder_buf larder_buf;
 
-larder_buf *larder_buf_new(size_t bytes); /* one reference; NULL when out of memory */
+larder_buf *larder_buf_new(size_t bytes); /* one reference; NULL: no memory, or 4 GiB and more */
 larder_buf *larder_buf_ref(larder_buf *);
 void larder_buf_unref(larder_buf **); /* takes NULL; the caller's pointer becomes NULL */
-void *larder_buf_data(larder_buf *);  /* 64-byte aligned; write only before publishing */
+void *larder_buf_data(larder_buf *);  /* 16-byte aligned; write only before publishing */
 size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */

@@ -134,14 +134,14 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     larder_slot (*victim)(void *st, const larder_access *incoming);
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional from here on. */
-    void (*score)(void *st, larder_slot, float);                        /* feedback on a resident */
-    void (*plan)(void *st, const uint64_t *keys, size_t n);             /* the coming order */
-    bool (*pick)(void *st, larder_rng *, uint64_t *key); /* a resident to serve once more */
+    void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
+    void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
+    bool (*pick)(void *st, larder_rng *, uint64_t *key);    /* a resident to serve once more */
     /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
      * They enter as accesses with the tag LARDER_TAG_FETCH. */
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
     void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
-    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
+    bool (*stand_in)(void *st, const larder_access *, uint64_t *other);    /* a resident to serve */
     void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
@@ -182,8 +182,8 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     uint64_t batch; /* per rank */
     uint32_t rank, world;
     bool drop_last;
-    const float *scores; /* score of each id, NAN when unknown; NULL without a signal */
-    const larder_slots *slots;   /* the cache's table: who is resident now */
+    const float *scores;       /* score of each id, NAN when unknown; NULL without a signal */
+    const larder_slots *slots; /* the cache's table: who is resident now */
     bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
     const void *resident_arg;
     /* A resident by the policy's own preference (larder_policy.pick); false: it has none. */
@@ -201,16 +201,17 @@ typedef struct larder_sampler {
     /* This rank's next ids, at most `want`; fewer only at the end of the epoch, 0 after it. Comes
      * filled with weight 1 and tag 0. */
     size_t (*draw)(void *st, larder_pick *out, size_t want);
-    uint64_t (*length)(const void *st); /* ids this rank draws in this epoch; after init: the first */
+    uint64_t (*length)(
+        const void *st); /* ids this rank draws in this epoch; after init: the first */
     /* State inside an epoch; load follows init and epoch(the same epoch). */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     /* Optional from here on. */
     const uint8_t *(*tags)(const void *st); /* tag of each id in this epoch, lent; 0: none */
-    void (*accuracy)(void *st, double accuracy);     /* validation, when it takes effect */
-    void (*pace)(void *st, const larder_pace *);     /* before each draw of a real run */
-    const char *shown_name;                          /* a figure to show: "h" */
-    double (*shown)(const void *st);                 /* its value for the batch drawn last */
+    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
+    void (*pace)(void *st, const larder_pace *); /* before each draw of a real run */
+    const char *shown_name;                      /* a figure to show: "h" */
+    double (*shown)(const void *st);             /* its value for the batch drawn last */
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */

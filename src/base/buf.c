@@ -1,19 +1,22 @@
 #include "base/buf.h"
 
+#include "base/err.h"
 #include "base/mem.h"
 
-enum { DATA_AT = 64 };
-_Static_assert(sizeof(larder_buf) <= DATA_AT, "the header must leave the data aligned");
+enum { DATA_AT = sizeof(larder_buf) };
+_Static_assert(DATA_AT % 16 == 0, "the data are aligned as malloc aligns");
 
 larder_buf *larder_buf_new(size_t bytes) {
-    if (bytes > SIZE_MAX - 2 * DATA_AT)
+    if (bytes > UINT32_MAX) {
+        larder__fail(LARDER_E_RANGE, "%zu bytes: a buffer has less than 4 GiB", bytes);
         return NULL;
-    larder_buf *b = larder__memalign(DATA_AT, bytes + DATA_AT);
+    }
+    larder_buf *b = larder__malloc(bytes + DATA_AT);
     if (!b)
         return NULL;
     atomic_init(&b->refs, 1);
     b->account = NULL;
-    b->size = bytes;
+    b->size = (uint32_t)bytes;
     return b;
 }
 

@@ -3,6 +3,7 @@
 #ifndef LARDER_BASE_CLOCK_H
 #define LARDER_BASE_CLOCK_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -20,7 +21,7 @@ static inline double larder__cpu_seconds(void) {
 static inline void larder__sleep_until(double when) {
     struct timespec t = {.tv_sec = (time_t)when};
     t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
     }
 }
 

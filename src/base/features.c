@@ -14,33 +14,33 @@ const char *larder_features(void) {
         PART_OFF("jpeg")
 #endif
 #if LARDER_HAVE_SPNG
-        PART_ON("png")
+            PART_ON("png")
 #else
-        PART_OFF("png")
+            PART_OFF("png")
 #endif
 #if LARDER_HAVE_ZLIB
-        PART_ON("zlib")
+                PART_ON("zlib")
 #else
-        PART_OFF("zlib")
+                PART_OFF("zlib")
 #endif
 #if LARDER_HAVE_LZMA
-        PART_ON("xz")
+                    PART_ON("xz")
 #else
-        PART_OFF("xz")
+                    PART_OFF("xz")
 #endif
 #if LARDER_HAVE_ZSTD
-        PART_ON("zstd")
+                        PART_ON("zstd")
 #else
-        PART_OFF("zstd")
+                        PART_OFF("zstd")
 #endif
 #if LARDER_HAVE_CBLAS
-        PART_ON("cblas")
+                            PART_ON("cblas")
 #else
-        PART_OFF("cblas")
+                            PART_OFF("cblas")
 #endif
 #if LARDER_HAVE_URING
-        PART_ON("uring");
+                                PART_ON("uring");
 #else
-        PART_OFF("uring");
+                                PART_OFF("uring");
 #endif
 }

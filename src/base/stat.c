@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    FIGURES = 64, /* registered figures at most */
-    SHARDS = 8,   /* threads spread over these */
+    FIGURES = 64,  /* registered figures at most */
+    SHARDS = 8,    /* threads spread over these */
     BUCKETS = 192, /* four an octave, from 2^-27 (7 ns as seconds) to 2^21 */
     LOWEST = -27
 };

@@ -34,7 +34,7 @@ struct larder__cache {
     larder__cache_figures figures;
 };
 
-/* ---- room ------------------------------------------------------------------------------------------ */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 static uint64_t charged(const larder__cache *c, uint32_t used) {
     return c->slots.bytes + c->fixed_overhead + used * c->slot_overhead;
@@ -120,7 +120,7 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
     return s;
 }
 
-/* ---- deciding --------------------------------------------------------------------------------------- */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 /* The ticket of somebody who has to make the entry, or to wait for its maker. */
 static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
@@ -324,7 +324,7 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
     return 0;
 }
 
-/* ---- filling ------------------------------------------------------------------------------------------ */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
 
@@ -419,7 +419,7 @@ int larder__cache_get(larder__cache *c, larder_access *a, size_t n, larder__make
     return rc;
 }
 
-/* ---- looking in ------------------------------------------------------------------------------------------ */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
     return key < c->slots.keys &&
@@ -497,7 +497,7 @@ static uint64_t fixed_metadata(const larder__cache *c) {
 
 static uint64_t slot_metadata(const larder__cache *c) {
     return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + c->policy->slot_size +
-           c->store->slot_size + (c->store->real ? 64 : 0); /* 64: a buffer's header */
+           c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
 }
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
@@ -512,7 +512,7 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 #define CACHE_PROBE(figure)                                                                        \
     static double probe_##figure(const void *arg) {                                                \
@@ -629,7 +629,7 @@ void larder__cache_close(larder__cache **pc) {
     larder__free(c);
 }
 
-/* ---- saved state ------------------------------------------------------------------------------------------------ */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 void larder__cache_save(larder__cache *c, larder_writer *w) {
     pthread_mutex_lock(&c->lock);

@@ -37,11 +37,11 @@ typedef enum {
 
 typedef struct larder__ticket { /* the answer to one request */
     uint64_t key;               /* what is served: the key asked for, or its stand-in */
-    larder_buf *buf;            /* READY: one reference; MAKE: the shorter entry to extend, if any */
+    larder_buf *buf; /* READY: one reference; MAKE: the shorter entry to extend, if any */
     larder__flight *flight;
-    uint32_t size;              /* MAKE: bytes to make, of `key`; may differ from what was asked */
-    uint8_t kind;               /* larder_kind as decided: a MISS that WAITs shares another's read */
-    uint8_t task;               /* larder__task */
+    uint32_t size; /* MAKE: bytes to make, of `key`; may differ from what was asked */
+    uint8_t kind;  /* larder_kind as decided: a MISS that WAITs shares another's read */
+    uint8_t task;  /* larder__task */
 } larder__ticket;
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *);

@@ -7,7 +7,7 @@
 
 typedef struct larder__store {
     const char *name;
-    bool real; /* false: entries count as filled at once, nobody makes or reads bytes */
+    bool real;        /* false: entries count as filled at once, nobody makes or reads bytes */
     size_t slot_size; /* its bytes of metadata a slot */
     int (*open)(void **st, uint64_t slots);
     void (*close)(void **st);

@@ -22,15 +22,16 @@ static int help(FILE *to) {
                 "usage: larder COMMAND [options]    larder COMMAND --help tells more\n\n");
     for (int i = 0; i < COMMANDS; i++)
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].about);
-    fprintf(to, "\n"
-                "a first look, without any data:\n"
-                "  larder sim --recipe lru,minio,quiver --n 50000 --epochs 5 --cache 20%%\n"
-                "your own data, as larder sees it:\n"
-                "  larder ls photos/            (a folder per class, tar shards, CIFAR, MNIST files)\n"
-                "train a small network through a cache, on storage made slow:\n"
-                "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20%% \\\n"
-                "               --epochs 5 --slow nfs\n\n"
-                "larder --version shows what this build can do.\n");
+    fprintf(to,
+            "\n"
+            "a first look, without any data:\n"
+            "  larder sim --recipe lru,minio,quiver --n 50000 --epochs 5 --cache 20%%\n"
+            "your own data, as larder sees it:\n"
+            "  larder ls photos/            (a folder per class, tar shards, CIFAR, MNIST files)\n"
+            "train a small network through a cache, on storage made slow:\n"
+            "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20%% \\\n"
+            "               --epochs 5 --slow nfs\n\n"
+            "larder --version shows what this build can do.\n");
     return 0;
 }
 

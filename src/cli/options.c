@@ -27,7 +27,8 @@ static const larder__option *find(const larder__command *c, const char *name, si
 }
 
 static int complain(const larder__command *c, const char *what, const char *which) {
-    fprintf(stderr, "larder %s: %s%s; larder %s --help tells more\n", c->name, what, which, c->name);
+    fprintf(stderr, "larder %s: %s%s; larder %s --help tells more\n", c->name, what, which,
+            c->name);
     return -1;
 }
 

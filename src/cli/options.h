@@ -28,10 +28,10 @@ typedef struct larder__option {
 } larder__option;
 
 typedef struct larder__command {
-    const char *name;    /* "sim" */
-    const char *usage;   /* "larder sim --recipe R …", may have several lines */
-    const char *about;   /* a paragraph or two */
-    const char *examples; /* printed last; may be NULL */
+    const char *name;              /* "sim" */
+    const char *usage;             /* "larder sim --recipe R …", may have several lines */
+    const char *about;             /* a paragraph or two */
+    const char *examples;          /* printed last; may be NULL */
     const larder__option *options; /* ends with a NULL name */
 } larder__command;
 

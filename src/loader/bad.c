@@ -45,6 +45,8 @@ static int put_instead(larder_loader *l, larder__place *p, size_t row, uint64_t 
     if (rc < 0)
         return rc;
     p->read_bytes[row] += (uint32_t)larder_buf_size(read.buf);
+    larder__stat_add(l->stats, l->stat.storage_reads, 1);
+    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
     rc = larder__row_decode(l, l->own_scratch, p, row, id, read.buf,
                             larder__row_seed(l, p->plan.number, row));
     larder_buf_unref(&read.buf);
@@ -105,7 +107,8 @@ int larder__bad_settle(larder_loader *l, larder__place *p) {
     for (size_t i = 0; i < p->plan.n; i++) {
         if (p->faults[i].code == 0)
             continue;
-        if (l->conf.on_bad == LARDER_BAD_FAIL)
+        /* Out of memory is our trouble, not the sample's: leaving samples out would hide it. */
+        if (l->conf.on_bad == LARDER_BAD_FAIL || p->faults[i].code == LARDER_E_NOMEM)
             return larder__fail(p->faults[i].code, "%s", p->faults[i].why);
         int rc = list_bad(l, p->plan.tickets[i].key, &p->faults[i]);
         if (rc == 0 && l->conf.on_bad == LARDER_BAD_REPLACE)

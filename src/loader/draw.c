@@ -23,11 +23,13 @@ struct larder__draw {
     uint64_t future_count;
 };
 
-/* ---- one batch --------------------------------------------------------------------------------------- */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 enum { FETCH_AT_ONCE = 1024 }; /* entries brought in with one batch at most */
 
-static size_t fetch_room(const larder__draw *d) { return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0; }
+static size_t fetch_room(const larder__draw *d) {
+    return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0;
+}
 
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
     uint64_t batch = d->conf.batch, all = batch + fetch_room(d);
@@ -70,7 +72,7 @@ static void tell_policy(larder__draw *d, const larder_report *r) {
 /* What training said about the batch that is now due. */
 static void observe_due(larder__draw *d) {
     larder_report report;
-    if (d->number < d->conf.lag ||
+    if (!d->feedback || d->number < d->conf.lag ||
         !larder__feedback_take(d->feedback, d->number - d->conf.lag, &report))
         return;
     if (d->signal) {
@@ -170,7 +172,7 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     return 0;
 }
 
-/* ---- looking in ---------------------------------------------------------------------------------------- */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
 uint64_t larder__draw_number(const larder__draw *d) { return d->number; }
 uint64_t larder__draw_epoch(const larder__draw *d) { return d->epoch; }
@@ -189,9 +191,11 @@ void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t
     d->future_count = count;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
-static bool is_resident(const void *cache, uint64_t id) { return larder__cache_resident(cache, id); }
+static bool is_resident(const void *cache, uint64_t id) {
+    return larder__cache_resident(cache, id);
+}
 static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
     return larder__cache_pick(cache, rng, id);
 }
@@ -288,8 +292,11 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
                           d->recipe.policy->plugin.name);
     if (rc == 0 && !(d->picks = larder__calloc(conf->batch, sizeof *d->picks)))
         rc = LARDER_E_NOMEM;
-    if (rc < 0 || (rc = larder__feedback_open(&d->feedback, conf->n, conf->lag)) < 0 ||
-        (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0) {
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
+    if (rc == 0 && hears)
+        rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
+    if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
+        (rc = open_sampler(d)) < 0) {
         larder__draw_close(&d);
         return rc;
     }
@@ -317,7 +324,7 @@ void larder__draw_close(larder__draw **pd) {
     larder__free(d);
 }
 
-/* ---- saved state ---------------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->number);
@@ -326,7 +333,8 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->now);
     larder_write_u32(w, d->epoch_begun);
     larder__cache_save(d->cache, w);
-    larder__feedback_save(d->feedback, w);
+    if (d->feedback)
+        larder__feedback_save(d->feedback, w);
     if (d->signal) {
         larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
         if (d->recipe.signal->save)
@@ -337,7 +345,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
-    int rc = larder__feedback_load(d->feedback, r);
+    int rc = d->feedback ? larder__feedback_load(d->feedback, r) : 0;
     if (rc < 0 || !d->signal)
         return rc;
     larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);

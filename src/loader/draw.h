@@ -16,10 +16,10 @@ typedef struct larder__draw larder__draw;
 
 typedef struct larder__draw_conf {
     const char *recipe;
-    const char *cache;     /* budget text */
+    const char *cache; /* budget text */
     const larder__store *store;
-    uint64_t n, payload;   /* samples and their bytes in all */
-    uint32_t size;         /* of each sample; 0: ask size_of */
+    uint64_t n, payload; /* samples and their bytes in all */
+    uint32_t size;       /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
     uint64_t batch, seed;
@@ -60,14 +60,15 @@ const larder_policy *larder__draw_policy(const larder__draw *);
 const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
-bool larder__draw_listens(const larder__draw *);           /* has a signal: wants loss and the like */
+bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
 
-/* Where feedback is noted until its batch is due. */
+/* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */
 void larder__draw_pace(larder__draw *, const larder_pace *);
 
-/* Tells the policy the future: request number of the next use of each coming request (simulation). */
+/* Tells the policy the future: request number of the next use of each coming request (simulation).
+ */
 void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
 
 void larder__draw_save(larder__draw *, larder_writer *);

@@ -53,9 +53,9 @@ void larder__feedback_close(larder__feedback **pf) {
 
 /* The place of a batch, or NULL with a sentence when it is due already or too far ahead. */
 static note *place(larder__feedback *f, uint64_t batch) {
-    if (batch < f->next || batch >= f->next + f->size) {
-        larder__fail(LARDER_E_STATE, "feedback for batch %llu comes %s",
-                     (unsigned long long)batch, batch < f->next ? "too late" : "too early");
+    if (batch < f->next || batch - f->next >= f->size) {
+        larder__fail(LARDER_E_STATE, "feedback for batch %llu comes %s", (unsigned long long)batch,
+                     batch < f->next ? "too late" : "too early");
         return NULL;
     }
     note *at = &f->notes[batch % f->size];
@@ -74,8 +74,11 @@ static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
         return LARDER_E_NOMEM;
     float *floats = (float *)(void *)(m + n * 16);
     at->memory = m;
-    at->report = (larder_report){.batch = at->batch, .epoch = at->epoch, .n = n,
-                                 .classes = logits ? fb->classes : 0, .dim = emb ? fb->dim : 0,
+    at->report = (larder_report){.batch = at->batch,
+                                 .epoch = at->epoch,
+                                 .n = n,
+                                 .classes = logits ? fb->classes : 0,
+                                 .dim = emb ? fb->dim : 0,
                                  .ids = memcpy(m, ids, n * 8),
                                  .labels = memcpy(m + n * 8, labels, n * 8)};
     if (loss)
@@ -83,8 +86,7 @@ static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
     if (logits)
         at->report.logits = memcpy(floats + loss, fb->logits, logits * sizeof(float));
     if (emb)
-        at->report.embeddings =
-            memcpy(floats + loss + logits, fb->embeddings, emb * sizeof(float));
+        at->report.embeddings = memcpy(floats + loss + logits, fb->embeddings, emb * sizeof(float));
     at->reported = true;
     return 0;
 }
@@ -132,7 +134,7 @@ bool larder__feedback_take(larder__feedback *f, uint64_t batch, larder_report *o
     return there;
 }
 
-/* ---- saved state ---------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 void larder__feedback_save(larder__feedback *f, larder_writer *w) {
     pthread_mutex_lock(&f->lock);
@@ -179,8 +181,11 @@ static int load_report(larder__feedback *f, note *at, larder_reader *r) {
     at->reported = true;
     larder_read_bytes(r, m, n * 16 + floats * 4);
     const float *at_floats = (const float *)(const void *)(m + n * 16);
-    at->report = (larder_report){.batch = at->batch, .epoch = at->epoch, .n = n,
-                                 .classes = classes, .dim = dim,
+    at->report = (larder_report){.batch = at->batch,
+                                 .epoch = at->epoch,
+                                 .n = n,
+                                 .classes = classes,
+                                 .dim = dim,
                                  .ids = (const uint64_t *)(const void *)m,
                                  .labels = (const int64_t *)(const void *)(m + n * 8),
                                  .loss = has_loss ? at_floats : NULL,
@@ -199,7 +204,7 @@ int larder__feedback_load(larder__feedback *f, larder_reader *r) {
     int rc = count > f->size ? larder_read_reject(r, "more reports than the lag allows") : 0;
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
         uint64_t batch = larder_read_u64(r);
-        if (batch - f->next >= f->size || f->notes[batch % f->size].taken_up) {
+        if (batch < f->next || batch - f->next >= f->size || f->notes[batch % f->size].taken_up) {
             rc = larder_read_reject(r, "a report is out of place");
             break;
         }

@@ -10,6 +10,7 @@
 #include "stage/pipeline.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 /* A batch on its way. FREE -> (planned) WORKING -> READY -> LENT -> FREE; batch k lives in place
  * k % prefetch of the ring, so batches leave in the order in which they were drawn. */
@@ -66,15 +67,17 @@ struct larder_loader {
     pthread_mutex_t lock;
     pthread_cond_t work, ready;
     larder__place *ring;
-    larder__kept *kept;       /* restored batches not yet in the ring, oldest first */
-    uint64_t planned, taken;  /* batches put into the ring; handed to the user */
-    uint64_t epoch_length;    /* ids of the epoch of the batch taken last */
-    int64_t audit;            /* verdict on the last finished epoch, and its sentence */
+    larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
+    uint64_t planned, taken; /* batches put into the ring; handed to the user */
+    uint64_t epoch_length;   /* ids of the epoch of the batch taken last */
+    int64_t audit;           /* verdict on the last finished epoch, and its sentence */
     char audit_says[256];
-    bool planning;            /* somebody draws, saves or restores: `draw` is theirs */
-    bool stop, cancelled, epoch_over;
-    int failed; /* a code that ends the run; its sentence is below */
+    bool planning; /* somebody draws, saves or restores: `draw` is theirs */
+    bool stop, cancelled, epoch_over, restored;
+    bool torn;     /* deciding stopped half-way: there is no state to save */
+    int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */
+    pid_t owner;   /* threads do not follow into a forked child */
     pthread_t *threads;
     uint32_t running;
     larder__scratch *own_scratch; /* of next(), for replacements */
@@ -83,7 +86,13 @@ struct larder_loader {
     size_t bad_count, bad_cap, bad_total;
 };
 
-enum { LARDER__BAD_LISTED = 4096 };
+enum { LARDER__BAD_LISTED = 4096, LARDER__RECIPE_CHARS = 255 };
+
+/* loader.c: every call from outside begins with it. 0 and the lock is held, or negative: no loader,
+ * or one that another process opened. */
+int larder__loader_enter(larder_loader *);
+/* With the lock held: the run ends with the sentence this thread has. Returns `code`. */
+int larder__loader_fail(larder_loader *, int code);
 
 /* worker.c: a thread's life; opens batches, fills rows. */
 void *larder__worker_run(void *loader);

@@ -56,6 +56,8 @@ static page *add_page(larder__ledger *l) {
 }
 
 int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected) {
+    if (l->used && l->pages[l->used - 1].f.epoch == epoch)
+        return 0;
     page *p = add_page(l);
     if (!p)
         return LARDER_E_NOMEM;
@@ -93,8 +95,6 @@ void larder__ledger_background(larder__ledger *l, uint64_t reads, uint64_t bytes
     f->storage_bytes += bytes;
 }
 
-uint64_t larder__ledger_epochs(const larder__ledger *l) { return l->used; }
-
 int larder__ledger_figures(const larder__ledger *l, uint64_t epoch, larder_figures *out) {
     for (uint64_t i = l->used; i-- > 0;) {
         const page *p = &l->pages[i];
@@ -130,15 +130,15 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
     return sizeof *l + words(l) * 8 + l->cap * sizeof *l->pages;
 }
 
-/* ---- saved state -------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
 enum { COUNTERS = 11 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
-    uint64_t *all[COUNTERS] = {&p->f.epoch,   &p->f.served,  &p->f.hits,
-                               &p->f.substitutes, &p->f.repeats, &p->f.misses,
-                               &p->f.background_reads, &p->f.storage_bytes, &p->f.bad,
-                               &p->expected,  &p->distinct};
+    uint64_t *all[COUNTERS] = {
+        &p->f.epoch,  &p->f.served,           &p->f.hits,          &p->f.substitutes, &p->f.repeats,
+        &p->f.misses, &p->f.background_reads, &p->f.storage_bytes, &p->f.bad,         &p->expected,
+        &p->distinct};
     memcpy(out, all, sizeof all);
 }
 

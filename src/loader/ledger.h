@@ -11,7 +11,7 @@ typedef struct larder__ledger larder__ledger;
 int larder__ledger_open(larder__ledger **out, uint64_t n, uint32_t world);
 void larder__ledger_close(larder__ledger **);
 
-/* A new epoch that should serve `expected` ids. */
+/* A new epoch that should serve `expected` ids; nothing if it is the newest one already. */
 int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected);
 /* read_bytes[i]: what storage gave for this request; 0 for hits. */
 void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8_t *kind,
@@ -20,7 +20,6 @@ void larder__ledger_bad(larder__ledger *, size_t n);
 void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
 
 int larder__ledger_figures(const larder__ledger *, uint64_t epoch, larder_figures *out);
-uint64_t larder__ledger_epochs(const larder__ledger *); /* begun so far */
 /* Of the newest epoch: ids served more than once plus ids never served; 0 proves exactly-once. The
  * count is taken from the bitmap, not from the running figures, and both must agree. */
 int64_t larder__ledger_audit(const larder__ledger *);

@@ -5,10 +5,30 @@
 #include "base/mem.h"
 #include "loader/inside.h"
 
-#include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- whose it is ----------------------------------------------------------------------------- */
+
+int larder__loader_enter(larder_loader *l) {
+    if (!l)
+        return larder__fail(LARDER_E_ARGS, "no loader given");
+    if (l->owner != getpid()) /* its lock may be held for ever, its threads are not here */
+        return larder__fail(LARDER_E_STATE,
+                            "this loader was opened by process %ld, before a fork; "
+                            "open one in each process",
+                            (long)l->owner);
+    pthread_mutex_lock(&l->lock);
+    return 0;
+}
+
+int larder__loader_fail(larder_loader *l, int code) {
+    l->failed = code;
+    snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+    return code;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 void larder_loader_defaults(larder_loader_conf *c) {
     *c = (larder_loader_conf){.recipe = "lru",
@@ -24,6 +44,9 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
     if (!c->source)
         return larder__fail(LARDER_E_ARGS, "no source given");
+    if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)
+        return larder__fail(LARDER_E_ARGS, "a recipe of %zu bytes; at most %d make sense",
+                            strlen(c->recipe), LARDER__RECIPE_CHARS);
     const char *from[4] = {c->source, c->recipe ? c->recipe : "lru", c->cache ? c->cache : "20%",
                            c->augment ? c->augment : ""};
     const char **to[4] = {&l->conf.source, &l->conf.recipe, &l->conf.cache, &l->conf.augment};
@@ -41,7 +64,8 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.lag > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "at most 1024 threads and batches ahead");
     if (l->conf.lag <= l->conf.prefetch)
-        return larder__fail(LARDER_E_ARGS, "lag %u must be more than prefetch %u: feedback of a "
+        return larder__fail(LARDER_E_ARGS,
+                            "lag %u must be more than prefetch %u: feedback of a "
                             "batch cannot act on batches that are drawn before it is trained on",
                             l->conf.lag, l->conf.prefetch);
     if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
@@ -148,6 +172,8 @@ static int open_place(larder_loader *l, larder__place *p) {
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     *out = NULL;
+    if (!conf)
+        return larder__fail(LARDER_E_ARGS, "no configuration given");
     larder_loader *l = larder__calloc(1, sizeof *l);
     if (!l)
         return LARDER_E_NOMEM;
@@ -155,6 +181,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
     larder__pace_open(&l->pace);
+    l->owner = getpid();
     int rc = copy_conf(l, conf);
     if (rc < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0)
         goto fail;
@@ -174,7 +201,7 @@ fail:
     return rc;
 }
 
-/* ---- closing --------------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static void close_place(larder__place *p) {
     larder__planned_close(&p->plan);
@@ -189,9 +216,8 @@ static void close_place(larder__place *p) {
 void larder_loader_close(larder_loader **pl) {
     larder_loader *l = *pl;
     *pl = NULL;
-    if (!l)
+    if (!l || larder__loader_enter(l) < 0) /* a forked child leaves it to its owner */
         return;
-    pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
@@ -222,13 +248,14 @@ void larder_loader_close(larder_loader **pl) {
 }
 
 void larder_loader_cancel(larder_loader *l) {
-    pthread_mutex_lock(&l->lock);
+    if (larder__loader_enter(l) < 0)
+        return;
     l->cancelled = true;
     pthread_cond_broadcast(&l->ready);
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- taking batches ---------------------------------------------------------------------------------------- */
+/* ---- taking batches -------------------------------------------------------------------------- */
 
 /* Threads start with the first batch, so that a state can be restored before. */
 static int start_threads(larder_loader *l) {
@@ -249,26 +276,31 @@ static bool all_over(const larder_loader *l) {
            larder__draw_epoch(l->draw) >= l->conf.epochs;
 }
 
-/* With the lock held: waits for the next batch in order. 0, LARDER_END or negative. */
+/* With the lock held: waits for the next batch in order. 0, LARDER_END or negative. The place is
+ * looked up again after each wait, since another thread may have taken that batch meanwhile. */
 static int await(larder_loader *l, larder__place **out) {
-    larder__place *p = *out = &l->ring[l->taken % l->conf.prefetch];
-    if (p->phase == LARDER__LENT)
-        return larder__fail(LARDER_E_STATE,
-                            "all %u batches are held; give one back with larder_loader_done",
-                            l->conf.prefetch);
     double begun = larder__now();
     if (l->handed_out > 0)
         larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
     l->handed_out = 0;
-    while (!(p->phase == LARDER__FILLED && l->taken < l->planned) && !l->failed && !l->cancelled &&
-           !all_over(l))
-        pthread_cond_wait(&l->ready, &l->lock);
+    for (;; pthread_cond_wait(&l->ready, &l->lock)) {
+        larder__place *p = *out = &l->ring[l->taken % l->conf.prefetch];
+        if (l->cancelled)
+            return larder__fail(LARDER_E_CANCELLED, "cancelled");
+        if (p->phase == LARDER__FILLED && l->taken < l->planned)
+            break;
+        if (l->failed)
+            return larder__fail(l->failed, "%s", l->why);
+        if (all_over(l))
+            return LARDER_END;
+        if (p->phase == LARDER__LENT)
+            return larder__fail(LARDER_E_STATE,
+                                "batch %llu is still held; batch %llu comes after "
+                                "larder_loader_done has given it back",
+                                (unsigned long long)p->batch.number, (unsigned long long)l->taken);
+    }
     larder__stat_observe(l->stats, l->stat.stall, larder__now() - begun);
-    if (l->cancelled)
-        return larder__fail(LARDER_E_CANCELLED, "cancelled");
-    if (p->phase == LARDER__FILLED && l->taken < l->planned)
-        return 0;
-    return l->failed ? larder__fail(l->failed, "%s", l->why) : LARDER_END;
+    return 0;
 }
 
 /* What was brought in with this batch although nobody asked. */
@@ -284,12 +316,10 @@ static void book_fetched(larder_loader *l, const larder__planned *plan) {
 
 static int hand_out(larder_loader *l, larder__place *p) {
     const larder__planned *plan = &p->plan;
-    bool fresh = plan->first || larder__ledger_epochs(l->ledger) == 0;
-    int rc = fresh ? larder__ledger_begin(l->ledger, plan->epoch, plan->length) : 0;
+    int rc = larder__ledger_begin(l->ledger, plan->epoch, plan->length);
     if (rc < 0 || (rc = larder__bad_settle(l, p)) < 0) {
-        l->failed = rc;
-        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
-        return rc;
+        p->phase = LARDER__FREE; /* it is not handed out later either */
+        return larder__loader_fail(l, rc);
     }
     larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
     book_fetched(l, plan);
@@ -313,9 +343,10 @@ static int hand_out(larder_loader *l, larder__place *p) {
 
 int larder_loader_next(larder_loader *l, const larder_batch **out) {
     *out = NULL;
-    pthread_mutex_lock(&l->lock);
-    int rc;
     larder__place *p;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
     if (l->epoch_over) {
         l->epoch_over = false;
         l->handed_out = 0; /* what comes between epochs is no training step */
@@ -337,7 +368,9 @@ static larder__place *held(larder_loader *l, const larder_batch *b) {
 }
 
 int larder_loader_done(larder_loader *l, const larder_batch *b) {
-    pthread_mutex_lock(&l->lock);
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
     larder__place *p = held(l, b);
     if (p) {
         p->phase = LARDER__FREE;
@@ -348,22 +381,24 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     return p ? 0 : LARDER_E_STATE;
 }
 
-/* ---- feedback ------------------------------------------------------------------------------------------------ */
+/* ---- feedback -------------------------------------------------------------------------------- */
 
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
-    if ((fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
+    if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
-    pthread_mutex_lock(&l->lock);
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
     larder__place *p = held(l, b);
-    int rc = p ? 0 : LARDER_E_STATE;
+    rc = p ? 0 : LARDER_E_STATE;
     if (p && p->reported)
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)b->number);
+    if (rc == 0 && larder__draw_listens(l->draw))
+        rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
+                                   b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
-        if (larder__draw_listens(l->draw))
-            rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
-                                       b->served, b->y, fb);
         larder__stat_add(l->stats, l->stat.reports, 1);
     }
     pthread_mutex_unlock(&l->lock);
@@ -373,38 +408,54 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
 int larder_loader_validate(larder_loader *l, double accuracy) {
     if (!(accuracy >= 0 && accuracy <= 1))
         return larder__fail(LARDER_E_ARGS, "accuracy %g is not a fraction of 1", accuracy);
-    pthread_mutex_lock(&l->lock);
-    int rc = l->taken ? larder__feedback_note_accuracy(larder__draw_feedback(l->draw), l->taken - 1,
-                                                       accuracy)
-                      : larder__fail(LARDER_E_STATE, "no batch has been taken yet");
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    larder__feedback *to = larder__draw_feedback(l->draw);
+    if (l->taken == 0)
+        rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
+    else if (to)
+        rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
-/* ---- looking in ------------------------------------------------------------------------------------------------ */
+/* ---- looking in ------------------------------------------------------------------------------ */
 
-uint64_t larder_loader_samples(const larder_loader *l) { return larder__data_about(l->data)->count; }
+uint64_t larder_loader_samples(const larder_loader *l) {
+    return larder__data_about(l->data)->count;
+}
 uint32_t larder_loader_classes(const larder_loader *l) {
     return larder__data_about(l->data)->classes;
 }
-larder_shape larder_loader_shape(const larder_loader *l) { return larder__pipeline_shape(l->pipeline); }
+larder_shape larder_loader_shape(const larder_loader *l) {
+    return larder__pipeline_shape(l->pipeline);
+}
 const char *larder_loader_class_name(const larder_loader *l, uint32_t label) {
     return larder__data_class(l->data, label);
 }
 
 uint64_t larder_loader_batches(const larder_loader *l) {
-    return (l->epoch_length + l->conf.batch - 1) / l->conf.batch;
+    if (larder__loader_enter((larder_loader *)(uintptr_t)l) < 0)
+        return 0;
+    uint64_t ids = l->epoch_length;
+    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&l->lock);
+    return ids / l->conf.batch + (ids % l->conf.batch != 0);
 }
 
 int larder_loader_figures(larder_loader *l, uint64_t epoch, larder_figures *out) {
-    pthread_mutex_lock(&l->lock);
-    int rc = larder__ledger_figures(l->ledger, epoch, out);
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    rc = larder__ledger_figures(l->ledger, epoch, out);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
 int64_t larder_loader_audit(larder_loader *l) {
-    pthread_mutex_lock(&l->lock);
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
     int64_t verdict = l->audit;
     if (verdict)
         larder__errmsg_set(l->audit_says);
@@ -413,15 +464,21 @@ int64_t larder_loader_audit(larder_loader *l) {
 }
 
 int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
-    pthread_mutex_lock(&l->lock);
-    int rc = i < l->bad_count ? 0 : larder__fail(LARDER_E_RANGE, "%zu bad samples are listed",
-                                                 l->bad_count);
-    if (rc == 0)
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    if (i < l->bad_count)
         *out = l->bad[i];
+    else
+        rc = larder__fail(LARDER_E_RANGE, "%zu bad samples are listed", l->bad_count);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
 int larder_loader_stat(larder_loader *l, size_t i, larder_stat_value *out) {
+    int rc = larder__loader_enter(l); /* probes take the cache's lock */
+    if (rc < 0)
+        return rc;
+    pthread_mutex_unlock(&l->lock);
     return larder__stat_read(l->stats, i, out);
 }

@@ -9,9 +9,9 @@
 
 typedef struct larder__pace {
     pthread_mutex_t lock;
-    uint32_t reading;              /* calls under way */
-    double busy_since;             /* when the first of them began */
-    double read_time, read_count;  /* both fade, so that their ratio follows a change */
+    uint32_t reading;             /* calls under way */
+    double busy_since;            /* when the first of them began */
+    double read_time, read_count; /* both fade, so that their ratio follows a change */
     double step_time, step_count;
 } larder__pace;
 

@@ -10,7 +10,7 @@
 
 static const char magic[8] = "larder\1\n"; /* with the format's version */
 
-/* ---- batches drawn but not taken -------------------------------------------------------------------------- */
+/* ---- batches drawn but not taken ------------------------------------------------------------- */
 
 void larder__kept_free(larder__kept *k) {
     while (k) {
@@ -92,7 +92,7 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
     return larder_read_status(r);
 }
 
-/* ---- whose state it is -------------------------------------------------------------------------------------- */
+/* ---- whose state it is ----------------------------------------------------------------------- */
 
 static void write_identity(larder_loader *l, larder_writer *w) {
     const larder_dataset *about = larder__data_about(l->data);
@@ -115,7 +115,7 @@ static int differs(larder_reader *r, const char *what) {
 
 static int check_identity(larder_loader *l, larder_reader *r) {
     const larder_dataset *about = larder__data_about(l->data);
-    char recipe[256];
+    char recipe[LARDER__RECIPE_CHARS + 1];
     if (larder_read_u64(r) != about->count || larder_read_u64(r) != about->fingerprint)
         return differs(r, "data set (or the data set has changed since)");
     larder__read_text(r, recipe, sizeof recipe);
@@ -130,20 +130,28 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     uint32_t lag = larder_read_u32(r);
     if (larder_read_u32(r) != l->conf.drop_last)
         return differs(r, "drop_last");
-    if (lag != l->conf.lag)
+    if (lag != l->conf.lag &&
+        larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
         return differs(r, "lag; set `lag` to the one of the run that saved it");
     return larder_read_status(r);
 }
 
-/* ---- save and restore ---------------------------------------------------------------------------------------- */
+/* ---- save and restore ------------------------------------------------------------------------ */
 
 int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     *bytes = NULL;
     *size = 0;
     larder_writer w = {0};
-    pthread_mutex_lock(&l->lock);
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
     while (l->planning) /* a batch is being drawn: its state is neither before nor after */
         pthread_cond_wait(&l->ready, &l->lock);
+    if (l->torn) {
+        rc = larder__fail(LARDER_E_STATE, "there is no state to go on from: %.400s", l->why);
+        pthread_mutex_unlock(&l->lock);
+        return rc;
+    }
     larder_write_bytes(&w, magic, sizeof magic);
     write_identity(l, &w);
     larder_write_u64(&w, l->taken);
@@ -156,8 +164,7 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     larder__ledger_save(l->ledger, &w);
     larder_write_u64(&w, larder__hash_bytes(0, w.bytes, w.code ? 0 : w.size));
     pthread_mutex_unlock(&l->lock);
-    if (w.code < 0) {
-        int rc = w.code;
+    if ((rc = w.code) < 0) {
         larder__writer_free(&w);
         return rc;
     }
@@ -171,6 +178,8 @@ static int restore_body(larder_loader *l, larder_reader *r) {
     if (rc < 0)
         return rc;
     l->taken = l->planned = larder_read_u64(r);
+    if (l->taken > UINT64_MAX / 2) /* counting on must not wrap around */
+        return larder_read_reject(r, "more batches than anybody can have taken");
     l->epoch_length = larder_read_u64(r);
     l->epoch_over = larder_read_u32(r) == 1;
     l->audit = (int64_t)larder_read_u64(r);
@@ -193,11 +202,12 @@ static int restore_body(larder_loader *l, larder_reader *r) {
 
 int larder_loader_restore(larder_loader *l, const void *bytes, size_t size) {
     const unsigned char *b = bytes;
-    pthread_mutex_lock(&l->lock);
-    int rc = 0;
-    if (l->running || l->taken || l->planned || l->failed)
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    if (l->running || l->taken || l->planned || l->failed || l->restored)
         rc = larder__fail(LARDER_E_STATE, "a state is restored right after open, once");
-    else if (size < sizeof magic + 8 || memcmp(b, magic, sizeof magic) != 0)
+    else if (!b || size < sizeof magic + 8 || memcmp(b, magic, sizeof magic) != 0)
         rc = larder__fail(LARDER_E_FORMAT, "saved state: not a state of this version of larder");
     if (rc == 0) {
         larder_reader tail = {.at = b + size - 8, .end = b + size};
@@ -206,10 +216,11 @@ int larder_loader_restore(larder_loader *l, const void *bytes, size_t size) {
     }
     if (rc == 0) {
         larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
+        l->restored = true;
         rc = restore_body(l, &r);
         if (rc < 0) { /* half-restored is no state to train from */
-            l->failed = rc;
-            snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+            l->torn = true;
+            larder__loader_fail(l, rc);
         }
     }
     pthread_mutex_unlock(&l->lock);

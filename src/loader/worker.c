@@ -9,7 +9,7 @@
 
 enum { ROWS_AT_ONCE = 64 }; /* a thread takes and reads up to this many rows together */
 
-/* ---- filling rows ------------------------------------------------------------------------------------- */
+/* ---- filling rows ---------------------------------------------------------------------------- */
 
 uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
     uint64_t place = batch * l->conf.batch * l->conf.world + l->conf.rank * l->conf.batch + row;
@@ -131,7 +131,7 @@ static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place 
     }
 }
 
-/* ---- drawing batches ------------------------------------------------------------------------------------ */
+/* ---- drawing batches ------------------------------------------------------------------------- */
 
 /* A batch from before a save: its decisions stand, only the bytes have to be found again. */
 static int reopen_kept(larder_loader *l, larder__planned *p) {
@@ -177,8 +177,8 @@ static void draw_batch(larder_loader *l) {
     pthread_mutex_lock(&l->lock);
     l->planning = false;
     if (rc < 0) {
-        l->failed = rc;
-        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        l->torn = true;
+        larder__loader_fail(l, rc);
     } else {
         if (l->kept) {
             larder__kept *done = l->kept;
@@ -199,7 +199,7 @@ static void draw_batch(larder_loader *l) {
     pthread_cond_broadcast(&l->ready);
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static size_t rows_to_take(const larder_loader *l, size_t left) {
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
@@ -223,8 +223,7 @@ void *larder__worker_run(void *arg) {
     int rc = larder__scratch_open(&scratch);
     pthread_mutex_lock(&l->lock);
     if (rc < 0) {
-        l->failed = rc;
-        snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+        larder__loader_fail(l, rc);
         pthread_cond_broadcast(&l->ready);
     }
     while (!l->stop && !l->failed) {

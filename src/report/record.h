@@ -11,9 +11,16 @@
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
-    XX(f64, accuracy) XX(f64, top5) XX(f64, loss) XX(f64, seconds) XX(f64, stall_seconds)          \
-        XX(u64, served) XX(u64, hits) XX(u64, substitutes) XX(u64, repeats) XX(u64, misses)        \
-            XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes)
+    XX(f64, accuracy)                                                                              \
+    XX(f64, top5)                                                                                  \
+    XX(f64, loss)                                                                                  \
+    XX(f64, seconds)                                                                               \
+    XX(f64, stall_seconds)                                                                         \
+    XX(u64, served)                                                                                \
+    XX(u64, hits)                                                                                  \
+    XX(u64, substitutes)                                                                           \
+    XX(u64, repeats)                                                                               \
+    XX(u64, misses) XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64;
@@ -27,9 +34,15 @@ typedef struct larder__epoch {
 
 #define LARDER__META_FIELDS(XX)                                                                    \
     XX(text, name)                                                                                 \
-    XX(text, status) XX(text, source) XX(text, recipe) XX(text, cache) XX(text, slow)              \
-        XX(text, net) XX(text, augment) XX(u64, samples) XX(u64, batch) XX(u64, epochs_asked)      \
-            XX(u64, seed) XX(f64, rate) XX(text, version)
+    XX(text, status)                                                                               \
+    XX(text, source)                                                                               \
+    XX(text, recipe)                                                                               \
+    XX(text, cache)                                                                                \
+    XX(text, slow)                                                                                 \
+    XX(text, net)                                                                                  \
+    XX(text, augment)                                                                              \
+    XX(u64, samples)                                                                               \
+    XX(u64, batch) XX(u64, epochs_asked) XX(u64, seed) XX(f64, rate) XX(text, version)
 
 typedef struct larder__meta { /* status: "running", "done", "interrupted", "failed" */
 #define XX(kind, name) larder__field_##kind name;

@@ -41,7 +41,9 @@ static int epoch(void *st, uint64_t e) {
     return 0;
 }
 
-static uint64_t length(const void *st) { return larder__shard_length(&((const quiver *)st)->shard); }
+static uint64_t length(const void *st) {
+    return larder__shard_length(&((const quiver *)st)->shard);
+}
 
 static size_t draw(void *st, larder_pick *out, size_t want) {
     quiver *q = st;

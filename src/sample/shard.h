@@ -12,7 +12,7 @@
 typedef struct larder__shard {
     uint64_t n, batch, global; /* ids in all, per rank and batch, per global batch */
     uint32_t rank, world;
-    uint64_t full;         /* ids of this rank in full global batches */
+    uint64_t full;          /* ids of this rank in full global batches */
     uint64_t tail, tail_at; /* ids of this rank in the short one, and where they start */
 } larder__shard;
 

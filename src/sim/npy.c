@@ -68,8 +68,8 @@ int larder__npy_parse(larder__npy *out, unsigned char *bytes, size_t size, const
     uint64_t left = size - 10 - length;
     if (out->rows > left || out->cols > left || (out->cols && out->rows > left / out->cols) ||
         out->rows * out->cols > left / out->width)
-        return larder__fail(LARDER_E_FORMAT, "%s: %llu x %llu elements do not fit in the file", path,
-                            (unsigned long long)out->rows, (unsigned long long)out->cols);
+        return larder__fail(LARDER_E_FORMAT, "%s: %llu x %llu elements do not fit in the file",
+                            path, (unsigned long long)out->rows, (unsigned long long)out->cols);
     out->data = bytes + 10 + length;
     return 0;
 }

@@ -15,7 +15,7 @@
 
 enum { CHUNK = 256 };
 
-/* ---- reading ------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 #if LARDER_HAVE_ZSTD
 static int unpack(const char *path, unsigned char **bytes, size_t *size) {
@@ -80,12 +80,13 @@ int larder__replay_read(const char *path, uint32_t **ids, uint64_t *count) {
     *count = size / 4;
     for (uint64_t i = 0; i < *count; i++) { /* little-endian on any machine */
         const unsigned char *b = bytes + 4 * i;
-        (*ids)[i] = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        (*ids)[i] =
+            (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     }
     return 0;
 }
 
-/* ---- sparse ids ---------------------------------------------------------------------------------------------- */
+/* ---- sparse ids ------------------------------------------------------------------------------ */
 
 static int by_value(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -121,7 +122,7 @@ static int renumber(const uint32_t *ids, uint64_t count, uint64_t *keys, uint32_
     return 0;
 }
 
-/* ---- replaying -------------------------------------------------------------------------------------------------- */
+/* ---- replaying ------------------------------------------------------------------------------- */
 
 static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_t keys,
                       bool *needs_future) {

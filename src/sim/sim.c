@@ -23,14 +23,16 @@ typedef struct run {
     uint32_t *future;
 } run;
 
-/* ---- the future, for policies that want it ----------------------------------------------------------------- */
+/* ---- the future, for policies that want it --------------------------------------------------- */
 
 /* All requests of the run, from a sampler whose order does not depend on the cache. */
 static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, uint64_t *count) {
     const larder_sampler *sampler = larder__draw_sampler(r->draw);
     if (!sampler->fixed_order)
-        return larder__fail(LARDER_E_ARGS, "sampler %s follows the cache, so no policy can know "
-                            "its future", sampler->plugin.name);
+        return larder__fail(LARDER_E_ARGS,
+                            "sampler %s follows the cache, so no policy can know "
+                            "its future",
+                            sampler->plugin.name);
     char recipe[96];
     snprintf(recipe, sizeof recipe, "minio:sampler=%s", sampler->plugin.name);
     conf.recipe = recipe;
@@ -93,7 +95,7 @@ int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32
     return 0;
 }
 
-/* ---- one batch ------------------------------------------------------------------------------------------------ */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 /* Training as the trace recorded it, for the samples that were served. */
 static int train(run *r) {
@@ -105,7 +107,8 @@ static int train(run *r) {
         r->labels[i] = larder__trace_label(r->trace, r->served[i]);
     }
     larder_feedback fb = {.loss = r->losses};
-    return larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch, p->n, r->served, r->labels, &fb);
+    return larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch, p->n,
+                                 r->served, r->labels, &fb);
 }
 
 static int step(run *r) {
@@ -128,7 +131,7 @@ static int step(run *r) {
     return train(r);
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static int open_run(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;

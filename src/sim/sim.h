@@ -8,9 +8,9 @@
 typedef struct larder__sim_conf {
     const char *recipe, *cache;
     uint64_t n, epochs, batch, seed;
-    uint32_t size;     /* bytes of each sample */
-    uint32_t lag;      /* 0: as the loader's default */
-    const char *trace; /* folder of a recorded training, NULL: none; then n comes from it */
+    uint32_t size;           /* bytes of each sample */
+    uint32_t lag;            /* 0: as the loader's default */
+    const char *trace;       /* folder of a recorded training, NULL: none; then n comes from it */
     const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
     void (*progress)(void *arg, uint64_t epoch, uint64_t served); /* now and then; NULL: none */
     void *progress_arg;
@@ -20,8 +20,8 @@ typedef struct larder__sim_result {
     uint64_t n;
     larder_figures *epochs; /* one a finished epoch; free with larder__sim_free */
     uint64_t count;
-    larder_figures total;   /* sums; touched: the mean */
-    double hit_ratio;       /* hits / served over all epochs */
+    larder_figures total;               /* sums; touched: the mean */
+    double hit_ratio;                   /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */
 } larder__sim_result;
 
@@ -29,7 +29,7 @@ typedef struct larder__sim_result {
 int larder__sim_run(const larder__sim_conf *, larder__sim_result *out);
 void larder__sim_free(larder__sim_result *);
 
-/* ---- raw access sequences ---------------------------------------------------------------------------------- */
+/* ---- raw access sequences -------------------------------------------------------------------- */
 
 typedef struct larder__replay_conf {
     const uint32_t *ids;

@@ -58,6 +58,7 @@ static int fill(larder__unpack *u, void *out, size_t want, size_t *got) {
     return 0;
 }
 
+#if LARDER_HAVE_ZLIB || LARDER_HAVE_LZMA
 static int refill(larder__unpack *u) {
     if (u->in_size > 0 || u->eof)
         return 0;
@@ -78,7 +79,6 @@ static int broken(const larder__unpack *u, const char *why) {
                         (unsigned long long)u->given);
 }
 
-#if LARDER_HAVE_ZLIB || LARDER_HAVE_LZMA
 static void packed_free(void *arg, void *p) {
     (void)arg;
     larder__free(p);

@@ -14,7 +14,7 @@ enum { KEYS = 60, REQUESTS = 1200 };
 #define each_policy(p)                                                                             \
     for (const larder_policy *const *at_ = larder__policies, *p = *at_; p; p = *++at_)
 
-/* ---- the spy --------------------------------------------------------------------------------------------- */
+/* ---- the spy --------------------------------------------------------------------------------- */
 
 static struct {
     const larder_policy *real;
@@ -76,7 +76,7 @@ static larder_policy spied(const larder_policy *p) {
     return copy;
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 typedef enum { SAMPLES, ROWS } what; /* constant sizes by key, or rows that grow */
 
@@ -123,7 +123,7 @@ static void check_budget(larder__cache *c, uint64_t budget) {
     assert_int_equal(f.requests, f.hits + f.misses + f.substitutes);
 }
 
-/* ---- the suite -------------------------------------------------------------------------------------------- */
+/* ---- the suite ------------------------------------------------------------------------------- */
 
 static void test_contract(void **st) {
     (void)st;

@@ -272,7 +272,7 @@ static void test_whole_batches(void **st) {
             run_one(larder__policies[p], 5000 + seed, true);
 }
 
-/* ---- the bound ---------------------------------------------------------------------------------------- */
+/* ---- the bound ------------------------------------------------------------------------------- */
 
 static uint64_t hits_of(const larder_policy *policy, const uint64_t *keys, size_t len, uint64_t n,
                         uint64_t entries) {

@@ -13,7 +13,7 @@ static void test_basics(void **st) {
         larder_buf *b = larder_buf_new(sizes[i]);
         assert_non_null(b);
         assert_int_equal(larder_buf_size(b), sizes[i]);
-        assert_int_equal((uintptr_t)larder_buf_data(b) % 64, 0);
+        assert_int_equal((uintptr_t)larder_buf_data(b) % 16, 0);
         memset(larder_buf_data(b), 7, sizes[i]);
         larder_buf *second = larder_buf_ref(b);
         assert_ptr_equal(second, b);

@@ -89,7 +89,7 @@ static uint8_t get_one(larder__cache *c, maker *m, uint64_t key, uint32_t size) 
     return kind;
 }
 
-/* ---- single flight ------------------------------------------------------------------------------------ */
+/* ---- single flight --------------------------------------------------------------------------- */
 
 enum { GETTERS = 8 };
 
@@ -185,7 +185,7 @@ static void test_failure_inside_a_batch(void **st) {
     larder__cache_close(&c);
 }
 
-/* ---- loans --------------------------------------------------------------------------------------------- */
+/* ---- loans ----------------------------------------------------------------------------------- */
 
 static void test_evicted_while_held(void **st) {
     (void)st;
@@ -253,7 +253,7 @@ static void test_evicted_while_made(void **st) {
     larder__cache_close(&c);
 }
 
-/* ---- rows that grow --------------------------------------------------------------------------------- */
+/* ---- rows that grow -------------------------------------------------------------------------- */
 
 static void test_growing(void **st) {
     (void)st;
@@ -334,7 +334,7 @@ static void test_whole_batch_looked_up_first(void **st) {
     larder__cache_close(&c);
 }
 
-/* ---- the budget ---------------------------------------------------------------------------------------- */
+/* ---- the budget ------------------------------------------------------------------------------ */
 
 static void test_fill_of_another_size(void **st) {
     (void)st;
@@ -424,7 +424,7 @@ static void test_budget_of_one_slot(void **st) {
     larder__cache_close(&c);
 }
 
-/* ---- stand-ins --------------------------------------------------------------------------------------------- */
+/* ---- stand-ins ------------------------------------------------------------------------------- */
 
 static uint64_t stand_in_key;
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
@@ -466,7 +466,7 @@ static void test_stand_in(void **st) {
     larder__cache_close(&c);
 }
 
-/* ---- saved state -------------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 static void test_cold_after_load(void **st) {
     (void)st;
@@ -553,7 +553,7 @@ static void test_stats(void **st) {
     larder__stats_close(&stats);
 }
 
-/* ---- allocation failures ------------------------------------------------------------------------------------ */
+/* ---- allocation failures --------------------------------------------------------------------- */
 
 /* Everything a cache does that may allocate. Answers the first failure; leaves nothing behind. */
 static int whole_life(const larder_policy *p, maker *m) {
@@ -639,7 +639,7 @@ static void test_goes_on_after_failed_allocation(void **st) {
     larder__cache_close(&c);
 }
 
-/* ---- many threads -------------------------------------------------------------------------------------------- */
+/* ---- many threads ---------------------------------------------------------------------------- */
 
 enum { WORKERS = 4, STRESS_KEYS = 64, HELD = 5 };
 

@@ -10,9 +10,16 @@
 enum { N = 100, BATCH = 10, LAG = 4 };
 
 static larder__draw *open_draw(const char *recipe) {
-    larder__draw_conf c = {.recipe = recipe, .cache = "30%", .store = &larder__store_null,
-                           .n = N, .payload = N * 8, .size = 8, .batch = BATCH, .seed = 3,
-                           .world = 1, .lag = LAG};
+    larder__draw_conf c = {.recipe = recipe,
+                           .cache = "30%",
+                           .store = &larder__store_null,
+                           .n = N,
+                           .payload = N * 8,
+                           .size = 8,
+                           .batch = BATCH,
+                           .seed = 3,
+                           .world = 1,
+                           .lag = LAG};
     larder__draw *d = NULL;
     check_ok(larder__draw_open(&d, &c));
     return d;
@@ -105,9 +112,18 @@ static void recipes_are_put_together(void **state) {
     assert_string_equal(r.sampler->plugin.name, "uniform");
     assert_null(r.signal);
     larder__recipe_free(&r);
-    static const char *const wrong[] = {"", ":", "lru:factor=5", "quiver:factor", "quiver:factor=x",
-                                        "quiver:factor=0", "lru:policy=nosuch", "lru:signal=nosuch",
-                                        "lru:sampler=", "nosuch", "lru:=1", "quiver:factor=2,,"};
+    static const char *const wrong[] = {"",
+                                        ":",
+                                        "lru:factor=5",
+                                        "quiver:factor",
+                                        "quiver:factor=x",
+                                        "quiver:factor=0",
+                                        "lru:policy=nosuch",
+                                        "lru:signal=nosuch",
+                                        "lru:sampler=",
+                                        "nosuch",
+                                        "lru:=1",
+                                        "quiver:factor=2,,"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (i != 8 && larder__recipe_parse(&r, wrong[i]) == 0)
             fail_msg("\"%s\" was accepted", wrong[i]);

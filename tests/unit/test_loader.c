@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SOURCE "mem:?n=500&h=8&w=8&c=3"
@@ -19,7 +20,7 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
     return l;
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void threads_never_change_the_order(void **state) {
     (void)state;
@@ -63,7 +64,7 @@ static void seeds_and_epochs_differ(void **state) {
     assert_int_not_equal(a[0], a[33]);
 }
 
-/* ---- ids travel with the data ------------------------------------------------------------------------------ */
+/* ---- ids travel with the data ---------------------------------------------------------------- */
 
 static void rows_are_the_served_samples(void **state) {
     (void)state;
@@ -103,7 +104,7 @@ static void rows_are_the_served_samples(void **state) {
     larder__data_close(&data);
 }
 
-/* ---- figures -------------------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static void figures_meet_the_closed_forms(void **state) {
     (void)state;
@@ -163,7 +164,7 @@ static void statistics_agree_with_the_ledger(void **state) {
     larder_loader_close(&l);
 }
 
-/* ---- the last batch, and ranks ------------------------------------------------------------------------------------ */
+/* ---- the last batch, and ranks --------------------------------------------------------------- */
 
 static void the_last_short_batch_is_served(void **state) {
     (void)state;
@@ -211,7 +212,7 @@ static void ranks_share_the_data(void **state) {
         assert_int_equal(seen[i], 1);
 }
 
-/* ---- bad samples ---------------------------------------------------------------------------------------------------- */
+/* ---- bad samples ----------------------------------------------------------------------------- */
 
 #define BAD "mem:?n=500&h=8&w=8&c=3&bad=3/77/400"
 
@@ -225,8 +226,58 @@ static void a_bad_sample_fails_the_run(void **state) {
         check_ok(larder_loader_done(l, b));
     assert_true(rc < 0);
     assert_non_null(strstr(larder_errmsg(), "sample"));
-    assert_true(larder_loader_next(l, &b) < 0); /* and it stays failed */
+    char why[512];
+    snprintf(why, sizeof why, "%s", larder_errmsg());
+    assert_int_equal(larder_loader_next(l, &b), rc); /* and it stays failed */
+    assert_string_equal(larder_errmsg(), why);
+    void *bytes; /* what came before it can still be saved */
+    size_t size;
+    check_ok(larder_loader_save(l, &bytes, &size));
+    larder_free(bytes);
     larder_loader_close(&l);
+}
+
+/* The bytes of the ledger are those that storage gave, also when rows are left out or replaced. */
+static void bad_samples_cost_what_was_read_for_them(void **state) {
+    (void)state;
+    for (int replace = 0; replace < 2; replace++) {
+        larder_loader_conf c = kit_conf(BAD, "lru");
+        c.on_bad = replace ? LARDER_BAD_REPLACE : LARDER_BAD_SKIP;
+        c.epochs = 1;
+        uint64_t got[MANY];
+        larder_loader *l = open_loader(&c);
+        kit_run(l, got, MANY);
+        larder_figures f;
+        check_ok(larder_loader_figures(l, 0, &f));
+        assert_int_equal(f.storage_bytes, (replace ? 500 : 497) * 192);
+        assert_true(stat_value(l, "storage_bytes") == (double)f.storage_bytes);
+        larder_loader_close(&l);
+    }
+}
+
+/* Running out of memory must not pass for a bad sample. */
+static void no_memory_is_no_bad_sample(void **state) {
+    (void)state;
+    for (uint64_t n = 1; n < 200; n++) {
+        larder_loader_conf c = kit_conf("mem:?n=40&h=8&w=8&c=3", "lru");
+        c.on_bad = LARDER_BAD_SKIP;
+        c.threads = 1;
+        c.epochs = 1;
+        larder_loader *l = open_loader(&c);
+        const larder_batch *b;
+        int rc;
+        size_t served = 0;
+        larder__mem_fail_at(n, 0);
+        while ((rc = larder_loader_next(l, &b)) == 0) {
+            served += b->n;
+            check_ok(larder_loader_done(l, b));
+        }
+        larder__mem_fail_at(0, 0);
+        assert_true(rc == LARDER_E_NOMEM || served == 40);
+        larder_bad bad;
+        assert_int_equal(larder_loader_bad(l, 0, &bad), LARDER_E_RANGE);
+        larder_loader_close(&l);
+    }
 }
 
 static void bad_samples_are_skipped_or_replaced(void **state) {
@@ -285,20 +336,27 @@ static void nothing_but_bad_samples_is_an_error(void **state) {
     }
 }
 
-/* ---- misuse --------------------------------------------------------------------------------------------------------------- */
+/* ---- misuse ---------------------------------------------------------------------------------- */
 
 static void wrong_configurations_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *source, *recipe, *cache, *augment;
     } wrong[] = {
-        {NULL, "lru", "20%", NULL},        {"mem:?n=0", "lru", "20%", NULL},
-        {SOURCE, "lruu", "20%", NULL},     {SOURCE, "lru:x=1", "20%", NULL},
-        {SOURCE, "quiver:factor=0", "20%", NULL}, {SOURCE, "lru", "-1", NULL},
-        {SOURCE, "lru", "20%%", NULL},     {SOURCE, "lru", "1e99GiB", NULL},
-        {SOURCE, "lru", "900TiB", NULL},   {SOURCE, "belady", "20%", NULL},
-        {SOURCE, "lru", "20%", "nonsense"}, {"mem:?n=5&bytes=100", "lru", "20%", NULL},
-        {"nosuch:thing", "lru", "20%", NULL}, {"/no/such/place", "lru", "20%", NULL},
+        {NULL, "lru", "20%", NULL},
+        {"mem:?n=0", "lru", "20%", NULL},
+        {SOURCE, "lruu", "20%", NULL},
+        {SOURCE, "lru:x=1", "20%", NULL},
+        {SOURCE, "quiver:factor=0", "20%", NULL},
+        {SOURCE, "lru", "-1", NULL},
+        {SOURCE, "lru", "20%%", NULL},
+        {SOURCE, "lru", "1e99GiB", NULL},
+        {SOURCE, "lru", "900TiB", NULL},
+        {SOURCE, "belady", "20%", NULL},
+        {SOURCE, "lru", "20%", "nonsense"},
+        {"mem:?n=5&bytes=100", "lru", "20%", NULL},
+        {"nosuch:thing", "lru", "20%", NULL},
+        {"/no/such/place", "lru", "20%", NULL},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         larder_loader_conf c = kit_conf(wrong[i].source, wrong[i].recipe);
@@ -324,7 +382,72 @@ static void wrong_configurations_are_refused(void **state) {
     c = kit_conf(SOURCE, "lru");
     c.drop_last = true, c.batch = 501;
     assert_true(larder_loader_open(&l, &c) < 0);
+    c = kit_conf(SOURCE, "lru");
+    char long_recipe[400] = "lru:sampler=";
+    memset(long_recipe + 12, 'x', 380);
+    c.recipe = long_recipe;
+    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    assert_int_equal(larder_loader_open(&l, NULL), LARDER_E_ARGS);
     larder_loader_close(&l); /* takes NULL */
+}
+
+static void no_loader_is_an_error_and_no_crash(void **state) {
+    (void)state;
+    const larder_batch *b;
+    larder_figures f;
+    larder_feedback fb = {0};
+    larder_loader_cancel(NULL);
+    assert_int_equal(larder_loader_next(NULL, &b), LARDER_E_ARGS);
+    assert_int_equal(larder_loader_done(NULL, NULL), LARDER_E_ARGS);
+    assert_int_equal(larder_loader_report(NULL, NULL, &fb), LARDER_E_ARGS);
+    assert_int_equal(larder_loader_figures(NULL, 0, &f), LARDER_E_ARGS);
+    larder_loader_conf c = kit_conf(SOURCE, "lru");
+    larder_loader *l = open_loader(&c);
+    check_ok(larder_loader_next(l, &b));
+    assert_int_equal(larder_loader_report(l, b, NULL), LARDER_E_ARGS);
+    assert_int_equal(larder_loader_done(l, NULL), LARDER_E_STATE);
+    larder_loader_close(&l);
+}
+
+/* The end is the end, also for those who still hold the last batches. */
+static void the_end_comes_while_batches_are_held(void **state) {
+    (void)state;
+    for (uint32_t prefetch = 1; prefetch < 4; prefetch++) {
+        larder_loader_conf c = kit_conf("mem:?n=32&h=8&w=8&c=3", "lru");
+        c.epochs = 1;
+        c.batch = prefetch == 1 ? 32 : 16;
+        c.prefetch = prefetch;
+        larder_loader *l = open_loader(&c);
+        const larder_batch *b;
+        int rc;
+        while ((rc = larder_loader_next(l, &b)) == 0) {
+        }
+        assert_int_equal(rc, LARDER_END_EPOCH);
+        assert_int_equal(larder_loader_next(l, &b), LARDER_END);
+        assert_int_equal(larder_loader_next(l, &b), LARDER_END);
+        larder_loader_close(&l);
+    }
+}
+
+/* A child has the memory but not the threads: it is told so instead of waiting for ever. */
+static void a_forked_child_is_told(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf(SOURCE, "lru");
+    larder_loader *l = open_loader(&c);
+    const larder_batch *b;
+    check_ok(larder_loader_next(l, &b));
+    pid_t child = fork();
+    if (child == 0) {
+        int rc = larder_loader_next(l, &b);
+        larder_loader_close(&l);
+        _exit(rc == LARDER_E_STATE && strstr(larder_errmsg(), "fork") ? 0 : 1);
+    }
+    int status = 1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+    check_ok(larder_loader_done(l, b));
+    check_ok(larder_loader_next(l, &b));
+    larder_loader_close(&l);
 }
 
 static void a_batch_is_reported_once_and_given_back_once(void **state) {
@@ -354,7 +477,7 @@ static void a_batch_is_reported_once_and_given_back_once(void **state) {
     larder_loader_close(&l);
 }
 
-/* ---- clean ends --------------------------------------------------------------------------------------------------------------- */
+/* ---- clean ends ------------------------------------------------------------------------------ */
 
 static void *cancel_soon(void *l) {
     usleep(50000);
@@ -433,6 +556,11 @@ int main(void) {
         cmocka_unit_test(ranks_share_the_data),
         cmocka_unit_test(a_bad_sample_fails_the_run),
         cmocka_unit_test(bad_samples_are_skipped_or_replaced),
+        cmocka_unit_test(bad_samples_cost_what_was_read_for_them),
+        cmocka_unit_test(no_memory_is_no_bad_sample),
+        cmocka_unit_test(no_loader_is_an_error_and_no_crash),
+        cmocka_unit_test(the_end_comes_while_batches_are_held),
+        cmocka_unit_test(a_forked_child_is_told),
         cmocka_unit_test(nothing_but_bad_samples_is_an_error),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(a_batch_is_reported_once_and_given_back_once),

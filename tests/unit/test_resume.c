@@ -2,11 +2,14 @@
  * last bit, for every policy and sampler, with feedback under way. */
 #include "loader_kit.h"
 
+#include "base/hash.h"
+#include "base/state.h"
 #include "plugins.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SOURCE "mem:?n=203&h=8&w=8&c=3"
 enum { EPOCHS = 3, MANY = 64 };
@@ -149,7 +152,7 @@ static void foreign_and_damaged_states_are_refused(void **state) {
     others[2].batch = 17;
     others[3].source = "mem:?n=204&h=8&w=8&c=3";
     others[4].source = "mem:?n=203&h=8&w=8&c=3&seed=2";
-    others[5].lag = 10;
+    others[5].drop_last = true;
     for (int i = 0; i < 6; i++) {
         l = open_loader(&others[i]);
         assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
@@ -159,12 +162,93 @@ static void foreign_and_damaged_states_are_refused(void **state) {
     larder_free(bytes);
 }
 
+/* Batches were drawn ahead, none was taken: such a state looks like a fresh one, and is none. */
+static void a_state_is_restored_once(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of("lru");
+    c.source = "slow:latency=30ms:" SOURCE;
+    larder_loader *l = open_loader(&c);
+    const larder_batch *b;
+    larder_loader_cancel(l);
+    assert_int_equal(larder_loader_next(l, &b), LARDER_E_CANCELLED);
+    usleep(10000); /* the threads draw meanwhile */
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_save(l, &bytes, &size));
+    larder_loader_close(&l);
+    l = open_loader(&c);
+    check_ok(larder_loader_restore(l, bytes, size));
+    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_STATE);
+    uint64_t got[MANY];
+    assert_int_equal(kit_run(l, got, 14), 14);
+    assert_int_equal(larder_loader_audit(l), 0);
+    larder_loader_close(&l);
+    larder_free(bytes);
+}
+
+/* Without a signal feedback acts on nothing, so the lag, which follows prefetch, is free. */
+static void only_listening_recipes_are_bound_to_their_lag(void **state) {
+    (void)state;
+    static const char *const recipes[] = {"lru", "lru:signal=loss"};
+    for (int listens = 0; listens < 2; listens++) {
+        larder_loader_conf c = conf_of(recipes[listens]);
+        c.lag = 0;
+        larder_loader *l = open_loader(&c);
+        uint64_t got[MANY];
+        kit_run(l, got, 5);
+        void *bytes;
+        size_t size;
+        check_ok(larder_loader_save(l, &bytes, &size));
+        larder_loader_close(&l);
+        c.prefetch = 7;
+        l = open_loader(&c);
+        assert_int_equal(larder_loader_restore(l, bytes, size), listens ? LARDER_E_FORMAT : 0);
+        larder_free(bytes);
+        if (listens) { /* half-restored: neither trains nor saves */
+            const larder_batch *b;
+            assert_int_equal(larder_loader_next(l, &b), LARDER_E_FORMAT);
+            assert_int_equal(larder_loader_save(l, &bytes, &size), LARDER_E_STATE);
+        }
+        larder_loader_close(&l);
+    }
+}
+
+/* A batch count at the end of its range would wrap around, and next() wait for ever. */
+static void absurd_counts_are_refused(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of("lru");
+    larder_loader *l = open_loader(&c);
+    void *bytes;
+    size_t size, taken_at = 8 + 16 + 4 + 3 + 16 + 16; /* magic, data set, "lru", seed … drop_last */
+    check_ok(larder_loader_save(l, &bytes, &size));
+    larder_loader_close(&l);
+    unsigned char *b = bytes;
+    memset(b + taken_at, 0xff, 8);
+    larder_writer w = {0};
+    larder_write_u64(&w, UINT64_MAX); /* where the next batch's number stands */
+    unsigned char *number =
+        b + taken_at + 8 + 8 + 4 + 8 + 4 + strlen("no epoch is finished yet") + 4;
+    memcpy(number, w.bytes, 8);
+    larder__writer_free(&w);
+    larder_write_u64(&w, larder__hash_bytes(0, b, size - 8));
+    memcpy(b + size - 8, w.bytes, 8);
+    larder__writer_free(&w);
+    l = open_loader(&c);
+    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+    assert_non_null(strstr(larder_errmsg(), "more batches"));
+    larder_loader_close(&l);
+    larder_free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recipe_resumes_exactly),
         cmocka_unit_test(a_state_of_a_state_is_the_same),
         cmocka_unit_test(save_does_not_disturb),
         cmocka_unit_test(foreign_and_damaged_states_are_refused),
+        cmocka_unit_test(a_state_is_restored_once),
+        cmocka_unit_test(only_listening_recipes_are_bound_to_their_lag),
+        cmocka_unit_test(absurd_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,13 @@
 enum { N = 500, EPOCHS = 4 };
 
 static void same_figures(const char *recipe) {
-    larder__sim_conf sim = {.recipe = recipe, .cache = "30%", .n = N, .epochs = EPOCHS, .batch = 16,
-                            .seed = 7, .size = 192};
+    larder__sim_conf sim = {.recipe = recipe,
+                            .cache = "30%",
+                            .n = N,
+                            .epochs = EPOCHS,
+                            .batch = 16,
+                            .seed = 7,
+                            .size = 192};
     larder__sim_result said;
     check_ok(larder__sim_run(&sim, &said));
     larder_loader_conf c = kit_conf("mem:?n=500&h=8&w=8&c=3", recipe);

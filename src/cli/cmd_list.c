@@ -13,7 +13,8 @@ typedef struct sheet {
 
 static void section(const sheet *s, const char *title, const char *about) {
     if (s->markdown)
-        printf("\n## %s\n\n%s\n\n| name | what it does | parameters |\n|---|---|---|\n", title, about);
+        printf("\n## %s\n\n%s\n\n| name | what it does | parameters |\n|---|---|---|\n", title,
+               about);
     else
         printf("\n%s: %s\n", title, about);
 }
@@ -46,7 +47,8 @@ static void entry(const sheet *s, const char *name, const char *summary,
 }
 
 static void list_recipes(const sheet *s) {
-    section(s, "recipes", "what a user picks: a sampler, a cache policy and a signal under one name");
+    section(s, "recipes",
+            "what a user picks: a sampler, a cache policy and a signal under one name");
     for (size_t i = 0; larder__recipes[i]; i++)
         entry(s, larder__recipes[i]->name, larder__recipes[i]->summary,
               larder__sampler_find(larder__recipes[i]->sampler)->plugin.params);
@@ -66,7 +68,8 @@ static void list_recipes(const sheet *s) {
 LIST(policies, larder__policies, "policies", "who stays in a cache")
 LIST(samplers, larder__samplers, "samplers", "which ids come next")
 LIST(signals, larder__signals, "signals", "what training says about samples")
-LIST(stages, larder__stages, "stages", "from bytes to tensors: --augment \"crop:size=32,pad=4|flip\"")
+LIST(stages, larder__stages, "stages",
+     "from bytes to tensors: --augment \"crop:size=32,pad=4|flip\"")
 LIST(sources, larder__sources, "sources", "where samples live: name:where?parameter=value&…")
 
 int larder__cmd_list(int argc, char **argv) {
@@ -76,8 +79,9 @@ int larder__cmd_list(int argc, char **argv) {
     const larder__command command = {
         .name = "list",
         .usage = "larder list [--markdown]",
-        .about = "Shows every recipe, policy, sampler, signal, source and stage with its parameters.\n"
-                 "A name and its parameters are one string everywhere: \"quiver:factor=10\".",
+        .about =
+            "Shows every recipe, policy, sampler, signal, source and stage with its parameters.\n"
+            "A name and its parameters are one string everywhere: \"quiver:factor=10\".",
         .options = options};
     const char *words[1];
     size_t count;

@@ -32,7 +32,7 @@ typedef struct sim_args {
     larder__stop stop;
 } sim_args;
 
-/* ---- lists on the command line -------------------------------------------------------------------------------- */
+/* ---- lists on the command line --------------------------------------------------------------- */
 
 /* A piece such as "y=2" belongs to the plug-in before it: an equals sign and no colon ahead. */
 static bool is_parameter(const char *piece, size_t len) {
@@ -72,7 +72,7 @@ static void free_names(names *n) {
         larder__free(n->at[i]);
 }
 
-/* ---- output --------------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void json_figures(larder__json *j, const larder_figures *f) {
     larder__json_u64(j, "served", f->served);
@@ -153,7 +153,7 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
         for (size_t k = 0; k < points; k++) {
             const larder__sim_result *r = results[i * a->cache.count + (over_sizes ? k : 0)];
             x[k] = over_sizes ? strtod(a->cache.at[k], NULL) : (double)k + 1;
-            y[k] = over_sizes            ? 100 * r->hit_ratio
+            y[k] = over_sizes ? 100 * r->hit_ratio
                    : k < r->count && r->epochs[k].served
                        ? 100 * (double)r->epochs[k].hits / (double)r->epochs[k].served
                        : 0;
@@ -175,7 +175,7 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
     return rc;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int run_one(const sim_args *a, const char *recipe, const char *cache,
                    larder__sim_result *out) {
@@ -258,7 +258,8 @@ static int run_replays(const sim_args *a) {
                                         .seed = a->seed,
                                         .stop = &a->stop.signal};
             larder__replay_result r;
-            if ((rc = larder__parse_u64("--entries", a->entry.at[k], UINT32_MAX, &conf.entries)) == 0)
+            if ((rc = larder__parse_u64("--entries", a->entry.at[k], UINT32_MAX, &conf.entries)) ==
+                0)
                 rc = larder__replay_run(&conf, &r);
             if (rc == 0)
                 show_replay(a, a->policy.at[i], conf.entries, &r);
@@ -267,12 +268,13 @@ static int run_replays(const sim_args *a) {
     return rc;
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static const char *missing(const sim_args *a) {
     if (a->access)
-        return !a->policy.count ? "--access needs --policy" : !a->entry.count ? "--access needs --entries"
-                                                                             : NULL;
+        return !a->policy.count  ? "--access needs --policy"
+               : !a->entry.count ? "--access needs --entries"
+                                 : NULL;
     if (!a->recipe.count)
         return "give --recipe, or --access with --policy";
     return a->n == 0 && !a->trace ? "give --n, the number of samples, or --trace" : NULL;
@@ -326,12 +328,14 @@ int larder__cmd_sim(int argc, char **argv) {
         .name = "sim",
         .usage = "larder sim --recipe R --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
                  "       larder sim --access FILE --policy P --entries K [--batch Q]",
-        .about = "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
-                 "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"
-                 "Percentages are shares of the samples served, epoch 1 (cold) included.",
-        .examples = "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
-                    "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
-                    "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
+        .about =
+            "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
+            "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"
+            "Percentages are shares of the samples served, epoch 1 (cold) included.",
+        .examples =
+            "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
+            "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
+            "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
         .options = options};
     const char *words[1];
     size_t count;

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Every recipe in the closed loop: real training through larder, several seeds, one table.
+
+Runs `larder train --json` for every recipe, cache size and seed, as many at a time as there are cores,
+and keeps each result in a file of lines, so that an interrupted table goes on where it stopped:
+
+    bench/closed_loop.py --recipes minio,shade:repeat=3,rotate:h=0.8 --caches 20% --seeds 5
+
+The table has accuracy as mean and standard deviation over the seeds, storage bytes and hit kinds as
+means, and bytes as a ratio to `minio` at the same cache size. --markdown writes it for docs.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def split_recipes(text):
+    """'a,b:x=1,y=2' is a and b:x=1,y=2, as larder sim reads it."""
+    out = []
+    for piece in text.split(","):
+        if out and "=" in piece and (":" not in piece or piece.index(":") > piece.index("=")):
+            out[-1] += "," + piece
+        else:
+            out.append(piece)
+    return out
+
+
+def key_of(run):
+    return (run["recipe"], run["cache"], run["seed"], run["epochs"], run["net"], run["data"],
+            run["slow"])
+
+
+def load(path):
+    done = {}
+    if os.path.exists(path):
+        with open(path) as f:
+            for line in f:
+                try:
+                    run = json.loads(line)
+                    done[key_of(run)] = run
+                except (ValueError, KeyError):
+                    pass  # the line that was cut when the last table was interrupted
+    return done
+
+
+def train(larder, run, threads):
+    # `none` is a loader without a cache, whatever size the others have.
+    recipe, cache = ("lru", "0") if run["recipe"] == "none" else (run["recipe"], run["cache"])
+    cmd = [larder, "train", run["data"], "--recipe", recipe, "--cache", cache, "--epochs",
+           str(run["epochs"]), "--seed", str(run["seed"]), "--net", run["net"], "--json",
+           "--threads", str(threads)]
+    if run["slow"]:
+        cmd += ["--slow", run["slow"]]
+    p = subprocess.run(cmd, capture_output=True, text=True)
+    if p.returncode:
+        return None, f"{' '.join(cmd)}: {p.stderr.strip()}"
+    epochs = [json.loads(line) for line in p.stdout.splitlines()]
+    last, out = epochs[-1], dict(run)
+    for name in ("served", "hits", "substitutes", "repeats", "misses", "background_reads",
+                 "storage_bytes", "seconds", "stall_seconds"):
+        out[name] = sum(e[name] for e in epochs)
+    out["touched"] = statistics.mean(e["touched"] for e in epochs)
+    out["accuracy"], out["top5"] = last["accuracy"], last["top5"]
+    out["h"] = last.get("h")
+    out["curve"] = [[e["accuracy"], e["storage_bytes"], e["seconds"]] for e in epochs]
+    return out, None
+
+
+def mean(runs, name):
+    return statistics.mean(r[name] for r in runs)
+
+
+def table(runs, markdown):
+    groups = {}
+    for r in runs:
+        groups.setdefault((r["cache"], r["recipe"]), []).append(r)
+    head = ["cache", "recipe", "seeds", "top-1 %", "sd", "top-5 %", "read MB", "vs minio", "hits %",
+            "subst %", "repeats %", "touched %", "time s", "stall %"]
+    rows = []
+    for (cache, recipe), g in groups.items():
+        minio = groups.get((cache, "minio"))
+        served = mean(g, "served")
+        accuracy = [100 * r["accuracy"] for r in g]
+        ratio = mean(minio, "storage_bytes") / mean(g, "storage_bytes") if minio else None
+        rows.append([cache, recipe, str(len(g)), f"{statistics.mean(accuracy):.2f}",
+                     f"{statistics.stdev(accuracy):.2f}" if len(g) > 1 else "-",
+                     f"{100 * mean(g, 'top5'):.2f}", f"{mean(g, 'storage_bytes') / 1e6:.1f}",
+                     f"{ratio:.2f}x" if ratio else "-", f"{100 * mean(g, 'hits') / served:.1f}",
+                     f"{100 * mean(g, 'substitutes') / served:.1f}",
+                     f"{100 * mean(g, 'repeats') / served:.1f}", f"{100 * mean(g, 'touched'):.1f}",
+                     f"{mean(g, 'seconds'):.1f}",
+                     f"{100 * mean(g, 'stall_seconds') / max(mean(g, 'seconds'), 1e-9):.0f}"])
+    if markdown:
+        lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        lines += ["| " + " | ".join(r) + " |" for r in rows]
+    else:
+        width = [max(len(r[i]) for r in rows + [head]) for i in range(len(head))]
+        lines = ["  ".join(c.rjust(w) if i > 1 else c.ljust(w)
+                           for i, (c, w) in enumerate(zip(r, width))) for r in [head] + rows]
+    return "\n".join(lines)
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--recipes", default="none,lru,minio,quiver")
+    a.add_argument("--caches", default="20%")
+    a.add_argument("--seeds", type=int, default=5)
+    a.add_argument("--epochs", type=int, default=10)
+    a.add_argument("--net", default="mlp")
+    a.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+    a.add_argument("--slow", default="", help="as larder train --slow; times mean something then")
+    a.add_argument("--jobs", type=int, default=os.cpu_count())
+    a.add_argument("--threads", type=int, default=1, help="loader threads of each run")
+    a.add_argument("--larder", default=os.path.join(HERE, "..", "build", "larder"))
+    a.add_argument("--results", default=os.path.join(HERE, "..", "build", "closed_loop.jsonl"))
+    a.add_argument("--markdown", action="store_true")
+    a = a.parse_args()
+
+    wanted = [{"recipe": r, "cache": c, "seed": s, "epochs": a.epochs, "net": a.net, "data": a.data,
+               "slow": a.slow}
+              for c in a.caches.split(",") for r in split_recipes(a.recipes)
+              for s in range(1, a.seeds + 1)]
+    done, lock, failed = load(a.results), threading.Lock(), []
+    todo = [w for w in wanted if key_of(w) not in done]
+
+    def one(w):
+        run, why = train(a.larder, w, a.threads)
+        with lock:
+            if why:
+                failed.append(why)
+                print(why, file=sys.stderr)
+                return
+            done[key_of(w)] = run
+            with open(a.results, "a") as f:
+                f.write(json.dumps(run) + "\n")
+            left = sum(key_of(x) not in done for x in wanted)
+            print(f"{run['cache']:>5} {run['recipe']:<28} seed {run['seed']}: "
+                  f"{100 * run['accuracy']:.2f} %, {run['storage_bytes'] / 1e6:.1f} MB; "
+                  f"{left} left", file=sys.stderr)
+
+    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+        list(pool.map(one, todo))
+    print(table([done[key_of(w)] for w in wanted if key_of(w) in done], a.markdown))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+/* Array files of a recorded training: parsed or refused, and every element is in the file. */
+#include "sim/npy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    unsigned char *copy = malloc(size + 1);
+    if (!copy)
+        return 0;
+    memcpy(copy, data, size);
+    larder__npy a;
+    if (larder__npy_parse(&a, copy, size, "input") == 0) {
+        volatile float sum = 0;
+        for (uint64_t r = 0; r < a.rows && r < 64; r++)
+            for (uint64_t c = 0; c < a.cols && c < 64; c++)
+                sum = sum + larder__npy_float(&a, r, c);
+        if (a.rows && a.cols)
+            sum = sum + larder__npy_float(&a, a.rows - 1, a.cols - 1);
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* What training said, kept until its batch is due: places, order, and hostile saved notes. */
+#include "check.h"
+
+#include "base/state.h"
+#include "loader/feedback.h"
+
+#include <math.h>
+
+static const uint64_t ids[2] = {3, 1};
+static const int64_t labels[2] = {0, 1};
+static const float losses[2] = {0.5f, 2};
+
+static void a_note_comes_back_once(void **state) {
+    (void)state;
+    larder__feedback *f;
+    larder_report r;
+    check_ok(larder__feedback_open(&f, 4, 3));
+    check_ok(larder__feedback_note(f, 0, 0, 2, ids, labels, &(larder_feedback){.loss = losses}));
+    check_ok(larder__feedback_note_accuracy(f, 1, 0.25));
+    assert_int_equal(larder__feedback_note_accuracy(f, 5, 0.5), LARDER_E_STATE); /* too early */
+    assert_true(larder__feedback_take(f, 0, &r));
+    assert_int_equal(r.n, 2);
+    assert_int_equal(r.ids[1], 1);
+    assert_true(r.loss[0] == 0.5f && isnan(r.accuracy));
+    assert_true(larder__feedback_take(f, 1, &r));
+    assert_true(r.n == 0 && r.accuracy == 0.25);
+    assert_false(larder__feedback_take(f, 2, &r));
+    assert_int_equal(larder__feedback_note_accuracy(f, 2, 0.5), LARDER_E_STATE); /* too late */
+    larder__feedback_close(&f);
+}
+
+/* Batch numbers at the end of their range: next + size wraps around. */
+static void hostile_places_are_refused(void **state) {
+    (void)state;
+    for (uint64_t ahead = 0; ahead < 8; ahead++) {
+        larder__feedback *f;
+        larder_writer w = {0};
+        check_ok(larder__feedback_open(&f, 4, 3));
+        larder_write_u64(&w, UINT64_MAX - 1);
+        larder_write_u32(&w, 1);
+        larder_write_u64(&w, UINT64_MAX - 1 + ahead);
+        larder_write_u64(&w, 0);
+        larder_write_f64(&w, 0.5);
+        larder_write_u32(&w, 0);
+        larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
+        assert_int_equal(larder__feedback_load(f, &r), ahead < 2 ? 0 : LARDER_E_FORMAT);
+        larder__writer_free(&w);
+        larder__feedback_close(&f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_note_comes_back_once),
+        cmocka_unit_test(hostile_places_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
