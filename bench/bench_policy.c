@@ -82,9 +82,10 @@ static void request(larder_access *a, const trace *t, size_t i) {
 
 /* ---- through the cache ----------------------------------------------------------------------- */
 
-static double through_cache(const larder_policy *p, const trace *t, double *hit_ratio) {
+static double through_cache(const larder_policy *p, const trace *t, const larder_args *args,
+                            double *hit_ratio) {
     larder__cache_conf conf = {
-        .policy = p, .store = &larder__store_null, .keys = KEYS, .budget = ENTRIES, .seed = 1};
+        .policy = p, .args = args, .store = &larder__store_null, .keys = KEYS, .budget = ENTRIES, .seed = 1};
     larder__cache *c;
     if (larder__cache_open(&c, &conf) < 0)
         return NAN;
@@ -167,12 +168,11 @@ static inline void bare_access(table *b, const larder_policy *p, void *st, const
     p->insert(st, s, a);
 }
 
-static double bare(const larder_policy *p, const trace *t) {
+static double bare(const larder_policy *p, const trace *t, const larder_args *args) {
     table b;
     void *st = larder__calloc(1, p->plugin.state_size);
     double ns = NAN;
-    larder_args none = {0};
-    if (table_open(&b, p) && st && p->init(st, &b.slots, &none) == 0) {
+    if (table_open(&b, p) && st && p->init(st, &b.slots, args) == 0) {
         larder_rng rng;
         larder_rng_seed(&rng, 1, 1);
         larder_access a = {.size = 1, .rng = &rng};
@@ -207,12 +207,15 @@ int main(int argc, char **argv) {
         const larder_policy *policy = larder__policies[p];
         if (argc > 2 && strcmp(argv[2], policy->plugin.name) != 0)
             continue;
+        larder_args args;
+        if (larder__args_parse(&args, "policy", &policy->plugin, "", ',', NULL) < 0)
+            return 1;
         printf("%-8s %5zu %5zu |", policy->plugin.name, policy->slot_size, policy->key_size);
         for (int k = 0; k < 3; k++) {
             double cache[ROUNDS], alone[ROUNDS], hits = 0;
             for (int r = 0; r < ROUNDS; r++) {
-                cache[r] = through_cache(policy, &traces[k], &hits);
-                alone[r] = bare(policy, &traces[k]);
+                cache[r] = through_cache(policy, &traces[k], &args, &hits);
+                alone[r] = bare(policy, &traces[k], &args);
             }
             double middle = measure_median(cache, ROUNDS), low = measure_median(alone, ROUNDS);
             printf("  %5.1f /%5.1f %5.1f /%5.1f %6.2f |", middle, cache[0], low, alone[0],
@@ -220,6 +223,7 @@ int main(int argc, char **argv) {
             fflush(stdout);
         }
         puts("");
+        larder__args_free(&args);
     }
     for (int k = 0; k < 3; k++) {
         free(traces[k].keys);

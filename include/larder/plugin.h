@@ -203,7 +203,8 @@ typedef struct larder_sampler {
     size_t (*draw)(void *st, larder_pick *out, size_t want);
     uint64_t (*length)(
         const void *st); /* ids this rank draws in this epoch; after init: the first */
-    /* State inside an epoch; load follows init and epoch(the same epoch). */
+    /* All that has to be known to go on. load follows init and, inside an epoch, epoch(the same
+     * one); between two epochs it comes first. */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     /* Optional from here on. */

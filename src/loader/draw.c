@@ -340,8 +340,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
         if (d->recipe.signal->save)
             d->recipe.signal->save(d->signal, w);
     }
-    if (d->epoch_begun)
-        d->recipe.sampler->save(d->sampler, w);
+    d->recipe.sampler->save(d->sampler, w);
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
@@ -360,8 +359,10 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     d->now = larder_read_u64(r);
     bool begun = larder_read_u32(r) == 1;
     int rc = larder__cache_load(d->cache, r);
-    if (rc < 0 || (rc = load_signal(d, r)) < 0 || !begun)
+    if (rc < 0 || (rc = load_signal(d, r)) < 0)
         return rc;
+    if (!begun) /* between two epochs there may still be something to remember */
+        return d->recipe.sampler->load(d->sampler, r);
     /* The order of the epoch is made again; then the sampler is told how far it was. */
     if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)
         return rc;

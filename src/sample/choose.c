@@ -50,7 +50,7 @@ int larder__choose_open(larder__choose *c, const larder_draw_env *env, double be
     int rc = open_pool(c);
     if (rc < 0)
         return rc;
-    c->order = larder__malloc(c->pool_size * sizeof *c->order);
+    c->order = larder__calloc(c->pool_size, sizeof *c->order);
     c->tags = larder__calloc(env->n, sizeof *c->tags);
     c->sorted = larder__malloc(c->pool_size * sizeof *c->sorted);
     c->spare = larder__malloc(c->pool_size * sizeof *c->spare);

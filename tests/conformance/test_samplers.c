@@ -1,5 +1,6 @@
 /* What every registered sampler must keep: every id exactly once an epoch, over all ranks together,
- * with equal batch counts; the same order for the same seed; and exact resume. */
+ * unless it says that it repeats; equal batch counts; the same order for the same seed; and exact
+ * resume. */
 #include "base/mem.h"
 #include "base/spec.h"
 #include "base/state.h"
@@ -9,18 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samplers that by design draw some ids more than once, and say so in the documentation. */
-static const char *const draws_again[] = {NULL};
-
 #define each_sampler(q)                                                                            \
     for (const larder_sampler *const *at_ = larder__samplers, *q = *at_; q; q = *++at_)
-
-static bool exactly_once(const larder_sampler *q) {
-    for (size_t i = 0; draws_again[i]; i++)
-        if (strcmp(draws_again[i], q->plugin.name) == 0)
-            return false;
-    return true;
-}
 
 /* A third of all ids, the same ones always. */
 static bool some_resident(const void *arg, uint64_t id) {
@@ -111,10 +102,10 @@ static void check_cover(const larder_sampler *q, uint64_t n, uint64_t batch, uin
         once += times[i] == 1;
     }
     uint64_t global = batch * world, left = n % global;
-    if (exactly_once(q) && drop_last) {
+    if (!q->repeats && drop_last) {
         assert_int_equal(total, n - left);
         assert_int_equal(once, n - left);
-    } else if (exactly_once(q)) {
+    } else if (!q->repeats) {
         uint64_t extra = left && left < world ? world - left : 0; /* so that nobody idles */
         assert_int_equal(total, n + extra);
         for (uint64_t i = 0; i < n; i++)
@@ -141,7 +132,7 @@ static void test_ranks_cover_everything(void **st) {
 static void test_every_epoch_exactly_once(void **st) {
     (void)st;
     each_sampler(q) {
-        if (!exactly_once(q))
+        if (q->repeats)
             continue;
         rig g;
         rig_open(&g, q, (larder_draw_env){.n = 777, .seed = 2, .batch = 10, .world = 1});

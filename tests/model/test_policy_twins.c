@@ -112,6 +112,7 @@ static const struct {
     {"random", choose_random, unline_random},
     {"sieve", choose_sieve, unline_sieve},
     {"belady", choose_belady, NULL},
+    {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {

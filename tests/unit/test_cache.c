@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "base/state.h"
 #include "cache_kit.h"
 #include "plugins.h"
@@ -362,13 +363,18 @@ static void test_budget_covers_metadata(void **st) {
     (void)st;
     for (size_t p = 0; larder__policies[p]; p++) {
         enum { BUDGET = 20000, N = 200 };
+        larder_args args;
+        const larder_plugin *plugin = &larder__policies[p]->plugin;
+        check_ok(larder__args_parse(&args, "policy", plugin, "", ',', NULL));
         larder__cache_conf conf = {.policy = larder__policies[p],
+                                   .args = &args,
                                    .store = &larder__store_heap,
                                    .keys = N,
                                    .budget = BUDGET,
                                    .budget_covers_all = true};
         larder__cache *c;
         check_ok(larder__cache_open(&c, &conf));
+        larder__args_free(&args);
         maker m = {0};
         uint64_t most = 0;
         for (uint64_t i = 0; i < 3000; i++) {
@@ -559,9 +565,16 @@ static void test_stats(void **st) {
 static int whole_life(const larder_policy *p, maker *m) {
     larder__cache *c = NULL, *d = NULL;
     larder_writer w = {0};
-    larder__cache_conf conf = {
-        .policy = p, .store = &larder__store_heap, .keys = 100, .budget = 2000, .seed = 1};
-    int rc = larder__cache_open(&c, &conf);
+    larder_args args;
+    int rc = larder__args_parse(&args, "policy", &p->plugin, "", ',', NULL);
+    larder__cache_conf conf = {.policy = p,
+                               .args = &args,
+                               .store = &larder__store_heap,
+                               .keys = 100,
+                               .budget = 2000,
+                               .seed = 1};
+    if (rc == 0)
+        rc = larder__cache_open(&c, &conf);
     for (int round = 0; rc == 0 && round < 3; round++) {
         enum { N = 80 }; /* more than the tickets that fit on the stack */
         larder_access a[N];
@@ -591,6 +604,7 @@ static int whole_life(const larder_policy *p, maker *m) {
     larder__writer_free(&w);
     larder__cache_close(&d);
     larder__cache_close(&c);
+    larder__args_free(&args);
     return rc;
 }
 

@@ -30,7 +30,8 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
 }
 
 /* Runs `before` entries, saves, restores elsewhere, compares all the rest with the whole run. */
-static void resume_once(const char *recipe, size_t before, const uint64_t *whole, size_t count) {
+static void resume_once(const char *recipe, size_t before, const uint64_t *whole, size_t count,
+                        bool once) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t got[MANY];
@@ -50,22 +51,25 @@ static void resume_once(const char *recipe, size_t before, const uint64_t *whole
     larder_figures f;
     for (uint64_t e = 0; e < EPOCHS; e++) { /* served counts go on over the break */
         check_ok(larder_loader_figures(l, e, &f));
-        assert_int_equal(f.served, 203);
-        assert_int_equal(f.hits + f.misses + f.substitutes, 203);
+        if (once)
+            assert_int_equal(f.served, 203);
+        assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
     }
-    assert_int_equal(larder_loader_audit(l), 0);
+    if (once)
+        assert_int_equal(larder_loader_audit(l), 0);
     larder_loader_close(&l);
 }
 
-static void resume_everywhere(const char *recipe) {
+static void resume_everywhere(const char *recipe, bool once) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t whole[MANY];
     size_t count = kit_run(l, whole, MANY);
-    assert_int_equal(count, EPOCHS * (13 + 1));
+    if (once)
+        assert_int_equal(count, EPOCHS * (13 + 1));
     larder_loader_close(&l);
     for (size_t before = 0; before <= count; before++)
-        resume_once(recipe, before, whole, count);
+        resume_once(recipe, before, whole, count, once);
 }
 
 static void every_recipe_resumes_exactly(void **state) {
@@ -77,7 +81,7 @@ static void every_recipe_resumes_exactly(void **state) {
         for (size_t s = 0; larder__samplers[s]; s++) {
             snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s,signal=loss",
                      larder__policies[p]->plugin.name, larder__samplers[s]->plugin.name);
-            resume_everywhere(recipe);
+            resume_everywhere(recipe, !larder__samplers[s]->repeats);
         }
     }
 }

@@ -28,24 +28,19 @@
 enum { H, L, S, PARTS };
 enum { NOT_NOTED = 0, LAST_NOTED = 1, TAKEN = UINT32_MAX };
 
-typedef struct entry { /* of a slot */
-    uint32_t at;       /* L: its place in `line` */
-    uint32_t size;     /* as counted in `bytes`; a row may have grown since */
-    uint32_t part;
-    float loss;
-} entry;
-
 typedef struct trail { /* of a key */
     uint32_t served;   /* the epoch it was last served in, counted from 1 */
     uint32_t next;     /* in the chain of noted keys: key + 2, or one of the three above */
 } trail;
 
-typedef struct icache {
+typedef struct hilo {
     const larder_slots *slots;
     const uint8_t *tags;
-    larder__heap heap;     /* H */
-    larder_slot *line;     /* L: first those not served yet (maybe), then the served */
-    uint32_t lined, fresh; /* members of L; of these not served */
+    larder__heap heap; /* H; ranks are loss and key, then the size as counted in `bytes` */
+    /* The rest stands in a line that uses the heap's array from its other end: members of L not
+     * served yet, members of L that were, S. A node there is loss, size, slot; heap.place is known
+     * for all. */
+    uint32_t fresh, lined, line_end; /* where the three end */
     uint64_t bytes[PARTS];
     uint64_t package;
     double share, s_share;
@@ -55,7 +50,7 @@ typedef struct icache {
     uint32_t first, last;        /* noted keys, as in trail.next */
     larder_rng rng;              /* of packages, seeded by the first LOW request */
     bool seeded;
-} icache;
+} hilo;
 
 static const larder_param params[] = {
     {"package", "size", "1MiB", "unimportant samples are loaded by so many bytes at least", 0, 0},
@@ -64,39 +59,48 @@ static const larder_param params[] = {
 
 /* ---- where things lie ------------------------------------------------------------------------ */
 
-static entry *entry_of(const icache *p, larder_slot s) {
-    char *behind = (char *)p->slots->slot_data + p->slots->keys * LARDER__HEAP_SLOT_SIZE;
-    return (entry *)(void *)behind + s;
+/* The node of a place in the line. */
+static larder__heap_node *in_line(const hilo *p, uint32_t at) {
+    return &p->heap.nodes[p->slots->keys - 1 - at];
 }
 
-static trail *trail_of(const icache *p, uint64_t key) { return (trail *)p->slots->key_data + key; }
+static uint32_t place_in_line(const hilo *p, larder_slot s) {
+    return (uint32_t)p->slots->keys - 1 - p->heap.place[s];
+}
+
+static uint32_t part_of(const hilo *p, larder_slot s) {
+    if (p->heap.place[s] < p->heap.size)
+        return H;
+    return place_in_line(p, s) < p->lined ? L : S;
+}
+
+static trail *trail_of(const hilo *p, uint64_t key) { return (trail *)p->slots->key_data + key; }
 
 static int init(void *st, const larder_slots *slots, const larder_args *args) {
-    icache *p = st;
+    hilo *p = st;
     if (slots->keys > UINT32_MAX - 4)
-        return larder__fail(LARDER_E_RANGE, "icache knows a little less than 4 billion samples");
+        return larder__fail(LARDER_E_RANGE, "hilo knows a little less than 4 billion samples");
     p->slots = slots;
     p->share = 0.9;
     p->package = (uint64_t)larder_args_number(args, "package");
     p->s_share = larder_args_number(args, "s_share");
     larder__heap_init(&p->heap, slots->slot_data, slots->keys);
-    p->line = (larder_slot *)(void *)entry_of(p, (larder_slot)slots->keys);
     p->first = p->last = LAST_NOTED;
     return 0;
 }
 
 /* ---- sizes of the parts ------------------------------------------------------------------------ */
 
-static uint64_t mean_size(const icache *p) {
+static uint64_t mean_size(const hilo *p) {
     uint64_t n = p->slots->resident;
     return n ? (p->slots->bytes + n - 1) / n : 1;
 }
 
-static uint64_t rest(const icache *p) {
+static uint64_t rest(const hilo *p) {
     return p->slots->budget > p->bytes[S] ? p->slots->budget - p->bytes[S] : 0;
 }
 
-static uint64_t low_size(const icache *p) {
+static uint64_t low_size(const hilo *p) {
     uint64_t all = rest(p), least = p->package < all / 10 ? p->package : all / 10;
     if (least < 4 * mean_size(p))
         least = 4 * mean_size(p) < all / 2 ? 4 * mean_size(p) : all / 2;
@@ -104,10 +108,14 @@ static uint64_t low_size(const icache *p) {
     return size > least ? size : least;
 }
 
-static uint64_t high_size(const icache *p) { return rest(p) - low_size(p); }
+static uint64_t high_size(const hilo *p) { return rest(p) - low_size(p); }
+
+static bool tagged(const larder_access *a) {
+    return a->tag & (LARDER_TAG_RANK | LARDER_TAG_KEEP);
+}
 
 /* The part a request's sample belongs to. */
-static uint32_t part_for(const icache *p, const larder_access *a) {
+static uint32_t part_for(const hilo *p, const larder_access *a) {
     if (a->tag == LARDER_TAG_FETCH)
         return L;
     if (a->tag & LARDER_TAG_KEEP &&
@@ -127,63 +135,79 @@ static uint32_t weigh(float loss) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-static void line_put(icache *p, uint32_t at, larder_slot s) {
-    p->line[at] = s;
-    entry_of(p, s)->at = at;
+static void line_put(hilo *p, uint32_t at, larder__heap_node n) {
+    *in_line(p, at) = n;
+    p->heap.place[n.slot] = (uint32_t)p->slots->keys - 1 - at;
 }
 
-static void line_swap(icache *p, uint32_t a, uint32_t b) {
-    larder_slot s = p->line[a];
-    line_put(p, a, p->line[b]);
-    line_put(p, b, s);
+static void line_swap(hilo *p, uint32_t a, uint32_t b) {
+    larder__heap_node n = *in_line(p, a);
+    line_put(p, a, *in_line(p, b));
+    line_put(p, b, n);
 }
 
-static void mark_served(icache *p, larder_slot s) {
-    if (entry_of(p, s)->at < p->fresh)
-        line_swap(p, entry_of(p, s)->at, --p->fresh);
+/* The member at `at` becomes the first of those served. */
+static void mark_served(hilo *p, uint32_t at) {
+    if (at < p->fresh)
+        line_swap(p, at, --p->fresh);
 }
 
-static void join(icache *p, larder_slot s, uint32_t part) {
-    entry *e = entry_of(p, s);
-    e->part = part;
-    e->size = p->slots->size_of[s];
-    p->bytes[part] += e->size;
-    if (part == H)
-        larder__heap_push(&p->heap, s, weigh(e->loss), p->slots->key_of[s]);
-    else if (part == L) {
-        line_put(p, p->lined++, s);
+static void join(hilo *p, larder_slot s, uint32_t part, uint32_t loss) {
+    uint32_t size = p->slots->size_of[s];
+    p->bytes[part] += size;
+    if (part == H) {
+        larder__heap_push(&p->heap, s, (uint64_t)loss << 32 | p->slots->key_of[s], size);
+        return;
+    }
+    line_put(p, p->line_end++, (larder__heap_node){loss, size, s});
+    if (part == L) {
+        line_swap(p, p->line_end - 1, p->lined++);
         line_swap(p, p->lined - 1, p->fresh++);
     }
 }
 
-static void part_with(icache *p, larder_slot s) {
-    entry *e = entry_of(p, s);
-    p->bytes[e->part] -= e->size;
-    if (e->part == H)
+/* Returns its loss. */
+static uint32_t part_with(hilo *p, larder_slot s) {
+    uint32_t part = part_of(p, s), at = place_in_line(p, s);
+    larder__heap_node was = p->heap.nodes[p->heap.place[s]];
+    p->bytes[part] -= was.low;
+    if (part == H) {
         larder__heap_remove(&p->heap, s);
-    else if (e->part == L) {
-        mark_served(p, s); /* among the served any of them may fill the gap */
-        line_put(p, e->at, p->line[--p->lined]);
+        return (uint32_t)(was.high >> 32);
     }
+    if (part == L) {
+        mark_served(p, at);
+        line_swap(p, place_in_line(p, s), --p->lined);
+        at = p->lined;
+    }
+    line_put(p, at, *in_line(p, --p->line_end));
+    return (uint32_t)was.high;
+}
+
+/* A row may have grown since. */
+static void count_size(hilo *p, larder_slot s) {
+    larder__heap_node *n = &p->heap.nodes[p->heap.place[s]];
+    p->bytes[part_of(p, s)] += (uint64_t)p->slots->size_of[s] - n->low; /* wraps on the way only */
+    n->low = p->slots->size_of[s];
 }
 
 /* ---- requests --------------------------------------------------------------------------------------- */
 
-static bool is_low(const icache *p, uint64_t key) {
+static bool is_low(const hilo *p, uint64_t key) {
     if (!p->tags)
         return true;
     uint8_t rank = p->tags[key] & LARDER_TAG_RANK;
     return rank == LARDER_TAG_LOW || rank == LARDER_TAG_LEFT;
 }
 
-static void count(icache *p, const larder_access *a) {
+static void count(hilo *p, const larder_access *a) {
     bool low = (a->tag & LARDER_TAG_RANK) == LARDER_TAG_LOW;
     p->low += low;
     p->low_now += low;
     p->high += (a->tag & LARDER_TAG_RANK) == LARDER_TAG_HIGH;
 }
 
-static void note(icache *p, uint64_t key) {
+static void note(hilo *p, uint64_t key) {
     trail *t = trail_of(p, key);
     if (t->next != NOT_NOTED)
         return;
@@ -195,7 +219,7 @@ static void note(icache *p, uint64_t key) {
 
 /* Every missing entry passes here first. */
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
-    icache *p = st;
+    hilo *p = st;
     if (a->tag == LARDER_TAG_FETCH)
         return false;
     count(p, a);
@@ -205,9 +229,9 @@ static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
         larder_rng_seed(&p->rng, larder_rng_next(a->rng), 0x9ac4a6e);
     p->seeded = true;
     while (p->fresh) {
-        larder_slot s = p->line[larder_rng_below(a->rng, p->fresh)];
-        uint32_t key = p->slots->key_of[s];
-        mark_served(p, s);
+        uint32_t at = larder_rng_below(a->rng, p->fresh);
+        uint32_t key = p->slots->key_of[in_line(p, at)->slot];
+        mark_served(p, at);
         if (!is_low(p, key) || trail_of(p, key)->served == p->epoch)
             continue;
         trail_of(p, key)->served = p->epoch;
@@ -219,49 +243,45 @@ static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
 }
 
 static void insert(void *st, larder_slot s, const larder_access *a) {
-    icache *p = st;
+    hilo *p = st;
     uint32_t part = part_for(p, a);
-    entry_of(p, s)->loss = a->score;
-    join(p, s, part);
+    join(p, s, part, weigh(a->score));
     if (a->tag == LARDER_TAG_FETCH)
         return;
     trail_of(p, a->key)->served = p->epoch;
     if (part == L)
-        mark_served(p, s);
+        mark_served(p, place_in_line(p, s));
 }
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
-    icache *p = st;
-    entry *e = entry_of(p, s);
+    hilo *p = st;
     if (a->tag == LARDER_TAG_FETCH)
         return;
     count(p, a);
     trail_of(p, a->key)->served = p->epoch;
-    p->bytes[e->part] += p->slots->size_of[s] - e->size; /* may wrap on the way, not at the end */
-    e->size = p->slots->size_of[s];
-    if (e->part == S)
+    count_size(p, s);
+    uint32_t from = part_of(p, s), to = part_for(p, a);
+    if (from == S)
         return;
-    uint32_t part = part_for(p, a);
-    if (part == S || (part == H && e->part == L && a->tag)) {
-        part_with(p, s);
-        join(p, s, part);
-    } else if (e->part == L)
-        mark_served(p, s);
+    if (to == S || (to == H && from == L && tagged(a)))
+        join(p, s, to, part_with(p, s));
+    else if (from == L)
+        mark_served(p, place_in_line(p, s));
 }
 
 /* The longest served of L; when all are still to be served, `any` of them. */
-static larder_slot leave_low(const icache *p, bool any) {
-    return p->lined > (any ? 0 : p->fresh) ? p->line[p->lined - 1] : LARDER_NO_SLOT;
+static larder_slot leave_low(const hilo *p, bool any) {
+    return p->lined > (any ? 0 : p->fresh) ? in_line(p, p->lined - 1)->slot : LARDER_NO_SLOT;
 }
 
-static larder_slot leave_high(const icache *p) {
+static larder_slot leave_high(const hilo *p) {
     return p->heap.size ? larder__heap_top(&p->heap)->slot : LARDER_NO_SLOT;
 }
 
 static larder_slot victim(void *st, const larder_access *in) {
-    const icache *p = st;
+    const hilo *p = st;
     uint32_t part = part_for(p, in);
-    if (in->tag == 0)
+    if (!tagged(in))
         return LARDER_NO_SLOT;
     if (part == L) {
         bool over = p->bytes[L] + in->size > low_size(p);
@@ -274,7 +294,7 @@ static larder_slot victim(void *st, const larder_access *in) {
     if (p->bytes[H] + in->size <= high_size(p))
         return leave_low(p, true);
     bool more = p->heap.size && !isnan(in->score) &&
-                weigh(in->score) > larder__heap_top(&p->heap)->high;
+                weigh(in->score) > larder__heap_top(&p->heap)->high >> 32;
     return more ? leave_high(p) : LARDER_NO_SLOT;
 }
 
@@ -284,21 +304,23 @@ static void leave(void *st, larder_slot s, bool evicted) {
 }
 
 static void score(void *st, larder_slot s, float loss) {
-    icache *p = st;
-    entry_of(p, s)->loss = loss;
-    if (entry_of(p, s)->part == H)
-        larder__heap_rerank(&p->heap, s, weigh(loss), p->slots->key_of[s]);
+    hilo *p = st;
+    larder__heap_node *n = &p->heap.nodes[p->heap.place[s]];
+    if (part_of(p, s) != H)
+        n->high = weigh(loss);
+    else
+        larder__heap_rerank(&p->heap, s, (uint64_t)weigh(loss) << 32 | p->slots->key_of[s], n->low);
 }
 
 /* ---- packages ------------------------------------------------------------------------------------------ */
 
-static bool fits_package(const icache *p, uint64_t key) {
+static bool fits_package(const hilo *p, uint64_t key) {
     const trail *t = trail_of(p, key);
     return p->slots->slot_of[key] == LARDER_NO_SLOT && is_low(p, key) && t->next != TAKEN &&
            (t->served != p->epoch || p->epoch == 0);
 }
 
-static uint64_t next_noted(icache *p) {
+static uint64_t next_noted(hilo *p) {
     uint64_t key = p->first - 2;
     trail *t = trail_of(p, key);
     p->first = t->next;
@@ -308,7 +330,7 @@ static uint64_t next_noted(icache *p) {
     return key;
 }
 
-static size_t package_count(const icache *p, size_t max) {
+static size_t package_count(const hilo *p, size_t max) {
     uint32_t a_batch = p->low_now > p->low_usual ? p->low_now : p->low_usual;
     if (a_batch == 0 || p->fresh >= a_batch + a_batch / 4)
         return 0;
@@ -319,7 +341,7 @@ static size_t package_count(const icache *p, size_t max) {
 }
 
 static size_t fetch(void *st, uint64_t *keys, size_t max) {
-    icache *p = st;
+    hilo *p = st;
     size_t n = 0, want = p->seeded ? package_count(p, max) : 0;
     while (n < want && p->first != LAST_NOTED) {
         uint64_t key = next_noted(p);
@@ -341,7 +363,7 @@ static size_t fetch(void *st, uint64_t *keys, size_t max) {
 }
 
 static void batch(void *st) {
-    icache *p = st;
+    hilo *p = st;
     uint32_t less = p->low_usual - (p->low_usual + 7) / 8;
     p->low_usual = p->low_now > less ? p->low_now : less;
     p->low_now = 0;
@@ -349,10 +371,10 @@ static void batch(void *st) {
 
 /* ---- epochs ------------------------------------------------------------------------------------------------ */
 
-static void list(void *st, const uint8_t *tags) { ((icache *)st)->tags = tags; }
+static void list(void *st, const uint8_t *tags) { ((hilo *)st)->tags = tags; }
 
 static void epoch(void *st, uint64_t e) {
-    icache *p = st;
+    hilo *p = st;
     if (p->low)
         p->share += ((double)p->high / (double)(p->high + p->low) - p->share) / 2;
     p->high = p->low = 0;
@@ -362,8 +384,14 @@ static void epoch(void *st, uint64_t e) {
 
 /* ---- saved state -------------------------------------------------------------------------------------------- */
 
+static void save_member(larder_writer *w, larder__heap_node n) {
+    larder_write_u32(w, n.slot);
+    larder_write_u32(w, (uint32_t)n.high);
+    larder_write_u32(w, n.low);
+}
+
 static void save(const void *st, larder_writer *w) {
-    const icache *p = st;
+    const hilo *p = st;
     larder_write_f64(w, p->share);
     larder_write_u64(w, p->high);
     larder_write_u64(w, p->low);
@@ -375,53 +403,59 @@ static void save(const void *st, larder_writer *w) {
         larder_write_u64(w, p->rng.s[i]);
     for (uint64_t k = 0; k < p->slots->keys; k++)
         larder_write_u32(w, trail_of(p, k)->served);
+    larder_write_u32(w, p->heap.size);
     for (larder_slot s = 0; s < p->slots->used; s++)
-        if (p->slots->key_of[s] != UINT32_MAX) {
-            uint32_t bits;
-            memcpy(&bits, &entry_of(p, s)->loss, sizeof bits);
-            larder_write_u32(w, entry_of(p, s)->part);
-            larder_write_u32(w, bits);
-            larder_write_u32(w, entry_of(p, s)->size);
+        if (p->slots->key_of[s] != UINT32_MAX && part_of(p, s) == H) {
+            larder__heap_node n = p->heap.nodes[p->heap.place[s]];
+            save_member(w, (larder__heap_node){n.high >> 32, n.low, s});
         }
     larder_write_u32(w, p->fresh);
-    for (uint32_t i = 0; i < p->lined; i++)
-        larder_write_u32(w, p->line[i]);
+    larder_write_u32(w, p->lined);
+    larder_write_u32(w, p->line_end);
+    for (uint32_t i = 0; i < p->line_end; i++)
+        save_member(w, *in_line(p, i));
     for (uint32_t at = p->first; at != LAST_NOTED; at = trail_of(p, at - 2)->next)
         larder_write_u32(w, at - 2);
     larder_write_u32(w, UINT32_MAX);
 }
 
-static int load_members(icache *p, larder_reader *r) {
-    for (larder_slot s = 0; s < p->slots->used; s++) {
-        entry *e = entry_of(p, s);
-        *e = (entry){.at = UINT32_MAX, .part = PARTS};
-        if (p->slots->key_of[s] == UINT32_MAX)
-            continue;
-        e->part = larder_read_index(r, PARTS, false);
-        uint32_t bits = larder_read_u32(r);
-        memcpy(&e->loss, &bits, sizeof bits);
-        e->size = larder_read_u32(r);
-        if (larder_read_status(r) < 0)
-            return larder_read_status(r);
-        p->bytes[e->part] += e->size;
-        p->lined += e->part == L;
-        if (e->part == H)
-            larder__heap_push(&p->heap, s, weigh(e->loss), p->slots->key_of[s]);
-    }
-    p->fresh = larder_read_index(r, (uint64_t)p->lined + 1, false);
-    for (uint32_t i = 0; i < p->lined; i++) {
-        larder_slot s = larder_read_index(r, p->slots->used, false);
-        if (larder_read_status(r) < 0)
-            return larder_read_status(r);
-        if (entry_of(p, s)->part != L || entry_of(p, s)->at != UINT32_MAX)
-            return larder_read_reject(r, "the line of icache names a slot twice or a wrong one");
-        line_put(p, i, s);
-    }
-    return larder_read_status(r);
+/* Each resident once: `place` is UINT32_MAX until its slot has come. */
+static int load_member(hilo *p, larder_reader *r, larder__heap_node *out) {
+    out->slot = larder_read_index(r, p->slots->used, false);
+    out->high = larder_read_u32(r);
+    out->low = larder_read_u32(r);
+    if (larder_read_status(r) < 0)
+        return larder_read_status(r);
+    if (p->slots->key_of[out->slot] == UINT32_MAX || p->heap.place[out->slot] != UINT32_MAX)
+        return larder_read_reject(r, "hilo names a slot twice or an empty one");
+    return 0;
+}
+
+static int load_members(hilo *p, larder_reader *r, uint32_t in_heap) {
+    larder__heap_node n;
+    int rc = 0;
+    for (larder_slot s = 0; s < p->slots->used; s++)
+        p->heap.place[s] = UINT32_MAX;
+    for (uint32_t i = 0; rc == 0 && i < in_heap; i++)
+        if ((rc = load_member(p, r, &n)) == 0) {
+            p->bytes[H] += n.low;
+            larder__heap_push(&p->heap, n.slot, n.high << 32 | p->slots->key_of[n.slot], n.low);
+        }
+    uint32_t fresh = larder_read_u32(r), lined = larder_read_u32(r), end = larder_read_u32(r);
+    if (rc == 0 && (fresh > lined || lined > end || end != p->slots->resident - in_heap))
+        rc = larder_read_reject(r, "the line of hilo makes no sense");
+    for (uint32_t i = 0; rc == 0 && i < end; i++)
+        if ((rc = load_member(p, r, &n)) == 0) {
+            p->bytes[i < lined ? L : S] += n.low;
+            line_put(p, i, n);
+        }
+    if (rc == 0)
+        p->fresh = fresh, p->lined = lined, p->line_end = end;
+    return rc < 0 ? rc : larder_read_status(r);
 }
 
 static int load(void *st, larder_reader *r) {
-    icache *p = st;
+    hilo *p = st;
     p->share = larder_read_f64(r);
     p->high = larder_read_u64(r);
     p->low = larder_read_u64(r);
@@ -433,27 +467,27 @@ static int load(void *st, larder_reader *r) {
         p->rng.s[i] = larder_read_u64(r);
     if (!(p->share >= 0 && p->share <= 1) || p->high > (uint64_t)1 << 60 ||
         p->low > (uint64_t)1 << 60 || p->low_now > 1u << 30 || p->low_usual > 1u << 30)
-        return larder_read_reject(r, "the figures of icache make no sense");
+        return larder_read_reject(r, "the figures of hilo make no sense");
     for (uint64_t k = 0; k < p->slots->keys; k++)
         trail_of(p, k)->served = larder_read_u32(r);
-    int rc = load_members(p, r);
+    int rc = load_members(p, r, larder_read_index(r, (uint64_t)p->slots->resident + 1, false));
     for (uint32_t key; rc == 0;) {
         key = larder_read_index(r, p->slots->keys, true);
         if ((rc = larder_read_status(r)) < 0 || key == UINT32_MAX)
             break;
         if (trail_of(p, key)->next != NOT_NOTED)
-            rc = larder_read_reject(r, "icache noted a sample twice");
+            rc = larder_read_reject(r, "hilo noted a sample twice");
         note(p, key);
     }
     return rc;
 }
 
-const larder_policy larder__policy_icache = {
-    .plugin = {.name = "icache",
+const larder_policy larder__policy_hilo = {
+    .plugin = {.name = "hilo",
                .summary = "important samples by loss, unimportant ones by the package",
                .params = params,
-               .state_size = sizeof(icache)},
-    .slot_size = LARDER__HEAP_SLOT_SIZE + sizeof(entry) + sizeof(larder_slot),
+               .state_size = sizeof(hilo)},
+    .slot_size = LARDER__HEAP_SLOT_SIZE,
     .key_size = sizeof(trail),
     .init = init,
     .insert = insert,
