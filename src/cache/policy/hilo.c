@@ -42,6 +42,7 @@ typedef struct hilo {
      * for all. */
     uint32_t fresh, lined, line_end; /* where the three end */
     uint64_t bytes[PARTS];
+    larder_slot grown; /* asked for longer than it was */
     uint64_t package;
     double share, s_share;
     uint64_t high, low; /* requests of this epoch */
@@ -82,6 +83,7 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
         return larder__fail(LARDER_E_RANGE, "hilo knows a little less than 4 billion samples");
     p->slots = slots;
     p->share = 0.9;
+    p->grown = LARDER_NO_SLOT;
     p->package = (uint64_t)larder_args_number(args, "package");
     p->s_share = larder_args_number(args, "s_share");
     larder__heap_init(&p->heap, slots->slot_data, slots->keys);
@@ -184,11 +186,15 @@ static uint32_t part_with(hilo *p, larder_slot s) {
     return (uint32_t)was.high;
 }
 
-/* A row may have grown since. */
-static void count_size(hilo *p, larder_slot s) {
+/* The last request may have made a row grow; sizes are only looked at again then. */
+static void count_grown(hilo *p) {
+    larder_slot s = p->grown;
+    if (s == LARDER_NO_SLOT)
+        return;
     larder__heap_node *n = &p->heap.nodes[p->heap.place[s]];
     p->bytes[part_of(p, s)] += (uint64_t)p->slots->size_of[s] - n->low; /* wraps on the way only */
     n->low = p->slots->size_of[s];
+    p->grown = LARDER_NO_SLOT;
 }
 
 /* ---- requests --------------------------------------------------------------------------------------- */
@@ -220,6 +226,7 @@ static void note(hilo *p, uint64_t key) {
 /* Every missing entry passes here first. */
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     hilo *p = st;
+    count_grown(p);
     if (a->tag == LARDER_TAG_FETCH)
         return false;
     count(p, a);
@@ -255,11 +262,13 @@ static void insert(void *st, larder_slot s, const larder_access *a) {
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
     hilo *p = st;
+    count_grown(p);
     if (a->tag == LARDER_TAG_FETCH)
         return;
     count(p, a);
     trail_of(p, a->key)->served = p->epoch;
-    count_size(p, s);
+    if (a->size > p->slots->size_of[s])
+        p->grown = s;
     uint32_t from = part_of(p, s), to = part_for(p, a);
     if (from == S)
         return;
@@ -300,7 +309,10 @@ static larder_slot victim(void *st, const larder_access *in) {
 
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
-    part_with(st, s);
+    hilo *p = st;
+    if (p->grown == s)
+        p->grown = LARDER_NO_SLOT;
+    part_with(p, s);
 }
 
 static void score(void *st, larder_slot s, float loss) {
@@ -399,6 +411,7 @@ static void save(const void *st, larder_writer *w) {
     larder_write_u32(w, p->low_now);
     larder_write_u32(w, p->low_usual);
     larder_write_u32(w, p->seeded);
+    larder_write_u32(w, p->grown);
     for (int i = 0; i < 4; i++)
         larder_write_u64(w, p->rng.s[i]);
     for (uint64_t k = 0; k < p->slots->keys; k++)
@@ -463,8 +476,11 @@ static int load(void *st, larder_reader *r) {
     p->low_now = larder_read_u32(r);
     p->low_usual = larder_read_u32(r);
     p->seeded = larder_read_u32(r) == 1;
+    p->grown = larder_read_index(r, p->slots->used, true);
     for (int i = 0; i < 4; i++)
         p->rng.s[i] = larder_read_u64(r);
+    if (p->grown != LARDER_NO_SLOT && p->slots->key_of[p->grown] == UINT32_MAX)
+        return larder_read_reject(r, "hilo remembers an empty slot");
     if (!(p->share >= 0 && p->share <= 1) || p->high > (uint64_t)1 << 60 ||
         p->low > (uint64_t)1 << 60 || p->low_now > 1u << 30 || p->low_usual > 1u << 30)
         return larder_read_reject(r, "the figures of hilo make no sense");
