@@ -2,10 +2,10 @@
  *
  * Requests carry the sampler's tag, and larder_sampler.tags says the tag of every id (the list).
  * Sizes are bytes; "rest" is the budget less what S holds.
- * - H holds samples asked for as HIGH, ordered by loss (not known yet: the largest). While it is
- *   below its size, rest x share, a newcomer enters; then only if its loss is known and larger than
- *   the smallest in H, which leaves, until there is room or the smallest is not smaller. A HIGH
- *   request is never substituted.
+ * - H holds samples asked for as HIGH, ordered by loss (not known yet: the largest). A newcomer
+ *   enters while the cache has room or H is below its size, rest x share; then only if its loss is
+ *   known and larger than the smallest in H, which leaves, until there is room or the smallest is
+ *   not smaller. A HIGH request is never substituted.
  * - L holds unimportant samples. A LOW request that is not resident is served by a random member of
  *   L that is still unimportant by the list and was not served in this epoch; the id asked for is
  *   noted. With no such member left it is read and enters L.
