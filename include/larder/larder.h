@@ -10,16 +10,25 @@
  *     conf.source = "cifar10:data/cifar-10";
  *     conf.recipe = "minio";
  *     conf.cache = "20%";
+ *     conf.epochs = 10;
  *     larder_loader *ld = NULL;
  *     if (larder_loader_open(&ld, &conf) < 0) die(larder_errmsg());
  *     const larder_batch *b;
- *     while (larder_loader_next(ld, &b) == 0) {
+ *     int rc;
+ *     while ((rc = larder_loader_next(ld, &b)) >= 0 && rc != LARDER_END) {
+ *         if (rc == LARDER_END_EPOCH) continue; // a good place to validate and to save
  *         train(b->x, b->y, b->n, losses);
  *         larder_feedback fb = {.loss = losses};
  *         larder_loader_report(ld, b, &fb);
  *         larder_loader_done(ld, b);
  *     }
+ *     if (rc < 0) complain(larder_errmsg());
  *     larder_loader_close(&ld);
+ *
+ * Threads: a loader may be used from several; figures, statistics and cancel at any time. A call's
+ * failure is in larder_errmsg() of the thread that made it, also when a loader thread was the one
+ * that failed. close is the last call. A forked child cannot use its parent's loader (E_STATE); it
+ * opens its own. Keep batches until done, and do not use them after close.
  */
 #ifndef LARDER_LARDER_H
 #define LARDER_LARDER_H
@@ -157,7 +166,9 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf
 void larder_loader_close(larder_loader **);
 
 /* The next batch in sampler order, LARDER_END_EPOCH, LARDER_END, or a negative code. The batch is
- * lent until larder_loader_done; up to `prefetch` - 1 batches may be held at once. */
+ * lent until larder_loader_done. Several may be held and given back in any order, but batch k +
+ * prefetch comes only after batch k was given back (E_STATE before). A failure ends the run: next
+ * says the same again. With on_bad=skip or replace, running out of memory still fails. */
 int larder_loader_next(larder_loader *, const larder_batch **out);
 /* Feedback about a batch still held; at most once a batch. */
 int larder_loader_report(larder_loader *, const larder_batch *, const larder_feedback *);
@@ -166,8 +177,10 @@ int larder_loader_validate(larder_loader *, double accuracy);
 int larder_loader_done(larder_loader *, const larder_batch *);
 
 /* The state after the batches taken so far, to go on exactly there: same remaining ids, same
- * augmentation, with any number of threads. `restore` comes right after open with the same source,
- * recipe, seed and batch size. Free *bytes with larder_free. */
+ * augmentation, with any number of threads. `restore` comes right after open, once, with the same
+ * source, recipe, seed, batch size, rank and world; recipes that listen to feedback want the same
+ * `lag` too. Feedback given after the save is not in it. Works after cancel. Free *bytes with
+ * larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
 void larder_free(void *);
@@ -183,7 +196,8 @@ int larder_loader_figures(larder_loader *, uint64_t epoch, larder_figures *out);
 /* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or never
  * (positive), with the sentence in larder_errmsg(). */
 int64_t larder_loader_audit(larder_loader *);
-/* Bad samples so far: a copy of entry i, newest last; E_RANGE past the end. */
+/* Bad samples so far: a copy of entry i, newest last; E_RANGE past the end. The first 4096 are
+ * listed; the figures count them all. */
 typedef struct larder_bad {
     uint64_t id;
     int code;

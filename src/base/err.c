@@ -20,6 +20,14 @@ const char *larder_strerror(int code) {
     }
 }
 
+/* Names of files are anybody's: a sentence must not move the reader's cursor. */
+static void publish(char fresh[sizeof sentence]) {
+    for (char *c = fresh; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    memcpy(sentence, fresh, sizeof sentence);
+}
+
 void larder__errmsg_set(const char *text) { snprintf(sentence, sizeof sentence, "%s", text); }
 
 void larder__say(const char *format, ...) {
@@ -29,7 +37,7 @@ void larder__say(const char *format, ...) {
     va_start(ap, format);
     vsnprintf(fresh, sizeof fresh, format, ap);
     va_end(ap);
-    memcpy(sentence, fresh, sizeof sentence);
+    publish(fresh);
     errno = kept;
 }
 
@@ -42,6 +50,6 @@ void larder__say_before(const char *format, ...) {
     va_end(ap);
     if (used >= 0 && (size_t)used < sizeof fresh)
         snprintf(fresh + used, sizeof fresh - (size_t)used, ": %.400s", larder_errmsg());
-    memcpy(sentence, fresh, sizeof sentence);
+    publish(fresh);
     errno = kept;
 }

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,32 +58,48 @@ int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_
     return rc;
 }
 
-static int write_all(int fd, const char *path, const unsigned char *from, size_t size) {
-    for (size_t at = 0; at < size;) {
-        ssize_t put = write(fd, from + at, size - at);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return fail_errno(path, "cannot be written");
-        at += (size_t)put;
-    }
-    return fsync(fd) < 0 ? fail_errno(path, "cannot be synced") : 0;
+/* ---- writing --------------------------------------------------------------------------------- */
+
+int larder__fresh_open(larder__fresh *f, const char *path) {
+    struct stat st;
+    f->to = NULL;
+    f->path = path;
+    f->beside[0] = 0;
+    bool whole = stat(path, &st) != 0 || S_ISREG(st.st_mode); /* a device has nothing beside it */
+    int wrote = snprintf(f->beside, sizeof f->beside, "%s.%ld.tmp", path, (long)getpid());
+    if (wrote < 0 || (size_t)wrote >= sizeof f->beside)
+        return larder__fail(LARDER_E_ARGS, "the path is too long: %.200s", path);
+    if (!whole)
+        f->beside[0] = 0;
+    f->to = fopen(whole ? f->beside : path, "we");
+    return f->to ? 0 : fail_errno(path, "cannot be written");
+}
+
+static int flush(FILE *to, const char *path, bool sync) {
+    if (fflush(to) != 0 || ferror(to))
+        return fail_errno(path, "cannot be written");
+    return sync && fsync(fileno(to)) != 0 ? fail_errno(path, "cannot be synced") : 0;
+}
+
+int larder__fresh_close(larder__fresh *f, int rc) {
+    if (!f->to)
+        return rc;
+    if (rc == 0)
+        rc = flush(f->to, f->path, f->beside[0]);
+    if (fclose(f->to) != 0 && rc == 0)
+        rc = fail_errno(f->path, "cannot be closed");
+    f->to = NULL;
+    if (rc == 0 && f->beside[0] && rename(f->beside, f->path) != 0)
+        rc = fail_errno(f->path, "cannot be put in place");
+    if (rc < 0 && f->beside[0])
+        unlink(f->beside);
+    return rc;
 }
 
 int larder__file_write(const char *path, const void *bytes, size_t size) {
-    char beside[4096];
-    int wrote = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
-    if (wrote < 0 || (size_t)wrote >= sizeof beside)
-        return larder__fail(LARDER_E_ARGS, "the path is too long: %.200s", path);
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_errno(beside, "cannot be created");
-    int rc = write_all(fd, path, bytes, size);
-    if (close(fd) < 0 && rc == 0)
-        rc = fail_errno(path, "cannot be closed");
-    if (rc == 0 && rename(beside, path) < 0)
-        rc = fail_errno(path, "cannot be put in place");
-    if (rc < 0)
-        unlink(beside);
-    return rc;
+    larder__fresh f;
+    int rc = larder__fresh_open(&f, path);
+    if (rc == 0 && size && fwrite(bytes, 1, size, f.to) != size)
+        rc = fail_errno(path, "cannot be written");
+    return larder__fresh_close(&f, rc);
 }

@@ -1,70 +1,28 @@
-#include "cache/cache.h"
-
-#include "base/buf.h"
+/* Deciding and filling: who is a hit, who enters, who leaves, and where the bytes go. */
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/state.h"
-#include "cache/flight.h"
+#include "cache/cache_inside.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdio.h>
-
-/* What a resident slot's bytes are doing. */
-enum { FULL = 1, PENDING = 2, COLD = 3 };
-
-struct larder__cache {
-    pthread_mutex_t lock;
-    larder_slots slots; /* what the policy sees; the arrays below are its writable side */
-    uint32_t *key_of, *size_of;
-    larder_slot *slot_of;
-    uint8_t *state;        /* slot -> FULL, PENDING, COLD */
-    larder_slot free_slot; /* chain of empty slots through size_of */
-    const larder_policy *policy;
-    void *policy_state;
-    const larder__store *store;
-    void *store_state;
-    larder__flights flights;
-    larder__account *account;               /* bytes of all living buffers of this cache */
-    uint64_t filled_bytes;                  /* of buffers in FULL slots */
-    uint64_t limit;                         /* the budget as given */
-    uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
-    uint64_t refused_fills;
-    larder_rng rng;
-    larder__cache_figures figures;
-};
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-static uint64_t charged(const larder__cache *c, uint32_t used) {
-    return c->slots.bytes + c->fixed_overhead + used * c->slot_overhead;
-}
-
-static void note_budget(larder__cache *c) {
-    uint64_t overhead = c->fixed_overhead + c->slots.used * c->slot_overhead;
-    c->slots.budget = c->limit > overhead ? c->limit - overhead : 0;
-}
-
 /* Takes the bytes, or the promise of bytes, off a slot; whoever holds or awaits them keeps them. */
 static void strip(larder__cache *c, larder_slot s) {
-    if (c->state[s] == PENDING)
+    if (c->state[s] == LARDER__PENDING)
         larder__flight_detach(larder__flights_find(&c->flights, c->key_of[s]));
-    else if (c->state[s] == FULL) {
+    else if (c->state[s] == LARDER__FULL) {
         c->filled_bytes -= c->size_of[s];
         c->store->drop(c->store_state, s);
     }
-    c->state[s] = COLD;
-}
-
-/* Written under the lock; read by larder__cache_resident without it. */
-static void note_slot(larder__cache *c, uint64_t key, larder_slot s) {
-    __atomic_store_n(&c->slot_of[key], s, __ATOMIC_RELAXED);
+    c->state[s] = LARDER__COLD;
 }
 
 static void empty_slot(larder__cache *c, larder_slot s) {
     if (c->store->real)
         strip(c, s);
-    note_slot(c, c->key_of[s], LARDER_NO_SLOT);
+    larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
     c->slots.bytes -= c->size_of[s];
     c->slots.resident--;
     c->key_of[s] = UINT32_MAX;
@@ -89,7 +47,7 @@ static bool make_room(larder__cache *c, const larder_access *a, uint64_t need, b
         c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
     if (a->size + least > c->limit)
         return false;
-    while (charged(c, used) + need > c->limit) {
+    while (larder__cache_charged(c, used) + need > c->limit) {
         if (c->slots.resident == 0)
             return false;
         larder_slot v = c->policy->victim(c->policy_state, a);
@@ -110,11 +68,11 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
     else {
         s = c->slots.used++;
         if (c->slot_overhead)
-            note_budget(c);
+            larder__cache_note_budget(c);
     }
     c->key_of[s] = (uint32_t)a->key;
     c->size_of[s] = a->size;
-    note_slot(c, a->key, s);
+    larder__cache_note_slot(c, a->key, s);
     c->slots.bytes += a->size;
     c->slots.resident++;
     return s;
@@ -134,7 +92,7 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
     t->size = size;
     if (s != LARDER_NO_SLOT) {
         t->flight->slot = s;
-        c->state[s] = PENDING;
+        c->state[s] = LARDER__PENDING;
     }
 }
 
@@ -142,14 +100,14 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
 static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
     if (!c->store->real)
         return;
-    if (c->state[s] == FULL) {
+    if (c->state[s] == LARDER__FULL) {
         t->buf = c->store->get(c->store_state, s);
         if (t->buf)
             return;
         c->filled_bytes -= c->size_of[s]; /* the store lost it: cold from now on */
-        c->state[s] = COLD;
+        c->state[s] = LARDER__COLD;
     }
-    if (c->state[s] == COLD && t->kind == LARDER_HIT)
+    if (c->state[s] == LARDER__COLD && t->kind == LARDER_HIT)
         t->kind = LARDER_MISS;
     board(c, t, s, c->size_of[s]);
 }
@@ -158,7 +116,7 @@ static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
  * version is made but not kept. */
 static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, larder_slot s) {
     t->kind = LARDER_MISS;
-    if (c->store->real && c->state[s] == FULL)
+    if (c->store->real && c->state[s] == LARDER__FULL)
         t->buf = c->store->get(c->store_state, s);
     c->policy->hit(c->policy_state, s, a);
     bool stays = make_room(c, a, a->size - c->size_of[s], false, s);
@@ -191,7 +149,7 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         s = take_slot(c, a);
         c->policy->insert(c->policy_state, s, a);
         if (c->store->real)
-            c->state[s] = FULL;
+            c->state[s] = LARDER__FULL;
         c->figures.insertions++;
     } else {
         c->figures.refusals++;
@@ -335,10 +293,10 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     larder_slot s = t->flight->slot;
     if (s != LARDER_NO_SLOT && larder_buf_size(b) == c->size_of[s]) {
         c->store->put(c->store_state, s, b);
-        c->state[s] = FULL;
+        c->state[s] = LARDER__FULL;
         c->filled_bytes += c->size_of[s];
     } else if (s != LARDER_NO_SLOT) { /* not the size room was made for: the promise comes first */
-        c->state[s] = COLD;
+        c->state[s] = LARDER__COLD;
         c->refused_fills++;
     }
     larder__flights_land(&c->flights, t->flight, b, 0, NULL);
@@ -350,7 +308,7 @@ void larder__cache_fail(larder__cache *c, larder__ticket *t, int code, const cha
     larder__ticket_drop(t);
     pthread_mutex_lock(&c->lock);
     if (t->flight->slot != LARDER_NO_SLOT)
-        c->state[t->flight->slot] = COLD; /* stays decided; the next request tries again */
+        c->state[t->flight->slot] = LARDER__COLD; /* stays decided; the next request tries again */
     larder__flights_land(&c->flights, t->flight, NULL, code, why);
     t->flight = NULL;
     pthread_mutex_unlock(&c->lock);
@@ -488,218 +446,4 @@ void larder__cache_epoch(larder__cache *c, uint64_t epoch) {
     pthread_mutex_lock(&c->lock);
     c->policy->epoch(c->policy_state, epoch);
     pthread_mutex_unlock(&c->lock);
-}
-
-static uint64_t fixed_metadata(const larder__cache *c) {
-    return sizeof *c + c->policy->plugin.state_size +
-           c->slots.keys * (sizeof *c->slot_of + c->policy->key_size);
-}
-
-static uint64_t slot_metadata(const larder__cache *c) {
-    return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + c->policy->slot_size +
-           c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
-}
-
-void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
-    pthread_mutex_lock(&c->lock);
-    *out = c->figures;
-    out->resident = c->slots.resident;
-    out->resident_bytes = c->slots.bytes;
-    out->budget = c->limit;
-    uint64_t living = atomic_load(&c->account->bytes);
-    out->loaned_bytes = living > c->filled_bytes ? living - c->filled_bytes : 0;
-    out->metadata_bytes = fixed_metadata(c) + c->slots.used * slot_metadata(c);
-    pthread_mutex_unlock(&c->lock);
-}
-
-/* ---- opening and closing --------------------------------------------------------------------- */
-
-#define CACHE_PROBE(figure)                                                                        \
-    static double probe_##figure(const void *arg) {                                                \
-        larder__cache_figures f;                                                                   \
-        larder__cache_read_figures((larder__cache *)(uintptr_t)arg, &f);                           \
-        return (double)f.figure;                                                                   \
-    }
-CACHE_PROBE(resident)
-CACHE_PROBE(resident_bytes)
-CACHE_PROBE(loaned_bytes)
-CACHE_PROBE(metadata_bytes)
-CACHE_PROBE(budget)
-CACHE_PROBE(evictions)
-CACHE_PROBE(refusals)
-
-static int show(larder__cache *c, larder__stats *s) {
-    const struct {
-        const char *name, *unit, *help;
-        double (*read)(const void *);
-    } probes[] = {
-        {"cache_resident", "samples", "entries the cache holds now", probe_resident},
-        {"cache_resident_bytes", "bytes", "their payload", probe_resident_bytes},
-        {"cache_loaned_bytes", "bytes", "held by readers, no longer resident", probe_loaned_bytes},
-        {"cache_metadata_bytes", "bytes", "tables of cache and policy", probe_metadata_bytes},
-        {"cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
-        {"cache_evictions", "samples", "entries that had to leave", probe_evictions},
-        {"cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
-    };
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof probes / sizeof *probes; i++)
-        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
-                                c);
-    return rc;
-}
-
-/* Tables for every slot there could be; pages are committed only when a slot is first used. */
-static int open_tables(larder__cache *c) {
-    uint64_t n = c->slots.keys;
-    c->key_of = larder__calloc(n, sizeof *c->key_of);
-    c->size_of = larder__calloc(n, sizeof *c->size_of);
-    c->slot_of = larder__malloc(n * sizeof *c->slot_of);
-    c->state = larder__calloc(n, sizeof *c->state);
-    c->slots.slot_data = larder__calloc(n, c->policy->slot_size);
-    c->slots.key_data = larder__calloc(n, c->policy->key_size);
-    if (!c->key_of || !c->size_of || !c->slot_of || !c->state || !c->slots.slot_data ||
-        !c->slots.key_data)
-        return LARDER_E_NOMEM;
-    memset(c->slot_of, 0xff, n * sizeof *c->slot_of);
-    c->slots.key_of = c->key_of;
-    c->slots.size_of = c->size_of;
-    c->slots.slot_of = c->slot_of;
-    return 0;
-}
-
-int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
-    *out = NULL;
-    if (conf->keys >= UINT32_MAX)
-        return larder__fail(LARDER_E_RANGE, "%llu samples: a cache knows up to 4 billion",
-                            (unsigned long long)conf->keys);
-    larder__cache *c = larder__calloc(1, sizeof *c);
-    if (!c)
-        return LARDER_E_NOMEM;
-    pthread_mutex_init(&c->lock, NULL);
-    larder__flights_init(&c->flights);
-    c->slots.keys = conf->keys;
-    c->policy = conf->policy;
-    c->store = conf->store;
-    c->limit = conf->budget;
-    c->free_slot = LARDER_NO_SLOT;
-    larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
-    if (conf->budget_covers_all) {
-        c->fixed_overhead = fixed_metadata(c);
-        c->slot_overhead = slot_metadata(c);
-    }
-    note_budget(c);
-    int rc = LARDER_E_NOMEM;
-    if (!(c->account = larder__account_new()) ||
-        !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
-        goto fail;
-    if ((rc = open_tables(c)) < 0 || (rc = c->store->open(&c->store_state, conf->keys)) < 0)
-        goto fail;
-    if ((rc = c->policy->init(c->policy_state, &c->slots, conf->args)) < 0)
-        goto fail;
-    if (conf->stats && (rc = show(c, conf->stats)) < 0)
-        goto fail;
-    *out = c;
-    return 0;
-fail:
-    larder__cache_close(&c);
-    return rc;
-}
-
-void larder__cache_close(larder__cache **pc) {
-    larder__cache *c = *pc;
-    *pc = NULL;
-    if (!c)
-        return;
-    for (larder_slot s = 0; s < c->slots.used; s++)
-        if (c->key_of[s] != UINT32_MAX && c->store->real)
-            c->store->drop(c->store_state, s);
-    if (c->policy_state && c->policy->fini)
-        c->policy->fini(c->policy_state);
-    c->store->close(&c->store_state);
-    larder__flights_free(&c->flights);
-    larder__account_unref(&c->account);
-    larder__free(c->policy_state);
-    larder__free(c->key_of);
-    larder__free(c->size_of);
-    larder__free(c->slot_of);
-    larder__free(c->state);
-    larder__free(c->slots.slot_data);
-    larder__free(c->slots.key_data);
-    pthread_mutex_destroy(&c->lock);
-    larder__free(c);
-}
-
-/* ---- saved state ----------------------------------------------------------------------------- */
-
-void larder__cache_save(larder__cache *c, larder_writer *w) {
-    pthread_mutex_lock(&c->lock);
-    larder__write_text(w, c->policy->plugin.name);
-    larder_write_u64(w, c->slots.keys);
-    for (int i = 0; i < 4; i++)
-        larder_write_u64(w, c->rng.s[i]);
-    larder_write_u32(w, c->slots.used);
-    for (larder_slot s = 0; s < c->slots.used; s++) {
-        larder_write_u32(w, c->key_of[s]);
-        larder_write_u32(w, c->size_of[s]); /* of an empty slot: the next empty one */
-    }
-    larder_write_u32(w, c->free_slot);
-    if (c->policy->save)
-        c->policy->save(c->policy_state, w);
-    pthread_mutex_unlock(&c->lock);
-}
-
-/* The chain of empty slots must visit each of them once and end. */
-static int check_free_chain(larder__cache *c, larder_reader *r) {
-    uint32_t empty = c->slots.used - c->slots.resident, steps = 0;
-    larder_slot s = c->free_slot;
-    for (; s != LARDER_NO_SLOT && steps <= empty; s = c->size_of[s], steps++)
-        if (s >= c->slots.used || c->key_of[s] != UINT32_MAX)
-            return larder_read_reject(r, "its chain of empty slots is broken");
-    return steps == empty && s == LARDER_NO_SLOT
-               ? 0
-               : larder_read_reject(r, "its chain of empty slots is broken");
-}
-
-static int load_slots(larder__cache *c, larder_reader *r) {
-    uint32_t used = larder_read_u32(r);
-    if (used > c->slots.keys)
-        return larder_read_reject(r, "more slots than samples");
-    for (larder_slot s = 0; s < used && larder_read_status(r) == 0; s++) {
-        uint32_t key = larder_read_index(r, c->slots.keys, true);
-        c->key_of[s] = key;
-        c->size_of[s] = larder_read_u32(r);
-        c->slots.used = s + 1;
-        if (key == UINT32_MAX)
-            continue;
-        if (c->slot_of[key] != LARDER_NO_SLOT)
-            return larder_read_reject(r, "a sample is cached twice");
-        note_slot(c, key, s);
-        c->state[s] = c->store->real ? COLD : FULL;
-        c->slots.resident++;
-        c->slots.bytes += c->size_of[s];
-    }
-    c->free_slot = larder_read_u32(r);
-    if (larder_read_status(r) < 0)
-        return larder_read_status(r);
-    note_budget(c);
-    if (charged(c, c->slots.used) > c->limit && c->slots.resident)
-        return larder_read_reject(r, "its cache was larger than this one");
-    return check_free_chain(c, r);
-}
-
-int larder__cache_load(larder__cache *c, larder_reader *r) {
-    char name[64];
-    if (c->slots.used)
-        return larder__fail(LARDER_E_STATE, "saved state goes into an empty cache only");
-    larder__read_text(r, name, sizeof name);
-    if (larder_read_status(r) == 0 && strcmp(name, c->policy->plugin.name) != 0)
-        return larder_read_reject(r, "it belongs to another policy");
-    if (larder_read_u64(r) != c->slots.keys)
-        return larder_read_reject(r, "it belongs to a data set of another size");
-    for (int i = 0; i < 4; i++)
-        c->rng.s[i] = larder_read_u64(r);
-    if (!(c->rng.s[0] | c->rng.s[1] | c->rng.s[2] | c->rng.s[3]))
-        return larder_read_reject(r, "its source of chance is stuck");
-    int rc = load_slots(c, r);
-    return rc < 0 || !c->policy->load ? rc : c->policy->load(c->policy_state, r);
 }

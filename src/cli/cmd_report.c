@@ -1,15 +1,13 @@
 /* larder report: the records of runs as one HTML file and a table. */
 #include "base/err.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "report/html.h"
 
-#include <errno.h>
 #include <larder/larder.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { FOLDERS_MAX = 256 };
 
@@ -41,20 +39,11 @@ static int read_options(options *o, int argc, char **argv) {
 
 /* Whole or not at all: a half-written report would look like a finished one. */
 static int write_html(const options *o, const larder__run *runs, size_t count) {
-    char fresh[4096];
-    if (snprintf(fresh, sizeof fresh, "%s.new", o->output) >= (int)sizeof fresh)
-        return larder__fail(LARDER_E_ARGS, "the name of the output is too long");
-    FILE *f = fopen(fresh, "we");
-    if (!f)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", fresh, strerror(errno));
-    int rc = larder__report_html(f, o->title, runs, count);
-    if (fclose(f) != 0 && rc == 0)
-        rc = larder__fail(larder__code_of_errno(errno), "%s: %s", fresh, strerror(errno));
-    if (rc == 0 && rename(fresh, o->output) != 0)
-        rc = larder__fail(larder__code_of_errno(errno), "%s: %s", o->output, strerror(errno));
-    if (rc < 0)
-        unlink(fresh);
-    return rc;
+    larder__fresh f;
+    int rc = larder__fresh_open(&f, o->output);
+    if (rc == 0)
+        rc = larder__report_html(f.to, o->title, runs, count);
+    return larder__fresh_close(&f, rc);
 }
 
 static int report(const options *o) {
@@ -79,8 +68,6 @@ int larder__cmd_report(int argc, char **argv) {
     if (rc != 0)
         return rc > 0 ? 0 : 2;
     rc = report(&o);
-    if (rc == 0 && (fflush(stdout) != 0 || ferror(stdout)))
-        rc = larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
     if (rc < 0)
         fprintf(stderr, "larder report: %s\n", larder_errmsg());
     return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;

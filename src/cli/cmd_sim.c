@@ -2,6 +2,7 @@
  * through policies. Several of them in one call print a table. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -166,13 +167,12 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
                            .y_label = "hits, % of served",
                            .series = series,
                            .count = a->recipe.count};
-    FILE *to = fopen(path, "we");
-    int rc = to ? larder__chart_write(to, &chart)
-                : larder__fail(LARDER_E_IO, "%s: cannot be written", path);
-    if (to && fclose(to) != 0 && rc == 0)
-        rc = larder__fail(LARDER_E_IO, "%s: cannot be written", path);
+    larder__fresh f;
+    int rc = larder__fresh_open(&f, path);
+    if (rc == 0 && (rc = larder__chart_write(f.to, &chart)) < 0)
+        rc = larder__fail_in(rc, "%s", path);
     larder__free(xy);
-    return rc;
+    return larder__fresh_close(&f, rc);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

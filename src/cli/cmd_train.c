@@ -34,6 +34,7 @@ static const char examples[] =
 
 typedef struct numbers { /* as typed, before they are checked */
     uint64_t batch, threads, net_threads;
+    const char *on_bad;
 } numbers;
 
 static int wrong(const char *why) {
@@ -53,6 +54,13 @@ static int check_numbers(options *o, const numbers *n) {
     if (!(o->conf.decay >= 0 && o->conf.decay <= 1))
         return wrong("--decay is 0 to 1");
     o->conf.batch = (size_t)n->batch;
+    static const char *const ways[] = {"fail", "skip", "replace"};
+    size_t way = 0;
+    while (way < 3 && strcmp(n->on_bad, ways[way]) != 0)
+        way++;
+    if (way == 3)
+        return wrong("--on-bad is fail, skip or replace");
+    o->conf.on_bad = (larder_on_bad)way;
     o->conf.threads = (uint32_t)n->threads;
     o->conf.net_threads = (uint32_t)n->net_threads;
     return 0;
@@ -62,7 +70,7 @@ static int check_numbers(options *o, const numbers *n) {
 static int read_options(options *o, int argc, char **argv) {
     *o =
         (options){.conf = {.recipe = "lru", .cache = "20%", .net = "mlp", .seed = 1, .epochs = 10}};
-    numbers n = {.batch = 128, .net_threads = 1};
+    numbers n = {.batch = 128, .net_threads = 1, .on_bad = "fail"};
     larder__trainer_conf *c = &o->conf;
     const larder__option table[] = {
         {"recipe", LARDER__TEXT, &c->recipe, "R",
@@ -84,6 +92,8 @@ static int read_options(options *o, int argc, char **argv) {
          "what to validate on, or none (the test part of URI)"},
         {"test-augment", LARDER__TEXT, &c->test_augment, "SPEC",
          "(that of training, without chance)"},
+        {"on-bad", LARDER__TEXT, &n.on_bad, "HOW",
+         "a sample that cannot be read: fail, skip or replace (fail)"},
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
         {"name", LARDER__TEXT, &o->name, "NAME", "what the record calls this run (the recipe)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
@@ -181,6 +191,20 @@ static void print_tail(const output *out) {
             (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
 }
 
+/* What --on-bad passed over: never silent, but not line by line either. */
+static void print_bad(const larder__trainer *t) {
+    larder_bad bad;
+    size_t n = 0;
+    while (larder__trainer_bad(t, n, &bad) == 0 && n < 3) {
+        fprintf(stderr, "larder train: passed over: %s\n", bad.why);
+        n++;
+    }
+    while (larder__trainer_bad(t, n, &bad) == 0)
+        n++;
+    if (n > 3)
+        fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
+}
+
 /* ---- the record ------------------------------------------------------------------------------ */
 
 static void copy(char *out, const char *from) { snprintf(out, 256, "%s", from ? from : ""); }
@@ -268,6 +292,7 @@ static int run(const options *o, larder__stop *stop) {
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
+    print_bad(t);
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);

@@ -1,7 +1,9 @@
 /* The program: finds the command and lets it run. */
 #include "cli/commands.h"
 
+#include <errno.h>
 #include <larder/larder.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +45,7 @@ static int version(void) {
     return 0;
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
     if (argc < 2) {
         help(stderr);
         return 2;
@@ -58,4 +60,15 @@ int main(int argc, char **argv) {
             return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "larder: no command \"%s\"; larder --help lists them\n", word);
     return 2;
+}
+
+/* A full disk behind standard output must not pass for success. */
+int main(int argc, char **argv) {
+    int code = run(argc, argv);
+    bool bad = fflush(stdout) != 0;
+    if ((bad || ferror(stdout)) && code == 0) {
+        fprintf(stderr, "larder: standard output: %s\n", bad ? strerror(errno) : "writing failed");
+        return 1;
+    }
+    return code;
 }

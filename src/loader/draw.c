@@ -312,7 +312,7 @@ void larder__draw_close(larder__draw **pd) {
         return;
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);
-    if (d->signal && d->recipe.signal->fini)
+    if (d->signal && d->recipe.signal && d->recipe.signal->fini)
         d->recipe.signal->fini(d->signal);
     larder__cache_close(&d->cache);
     larder__feedback_close(&d->feedback);

@@ -94,6 +94,9 @@ int larder__loader_enter(larder_loader *);
 /* With the lock held: the run ends with the sentence this thread has. Returns `code`. */
 int larder__loader_fail(larder_loader *, int code);
 
+/* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
+larder__place *larder__place_held(larder_loader *, const larder_batch *);
+
 /* worker.c: a thread's life; opens batches, fills rows. */
 void *larder__worker_run(void *loader);
 /* Gives up everything that is planned and not filled; only without running threads. */

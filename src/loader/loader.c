@@ -1,4 +1,5 @@
-/* The loader's face: open, next, done, report, close. The threads behind it are in worker.c. */
+/* The loader's face: open, next, done, close; look.c has feedback and figures. The threads behind
+ * it are in worker.c. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/limit.h"
@@ -358,8 +359,7 @@ int larder_loader_next(larder_loader *l, const larder_batch **out) {
     return rc;
 }
 
-/* With the lock held: the place of a batch the user holds. */
-static larder__place *held(larder_loader *l, const larder_batch *b) {
+larder__place *larder__place_held(larder_loader *l, const larder_batch *b) {
     for (uint32_t k = 0; b && k < l->conf.prefetch; k++)
         if (&l->ring[k].batch == b && l->ring[k].phase == LARDER__LENT)
             return &l->ring[k];
@@ -371,7 +371,7 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    larder__place *p = held(l, b);
+    larder__place *p = larder__place_held(l, b);
     if (p) {
         p->phase = LARDER__FREE;
         p->plan.n = p->plan.fetched = 0;
@@ -379,106 +379,4 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     }
     pthread_mutex_unlock(&l->lock);
     return p ? 0 : LARDER_E_STATE;
-}
-
-/* ---- feedback -------------------------------------------------------------------------------- */
-
-int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
-    if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
-        return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    larder__place *p = held(l, b);
-    rc = p ? 0 : LARDER_E_STATE;
-    if (p && p->reported)
-        rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
-                          (unsigned long long)b->number);
-    if (rc == 0 && larder__draw_listens(l->draw))
-        rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
-                                   b->served, b->y, fb);
-    if (rc == 0) {
-        p->reported = true;
-        larder__stat_add(l->stats, l->stat.reports, 1);
-    }
-    pthread_mutex_unlock(&l->lock);
-    return rc;
-}
-
-int larder_loader_validate(larder_loader *l, double accuracy) {
-    if (!(accuracy >= 0 && accuracy <= 1))
-        return larder__fail(LARDER_E_ARGS, "accuracy %g is not a fraction of 1", accuracy);
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    larder__feedback *to = larder__draw_feedback(l->draw);
-    if (l->taken == 0)
-        rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
-    else if (to)
-        rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
-    pthread_mutex_unlock(&l->lock);
-    return rc;
-}
-
-/* ---- looking in ------------------------------------------------------------------------------ */
-
-uint64_t larder_loader_samples(const larder_loader *l) {
-    return larder__data_about(l->data)->count;
-}
-uint32_t larder_loader_classes(const larder_loader *l) {
-    return larder__data_about(l->data)->classes;
-}
-larder_shape larder_loader_shape(const larder_loader *l) {
-    return larder__pipeline_shape(l->pipeline);
-}
-const char *larder_loader_class_name(const larder_loader *l, uint32_t label) {
-    return larder__data_class(l->data, label);
-}
-
-uint64_t larder_loader_batches(const larder_loader *l) {
-    if (larder__loader_enter((larder_loader *)(uintptr_t)l) < 0)
-        return 0;
-    uint64_t ids = l->epoch_length;
-    pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&l->lock);
-    return ids / l->conf.batch + (ids % l->conf.batch != 0);
-}
-
-int larder_loader_figures(larder_loader *l, uint64_t epoch, larder_figures *out) {
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    rc = larder__ledger_figures(l->ledger, epoch, out);
-    pthread_mutex_unlock(&l->lock);
-    return rc;
-}
-
-int64_t larder_loader_audit(larder_loader *l) {
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    int64_t verdict = l->audit;
-    if (verdict)
-        larder__errmsg_set(l->audit_says);
-    pthread_mutex_unlock(&l->lock);
-    return verdict;
-}
-
-int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    if (i < l->bad_count)
-        *out = l->bad[i];
-    else
-        rc = larder__fail(LARDER_E_RANGE, "%zu bad samples are listed", l->bad_count);
-    pthread_mutex_unlock(&l->lock);
-    return rc;
-}
-
-int larder_loader_stat(larder_loader *l, size_t i, larder_stat_value *out) {
-    int rc = larder__loader_enter(l); /* probes take the cache's lock */
-    if (rc < 0)
-        return rc;
-    pthread_mutex_unlock(&l->lock);
-    return larder__stat_read(l->stats, i, out);
 }

@@ -1,6 +1,7 @@
 #include "report/record.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -9,7 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, KEY_MAX = 64, PATH_BYTES = 4096 };
 
@@ -318,23 +318,13 @@ void larder__run_free(larder__run *run) {
 }
 
 int larder__meta_write(const char *folder, const larder__meta *meta) {
-    char path[PATH_BYTES], fresh[PATH_BYTES];
-    int rc;
-    if ((rc = path_in(path, folder, "meta.json")) < 0 ||
-        (rc = path_in(fresh, folder, "meta.json.new")) < 0)
+    char path[PATH_BYTES];
+    larder__fresh f;
+    int rc = path_in(path, folder, "meta.json");
+    if (rc < 0 || (rc = larder__fresh_open(&f, path)) < 0)
         return rc;
-    FILE *f = fopen(fresh, "we");
-    if (!f)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", fresh, strerror(errno));
-    larder__meta_print(f, meta);
-    bool bad = ferror(f) != 0;
-    bad = fclose(f) != 0 || bad;
-    if (bad || rename(fresh, path) != 0) {
-        int err = errno;
-        unlink(fresh);
-        return larder__fail(larder__code_of_errno(err), "%s: %s", path, strerror(err));
-    }
-    return 0;
+    larder__meta_print(f.to, meta);
+    return larder__fresh_close(&f, 0);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

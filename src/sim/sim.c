@@ -23,6 +23,10 @@ typedef struct run {
     uint32_t *future;
 } run;
 
+static int asked_to_stop(const larder__sim_conf *c) {
+    return c->stop && *c->stop ? larder__fail(LARDER_E_CANCELLED, "interrupted") : 0;
+}
+
 /* ---- the future, for policies that want it --------------------------------------------------- */
 
 /* All requests of the run, from a sampler whose order does not depend on the cache. */
@@ -48,9 +52,11 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
     int rc = ids ? larder__draw_open(&d, &conf) : LARDER_E_NOMEM;
     if (rc == 0)
         rc = larder__planned_open(&plan, d);
-    while (rc == 0 && at < total && (rc = larder__draw_next(d, &plan)) == 0)
+    while (rc == 0 && at < total && (rc = larder__draw_next(d, &plan)) == 0) {
         for (size_t i = 0; i < plan.n && at < total; i++)
             ids[at++] = (uint32_t)plan.ids[i];
+        rc = asked_to_stop(r->conf);
+    }
     larder__planned_close(&plan);
     larder__draw_close(&d);
     if (rc < 0)
@@ -194,14 +200,15 @@ static int run_epochs(run *r) {
         served += r->plan.n;
         if (c->progress && r->plan.number % 256 == 0)
             c->progress(c->progress_arg, r->plan.epoch, served);
-        if (r->plan.last) {
+        int stop = asked_to_stop(c);
+        if (r->plan.last || stop < 0) { /* interrupted: what there is of the epoch */
             larder_figures f;
             if ((rc = larder__ledger_figures(r->ledger, r->plan.epoch, &f)) < 0)
                 return rc;
             add_epoch(r->out, &f);
         }
-        if (c->stop && *c->stop)
-            return larder__fail(LARDER_E_CANCELLED, "interrupted");
+        if (stop < 0)
+            return stop;
     }
     return 0;
 }

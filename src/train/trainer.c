@@ -98,6 +98,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
     lc.threads = conf->threads;
+    lc.on_bad = conf->on_bad;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     return larder_loader_open(&t->train, &lc);
@@ -202,6 +203,9 @@ uint64_t larder__trainer_samples(const larder__trainer *t) {
 }
 double larder__trainer_rate(const larder__trainer *t) { return t->rate; }
 const char *larder__trainer_augment(const larder__trainer *t) { return t->augment; }
+int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
+    return larder_loader_bad(t->train, i, out);
+}
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 

@@ -30,6 +30,7 @@ typedef struct larder__trainer_conf {
     double decay;          /* of weights */
     uint32_t threads;      /* of the loader; 0: as many as cores */
     uint32_t net_threads;  /* of matrix products; 0: 1 */
+    larder_on_bad on_bad;  /* training samples that cannot be read */
     void (*tick)(void *arg, const larder__tick *); /* NULL: none */
     void *tick_arg;
 } larder__trainer_conf;
@@ -46,5 +47,7 @@ void larder__trainer_cancel(larder__trainer *);
 uint64_t larder__trainer_samples(const larder__trainer *);
 double larder__trainer_rate(const larder__trainer *);
 const char *larder__trainer_augment(const larder__trainer *);
+/* Training samples skipped or replaced: entry i, E_RANGE past the end. */
+int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 
 #endif

@@ -1,28 +1,8 @@
-/* Any bytes as a JPEG file, through a whole pipeline: cropped, shrunk and padded decoding. */
-#include "stage/codec.h"
-#include "stage/pipeline.h"
+/* Any bytes as a JPEG file. */
+#include "fuzz_codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const specs[] = {"rrc:size=16|flip", "resize:size=8|centercrop:size=8",
-                                        "centercrop:size=40"};
-    static larder__pipeline *pipelines[3];
-    static larder__scratch *scratch; /* one for all inputs, as a thread has it */
-    uint32_t w, h;
-    if (!scratch && larder__scratch_open(&scratch) < 0)
-        return 0;
-    if (!larder__codec_jpeg.mine(data, size))
-        return 0;
-    /* A wrong size is cheap to find and slow to run: stay below a quarter megapixel. */
-    if (larder__codec_jpeg.head(scratch, data, size, &w, &h) == 0 && (uint64_t)w * h > 1u << 18)
-        return 0;
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        larder__pipeline_conf conf = {.spec = specs[i], .dtype = i ? LARDER_U8 : LARDER_F32};
-        unsigned char out[40 * 40 * 3 * 4];
-        if (!pipelines[i] && larder__pipeline_open(&pipelines[i], &conf) < 0)
-            return 0;
-        larder__pipeline_run(pipelines[i], scratch, data, size, size + i, out);
-    }
-    return 0;
+    return fuzz_codec(&larder__codec_jpeg, data, size);
 }

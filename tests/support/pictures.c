@@ -2,6 +2,8 @@
 
 #include "check.h"
 
+#include "stage/pipeline.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,3 +133,15 @@ unsigned char *check_png(uint32_t w, uint32_t h, int colour_type, int depth, boo
     return NULL;
 }
 #endif
+
+int check_decode(const void *bytes, size_t size, const char *spec, uint8_t *out) {
+    larder__pipeline *p = NULL;
+    larder__scratch *s = NULL;
+    larder__pipeline_conf conf = {.spec = spec, .dtype = LARDER_U8, .layout = LARDER_NHWC};
+    check_ok(larder__pipeline_open(&p, &conf));
+    check_ok(larder__scratch_open(&s));
+    int rc = larder__pipeline_run(p, s, bytes, size, 1, out);
+    larder__scratch_close(&s);
+    larder__pipeline_close(&p);
+    return rc;
+}

@@ -22,4 +22,7 @@ unsigned char *check_png(uint32_t w, uint32_t h, int colour_type, int depth, boo
 /* What check_png put into it, as 8-bit RGB would be read back. */
 void check_png_pixel(uint32_t x, uint32_t y, int colour_type, int depth, uint8_t rgb[3]);
 
+/* The picture in `bytes` through a pipeline, as 8-bit HWC. */
+int check_decode(const void *bytes, size_t size, const char *spec, uint8_t *out);
+
 #endif

@@ -128,18 +128,6 @@ static void parts_of_photographs(void **state) {
 #endif
 }
 
-static int run(const void *bytes, size_t size, const char *spec, uint8_t *out) {
-    larder__pipeline *p = NULL;
-    larder__scratch *s = NULL;
-    larder__pipeline_conf conf = {.spec = spec, .dtype = LARDER_U8, .layout = LARDER_NHWC};
-    check_ok(larder__pipeline_open(&p, &conf));
-    check_ok(larder__scratch_open(&s));
-    int rc = larder__pipeline_run(p, s, bytes, size, 1, out);
-    larder__scratch_close(&s);
-    larder__pipeline_close(&p);
-    return rc;
-}
-
 static void truncated_anywhere_is_an_error(void **state) {
     (void)state;
     for (int progressive = 0; progressive < 2; progressive++) {
@@ -149,13 +137,13 @@ static void truncated_anywhere_is_an_error(void **state) {
         if (!bytes)
             skip();
         uint8_t out[90 * 70 * 3];
-        check_ok(run(bytes, size, "centercrop:h=70,w=90", out));
+        check_ok(check_decode(bytes, size, "centercrop:h=70,w=90", out));
         /* Without the two bytes of the end marker nothing is missing. */
         for (size_t n = 0; n < size - 2; n += 13) {
             unsigned char *cut = malloc(n ? n : 1); /* of exactly this size: ASan watches the end */
             assert_non_null(cut);
             memcpy(cut, bytes, n);
-            assert_int_equal(run(cut, n, "centercrop:h=70,w=90", out), LARDER_E_FORMAT);
+            assert_int_equal(check_decode(cut, n, "centercrop:h=70,w=90", out), LARDER_E_FORMAT);
             if (n > 700)
                 assert_non_null(strstr(larder_errmsg(), "jpeg: "));
             free(cut);
@@ -182,7 +170,7 @@ static void flipped_bits_do_no_harm(void **state) {
         for (int k = 0; k < 3; k++)
             bad[3 + larder_rng_below(&rng, (uint32_t)size - 3)] ^=
                 (unsigned char)(1u << larder_rng_below(&rng, 8));
-        failed += run(bad, size, "rrc:size=32", out) < 0;
+        failed += check_decode(bad, size, "rrc:size=32", out) < 0;
         free(bad);
     }
     assert_true(failed > 100);
@@ -200,10 +188,10 @@ static void giant_dimensions_are_refused(void **state) {
         at += 2 + (size_t)(bytes[at + 2] << 8 | bytes[at + 3]);
     memset(bytes + at + 5, 0xf0, 4); /* height and width */
     uint8_t out[32 * 32 * 3];
-    assert_int_equal(run(bytes, size, "rrc:size=32", out), LARDER_E_RANGE);
+    assert_int_equal(check_decode(bytes, size, "rrc:size=32", out), LARDER_E_RANGE);
     assert_non_null(strstr(larder_errmsg(), "61680 x 61680"));
     memset(bytes + at + 5, 0, 4);
-    assert_true(run(bytes, size, "rrc:size=32", out) < 0);
+    assert_true(check_decode(bytes, size, "rrc:size=32", out) < 0);
     free(bytes);
 }
 
@@ -216,7 +204,7 @@ static void grey_and_ink_become_rgb(void **state) {
         if (!bytes)
             skip();
         uint8_t out[33 * 21 * 3];
-        check_ok(run(bytes, size, "centercrop:h=21,w=33", out));
+        check_ok(check_decode(bytes, size, "centercrop:h=21,w=33", out));
         for (size_t i = 0; channels == 1 && i < sizeof out; i += 3)
             assert_true(out[i] == out[i + 1] && out[i] == out[i + 2]);
         free(bytes);

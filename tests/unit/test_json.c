@@ -53,8 +53,36 @@ static void test_several_values(void **st) {
     free(text);
 }
 
+/* File names are any bytes; JSON is UTF-8. */
+static void test_bytes_that_are_no_text(void **st) {
+    (void)st;
+    static const struct {
+        const char *bytes, *json;
+    } cases[] = {
+        {"a\xff", "\"a\\udcff\""},
+        {"\xc3", "\"\\udcc3\""},
+        {"\xc3\xa9", "\"\xc3\xa9\""},
+        {"\xc0\x80", "\"\\udcc0\\udc80\""},
+        {"\xe2\x82\xac", "\"\xe2\x82\xac\""},
+        {"\xe2\x82", "\"\\udce2\\udc82\""},
+        {"\xed\xa0\x80", "\"\\udced\\udca0\\udc80\""},
+        {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""},
+        {"\xf5\x80", "\"\\udcf5\\udc80\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text;
+        size_t size;
+        larder__json j = {.to = open_memstream(&text, &size)};
+        larder__json_text(&j, NULL, cases[i].bytes);
+        fclose(j.to);
+        assert_string_equal(text, cases[i].json);
+        free(text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_that_are_no_text),
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_several_values),
     };

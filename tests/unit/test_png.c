@@ -9,18 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int run(const void *bytes, size_t size, const char *spec, uint8_t *out) {
-    larder__pipeline *p = NULL;
-    larder__scratch *s = NULL;
-    larder__pipeline_conf conf = {.spec = spec, .dtype = LARDER_U8, .layout = LARDER_NHWC};
-    check_ok(larder__pipeline_open(&p, &conf));
-    check_ok(larder__scratch_open(&s));
-    int rc = larder__pipeline_run(p, s, bytes, size, 1, out);
-    larder__scratch_close(&s);
-    larder__pipeline_close(&p);
-    return rc;
-}
-
 static void every_form_reads_as_rgb(void **state) {
     (void)state;
     static const int forms[][2] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {2, 8}, {2, 16}, {3, 1},
@@ -33,7 +21,7 @@ static void every_form_reads_as_rgb(void **state) {
         if (!bytes)
             skip();
         uint8_t out[27 * 15 * 3];
-        check_ok(run(bytes, size, "centercrop:h=15,w=27", out));
+        check_ok(check_decode(bytes, size, "centercrop:h=15,w=27", out));
         for (uint32_t y = 0; y < 15; y++)
             for (uint32_t x = 0; x < 27; x++) {
                 uint8_t want[3];
@@ -58,7 +46,7 @@ static void truncated_anywhere_is_an_error(void **state) {
             unsigned char *cut = malloc(n ? n : 1);
             assert_non_null(cut);
             memcpy(cut, bytes, n);
-            assert_int_equal(run(cut, n, "centercrop:h=29,w=31", out), LARDER_E_FORMAT);
+            assert_int_equal(check_decode(cut, n, "centercrop:h=29,w=31", out), LARDER_E_FORMAT);
             free(cut);
         }
         free(bytes);
@@ -73,11 +61,11 @@ static void broken_checksum_is_an_error(void **state) {
         skip();
     uint8_t out[31 * 29 * 3];
     bytes[29] ^= 1; /* of the header chunk */
-    assert_int_equal(run(bytes, size, "centercrop:h=29,w=31", out), LARDER_E_FORMAT);
+    assert_int_equal(check_decode(bytes, size, "centercrop:h=29,w=31", out), LARDER_E_FORMAT);
     assert_non_null(strstr(larder_errmsg(), "png: damaged"));
     bytes[29] ^= 1;
     bytes[60] ^= 16; /* inside the pixels */
-    assert_int_equal(run(bytes, size, "centercrop:h=29,w=31", out), LARDER_E_FORMAT);
+    assert_int_equal(check_decode(bytes, size, "centercrop:h=29,w=31", out), LARDER_E_FORMAT);
     free(bytes);
 }
 
@@ -94,7 +82,7 @@ static void flipped_bits_do_no_harm(void **state) {
             bytes[8 + larder_rng_below(&rng, (uint32_t)size - 8)] ^=
                 (unsigned char)(1u << larder_rng_below(&rng, 8));
         uint8_t out[8 * 8 * 3];
-        run(bytes, size, "rrc:size=8", out);
+        check_decode(bytes, size, "rrc:size=8", out);
         free(bytes);
     }
 }
@@ -107,18 +95,18 @@ static void giant_dimensions_are_refused(void **state) {
         "\x08\x02\0\0\0\x9b\xab\x9c\x31\0\0\0\0IDAT";
     uint8_t out[8 * 8 * 3];
 #if LARDER_HAVE_SPNG
-    int rc = run(huge, sizeof huge - 1, "rrc:size=8", out);
+    int rc = check_decode(huge, sizeof huge - 1, "rrc:size=8", out);
     assert_int_equal(rc, LARDER_E_RANGE);
     size_t size;
     unsigned char *line = check_png(1u << 20, 1, 0, 8, false, &size);
-    check_ok(run(line, size, "rrc:size=8", out)); /* long, but within the limit */
+    check_ok(check_decode(line, size, "rrc:size=8", out)); /* long, but within the limit */
     free(line);
     assert_int_equal(larder__codec_limit("png", 1u << 20, 65), LARDER_E_RANGE);
     assert_int_equal(larder__codec_limit("png", 1u << 20, 64), 0);
     assert_int_equal(larder__codec_limit("png", UINT64_MAX, UINT64_MAX), LARDER_E_RANGE);
     assert_int_equal(larder__codec_limit("png", 0, 1), LARDER_E_FORMAT);
 #else
-    assert_int_equal(run(huge, sizeof huge - 1, "rrc:size=8", out), LARDER_E_UNSUPPORTED);
+    assert_int_equal(check_decode(huge, sizeof huge - 1, "rrc:size=8", out), LARDER_E_UNSUPPORTED);
     assert_non_null(strstr(larder_errmsg(), "libspng-dev"));
 #endif
 }

@@ -1,0 +1,52 @@
+/* What the files of the cache share: its struct and two steps over it. Nobody else includes this.
+ */
+#ifndef LARDER_CACHE_INSIDE_H
+#define LARDER_CACHE_INSIDE_H
+
+#include "base/buf.h"
+#include "cache/cache.h"
+#include "cache/flight.h"
+
+#include <pthread.h>
+
+/* What a resident slot's bytes are doing. */
+enum { LARDER__FULL = 1, LARDER__PENDING = 2, LARDER__COLD = 3 };
+
+struct larder__cache {
+    pthread_mutex_t lock;
+    larder_slots slots; /* what the policy sees; the arrays below are its writable side */
+    uint32_t *key_of, *size_of;
+    larder_slot *slot_of;
+    uint8_t *state;        /* slot -> FULL, PENDING, COLD */
+    larder_slot free_slot; /* chain of empty slots through size_of */
+    const larder_policy *policy;
+    void *policy_state;
+    const larder__store *store;
+    void *store_state;
+    larder__flights flights;
+    larder__account *account;               /* bytes of all living buffers of this cache */
+    uint64_t filled_bytes;                  /* of buffers in FULL slots */
+    uint64_t limit;                         /* the budget as given */
+    uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
+    uint64_t refused_fills;
+    larder_rng rng;
+    larder__cache_figures figures;
+};
+
+/* Bytes that count against the budget with `used` slots in use. */
+static inline uint64_t larder__cache_charged(const larder__cache *c, uint32_t used) {
+    return c->slots.bytes + c->fixed_overhead + used * c->slot_overhead;
+}
+
+/* What the policy may know of the budget; changes with the slots in use when tables count too. */
+static inline void larder__cache_note_budget(larder__cache *c) {
+    uint64_t overhead = c->fixed_overhead + c->slots.used * c->slot_overhead;
+    c->slots.budget = c->limit > overhead ? c->limit - overhead : 0;
+}
+
+/* Written under the lock; read by larder__cache_resident without it. */
+static inline void larder__cache_note_slot(larder__cache *c, uint64_t key, larder_slot s) {
+    __atomic_store_n(&c->slot_of[key], s, __ATOMIC_RELAXED);
+}
+
+#endif

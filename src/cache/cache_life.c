@@ -1,0 +1,145 @@
+/* A cache's beginning, end and figures. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "cache/cache_inside.h"
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+static uint64_t fixed_metadata(const larder__cache *c) {
+    return sizeof *c + c->policy->plugin.state_size +
+           c->slots.keys * (sizeof *c->slot_of + c->policy->key_size);
+}
+
+static uint64_t slot_metadata(const larder__cache *c) {
+    return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + c->policy->slot_size +
+           c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
+}
+
+void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
+    pthread_mutex_lock(&c->lock);
+    *out = c->figures;
+    out->resident = c->slots.resident;
+    out->resident_bytes = c->slots.bytes;
+    out->budget = c->limit;
+    uint64_t living = atomic_load(&c->account->bytes);
+    out->loaned_bytes = living > c->filled_bytes ? living - c->filled_bytes : 0;
+    out->metadata_bytes = fixed_metadata(c) + c->slots.used * slot_metadata(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+#define CACHE_PROBE(figure)                                                                        \
+    static double probe_##figure(const void *arg) {                                                \
+        larder__cache_figures f;                                                                   \
+        larder__cache_read_figures((larder__cache *)(uintptr_t)arg, &f);                           \
+        return (double)f.figure;                                                                   \
+    }
+CACHE_PROBE(resident)
+CACHE_PROBE(resident_bytes)
+CACHE_PROBE(loaned_bytes)
+CACHE_PROBE(metadata_bytes)
+CACHE_PROBE(budget)
+CACHE_PROBE(evictions)
+CACHE_PROBE(refusals)
+
+static int show(larder__cache *c, larder__stats *s) {
+    const struct {
+        const char *name, *unit, *help;
+        double (*read)(const void *);
+    } probes[] = {
+        {"cache_resident", "samples", "entries the cache holds now", probe_resident},
+        {"cache_resident_bytes", "bytes", "their payload", probe_resident_bytes},
+        {"cache_loaned_bytes", "bytes", "held by readers, no longer resident", probe_loaned_bytes},
+        {"cache_metadata_bytes", "bytes", "tables of cache and policy", probe_metadata_bytes},
+        {"cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
+        {"cache_evictions", "samples", "entries that had to leave", probe_evictions},
+        {"cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
+    };
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof probes / sizeof *probes; i++)
+        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
+                                c);
+    return rc;
+}
+
+/* Tables for every slot there could be; pages are committed only when a slot is first used. */
+static int open_tables(larder__cache *c) {
+    uint64_t n = c->slots.keys;
+    c->key_of = larder__calloc(n, sizeof *c->key_of);
+    c->size_of = larder__calloc(n, sizeof *c->size_of);
+    c->slot_of = larder__malloc(n * sizeof *c->slot_of);
+    c->state = larder__calloc(n, sizeof *c->state);
+    c->slots.slot_data = larder__calloc(n, c->policy->slot_size);
+    c->slots.key_data = larder__calloc(n, c->policy->key_size);
+    if (!c->key_of || !c->size_of || !c->slot_of || !c->state || !c->slots.slot_data ||
+        !c->slots.key_data)
+        return LARDER_E_NOMEM;
+    memset(c->slot_of, 0xff, n * sizeof *c->slot_of);
+    c->slots.key_of = c->key_of;
+    c->slots.size_of = c->size_of;
+    c->slots.slot_of = c->slot_of;
+    return 0;
+}
+
+int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
+    *out = NULL;
+    if (conf->keys >= UINT32_MAX)
+        return larder__fail(LARDER_E_RANGE, "%llu samples: a cache knows up to 4 billion",
+                            (unsigned long long)conf->keys);
+    larder__cache *c = larder__calloc(1, sizeof *c);
+    if (!c)
+        return LARDER_E_NOMEM;
+    pthread_mutex_init(&c->lock, NULL);
+    larder__flights_init(&c->flights);
+    c->slots.keys = conf->keys;
+    c->policy = conf->policy;
+    c->store = conf->store;
+    c->limit = conf->budget;
+    c->free_slot = LARDER_NO_SLOT;
+    larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
+    if (conf->budget_covers_all) {
+        c->fixed_overhead = fixed_metadata(c);
+        c->slot_overhead = slot_metadata(c);
+    }
+    larder__cache_note_budget(c);
+    int rc = LARDER_E_NOMEM;
+    if (!(c->account = larder__account_new()) ||
+        !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
+        goto fail;
+    if ((rc = open_tables(c)) < 0 || (rc = c->store->open(&c->store_state, conf->keys)) < 0)
+        goto fail;
+    if ((rc = c->policy->init(c->policy_state, &c->slots, conf->args)) < 0)
+        goto fail;
+    if (conf->stats && (rc = show(c, conf->stats)) < 0)
+        goto fail;
+    *out = c;
+    return 0;
+fail:
+    larder__cache_close(&c);
+    return rc;
+}
+
+void larder__cache_close(larder__cache **pc) {
+    larder__cache *c = *pc;
+    *pc = NULL;
+    if (!c)
+        return;
+    for (larder_slot s = 0; s < c->slots.used; s++)
+        if (c->key_of[s] != UINT32_MAX && c->store->real)
+            c->store->drop(c->store_state, s);
+    if (c->policy_state && c->policy->fini)
+        c->policy->fini(c->policy_state);
+    c->store->close(&c->store_state);
+    larder__flights_free(&c->flights);
+    larder__account_unref(&c->account);
+    larder__free(c->policy_state);
+    larder__free(c->key_of);
+    larder__free(c->size_of);
+    larder__free(c->slot_of);
+    larder__free(c->state);
+    larder__free(c->slots.slot_data);
+    larder__free(c->slots.key_data);
+    pthread_mutex_destroy(&c->lock);
+    larder__free(c);
+}

@@ -1,0 +1,77 @@
+/* Saved state: who is resident, where, and the policy's memory. Bytes are not saved. */
+#include "base/err.h"
+#include "base/state.h"
+#include "cache/cache_inside.h"
+
+void larder__cache_save(larder__cache *c, larder_writer *w) {
+    pthread_mutex_lock(&c->lock);
+    larder__write_text(w, c->policy->plugin.name);
+    larder_write_u64(w, c->slots.keys);
+    for (int i = 0; i < 4; i++)
+        larder_write_u64(w, c->rng.s[i]);
+    larder_write_u32(w, c->slots.used);
+    for (larder_slot s = 0; s < c->slots.used; s++) {
+        larder_write_u32(w, c->key_of[s]);
+        larder_write_u32(w, c->size_of[s]); /* of an empty slot: the next empty one */
+    }
+    larder_write_u32(w, c->free_slot);
+    if (c->policy->save)
+        c->policy->save(c->policy_state, w);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* The chain of empty slots must visit each of them once and end. */
+static int check_free_chain(larder__cache *c, larder_reader *r) {
+    uint32_t empty = c->slots.used - c->slots.resident, steps = 0;
+    larder_slot s = c->free_slot;
+    for (; s != LARDER_NO_SLOT && steps <= empty; s = c->size_of[s], steps++)
+        if (s >= c->slots.used || c->key_of[s] != UINT32_MAX)
+            return larder_read_reject(r, "its chain of empty slots is broken");
+    return steps == empty && s == LARDER_NO_SLOT
+               ? 0
+               : larder_read_reject(r, "its chain of empty slots is broken");
+}
+
+static int load_slots(larder__cache *c, larder_reader *r) {
+    uint32_t used = larder_read_u32(r);
+    if (used > c->slots.keys)
+        return larder_read_reject(r, "more slots than samples");
+    for (larder_slot s = 0; s < used && larder_read_status(r) == 0; s++) {
+        uint32_t key = larder_read_index(r, c->slots.keys, true);
+        c->key_of[s] = key;
+        c->size_of[s] = larder_read_u32(r);
+        c->slots.used = s + 1;
+        if (key == UINT32_MAX)
+            continue;
+        if (c->slot_of[key] != LARDER_NO_SLOT)
+            return larder_read_reject(r, "a sample is cached twice");
+        larder__cache_note_slot(c, key, s);
+        c->state[s] = c->store->real ? LARDER__COLD : LARDER__FULL;
+        c->slots.resident++;
+        c->slots.bytes += c->size_of[s];
+    }
+    c->free_slot = larder_read_u32(r);
+    if (larder_read_status(r) < 0)
+        return larder_read_status(r);
+    larder__cache_note_budget(c);
+    if (larder__cache_charged(c, c->slots.used) > c->limit && c->slots.resident)
+        return larder_read_reject(r, "its cache was larger than this one");
+    return check_free_chain(c, r);
+}
+
+int larder__cache_load(larder__cache *c, larder_reader *r) {
+    char name[64];
+    if (c->slots.used)
+        return larder__fail(LARDER_E_STATE, "saved state goes into an empty cache only");
+    larder__read_text(r, name, sizeof name);
+    if (larder_read_status(r) == 0 && strcmp(name, c->policy->plugin.name) != 0)
+        return larder_read_reject(r, "it belongs to another policy");
+    if (larder_read_u64(r) != c->slots.keys)
+        return larder_read_reject(r, "it belongs to a data set of another size");
+    for (int i = 0; i < 4; i++)
+        c->rng.s[i] = larder_read_u64(r);
+    if (!(c->rng.s[0] | c->rng.s[1] | c->rng.s[2] | c->rng.s[3]))
+        return larder_read_reject(r, "its source of chance is stuck");
+    int rc = load_slots(c, r);
+    return rc < 0 || !c->policy->load ? rc : c->policy->load(c->policy_state, r);
+}

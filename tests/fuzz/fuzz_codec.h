@@ -1,0 +1,32 @@
+/* Any bytes as a file of one codec, through a whole pipeline: cropped, shrunk and padded decoding.
+ */
+#ifndef LARDER_FUZZ_CODEC_H
+#define LARDER_FUZZ_CODEC_H
+
+#include "stage/codec.h"
+#include "stage/pipeline.h"
+
+static int fuzz_codec(const larder__codec *codec, const uint8_t *data, size_t size) {
+    static const char *const specs[] = {"rrc:size=16|flip", "resize:size=8|centercrop:size=8",
+                                        "centercrop:size=40"};
+    static larder__pipeline *pipelines[3];
+    static larder__scratch *scratch; /* one for all inputs, as a thread has it */
+    uint32_t w, h;
+    if (!scratch && larder__scratch_open(&scratch) < 0)
+        return 0;
+    if (!codec->mine(data, size))
+        return 0;
+    /* A wrong size is cheap to find and slow to run: stay below a quarter megapixel. */
+    if (codec->head(scratch, data, size, &w, &h) == 0 && (uint64_t)w * h > 1u << 18)
+        return 0;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        larder__pipeline_conf conf = {.spec = specs[i], .dtype = i ? LARDER_U8 : LARDER_F32};
+        unsigned char out[40 * 40 * 3 * 4];
+        if (!pipelines[i] && larder__pipeline_open(&pipelines[i], &conf) < 0)
+            return 0;
+        larder__pipeline_run(pipelines[i], scratch, data, size, size + i, out);
+    }
+    return 0;
+}
+
+#endif

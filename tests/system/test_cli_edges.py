@@ -1,0 +1,95 @@
+"""The program where things go wrong around it: a full disk, a closed pipe, odd file names, Ctrl-C."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LARDER = os.environ["LARDER"]
+SMALL = "mem:?n=60&h=8&w=8&c=1"
+
+
+def run(*args, **more):
+    return subprocess.run([LARDER, *args], capture_output=True, timeout=120, **more)
+
+
+def test_full_disk_behind_stdout():
+    with open("/dev/full", "wb") as full:
+        for args in (["list"], ["ls", SMALL], ["ls", SMALL, "--json"], ["--help"], ["--version"],
+                     ["sim", "--help"], ["sim", "--recipe", "lru", "--n", "100"],
+                     ["sim", "--recipe", "lru", "--n", "100", "--json"],
+                     ["train", SMALL, "--epochs", "1", "--test", "none", "--quiet"]):
+            p = subprocess.run([LARDER, *args], stdout=full, stderr=subprocess.PIPE, timeout=120)
+            assert p.returncode == 1 and b"standard output" in p.stderr, (args, p)
+
+
+def test_plots_are_whole_or_not_there(tmp):
+    p = run("sim", "--recipe", "lru", "--n", "100", "--plot", str(tmp / "no" / "x.svg"))
+    assert p.returncode == 1 and b"No such file" in p.stderr, p
+    p = run("sim", "--recipe", "lru", "--n", "100", "--plot", "/dev/full")
+    assert p.returncode == 1 and b"/dev/full" in p.stderr, p
+    out = tmp / "x.svg"
+    out.write_text("old")
+    limited = ["bash", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$0" "$@"', LARDER]
+    many = ",".join(["lru", "minio", "quiver", "lfu", "fifo", "sieve", "random"])
+    p = subprocess.run([*limited, "sim", "--recipe", many, "--n", "100", "--epochs", "40", "--plot",
+                        str(out)], capture_output=True, timeout=120)
+    assert p.returncode == 1, p
+    assert out.read_text() == "old" and os.listdir(tmp) == ["x.svg"], os.listdir(tmp)
+
+
+def test_closed_pipe():
+    p = subprocess.Popen([LARDER, "ls", "mem:?n=200000", "--limit", "200000"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stdout.read(10)
+    p.stdout.close()
+    assert p.wait(60) == -signal.SIGPIPE and p.stderr.read() == b""
+
+
+def test_odd_names(tmp):
+    folder = os.fsencode(tmp) + b"/c\xff\xfe\x1b[31m"
+    os.mkdir(folder)
+    names = [b"a\xffb.jpg", b"esc\x1b[2J.jpg", b"new\nline.jpg", "gr\u00fc\u00df.jpg".encode()]
+    for name in names:
+        with open(folder + b"/" + name, "wb") as f:
+            f.write(b"\xff\xd8\xff")
+    p = run("ls", str(tmp), "--json")
+    about = json.loads(p.stdout.decode())  # UTF-8, whatever the names are
+    got = sorted(os.fsencode(s["name"]).split(b"/")[-1] for s in about["samples"])
+    assert got == sorted(names), got
+    p = run("ls", str(tmp))
+    assert p.returncode == 0 and b"\x1b" not in p.stdout and p.stdout.count(b"line.jpg") == 1, p
+    p = run("ls", str(tmp / "no\x1b[2Jsuch"))
+    assert p.returncode == 1 and b"\x1b" not in p.stderr, p
+    p = run("train", str(tmp), "--test", "none", "--epochs", "1")
+    assert p.returncode != 0 and b"\x1b" not in p.stderr, p
+
+
+def interrupted(*args, wait):
+    p = subprocess.Popen([LARDER, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(wait)
+    p.send_signal(signal.SIGINT)
+    _, err = p.communicate(timeout=60)
+    assert p.returncode == 130, (args, p.returncode, err)
+
+
+def test_interrupt():
+    # Long before the future is known.
+    interrupted("sim", "--recipe", "belady", "--n", "3000000", "--epochs", "100", wait=0.7)
+    interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", wait=0.7)
+
+
+def main():
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            test(pathlib.Path(folder)) if test.__code__.co_argcount else test()
+        print("ok", name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
