@@ -19,6 +19,9 @@ struct larder__draw {
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
     bool epoch_begun;
+    bool evaluator, evaluated;   /* there is one; it has been asked about the coming epoch */
+    const uint32_t *to_evaluate; /* the sampler's */
+    size_t evaluating, evaluate_count; /* of these handed out, and all */
     const uint32_t *future; /* next use of each request, UINT32_MAX: never */
     uint64_t future_count;
 };
@@ -102,6 +105,7 @@ static int begin_epoch(larder__draw *d) {
     d->length = d->recipe.sampler->length(d->sampler);
     d->drawn = 0;
     d->epoch_begun = true;
+    d->evaluated = false;
     return 0;
 }
 
@@ -148,8 +152,48 @@ static int fetch_more(larder__draw *d, larder__planned *p) {
     return rc;
 }
 
+static bool wants_evaluation(larder__draw *d) {
+    if (d->epoch_begun || d->evaluated || !d->evaluator)
+        return false;
+    d->evaluating = 0;
+    d->evaluate_count = d->recipe.sampler->evaluate(d->sampler, d->epoch, &d->to_evaluate);
+    d->evaluated = d->evaluate_count == 0;
+    return !d->evaluated;
+}
+
+bool larder__draw_takes_evaluator(larder__draw *d) {
+    return d->evaluator = d->recipe.sampler->evaluate && d->scores;
+}
+
+int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
+    const uint8_t *tags = d->recipe.sampler->tags ? d->recipe.sampler->tags(d->sampler) : NULL;
+    size_t left = d->evaluate_count - d->evaluating;
+    p->n = left < d->conf.batch ? left : d->conf.batch;
+    p->fetched = 0;
+    p->epoch = d->epoch;
+    p->number = UINT64_MAX - d->epoch; /* a chance of its own */
+    d->evaluated = left == 0;
+    for (size_t i = 0; i < p->n; i++) {
+        p->ids[i] = d->to_evaluate[d->evaluating + i];
+        p->weights[i] = 1;
+        p->accesses[i] = request(d, p->ids[i], tags ? tags[p->ids[i]] & LARDER_TAG_KEEP : 0);
+    }
+    d->evaluating += p->n;
+    return larder__cache_claim(d->cache, p->accesses, p->n, p->tickets);
+}
+
+void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(loss[i])) {
+            d->scores[ids[i]] = loss[i];
+            larder__cache_score(d->cache, &ids[i], &loss[i], 1);
+        }
+}
+
 int larder__draw_next(larder__draw *d, larder__planned *p) {
     observe_due(d);
+    if (wants_evaluation(d))
+        return LARDER__EVALUATE;
     p->first = !d->epoch_begun;
     int rc = d->epoch_begun ? 0 : begin_epoch(d);
     if (rc < 0)
@@ -331,7 +375,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->epoch);
     larder_write_u64(w, d->drawn);
     larder_write_u64(w, d->now);
-    larder_write_u32(w, d->epoch_begun);
+    larder_write_u32(w, (uint32_t)d->epoch_begun | (uint32_t)d->evaluated << 1);
     larder__cache_save(d->cache, w);
     if (d->feedback)
         larder__feedback_save(d->feedback, w);
@@ -357,7 +401,9 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     d->epoch = larder_read_u64(r);
     uint64_t drawn = larder_read_u64(r);
     d->now = larder_read_u64(r);
-    bool begun = larder_read_u32(r) == 1;
+    uint32_t flags = larder_read_u32(r);
+    bool begun = flags & 1;
+    d->evaluated = flags & 2;
     int rc = larder__cache_load(d->cache, r);
     if (rc < 0 || (rc = load_signal(d, r)) < 0)
         return rc;

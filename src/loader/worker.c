@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-enum { ROWS_AT_ONCE = 64 }; /* a thread takes and reads up to this many rows together */
-
 /* ---- filling rows ---------------------------------------------------------------------------- */
 
 uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
@@ -56,9 +54,9 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
 /* Reads what has to be made, all together, and hands it to the cache. bytes[i] gets a reference. */
 static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
                       larder_buf **bytes) {
-    uint64_t ids[ROWS_AT_ONCE];
-    size_t rows[ROWS_AT_ONCE], m = 0;
-    larder_read reads[ROWS_AT_ONCE];
+    uint64_t ids[LARDER__ROWS_AT_ONCE];
+    size_t rows[LARDER__ROWS_AT_ONCE], m = 0;
+    larder_read reads[LARDER__ROWS_AT_ONCE];
     for (size_t i = 0; i < n; i++)
         if (p->plan.tickets[from + i].task == LARDER__MAKE) {
             rows[m] = i;
@@ -93,9 +91,9 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
 
-static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                      size_t n) {
-    larder_buf *bytes[ROWS_AT_ONCE] = {0};
+void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                       size_t n) {
+    larder_buf *bytes[LARDER__ROWS_AT_ONCE] = {0};
     make_rows(l, p, from, n, bytes);
     double begun = larder__now();
     for (size_t i = 0; i < n; i++) {
@@ -160,7 +158,8 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
 }
 
 static bool may_draw(const larder_loader *l) {
-    if (l->planning || l->failed || l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
+    if (l->planning || l->failed || l->evaluation.due ||
+        l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
         return false;
     return l->kept || l->conf.epochs == 0 || larder__draw_epoch(l->draw) < l->conf.epochs;
 }
@@ -179,6 +178,8 @@ static void draw_batch(larder_loader *l) {
     if (rc < 0) {
         l->torn = true;
         larder__loader_fail(l, rc);
+    } else if (rc == LARDER__EVALUATE) {
+        l->evaluation.due = true;
     } else {
         if (l->kept) {
             larder__kept *done = l->kept;
@@ -203,7 +204,7 @@ static void draw_batch(larder_loader *l) {
 
 static size_t rows_to_take(const larder_loader *l, size_t left) {
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
-    share = share < 1 ? 1 : share > ROWS_AT_ONCE ? ROWS_AT_ONCE : share;
+    share = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
     return share < left ? share : left;
 }
 
@@ -234,7 +235,7 @@ void *larder__worker_run(void *arg) {
             size_t from = p->next_row, n = rows_to_take(l, p->rows - from);
             p->next_row += n;
             pthread_mutex_unlock(&l->lock);
-            fill_rows(l, scratch, p, from, n);
+            larder__rows_fill(l, scratch, p, from, n);
             pthread_mutex_lock(&l->lock);
             p->rows_left -= n;
             if (p->rows_left == 0) {
