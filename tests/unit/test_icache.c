@@ -83,22 +83,6 @@ static void served_is_what_it_says(void **state) {
 
 /* ---- the simulator ---------------------------------------------------------------------------- */
 
-static void write_array(const char *folder, const char *name, const char *type, uint64_t rows,
-                        uint64_t cols, const void *data, size_t size) {
-    char path[512], head[129] = "", *bytes = malloc(128 + size);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    int n = snprintf(head, sizeof head,
-                     "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }", type,
-                     (int)rows, (int)cols);
-    memset(head + n, ' ', (size_t)(117 - n));
-    memcpy(bytes, "\x93NUMPY\x01\x00\x76\x00", 10);
-    memcpy(bytes + 10, head, 117);
-    bytes[127] = '\n';
-    memcpy(bytes + 128, data, size);
-    check_write(path, bytes, 128 + size);
-    free(bytes);
-}
-
 static void the_simulator_agrees(void **state) {
     (void)state;
     char folder[256];
@@ -107,8 +91,8 @@ static void the_simulator_agrees(void **state) {
     check_folder(folder);
     for (uint64_t i = 0; i < EPOCHS * N; i++)
         losses[i] = kit_loss(i % N, i / N);
-    write_array(folder, "train_loss.npy", "<f4", EPOCHS, N, losses, sizeof losses);
-    write_array(folder, "labels.npy", "|u1", N, 1, labels, sizeof labels);
+    kit_write_array(folder, "train_loss.npy", "<f4", EPOCHS, N, losses, sizeof losses);
+    kit_write_array(folder, "labels.npy", "|u1", N, 1, labels, sizeof labels);
     larder__sim_conf sim = {.recipe = "icache",
                             .cache = "30%",
                             .trace = folder,
