@@ -136,7 +136,8 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     /* Optional from here on. */
     void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
     void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
-    bool (*pick)(void *st, larder_rng *, uint64_t *key);    /* a resident to serve once more */
+    /* A resident to serve once more; `share` is its chance times the number of residents. */
+    bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
     /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
      * They enter as accesses with the tag LARDER_TAG_FETCH. */
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
@@ -171,6 +172,12 @@ enum {
     LARDER_TAG_KEEP = 4  /* flag: keep it for good once it is there */
 };
 
+/* Tag of samplers that pass through all ids in sweeps: which sweep this request serves. The low
+ * three bits stay 0, for tags of other sorts. */
+static inline uint32_t larder_tag_sweep(uint64_t sweep) {
+    return (uint32_t)(sweep % 0x0fffffffu + 1) << 3;
+}
+
 typedef struct larder_pace { /* measured while running, smoothed; 0: not known yet */
     double read_seconds;     /* storage's time for one sample that has to be read */
     double step_seconds;     /* training's time for one sample */
@@ -187,7 +194,7 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
     const void *resident_arg;
     /* A resident by the policy's own preference (larder_policy.pick); false: it has none. */
-    bool (*pick)(void *arg, larder_rng *, uint64_t *id);
+    bool (*pick)(void *arg, larder_rng *, uint64_t *id, double *share);
     void *pick_arg;
 } larder_draw_env;
 

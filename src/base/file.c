@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ static int read_all(int fd, const char *path, unsigned char *to, size_t size) {
 int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_t *size) {
     *bytes = NULL;
     *size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* not waiting for pipes */
     if (fd < 0)
         return fail_errno(path, "cannot be opened");
     struct stat st;
@@ -66,7 +67,9 @@ int larder__fresh_open(larder__fresh *f, const char *path) {
     f->path = path;
     f->beside[0] = 0;
     bool whole = stat(path, &st) != 0 || S_ISREG(st.st_mode); /* a device has nothing beside it */
-    int wrote = snprintf(f->beside, sizeof f->beside, "%s.%ld.tmp", path, (long)getpid());
+    static _Atomic unsigned count; /* two threads may write the same file */
+    int wrote = snprintf(f->beside, sizeof f->beside, "%s.%ld-%u.tmp", path, (long)getpid(),
+                         atomic_fetch_add(&count, 1));
     if (wrote < 0 || (size_t)wrote >= sizeof f->beside)
         return larder__fail(LARDER_E_ARGS, "the path is too long: %.200s", path);
     if (!whole)

@@ -404,11 +404,11 @@ void larder__cache_accuracy(larder__cache *c, double accuracy) {
     pthread_mutex_unlock(&c->lock);
 }
 
-bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key) {
+bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double *share) {
     if (!c->policy->pick)
         return false;
     pthread_mutex_lock(&c->lock);
-    bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key);
+    bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key, share);
     assert(!there || larder__cache_resident(c, *key));
     pthread_mutex_unlock(&c->lock);
     return there;

@@ -75,7 +75,7 @@ bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided,
 void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
 void larder__cache_accuracy(larder__cache *, double accuracy);
 /* The policy's pick and fetch; false and 0 where it has none. */
-bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key);
+bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key, double *share);
 size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
 void larder__cache_batch(larder__cache *);
 void larder__cache_list(larder__cache *, const uint8_t *tags);

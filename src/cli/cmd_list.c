@@ -46,6 +46,12 @@ static void entry(const sheet *s, const char *name, const char *summary,
                params[i].type);
 }
 
+/* Every policy is a recipe too, unless a recipe of its own bears its name. */
+static bool is_recipe(const larder_policy *p) {
+    larder_recipe space;
+    return !p->needs_future && larder__recipe_find(p->plugin.name, &space) == &space;
+}
+
 static void list_recipes(const sheet *s) {
     section(s, "recipes",
             "what a user picks: a sampler, a cache policy and a signal under one name");
@@ -53,7 +59,7 @@ static void list_recipes(const sheet *s) {
         entry(s, larder__recipes[i]->name, larder__recipes[i]->summary,
               larder__sampler_find(larder__recipes[i]->sampler)->plugin.params);
     for (size_t i = 0; larder__policies[i]; i++)
-        if (!larder__policies[i]->needs_future)
+        if (is_recipe(larder__policies[i]))
             entry(s, larder__policies[i]->plugin.name, larder__policies[i]->plugin.summary,
                   larder__policies[i]->plugin.params);
     entry(s, "(every one)", "takes these too", larder__recipe_params);

@@ -141,6 +141,14 @@ static void clear_progress(bool shown) {
         fprintf(stderr, "\r\033[K");
 }
 
+/* A cache size as a share of the data in percent, whatever way it was written. */
+static double cache_share(const char *text, double payload) {
+    larder__budget b;
+    if (larder__parse_budget(text, &b) < 0)
+        return 0;
+    return b.relative ? 100 * b.fraction : 100 * (double)b.bytes / payload;
+}
+
 /* Hit ratio over the cache sizes with several of them, else over the epochs: a line a recipe. */
 static int draw_plot(const char *path, const sim_args *a, larder__sim_result *const *results) {
     bool over_sizes = a->cache.count > 1;
@@ -153,7 +161,8 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
         double *x = xy + 2 * i * points, *y = x + points;
         for (size_t k = 0; k < points; k++) {
             const larder__sim_result *r = results[i * a->cache.count + (over_sizes ? k : 0)];
-            x[k] = over_sizes ? strtod(a->cache.at[k], NULL) : (double)k + 1;
+            x[k] = over_sizes ? cache_share(a->cache.at[k], (double)r->n * (double)a->size)
+                              : (double)k + 1;
             y[k] = over_sizes ? 100 * r->hit_ratio
                    : k < r->count && r->epochs[k].served
                        ? 100 * (double)r->epochs[k].hits / (double)r->epochs[k].served
@@ -163,7 +172,7 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
     }
     larder__chart chart = {.kind = LARDER__CHART_LINES,
                            .title = "Hits",
-                           .x_label = over_sizes ? "cache size" : "epoch",
+                           .x_label = over_sizes ? "cache size, % of the data" : "epoch",
                            .y_label = "hits, % of served",
                            .series = series,
                            .count = a->recipe.count};

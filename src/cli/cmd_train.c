@@ -132,7 +132,8 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .hits = t->hits,
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
-                                                   .stall_seconds = t->stall_seconds},
+                                                   .stall_seconds = t->stall_seconds,
+                                                   .h = t->h},
                           larder__now());
 }
 

@@ -46,12 +46,15 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
                        ? v->seconds * (double)(v->steps - v->step) / (double)v->step
                        : -1;
     format_left(left, to_go);
+    char reuse[16] = "";
+    if (!isnan(v->h))
+        snprintf(reuse, sizeof reuse, "  h %.2f", fmin(fmax(v->h, 0), 1));
     snprintf(out, cap,
-             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%  left %s",
+             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%%s  left %s",
              v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
              percent((double)v->step, (double)v->steps), rate,
              percent((double)v->hits, (double)v->served), bytes,
-             percent(v->stall_seconds, v->seconds), left);
+             percent(v->stall_seconds, v->seconds), reuse, left);
 }
 
 static size_t columns_of(FILE *to) {

@@ -15,6 +15,7 @@ struct larder__draw {
     larder__feedback *feedback;
     float *scores;
     larder_pick *picks; /* of one batch */
+    uint64_t *fetched;  /* ids brought in with it */
     larder_pace pace;
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
@@ -28,10 +29,12 @@ struct larder__draw {
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
-enum { FETCH_AT_ONCE = 1024 }; /* entries brought in with one batch at most */
+/* Entries brought in with one batch at most: so many, or as many as the batch has. */
+enum { FETCH_AT_ONCE = 1024 };
 
 static size_t fetch_room(const larder__draw *d) {
-    return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0;
+    size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
+    return d->recipe.policy->fetch ? room : 0;
 }
 
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
@@ -143,7 +146,7 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
 
 /* What the policy wants to have although nobody asked. It need not fit: then it is not read. */
 static int fetch_more(larder__draw *d, larder__planned *p) {
-    uint64_t keys[FETCH_AT_ONCE];
+    uint64_t *keys = d->fetched;
     size_t n = larder__cache_fetch(d->cache, keys, fetch_room(d));
     for (size_t i = 0; i < n; i++)
         p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
@@ -240,8 +243,8 @@ void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t
 static bool is_resident(const void *cache, uint64_t id) {
     return larder__cache_resident(cache, id);
 }
-static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
-    return larder__cache_pick(cache, rng, id);
+static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *share) {
+    return larder__cache_pick(cache, rng, id, share);
 }
 
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
@@ -334,7 +337,8 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (d->recipe.policy->needs_future && conf->store->real)
         rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
                           d->recipe.policy->plugin.name);
-    if (rc == 0 && !(d->picks = larder__calloc(conf->batch, sizeof *d->picks)))
+    if (rc == 0 && (!(d->picks = larder__calloc(conf->batch, sizeof *d->picks)) ||
+                    !(d->fetched = larder__calloc(fetch_room(d) + 1, sizeof *d->fetched))))
         rc = LARDER_E_NOMEM;
     bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
     if (rc == 0 && hears)
@@ -365,6 +369,7 @@ void larder__draw_close(larder__draw **pd) {
     larder__free(d->signal);
     larder__free(d->scores);
     larder__free(d->picks);
+    larder__free(d->fetched);
     larder__free(d);
 }
 

@@ -15,7 +15,7 @@ enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, KEY_MAX = 64, PATH_BYTES = 
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-typedef enum { kind_u64, kind_f64, kind_text } field_kind;
+typedef enum { kind_u64, kind_f64, kind_opt, kind_text } field_kind;
 typedef struct field {
     const char *name;
     field_kind kind;
@@ -43,7 +43,8 @@ static void print(FILE *to, const field *f, const void *object) {
         } else {
             double v;
             memcpy(&v, at, sizeof v);
-            larder__json_f64(&j, f->name, v);
+            if (f->kind == kind_f64 || !isnan(v))
+                larder__json_f64(&j, f->name, v);
         }
     }
     larder__json_close(&j, '}');
@@ -176,7 +177,7 @@ static int put(const cursor *c, const field *f, const value *v, void *object) {
         memcpy(at, v->text, sizeof v->text);
     else if (f->kind == kind_u64 && v->integer)
         memcpy(at, &v->whole, sizeof v->whole);
-    else if (f->kind == kind_f64 && v->kind == kind_f64)
+    else if ((f->kind == kind_f64 || f->kind == kind_opt) && v->kind == kind_f64)
         memcpy(at, &v->number, sizeof v->number);
     else
         return larder__fail(LARDER_E_FORMAT, "%s: a wrong value for \"%s\"", c->where, f->name);
@@ -199,7 +200,7 @@ static int parse_member(cursor *c, const field *fields, void *object) {
 static int parse(const field *fields, void *object, const char *line, const char *where) {
     cursor c = {line, where};
     for (const field *f = fields; f->name; f++)
-        if (f->kind == kind_f64)
+        if (f->kind == kind_f64 || f->kind == kind_opt)
             memcpy((char *)object + f->at, &(double){NAN}, sizeof(double));
     int rc = take(&c, '{');
     skip_space(&c);
@@ -331,6 +332,7 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 
 larder__epoch larder__run_total(const larder__run *run) {
     larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    double served = 0, reused = 0; /* h as the mean over what was served */
     for (size_t i = 0; i < run->count; i++) {
         const larder__epoch *e = &run->epochs[i];
         t.seconds += e->seconds, t.stall_seconds += e->stall_seconds;
@@ -338,10 +340,12 @@ larder__epoch larder__run_total(const larder__run *run) {
         t.repeats += e->repeats, t.misses += e->misses;
         t.background_reads += e->background_reads, t.storage_bytes += e->storage_bytes;
         t.touched += e->touched / (double)run->count;
+        served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))
             t.accuracy = e->accuracy, t.top5 = e->top5, t.loss = e->loss;
     }
     t.epoch = run->count;
+    t.h = reused / served; /* NAN without either */
     return t;
 }
 

@@ -1,16 +1,15 @@
 #include "source/keep.h"
 
 #include "base/err.h"
-#include "base/mem.h"
-#include "source/pread_full.h"
+#include "base/file.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
-#define MOST_BYTES ((uint64_t)4 << 30)
+#define MOST_BYTES ((size_t)4 << 30)
 
 static int folder_path(char *out, size_t cap) {
     const char *own = getenv("LARDER_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
@@ -34,35 +33,12 @@ static int file_path(const char *name, char *out, size_t cap) {
     return rc;
 }
 
-static int failed(const char *path) {
-    return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
-}
-
-int larder__keep_load(const char *name, void **bytes, size_t *size) {
+int larder__keep_load(const char *name, unsigned char **bytes, size_t *size) {
     char path[PATH_MAX];
-    struct stat st;
     *bytes = NULL;
     *size = 0;
     int rc = file_path(name, path, sizeof path);
-    if (rc < 0)
-        return rc;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return failed(path);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > MOST_BYTES)
-        rc = larder__fail(LARDER_E_FORMAT, "%s is no file that larder wrote", path);
-    if (rc == 0 && !(*bytes = larder__malloc((size_t)st.st_size)))
-        rc = LARDER_E_NOMEM;
-    if (rc == 0)
-        rc = larder__pread_full(fd, path, *bytes, (size_t)st.st_size, 0);
-    close(fd);
-    if (rc == 0) {
-        *size = (size_t)st.st_size;
-        return 0;
-    }
-    larder__free(*bytes);
-    *bytes = NULL;
-    return rc;
+    return rc < 0 ? rc : larder__file_read(path, MOST_BYTES, bytes, size);
 }
 
 /* mkdir -p; only the owner gets in. */
@@ -76,38 +52,13 @@ static void make_folders(const char *path) {
     }
 }
 
-static int write_all(int fd, const char *path, const void *bytes, size_t size) {
-    for (size_t at = 0; at < size;) {
-        ssize_t n = write(fd, (const char *)bytes + at, size - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return failed(path);
-        at += (size_t)n;
-    }
-    return fsync(fd) == 0 ? 0 : failed(path);
-}
-
 int larder__keep_store(const char *name, const void *bytes, size_t size) {
-    static _Atomic unsigned turn; /* two threads may keep the same thing at once */
-    char folder[PATH_MAX], path[PATH_MAX], fresh[PATH_MAX + 64];
+    char folder[PATH_MAX], path[PATH_MAX];
     int rc = folder_path(folder, sizeof folder);
     if (rc == 0)
         rc = file_path(name, path, sizeof path);
     if (rc < 0)
         return rc;
     make_folders(folder);
-    snprintf(fresh, sizeof fresh, "%s.%ld.%u.part", path, (long)getpid(),
-             atomic_fetch_add(&turn, 1));
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return failed(fresh);
-    rc = write_all(fd, fresh, bytes, size);
-    if (close(fd) != 0 && rc == 0)
-        rc = failed(fresh);
-    if (rc == 0 && rename(fresh, path) != 0)
-        rc = failed(path);
-    if (rc < 0)
-        unlink(fresh);
-    return rc;
+    return larder__file_write(path, bytes, size);
 }

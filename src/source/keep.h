@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* The file's bytes, or E_NOTFOUND and the like. larder__free(*bytes). */
-int larder__keep_load(const char *name, void **bytes, size_t *size);
+int larder__keep_load(const char *name, unsigned char **bytes, size_t *size);
 int larder__keep_store(const char *name, const void *bytes, size_t size);
 
 #endif

@@ -40,7 +40,7 @@ static void kept_name(char out[32], const char *path) {
 
 static int load_kept(tar *t, const char *path, const larder__stamp *stamp) {
     char kept[32];
-    void *bytes;
+    unsigned char *bytes;
     size_t size;
     kept_name(kept, path);
     int rc = larder__keep_load(kept, &bytes, &size);

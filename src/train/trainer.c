@@ -21,6 +21,7 @@ struct larder__trainer {
     uint64_t epoch, step; /* of the next batch */
     double rate;
     larder__epoch before; /* sums of the finished epochs */
+    size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -87,6 +88,14 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
     return no_test(LARDER_E_NOTFOUND);
 }
 
+static void find_h(larder__trainer *t) {
+    larder_stat_value v;
+    t->h_stat = SIZE_MAX;
+    for (size_t i = 0; larder_loader_stat(t->train, i, &v) == 0; i++)
+        if (strcmp(v.name, "h") == 0)
+            t->h_stat = i;
+}
+
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     larder_loader_conf lc;
     larder_loader_defaults(&lc);
@@ -101,7 +110,10 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.on_bad = conf->on_bad;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
-    return larder_loader_open(&t->train, &lc);
+    int rc = larder_loader_open(&t->train, &lc);
+    if (rc == 0)
+        find_h(t);
+    return rc;
 }
 
 /* Validation keeps its encoded samples in memory, as far as that is cheap, so that it costs the
@@ -221,7 +233,7 @@ int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
 
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
-    double start, loss_sum;
+    double start, loss_sum, h_sum;
     uint64_t samples;
 } pass;
 
@@ -229,6 +241,12 @@ typedef struct pass { /* the epoch under way */
 static float rate_now(const larder__trainer *t, const pass *p) {
     double within = p->batches ? fmin((double)p->batch / (double)p->batches, 1) : 0;
     return (float)(t->rate * (1 - ((double)t->epoch + within) / (double)t->conf.epochs));
+}
+
+static double h_now(const larder__trainer *t) {
+    larder_stat_value v;
+    bool there = t->h_stat != SIZE_MAX && larder_loader_stat(t->train, t->h_stat, &v) == 0;
+    return there ? v.value : (double)NAN;
 }
 
 static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
@@ -246,6 +264,7 @@ static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
                             (unsigned long long)t->epoch, (unsigned long long)p->batch, t->rate);
     p->loss_sum += sum;
     p->samples += b->n;
+    p->h_sum += h_now(t) * (double)b->n;
     return larder_loader_report(t->train, b,
                                 &(larder_feedback){.loss = r.loss,
                                                    .logits = r.logits,
@@ -262,6 +281,7 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
         return rc;
     out->epoch = t->epoch;
     out->loss = p->samples ? p->loss_sum / (double)p->samples : (double)NAN;
+    out->h = p->samples ? p->h_sum / (double)p->samples : (double)NAN;
     out->served = f.served, out->hits = f.hits, out->substitutes = f.substitutes;
     out->repeats = f.repeats, out->misses = f.misses;
     out->background_reads = f.background_reads, out->touched = f.touched;
@@ -281,7 +301,8 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .hits = t->before.hits + now->hits,
                         .storage_bytes = t->before.storage_bytes + now->storage_bytes,
                         .seconds = t->before.seconds + larder__now() - p->start,
-                        .stall_seconds = t->before.stall_seconds + now->stall_seconds});
+                        .stall_seconds = t->before.stall_seconds + now->stall_seconds,
+                        .h = h_now(t)});
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
@@ -354,7 +375,7 @@ static void add_to(larder__epoch *sum, const larder__epoch *e) {
 
 int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     pass p = {.start = larder__now()};
-    *out = (larder__epoch){.epoch = t->epoch, .accuracy = NAN, .top5 = NAN, .loss = NAN};
+    *out = (larder__epoch){.epoch = t->epoch, .accuracy = NAN, .top5 = NAN, .loss = NAN, .h = NAN};
     if (t->epoch >= t->conf.epochs)
         return LARDER_END;
     int rc = train_epoch(t, &p, out);

@@ -23,6 +23,8 @@ typedef struct rig { /* one sampler of one rank */
     const larder_sampler *q;
     larder_draw_env env;
     float *scores;
+    uint32_t *key_of;
+    larder_slots slots;
     void *st;
 } rig;
 
@@ -31,7 +33,16 @@ static void rig_open(rig *g, const larder_sampler *q, larder_draw_env env) {
     g->scores = calloc(env.n + 1, sizeof *g->scores);
     for (uint64_t i = 0; i < env.n; i++)
         g->scores[i] = (float)(i % 10);
+    g->key_of = calloc(env.n + 1, sizeof *g->key_of);
+    for (uint32_t i = 0; i < env.n; i++)
+        if (some_resident(NULL, i))
+            g->key_of[g->slots.resident++] = i;
+    g->slots = (larder_slots){.keys = env.n,
+                              .used = g->slots.resident,
+                              .resident = g->slots.resident,
+                              .key_of = g->key_of};
     g->env.scores = g->scores;
+    g->env.slots = &g->slots;
     g->env.resident = some_resident;
     g->st = larder__calloc(1, q->plugin.state_size);
     larder_args args;
@@ -45,6 +56,7 @@ static void rig_close(rig *g) {
         g->q->fini(g->st);
     larder__free(g->st);
     free(g->scores);
+    free(g->key_of);
 }
 
 static size_t rig_draw(rig *g, uint64_t *ids) {

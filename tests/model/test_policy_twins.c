@@ -4,6 +4,7 @@
 #include "cache_kit.h"
 #include "plugins.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ typedef struct twin {
     bool in[KEYS];
     uint32_t size[KEYS], count[KEYS];
     uint64_t entered[KEYS], used[KEYS], next_use[KEYS];
-    int line[KEYS], length; /* residents in the order random and sieve keep them; else unused */
+    float loss[KEYS];       /* NAN: none, which counts as the highest */
+    int line[KEYS], length; /* residents in the order random, rotate and sieve keep; else unused */
     bool visited[KEYS];
     int hand;
     larder_rng rng;
@@ -58,6 +60,17 @@ static int choose_lfu(twin *t, uint64_t key, uint64_t next) {
 static int choose_random(twin *t, uint64_t key, uint64_t next) {
     (void)key, (void)next;
     return t->line[larder_rng_below(&t->rng, (uint32_t)t->length)];
+}
+
+static int choose_rotate(twin *t, uint64_t key, uint64_t next) {
+    int best = NOBODY;
+    for (int i = 0; i < 8; i++) {
+        int k = choose_random(t, key, next);
+        double loss = isnan(t->loss[k]) ? INFINITY : t->loss[k];
+        if (best == NOBODY || loss < (isnan(t->loss[best]) ? INFINITY : t->loss[best]))
+            best = k;
+    }
+    return best;
 }
 
 static int choose_sieve(twin *t, uint64_t key, uint64_t next) {
@@ -112,7 +125,9 @@ static const struct {
     {"random", choose_random, unline_random},
     {"sieve", choose_sieve, unline_sieve},
     {"belady", choose_belady, NULL},
+    {"whole", choose_lru, NULL}, /* without tags */
     {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
+    {"rotate", choose_rotate, unline_random},
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
@@ -179,6 +194,7 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     t->in[key] = true;
     t->visited[key] = false;
     t->entered[key] = t->clock;
+    t->loss[key] = a->score;
     t->size[key] = a->size;
     t->bytes += a->size;
     if (t->unline)
@@ -218,7 +234,11 @@ static void draw_accesses(larder_rng *rng, kit_kind kind, int sizes, uint64_t n,
         uint32_t size = sizes == SAME_SIZE  ? 10
                         : sizes == OWN_SIZE ? 1 + (uint32_t)(keys[i] * 7919 % 25)
                                             : 1 + (uint32_t)(i / 16) + larder_rng_below(rng, 12);
-        a[i] = (larder_access){.key = keys[i], .now = i, .next_use = next_use[i], .size = size};
+        a[i] = (larder_access){.key = keys[i],
+                               .now = i,
+                               .next_use = next_use[i],
+                               .size = size,
+                               .score = i % 3 ? (float)(keys[i] * 31 % 7) - 2 : NAN};
     }
 }
 

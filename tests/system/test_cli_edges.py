@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -39,6 +40,19 @@ def test_plots_are_whole_or_not_there(tmp):
                         str(out)], capture_output=True, timeout=120)
     assert p.returncode == 1, p
     assert out.read_text() == "old" and os.listdir(tmp) == ["x.svg"], os.listdir(tmp)
+
+
+def test_plots_know_units(tmp):
+    # 12.5, 25 and 50 % of 4096 samples of 1 KiB; what tables cost moves the line, but not along x
+    drawn = []
+    for sizes in ("12.5%,25%,50%", "512KiB,1MiB,2048KiB", "12.5%,1024KiB,2MiB"):
+        out = tmp / "x.svg"
+        p = run("sim", "--recipe", "minio", "--n", "4096", "--size", "1024", "--cache", sizes,
+                "--plot", str(out))
+        assert p.returncode == 0, p
+        line = re.search(r'<path [^>]*fill="none"[^>]* d="([^"]*)"', out.read_text())[1]
+        drawn.append([point.split()[0] for point in re.split("[ML]", line)[1:]])
+    assert len(drawn[0]) == 3 and drawn[0] == drawn[1] == drawn[2], drawn
 
 
 def test_closed_pipe():

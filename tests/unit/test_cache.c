@@ -359,13 +359,17 @@ static void test_fill_of_another_size(void **st) {
     }
 }
 
+static larder_args usual_args(const larder_policy *p) {
+    larder_args args;
+    check_ok(larder__args_parse(&args, "policy", &p->plugin, "", ',', NULL));
+    return args;
+}
+
 static void test_budget_covers_metadata(void **st) {
     (void)st;
     for (size_t p = 0; larder__policies[p]; p++) {
         enum { BUDGET = 20000, N = 200 };
-        larder_args args;
-        const larder_plugin *plugin = &larder__policies[p]->plugin;
-        check_ok(larder__args_parse(&args, "policy", plugin, "", ',', NULL));
+        larder_args args = usual_args(larder__policies[p]);
         larder__cache_conf conf = {.policy = larder__policies[p],
                                    .args = &args,
                                    .store = &larder__store_heap,
@@ -562,19 +566,16 @@ static void test_stats(void **st) {
 /* ---- allocation failures --------------------------------------------------------------------- */
 
 /* Everything a cache does that may allocate. Answers the first failure; leaves nothing behind. */
-static int whole_life(const larder_policy *p, maker *m) {
+static int whole_life(const larder_policy *p, const larder_args *args, maker *m) {
     larder__cache *c = NULL, *d = NULL;
     larder_writer w = {0};
-    larder_args args;
-    int rc = larder__args_parse(&args, "policy", &p->plugin, "", ',', NULL);
     larder__cache_conf conf = {.policy = p,
-                               .args = &args,
+                               .args = args,
                                .store = &larder__store_heap,
                                .keys = 100,
                                .budget = 2000,
                                .seed = 1};
-    if (rc == 0)
-        rc = larder__cache_open(&c, &conf);
+    int rc = larder__cache_open(&c, &conf);
     for (int round = 0; rc == 0 && round < 3; round++) {
         enum { N = 80 }; /* more than the tickets that fit on the stack */
         larder_access a[N];
@@ -604,19 +605,19 @@ static int whole_life(const larder_policy *p, maker *m) {
     larder__writer_free(&w);
     larder__cache_close(&d);
     larder__cache_close(&c);
-    larder__args_free(&args);
     return rc;
 }
 
 static void test_allocation_countdown(void **st) {
     (void)st;
-    for (size_t p = 0; larder__policies[p]; p++)
+    for (size_t p = 0; larder__policies[p]; p++) {
+        larder_args args = usual_args(larder__policies[p]);
         for (int all = 0; all < 2; all++) {
             uint64_t n = 1;
             for (;; n++) {
                 maker m = {0};
                 larder__mem_fail_at(n, all);
-                int rc = whole_life(larder__policies[p], &m);
+                int rc = whole_life(larder__policies[p], &args, &m);
                 int failed = larder__mem_failed();
                 larder__mem_fail_at(0, 0);
                 assert_int_equal(rc, failed ? LARDER_E_NOMEM : 0);
@@ -625,6 +626,8 @@ static void test_allocation_countdown(void **st) {
             }
             assert_true(n > 100);
         }
+        larder__args_free(&args);
+    }
 }
 
 /* After a failed call the cache goes on as if it had not been made. */

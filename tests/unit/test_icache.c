@@ -8,9 +8,7 @@
 #include "plugins.h"
 #include "sim/sim.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
 enum { N = 600, EPOCHS = 7, SIZE = 192 };
 #define SOURCE "mem:?n=600&h=8&w=8&c=3"
@@ -120,6 +118,40 @@ static void the_simulator_agrees(void **state) {
     larder_loader_close(&l);
 }
 
+/* base saves computing alone: whatever is trained on, storage gives what lru would have it give. */
+static void base_reads_everything(void **state) {
+    (void)state;
+    enum { MANY = 6000 };
+    char folder[256];
+    static float losses[EPOCHS * MANY];
+    static uint8_t labels[MANY];
+    check_folder(folder);
+    for (uint64_t i = 0; i < EPOCHS * MANY; i++)
+        losses[i] = kit_loss(i % MANY, i / MANY);
+    kit_write_array(folder, "train_loss.npy", "<f4", EPOCHS, MANY, losses, sizeof losses);
+    kit_write_array(folder, "labels.npy", "|u1", MANY, 1, labels, sizeof labels);
+    larder__sim_conf sim = {.recipe = "base",
+                            .cache = "30%",
+                            .trace = folder,
+                            .epochs = EPOCHS,
+                            .batch = 16,
+                            .seed = 7,
+                            .size = SIZE};
+    larder__sim_result said;
+    check_ok(larder__sim_run(&sim, &said));
+    check_folder_remove(folder);
+    double expected = MANY * (1 - (0.3 + 0.7 * log(0.7)));
+    for (uint64_t e = 1; e < EPOCHS; e++) {
+        const larder_figures *f = &said.epochs[e];
+        double reads = (double)(f->misses + f->background_reads);
+        assert_true(fabs(reads - expected) < 0.02 * MANY);
+        assert_int_equal(f->served == MANY, e % 3 == 0);
+        assert_int_equal(f->background_reads > 0, e % 3 != 0);
+        assert_int_equal(f->substitutes + f->repeats, 0);
+    }
+    larder__sim_free(&said);
+}
+
 /* ---- the split -------------------------------------------------------------------------------- */
 
 /* Residents that are important, in a full cache of 100 entries, after each of some epochs with
@@ -169,6 +201,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(served_is_what_it_says),
         cmocka_unit_test(the_simulator_agrees),
+        cmocka_unit_test(base_reads_everything),
         cmocka_unit_test(split_follows_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

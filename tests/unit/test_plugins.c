@@ -39,11 +39,12 @@ static void test_nothing_near(void **st) {
 static void test_recipes(void **st) {
     (void)st;
     larder_recipe space;
-    for (size_t i = 0; larder__policies[i]; i++) { /* every policy is a recipe */
+    for (size_t i = 0; larder__policies[i]; i++) { /* every policy is a recipe, or has one */
         const larder_recipe *r = larder__recipe_find(larder__policies[i]->plugin.name, &space);
         assert_non_null(r);
         assert_string_equal(r->policy, larder__policies[i]->plugin.name);
-        assert_string_equal(r->sampler, "uniform");
+        if (r == &space)
+            assert_string_equal(r->sampler, "uniform");
     }
     for (size_t i = 0; larder__recipes[i]; i++) { /* and what a recipe names is there */
         const larder_recipe *r = larder__recipes[i];

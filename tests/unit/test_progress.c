@@ -12,7 +12,8 @@ static const larder__progress_view view = {.name = "minio",
                                            .hits = 2000,
                                            .storage_bytes = 50000000,
                                            .seconds = 10,
-                                           .stall_seconds = 6};
+                                           .stall_seconds = 6,
+                                           .h = NAN};
 
 static void test_format(void **state) {
     (void)state;
@@ -20,9 +21,10 @@ static void test_format(void **state) {
     larder__progress_format(line, sizeof line, &view);
     assert_string_equal(line, "minio epoch 2/4  25%  1000/s  hits 20%  read 5.0 MB/s  stall 60%  "
                               "left 0:30");
-    larder__progress_view start = {.name = "lru", .epoch = 1, .epochs = 4};
+    larder__progress_view start = {.name = "lru", .epoch = 1, .epochs = 4, .h = 0.5};
     larder__progress_format(line, sizeof line, &start);
-    assert_string_equal(line, "lru epoch 1/4   0%  0/s  hits 0%  read 0.0 MB/s  stall 0%  left ?");
+    assert_string_equal(line, "lru epoch 1/4   0%  0/s  hits 0%  read 0.0 MB/s  stall 0%  "
+                              "h 0.50  left ?");
     char small[8];
     larder__progress_format(small, sizeof small, &view);
     assert_string_equal(small, "minio e");

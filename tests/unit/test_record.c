@@ -22,7 +22,8 @@ static const larder__epoch sample = {.epoch = 2,
                                      .misses = 47995,
                                      .background_reads = 3,
                                      .touched = 1,
-                                     .storage_bytes = UINT64_MAX};
+                                     .storage_bytes = UINT64_MAX,
+                                     .h = 0.75};
 
 static char *printed(const larder__epoch *e) {
     char line[2048];
@@ -43,11 +44,12 @@ static void test_epoch_round_trip(void **state) {
     check_ok(larder__epoch_parse(&back, text, "here"));
     assert_memory_equal(&back, &sample, sizeof back);
     free(text);
-    larder__epoch unknown = {.accuracy = NAN, .top5 = NAN};
+    larder__epoch unknown = {.accuracy = NAN, .top5 = NAN, .h = NAN};
     text = printed(&unknown);
+    assert_null(strstr(text, "\"h\""));
     assert_non_null(strstr(text, "\"accuracy\": null"));
     check_ok(larder__epoch_parse(&back, text, "here"));
-    assert_true(isnan(back.accuracy));
+    assert_true(isnan(back.accuracy) && isnan(back.h));
     free(text);
 }
 

@@ -30,8 +30,8 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
 }
 
 /* Runs `before` entries, saves, restores elsewhere, compares all the rest with the whole run. */
-static void resume_once(const char *recipe, size_t before, const uint64_t *whole, size_t count,
-                        bool once) {
+static void resume_once(const char *recipe, bool repeats, size_t before, const uint64_t *whole,
+                        size_t count) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t got[MANY];
@@ -51,25 +51,24 @@ static void resume_once(const char *recipe, size_t before, const uint64_t *whole
     larder_figures f;
     for (uint64_t e = 0; e < EPOCHS; e++) { /* served counts go on over the break */
         check_ok(larder_loader_figures(l, e, &f));
-        if (once)
+        if (!repeats) /* others may leave some out */
             assert_int_equal(f.served, 203);
         assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
     }
-    if (once)
+    if (!repeats)
         assert_int_equal(larder_loader_audit(l), 0);
     larder_loader_close(&l);
 }
 
-static void resume_everywhere(const char *recipe, bool once) {
+static void resume_everywhere(const char *recipe, bool repeats) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t whole[MANY];
     size_t count = kit_run(l, whole, MANY);
-    if (once)
-        assert_int_equal(count, EPOCHS * (13 + 1));
+    assert_true(repeats || count == EPOCHS * (13 + 1));
     larder_loader_close(&l);
     for (size_t before = 0; before <= count; before++)
-        resume_once(recipe, before, whole, count, once);
+        resume_once(recipe, repeats, before, whole, count);
 }
 
 static void every_recipe_resumes_exactly(void **state) {
@@ -79,9 +78,11 @@ static void every_recipe_resumes_exactly(void **state) {
         if (larder__policies[p]->needs_future)
             continue;
         for (size_t s = 0; larder__samplers[s]; s++) {
-            snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s,signal=loss",
-                     larder__policies[p]->plugin.name, larder__samplers[s]->plugin.name);
-            resume_everywhere(recipe, !larder__samplers[s]->repeats);
+            const char *name = larder__samplers[s]->plugin.name;
+            snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s%s,signal=loss",
+                     larder__policies[p]->plugin.name, name,
+                     strcmp(name, "rotate") == 0 ? ",h=0.5" : ""); /* auto follows the clock */
+            resume_everywhere(recipe, larder__samplers[s]->repeats);
         }
     }
 }

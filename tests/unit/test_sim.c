@@ -46,9 +46,12 @@ static void the_simulator_is_right(void **state) {
     char recipe[96];
     for (size_t i = 0; larder__policies[i]; i++)
         if (!larder__policies[i]->needs_future) {
-            same_figures(larder__policies[i]->plugin.name);
-            snprintf(recipe, sizeof recipe, "quiver:policy=%s", larder__policies[i]->plugin.name);
-            same_figures(recipe);
+            const char *samplers[] = {"uniform", "quiver", "rotate,h=0.5", "echo"};
+            for (int k = 0; k < 4; k++) { /* h=auto would follow the clock */
+                snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s",
+                         larder__policies[i]->plugin.name, samplers[k]);
+                same_figures(recipe);
+            }
         }
 }
 

@@ -1,0 +1,224 @@
+/* The cache as a slowly rotating sample of the data: a newcomer always enters, and of `tries`
+ * random residents the one with the lowest last loss goes. One without a loss yet counts as the
+ * highest. `pick` draws a resident with a chance proportional to its loss rank + R/2 (R residents),
+ * a mild preference for the hard ones.
+ *
+ * A sampler that sweeps over all ids says with each request which sweep it serves. Then only
+ * residents already served in this sweep may go: the others are still to come and would have to be
+ * read again. So without reuse a sweep hits exactly what was resident when it began.
+ *
+ * The residents stand in a dense row, those that may go in front. Ranks come from counts over 65536
+ * bins of the loss, 128 to a factor of two, in a Fenwick tree: residents of one bin are ties and
+ * share their middle rank, so the ranks always sum to R(R-1)/2. The draw takes a uniform resident
+ * and keeps it with a chance of its weight over the largest possible one, 2 times in 3. */
+#include "base/mem.h"
+
+#include <larder/plugin.h>
+#include <math.h>
+
+enum { BINS = 1 << 16 };
+static const uint32_t no_loss = UINT32_MAX;
+
+typedef struct seat {
+    larder_slot at; /* row: who stands at this place */
+    uint32_t where; /* slot: at which place it stands */
+    uint32_t loss;  /* slot: its last loss as an ordered number */
+} seat;
+
+typedef struct rotate {
+    const larder_slots *slots;
+    uint32_t *tree;  /* Fenwick tree: how many residents per bin */
+    uint32_t size;   /* residents */
+    uint32_t served; /* the first so many of the row were served in this sweep */
+    uint32_t sweep;  /* tag of the newest sweep heard of, 0: none */
+    uint32_t tries;
+    bool by_rank;
+} rotate;
+
+static const larder_param params[] = {
+    {"tries", "int", "8", "the victim has the lowest loss of so many random residents", 1, 1024},
+    {"prefer", "rank|none", "rank", "residents to reuse: by loss rank + R/2, or all alike", 0, 0},
+    {0}};
+
+static seat *seats(const rotate *p) { return p->slots->slot_data; }
+
+/* Floats in their order as unsigned numbers. */
+static uint32_t ordered(float loss) {
+    uint32_t bits;
+    if (isnan(loss))
+        return no_loss;
+    memcpy(&bits, &loss, sizeof bits);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static uint32_t bin_of(uint32_t loss) { return loss >> 16; }
+
+/* ---- how many residents have which loss ------------------------------------------------------ */
+
+static void count(rotate *p, uint32_t loss, uint32_t more) { /* more: 1, or -1 as it wraps */
+    for (uint32_t i = bin_of(loss) + 1; i <= BINS; i += i & -i)
+        p->tree[i] += more;
+}
+
+static uint32_t below(const rotate *p, uint32_t bin) {
+    uint32_t sum = 0;
+    for (uint32_t i = bin; i; i -= i & -i)
+        sum += p->tree[i];
+    return sum;
+}
+
+/* Twice the rank, so that the middle of an even number of ties is a whole number. */
+static uint64_t rank_twice(const rotate *p, uint32_t loss) {
+    uint64_t from = below(p, bin_of(loss)), to = below(p, bin_of(loss) + 1);
+    return from + to - 1;
+}
+
+/* ---- the row --------------------------------------------------------------------------------- */
+
+static int init(void *st, const larder_slots *slots, const larder_args *args) {
+    rotate *p = st;
+    p->slots = slots;
+    p->tries = (uint32_t)larder_args_number(args, "tries");
+    p->by_rank = strcmp(larder_args_text(args, "prefer"), "rank") == 0;
+    p->tree = larder__calloc(BINS + 1, sizeof *p->tree);
+    return p->tree ? 0 : LARDER_E_NOMEM;
+}
+
+static void fini(void *st) { larder__free(((rotate *)st)->tree); }
+
+static void stand(rotate *p, larder_slot s, uint32_t where) {
+    seats(p)[where].at = s;
+    seats(p)[s].where = where;
+}
+
+static void swap_to(rotate *p, larder_slot s, uint32_t where) {
+    larder_slot other = seats(p)[where].at;
+    stand(p, other, seats(p)[s].where);
+    stand(p, s, where);
+}
+
+static bool is_sweep(uint32_t tag) { return tag != LARDER_TAG_FETCH && tag >> 3 && !(tag & 7); }
+
+static void note_sweep(rotate *p, uint32_t tag) {
+    if (!is_sweep(tag) || tag <= p->sweep)
+        return;
+    p->sweep = tag;
+    p->served = 0;
+}
+
+static void note_served(rotate *p, larder_slot s, uint32_t tag) {
+    note_sweep(p, tag);
+    if (p->sweep && tag == p->sweep && seats(p)[s].where >= p->served)
+        swap_to(p, s, p->served++);
+}
+
+static void insert(void *st, larder_slot s, const larder_access *a) {
+    rotate *p = st;
+    stand(p, s, p->size++);
+    seats(p)[s].loss = ordered(a->score);
+    count(p, seats(p)[s].loss, 1);
+    note_served(p, s, a->tag);
+}
+
+static void hit(void *st, larder_slot s, const larder_access *a) { note_served(st, s, a->tag); }
+
+static larder_slot victim(void *st, const larder_access *incoming) {
+    rotate *p = st;
+    const seat *row = seats(p);
+    note_sweep(p, incoming->tag);
+    uint32_t among = is_sweep(incoming->tag) ? p->served : p->size;
+    larder_slot easiest = LARDER_NO_SLOT;
+    for (uint32_t i = 0; among && i < p->tries; i++) {
+        larder_slot s = row[larder_rng_below(incoming->rng, among)].at;
+        if (easiest == LARDER_NO_SLOT || row[s].loss < row[easiest].loss)
+            easiest = s;
+    }
+    return easiest;
+}
+
+static void leave(void *st, larder_slot s, bool evicted) {
+    (void)evicted;
+    rotate *p = st;
+    count(p, seats(p)[s].loss, UINT32_MAX);
+    if (seats(p)[s].where < p->served)
+        swap_to(p, s, --p->served);
+    p->size--;
+    stand(p, seats(p)[p->size].at, seats(p)[s].where); /* the last takes its place */
+}
+
+static void score(void *st, larder_slot s, float loss) {
+    rotate *p = st;
+    count(p, seats(p)[s].loss, UINT32_MAX);
+    seats(p)[s].loss = ordered(loss);
+    count(p, seats(p)[s].loss, 1);
+}
+
+/* Weights are kept fourfold whole: 4 (rank + R/2) = 2 rank_twice + 2R, of at most 6R - 4. */
+static bool pick(void *st, larder_rng *rng, uint64_t *key, double *share) {
+    const rotate *p = st;
+    const seat *row = seats(p);
+    uint64_t r = p->size, weight = 0;
+    if (r == 0)
+        return false;
+    larder_slot s;
+    do {
+        s = row[larder_rng_below(rng, p->size)].at;
+        weight = p->by_rank ? 2 * rank_twice(p, row[s].loss) + 2 * r : 4 * r - 2;
+    } while (p->by_rank && larder_rng_unit(rng) * (double)(6 * r - 4) >= (double)weight);
+    *key = p->slots->key_of[s];
+    *share = (double)weight / (double)(4 * r - 2); /* the mean weight, fourfold, is 4R - 2 */
+    return true;
+}
+
+/* ---- saved state ----------------------------------------------------------------------------- */
+
+static void save(const void *st, larder_writer *w) {
+    const rotate *p = st;
+    larder_write_u32(w, p->sweep);
+    larder_write_u32(w, p->served);
+    for (uint32_t i = 0; i < p->size; i++) {
+        larder_write_u32(w, seats(p)[i].at);
+        larder_write_u32(w, seats(p)[seats(p)[i].at].loss);
+    }
+}
+
+static int load(void *st, larder_reader *r) {
+    rotate *p = st;
+    p->sweep = larder_read_u32(r);
+    p->served = larder_read_u32(r);
+    p->size = 0;
+    if (p->served > p->slots->resident || (p->sweep && !is_sweep(p->sweep)))
+        return larder_read_reject(r, "rotate knows more served residents than there are");
+    for (larder_slot s = 0; s < p->slots->used; s++)
+        seats(p)[s].where = UINT32_MAX;
+    while (p->size < p->slots->resident) {
+        larder_slot s = larder_read_index(r, p->slots->used, false);
+        uint32_t loss = larder_read_u32(r);
+        if (larder_read_status(r) < 0)
+            return larder_read_status(r);
+        if (p->slots->key_of[s] == UINT32_MAX || seats(p)[s].where != UINT32_MAX)
+            return larder_read_reject(r, "a row names a slot twice or an empty one");
+        stand(p, s, p->size++);
+        seats(p)[s].loss = loss;
+        count(p, loss, 1);
+    }
+    return larder_read_status(r);
+}
+
+const larder_policy larder__policy_rotate = {
+    .plugin = {.name = "rotate",
+               .summary = "lets everyone in; of 8 random residents the one with the lowest loss goes",
+               .params = params,
+               .state_size = sizeof(rotate)},
+    .slot_size = sizeof(seat),
+    .init = init,
+    .fini = fini,
+    .insert = insert,
+    .hit = hit,
+    .victim = victim,
+    .remove = leave,
+    .score = score,
+    .pick = pick,
+    .save = save,
+    .load = load,
+};

@@ -1,0 +1,50 @@
+/* Batches of two parts: a share h drawn from the residents of the cache, and the rest from a stream
+ * that passes through every id of this rank once a sweep, in random order.
+ *
+ * - The residents come first in the batch. All ids of a batch are claimed in order, so what was
+ *   resident when it was drawn is still there when it is asked for, whoever later ids push out.
+ * - No id comes twice in one batch. When a sweep ends inside a batch, ids of the new sweep that are
+ *   already in it wait for the next one.
+ * - Nothing is drawn from residents until the cache has filled up for the first time: a few early
+ *   samples would be served over and over.
+ * - Sweeps go on over the ends of epochs; an epoch is as many served samples as the rank has ids. */
+#ifndef LARDER_SAMPLE_REUSE_H
+#define LARDER_SAMPLE_REUSE_H
+
+#include "sample/shard.h"
+
+#include <larder/plugin.h>
+
+typedef struct larder__reuse_conf {
+    bool skips;     /* the stream passes over residents that were served in this sweep */
+    double fill;    /* of the cache's budget that must be used before residents are drawn */
+    double correct; /* exponent of the weight 1 / (R p) of a drawn resident; 0: weight 1 */
+} larder__reuse_conf;
+
+typedef struct larder__reuse {
+    const larder_draw_env *env;
+    larder__reuse_conf conf;
+    larder__shard shard;
+    uint32_t *order;  /* of this sweep */
+    uint64_t *served; /* one bit an id: served in this sweep */
+    uint64_t *inside; /* one bit an id: in the batch being drawn */
+    uint32_t *late;   /* ids of this sweep that wait for the next batch; room for one batch */
+    uint32_t waiting;
+    uint64_t sweep, at; /* sweeps done; ids of this rank passed in this one */
+    uint64_t taken;     /* ids drawn in this epoch */
+    bool filled;        /* the cache was full once */
+    double owed;        /* residents still to be drawn: the rounding of h x batch carried on */
+    double fresh;       /* share of the stream's recent samples that had to be read */
+    larder_rng rng;
+} larder__reuse;
+
+int larder__reuse_init(larder__reuse *, const larder_draw_env *, const larder__reuse_conf *);
+void larder__reuse_fini(larder__reuse *);
+void larder__reuse_epoch(larder__reuse *);
+uint64_t larder__reuse_length(const larder__reuse *);
+/* The next batch, with a share h of residents where there are enough. */
+size_t larder__reuse_draw(larder__reuse *, double h, larder_pick *out, size_t want);
+void larder__reuse_save(const larder__reuse *, larder_writer *);
+int larder__reuse_load(larder__reuse *, larder_reader *);
+
+#endif

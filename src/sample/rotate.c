@@ -1,0 +1,92 @@
+/* rotate: the cache is a slowly rotating sample of the data, and every batch reuses it just as much
+ * as the storage forces. A share h of each batch comes from the residents, the rest from a stream
+ * over all ids that is mostly read (sample/reuse.h); h is fixed, scheduled, or steered by measured
+ * rates (sample/steer.h). With h = 0 every epoch is one sweep: plain exactly-once training. */
+#include "sample/reuse.h"
+#include "sample/steer.h"
+
+typedef struct rotate {
+    larder__reuse reuse;
+    larder__steer steer;
+    uint64_t epoch;
+} rotate;
+
+static const larder_param params[] = {
+    {"h", "text", "auto", "share of a batch that is reused: auto, a number, or first-last", 0, 0},
+    {"h_max", "float", "0.85", "h=auto never reuses more", 0, 0.99},
+    {"epochs", "float", "0", "h=first-last: epochs from the first value to the last", 0, 1e9},
+    {"read_us", "float", "0", "h=auto before anything is measured: reading one sample takes", 0,
+     1e12},
+    {"step_us", "float", "0", "h=auto before anything is measured: training on one takes", 0, 1e12},
+    {"record", "text", "", "file to write every change of h=auto to", 0, 0},
+    {"replay", "text", "", "such a file, to take h from instead of measuring", 0, 0},
+    {"fill", "float", "1", "share of the cache to fill before anything is reused", 0, 1},
+    {"correct", "float", "0", "exponent of the weight 1/(R p) of reused samples", 0, 4},
+    {0}};
+
+static int init(void *st, const larder_draw_env *env, const larder_args *args) {
+    rotate *r = st;
+    larder__reuse_conf conf = {.skips = true,
+                               .fill = larder_args_number(args, "fill"),
+                               .correct = larder_args_number(args, "correct")};
+    int rc = larder__reuse_init(&r->reuse, env, &conf);
+    uint64_t batches = (larder__reuse_length(&r->reuse) + env->batch - 1) / env->batch;
+    return rc < 0 ? rc : larder__steer_init(&r->steer, args, batches);
+}
+
+static void fini(void *st) {
+    larder__reuse_fini(&((rotate *)st)->reuse);
+    larder__steer_fini(&((rotate *)st)->steer);
+}
+
+static int epoch(void *st, uint64_t e) {
+    rotate *r = st;
+    r->epoch = e;
+    larder__reuse_epoch(&r->reuse);
+    return larder__steer_epoch(&r->steer);
+}
+
+static uint64_t length(const void *st) {
+    return larder__reuse_length(&((const rotate *)st)->reuse);
+}
+
+static size_t draw(void *st, larder_pick *out, size_t want) {
+    rotate *r = st;
+    if (r->reuse.taken >= length(r))
+        return 0;
+    double done = (double)r->epoch + (double)r->reuse.taken / (double)length(r);
+    double h = larder__steer_next(&r->steer, done, r->reuse.fresh);
+    return larder__reuse_draw(&r->reuse, h, out, want);
+}
+
+static void pace(void *st, const larder_pace *p) { larder__steer_pace(&((rotate *)st)->steer, p); }
+static double shown(const void *st) { return ((const rotate *)st)->steer.h; }
+
+static void save(const void *st, larder_writer *w) {
+    larder__reuse_save(&((const rotate *)st)->reuse, w);
+    larder__steer_save(&((const rotate *)st)->steer, w);
+}
+
+static int load(void *st, larder_reader *in) {
+    rotate *r = st;
+    int rc = larder__reuse_load(&r->reuse, in);
+    return rc < 0 ? rc : larder__steer_load(&r->steer, in);
+}
+
+const larder_sampler larder__sampler_rotate = {
+    .plugin = {.name = "rotate",
+               .summary = "a share h of every batch from the residents, the rest from a stream",
+               .params = params,
+               .state_size = sizeof(rotate)},
+    .repeats = true,
+    .init = init,
+    .fini = fini,
+    .epoch = epoch,
+    .draw = draw,
+    .length = length,
+    .save = save,
+    .load = load,
+    .pace = pace,
+    .shown_name = "h",
+    .shown = shown,
+};

@@ -1,0 +1,46 @@
+/* How much of each batch is reused: h as a fixed number, falling or rising over the run, or steered
+ * so that storage keeps up with training.
+ *
+ * auto: (1 - h) x fresh x read_seconds is what storage needs for one served sample, where `fresh` is
+ * the share of the stream that has to be read. h is the smallest at which this stays below the time
+ * of a training step, with a little to spare. It is decided anew some 64 times an epoch, moves half
+ * of the way each time, and is 0, exactly, where storage is fast enough.
+ *
+ * Every change is written down with the number of its batch. The list is part of the saved state,
+ * goes to a file with record=, and with replay= such a file decides instead of the clock: then the
+ * run repeats to the bit. */
+#ifndef LARDER_SAMPLE_STEER_H
+#define LARDER_SAMPLE_STEER_H
+
+#include <larder/plugin.h>
+
+typedef struct larder__turn { /* from this batch on, counted over the whole run, h is this */
+    uint64_t batch;
+    double h;
+} larder__turn;
+
+typedef struct larder__steer {
+    enum { LARDER__STEER_LINE, LARDER__STEER_AUTO, LARDER__STEER_REPLAY } how;
+    double from, to;      /* LINE: h at the beginning and after `epochs`; equal: fixed */
+    double epochs, most;  /* most: h is never above, for auto */
+    larder_pace pace;
+    double h;
+    uint64_t batch;       /* batches drawn so far */
+    uint64_t batches;     /* of one epoch */
+    larder__turn *turns;  /* as decided, or as replayed */
+    size_t count, cap, next; /* next: of the replayed ones */
+    char *record;            /* file name, or NULL */
+} larder__steer;
+
+/* Takes h, h_max, epochs, read_us, step_us, record and replay from its sampler's arguments. */
+int larder__steer_init(larder__steer *, const larder_args *, uint64_t batches);
+void larder__steer_fini(larder__steer *);
+/* Makes room for what one epoch may decide, and brings the record up to date. */
+int larder__steer_epoch(larder__steer *);
+void larder__steer_pace(larder__steer *, const larder_pace *);
+/* h of the next batch; `done` epochs lie behind it, `fresh` of the stream has to be read. */
+double larder__steer_next(larder__steer *, double done, double fresh);
+void larder__steer_save(const larder__steer *, larder_writer *);
+int larder__steer_load(larder__steer *, larder_reader *);
+
+#endif
