@@ -86,8 +86,12 @@ static void request(larder_access *a, const trace *t, size_t i) {
 
 static double through_cache(const larder_policy *p, const trace *t, const larder_args *args,
                             double *hit_ratio) {
-    larder__cache_conf conf = {
-        .policy = p, .args = args, .store = &larder__store_null, .keys = KEYS, .budget = ENTRIES, .seed = 1};
+    larder__cache_conf conf = {.policy = p,
+                               .args = args,
+                               .store = &larder__store_null,
+                               .keys = KEYS,
+                               .budget = ENTRIES,
+                               .seed = 1};
     larder__cache *c;
     if (larder__cache_open(&c, &conf) < 0)
         return NAN;

@@ -218,7 +218,7 @@ typedef struct larder_sampler {
     /* Ids whose losses are to be evaluated before this epoch begins, lent; asked only where the
      * user gave an evaluator, maybe twice for an epoch. */
     size_t (*evaluate)(void *st, uint64_t epoch, const uint32_t **ids);
-    const uint8_t *(*tags)(const void *st); /* tag of each id in this epoch, lent; 0: none */
+    const uint8_t *(*tags)(const void *st);      /* tag of each id in this epoch, lent; 0: none */
     void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
     void (*pace)(void *st, const larder_pace *); /* before each draw of a real run */
     const char *shown_name;                      /* a figure to show: "h" */

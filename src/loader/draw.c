@@ -20,10 +20,10 @@ struct larder__draw {
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
     bool epoch_begun;
-    bool evaluator, evaluated;   /* there is one; it has been asked about the coming epoch */
-    const uint32_t *to_evaluate; /* the sampler's */
+    bool evaluator, evaluated;         /* there is one; it has been asked about the coming epoch */
+    const uint32_t *to_evaluate;       /* the sampler's */
     size_t evaluating, evaluate_count; /* of these handed out, and all */
-    const uint32_t *future; /* next use of each request, UINT32_MAX: never */
+    const uint32_t *future;            /* next use of each request, UINT32_MAX: never */
     uint64_t future_count;
 };
 

@@ -1,7 +1,7 @@
 /* Losses looked at again between two epochs. Some samplers want that; then drawing stops at the end
- * of an epoch until the user has taken all of it, and the next larder_loader_next reads the samples,
- * shows them to the user's evaluator and notes the losses. All of it on the user's thread: training
- * does not run at the same time, and no network has to be shared between threads. */
+ * of an epoch until the user has taken all of it, and the next larder_loader_next reads the
+ * samples, shows them to the user's evaluator and notes the losses. All of it on the user's thread:
+ * training does not run at the same time, and no network has to be shared between threads. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/inside.h"

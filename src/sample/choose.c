@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void shuffle(uint32_t *out, const uint32_t *from, uint64_t n, larder_rng *rng) {
     for (uint32_t i = 0; i < n; i++) { /* inside-out Fisher-Yates */
@@ -67,7 +67,7 @@ void larder__choose_close(larder__choose *c) {
     *c = (larder__choose){0};
 }
 
-/* ---- sorting -------------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
 
@@ -90,7 +90,7 @@ uint64_t *larder__choose_sort(uint64_t *a, uint64_t *spare, uint64_t n) {
     return a;
 }
 
-/* ---- choosing ------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 /* From the least important up. Chosen ones are marked HIGH, the others LEFT. */
 static uint64_t choose(larder__choose *c, const uint64_t *sorted, larder_rng *rng, bool all) {
@@ -179,7 +179,7 @@ size_t larder__choose_draw(larder__choose *c, larder_pick *out, size_t want) {
     return n;
 }
 
-/* ---- saved state: scores move on during an epoch, so what was chosen is kept ------------------ */
+/* ---- saved state: scores move on during an epoch, so what was chosen is kept ----------------- */
 
 void larder__choose_save(const larder__choose *c, larder_writer *w) {
     larder_write_u64(w, c->at);

@@ -19,11 +19,11 @@
 typedef struct larder__choose {
     const larder_draw_env *env;
     double beta, h_share;
-    uint32_t *pool;         /* this rank's samples; NULL: all */
+    uint32_t *pool; /* this rank's samples; NULL: all */
     uint64_t pool_size;
-    uint32_t *order;        /* the epoch's, `count` long */
+    uint32_t *order; /* the epoch's, `count` long */
     uint64_t count, at;
-    uint8_t *tags;          /* of each id of the data set; 0: not of this rank */
+    uint8_t *tags;            /* of each id of the data set; 0: not of this rank */
     uint64_t *sorted, *spare; /* score above place in the shuffled pool */
 } larder__choose;
 

@@ -21,12 +21,12 @@ typedef struct impact {
     double s_share;
     bool hybrid, realtime;
     bool warming;
-    uint64_t ranked;    /* epochs begun by evaluate; 1 after that of epoch 0 */
-    uint64_t s_size;    /* |S|; 0: not known yet */
-    float *mean, *m2;   /* of the ranks, by place in the pool */
-    uint8_t *times;     /* ranks so far */
-    uint8_t *in_s;      /* is it in the newest S'; by place in the pool */
-    uint32_t *list;     /* ids to evaluate */
+    uint64_t ranked;  /* epochs begun by evaluate; 1 after that of epoch 0 */
+    uint64_t s_size;  /* |S|; 0: not known yet */
+    float *mean, *m2; /* of the ranks, by place in the pool */
+    uint8_t *times;   /* ranks so far */
+    uint8_t *in_s;    /* is it in the newest S'; by place in the pool */
+    uint32_t *list;   /* ids to evaluate */
 } impact;
 
 static const larder_param params[] = {
@@ -73,7 +73,7 @@ static uint32_t id_at(const impact *s, uint64_t place) {
     return s->choose.pool ? s->choose.pool[place] : (uint32_t)place;
 }
 
-/* ---- the warm-up ------------------------------------------------------------------------------ */
+/* ---- the warm-up ----------------------------------------------------------------------------- */
 
 /* Places of the pool by rising value: NAN last. */
 static const uint64_t *sort_pool(impact *s, float (*value)(const impact *, uint64_t place)) {
@@ -143,7 +143,7 @@ static void warm_up(impact *s, uint64_t epoch) {
     s->warming = !(epoch > 2 && same * 5 > s->s_size * 4) && epoch < s->warm_max && s->s_size;
 }
 
-/* ---- before an epoch ---------------------------------------------------------------------------- */
+/* ---- before an epoch ------------------------------------------------------------------------- */
 
 static void tag_s(impact *s) {
     for (uint64_t i = 0; s->hybrid && i < s->choose.pool_size; i++)
@@ -187,7 +187,7 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 static uint64_t length(const void *st) { return ((const impact *)st)->choose.count; }
 static const uint8_t *tags(const void *st) { return ((const impact *)st)->choose.tags; }
 
-/* ---- saved state ---------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 static void save(const void *st, larder_writer *w) {
     const impact *s = st;

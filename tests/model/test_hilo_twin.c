@@ -18,7 +18,7 @@ typedef struct twin {
     int where[KEYS];
     uint32_t size[KEYS];
     float loss[KEYS];
-    bool served[KEYS]; /* in this epoch */
+    bool served[KEYS];                                    /* in this epoch */
     int fresh[KEYS], done[KEYS], fresh_count, done_count; /* L, in its order */
     int noted[KEYS], noted_count;
     uint32_t low_now, low_usual;
@@ -55,9 +55,7 @@ static uint64_t low_size(const twin *t) {
     return size > least ? size : least;
 }
 
-static uint64_t high_size(const twin *t) {
-    return t->budget - bytes_of(t, IN_S) - low_size(t);
-}
+static uint64_t high_size(const twin *t) { return t->budget - bytes_of(t, IN_S) - low_size(t); }
 
 static int part_for(const twin *t, const larder_access *a) {
     if (a->tag == LARDER_TAG_FETCH)
@@ -142,13 +140,13 @@ static int victim(const twin *t, const larder_access *a) {
         return bytes_of(t, IN_L) > low_size(t) || least == NOBODY ? last_of_l(t, true) : least;
     if (bytes_of(t, IN_H) + a->size <= high_size(t))
         return last_of_l(t, true);
-    return least != NOBODY && !isnan(a->score) && (double)a->score > worth(t->loss[least])
-               ? least
-               : NOBODY;
+    return least != NOBODY && !isnan(a->score) && (double)a->score > worth(t->loss[least]) ? least
+                                                                                           : NOBODY;
 }
 
 static bool is_low(const twin *t, int key) {
-    return !t->tags || (t->tags[key] & 3) == LARDER_TAG_LOW || (t->tags[key] & 3) == LARDER_TAG_LEFT;
+    return !t->tags || (t->tags[key] & 3) == LARDER_TAG_LOW ||
+           (t->tags[key] & 3) == LARDER_TAG_LEFT;
 }
 
 static void count(twin *t, const larder_access *a) {
@@ -274,7 +272,7 @@ static void epoch_begins(twin *t) {
     t->done_count = 0;
 }
 
-/* ---- side by side ----------------------------------------------------------------------------- */
+/* ---- side by side ---------------------------------------------------------------------------- */
 
 typedef struct pair {
     twin t;
@@ -328,8 +326,7 @@ static void compare(const pair *p) {
 }
 
 static larder_access ask(const pair *p, uint64_t key, uint32_t tag) {
-    return (larder_access){
-        .key = key, .size = p->sizes[key], .tag = tag, .score = p->losses[key]};
+    return (larder_access){.key = key, .size = p->sizes[key], .tag = tag, .score = p->losses[key]};
 }
 
 static void one_request(pair *p, uint64_t key, uint32_t tag) {

@@ -125,7 +125,7 @@ static const struct {
     {"random", choose_random, unline_random},
     {"sieve", choose_sieve, unline_sieve},
     {"belady", choose_belady, NULL},
-    {"whole", choose_lru, NULL}, /* without tags */
+    {"whole", choose_lru, NULL},  /* without tags */
     {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
     {"rotate", choose_rotate, unline_random},
 };

@@ -79,7 +79,7 @@ static void served_is_what_it_says(void **state) {
     larder_loader_close(&l);
 }
 
-/* ---- the simulator ---------------------------------------------------------------------------- */
+/* ---- the simulator --------------------------------------------------------------------------- */
 
 static void the_simulator_agrees(void **state) {
     (void)state;
@@ -152,7 +152,7 @@ static void base_reads_everything(void **state) {
     larder__sim_free(&said);
 }
 
-/* ---- the split -------------------------------------------------------------------------------- */
+/* ---- the split ------------------------------------------------------------------------------- */
 
 /* Residents that are important, in a full cache of 100 entries, after each of some epochs with
  * `high` of 10 requests HIGH; importance never changes. */
@@ -193,7 +193,7 @@ static void split_follows_requests(void **state) {
     const uint32_t half[] = {90, 70, 60, 55, 52, 51, 50, 50}; /* half the way at each epoch */
     for (int e = 0; e < 8; e++)
         assert_true(after[e] <= half[e] + 1 && after[e] + 1 >= half[e]);
-    run_split(10, after, 4); /* nothing unimportant: nothing to learn about the split */
+    run_split(10, after, 4);         /* nothing unimportant: nothing to learn about the split */
     assert_int_equal(after[3], 100); /* and what L leaves empty is used */
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the warm-up ------------------------------------------------------------------------------ */
+/* ---- the warm-up ----------------------------------------------------------------------------- */
 
 enum { IDS = 1000, UNSTEADY = 100 };
 
@@ -111,14 +111,14 @@ static void other_ways_to_evaluate(void **state) {
     rig_close(&g);
 }
 
-/* ---- the evaluator ------------------------------------------------------------------------------ */
+/* ---- the evaluator --------------------------------------------------------------------------- */
 
 enum { N = 400, EPOCHS = 9, SIZE = 192, MANY = 300, BATCHES = 25 };
 #define RECIPE "impact:warm_max=4"
 
 typedef struct witness {
     pthread_t thread;
-    uint64_t taken;          /* batches the user has */
+    uint64_t taken;           /* batches the user has */
     uint64_t samples[EPOCHS]; /* evaluated before each epoch */
     int64_t label[N];
     int answer;
@@ -227,7 +227,7 @@ static void resumes_anywhere(void **state) {
     larder_loader *l = open_loader(RECIPE, &w);
     size_t count = kit_run(l, whole, MANY);
     larder_loader_close(&l);
-    for (size_t before = 2 * BATCHES; before < count; before += before % BATCHES > 20 ? 1 : 3) {
+    for (size_t before = 2 * BATCHES; before<count; before += before % BATCHES> 20 ? 1 : 3) {
         l = open_loader(RECIPE, &w);
         assert_int_equal(kit_run(l, got, before), before);
         void *bytes;

@@ -202,9 +202,12 @@ static void test_sort(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept_share),      cmocka_unit_test(test_largest_is_kept),
-        cmocka_unit_test(test_unknown_is_kept), cmocka_unit_test(test_equal_losses),
-        cmocka_unit_test(test_tags),            cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_kept_share),
+        cmocka_unit_test(test_largest_is_kept),
+        cmocka_unit_test(test_unknown_is_kept),
+        cmocka_unit_test(test_equal_losses),
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_sort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,8 +45,8 @@ typedef struct hilo {
     larder_slot grown; /* asked for longer than it was */
     uint64_t package;
     double share, s_share;
-    uint64_t high, low; /* requests of this epoch */
-    uint32_t epoch;     /* from 1; 0: none has begun */
+    uint64_t high, low;          /* requests of this epoch */
+    uint32_t epoch;              /* from 1; 0: none has begun */
     uint32_t low_now, low_usual; /* LOW requests of this batch; a slowly forgotten maximum */
     uint32_t first, last;        /* noted keys, as in trail.next */
     larder_rng rng;              /* of packages, seeded by the first LOW request */
@@ -91,7 +91,7 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     return 0;
 }
 
-/* ---- sizes of the parts ------------------------------------------------------------------------ */
+/* ---- sizes of the parts ---------------------------------------------------------------------- */
 
 static uint64_t mean_size(const hilo *p) {
     uint64_t n = p->slots->resident;
@@ -112,9 +112,7 @@ static uint64_t low_size(const hilo *p) {
 
 static uint64_t high_size(const hilo *p) { return rest(p) - low_size(p); }
 
-static bool tagged(const larder_access *a) {
-    return a->tag & (LARDER_TAG_RANK | LARDER_TAG_KEEP);
-}
+static bool tagged(const larder_access *a) { return a->tag & (LARDER_TAG_RANK | LARDER_TAG_KEEP); }
 
 /* The part a request's sample belongs to. */
 static uint32_t part_for(const hilo *p, const larder_access *a) {
@@ -126,7 +124,7 @@ static uint32_t part_for(const hilo *p, const larder_access *a) {
     return (a->tag & LARDER_TAG_RANK) == LARDER_TAG_LOW ? L : H;
 }
 
-/* ---- members of a part --------------------------------------------------------------------------- */
+/* ---- members of a part ----------------------------------------------------------------------- */
 
 /* Sorts like the loss, unknown ones above all. */
 static uint32_t weigh(float loss) {
@@ -197,7 +195,7 @@ static void count_grown(hilo *p) {
     p->grown = LARDER_NO_SLOT;
 }
 
-/* ---- requests --------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool is_low(const hilo *p, uint64_t key) {
     if (!p->tags)
@@ -324,7 +322,7 @@ static void score(void *st, larder_slot s, float loss) {
         larder__heap_rerank(&p->heap, s, (uint64_t)weigh(loss) << 32 | p->slots->key_of[s], n->low);
 }
 
-/* ---- packages ------------------------------------------------------------------------------------------ */
+/* ---- packages -------------------------------------------------------------------------------- */
 
 static bool fits_package(const hilo *p, uint64_t key) {
     const trail *t = trail_of(p, key);
@@ -381,7 +379,7 @@ static void batch(void *st) {
     p->low_now = 0;
 }
 
-/* ---- epochs ------------------------------------------------------------------------------------------------ */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 static void list(void *st, const uint8_t *tags) { ((hilo *)st)->tags = tags; }
 
@@ -394,7 +392,7 @@ static void epoch(void *st, uint64_t e) {
     p->fresh = p->lined; /* whose importance grew is passed over when its turn comes */
 }
 
-/* ---- saved state -------------------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 static void save_member(larder_writer *w, larder__heap_node n) {
     larder_write_u32(w, n.slot);
