@@ -135,6 +135,7 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional from here on. */
     void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
+    void (*ghost)(void *st, uint64_t key, float score);     /* on one that is not */
     void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
     /* A resident to serve once more; `share` is its chance times the number of residents. */
     bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
@@ -181,6 +182,7 @@ static inline uint32_t larder_tag_sweep(uint64_t sweep) {
 typedef struct larder_pace { /* measured while running, smoothed; 0: not known yet */
     double read_seconds;     /* storage's time for one sample that has to be read */
     double step_seconds;     /* training's time for one sample */
+    double trained, waited;  /* seconds since the start, not smoothed: in steps, and for batches */
 } larder_pace;
 
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */

@@ -4,6 +4,8 @@
 #include "cache/cache_inside.h"
 
 #include <assert.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -212,6 +214,17 @@ static inline void look_ahead(const larder__cache *c, const larder_access *a, si
         c->store->prefetch(c->store_state, c->slot_of[a[i + NEAR].key], true);
 }
 
+/* A lock that is given up and taken again at once never reaches those who sleep on it. So requests
+ * say that they wait, and long work in chunks lets them pass in between. */
+static void lock_in_turn(larder__cache *c) {
+    if (pthread_mutex_trylock(&c->lock) == 0)
+        return;
+    atomic_fetch_add(&c->waiting, 1);
+    pthread_mutex_lock(&c->lock);
+    atomic_fetch_sub(&c->waiting, 1);
+    atomic_fetch_add(&c->entered, 1);
+}
+
 static int begin(larder__cache *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (a[i].key >= c->slots.keys)
@@ -219,7 +232,7 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
                                 (unsigned long long)a[i].key, (unsigned long long)c->slots.keys);
     for (size_t i = 0; i < n && i < FAR; i++)
         ask_for_key(c, a[i].key);
-    pthread_mutex_lock(&c->lock);
+    lock_in_turn(c);
     int rc = c->store->real ? larder__flights_reserve(&c->flights, n) : 0;
     if (rc < 0)
         pthread_mutex_unlock(&c->lock);
@@ -386,14 +399,32 @@ bool larder__cache_resident(const larder__cache *c, uint64_t key) {
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
 
+static void score_chunk(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (i + FAR < n && keys[i + FAR] < c->slots.keys)
+            ask_for_key(c, keys[i + FAR]);
+        if (keys[i] >= c->slots.keys)
+            continue;
+        larder_slot s = c->slot_of[keys[i]];
+        if (s == LARDER_NO_SLOT && c->policy->ghost)
+            c->policy->ghost(c->policy_state, keys[i], scores[i]);
+        else if (s != LARDER_NO_SLOT && c->policy->score)
+            c->policy->score(c->policy_state, s, scores[i]);
+    }
+}
+
 void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
-    if (!c->policy->score)
+    enum { CHUNK = 256 };
+    if (!c->policy->score && !c->policy->ghost)
         return;
-    pthread_mutex_lock(&c->lock);
-    for (size_t i = 0; i < n; i++)
-        if (larder__cache_resident(c, keys[i]))
-            c->policy->score(c->policy_state, c->slot_of[keys[i]], scores[i]);
-    pthread_mutex_unlock(&c->lock);
+    for (size_t at = 0; at < n; at += CHUNK) {
+        pthread_mutex_lock(&c->lock);
+        score_chunk(c, keys + at, scores + at, n - at < CHUNK ? n - at : CHUNK);
+        uint32_t entered = atomic_load(&c->entered);
+        pthread_mutex_unlock(&c->lock);
+        while (at + CHUNK < n && atomic_load(&c->waiting) && atomic_load(&c->entered) == entered)
+            sched_yield(); /* one of those who wait goes first */
+    }
 }
 
 void larder__cache_accuracy(larder__cache *c, double accuracy) {

@@ -14,6 +14,7 @@ enum { LARDER__FULL = 1, LARDER__PENDING = 2, LARDER__COLD = 3 };
 
 struct larder__cache {
     pthread_mutex_t lock;
+    _Atomic uint32_t waiting, entered; /* requests that wait for it, and that have got it so */
     larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;

@@ -67,7 +67,8 @@ uint64_t larder__planned_reads(const larder__planned *p) {
 
 static void tell_policy(larder__draw *d, const larder_report *r) {
     float fresh[256];
-    for (size_t from = 0; d->recipe.policy->score && from < r->n; from += 256) {
+    const larder_policy *p = d->recipe.policy;
+    for (size_t from = 0; (p->score || p->ghost) && from < r->n; from += 256) {
         size_t n = r->n - from < 256 ? r->n - from : 256;
         for (size_t i = 0; i < n; i++)
             fresh[i] = d->scores[r->ids[from + i]];

@@ -304,7 +304,9 @@ static int await(larder_loader *l, larder__place **out) {
                                 "larder_loader_done has given it back",
                                 (unsigned long long)p->batch.number, (unsigned long long)l->taken);
     }
-    larder__stat_observe(l->stats, l->stat.stall, larder__now() - begun);
+    double waited = larder__now() - begun;
+    larder__stat_observe(l->stats, l->stat.stall, waited);
+    larder__pace_wait(&l->pace, waited);
     return 0;
 }
 

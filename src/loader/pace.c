@@ -36,13 +36,22 @@ void larder__pace_read_end(larder__pace *p, double now, size_t samples) {
 void larder__pace_step(larder__pace *p, double seconds, size_t samples) {
     pthread_mutex_lock(&p->lock);
     add(&p->step_time, &p->step_count, seconds, (double)samples);
+    p->trained += seconds;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void larder__pace_wait(larder__pace *p, double seconds) {
+    pthread_mutex_lock(&p->lock);
+    p->waited += seconds;
     pthread_mutex_unlock(&p->lock);
 }
 
 larder_pace larder__pace_now(larder__pace *p) {
     pthread_mutex_lock(&p->lock);
     larder_pace out = {.read_seconds = p->read_count > 0 ? p->read_time / p->read_count : 0,
-                       .step_seconds = p->step_count > 0 ? p->step_time / p->step_count : 0};
+                       .step_seconds = p->step_count > 0 ? p->step_time / p->step_count : 0,
+                       .trained = p->trained,
+                       .waited = p->waited};
     pthread_mutex_unlock(&p->lock);
     return out;
 }

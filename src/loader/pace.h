@@ -13,6 +13,7 @@ typedef struct larder__pace {
     double busy_since;            /* when the first of them began */
     double read_time, read_count; /* both fade, so that their ratio follows a change */
     double step_time, step_count;
+    double trained, waited; /* these do not fade */
 } larder__pace;
 
 void larder__pace_open(larder__pace *);
@@ -20,6 +21,7 @@ void larder__pace_close(larder__pace *);
 void larder__pace_read_begin(larder__pace *, double now);
 void larder__pace_read_end(larder__pace *, double now, size_t samples);
 void larder__pace_step(larder__pace *, double seconds, size_t samples);
+void larder__pace_wait(larder__pace *, double seconds);
 larder_pace larder__pace_now(larder__pace *);
 
 #endif

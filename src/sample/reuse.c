@@ -48,7 +48,7 @@ uint64_t larder__reuse_length(const larder__reuse *r) { return larder__shard_len
 /* ---- residents ------------------------------------------------------------------------------- */
 
 /* Latched: evictions of large entries must not stop the draw again. */
-static bool is_filled(larder__reuse *r) {
+bool larder__reuse_filled(larder__reuse *r) {
     const larder_slots *s = r->env->slots;
     if (!s || s->resident == 0)
         return false;
@@ -96,7 +96,7 @@ static void put(larder__reuse *r, larder_pick *out, uint64_t id) {
 }
 
 static size_t draw_residents(larder__reuse *r, double h, larder_pick *out, size_t want) {
-    if (!is_filled(r))
+    if (!larder__reuse_filled(r))
         return 0;
     r->owed += h * (double)want;
     size_t k = (size_t)fmin(r->owed, (double)want), n = 0;

@@ -7,7 +7,7 @@
  *   already in it wait for the next one.
  * - Nothing is drawn from residents until the cache has filled up for the first time: a few early
  *   samples would be served over and over.
- * - Sweeps go on over the ends of epochs; an epoch is as many served samples as the rank has ids. */
+ * - Sweeps go on over the ends of epochs; an epoch serves as many samples as the rank has ids. */
 #ifndef LARDER_SAMPLE_REUSE_H
 #define LARDER_SAMPLE_REUSE_H
 
@@ -42,6 +42,8 @@ int larder__reuse_init(larder__reuse *, const larder_draw_env *, const larder__r
 void larder__reuse_fini(larder__reuse *);
 void larder__reuse_epoch(larder__reuse *);
 uint64_t larder__reuse_length(const larder__reuse *);
+/* Has the cache filled up, so that residents are drawn? */
+bool larder__reuse_filled(larder__reuse *);
 /* The next batch, with a share h of residents where there are enough. */
 size_t larder__reuse_draw(larder__reuse *, double h, larder_pick *out, size_t want);
 void larder__reuse_save(const larder__reuse *, larder_writer *);

@@ -11,6 +11,10 @@
 
 static const double spare = 0.95; /* storage is asked for so much of what it can give */
 static const double near = 0.004; /* h this close to its aim takes it */
+/* Waiting: the share of time that is let pass; the share storage must be busy for to be to blame;
+ * what the excess of a second adds to the load, the most of it that counts, how far it goes. */
+static const double wait_let = 0.02, wait_busy = 0.5, wait_gain = 0.5, wait_most = 0.2;
+static const double load_most = 4;
 enum { AN_EPOCH = 64, FILE_MAX = 64 << 20, LINE = 48 };
 
 /* ---- what the user asked for ----------------------------------------------------------------- */
@@ -102,8 +106,9 @@ int larder__steer_init(larder__steer *s, const larder_args *args, uint64_t batch
     const char *replay = larder_args_text(args, "replay");
     *s = (larder__steer){.epochs = larder_args_number(args, "epochs"),
                          .most = larder_args_number(args, "h_max"),
-                         .pace = {larder_args_number(args, "read_us") * 1e-6,
-                                  larder_args_number(args, "step_us") * 1e-6},
+                         .pace = {.read_seconds = larder_args_number(args, "read_us") * 1e-6,
+                                  .step_seconds = larder_args_number(args, "step_us") * 1e-6},
+                         .load = 1,
                          .batches = batches};
     int rc = parse_h(s, larder_args_text(args, "h"));
     if (rc == 0 && s->how == LARDER__STEER_AUTO)
@@ -141,17 +146,36 @@ void larder__steer_pace(larder__steer *s, const larder_pace *p) {
         s->pace.read_seconds = p->read_seconds;
     if (p->step_seconds > 0)
         s->pace.step_seconds = p->step_seconds;
+    s->pace.trained = p->trained;
+    s->pace.waited = p->waited;
+}
+
+/* An integral over the time since the last decision. */
+static void weigh_waiting(larder__steer *s, double fresh, bool acts) {
+    double wait = s->pace.waited - s->waited, whole = wait + s->pace.trained - s->trained;
+    s->waited = s->pace.waited;
+    s->trained = s->pace.trained;
+    if (!acts || !(whole > 0 && wait >= 0)) /* also after a restart: the clocks began anew */
+        return;
+    double over = fmin(wait / whole - wait_let, wait_most);
+    double busy = (1 - s->h) * fresh * s->pace.read_seconds / s->pace.step_seconds;
+    if (over < 0)
+        over *= 2;
+    else if (busy * (1 - wait / whole) < wait_busy || s->h >= s->most)
+        return; /* not storage's fault, or nothing left to do about it */
+    s->load = fmin(fmax(s->load * (1 + wait_gain * over * fmin(whole, 1)), 1), load_most);
 }
 
 /* Where h should be by what is known now. */
 static double aim(const larder__steer *s, double fresh) {
-    double cost = fresh * s->pace.read_seconds, given = spare * s->pace.step_seconds;
+    double cost = s->load * fresh * s->pace.read_seconds, given = spare * s->pace.step_seconds;
     if (cost <= given || s->pace.step_seconds <= 0)
         return 0;
     return fmin(1 - given / cost, s->most);
 }
 
-static void decide(larder__steer *s, double fresh) {
+static void decide(larder__steer *s, double fresh, bool acts) {
+    weigh_waiting(s, fresh, acts);
     double to = aim(s, fresh), h = fabs(to - s->h) < near ? to : (s->h + to) / 2;
     if (h == s->h || s->count == s->cap)
         return;
@@ -164,13 +188,13 @@ static void replay(larder__steer *s) {
         s->h = s->turns[s->next].h;
 }
 
-double larder__steer_next(larder__steer *s, double done, double fresh) {
+double larder__steer_next(larder__steer *s, double done, double fresh, bool acts) {
     if (s->how == LARDER__STEER_LINE)
         s->h = s->epochs > 0 ? s->from + (s->to - s->from) * fmin(done / s->epochs, 1) : s->from;
     else if (s->how == LARDER__STEER_REPLAY)
         replay(s);
     else if (s->batch % every(s) == 0)
-        decide(s, fresh);
+        decide(s, fresh, acts);
     s->batch++;
     return s->h;
 }
@@ -184,6 +208,7 @@ void larder__steer_save(const larder__steer *s, larder_writer *w) {
     larder_write_f64(w, s->h);
     larder_write_f64(w, s->pace.read_seconds);
     larder_write_f64(w, s->pace.step_seconds);
+    larder_write_f64(w, s->load);
     larder_write_u64(w, own);
     for (size_t i = 0; i < own; i++) {
         larder_write_u64(w, s->turns[i].batch);
@@ -213,9 +238,11 @@ int larder__steer_load(larder__steer *s, larder_reader *r) {
     s->h = larder_read_f64(r);
     s->pace.read_seconds = larder_read_f64(r);
     s->pace.step_seconds = larder_read_f64(r);
+    s->load = larder_read_f64(r);
     uint64_t count = larder_read_u64(r);
     if (!(s->h >= 0 && s->h <= 0.99 && s->pace.read_seconds >= 0 && s->pace.read_seconds < 1e9 &&
-          s->pace.step_seconds >= 0 && s->pace.step_seconds < 1e9)) {
+          s->pace.step_seconds >= 0 && s->pace.step_seconds < 1e9 && s->load >= 1 &&
+          s->load <= load_most)) {
         s->h = 0;
         return larder_read_reject(r, "its h is no share of a batch");
     }

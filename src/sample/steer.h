@@ -1,10 +1,15 @@
 /* How much of each batch is reused: h as a fixed number, falling or rising over the run, or steered
  * so that storage keeps up with training.
  *
- * auto: (1 - h) x fresh x read_seconds is what storage needs for one served sample, where `fresh` is
- * the share of the stream that has to be read. h is the smallest at which this stays below the time
- * of a training step, with a little to spare. It is decided anew some 64 times an epoch, moves half
- * of the way each time, and is 0, exactly, where storage is fast enough.
+ * auto: (1 - h) x fresh x read_seconds is what storage needs for one served sample, where `fresh`
+ * is the share of the stream that has to be read. h is the smallest at which this stays below the
+ * time of a training step, with a little to spare. It is decided anew some 64 times an epoch, moves
+ * half of the way each time, and is 0, exactly, where storage is fast enough.
+ *
+ * What a read takes while it runs is not all that keeps storage from being used: threads decode,
+ * and wait for a processor. So while training waits and storage is busy for most of the time, reads
+ * are slowly taken to be dearer than they look (`load`), until training waits for a fiftieth of its
+ * time. Waiting for anything but storage changes nothing.
  *
  * Every change is written down with the number of its batch. The list is part of the saved state,
  * goes to a file with record=, and with replay= such a file decides instead of the clock: then the
@@ -21,13 +26,15 @@ typedef struct larder__turn { /* from this batch on, counted over the whole run,
 
 typedef struct larder__steer {
     enum { LARDER__STEER_LINE, LARDER__STEER_AUTO, LARDER__STEER_REPLAY } how;
-    double from, to;      /* LINE: h at the beginning and after `epochs`; equal: fixed */
-    double epochs, most;  /* most: h is never above, for auto */
+    double from, to;     /* LINE: h at the beginning and after `epochs`; equal: fixed */
+    double epochs, most; /* most: h is never above, for auto */
     larder_pace pace;
+    double trained, waited; /* of the pace, at the last decision */
+    double load;            /* auto: what a read costs, as a multiple of what it seems to take */
     double h;
-    uint64_t batch;       /* batches drawn so far */
-    uint64_t batches;     /* of one epoch */
-    larder__turn *turns;  /* as decided, or as replayed */
+    uint64_t batch;          /* batches drawn so far */
+    uint64_t batches;        /* of one epoch */
+    larder__turn *turns;     /* as decided, or as replayed */
     size_t count, cap, next; /* next: of the replayed ones */
     char *record;            /* file name, or NULL */
 } larder__steer;
@@ -38,8 +45,9 @@ void larder__steer_fini(larder__steer *);
 /* Makes room for what one epoch may decide, and brings the record up to date. */
 int larder__steer_epoch(larder__steer *);
 void larder__steer_pace(larder__steer *, const larder_pace *);
-/* h of the next batch; `done` epochs lie behind it, `fresh` of the stream has to be read. */
-double larder__steer_next(larder__steer *, double done, double fresh);
+/* h of the next batch; `done` epochs lie behind it, `fresh` of the stream has to be read. While the
+ * cache fills up h does not act yet: what is waited for then says nothing. */
+double larder__steer_next(larder__steer *, double done, double fresh, bool acts);
 void larder__steer_save(const larder__steer *, larder_writer *);
 int larder__steer_load(larder__steer *, larder_reader *);
 

@@ -1,6 +1,6 @@
 #include "stage/emit.h"
 
-#include "stage/clones.h"
+#include "base/clones.h"
 
 #include <string.h>
 

@@ -87,6 +87,15 @@ static void every_recipe_resumes_exactly(void **state) {
     }
 }
 
+/* Weights, the order of the authors' code, no signal at all, and accuracies that arrive between two
+ * epochs: none of it may be forgotten. */
+static void shade_resumes_exactly(void **state) {
+    (void)state;
+    resume_everywhere("shade", true);
+    resume_everywhere("shade:correct=0.7,hits_first=1", true);
+    resume_everywhere("shade:signal=none", true);
+}
+
 static void a_state_of_a_state_is_the_same(void **state) {
     (void)state;
     larder_loader_conf c = conf_of("quiver:signal=loss");
@@ -248,6 +257,7 @@ static void absurd_counts_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recipe_resumes_exactly),
+        cmocka_unit_test(shade_resumes_exactly),
         cmocka_unit_test(a_state_of_a_state_is_the_same),
         cmocka_unit_test(save_does_not_disturb),
         cmocka_unit_test(foreign_and_damaged_states_are_refused),

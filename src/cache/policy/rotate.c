@@ -207,7 +207,7 @@ static int load(void *st, larder_reader *r) {
 
 const larder_policy larder__policy_rotate = {
     .plugin = {.name = "rotate",
-               .summary = "lets everyone in; of 8 random residents the one with the lowest loss goes",
+               .summary = "lets everyone in; of a few random residents the easiest goes",
                .params = params,
                .state_size = sizeof(rotate)},
     .slot_size = sizeof(seat),

@@ -1,8 +1,8 @@
-/* Loops over pixels are compiled for several instruction sets, the right one is chosen at load
+/* Loops over pixels and the like are compiled for several instruction sets, the right one is chosen at load
  * time. Not under sanitizers, whose start-up the choice would precede, nor where the compiler or
  * the C library cannot. */
-#ifndef LARDER_STAGE_CLONES_H
-#define LARDER_STAGE_CLONES_H
+#ifndef LARDER_BASE_CLONES_H
+#define LARDER_BASE_CLONES_H
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \

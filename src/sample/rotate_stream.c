@@ -9,6 +9,7 @@ typedef struct rotate {
     larder__reuse reuse;
     larder__steer steer;
     uint64_t epoch;
+    double shown; /* h of the batch drawn last */
 } rotate;
 
 static const larder_param params[] = {
@@ -55,12 +56,14 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
     if (r->reuse.taken >= length(r))
         return 0;
     double done = (double)r->epoch + (double)r->reuse.taken / (double)length(r);
-    double h = larder__steer_next(&r->steer, done, r->reuse.fresh);
+    bool acts = larder__reuse_filled(&r->reuse);
+    double h = larder__steer_next(&r->steer, done, r->reuse.fresh, acts);
+    r->shown = acts ? h : 0;
     return larder__reuse_draw(&r->reuse, h, out, want);
 }
 
 static void pace(void *st, const larder_pace *p) { larder__steer_pace(&((rotate *)st)->steer, p); }
-static double shown(const void *st) { return ((const rotate *)st)->steer.h; }
+static double shown(const void *st) { return ((const rotate *)st)->shown; }
 
 static void save(const void *st, larder_writer *w) {
     larder__reuse_save(&((const rotate *)st)->reuse, w);

@@ -1,0 +1,142 @@
+/* Weighted draws, CPU time of one core: N draws with replacement (table built each time), an order
+ * without, and one weight changed or drawn while weights change. Weights u*u + 0.01.
+ * Usage: bench_weighted [rounds [n...]]; bench_weighted.sh sets it beside torch.multinomial.
+ * "time" lines are for that script: what, n, milliseconds. */
+#include "base/clock.h"
+#include "measure.h"
+#include "sample/alias.h"
+#include "sample/sum_tree.h"
+#include "sample/weighted_order.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ROUNDS = 64 };
+
+typedef struct bench {
+    uint64_t n;
+    float *weights;
+    uint32_t *out;
+    larder_rng rng;
+    uint64_t check; /* so that nothing is optimised away */
+} bench;
+
+static int with_replacement(bench *b) {
+    larder__alias a;
+    int rc = larder__alias_open(&a, b->n);
+    if (rc == 0 && (rc = larder__alias_build(&a, b->weights)) == 0)
+        larder__alias_draw(&a, &b->rng, b->out, b->n);
+    larder__alias_close(&a);
+    return rc;
+}
+
+static int without(bench *b) {
+    larder__weighted_order o;
+    int rc = larder__weighted_order_open(&o, b->n);
+    if (rc == 0)
+        rc = larder__weighted_order_make(&o, b->weights, &b->rng, b->out);
+    larder__weighted_order_close(&o);
+    return rc;
+}
+
+static int reading(bench *b) { /* the floor: the weights read once, the ids written once */
+    double sum = 0;
+    for (uint64_t i = 0; i < b->n; i++) {
+        sum += (double)b->weights[i];
+        b->out[i] = (uint32_t)i;
+    }
+    b->check += (uint64_t)sum;
+    return 0;
+}
+
+/* CPU milliseconds, median over the rounds. */
+static double timed(bench *b, int rounds, int (*what)(bench *), double *best) {
+    double ms[MOST_ROUNDS];
+    for (int r = 0; r < rounds; r++) {
+        double start = larder__cpu_seconds();
+        if (what(b) < 0)
+            return -1;
+        ms[r] = (larder__cpu_seconds() - start) * 1e3;
+        b->check += b->out[b->n / 2];
+    }
+    double median = measure_median(ms, (size_t)rounds);
+    *best = ms[0];
+    return median;
+}
+
+static int tree(bench *b, int rounds) {
+    enum { BATCH = 256, STEPS = 4000 * BATCH };
+    larder__sum_tree t;
+    int rc = larder__sum_tree_open(&t, b->n);
+    if (rc == 0)
+        rc = larder__sum_tree_build(&t, b->weights);
+    double change[MOST_ROUNDS], draw[MOST_ROUNDS];
+    for (int r = 0; rc == 0 && r < rounds; r++) {
+        double start = larder__cpu_seconds();
+        for (int i = 0; i < STEPS; i += BATCH) { /* the feedback of one batch after the other */
+            uint32_t ids[BATCH];
+            float weights[BATCH];
+            for (int k = 0; k < BATCH; k++) {
+                uint64_t x = larder_rng_next(&b->rng);
+                ids[k] = (uint32_t)((x >> 32) * b->n >> 32);
+                weights[k] = (float)(x & 0xffff) * 1e-4f;
+            }
+            larder__sum_tree_set_many(&t, ids, weights, BATCH);
+        }
+        double middle = larder__cpu_seconds();
+        for (int i = 0; i < STEPS; i++)
+            b->check += larder__sum_tree_draw(&t, &b->rng);
+        change[r] = (middle - start) / STEPS * 1e9;
+        draw[r] = (larder__cpu_seconds() - middle) / STEPS * 1e9;
+    }
+    if (rc == 0) {
+        double c = measure_median(change, (size_t)rounds), d = measure_median(draw, (size_t)rounds);
+        printf("%9llu  one weight changed %5.1f ns (best %.1f), one draw %5.1f ns (best %.1f)\n",
+               (unsigned long long)b->n, c, change[0], d, draw[0]);
+    }
+    larder__sum_tree_close(&t);
+    return rc;
+}
+
+static int run(uint64_t n, int rounds) {
+    bench b = {.n = n, .weights = malloc(n * 4), .out = malloc(n * 4)};
+    int rc = b.weights && b.out ? 0 : -1;
+    larder_rng_seed(&b.rng, 1, n);
+    for (uint64_t i = 0; rc == 0 && i < n; i++) {
+        double u = larder_rng_unit(&b.rng);
+        b.weights[i] = (float)(u * u + 0.01);
+    }
+    const struct {
+        const char *name;
+        int (*what)(bench *);
+    } kinds[] = {{"reading", reading}, {"replacement", with_replacement}, {"without", without}};
+    for (int k = 0; rc == 0 && k < 3; k++) {
+        double best = 0, median = timed(&b, rounds, kinds[k].what, &best);
+        if (median < 0)
+            rc = -1;
+        else
+            printf("time %-12s %9llu %9.3f ms (best %.3f)\n", kinds[k].name, (unsigned long long)n,
+                   median, best);
+    }
+    if (rc == 0)
+        rc = tree(&b, rounds);
+    if (rc < 0)
+        fprintf(stderr, "bench_weighted: %s\n", larder_errmsg());
+    free(b.weights);
+    free(b.out);
+    return rc;
+}
+
+int main(int argc, char **argv) {
+    int rounds = argc > 1 ? atoi(argv[1]) : 7, rc = 0;
+    if (rounds < 1 || rounds > MOST_ROUNDS)
+        return 2;
+    if (argc <= 2) {
+        const uint64_t sizes[] = {50000, 1281167, 10000000};
+        for (int i = 0; rc == 0 && i < 3; i++)
+            rc = run(sizes[i], rounds);
+    }
+    for (int i = 2; rc == 0 && i < argc; i++)
+        rc = run(strtoull(argv[i], NULL, 10), rounds);
+    return rc < 0;
+}
