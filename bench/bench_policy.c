@@ -96,7 +96,7 @@ static void score(larder__cache *c, const larder_access *a) {
 
 /* ---- through the cache ----------------------------------------------------------------------- */
 
-static double through_cache(const larder_policy *p, const trace *t, const larder_args *args,
+static double through_cache(const larder_policy *p, const larder_args *args, const trace *t,
                             double *hit_ratio, double *scoring) {
     larder__cache_conf conf = {.policy = p,
                                .args = args,
@@ -193,7 +193,7 @@ static inline void bare_access(table *b, const larder_policy *p, void *st, const
     p->insert(st, s, a);
 }
 
-static double bare(const larder_policy *p, const trace *t, const larder_args *args) {
+static double bare(const larder_policy *p, const larder_args *args, const trace *t) {
     table b;
     void *st = larder__calloc(1, p->plugin.state_size);
     double ns = NAN;
@@ -239,12 +239,12 @@ int main(int argc, char **argv) {
         for (int k = 0; k < 3; k++) {
             double cache[ROUNDS], alone[ROUNDS], scoring[ROUNDS], hits = 0;
             for (int r = 0; r < ROUNDS; r++) {
-                cache[r] = through_cache(policy, &traces[k], &args, &hits, &scoring[r]);
-                alone[r] = bare(policy, &traces[k], &args);
+                cache[r] = through_cache(policy, &args, &traces[k], &hits, &scoring[r]);
+                alone[r] = bare(policy, &args, &traces[k]);
             }
             double middle = measure_median(cache, ROUNDS), low = measure_median(alone, ROUNDS);
-            printf("  %5.1f /%5.1f %5.1f /%5.1f %6.2f |", middle, cache[0], low, alone[0],
-                   100 * hits);
+            printf("  %5.1f /%5.1f %5.1f /%5.1f %5.1f %6.2f |", middle, cache[0], low, alone[0],
+                   measure_median(scoring, ROUNDS), 100 * hits);
             fflush(stdout);
         }
         puts("");

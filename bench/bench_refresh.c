@@ -1,5 +1,5 @@
-/* Does a refresh of every score stall readers? A million residents under a policy are scored anew in
- * one call, over and over, while a reader claims batches of 64 and notes how long each took.
+/* Does a refresh of every score stall readers? A million residents under a policy are scored anew
+ * in one call, over and over, while a reader claims batches of 64 and notes how long each took.
  * Wall time, since waiting is the point; "alone" is the same reader without a refresh, so that what
  * the machine itself adds can be seen. Usage: bench_refresh [residents [seconds [policy]]] */
 #include "base/clock.h"
@@ -56,7 +56,8 @@ static void read_along(refresh *r, double seconds, double *waits, const char *wh
     }
     double median = measure_median(waits, count);
     printf("%-8s %8zu batches: median %7.1f us, 99.9 %% %8.1f us, worst %8.1f us, over 1 ms: %zu\n",
-           what, count, median * 1e6, waits[count * 999 / 1000] * 1e6, waits[count - 1] * 1e6, late);
+           what, count, median * 1e6, waits[count * 999 / 1000] * 1e6, waits[count - 1] * 1e6,
+           late);
 }
 
 int main(int argc, char **argv) {

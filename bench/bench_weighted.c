@@ -17,26 +17,21 @@ typedef struct bench {
     uint64_t n;
     float *weights;
     uint32_t *out;
+    larder__alias alias; /* memory is kept from epoch to epoch, as samplers do */
+    larder__weighted_order order;
     larder_rng rng;
     uint64_t check; /* so that nothing is optimised away */
 } bench;
 
 static int with_replacement(bench *b) {
-    larder__alias a;
-    int rc = larder__alias_open(&a, b->n);
-    if (rc == 0 && (rc = larder__alias_build(&a, b->weights)) == 0)
-        larder__alias_draw(&a, &b->rng, b->out, b->n);
-    larder__alias_close(&a);
+    int rc = larder__alias_build(&b->alias, b->weights);
+    if (rc == 0)
+        larder__alias_draw(&b->alias, &b->rng, b->out, b->n);
     return rc;
 }
 
 static int without(bench *b) {
-    larder__weighted_order o;
-    int rc = larder__weighted_order_open(&o, b->n);
-    if (rc == 0)
-        rc = larder__weighted_order_make(&o, b->weights, &b->rng, b->out);
-    larder__weighted_order_close(&o);
-    return rc;
+    return larder__weighted_order_make(&b->order, b->weights, &b->rng, b->out);
 }
 
 static int reading(bench *b) { /* the floor: the weights read once, the ids written once */
@@ -101,6 +96,8 @@ static int tree(bench *b, int rounds) {
 static int run(uint64_t n, int rounds) {
     bench b = {.n = n, .weights = malloc(n * 4), .out = malloc(n * 4)};
     int rc = b.weights && b.out ? 0 : -1;
+    if (rc == 0 && (rc = larder__alias_open(&b.alias, n)) == 0)
+        rc = larder__weighted_order_open(&b.order, n);
     larder_rng_seed(&b.rng, 1, n);
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
         double u = larder_rng_unit(&b.rng);
@@ -122,6 +119,8 @@ static int run(uint64_t n, int rounds) {
         rc = tree(&b, rounds);
     if (rc < 0)
         fprintf(stderr, "bench_weighted: %s\n", larder_errmsg());
+    larder__alias_close(&b.alias);
+    larder__weighted_order_close(&b.order);
     free(b.weights);
     free(b.out);
     return rc;

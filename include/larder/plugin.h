@@ -123,6 +123,8 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     larder_plugin plugin;
     size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
     bool needs_future;          /* wants next_use: simulation only */
+    bool needs_order;           /* wants next_use as far as a fixed order tells: one epoch ahead */
+    bool holds_all;             /* its budget is the whole data set, to compare with */
     int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
     void (*fini)(void *st);
     /* Optional: false keeps a missing entry out although there may be room. */

@@ -1,6 +1,6 @@
-/* Loops over pixels and the like are compiled for several instruction sets, the right one is chosen at load
- * time. Not under sanitizers, whose start-up the choice would precede, nor where the compiler or
- * the C library cannot. */
+/* Loops over pixels and the like are compiled for several instruction sets, the right one is chosen
+ * at load time. Not under sanitizers, whose start-up the choice would precede, nor where the
+ * compiler or the C library cannot. */
 #ifndef LARDER_BASE_CLONES_H
 #define LARDER_BASE_CLONES_H
 

@@ -23,7 +23,10 @@ struct larder__draw {
     bool evaluator, evaluated;         /* there is one; it has been asked about the coming epoch */
     const uint32_t *to_evaluate;       /* the sampler's */
     size_t evaluating, evaluate_count; /* of these handed out, and all */
-    const uint32_t *future;            /* next use of each request, UINT32_MAX: never */
+    void *ahead;            /* a second state of the sampler, an epoch ahead; NULL: not wanted */
+    uint32_t *next_place;   /* id -> its place in the next epoch, UINT32_MAX: none */
+    uint64_t next_start;    /* request number of the next epoch's first */
+    const uint32_t *future; /* next use of each request, UINT32_MAX: never */
     uint64_t future_count;
 };
 
@@ -98,6 +101,31 @@ static void tell_tags(larder__draw *d) {
         larder__cache_list(d->cache, d->recipe.sampler->tags(d->sampler));
 }
 
+/* Draws the epoch after this one, whose order is fixed already. */
+static int look_ahead(larder__draw *d) {
+    if (!d->ahead)
+        return 0;
+    const larder_sampler *s = d->recipe.sampler;
+    int rc = s->epoch(d->ahead, d->epoch + 1);
+    if (rc < 0)
+        return rc;
+    memset(d->next_place, 0xff, d->conf.n * sizeof *d->next_place);
+    uint32_t at = 0;
+    for (size_t n; (n = s->draw(d->ahead, d->picks, d->conf.batch)) > 0;)
+        for (size_t i = 0; i < n; i++, at++)
+            if (d->next_place[d->picks[i].id] == UINT32_MAX)
+                d->next_place[d->picks[i].id] = at;
+    d->next_start = d->now - d->drawn + d->length;
+    return 0;
+}
+
+static uint64_t next_use(const larder__draw *d, uint64_t now, uint64_t id) {
+    if (d->ahead)
+        return d->next_place[id] == UINT32_MAX ? LARDER_UNKNOWN : d->next_start + d->next_place[id];
+    uint32_t next = d->future && now < d->future_count ? d->future[now] : UINT32_MAX;
+    return next == UINT32_MAX ? LARDER_UNKNOWN : next;
+}
+
 static int begin_epoch(larder__draw *d) {
     int rc = d->recipe.sampler->epoch(d->sampler, d->epoch);
     if (rc < 0)
@@ -110,16 +138,15 @@ static int begin_epoch(larder__draw *d) {
     d->drawn = 0;
     d->epoch_begun = true;
     d->evaluated = false;
-    return 0;
+    return look_ahead(d);
 }
 
 static larder_access request(larder__draw *d, uint64_t id, uint32_t tag) {
     uint64_t now = d->now++;
-    uint64_t next = d->future && now < d->future_count ? d->future[now] : UINT32_MAX;
     return (larder_access){
         .key = id,
         .now = now,
-        .next_use = next == UINT32_MAX ? LARDER_UNKNOWN : next,
+        .next_use = next_use(d, now, id),
         .size = d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id),
         .tag = tag,
         .score = d->scores ? d->scores[id] : NAN,
@@ -254,6 +281,8 @@ static int open_cache(larder__draw *d) {
     int rc = larder__parse_budget(d->conf.cache, &b);
     if (rc < 0)
         return rc;
+    if (d->recipe.policy->holds_all)
+        b = (larder__budget){.relative = true, .fraction = 1};
     uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
     if (d->conf.store->real && bytes > larder__memory_limit()) {
         char want[32], have[32];
@@ -300,9 +329,16 @@ static int open_sampler(larder__draw *d) {
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;
-    if (rc == 0)
-        d->length = d->recipe.sampler->length(d->sampler);
-    return rc;
+    if (rc < 0)
+        return rc;
+    d->length = d->recipe.sampler->length(d->sampler);
+    if (!d->recipe.policy->needs_order || !d->recipe.sampler->fixed_order)
+        return 0;
+    d->next_place = larder__malloc(d->conf.n * sizeof *d->next_place);
+    d->ahead = larder__calloc(1, d->recipe.sampler->plugin.state_size);
+    return d->next_place && d->ahead
+               ? d->recipe.sampler->init(d->ahead, &d->env, &d->recipe.sampler_args)
+               : LARDER_E_NOMEM;
 }
 
 static int check(const larder__draw_conf *c) {
@@ -361,12 +397,16 @@ void larder__draw_close(larder__draw **pd) {
         return;
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);
+    if (d->ahead && d->recipe.sampler->fini)
+        d->recipe.sampler->fini(d->ahead);
     if (d->signal && d->recipe.signal && d->recipe.signal->fini)
         d->recipe.signal->fini(d->signal);
     larder__cache_close(&d->cache);
     larder__feedback_close(&d->feedback);
     larder__recipe_free(&d->recipe);
     larder__free(d->sampler);
+    larder__free(d->ahead);
+    larder__free(d->next_place);
     larder__free(d->signal);
     larder__free(d->scores);
     larder__free(d->picks);
@@ -426,5 +466,5 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     if (drawn >= d->length)
         return larder_read_reject(r, "its epoch is longer than this one");
     tell_tags(d);
-    return 0;
+    return look_ahead(d);
 }

@@ -91,6 +91,8 @@ static int open_stats(larder_loader *l) {
                                    "could not be read or decoded")) < 0 ||
         (rc = larder__stat_counter(s, &t->reports, "reports", "batches",
                                    "feedback given by training")) < 0 ||
+        (rc = larder__stat_counter(s, &t->refused, "reports_refused", "batches",
+                                   "feedback about anything but a batch at hand")) < 0 ||
         (rc = larder__stat_histogram(s, &t->stall, "stall_seconds", "seconds",
                                      "time training waited for a batch")) < 0 ||
         (rc = larder__stat_histogram(s, &t->read_time, "read_seconds", "seconds",

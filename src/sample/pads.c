@@ -2,14 +2,15 @@
  * id as likely as its score; ids without a score count as the highest known one, so that nothing
  * stays unseen for long. While validation improves (the mean of the last three changes of accuracy
  * is above zero, or fewer than two are known), draws of residents are repeated `repeat` times and
- * misses fill up what is left of the N: fewer reads for fewer distinct samples. Then all is shuffled.
+ * misses fill up what is left of the N: fewer reads for fewer distinct samples. Then all is
+ * shuffled.
  *
  * The list of an epoch is made when the epoch begins, from the scores and residents of that moment,
  * and cut among the ranks. Ranks that see other scores or hold other samples make other lists: each
  * takes its own share of its own list.
  *
- * weight = 1/(N q), q the chance of one place of the list to hold the id: proportional to the score,
- * and to how often a draw of its sort (resident or not) went into the list. To the power of
+ * weight = 1/(N q), q the chance of one place of the list to hold the id: proportional to the
+ * score, and to how often a draw of its sort (resident or not) went into the list. To the power of
  * `correct`, scaled to a mean of one over the list. */
 #include "base/mem.h"
 #include "sample/alias.h"
@@ -66,7 +67,7 @@ static void fini(void *st) {
     larder__free(p->weights);
 }
 
-/* ---- the list of an epoch ------------------------------------------------------------------------ */
+/* ---- the list of an epoch -------------------------------------------------------------------- */
 
 /* Scores below zero count as zero. When none is above zero, all are alike. */
 static void take_scores(pads *p) {
@@ -101,8 +102,8 @@ typedef struct shares { /* of the draws: how many were resident; of the list: ho
     uint64_t drawn, listed;
 } shares;
 
-/* Draws to list: residents `repeat` times, then the others. Never fewer than N in all. Residents come
- * round by round, so that a cut at N costs repeats and not ids. */
+/* Draws to list: residents `repeat` times, then the others. Never fewer than N in all. Residents
+ * come round by round, so that a cut at N costs repeats and not ids. */
 static shares fill_list(pads *p, larder_rng *rng) {
     uint64_t n = p->env->n, at = 0;
     shares s = {0};
@@ -144,8 +145,8 @@ static void weigh(pads *p, shares s) {
         p->weights[i] = (float)((double)p->weights[i] * ((double)n / sum));
 }
 
-/* Kish's effective size, as a share of N: an id served c times with weight w pulls with c w, and N ids
- * that pull alike make 1. */
+/* Kish's effective size, as a share of N: an id served c times with weight w pulls with c w, and N
+ * ids that pull alike make 1. */
 static double effective_size(pads *p) {
     uint64_t n = p->env->n;
     double sum = 0, squares = 0;
@@ -184,7 +185,7 @@ static int epoch(void *st, uint64_t e) {
     return 0;
 }
 
-/* ---- serving it ------------------------------------------------------------------------------------- */
+/* ---- serving it ------------------------------------------------------------------------------ */
 
 static uint64_t length(const void *st) { return larder__shard_length(&((const pads *)st)->shard); }
 
@@ -258,7 +259,8 @@ static int load(void *st, larder_reader *r) {
 
 const larder_sampler larder__sampler_pads = {
     .plugin = {.name = "pads",
-               .summary = "draws by score with replacement; residents repeated while accuracy improves",
+               .summary =
+                   "draws by score with replacement; residents repeated while accuracy improves",
                .params = params,
                .state_size = sizeof(pads)},
     .repeats = true,

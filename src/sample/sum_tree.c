@@ -91,7 +91,8 @@ double larder__sum_tree_total(const larder__sum_tree *t) {
 }
 
 /* Which of sixteen `at` falls on, first by fours: short chains of additions and no branches but the
- * last. What is left of `at` goes on. Sums were rounded: past the end means the last that is not zero. */
+ * last. What is left of `at` goes on. Sums were rounded: past the end means the last that is not
+ * zero. */
 static uint32_t choose(const float *v, double *at) {
     double four[4], x = *at;
     for (int i = 0; i < 4; i++)

@@ -11,8 +11,8 @@ enum { LARDER__TREE_LEVELS = 8 }; /* 16^8 = 2^32 */
 
 typedef struct larder__sum_tree {
     uint64_t n;
-    int levels;                          /* level 0: the weights; the last one is a single line */
-    float *level[LARDER__TREE_LEVELS];   /* whole lines, the rest zeros; one block of memory */
+    int levels;                        /* level 0: the weights; the last one is a single line */
+    float *level[LARDER__TREE_LEVELS]; /* whole lines, the rest zeros; one block of memory */
 } larder__sum_tree;
 
 int larder__sum_tree_open(larder__sum_tree *, uint64_t n); /* all weights zero; n < 2^32 */
@@ -21,7 +21,8 @@ int larder__sum_tree_build(larder__sum_tree *, const float *weights);
 /* E_RANGE, and nothing changes, for a weight that is no weight. */
 int larder__sum_tree_set(larder__sum_tree *, uint64_t id, float weight);
 /* Many at once is faster: memory is asked for ahead. All or nothing. */
-int larder__sum_tree_set_many(larder__sum_tree *, const uint32_t *ids, const float *weights, size_t n);
+int larder__sum_tree_set_many(larder__sum_tree *, const uint32_t *ids, const float *weights,
+                              size_t n);
 static inline float larder__sum_tree_weight(const larder__sum_tree *t, uint64_t id) {
     return t->level[0][id];
 }

@@ -20,13 +20,13 @@ void larder__weighted_order_close(larder__weighted_order *o) {
     *o = (larder__weighted_order){0};
 }
 
-/* ---- times --------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 enum { BLOCK = 256 };
 
-/* A number u uniform in (0,1) as mantissa / 2^power. The power is how many coins in a row fall heads,
- * so there are 52 bits of precision wherever u lies. The mantissa is taken from [1/sqrt 2, sqrt 2],
- * around the one where logarithms are easy. */
+/* A number u uniform in (0,1) as mantissa / 2^power. The power is how many coins in a row fall
+ * heads, so there are 52 bits of precision wherever u lies. The mantissa is taken from [1/sqrt 2,
+ * sqrt 2], around the one where logarithms are easy. */
 static void draw_uniform(larder_rng *rng, uint64_t *mantissa, double *power) {
     const uint64_t one = 0x3ff0000000000000u, root_of_two = 0x3ff6a09e667f3bcdu;
     uint64_t x = larder_rng_next(rng), coins = x >> 52, m = (x & 0xfffffffffffffu) | one;
@@ -60,7 +60,7 @@ LARDER__CLONES static void times_of(const uint64_t *mantissa, const double *powe
     }
 }
 
-/* ---- sorting by them -------------------------------------------------------------------------------- */
+/* ---- sorting by them ------------------------------------------------------------------------- */
 
 /* Eight bits at a time: 256 places being written to stay in the processor's first cache, which more
  * than makes up for the fourth pass. */
@@ -91,7 +91,8 @@ static void make_items(uint64_t *items, const float *w, uint64_t n, larder_rng *
     }
 }
 
-/* From the lowest digit to the highest, each pass stable. An even number of passes: back in o->a. */
+/* From the lowest digit to the highest, each pass stable. An even number of passes: back in o->a.
+ */
 static void sort_items(larder__weighted_order *o, uint32_t counts[PASSES][VALUES]) {
     uint64_t *from = o->a, *to = o->b;
     for (int p = 0; p < PASSES; p++) {

@@ -1,6 +1,6 @@
 /* All ids in weighted random order, without replacement: the first is drawn by the weights, the
- * second by the weights of those left, and so on. Made by giving each id an exponential time divided
- * by its weight and sorting by time. Ids of weight zero come last, in random order. */
+ * second by the weights of those left, and so on. Made by giving each id an exponential time
+ * divided by its weight and sorting by time. Ids of weight zero come last, in random order. */
 #ifndef LARDER_SAMPLE_WEIGHTED_ORDER_H
 #define LARDER_SAMPLE_WEIGHTED_ORDER_H
 

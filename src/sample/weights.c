@@ -10,8 +10,8 @@ static int refuse(const float *w, uint64_t n) {
     return larder__fail(LARDER_E_RANGE, "all of the %llu weights are zero", (unsigned long long)n);
 }
 
-/* Eight running sums, so that the loop is as fast as memory; their order is fixed, so the total does
- * not depend on the machine. */
+/* Eight running sums, so that the loop is as fast as memory; their order is fixed, so the total
+ * does not depend on the machine. */
 int larder__weights_check(const float *w, uint64_t n, larder__weights_sum *out) {
     double part[8] = {0};
     float top[8] = {0};

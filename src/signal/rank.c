@@ -1,9 +1,9 @@
-/* SHADE's importance (Eq. 6): how many samples of its batch a sample's loss exceeds, on a logarithmic
- * scale. score = ln(#{k : loss_i > loss_k} + b0); ties are equal.
+/* SHADE's importance (Eq. 6): how many samples of its batch a sample's loss exceeds, on a
+ * logarithmic scale. score = ln(#{k : loss_i > loss_k} + b0); ties are equal.
  *
  * A short batch holds fewer to exceed, so its counts are scaled to the nominal batch: the parameter
- * `batch`, or the largest seen so far. Rows without a loss say nothing and do not count. Where an id
- * stands in a batch more than once, its last row counts. */
+ * `batch`, or the largest seen so far. Rows without a loss say nothing and do not count. Where an
+ * id stands in a batch more than once, its last row counts. */
 #include "base/mem.h"
 #include "signal/cross_entropy.h"
 
@@ -23,7 +23,8 @@ typedef struct rank {
 } rank;
 
 static const larder_param params[] = {
-    {"b0", "float", "10", "added to the count, so that the easiest sample is drawn too", 1.001, 1e9},
+    {"b0", "float", "10", "added to the count, so that the easiest sample is drawn too", 1.001,
+     1e9},
     {"batch", "int", "0", "batch size that counts are scaled to; 0: the largest seen", 0, 16777216},
     {0}};
 

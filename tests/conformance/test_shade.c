@@ -1,5 +1,5 @@
-/* The golden figures of SHADE's sampler with perfect knowledge: ranks spread evenly over the batch, the
- * best share of the samples cached and kept. And what pads does beyond them. */
+/* The golden figures of SHADE's sampler with perfect knowledge: ranks spread evenly over the batch,
+ * the best share of the samples cached and kept. And what pads does beyond them. */
 #include "base/mem.h"
 #include "base/spec.h"
 #include "base/state.h"
@@ -139,8 +139,8 @@ static void relaxes_when_accuracy_stalls(void **state) {
     static const struct {
         double accuracy;
         bool repeats;
-    } steps[] = {{0.5, true}, {0.6, true}, {0.55, true}, {0.49, false}, {0.61, true},
-                 {0.57, true}, {0.49, false}, {0.49, false}};
+    } steps[] = {{0.5, true},  {0.6, true},  {0.55, true},  {0.49, false},
+                 {0.61, true}, {0.57, true}, {0.49, false}, {0.49, false}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         g.q->accuracy(g.st, steps[i].accuracy);
         run(&g, 1 + i, &out);
@@ -149,7 +149,8 @@ static void relaxes_when_accuracy_stalls(void **state) {
     rig_close(&g);
 }
 
-/* 1/(N q) undoes the bias of draws and repeats: the weighted mean over the served ids is that of all. */
+/* 1/(N q) undoes the bias of draws and repeats: the weighted mean over the served ids is that of
+ * all. */
 static void weights_undo_the_bias(void **state) {
     (void)state;
     rig g;

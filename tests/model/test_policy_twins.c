@@ -90,6 +90,16 @@ static int choose_belady(twin *t, uint64_t key, uint64_t next) {
     return !t->in[key] && next >= t->next_use[far] ? NOBODY : far;
 }
 
+/* Without a word from training: nobody new, and the least often used makes room for one that grows.
+ * With scores: tests/unit/test_app.c. */
+static int choose_app(twin *t, uint64_t key, uint64_t next) {
+    (void)next;
+    uint64_t counts[KEYS];
+    for (int k = 0; k < KEYS; k++)
+        counts[k] = t->count[k];
+    return t->in[key] ? smallest(t, counts, NULL) : NOBODY;
+}
+
 static int place_of(const twin *t, int key) {
     int at = 0;
     while (t->line[at] != key)
@@ -128,6 +138,9 @@ static const struct {
     {"whole", choose_lru, NULL},  /* without tags */
     {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
     {"rotate", choose_rotate, unline_random},
+    {"app", choose_app, NULL},
+    {"nopfs", choose_belady, NULL},
+    {"oracle", choose_minio, NULL},
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {

@@ -69,7 +69,7 @@ static void test_table_holds_the_weights(void **st) {
 static void test_edges(void **st) {
     (void)st;
     check_chances((const float[]){5}, 1);
-    check_chances((const float[]){0, 0, 1e-45f, 0}, 4);            /* the smallest number there is */
+    check_chances((const float[]){0, 0, 1e-45f, 0}, 4); /* the smallest number there is */
     check_chances((const float[]){1e-45f, 2e-45f, 3e-45f}, 3);
     check_chances((const float[]){1, 1, FLT_MAX, 1}, 4);
     check_chances((const float[]){FLT_MAX, FLT_MAX, FLT_MAX}, 3);
@@ -180,10 +180,12 @@ static void test_same_seed_same_draws(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_holds_the_weights), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_table_holds_the_weights),
+        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_draws_fit_the_weights),
         cmocka_unit_test(test_equal_weights_touch_63_percent),
-        cmocka_unit_test(test_more_than_2_to_24), cmocka_unit_test(test_same_seed_same_draws),
+        cmocka_unit_test(test_more_than_2_to_24),
+        cmocka_unit_test(test_same_seed_same_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,8 @@ static void follows_algorithm_1(void **state) {
         twin t = {0};
         larder_rng rng;
         larder_rng_seed(&rng, seed, 1);
-        larder__cache *c = kit_cache(larder__policy_find("app"), &larder__store_null, KEYS, ENTRIES, 1);
+        larder__cache *c =
+            kit_cache(larder__policy_find("app"), &larder__store_null, KEYS, ENTRIES, 1);
         for (uint64_t i = 0; i < 3000; i++) {
             uint64_t key = larder_rng_below(&rng, KEYS);
             if (larder_rng_below(&rng, 3) == 0) { /* negative ones and ties among them */

@@ -4,6 +4,8 @@
 
 #include "loader/draw.h"
 
+#include "base/state.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -99,6 +101,42 @@ static void logits_give_the_stable_cross_entropy(void **state) {
     larder__draw_close(&d);
 }
 
+/* What nopfs is told about the next use of each id is what then happens, also after a resume. */
+static void the_seeded_order_tells_next_uses(void **state) {
+    (void)state;
+    larder__draw *d = open_draw("nopfs");
+    larder__planned p;
+    check_ok(larder__planned_open(&p, d));
+    uint64_t promised[N], checked = 0;
+    for (int i = 0; i < N; i++)
+        promised[i] = LARDER_UNKNOWN;
+    for (int k = 0; k < 35; k++) {
+        if (k == 14) { /* in the middle of an epoch */
+            larder_writer w = {0};
+            larder__draw_save(d, &w);
+            larder__planned_close(&p);
+            larder__draw_close(&d);
+            d = open_draw("nopfs");
+            check_ok(larder__planned_open(&p, d));
+            larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
+            check_ok(larder__draw_load(d, &r));
+            larder__writer_free(&w);
+        }
+        check_ok(larder__draw_next(d, &p));
+        for (size_t i = 0; i < p.n; i++) {
+            const larder_access *a = &p.accesses[i];
+            if (k >= N / BATCH) {
+                assert_int_equal(promised[a->key], a->now);
+                checked++;
+            }
+            promised[a->key] = a->next_use;
+        }
+    }
+    assert_int_equal(checked, 250);
+    larder__planned_close(&p);
+    larder__draw_close(&d);
+}
+
 static void recipes_are_put_together(void **state) {
     (void)state;
     larder__recipe r;
@@ -134,6 +172,7 @@ int main(void) {
         cmocka_unit_test(feedback_acts_after_the_lag),
         cmocka_unit_test(late_and_early_notes_are_refused),
         cmocka_unit_test(logits_give_the_stable_cross_entropy),
+        cmocka_unit_test(the_seeded_order_tells_next_uses),
         cmocka_unit_test(recipes_are_put_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -477,6 +477,38 @@ static void a_batch_is_reported_once_and_given_back_once(void **state) {
     larder_loader_close(&l);
 }
 
+static double stat_of(larder_loader *l, const char *name) {
+    larder_stat_value v;
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, name) == 0)
+            return v.value;
+    fail_msg("no figure %s", name);
+    return 0;
+}
+
+/* Feedback names a batch, and its ids are the loader's own: nobody can give any for another id. A
+ * batch of one's own making is refused and counted, and no score changes. */
+static void feedback_for_ids_not_served_is_refused(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf(SOURCE, "shade");
+    larder_loader *l = open_loader(&c);
+    const larder_batch *b;
+    float loss[16] = {0};
+    uint64_t ids[16] = {1, 2, 3};
+    larder_feedback fb = {.loss = loss};
+    check_ok(larder_loader_next(l, &b));
+    larder_batch forged = *b;
+    forged.served = ids;
+    assert_int_equal(larder_loader_report(l, &forged, &fb), LARDER_E_STATE);
+    assert_int_equal(larder_loader_report(l, NULL, &fb), LARDER_E_STATE);
+    assert_true(stat_of(l, "reports_refused") == 2 && stat_of(l, "reports") == 0);
+    check_ok(larder_loader_report(l, b, &fb));
+    assert_int_equal(larder_loader_report(l, b, &fb), LARDER_E_STATE);
+    assert_true(stat_of(l, "reports_refused") == 3 && stat_of(l, "reports") == 1);
+    check_ok(larder_loader_done(l, b));
+    larder_loader_close(&l);
+}
+
 /* ---- clean ends ------------------------------------------------------------------------------ */
 
 static void *cancel_soon(void *l) {
@@ -564,6 +596,7 @@ int main(void) {
         cmocka_unit_test(nothing_but_bad_samples_is_an_error),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(a_batch_is_reported_once_and_given_back_once),
+        cmocka_unit_test(feedback_for_ids_not_served_is_refused),
         cmocka_unit_test(cancel_wakes_a_waiting_next),
         cmocka_unit_test(close_at_any_moment),
         cmocka_unit_test(every_allocation_may_fail),

@@ -1,6 +1,7 @@
-/* SHADE's Eq. 6: golden values, ties, short batches, logits, and nothing for ids not in the batch. */
-#include "base/spec.h"
+/* SHADE's Eq. 6: golden values, ties, short batches, logits, and nothing for ids not in the batch.
+ */
 #include "base/mem.h"
+#include "base/spec.h"
 #include "base/state.h"
 #include "check.h"
 #include "plugins.h"
@@ -151,8 +152,10 @@ static void the_nominal_size_is_saved(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_of_64),          cmocka_unit_test(fits_the_definition),
-        cmocka_unit_test(short_batches_compare), cmocka_unit_test(logits_do_as_well),
+        cmocka_unit_test(golden_of_64),
+        cmocka_unit_test(fits_the_definition),
+        cmocka_unit_test(short_batches_compare),
+        cmocka_unit_test(logits_do_as_well),
         cmocka_unit_test(the_nominal_size_is_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

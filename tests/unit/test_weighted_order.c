@@ -1,4 +1,5 @@
-/* Weighted orders without replacement against their slow twin, which draws one id after the other. */
+/* Weighted orders without replacement against their slow twin, which draws one id after the other.
+ */
 #include "check.h"
 #include "sample/weighted_order.h"
 
@@ -122,8 +123,8 @@ static void test_equal_weights_are_a_shuffle(void **st) {
     assert_true(chi < 126.1); /* 81 degrees of freedom, p = 0.001 */
 }
 
-/* Among a million equal ids many times agree in all bits that are sorted by. Neighbours in the order
- * must be ascending half of the time all the same. */
+/* Among a million equal ids many times agree in all bits that are sorted by. Neighbours in the
+ * order must be ascending half of the time all the same. */
 static void test_ties_are_coins(void **st) {
     (void)st;
     enum { N = 3000000 };

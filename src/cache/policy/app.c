@@ -1,8 +1,8 @@
-/* SHADE's cache (Algorithm 1). The resident of the lowest score goes, among equals the one asked for
- * least often; a newcomer enters a full cache when its own last score is no lower. Scores and
- * counts of all ids ever scored are kept, resident or not: the ghost, eight bytes an id, so bounded.
- * An id that was never scored enters only while there is room. Residents without a score yet stand
- * at the top: they have just come.
+/* SHADE's cache (Algorithm 1). The resident of the lowest score goes, among equals the one asked
+ * for least often; a newcomer enters a full cache when its own last score is no lower. Scores and
+ * counts of all ids ever scored are kept, resident or not: the ghost, eight bytes an id, so
+ * bounded. An id that was never scored enters only while there is room. Residents without a score
+ * yet stand at the top: they have just come.
  *
  * A score that is reported moves its resident at once. A request only counts: counts grow, so the
  * queue may believe a resident lower than it is, never higher, and it is put right when it has come
@@ -22,10 +22,9 @@ typedef struct app {
     bool count_too;
 } app;
 
-static const larder_param params[] = {
-    {"order", "score|score+frequency", "score+frequency", "what tells the least important resident",
-     0, 0},
-    {0}};
+static const larder_param params[] = {{"order", "score|score+frequency", "score+frequency",
+                                       "what tells the least important resident", 0, 0},
+                                      {0}};
 
 static ghost *ghosts(const app *p) { return p->slots->key_data; }
 
@@ -127,7 +126,8 @@ static int load(void *st, larder_reader *r) {
 
 const larder_policy larder__policy_app = {
     .plugin = {.name = "app",
-               .summary = "evicts the lowest score, then the least often used; remembers all scores",
+               .summary =
+                   "evicts the lowest score, then the least often used; remembers all scores",
                .params = params,
                .state_size = sizeof(app)},
     .slot_size = LARDER__HEAP_SLOT_SIZE,

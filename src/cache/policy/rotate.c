@@ -20,9 +20,9 @@ enum { BINS = 1 << 16 };
 static const uint32_t no_loss = UINT32_MAX;
 
 typedef struct seat {
-    larder_slot at; /* row: who stands at this place */
+    larder_slot at; /* place: who stands there */
+    uint32_t loss;  /* place: the last loss of who stands there, as an ordered number */
     uint32_t where; /* slot: at which place it stands */
-    uint32_t loss;  /* slot: its last loss as an ordered number */
 } seat;
 
 typedef struct rotate {
@@ -56,7 +56,7 @@ static uint32_t bin_of(uint32_t loss) { return loss >> 16; }
 /* ---- how many residents have which loss ------------------------------------------------------ */
 
 static void count(rotate *p, uint32_t loss, uint32_t more) { /* more: 1, or -1 as it wraps */
-    for (uint32_t i = bin_of(loss) + 1; i <= BINS; i += i & -i)
+    for (uint32_t i = bin_of(loss) + 1; p->by_rank && i <= BINS; i += i & -i)
         p->tree[i] += more;
 }
 
@@ -86,15 +86,17 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
 
 static void fini(void *st) { larder__free(((rotate *)st)->tree); }
 
-static void stand(rotate *p, larder_slot s, uint32_t where) {
+static void stand(rotate *p, larder_slot s, uint32_t loss, uint32_t where) {
     seats(p)[where].at = s;
+    seats(p)[where].loss = loss;
     seats(p)[s].where = where;
 }
 
 static void swap_to(rotate *p, larder_slot s, uint32_t where) {
-    larder_slot other = seats(p)[where].at;
-    stand(p, other, seats(p)[s].where);
-    stand(p, s, where);
+    uint32_t from = seats(p)[s].where;
+    seat there = seats(p)[where], mine = seats(p)[from];
+    stand(p, there.at, there.loss, from);
+    stand(p, s, mine.loss, where);
 }
 
 static bool is_sweep(uint32_t tag) { return tag != LARDER_TAG_FETCH && tag >> 3 && !(tag & 7); }
@@ -114,9 +116,9 @@ static void note_served(rotate *p, larder_slot s, uint32_t tag) {
 
 static void insert(void *st, larder_slot s, const larder_access *a) {
     rotate *p = st;
-    stand(p, s, p->size++);
-    seats(p)[s].loss = ordered(a->score);
-    count(p, seats(p)[s].loss, 1);
+    uint32_t loss = ordered(a->score);
+    stand(p, s, loss, p->size++);
+    count(p, loss, 1);
     note_served(p, s, a->tag);
 }
 
@@ -127,30 +129,31 @@ static larder_slot victim(void *st, const larder_access *incoming) {
     const seat *row = seats(p);
     note_sweep(p, incoming->tag);
     uint32_t among = is_sweep(incoming->tag) ? p->served : p->size;
-    larder_slot easiest = LARDER_NO_SLOT;
+    uint32_t easiest = UINT32_MAX;
     for (uint32_t i = 0; among && i < p->tries; i++) {
-        larder_slot s = row[larder_rng_below(incoming->rng, among)].at;
-        if (easiest == LARDER_NO_SLOT || row[s].loss < row[easiest].loss)
-            easiest = s;
+        uint32_t place = larder_rng_below(incoming->rng, among);
+        if (easiest == UINT32_MAX || row[place].loss < row[easiest].loss)
+            easiest = place;
     }
-    return easiest;
+    return easiest == UINT32_MAX ? LARDER_NO_SLOT : row[easiest].at;
 }
 
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
     rotate *p = st;
-    count(p, seats(p)[s].loss, UINT32_MAX);
+    count(p, seats(p)[seats(p)[s].where].loss, UINT32_MAX);
     if (seats(p)[s].where < p->served)
         swap_to(p, s, --p->served);
-    p->size--;
-    stand(p, seats(p)[p->size].at, seats(p)[s].where); /* the last takes its place */
+    seat last = seats(p)[--p->size]; /* takes its place */
+    stand(p, last.at, last.loss, seats(p)[s].where);
 }
 
 static void score(void *st, larder_slot s, float loss) {
     rotate *p = st;
-    count(p, seats(p)[s].loss, UINT32_MAX);
-    seats(p)[s].loss = ordered(loss);
-    count(p, seats(p)[s].loss, 1);
+    uint32_t *mine = &seats(p)[seats(p)[s].where].loss;
+    count(p, *mine, UINT32_MAX);
+    *mine = ordered(loss);
+    count(p, *mine, 1);
 }
 
 /* Weights are kept fourfold whole: 4 (rank + R/2) = 2 rank_twice + 2R, of at most 6R - 4. */
@@ -160,12 +163,12 @@ static bool pick(void *st, larder_rng *rng, uint64_t *key, double *share) {
     uint64_t r = p->size, weight = 0;
     if (r == 0)
         return false;
-    larder_slot s;
+    uint32_t place;
     do {
-        s = row[larder_rng_below(rng, p->size)].at;
-        weight = p->by_rank ? 2 * rank_twice(p, row[s].loss) + 2 * r : 4 * r - 2;
+        place = larder_rng_below(rng, p->size);
+        weight = p->by_rank ? 2 * rank_twice(p, row[place].loss) + 2 * r : 4 * r - 2;
     } while (p->by_rank && larder_rng_unit(rng) * (double)(6 * r - 4) >= (double)weight);
-    *key = p->slots->key_of[s];
+    *key = p->slots->key_of[row[place].at];
     *share = (double)weight / (double)(4 * r - 2); /* the mean weight, fourfold, is 4R - 2 */
     return true;
 }
@@ -178,7 +181,7 @@ static void save(const void *st, larder_writer *w) {
     larder_write_u32(w, p->served);
     for (uint32_t i = 0; i < p->size; i++) {
         larder_write_u32(w, seats(p)[i].at);
-        larder_write_u32(w, seats(p)[seats(p)[i].at].loss);
+        larder_write_u32(w, seats(p)[i].loss);
     }
 }
 
@@ -198,8 +201,7 @@ static int load(void *st, larder_reader *r) {
             return larder_read_status(r);
         if (p->slots->key_of[s] == UINT32_MAX || seats(p)[s].where != UINT32_MAX)
             return larder_read_reject(r, "a row names a slot twice or an empty one");
-        stand(p, s, p->size++);
-        seats(p)[s].loss = loss;
+        stand(p, s, loss, p->size++);
         count(p, loss, 1);
     }
     return larder_read_status(r);
