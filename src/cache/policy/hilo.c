@@ -26,7 +26,8 @@
 #include <math.h>
 
 enum { H, L, S, PARTS };
-enum { NOT_NOTED = 0, LAST_NOTED = 1, TAKEN = UINT32_MAX };
+enum { NOT_NOTED = 0, LAST_NOTED = 1 };
+#define TAKEN UINT32_MAX
 
 typedef struct trail { /* of a key */
     uint32_t served;   /* the epoch it was last served in, counted from 1 */
