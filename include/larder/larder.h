@@ -176,6 +176,13 @@ int larder_loader_report(larder_loader *, const larder_batch *, const larder_fee
 int larder_loader_validate(larder_loader *, double accuracy);
 int larder_loader_done(larder_loader *, const larder_batch *);
 
+/* Some recipes (impact) want losses looked at again between epochs: `loss` gets that of each of the
+ * batch's samples, by a forward pass alone; 0, or negative to end the run. Called inside
+ * larder_loader_next, on its thread, before the first batch of an epoch; the batch is lent for the
+ * call. Samples are prepared as for training. Set right after open. */
+typedef int (*larder_evaluate_fn)(void *arg, const larder_batch *, float *loss);
+int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
+
 /* The state after the batches taken so far, to go on exactly there: same remaining ids, same
  * augmentation, with any number of threads. `restore` comes right after open, once, with the same
  * source, recipe, seed, batch size, rank and world; recipes that listen to feedback want the same

@@ -149,6 +149,8 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
+    /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
+    void (*list)(void *st, const uint8_t *tags);
     void (*epoch)(void *st, uint64_t epoch);
     /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
     void (*save)(const void *st, larder_writer *);
@@ -163,6 +165,15 @@ typedef struct larder_pick { /* one id drawn */
     uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
 } larder_pick;
 #define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy.fetch */
+
+/* Tags of importance recipes: how much a sample matters in this epoch. */
+enum {
+    LARDER_TAG_LOW = 1,  /* of little importance: another such sample will do as well */
+    LARDER_TAG_HIGH = 2, /* important: served as asked for */
+    LARDER_TAG_LEFT = 3, /* of little importance and left out of this epoch; never on a pick */
+    LARDER_TAG_RANK = 3, /* mask of the three above */
+    LARDER_TAG_KEEP = 4  /* flag: keep it for good once it is there */
+};
 
 /* Tag of samplers that pass through all ids in sweeps: which sweep this request serves. The low
  * three bits stay 0, for tags of other sorts. */
@@ -208,6 +219,10 @@ typedef struct larder_sampler {
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     /* Optional from here on. */
+    /* Ids whose losses are to be evaluated before this epoch begins, lent; asked only where the
+     * user gave an evaluator, maybe twice for an epoch. */
+    size_t (*evaluate)(void *st, uint64_t epoch, const uint32_t **ids);
+    const uint8_t *(*tags)(const void *st);      /* tag of each id in this epoch, lent; 0: none */
     void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
     void (*pace)(void *st, const larder_pace *); /* before each draw of a real run */
     const char *shown_name;                      /* a figure to show: "h" */

@@ -153,8 +153,13 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         if (c->store->real)
             c->state[s] = LARDER__FULL;
         c->figures.insertions++;
-    } else
+    } else {
         c->figures.refusals++;
+        if (a->tag == LARDER_TAG_FETCH) { /* nobody asked for it: not read at all */
+            t->kind = LARDER_HIT;
+            return;
+        }
+    }
     if (c->store->real)
         board(c, t, s, a->size);
 }
@@ -172,6 +177,8 @@ static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t)
         c->policy->hit(c->policy_state, s, a);
         serve(c, t, s);
     }
+    if (a->tag == LARDER_TAG_FETCH)
+        return;
     c->figures.requests++;
     c->figures.hits += t->kind == LARDER_HIT;
     c->figures.misses += t->kind == LARDER_MISS;
@@ -456,6 +463,14 @@ void larder__cache_batch(larder__cache *c) {
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->batch(c->policy_state);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void larder__cache_list(larder__cache *c, const uint8_t *tags) {
+    if (!c->policy->list)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->policy->list(c->policy_state, tags);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -80,6 +80,7 @@ void larder__cache_accuracy(larder__cache *, double accuracy);
 bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key, double *share);
 size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
 void larder__cache_batch(larder__cache *);
+void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);
 

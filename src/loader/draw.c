@@ -15,10 +15,14 @@ struct larder__draw {
     larder__feedback *feedback;
     float *scores;
     larder_pick *picks; /* of one batch */
+    uint64_t *fetched;  /* ids brought in with it */
     larder_pace pace;
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
     bool epoch_begun;
+    bool evaluator, evaluated;         /* there is one; it has been asked about the coming epoch */
+    const uint32_t *to_evaluate;       /* the sampler's */
+    size_t evaluating, evaluate_count; /* of these handed out, and all */
     void *ahead;            /* a second state of the sampler, an epoch ahead; NULL: not wanted */
     uint32_t *next_place;   /* id -> its place in the next epoch, UINT32_MAX: none */
     uint64_t next_start;    /* request number of the next epoch's first */
@@ -28,10 +32,12 @@ struct larder__draw {
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
-enum { FETCH_AT_ONCE = 1024 }; /* entries brought in with one batch at most */
+/* Entries brought in with one batch at most: so many, or as many as the batch has. */
+enum { FETCH_AT_ONCE = 1024 };
 
 static size_t fetch_room(const larder__draw *d) {
-    return d->recipe.policy->fetch ? FETCH_AT_ONCE : 0;
+    size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
+    return d->recipe.policy->fetch ? room : 0;
 }
 
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
@@ -90,6 +96,11 @@ static void observe_due(larder__draw *d) {
     larder__cache_accuracy(d->cache, report.accuracy);
 }
 
+static void tell_tags(larder__draw *d) {
+    if (d->recipe.sampler->tags)
+        larder__cache_list(d->cache, d->recipe.sampler->tags(d->sampler));
+}
+
 /* Draws the epoch after this one, whose order is fixed already. */
 static int look_ahead(larder__draw *d) {
     if (!d->ahead)
@@ -119,12 +130,14 @@ static int begin_epoch(larder__draw *d) {
     int rc = d->recipe.sampler->epoch(d->sampler, d->epoch);
     if (rc < 0)
         return rc;
+    tell_tags(d);
     larder__cache_epoch(d->cache, d->epoch);
     if (d->signal && d->recipe.signal->epoch)
         d->recipe.signal->epoch(d->signal, d->epoch, d->scores);
     d->length = d->recipe.sampler->length(d->sampler);
     d->drawn = 0;
     d->epoch_begun = true;
+    d->evaluated = false;
     return look_ahead(d);
 }
 
@@ -161,7 +174,7 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
 
 /* What the policy wants to have although nobody asked. It need not fit: then it is not read. */
 static int fetch_more(larder__draw *d, larder__planned *p) {
-    uint64_t keys[FETCH_AT_ONCE];
+    uint64_t *keys = d->fetched;
     size_t n = larder__cache_fetch(d->cache, keys, fetch_room(d));
     for (size_t i = 0; i < n; i++)
         p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
@@ -170,8 +183,48 @@ static int fetch_more(larder__draw *d, larder__planned *p) {
     return rc;
 }
 
+static bool wants_evaluation(larder__draw *d) {
+    if (d->epoch_begun || d->evaluated || !d->evaluator)
+        return false;
+    d->evaluating = 0;
+    d->evaluate_count = d->recipe.sampler->evaluate(d->sampler, d->epoch, &d->to_evaluate);
+    d->evaluated = d->evaluate_count == 0;
+    return !d->evaluated;
+}
+
+bool larder__draw_takes_evaluator(larder__draw *d) {
+    return d->evaluator = d->recipe.sampler->evaluate && d->scores;
+}
+
+int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
+    const uint8_t *tags = d->recipe.sampler->tags ? d->recipe.sampler->tags(d->sampler) : NULL;
+    size_t left = d->evaluate_count - d->evaluating;
+    p->n = left < d->conf.batch ? left : d->conf.batch;
+    p->fetched = 0;
+    p->epoch = d->epoch;
+    p->number = UINT64_MAX - d->epoch; /* a chance of its own */
+    d->evaluated = left == 0;
+    for (size_t i = 0; i < p->n; i++) {
+        p->ids[i] = d->to_evaluate[d->evaluating + i];
+        p->weights[i] = 1;
+        p->accesses[i] = request(d, p->ids[i], tags ? tags[p->ids[i]] & LARDER_TAG_KEEP : 0);
+    }
+    d->evaluating += p->n;
+    return larder__cache_claim(d->cache, p->accesses, p->n, p->tickets);
+}
+
+void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(loss[i])) {
+            d->scores[ids[i]] = loss[i];
+            larder__cache_score(d->cache, &ids[i], &loss[i], 1);
+        }
+}
+
 int larder__draw_next(larder__draw *d, larder__planned *p) {
     observe_due(d);
+    if (wants_evaluation(d))
+        return LARDER__EVALUATE;
     p->first = !d->epoch_begun;
     int rc = d->epoch_begun ? 0 : begin_epoch(d);
     if (rc < 0)
@@ -321,7 +374,8 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (d->recipe.policy->needs_future && conf->store->real)
         rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
                           d->recipe.policy->plugin.name);
-    if (rc == 0 && !(d->picks = larder__calloc(conf->batch, sizeof *d->picks)))
+    if (rc == 0 && (!(d->picks = larder__calloc(conf->batch, sizeof *d->picks)) ||
+                    !(d->fetched = larder__calloc(fetch_room(d) + 1, sizeof *d->fetched))))
         rc = LARDER_E_NOMEM;
     bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
     if (rc == 0 && hears)
@@ -356,6 +410,7 @@ void larder__draw_close(larder__draw **pd) {
     larder__free(d->signal);
     larder__free(d->scores);
     larder__free(d->picks);
+    larder__free(d->fetched);
     larder__free(d);
 }
 
@@ -366,7 +421,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->epoch);
     larder_write_u64(w, d->drawn);
     larder_write_u64(w, d->now);
-    larder_write_u32(w, d->epoch_begun);
+    larder_write_u32(w, (uint32_t)d->epoch_begun | (uint32_t)d->evaluated << 1);
     larder__cache_save(d->cache, w);
     if (d->feedback)
         larder__feedback_save(d->feedback, w);
@@ -392,7 +447,9 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     d->epoch = larder_read_u64(r);
     uint64_t drawn = larder_read_u64(r);
     d->now = larder_read_u64(r);
-    bool begun = larder_read_u32(r) == 1;
+    uint32_t flags = larder_read_u32(r);
+    bool begun = flags & 1;
+    d->evaluated = flags & 2;
     int rc = larder__cache_load(d->cache, r);
     if (rc < 0 || (rc = load_signal(d, r)) < 0)
         return rc;
@@ -401,11 +458,13 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     /* The order of the epoch is made again; then the sampler is told how far it was. */
     if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)
         return rc;
-    d->length = d->recipe.sampler->length(d->sampler);
     d->epoch_begun = true;
     d->drawn = drawn;
+    if ((rc = d->recipe.sampler->load(d->sampler, r)) < 0)
+        return rc;
+    d->length = d->recipe.sampler->length(d->sampler); /* may depend on scores that have changed */
     if (drawn >= d->length)
         return larder_read_reject(r, "its epoch is longer than this one");
-    rc = look_ahead(d);
-    return rc < 0 ? rc : d->recipe.sampler->load(d->sampler, r);
+    tell_tags(d);
+    return look_ahead(d);
 }

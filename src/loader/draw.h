@@ -49,7 +49,10 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
 
-/* Decides the next batch. */
+/* Decides the next batch. 0, negative, or LARDER__EVALUATE: nothing is decided, the sampler wants
+ * losses first. Then larder__draw_evaluation gives the samples a batch at a time, the last one
+ * empty, and larder__draw_evaluated takes their losses; then this is called again. */
+enum { LARDER__EVALUATE = 1 };
 int larder__draw_next(larder__draw *, larder__planned *out);
 uint64_t larder__draw_number(const larder__draw *); /* of the batch that comes next */
 uint64_t larder__draw_epoch(const larder__draw *);  /* it belongs to */
@@ -61,6 +64,10 @@ const float *larder__draw_scores(const larder__draw *); /* NULL without a signal
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
+
+bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
+int larder__draw_evaluation(larder__draw *, larder__planned *out);
+void larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);

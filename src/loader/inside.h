@@ -36,6 +36,15 @@ typedef struct larder__place {
     larder__row_fault *faults;
 } larder__place;
 
+typedef struct larder__evaluation { /* of losses between epochs */
+    larder_evaluate_fn fn;          /* NULL: the user gave none */
+    void *arg;
+    larder__place place; /* only where the recipe asks for it */
+    float *loss;
+    bool due;              /* drawing waits for it */
+    uint64_t reads, bytes; /* from storage, not in the ledger yet */
+} larder__evaluation;
+
 typedef struct larder__kept { /* a batch that was drawn before a save and not yet taken */
     struct larder__kept *next;
     uint64_t number, epoch, length;
@@ -82,6 +91,8 @@ struct larder_loader {
     uint32_t running;
     larder__scratch *own_scratch; /* of next(), for replacements */
 
+    larder__evaluation evaluation;
+
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;
 };
@@ -97,12 +108,24 @@ int larder__loader_fail(larder_loader *, int code);
 /* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
 larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
+int larder__place_open(larder_loader *, larder__place *);
+void larder__place_close(larder__place *);
+
+/* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
+ * it, giving up the lock meanwhile. */
+bool larder__evaluation_due(const larder_loader *);
+int larder__evaluation_run(larder_loader *);
+void larder__evaluation_close(larder__evaluation *);
+
 /* worker.c: a thread's life; opens batches, fills rows. */
 void *larder__worker_run(void *loader);
 /* Gives up everything that is planned and not filled; only without running threads. */
 void larder__worker_abandon(larder_loader *);
 /* The chance of one row, the same in any process with the same global batch. */
 uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
+/* Reads and decodes up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open. */
+void larder__rows_fill(larder_loader *, larder__scratch *, larder__place *, size_t from, size_t n);
+enum { LARDER__ROWS_AT_ONCE = 64 };
 /* Decodes one sample's bytes into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, uint64_t seed);

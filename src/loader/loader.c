@@ -145,7 +145,7 @@ static int open_parts(larder_loader *l) {
     return larder__scratch_open(&l->own_scratch);
 }
 
-static int open_place(larder_loader *l, larder__place *p) {
+int larder__place_open(larder_loader *l, larder__place *p) {
     size_t n = l->conf.batch;
     if (n > SIZE_MAX / 2 / (l->row_bytes + 1))
         return larder__fail(LARDER_E_RANGE, "a batch of %zu samples of %zu bytes is too large", n,
@@ -193,7 +193,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
         !(l->threads = larder__calloc(l->conf.threads, sizeof *l->threads)))
         goto fail;
     for (uint32_t k = 0; k < l->conf.prefetch; k++)
-        if ((rc = open_place(l, &l->ring[k])) < 0)
+        if ((rc = larder__place_open(l, &l->ring[k])) < 0)
             goto fail;
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
@@ -206,7 +206,7 @@ fail:
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-static void close_place(larder__place *p) {
+void larder__place_close(larder__place *p) {
     larder__planned_close(&p->plan);
     larder__free(p->x);
     larder__free(p->y);
@@ -228,7 +228,8 @@ void larder_loader_close(larder_loader **pl) {
         pthread_join(l->threads[i], NULL);
     larder__worker_abandon(l);
     for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++)
-        close_place(&l->ring[k]);
+        larder__place_close(&l->ring[k]);
+    larder__evaluation_close(&l->evaluation);
     larder__kept_free(l->kept);
     larder__scratch_close(&l->own_scratch);
     larder__ledger_close(&l->ledger);
@@ -296,6 +297,9 @@ static int await(larder_loader *l, larder__place **out) {
             return larder__fail(l->failed, "%s", l->why);
         if (all_over(l))
             return LARDER_END;
+        int rc = larder__evaluation_due(l) ? larder__evaluation_run(l) : 0;
+        if (rc < 0)
+            return rc;
         if (p->phase == LARDER__LENT)
             return larder__fail(LARDER_E_STATE,
                                 "batch %llu is still held; batch %llu comes after "
@@ -313,6 +317,9 @@ static void book_fetched(larder_loader *l, const larder__planned *plan) {
     uint64_t bytes = 0, reads = larder__planned_reads(plan);
     for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
         bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
+    reads += l->evaluation.reads;
+    bytes += l->evaluation.bytes;
+    l->evaluation.reads = l->evaluation.bytes = 0;
     if (reads)
         larder__ledger_background(l->ledger, reads, bytes);
     if (larder__draw_shown_name(l->draw))

@@ -3,11 +3,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "loader/inside.h"
 
 #include <stdio.h>
-
-enum { ROWS_AT_ONCE = 64 }; /* a thread takes and reads up to this many rows together */
 
 /* ---- filling rows ---------------------------------------------------------------------------- */
 
@@ -53,12 +52,19 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
         row_failed(p, row, rc, larder_errmsg());
 }
 
-/* Reads what has to be made, all together, and hands it to the cache. bytes[i] gets a reference. */
-static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
-                      larder_buf **bytes) {
-    uint64_t ids[ROWS_AT_ONCE];
-    size_t rows[ROWS_AT_ONCE], m = 0;
-    larder_read reads[ROWS_AT_ONCE];
+typedef struct joint { /* room for one joint read of several rows */
+    uint64_t *ids;
+    size_t *rows;
+    larder_read *reads;
+    larder_buf **bytes; /* of each row, one reference or NULL */
+} joint;
+
+/* Reads what has to be made, all together, and hands it to the cache. */
+static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    uint64_t *ids = j->ids;
+    size_t *rows = j->rows, m = 0;
+    larder_read *reads = j->reads;
+    larder_buf **bytes = j->bytes;
     for (size_t i = 0; i < n; i++)
         if (p->plan.tickets[from + i].task == LARDER__MAKE) {
             rows[m] = i;
@@ -93,10 +99,13 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
 
-static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                      size_t n) {
-    larder_buf *bytes[ROWS_AT_ONCE] = {0};
-    make_rows(l, p, from, n, bytes);
+void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                       size_t n) {
+    uint64_t ids[LARDER__ROWS_AT_ONCE];
+    size_t rows[LARDER__ROWS_AT_ONCE];
+    larder_read reads[LARDER__ROWS_AT_ONCE];
+    larder_buf *bytes[LARDER__ROWS_AT_ONCE] = {0};
+    make_rows(l, p, from, n, &(joint){ids, rows, reads, bytes});
     double begun = larder__now();
     for (size_t i = 0; i < n; i++) {
         larder__ticket *t = &p->plan.tickets[from + i];
@@ -131,6 +140,34 @@ static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place 
     }
 }
 
+/* Entries fetched besides: a package is one joint read, however large. Where memory for that is
+ * short it is read in pieces. */
+static void fill_package(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                         size_t n) {
+    joint j = {.ids = larder__malloc(n * sizeof *j.ids),
+               .rows = larder__malloc(n * sizeof *j.rows),
+               .reads = larder__malloc(n * sizeof *j.reads),
+               .bytes = larder__calloc(n, sizeof *j.bytes)};
+    bool whole = j.ids && j.rows && j.reads && j.bytes;
+    if (whole)
+        make_rows(l, p, from, n, &j);
+    for (size_t i = 0; whole && i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        larder_buf_unref(&j.bytes[i]);
+        larder__ticket_drop(t);
+        if (t->task == LARDER__WAIT && t->flight)
+            larder__cache_wait(larder__draw_cache(l->draw), t, &j.bytes[i]);
+        larder_buf_unref(&j.bytes[i]);
+    }
+    larder__free(j.ids);
+    larder__free(j.rows);
+    larder__free(j.reads);
+    larder__free(j.bytes);
+    for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE)
+        larder__rows_fill(l, scratch, p, from + at,
+                          n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE);
+}
+
 /* ---- drawing batches ------------------------------------------------------------------------- */
 
 /* A batch from before a save: its decisions stand, only the bytes have to be found again. */
@@ -160,7 +197,8 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
 }
 
 static bool may_draw(const larder_loader *l) {
-    if (l->planning || l->failed || l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
+    if (l->planning || l->failed || l->evaluation.due ||
+        l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
         return false;
     return l->kept || l->conf.epochs == 0 || larder__draw_epoch(l->draw) < l->conf.epochs;
 }
@@ -179,6 +217,8 @@ static void draw_batch(larder_loader *l) {
     if (rc < 0) {
         l->torn = true;
         larder__loader_fail(l, rc);
+    } else if (rc == LARDER__EVALUATE) {
+        l->evaluation.due = true;
     } else {
         if (l->kept) {
             larder__kept *done = l->kept;
@@ -201,9 +241,14 @@ static void draw_batch(larder_loader *l) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static size_t rows_to_take(const larder_loader *l, size_t left) {
+/* Some of the batch's rows, or the whole package behind them. */
+static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
+    size_t left = p->rows - p->next_row;
+    if (p->next_row >= p->plan.n)
+        return left;
+    left = p->plan.n - p->next_row;
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
-    share = share < 1 ? 1 : share > ROWS_AT_ONCE ? ROWS_AT_ONCE : share;
+    share = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
     return share < left ? share : left;
 }
 
@@ -231,10 +276,13 @@ void *larder__worker_run(void *arg) {
         if (may_draw(l))
             draw_batch(l);
         else if ((p = find_rows(l))) {
-            size_t from = p->next_row, n = rows_to_take(l, p->rows - from);
+            size_t from = p->next_row, n = rows_to_take(l, p);
             p->next_row += n;
             pthread_mutex_unlock(&l->lock);
-            fill_rows(l, scratch, p, from, n);
+            if (from < p->plan.n)
+                larder__rows_fill(l, scratch, p, from, n);
+            else
+                fill_package(l, scratch, p, from, n);
             pthread_mutex_lock(&l->lock);
             p->rows_left -= n;
             if (p->rows_left == 0) {

@@ -117,8 +117,25 @@ static int train(run *r) {
                                  r->served, r->labels, &fb);
 }
 
+/* The network as it was after the last epoch looks at what the sampler asks for. */
+static int evaluate(run *r, uint64_t *reads) {
+    larder__planned *p = &r->plan;
+    int rc;
+    while ((rc = larder__draw_evaluation(r->draw, p)) == 0 && p->n) {
+        for (size_t i = 0; i < p->n; i++) {
+            *reads += p->tickets[i].kind == LARDER_MISS;
+            r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
+        }
+        larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
+    }
+    return rc;
+}
+
 static int step(run *r) {
+    uint64_t evaluated = 0;
     int rc = larder__draw_next(r->draw, &r->plan);
+    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated)) == 0)
+        rc = larder__draw_next(r->draw, &r->plan);
     if (rc < 0)
         return rc;
     const larder__planned *p = &r->plan;
@@ -131,7 +148,7 @@ static int step(run *r) {
         r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
-    uint64_t fetched = larder__planned_reads(p);
+    uint64_t fetched = larder__planned_reads(p) + evaluated;
     if (fetched)
         larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
     return train(r);
@@ -165,6 +182,8 @@ static int open_run(run *r, larder__draw_conf *conf) {
         (rc = larder__ledger_open(&r->ledger, n, 1)) < 0 ||
         (rc = larder__planned_open(&r->plan, r->draw)) < 0)
         return rc;
+    if (r->trace && larder__trace_evaluates(r->trace))
+        larder__draw_takes_evaluator(r->draw);
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
     r->read_bytes = larder__calloc(c->batch, sizeof *r->read_bytes);

@@ -1,8 +1,10 @@
 /* A recorded training: what a real network said about every sample, epoch by epoch. A folder with
- * labels.npy (n, u8) and train_loss.npy (epochs x n, f16 or f32), as NumPy writes them. */
+ * labels.npy (n, u8), train_loss.npy (epochs x n, f16 or f32) and perhaps eval_loss.npy (the same),
+ * as NumPy writes them. */
 #ifndef LARDER_SIM_TRACE_H
 #define LARDER_SIM_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct larder__trace larder__trace;
@@ -13,6 +15,9 @@ uint64_t larder__trace_samples(const larder__trace *);
 uint64_t larder__trace_epochs(const larder__trace *);
 /* The loss when sample `id` was trained on in `epoch`; the last epoch stands for later ones. */
 float larder__trace_loss(const larder__trace *, uint64_t epoch, uint64_t id);
+/* Its loss after `epoch` in evaluation mode; NAN where the folder has no eval_loss.npy. */
+float larder__trace_eval(const larder__trace *, uint64_t epoch, uint64_t id);
+bool larder__trace_evaluates(const larder__trace *);
 int64_t larder__trace_label(const larder__trace *, uint64_t id);
 
 #endif

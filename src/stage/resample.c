@@ -1,7 +1,7 @@
 #include "stage/resample.h"
 
-#include "base/err.h"
 #include "base/clones.h"
+#include "base/err.h"
 
 #include <string.h>
 

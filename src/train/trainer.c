@@ -151,6 +151,15 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     return 0;
 }
 
+static int look_again(void *arg, const larder_batch *b, float *loss) {
+    larder__trainer *t = arg;
+    larder__net_result r;
+    int rc = larder__net_eval(t->net, b->x, b->y, b->n, &r);
+    if (rc == 0)
+        memcpy(loss, r.loss, b->n * sizeof *loss);
+    return rc;
+}
+
 static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
     t->classes = larder_loader_classes(t->train);
     if (t->classes < 2)
@@ -183,7 +192,8 @@ int larder__trainer_open(larder__trainer **out, const larder__trainer_conf *conf
     t->rate = conf->rate > 0 ? conf->rate : larder__net_rate(conf->net);
     int rc;
     if ((rc = choose_augment(t, conf)) < 0 || (rc = open_train(t, conf)) < 0 ||
-        (rc = open_test(t, conf)) < 0 || (rc = open_net(t, conf)) < 0) {
+        (rc = open_test(t, conf)) < 0 || (rc = open_net(t, conf)) < 0 ||
+        (rc = larder_loader_evaluator(t->train, look_again, t)) < 0) {
         larder__trainer_close(&t);
         return rc;
     }

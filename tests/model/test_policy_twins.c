@@ -135,6 +135,8 @@ static const struct {
     {"random", choose_random, unline_random},
     {"sieve", choose_sieve, unline_sieve},
     {"belady", choose_belady, NULL},
+    {"whole", choose_lru, NULL},  /* without tags */
+    {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
     {"rotate", choose_rotate, unline_random},
     {"app", choose_app, NULL},
     {"nopfs", choose_belady, NULL},

@@ -2,7 +2,9 @@
 
 #include "base/hash.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 larder_loader_conf kit_conf(const char *source, const char *recipe) {
     larder_loader_conf c;
@@ -52,4 +54,20 @@ size_t kit_run(larder_loader *l, uint64_t *digests, size_t max) {
         check_ok(larder_loader_done(l, b));
     }
     return at;
+}
+
+void kit_write_array(const char *folder, const char *name, const char *type, uint64_t rows,
+                     uint64_t cols, const void *data, size_t size) {
+    char path[512], head[129] = "", *bytes = malloc(128 + size);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int n =
+        snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }",
+                 type, (int)rows, (int)cols);
+    memset(head + n, ' ', (size_t)(117 - n));
+    memcpy(bytes, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memcpy(bytes + 10, head, 117);
+    bytes[127] = '\n';
+    memcpy(bytes + 128, data, size);
+    check_write(path, bytes, 128 + size);
+    free(bytes);
 }

@@ -20,4 +20,8 @@ float kit_loss(uint64_t id, uint64_t epoch);
  * written as 1. Returns how many entries were written. */
 size_t kit_run(larder_loader *, uint64_t *digests, size_t max);
 
+/* A matrix as NumPy writes it, into folder/name. */
+void kit_write_array(const char *folder, const char *name, const char *type, uint64_t rows,
+                     uint64_t cols, const void *data, size_t size);
+
 #endif

@@ -51,8 +51,9 @@ static void resume_once(const char *recipe, bool repeats, size_t before, const u
     larder_figures f;
     for (uint64_t e = 0; e < EPOCHS; e++) { /* served counts go on over the break */
         check_ok(larder_loader_figures(l, e, &f));
-        assert_int_equal(f.served, 203);
-        assert_int_equal(f.hits + f.misses + f.substitutes, 203);
+        if (!repeats) /* others may leave some out */
+            assert_int_equal(f.served, 203);
+        assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
     }
     if (!repeats)
         assert_int_equal(larder_loader_audit(l), 0);
@@ -64,7 +65,7 @@ static void resume_everywhere(const char *recipe, bool repeats) {
     larder_loader *l = open_loader(&c);
     uint64_t whole[MANY];
     size_t count = kit_run(l, whole, MANY);
-    assert_int_equal(count, EPOCHS * (13 + 1));
+    assert_true(repeats || count == EPOCHS * (13 + 1));
     larder_loader_close(&l);
     for (size_t before = 0; before <= count; before++)
         resume_once(recipe, repeats, before, whole, count);
