@@ -34,7 +34,7 @@ def split_recipes(text):
 
 def key_of(run):
     return (run["recipe"], run["cache"], run["seed"], run["epochs"], run["net"], run["data"],
-            run["slow"])
+            run["slow"], run.get("augment", ""))
 
 
 def load(path):
@@ -58,6 +58,8 @@ def train(larder, run, threads):
            "--threads", str(threads)]
     if run["slow"]:
         cmd += ["--slow", run["slow"]]
+    if run["augment"]:
+        cmd += ["--augment", run["augment"]]
     p = subprocess.run(cmd, capture_output=True, text=True)
     if p.returncode:
         return None, f"{' '.join(cmd)}: {p.stderr.strip()}"
@@ -107,6 +109,49 @@ def table(runs, markdown):
     return "\n".join(lines)
 
 
+def plot(runs, path):
+    """Accuracy against storage bytes, one point a recipe: up and to the left is better."""
+    groups = {}
+    for r in runs:
+        groups.setdefault((r["cache"], r["recipe"]), []).append(r)
+    points = [(mean(g, "storage_bytes") / 1e6, 100 * mean(g, "accuracy"), f"{k[1]} ({k[0]})"
+               if len({r["cache"] for r in runs}) > 1 else k[1]) for k, g in groups.items()]
+    width, height, left, top, right, bottom = 760, 460, 70, 30, 150, 50
+    x0, x1 = 0, 1.05 * max(p[0] for p in points)
+    low, high = min(p[1] for p in points), max(p[1] for p in points)
+    y0, y1 = low - 0.1 * (high - low) - 0.05, high + 0.1 * (high - low) + 0.05
+
+    def at(x, y):
+        return (left + (x - x0) / (x1 - x0) * (width - left - right),
+                height - bottom - (y - y0) / (y1 - y0) * (height - top - bottom))
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+           'font-family="sans-serif" font-size="12" fill="#222">',
+           f'<rect width="{width}" height="{height}" fill="#fff"/>']
+    for i in range(6):
+        x, y = x0 + (x1 - x0) * i / 5, y0 + (y1 - y0) * i / 5
+        (px, _), (_, py) = at(x, y0), at(x0, y)
+        out.append(f'<path d="M{left} {py:.1f}H{width - right}" stroke="#ddd"/>'
+                   f'<text x="{left - 8}" y="{py + 4:.1f}" text-anchor="end">{y:.2f}</text>'
+                   f'<text x="{px:.1f}" y="{height - bottom + 18}" text-anchor="middle">{x:.0f}</text>')
+    taken = []  # labels already drawn: a close one goes below the others
+    for x, y, name in sorted(points, key=lambda p: (p[0], -p[1])):
+        px, py = at(x, y)
+        ty = py + 4
+        while any(abs(ty - t) < 12 and abs(px - q) < 110 for q, t in taken):
+            ty += 12
+        taken.append((px, ty))
+        name = name.replace("&", "&amp;").replace("<", "&lt;")
+        out.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="#0072B2"/>'
+                   f'<text x="{px + 8:.1f}" y="{ty:.1f}">{name}</text>')
+    out.append(f'<text x="{(left + width - right) / 2}" y="{height - 10}" text-anchor="middle">'
+               'MB read from storage</text>'
+               f'<text transform="translate(16 {height / 2}) rotate(-90)" text-anchor="middle">'
+               'test accuracy, %</text></svg>')
+    with open(path, "w") as f:
+        f.write("\n".join(out) + "\n")
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,15 +162,17 @@ def main():
     a.add_argument("--net", default="mlp")
     a.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     a.add_argument("--slow", default="", help="as larder train --slow; times mean something then")
+    a.add_argument("--augment", default="", help="as larder train --augment")
     a.add_argument("--jobs", type=int, default=os.cpu_count())
     a.add_argument("--threads", type=int, default=1, help="loader threads of each run")
     a.add_argument("--larder", default=os.path.join(HERE, "..", "build", "larder"))
     a.add_argument("--results", default=os.path.join(HERE, "..", "build", "closed_loop.jsonl"))
     a.add_argument("--markdown", action="store_true")
+    a.add_argument("--plot", help="SVG file: accuracy against storage bytes")
     a = a.parse_args()
 
     wanted = [{"recipe": r, "cache": c, "seed": s, "epochs": a.epochs, "net": a.net, "data": a.data,
-               "slow": a.slow}
+               "slow": a.slow, "augment": a.augment}
               for c in a.caches.split(",") for r in split_recipes(a.recipes)
               for s in range(1, a.seeds + 1)]
     done, lock, failed = load(a.results), threading.Lock(), []
@@ -148,7 +195,10 @@ def main():
 
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         list(pool.map(one, todo))
-    print(table([done[key_of(w)] for w in wanted if key_of(w) in done], a.markdown))
+    got = [done[key_of(w)] for w in wanted if key_of(w) in done]
+    print(table(got, a.markdown))
+    if a.plot and got:
+        plot(got, a.plot)
     return 1 if failed else 0
 
 
