@@ -9,6 +9,7 @@
 #include "sim/sim.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { N = 600, EPOCHS = 7, SIZE = 192 };
 #define SOURCE "mem:?n=600&h=8&w=8&c=3"
@@ -81,26 +82,34 @@ static void served_is_what_it_says(void **state) {
 
 /* ---- the simulator --------------------------------------------------------------------------- */
 
-static void the_simulator_agrees(void **state) {
-    (void)state;
+/* Simulates a recipe over a recorded training of n samples whose losses are the kit's. */
+static void simulate(const char *recipe, uint64_t n, larder__sim_result *said) {
     char folder[256];
-    static float losses[EPOCHS * N];
-    static uint8_t labels[N];
+    float *losses = calloc(EPOCHS * n, sizeof *losses);
+    uint8_t *labels = calloc(n, 1);
     check_folder(folder);
-    for (uint64_t i = 0; i < EPOCHS * N; i++)
-        losses[i] = kit_loss(i % N, i / N);
-    kit_write_array(folder, "train_loss.npy", "<f4", EPOCHS, N, losses, sizeof losses);
-    kit_write_array(folder, "labels.npy", "|u1", N, 1, labels, sizeof labels);
-    larder__sim_conf sim = {.recipe = "icache",
+    for (uint64_t i = 0; i < EPOCHS * n; i++)
+        losses[i] = kit_loss(i % n, i / n);
+    kit_write_array(folder, "train_loss.npy", "<f4", EPOCHS, n, losses,
+                    EPOCHS * n * sizeof *losses);
+    kit_write_array(folder, "labels.npy", "|u1", n, 1, labels, n);
+    larder__sim_conf sim = {.recipe = recipe,
                             .cache = "30%",
                             .trace = folder,
                             .epochs = EPOCHS,
                             .batch = 16,
                             .seed = 7,
                             .size = SIZE};
-    larder__sim_result said;
-    check_ok(larder__sim_run(&sim, &said));
+    check_ok(larder__sim_run(&sim, said));
     check_folder_remove(folder);
+    free(losses);
+    free(labels);
+}
+
+static void the_simulator_agrees(void **state) {
+    (void)state;
+    larder__sim_result said;
+    simulate("icache", N, &said);
     larder_loader *l = open_loader("icache");
     uint64_t digests[EPOCHS * 40];
     kit_run(l, digests, EPOCHS * 40);
@@ -122,24 +131,8 @@ static void the_simulator_agrees(void **state) {
 static void base_reads_everything(void **state) {
     (void)state;
     enum { MANY = 6000 };
-    char folder[256];
-    static float losses[EPOCHS * MANY];
-    static uint8_t labels[MANY];
-    check_folder(folder);
-    for (uint64_t i = 0; i < EPOCHS * MANY; i++)
-        losses[i] = kit_loss(i % MANY, i / MANY);
-    kit_write_array(folder, "train_loss.npy", "<f4", EPOCHS, MANY, losses, sizeof losses);
-    kit_write_array(folder, "labels.npy", "|u1", MANY, 1, labels, sizeof labels);
-    larder__sim_conf sim = {.recipe = "base",
-                            .cache = "30%",
-                            .trace = folder,
-                            .epochs = EPOCHS,
-                            .batch = 16,
-                            .seed = 7,
-                            .size = SIZE};
     larder__sim_result said;
-    check_ok(larder__sim_run(&sim, &said));
-    check_folder_remove(folder);
+    simulate("base", MANY, &said);
     double expected = MANY * (1 - (0.3 + 0.7 * log(0.7)));
     for (uint64_t e = 1; e < EPOCHS; e++) {
         const larder_figures *f = &said.epochs[e];
