@@ -157,6 +157,19 @@ static double axis_hits(const larder__epoch *e, const larder__epoch *so_far) {
     return share(e->hits, e->served);
 }
 
+static double axis_reuse(const larder__epoch *e, const larder__epoch *so_far) {
+    (void)so_far;
+    return e->h;
+}
+
+static bool reuses(const larder__run *runs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < runs[i].count; k++)
+            if (isfinite(runs[i].epochs[k].h))
+                return true;
+    return false;
+}
+
 static void fill_lines(const larder__run *run, axis_fn *x, axis_fn *y, double *xs, double *ys) {
     larder__epoch so_far = {0};
     for (size_t k = 0; k < run->count; k++) {
@@ -308,6 +321,10 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     c.title = "Hits of each epoch";
     c.y_label = "% of samples served";
     if ((rc = html_lines(to, c, axis_epoch, axis_hits, runs, count)) < 0)
+        return rc;
+    c.title = "Reuse";
+    c.y_label = "h, share of a batch drawn from memory";
+    if (reuses(runs, count) && (rc = html_lines(to, c, axis_epoch, axis_reuse, runs, count)) < 0)
         return rc;
     c = (larder__chart){.title = "Where samples came from",
                         .y_label = "% of samples served",
