@@ -47,8 +47,7 @@ fuzz() {
 long() {
     build release build
     export LARDER_LONG=1
-    tests build --label-exclude '^(long|system|headers|fuzz)$'
-    tests build --label-regex '^long$'
+    tests build --label-exclude '^(system|headers|fuzz)$' # those labelled long among them
 }
 
 export ASAN_OPTIONS="strict_string_checks=1:${ASAN_OPTIONS:-}"
