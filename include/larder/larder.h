@@ -151,14 +151,20 @@ typedef struct larder_loader_conf {
     size_t batch;        /* samples per batch and rank */
     uint64_t seed;
     uint64_t epochs;      /* 0: no end */
-    uint32_t threads;     /* 0: as many as cores */
+    uint32_t threads;     /* 0: as many as cores, and as a cgroup's quota lets run */
     uint32_t prefetch;    /* batches prepared ahead; 0: 4 */
-    uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: prefetch + 2 */
+    uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: ahead + 2 */
     uint32_t rank, world; /* this process is one of `world`; 0 of 1 unless said */
     larder_dtype dtype;
     larder_layout layout;
     larder_on_bad on_bad;
     bool drop_last;
+    uint32_t inflight; /* reads under way at once, at most, whatever `threads` is; 0: 64 */
+    /* Batches decided and read ahead; only `prefetch` of them are prepared, the others are the
+     * samples' own bytes. As many as training eats while storage answers once. 0: `prefetch`, or
+     * where neither is given and nothing in the recipe listens to training, up to 16 that take at
+     * most 64 MiB. */
+    uint32_t ahead;
 } larder_loader_conf;
 
 void larder_loader_defaults(larder_loader_conf *);
@@ -185,9 +191,9 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 
 /* The state after the batches taken so far, to go on exactly there: same remaining ids, same
  * augmentation, with any number of threads. `restore` comes right after open, once, with the same
- * source, recipe, seed, batch size, rank and world; recipes that listen to feedback want the same
- * `lag` too. Feedback given after the save is not in it. Works after cancel. Free *bytes with
- * larder_free. */
+ * source, recipe, cache size, seed, batch size, rank and world; recipes that listen to feedback
+ * want the same `lag` too. Feedback given after the save is not in it. Works after cancel. Free
+ * *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
 void larder_free(void *);

@@ -289,6 +289,9 @@ typedef struct larder_source {
     const char *(*class_name)(void *st, uint32_t label);       /* optional; NULL: none */
     /* Thread-safe. Fills every out[i]; returns 0 unless nothing at all could be tried. */
     int (*read)(void *st, const uint64_t *ids, size_t n, larder_read *out);
+    /* Optional, thread-safe: reads under way and later ones end soon, with E_CANCELLED where they
+     * had to wait. Comes before close, so that closing never waits for slow storage. */
+    void (*interrupt)(void *st);
 } larder_source;
 
 #ifdef __cplusplus

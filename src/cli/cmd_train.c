@@ -33,7 +33,7 @@ static const char examples[] =
     "  larder train cifar10:folder --net cnn --slow bandwidth=20MiB,latency=2ms --json";
 
 typedef struct numbers { /* as typed, before they are checked */
-    uint64_t batch, threads, net_threads;
+    uint64_t batch, threads, net_threads, inflight, ahead;
     const char *on_bad;
 } numbers;
 
@@ -49,6 +49,8 @@ static int check_numbers(options *o, const numbers *n) {
         return wrong("--batch is 1 to 1048576");
     if (n->threads > 1024 || n->net_threads > 1024)
         return wrong("--threads and --net-threads are at most 1024");
+    if (n->inflight > 1024 || n->ahead > 1024)
+        return wrong("--inflight and --ahead are at most 1024");
     if (!(o->conf.rate >= 0 && o->conf.rate <= 1000))
         return wrong("--lr is 0 to 1000");
     if (!(o->conf.decay >= 0 && o->conf.decay <= 1))
@@ -63,6 +65,8 @@ static int check_numbers(options *o, const numbers *n) {
     o->conf.on_bad = (larder_on_bad)way;
     o->conf.threads = (uint32_t)n->threads;
     o->conf.net_threads = (uint32_t)n->net_threads;
+    o->conf.inflight = (uint32_t)n->inflight;
+    o->conf.ahead = (uint32_t)n->ahead;
     return 0;
 }
 
@@ -87,6 +91,9 @@ static int read_options(options *o, int argc, char **argv) {
         {"decay", LARDER__REAL, &c->decay, "D", "weight decay (0)"},
         {"threads", LARDER__NUMBER, &n.threads, "T", "of the loader; 0: as many as cores (0)"},
         {"net-threads", LARDER__NUMBER, &n.net_threads, "T", "of matrix products (1)"},
+        {"inflight", LARDER__NUMBER, &n.inflight, "N", "joint reads under way at once; 0: 64 (0)"},
+        {"ahead", LARDER__NUMBER, &n.ahead, "K",
+         "batches read ahead, for slow answers; 0: 4, or up to 16 (0)"},
         {"augment", LARDER__TEXT, &c->augment, "SPEC", "preparation of samples (what suits them)"},
         {"test", LARDER__TEXT, &c->test, "URI",
          "what to validate on, or none (the test part of URI)"},

@@ -40,8 +40,10 @@ static size_t fetch_room(const larder__draw *d) {
     return d->recipe.policy->fetch ? room : 0;
 }
 
+size_t larder__planned_room(const larder__draw *d) { return d->conf.batch + fetch_room(d); }
+
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
-    uint64_t batch = d->conf.batch, all = batch + fetch_room(d);
+    uint64_t batch = d->conf.batch, all = larder__planned_room(d);
     *p = (larder__planned){0};
     p->ids = larder__calloc(batch, sizeof *p->ids);
     p->weights = larder__calloc(batch, sizeof *p->weights);

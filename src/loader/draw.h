@@ -48,6 +48,7 @@ uint64_t larder__planned_reads(const larder__planned *);
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
+size_t larder__planned_room(const larder__draw *); /* rows and fetched entries, at most */
 
 /* Decides the next batch. 0, negative, or LARDER__EVALUATE: nothing is decided, the sampler wants
  * losses first. Then larder__draw_evaluation gives the samples a batch at a time, the last one

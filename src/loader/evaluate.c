@@ -19,7 +19,10 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
         rc = larder__fail(LARDER_E_STATE, "an evaluator is set once, before the first batch");
     if (rc == 0 && larder__draw_takes_evaluator(l->draw)) {
         e->loss = larder__calloc(l->conf.batch, sizeof *e->loss);
-        if ((rc = e->loss ? larder__place_open(l, &e->place) : LARDER_E_NOMEM) < 0)
+        rc = e->loss ? larder__place_open(l, &e->place) : LARDER_E_NOMEM;
+        if (rc == 0 && (rc = larder__pixels_open(l, &e->place.x)) == 0)
+            e->place.batch.x = e->place.x;
+        if (rc < 0)
             larder__evaluation_close(e);
     }
     if (rc == 0) {
@@ -31,6 +34,7 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
 }
 
 void larder__evaluation_close(larder__evaluation *e) {
+    larder__free(e->place.x);
     larder__place_close(&e->place);
     larder__free(e->loss);
     *e = (larder__evaluation){0};
@@ -75,8 +79,9 @@ static int evaluate_batch(larder_loader *l) {
     count_reads(e);
     for (size_t from = 0; from < p->plan.n; from += LARDER__ROWS_AT_ONCE) {
         size_t left = p->plan.n - from;
-        larder__rows_fill(l, l->own_scratch, p, from,
-                          left < LARDER__ROWS_AT_ONCE ? left : LARDER__ROWS_AT_ONCE);
+        size_t n = left < LARDER__ROWS_AT_ONCE ? left : LARDER__ROWS_AT_ONCE;
+        larder__rows_read(l, p, from, n);
+        larder__rows_prepare(l, l->own_scratch, p, from, n);
     }
     int rc = gather(l, p);
     if (rc < 0 || p->batch.n == 0)

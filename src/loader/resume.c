@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const char magic[8] = "larder\1\n"; /* with the format's version */
+static const char magic[8] = "larder\2\n"; /* with the format's version */
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static void write_all_drawn(larder_loader *l, larder_writer *w) {
         count++;
     larder_write_u32(w, count);
     for (uint64_t b = l->taken; b < l->planned; b++) {
-        const larder__planned *p = &l->ring[b % l->conf.prefetch].plan;
+        const larder__planned *p = &l->ring[b % l->conf.ahead].plan;
         write_drawn(w, &(drawn){p->number, p->epoch, p->length, p->n, p->first, p->last, p->ids,
                                 p->weights, p, NULL});
     }
@@ -94,6 +94,12 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
 
 /* ---- whose state it is ----------------------------------------------------------------------- */
 
+static uint64_t cache_budget(larder_loader *l) {
+    larder__cache_figures f;
+    larder__cache_read_figures(larder__draw_cache(l->draw), &f);
+    return f.budget;
+}
+
 static void write_identity(larder_loader *l, larder_writer *w) {
     const larder_dataset *about = larder__data_about(l->data);
     larder_write_u64(w, about->count);
@@ -105,6 +111,7 @@ static void write_identity(larder_loader *l, larder_writer *w) {
     larder_write_u32(w, l->conf.world);
     larder_write_u32(w, l->conf.lag);
     larder_write_u32(w, l->conf.drop_last);
+    larder_write_u64(w, cache_budget(l));
 }
 
 static int differs(larder_reader *r, const char *what) {
@@ -130,6 +137,13 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     uint32_t lag = larder_read_u32(r);
     if (larder_read_u32(r) != l->conf.drop_last)
         return differs(r, "drop_last");
+    uint64_t budget = larder_read_u64(r);
+    if (budget != cache_budget(l)) {
+        char why[128];
+        snprintf(why, sizeof why, "it was made with a cache of %llu bytes, this one has %llu",
+                 (unsigned long long)budget, (unsigned long long)cache_budget(l));
+        return larder_read_reject(r, why);
+    }
     if (lag != l->conf.lag &&
         larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
         return differs(r, "lag; set `lag` to the one of the run that saved it");

@@ -59,12 +59,29 @@ int larder__sum_tree_set(larder__sum_tree *t, uint64_t id, float weight) {
     return larder__sum_tree_set_many(t, &(uint32_t){(uint32_t)id}, &weight, 1);
 }
 
+typedef struct others { /* of one line, in the order in which sum_line adds them up */
+    double one, two, four, eight;
+} others;
+
+static others others_of(const float *v, uint32_t i) {
+    const float *two = v + ((i ^ 2) & ~1u), *four = v + ((i ^ 4) & ~3u), *eight = v + ((i ^ 8) & 8);
+    return (others){v[i ^ 1], (double)two[0] + two[1], sum4(four), sum4(eight) + sum4(eight + 4)};
+}
+
+/* The sums of the lines on the way up, to the bit what sum_line gives, but in two steps: what the
+ * other fifteen of each line add up to is known without waiting for the line below, so all lines
+ * are on their way from memory at once; the changed value then passes through four additions a
+ * line. */
 static void change(larder__sum_tree *t, uint64_t id, float weight) {
-    t->level[0][id] = weight;
-    for (int k = 1; k < t->levels; k++) {
-        id /= WIDE;
-        t->level[k][id] = as_float(sum_line(t->level[k - 1] + id * WIDE));
+    others rest[LARDER__TREE_LEVELS];
+    uint64_t at = id;
+    for (int k = 0; k + 1 < t->levels; k++, at /= WIDE)
+        rest[k] = others_of(t->level[k] + at / WIDE * WIDE, at % WIDE);
+    for (int k = 0; k + 1 < t->levels; k++, id /= WIDE) {
+        t->level[k][id] = weight;
+        weight = as_float((((weight + rest[k].one) + rest[k].two) + rest[k].four) + rest[k].eight);
     }
+    t->level[t->levels - 1][id] = weight;
 }
 
 /* The lowest lines are far away: they are asked for while others are changed. */

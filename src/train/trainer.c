@@ -107,6 +107,8 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
     lc.threads = conf->threads;
+    lc.inflight = conf->inflight;
+    lc.ahead = conf->ahead;
     lc.on_bad = conf->on_bad;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;

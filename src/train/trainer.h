@@ -30,8 +30,10 @@ typedef struct larder__trainer_conf {
     double rate;           /* first learning rate; falls linearly to 0; 0: the net's own */
     double decay;          /* of weights */
     uint32_t threads;      /* of the loader; 0: as many as cores */
-    uint32_t net_threads;  /* of matrix products; 0: 1 */
-    larder_on_bad on_bad;  /* training samples that cannot be read */
+    uint32_t inflight;     /* as in larder_loader_conf */
+    uint32_t ahead;
+    uint32_t net_threads;                          /* of matrix products; 0: 1 */
+    larder_on_bad on_bad;                          /* training samples that cannot be read */
     void (*tick)(void *arg, const larder__tick *); /* NULL: none */
     void *tick_arg;
 } larder__trainer_conf;
