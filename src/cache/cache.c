@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
@@ -187,6 +188,7 @@ static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t)
 /* A batch walks tables much larger than the processor's caches: ask for the lines in time, first
  * those found by key, then those found by slot, then the head of the entry. */
 enum { FAR = 48, MIDDLE = 24, NEAR = 12 };
+enum { SCORED = 256, HELPED = 128 }; /* scores at once, and beside a request: some 10 and 5 us */
 
 static inline void ask_for_key(const larder__cache *c, uint64_t key) {
     __builtin_prefetch(&c->slot_of[key]);
@@ -225,6 +227,8 @@ static void lock_in_turn(larder__cache *c) {
     atomic_fetch_add(&c->entered, 1);
 }
 
+static void score_some(larder__cache *, larder__rescoring *, size_t most);
+
 static int begin(larder__cache *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (a[i].key >= c->slots.keys)
@@ -233,6 +237,8 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n && i < FAR; i++)
         ask_for_key(c, a[i].key);
     lock_in_turn(c);
+    if (c->rescoring)
+        score_some(c, c->rescoring, HELPED);
     int rc = c->store->real ? larder__flights_reserve(&c->flights, n) : 0;
     if (rc < 0)
         pthread_mutex_unlock(&c->lock);
@@ -413,21 +419,53 @@ static void score_chunk(larder__cache *c, const uint64_t *keys, const float *sco
     }
 }
 
-void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
-    enum { CHUNK = 256, OFTEN = 32 }; /* 256: some 20 us */
-    if (!c->policy->score && !c->policy->ghost)
+static void score_some(larder__cache *c, larder__rescoring *r, size_t most) {
+    size_t n = r->n - r->at < most ? r->n - r->at : most;
+    score_chunk(c, r->keys + r->at, r->scores + r->at, n);
+    r->at += n;
+}
+
+/* After each turn of ours, with the lock given up. A thread that is put aside by the scheduler with
+ * the lock in hand keeps everybody waiting for milliseconds; so where requests come, they do a
+ * little of it each, and this thread mostly sleeps. Where none come it goes on by itself and is put
+ * aside here, if at all. */
+static void let_pass(larder__cache *c, bool sleeps, uint32_t entered, size_t turn) {
+    enum { OFTEN = 32 };
+    if (sleeps) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         return;
-    for (size_t at = 0; at < n; at += CHUNK) {
-        pthread_mutex_lock(&c->lock);
-        score_chunk(c, keys + at, scores + at, n - at < CHUNK ? n - at : CHUNK);
+    }
+    while (atomic_load(&c->waiting) && atomic_load(&c->entered) == entered)
+        sched_yield(); /* one of those who wait goes first */
+    if (turn % OFTEN == OFTEN - 1)
+        sched_yield();
+}
+
+void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
+    enum { PATIENCE = 32 }; /* some 5 ms */
+    larder__rescoring mine = {keys, scores, n, 0};
+    if ((!c->policy->score && !c->policy->ghost) || n == 0)
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (n > SCORED && !c->rescoring)
+        c->rescoring = &mine;
+    uint32_t patience = 0; /* turns to wait for another request */
+    for (size_t turn = 0, left_at = 0;; turn++) {
+        bool helped = mine.at != left_at;
+        patience = helped ? PATIENCE : patience - (patience > 0);
+        if (!patience)
+            score_some(c, &mine, SCORED);
+        left_at = mine.at;
+        if (mine.at == n)
+            break;
         uint32_t entered = atomic_load(&c->entered);
         pthread_mutex_unlock(&c->lock);
-        while (at + CHUNK < n && atomic_load(&c->waiting) && atomic_load(&c->entered) == entered)
-            sched_yield(); /* one of those who wait goes first */
-        /* On a busy machine, be put aside here rather than with the lock in hand. */
-        if (at / CHUNK % OFTEN == OFTEN - 1)
-            sched_yield();
+        let_pass(c, patience > 0, entered, turn);
+        pthread_mutex_lock(&c->lock);
     }
+    if (c->rescoring == &mine)
+        c->rescoring = NULL;
+    pthread_mutex_unlock(&c->lock);
 }
 
 void larder__cache_accuracy(larder__cache *c, double accuracy) {

@@ -72,8 +72,9 @@ int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_
                       larder_buf **out, uint8_t *kinds);
 
 bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
-/* Takes the lock for a few hundred keys at a time and lets requests pass in between, so any number
- * of scores may be given at once. Keys that are not resident reach the policy's `ghost`. */
+/* Any number of scores may be given at once: a few hundred keys at a time, between requests and
+ * beside them. All have taken effect when it returns. Keys that are not resident reach the policy's
+ * `ghost`. */
 void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
 void larder__cache_accuracy(larder__cache *, double accuracy);
 /* The policy's pick and fetch; false and 0 where it has none. */
