@@ -17,12 +17,13 @@ stage:  base plugins
 cache:  base plugins
 signal: base plugins
 sample: base plugins
-loader: base plugins source stage cache signal sample
+plan:   base
+loader: base plugins plan source stage cache signal sample
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample loader svm sim train report
+cli:    base plugins source stage cache signal sample plan loader svm sim train report
 TABLE
 }
 
