@@ -20,10 +20,11 @@ sample: base plugins
 plan:   base
 loader: base plugins plan source stage cache signal sample
 svm:    base plugins cache source
+daemon: base plugins cache
 sim:    base plugins source cache signal sample loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample plan loader svm sim train report
+cli:    base plugins source stage cache signal sample plan loader daemon svm sim train report
 TABLE
 }
 
