@@ -27,6 +27,7 @@ typedef struct larder__cache_conf {
     bool budget_covers_all; /* metadata counts too (absolute sizes); else payload alone (20%) */
     uint64_t seed;
     larder__stats *stats; /* NULL: none */
+    larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
 } larder__cache_conf;
 
 typedef enum {

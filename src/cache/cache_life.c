@@ -64,11 +64,12 @@ static int show(larder__cache *c, larder__stats *s) {
 }
 
 /* Tables for every slot there could be; pages are committed only when a slot is first used. */
-static int open_tables(larder__cache *c) {
+static int open_tables(larder__cache *c, larder_slot *lent) {
     uint64_t n = c->slots.keys;
     c->key_of = larder__calloc(n, sizeof *c->key_of);
     c->size_of = larder__calloc(n, sizeof *c->size_of);
-    c->slot_of = larder__malloc(n * sizeof *c->slot_of);
+    c->slot_of = lent ? lent : larder__malloc(n * sizeof *c->slot_of);
+    c->slot_of_lent = lent;
     c->state = larder__calloc(n, sizeof *c->state);
     c->slots.slot_data = larder__calloc(n, c->policy->slot_size);
     c->slots.key_data = larder__calloc(n, c->policy->key_size);
@@ -107,7 +108,8 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     if (!(c->account = larder__account_new()) ||
         !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
         goto fail;
-    if ((rc = open_tables(c)) < 0 || (rc = c->store->open(&c->store_state, conf->keys)) < 0)
+    if ((rc = open_tables(c, conf->slot_of)) < 0 ||
+        (rc = c->store->open(&c->store_state, conf->keys)) < 0)
         goto fail;
     if ((rc = c->policy->init(c->policy_state, &c->slots, conf->args)) < 0)
         goto fail;
@@ -136,7 +138,8 @@ void larder__cache_close(larder__cache **pc) {
     larder__free(c->policy_state);
     larder__free(c->key_of);
     larder__free(c->size_of);
-    larder__free(c->slot_of);
+    if (!c->slot_of_lent)
+        larder__free(c->slot_of);
     larder__free(c->state);
     larder__free(c->slots.slot_data);
     larder__free(c->slots.key_data);

@@ -250,6 +250,7 @@ uint64_t larder__arena_offset(const larder__arena *a, larder__block b) {
 uint64_t larder__arena_length(const larder__arena *a, larder__block b) {
     return (uint64_t)a->notes[b].length << GRAIN_BITS;
 }
+void *larder__arena_base(const larder__arena *a) { return a->bytes; }
 void *larder__arena_at(const larder__arena *a, larder__block b) {
     return a->bytes + larder__arena_offset(a, b);
 }

@@ -24,6 +24,7 @@ void larder__arena_close(larder__arena **);
 larder__block larder__arena_take(larder__arena *, uint64_t bytes);
 void larder__arena_give(larder__arena *, larder__block);
 
+void *larder__arena_base(const larder__arena *);
 void *larder__arena_at(const larder__arena *, larder__block);
 uint64_t larder__arena_offset(const larder__arena *, larder__block);
 uint64_t larder__arena_length(const larder__arena *, larder__block); /* what it really takes */
