@@ -33,6 +33,8 @@ struct larder__cache {
     uint64_t refused_fills;
     larder_rng rng;
     larder__cache_figures figures;
+    const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
+    void *link_state;
 };
 
 /* Bytes that count against the budget with `used` slots in use. */

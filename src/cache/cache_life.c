@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "cache/cache_inside.h"
+#include "cache/link.h"
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
@@ -16,6 +17,13 @@ static uint64_t slot_metadata(const larder__cache *c) {
 }
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
+    if (c->link) {
+        c->link->look(c->link_state, &c->slots);
+        *out = (larder__cache_figures){.resident = c->slots.resident,
+                                       .resident_bytes = c->slots.bytes,
+                                       .budget = c->slots.budget};
+        return;
+    }
     pthread_mutex_lock(&c->lock);
     *out = c->figures;
     out->resident = c->slots.resident;
@@ -122,11 +130,37 @@ fail:
     return rc;
 }
 
+int larder__cache_open_link(larder__cache **out, const larder__link *link, void *st, uint64_t keys,
+                            larder__stats *stats) {
+    larder__cache *c = larder__calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) {
+        link->close(&st);
+        return LARDER_E_NOMEM;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->link = link;
+    c->link_state = st;
+    c->slots.keys = keys;
+    link->look(st, &c->slots);
+    int rc = stats ? show(c, stats) : 0;
+    if (rc < 0)
+        larder__cache_close(&c);
+    *out = c;
+    return rc;
+}
+
 void larder__cache_close(larder__cache **pc) {
     larder__cache *c = *pc;
     *pc = NULL;
     if (!c)
         return;
+    if (c->link) {
+        c->link->close(&c->link_state);
+        pthread_mutex_destroy(&c->lock);
+        larder__free(c);
+        return;
+    }
     for (larder_slot s = 0; s < c->slots.used; s++)
         if (c->key_of[s] != UINT32_MAX && c->store->real)
             c->store->drop(c->store_state, s);
