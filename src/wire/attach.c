@@ -18,7 +18,7 @@
 
 static const double ANSWER_SECONDS = 2, RETRY_FIRST = 1, RETRY_MOST = 30;
 /* A maker that takes longer than this is taken to be stuck: whoever waits reads for itself. */
-static const double MAKER_SECONDS = 5;
+static const double MAKER_SECONDS = 2;
 enum { PICKS_AT_ONCE = 256 };
 
 /* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
