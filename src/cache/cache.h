@@ -93,6 +93,7 @@ typedef struct larder__cache_figures {
     uint64_t resident, resident_bytes, budget;
     uint64_t loaned_bytes;   /* held by readers, no longer resident */
     uint64_t metadata_bytes; /* tables of cache, store and policy, as far as touched */
+    bool elsewhere;          /* another process has it: its size is not ours to say */
 } larder__cache_figures;
 void larder__cache_read_figures(larder__cache *, larder__cache_figures *out);
 

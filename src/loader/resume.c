@@ -97,7 +97,7 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
 static uint64_t cache_budget(larder_loader *l) {
     larder__cache_figures f;
     larder__cache_read_figures(larder__draw_cache(l->draw), &f);
-    return f.budget;
+    return f.elsewhere ? 0 : f.budget;
 }
 
 static void write_identity(larder_loader *l, larder_writer *w) {
