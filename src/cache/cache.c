@@ -238,8 +238,8 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n && i < FAR; i++)
         ask_for_key(c, a[i].key);
     lock_in_turn(c);
-    if (c->rescoring)
-        score_some(c, c->rescoring, HELPED);
+    if (c->rescoring.keys)
+        score_some(c, &c->rescoring, HELPED);
     int rc = c->store->real ? larder__flights_reserve(&c->flights, n) : 0;
     if (rc < 0)
         pthread_mutex_unlock(&c->lock);
@@ -467,30 +467,30 @@ static void let_pass(larder__cache *c, bool sleeps, uint32_t entered, size_t tur
 
 void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
     enum { PATIENCE = 32 }; /* some 5 ms */
-    larder__rescoring mine = {keys, scores, n, 0};
+    larder__rescoring mine, *r = &mine;
     if (c->link)
         c->link->score(c->link_state, keys, scores, n);
     if (c->link || (!c->policy->score && !c->policy->ghost) || n == 0)
         return;
     pthread_mutex_lock(&c->lock);
-    if (n > SCORED && !c->rescoring)
-        c->rescoring = &mine;
+    if (n > SCORED && !c->rescoring.keys)
+        r = &c->rescoring;
+    *r = (larder__rescoring){keys, scores, n, 0};
     uint32_t patience = 0; /* turns to wait for another request */
     for (size_t turn = 0, left_at = 0;; turn++) {
-        bool helped = mine.at != left_at;
+        bool helped = r->at != left_at;
         patience = helped ? PATIENCE : patience - (patience > 0);
         if (!patience)
-            score_some(c, &mine, SCORED);
-        left_at = mine.at;
-        if (mine.at == n)
+            score_some(c, r, SCORED);
+        left_at = r->at;
+        if (r->at == n)
             break;
         uint32_t entered = atomic_load(&c->entered);
         pthread_mutex_unlock(&c->lock);
         let_pass(c, patience > 0, entered, turn);
         pthread_mutex_lock(&c->lock);
     }
-    if (c->rescoring == &mine)
-        c->rescoring = NULL;
+    r->keys = NULL;
     pthread_mutex_unlock(&c->lock);
 }
 

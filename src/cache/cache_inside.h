@@ -21,7 +21,7 @@ typedef struct larder__rescoring { /* many scores that are being given */
 struct larder__cache {
     pthread_mutex_t lock;
     _Atomic uint32_t waiting, entered; /* requests that wait for it, and that have got it so */
-    larder__rescoring *rescoring;      /* the caller's, whom requests help along; NULL: none */
+    larder__rescoring rescoring;       /* one that requests help along; no keys: none */
     larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;
