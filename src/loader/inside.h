@@ -3,6 +3,7 @@
 #ifndef LARDER_LOADER_INSIDE_H
 #define LARDER_LOADER_INSIDE_H
 
+#include "loader/crates.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "loader/pace.h"
@@ -26,6 +27,8 @@ typedef struct larder__row_fault { /* why a row could not be filled; code 0: it 
 typedef struct larder__place {
     larder__phase phase;
     bool reported;
+    bool calm;    /* for the evaluator: prepared without chance */
+    double begun; /* when the first of its rows was taken */
     larder__planned plan;
     size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
@@ -39,16 +42,20 @@ typedef struct larder__place {
     uint64_t *served;
     uint8_t *kind;
     uint32_t *read_bytes; /* storage bytes each row cost */
+    larder__crate *crate; /* what was fetched besides comes from it, or is to be laid down there */
+    bool lays_down;
+    /* Samples from the scratch folder and their bytes; bytes read and written there. */
+    uint64_t scratch_samples, scratch_payload, scratch_bytes, scratch_written;
     larder__row_fault *faults;
 } larder__place;
 
 typedef struct larder__evaluation { /* of losses between epochs */
     larder_evaluate_fn fn;          /* NULL: the user gave none */
     void *arg;
-    larder__place place; /* only where the recipe asks for it; owns its x */
+    larder__place places[2]; /* only where the recipe asks for it: one is filled, one looked at */
     float *loss;
-    bool due;              /* drawing waits for it */
-    uint64_t reads, bytes; /* from storage, not in the ledger yet */
+    bool due;                       /* drawing waits for it */
+    uint64_t samples, reads, bytes; /* looked at, from storage; not in the ledger yet */
 } larder__evaluation;
 
 typedef struct larder__kept { /* a batch that was drawn before a save and not yet taken */
@@ -62,8 +69,9 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 } larder__kept;
 
 typedef struct larder__loader_stats {
-    larder__stat samples, batches, stall, storage_reads, storage_bytes, read_time, decode_time, bad,
-        reports, refused, shown;
+    larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
+        decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
+        scratch_written, scratch_time;
 } larder__loader_stats;
 
 typedef struct larder__readers { /* threads that only read, for storage that answers late */
@@ -84,7 +92,8 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
-    size_t row_bytes; /* of x */
+    size_t row_bytes;       /* of x */
+    larder__crates *crates; /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
     size_t handed_rows;
@@ -157,6 +166,11 @@ enum { LARDER__ROWS_AT_ONCE = 64 };
 larder__place *larder__unread_find(larder_loader *);
 void larder__unread_take(larder_loader *, larder__place *, size_t *from, size_t *n);
 void larder__unread_keep(larder_loader *, larder__place *, size_t from);
+/* With the lock held: the place's plan is decided, its rows may be taken. */
+void larder__place_begin(larder_loader *, larder__place *);
+/* With the lock held, which is given up meanwhile: prepares some rows of a place, or reads and
+ * prepares some. False: others are at all that are left. */
+bool larder__place_work(larder_loader *, larder__scratch *, larder__place *);
 /* Decodes one sample's bytes into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, uint64_t seed);
