@@ -269,7 +269,7 @@ typedef struct larder_signal {
     void (*save)(const void *st, larder_writer *);          /* optional; scores are saved anyway */
     int (*load)(void *st, larder_reader *);
     /* Optional, all four together: observe in two halves. */
-    /* Bytes of the result of a report of so many rows. */
+    /* Bytes of the result of a report of so many rows; follows from init alone. */
     size_t (*result_size)(const void *st, size_t rows);
     /* The heavy half, on a thread of its own beside the drawing of batches, in batch order.
      * Touches the signal's own state and `result`, which comes zeroed and 16-byte aligned. */
