@@ -190,6 +190,11 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
  * larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
+/* Recipes that score beside training (spider) let feedback act when its scoring is ready, which
+ * depends on the machine. This makes a fresh loader do as the run did from its start that left
+ * this state: feedback acts when it acted there, and a batch waits for it where it must. May come
+ * before restore. */
+int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
 void larder_free(void *);
 
 uint64_t larder_loader_samples(const larder_loader *);

@@ -466,6 +466,28 @@ void larder__cache_batch(larder__cache *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
+bool larder__cache_relate(larder__cache *c, uint64_t key, const uint64_t *ids, size_t n) {
+    if (!c->policy->relate || key >= c->slots.keys)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= c->slots.keys || ids[i] == key)
+            return false;
+    pthread_mutex_lock(&c->lock);
+    bool taken = c->policy->relate(c->policy_state, key, ids, n);
+    pthread_mutex_unlock(&c->lock);
+    return taken;
+}
+
+void larder__cache_show(larder__cache *c, double out[LARDER_FIGURES]) {
+    const larder_figure *f = c->policy->figures;
+    if (!f)
+        return;
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; f[i].name && i < LARDER_FIGURES; i++)
+        out[i] = c->policy->figure(c->policy_state, i);
+    pthread_mutex_unlock(&c->lock);
+}
+
 void larder__cache_list(larder__cache *c, const uint8_t *tags) {
     if (!c->policy->list)
         return;

@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "loader/feedback.h"
 #include "loader/recipe.h"
+#include "loader/scoring.h"
 
 typedef struct larder__draw larder__draw;
 
@@ -22,7 +23,11 @@ typedef struct larder__draw_conf {
     uint32_t size;       /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
+    uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
+    void *group_arg;
     uint64_t batch, seed;
+    uint64_t epochs; /* of the run, 0: open */
+    bool beside;     /* signals that take long get a thread; else they are asked when due */
     uint32_t rank, world, lag;
     bool drop_last;
     larder__stats *stats; /* NULL: none */
@@ -35,7 +40,8 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     size_t fetched;   /* entries brought in besides: their tickets follow those of the rows */
     bool first, last; /* of its epoch */
     double shown;     /* the sampler's figure, if it has one */
-    uint64_t *ids;    /* asked for */
+    double figures[LARDER_FIGURES]; /* the policy's, after this batch */
+    uint64_t *ids;                  /* asked for */
     float *weights;
     larder_access *accesses;
     larder__ticket *tickets;
@@ -71,12 +77,20 @@ void larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *lo
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
+/* Feedback has been noted: what takes long can begin. From any thread. */
+int larder__draw_reported(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */
 void larder__draw_pace(larder__draw *, const larder_pace *);
 
 /* Tells the policy the future: request number of the next use of each coming request (simulation).
  */
 void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
+
+/* What took effect when, of a run that scores beside training: written, read back, or read to do
+ * the same again. Nothing without such a signal. */
+void larder__draw_effects(larder__draw *, larder_writer *);
+int larder__draw_past(larder__draw *, larder_reader *);
+int larder__draw_follow(larder__draw *, larder_reader *);
 
 void larder__draw_save(larder__draw *, larder_writer *);
 int larder__draw_load(larder__draw *, larder_reader *);

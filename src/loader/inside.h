@@ -58,6 +58,7 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, storage_reads, storage_bytes, read_time, decode_time, bad,
         reports, refused, shown;
+    larder__stat figures[LARDER_FIGURES];
 } larder__loader_stats;
 
 struct larder_loader {

@@ -18,8 +18,10 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
     if (rc == 0 && larder__draw_listens(l->draw))
         rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
                                    b->served, b->y, fb);
-    if (rc == 0)
+    if (rc == 0) {
         p->reported = true;
+        rc = larder__draw_reported(l->draw);
+    }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
     pthread_mutex_unlock(&l->lock);
     return rc;
