@@ -31,6 +31,7 @@ typedef struct larder__graph_count { /* neighbours within the radius, self exclu
 
 typedef struct larder__graph_engine {
     const char *name;
+    int (*available)(void); /* NULL: always; else 0, or a code and what is missing */
     /* Half-open engines are closed by the caller. */
     int (*open)(void **out, const larder__graph_conf *);
     void (*close)(void *);

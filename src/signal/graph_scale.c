@@ -88,8 +88,10 @@ static void move_row(const void *arg, uint8_t *codes, int32_t *row_const) {
 static void set_range(larder__graph_scale *s, larder__graph_store *store, float low, float high) {
     float margin = (high - low) * 0.05f;
     larder__graph_scale old = *s;
-    s->low = low - margin;
     s->step = fmaxf((high - low + 2 * margin) / 255, 1e-30f);
+    /* Zero gets a code without error: behind ReLU half of the values are zero, and an error that
+     * both ends of a pair share does not add to their distance. */
+    s->low = rintf((low - margin) / s->step) * s->step;
     s->narrower = 0;
     if (old.step <= 0 || store->rows == 0)
         return;
