@@ -358,6 +358,16 @@ static void the_ratio_moves_once_scores_come_together(void **state) {
     }
 }
 
+static void in_the_last_epoch_it_is_too_late_to_move(void **state) {
+    (void)state;
+    larder__elastic e = open_elastic("", 5);
+    for (uint64_t t = 0; t < 8; t++) {
+        larder__elastic_epoch(&e, t, t < 3 ? (double)t : 3 - (double)t);
+        assert_true(e.ratio == 0.9);
+    }
+    assert_true(e.beta == 1 && e.since >= 4);
+}
+
 static void growth_of_accuracy_holds_the_ratio_back(void **state) {
     (void)state;
     larder__elastic fast = open_elastic("", 20), still = open_elastic("", 20);
@@ -409,6 +419,7 @@ int main(void) {
         cmocka_unit_test(the_guard_withdraws_and_returns),
         cmocka_unit_test(smoothing_fits_a_parabola),
         cmocka_unit_test(the_ratio_moves_once_scores_come_together),
+        cmocka_unit_test(in_the_last_epoch_it_is_too_late_to_move),
         cmocka_unit_test(growth_of_accuracy_holds_the_ratio_back),
         cmocka_unit_test(as_printed_it_jumps),
     };

@@ -89,7 +89,7 @@ static double progress(const larder__elastic *e, uint64_t epoch) {
     if (e->literal)
         return t / all;
     double from = (double)e->since, room = all - 1 - from;
-    return room > 0 ? fmin(fmax((t - from) / room, 0), 1) : 1;
+    return room > 0 ? fmin(fmax((t - from) / room, 0), 1) : 0; /* too late to move without a jump */
 }
 
 void larder__elastic_epoch(larder__elastic *e, uint64_t epoch, double sigma) {
