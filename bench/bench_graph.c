@@ -371,7 +371,7 @@ static void growth(void) {
         bench_open(&b, n, 512, 100);
         rig exact, few;
         rig_open(&exact, &b, "exact", 0, 0, 1);
-        rig_open(&few, &b, "strata", 128, 240000, 1);
+        rig_open(&few, &b, "strata", 224, 155000, 1);
         rig *all[] = {&exact, &few};
         fill(&b, all, 2);
         double radius = settle(&b, &few, 20), t[2][5];
@@ -400,7 +400,7 @@ static void kernels(void) {
         const larder__graph_kernel *kernel = larder__graph_kernel_named(names[k]);
         for (int d = 0; kernel && d < 3; d++) {
             uint32_t groups = dims[d] / 4;
-            size_t bytes = (size_t)CHUNKS * 64 * dims[d], packed = kernel->packed_bytes(groups);
+            size_t bytes = (size_t)CHUNKS * 64 * dims[d], packed = kernel->packed_bytes(dims[d]);
             uint8_t *codes = aligned_alloc(64, bytes), *queries = aligned_alloc(64, 6 * packed);
             int32_t consts[64] __attribute__((aligned(64))) = {0}, bounds[6] = {0};
             memset(codes, 7, bytes);
@@ -424,7 +424,7 @@ static void kernels(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     bool all = strcmp(what, "all") == 0;
-    static const setting settings[] = {{64, 240000}, {128, 120000}, {128, 240000}, {144, 220000}};
+    static const setting settings[] = {{128, 155000}, {192, 155000}, {224, 155000}, {256, 140000}};
     if (all || strcmp(what, "kernels") == 0)
         kernels();
     if (all || strcmp(what, "speed") == 0)
