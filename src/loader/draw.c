@@ -289,6 +289,7 @@ uint64_t larder__draw_length(const larder__draw *d) { return d->length; }
 larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
 const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }
 const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }
+const larder_signal *larder__draw_signal(const larder__draw *d) { return d->recipe.signal; }
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
 bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }

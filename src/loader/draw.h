@@ -66,7 +66,8 @@ uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids */
 larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
-const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
+const larder_signal *larder__draw_signal(const larder__draw *); /* NULL: none */
+const float *larder__draw_scores(const larder__draw *);         /* NULL without a signal */
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */

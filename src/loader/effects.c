@@ -85,3 +85,16 @@ int larder__effects_load(larder__effects *e, larder_reader *r) {
     qsort(e->at, e->count, sizeof *e->at, by_first);
     return larder_read_status(r);
 }
+
+void larder__effects_join(larder__effects *e, const larder__effects *more) {
+    e->lost = e->lost || more->lost;
+    for (size_t i = 0; i < more->count; i++) {
+        larder__effect m = more->at[i];
+        size_t before = e->count;
+        larder__effects_add(e, m.first, m.delay, m.stride);
+        if (e->count > before)
+            e->at[before].count = m.count;
+    }
+    if (e->count)
+        qsort(e->at, e->count, sizeof *e->at, by_first);
+}

@@ -24,6 +24,9 @@ void larder__effects_add(larder__effects *, uint64_t batch, uint64_t delay, uint
 /* Of one batch; the list must have been loaded. */
 larder__effect larder__effects_find(const larder__effects *, uint64_t batch);
 
+/* All of `more` as well. */
+void larder__effects_join(larder__effects *, const larder__effects *more);
+
 void larder__effects_save(const larder__effects *, larder_writer *);
 int larder__effects_load(larder__effects *, larder_reader *); /* replaces what there was */
 

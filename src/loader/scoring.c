@@ -24,7 +24,8 @@ struct larder__scoring {
     bool running, stop; /* there is a thread; it shall end */
     job *jobs;          /* a ring, oldest first */
     uint32_t size, first, count, waiting;
-    uint64_t next; /* the next batch whose report is taken over */
+    uint64_t next;  /* the next batch whose report is taken over */
+    uint64_t drawn; /* effects so far were for batches below this one */
     larder__effects past, plan;
     bool follows; /* `plan` says what happens when */
     larder__stat prepare_time, apply_time, late, thinned, dropped, rows_lost, depth;
@@ -280,6 +281,7 @@ static void take_effect(larder__scoring *s, job *j, const larder__scored *to) {
 
 int larder__scoring_apply(larder__scoring *s, uint64_t number, const larder__scored *to) {
     pthread_mutex_lock(&s->lock);
+    s->drawn = number + 1;
     while (s->count && due(s, job_at(s, 0), number) && is_ready(s, job_at(s, 0))) {
         job j = *job_at(s, 0);
         *job_at(s, 0) = (job){0};
@@ -315,6 +317,7 @@ void larder__scoring_save(larder__scoring *s, larder_writer *w) {
     if (s->conf.signal->save)
         s->conf.signal->save(s->conf.state, w);
     larder_write_u64(w, s->next);
+    larder_write_u64(w, s->drawn);
     larder_write_u32(w, s->count);
     for (uint32_t i = 0; i < s->count; i++) {
         const job *j = job_at(s, i);
@@ -382,6 +385,7 @@ int larder__scoring_load(larder__scoring *s, larder_reader *r) {
     pthread_mutex_lock(&s->lock);
     int rc = s->conf.signal->load ? s->conf.signal->load(s->conf.state, r) : 0;
     s->next = larder_read_u64(r);
+    s->drawn = larder_read_u64(r);
     uint32_t count = larder_read_u32(r);
     if (rc == 0)
         rc = count > s->size ? larder_read_reject(r, "more feedback under way than can be") : 0;
@@ -395,18 +399,38 @@ int larder__scoring_load(larder__scoring *s, larder_reader *r) {
     return rc < 0 ? rc : larder_read_status(r);
 }
 
+/* Those under way come apart: they had no effect up to here, and a run that goes on notes them when
+ * they have. */
 void larder__scoring_effects(larder__scoring *s, larder_writer *w) {
+    larder__effects open = {0};
     pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const job *j = job_at(s, i);
+        uint64_t usual = j->report.batch + s->conf.lag;
+        larder__effects_add(&open, j->report.batch, s->drawn > usual ? s->drawn - usual : 0,
+                            j->stride);
+    }
     larder__effects_save(&s->past, w);
+    larder__effects_save(&open, w);
     pthread_mutex_unlock(&s->lock);
+    larder__effects_free(&open);
 }
 
 int larder__scoring_past(larder__scoring *s, larder_reader *r) {
-    return larder__effects_load(&s->past, r);
+    larder__effects open = {0};
+    int rc = larder__effects_load(&s->past, r);
+    if (rc == 0)
+        rc = larder__effects_load(&open, r);
+    larder__effects_free(&open);
+    return rc;
 }
 
 int larder__scoring_follow(larder__scoring *s, larder_reader *r) {
+    larder__effects open = {0};
     int rc = larder__effects_load(&s->plan, r);
+    if (rc == 0 && (rc = larder__effects_load(&open, r)) == 0)
+        larder__effects_join(&s->plan, &open);
+    larder__effects_free(&open);
     if (rc == 0 && s->plan.lost)
         rc = larder__fail(LARDER_E_STATE, "memory was short in that run: its list of late feedback "
                                           "is not whole");

@@ -197,11 +197,15 @@ static int parse_member(cursor *c, const field *fields, void *object) {
     return 0; /* a field of another version */
 }
 
-static int parse(const field *fields, void *object, const char *line, const char *where) {
-    cursor c = {line, where};
+static void blank(const field *fields, void *object) {
     for (const field *f = fields; f->name; f++)
         if (f->kind == kind_f64 || f->kind == kind_opt)
             memcpy((char *)object + f->at, &(double){NAN}, sizeof(double));
+}
+
+static int parse(const field *fields, void *object, const char *line, const char *where) {
+    cursor c = {line, where};
+    blank(fields, object);
     int rc = take(&c, '{');
     skip_space(&c);
     for (bool first = true; rc == 0 && *c.at != '}'; first = false) {
@@ -217,6 +221,12 @@ static int parse(const field *fields, void *object, const char *line, const char
             rc = reject(&c, "more behind the object");
     }
     return rc;
+}
+
+larder__epoch larder__epoch_blank(void) {
+    larder__epoch e = {0};
+    blank(epoch_fields, &e);
+    return e;
 }
 
 int larder__epoch_parse(larder__epoch *out, const char *line, const char *where) {
@@ -331,7 +341,8 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 larder__epoch larder__run_total(const larder__run *run) {
-    larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    larder__epoch t = larder__epoch_blank();
+    t.seconds = t.stall_seconds = t.touched = 0;
     double served = 0, reused = 0; /* h as the mean over what was served */
     for (size_t i = 0; i < run->count; i++) {
         const larder__epoch *e = &run->epochs[i];
