@@ -313,9 +313,9 @@ static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t
         all[k + 1] = &tried[k];
     }
     fill(&b, all, count + 1);
-    double radius = settle(&b, &exact, n > 300000 ? 16 : 40), own[8], times[8][16], exact_time = 0;
+    double radius = settle(&b, &exact, n > 300000 ? 12 : 40), own[8], times[8][16], exact_time = 0;
     for (size_t k = 0; k < count; k++)
-        own[k] = settle(&b, &tried[k], 40);
+        own[k] = settle(&b, &tried[k], 30);
     size_t total = 0, room = (size_t)rounds * BATCH;
     double *truth = malloc(room * sizeof *truth), *same[8], *self[8], others = 0;
     for (size_t k = 0; k < count; k++)
@@ -371,7 +371,7 @@ static void growth(void) {
         bench_open(&b, n, 512, 100);
         rig exact, few;
         rig_open(&exact, &b, "exact", 0, 0, 1);
-        rig_open(&few, &b, "strata", 128, 240000, 1);
+        rig_open(&few, &b, "strata", 224, 155000, 1);
         rig *all[] = {&exact, &few};
         fill(&b, all, 2);
         double radius = settle(&b, &few, 20), t[2][5];
@@ -400,7 +400,7 @@ static void kernels(void) {
         const larder__graph_kernel *kernel = larder__graph_kernel_named(names[k]);
         for (int d = 0; kernel && d < 3; d++) {
             uint32_t groups = dims[d] / 4;
-            size_t bytes = (size_t)CHUNKS * 64 * dims[d], packed = kernel->packed_bytes(groups);
+            size_t bytes = (size_t)CHUNKS * 64 * dims[d], packed = kernel->packed_bytes(dims[d]);
             uint8_t *codes = aligned_alloc(64, bytes), *queries = aligned_alloc(64, 6 * packed);
             int32_t consts[64] __attribute__((aligned(64))) = {0}, bounds[6] = {0};
             memset(codes, 7, bytes);
@@ -424,7 +424,7 @@ static void kernels(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     bool all = strcmp(what, "all") == 0;
-    static const setting settings[] = {{64, 240000}, {128, 120000}, {128, 240000}, {144, 220000}};
+    static const setting settings[] = {{128, 155000}, {224, 155000}, {256, 140000}};
     if (all || strcmp(what, "kernels") == 0)
         kernels();
     if (all || strcmp(what, "speed") == 0)
@@ -437,9 +437,9 @@ int main(int argc, char **argv) {
     uint32_t classes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     if (all || strcmp(what, "strata") == 0) {
         if (classes != 1000)
-            strata(n, classes ? classes : 10, settings, 4, 5);
+            strata(n, classes ? classes : 10, settings, 3, 5);
         if (classes == 0 || classes == 1000)
-            strata(n, 1000, settings, 4, 5);
+            strata(n, 1000, settings, 3, 5);
     }
     return 0;
 }

@@ -86,7 +86,8 @@ size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */
 
-typedef enum { LARDER_U8 = 0, LARDER_F32 = 1 } larder_dtype;
+/* Batches come as u8 or f32; embeddings may be given as f32, f16 or bf16. */
+typedef enum { LARDER_U8 = 0, LARDER_F32 = 1, LARDER_F16 = 2, LARDER_BF16 = 3 } larder_dtype;
 typedef enum { LARDER_NCHW = 0, LARDER_NHWC = 1 } larder_layout;
 
 typedef struct larder_shape {
@@ -122,8 +123,9 @@ typedef struct larder_feedback {
     const float *loss;   /* per sample */
     const float *logits; /* n x classes */
     size_t classes;
-    const float *embeddings; /* n x dim */
+    const void *embeddings; /* n x dim */
     size_t dim;
+    larder_dtype embeddings_dtype; /* LARDER_F16 or LARDER_BF16; 0 means LARDER_F32 */
 } larder_feedback;
 
 /* ---- the ledger: honest figures of one epoch ------------------------------------------------- */

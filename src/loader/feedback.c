@@ -1,6 +1,7 @@
 #include "loader/feedback.h"
 
 #include "base/err.h"
+#include "base/half.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -65,6 +66,16 @@ static note *place(larder__feedback *f, uint64_t batch) {
     return at;
 }
 
+static const float *take_embeddings(float *to, const larder_feedback *fb, size_t count) {
+    if (fb->embeddings_dtype == LARDER_F16)
+        larder__floats_of_f16(to, fb->embeddings, count);
+    else if (fb->embeddings_dtype == LARDER_BF16)
+        larder__floats_of_bf16(to, fb->embeddings, count);
+    else
+        memcpy(to, fb->embeddings, count * sizeof *to);
+    return to;
+}
+
 /* One block of memory for all arrays of a report; missing ones stay NULL. */
 static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
                 const larder_feedback *fb) {
@@ -87,7 +98,7 @@ static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
     if (logits)
         at->report.logits = memcpy(floats + loss, fb->logits, logits * sizeof(float));
     if (emb)
-        at->report.embeddings = memcpy(floats + loss + logits, fb->embeddings, emb * sizeof(float));
+        at->report.embeddings = take_embeddings(floats + loss + logits, fb, emb);
     at->reported = true;
     return 0;
 }

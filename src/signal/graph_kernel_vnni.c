@@ -8,11 +8,9 @@
 #include <immintrin.h>
 #include <string.h>
 
-static size_t packed_bytes(uint32_t groups) { return 4 * (size_t)groups; }
+static size_t packed_bytes(uint32_t dims) { return dims; }
 
-static void pack(const int8_t *query, uint32_t groups, void *packed) {
-    memcpy(packed, query, 4 * (size_t)groups);
-}
+static void pack(const int8_t *query, uint32_t dims, void *packed) { memcpy(packed, query, dims); }
 
 #define FOR_QUERIES(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
 
@@ -25,7 +23,7 @@ static void pack(const int8_t *query, uint32_t groups, void *packed) {
 #define DOT(sum, rows) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(rows), "v"(q))
 
 #define MULTIPLY(k)                                                                                \
-    q = _mm512_set1_epi32(q##k[g]);                                                                \
+    q = _mm512_set1_epi32(q##k[at]);                                                                \
     DOT(a##k, ra);                                                                                 \
     DOT(b##k, rb);                                                                                 \
     DOT(c##k, rc);                                                                                 \
@@ -40,25 +38,56 @@ static void pack(const int8_t *query, uint32_t groups, void *packed) {
                                                 (uint64_t)WITHIN(c##k, rc, t) << 32 |              \
                                                 (uint64_t)WITHIN(d##k, rd, t) << 48);
 
-__attribute__((target("avx512f,avx512bw,avx512vnni,popcnt"))) static void
-count(const uint8_t *codes, const int32_t *row_const, uint32_t groups, const void *const *packed,
-      const int32_t *bounds, uint32_t *counts) {
+#define ROWS(from, turn)                                                                           \
+    ra = turn(_mm512_load_si512(from));                                                            \
+    rb = turn(_mm512_load_si512((from) + 64));                                                     \
+    rc = turn(_mm512_load_si512((from) + 128));                                                    \
+    rd = turn(_mm512_load_si512((from) + 192));
+
+#define WHOLE(rows) rows
+#define LOWER(rows) _mm512_and_si512(rows, low)
+#define UPPER(rows) _mm512_and_si512(_mm512_srli_epi16(rows, 4), low)
+
+#define COUNT_ALL                                                                                  \
+    const uint8_t *constants = (const uint8_t *)row_const;                                         \
+    ROWS(constants, WHOLE)                                                                         \
+    FOR_QUERIES(COUNT)
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vnni,popcnt")))
+
+TARGET static void count(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
+                         const void *const *packed, const int32_t *bounds, uint32_t *counts) {
     __m512i ra, rb, rc, rd, q, t;
     FOR_QUERIES(SUMS)
-    for (uint32_t g = 0; g < groups; g++, codes += 4 * LARDER__CHUNK_ROWS) {
-        ra = _mm512_load_si512(codes);
-        rb = _mm512_load_si512(codes + 64);
-        rc = _mm512_load_si512(codes + 128);
-        rd = _mm512_load_si512(codes + 192);
+    for (uint32_t at = 0; at < groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
+        ROWS(codes, WHOLE)
         FOR_QUERIES(MULTIPLY)
     }
-    ra = _mm512_load_si512(row_const);
-    rb = _mm512_load_si512(row_const + 16);
-    rc = _mm512_load_si512(row_const + 32);
-    rd = _mm512_load_si512(row_const + 48);
-    FOR_QUERIES(COUNT)
+    COUNT_ALL
 }
 
-const larder__graph_kernel larder__graph_kernel_vnni = {
-    .name = "vnni", .macs = 1.9e11, .packed_bytes = packed_bytes, .pack = pack, .count = count};
+TARGET static void count_halves(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
+                                const void *const *packed, const int32_t *bounds,
+                                uint32_t *counts) {
+    const __m512i low = _mm512_set1_epi8(15);
+    __m512i ra, rb, rc, rd, q, t;
+    FOR_QUERIES(SUMS)
+    for (uint32_t at = 0; at < groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
+        ROWS(codes, LOWER)
+        FOR_QUERIES(MULTIPLY)
+    }
+    codes -= (size_t)groups * 4 * LARDER__CHUNK_ROWS;
+    for (uint32_t at = groups; at < 2 * groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
+        ROWS(codes, UPPER)
+        FOR_QUERIES(MULTIPLY)
+    }
+    COUNT_ALL
+}
+
+const larder__graph_kernel larder__graph_kernel_vnni = {.name = "vnni",
+                                                        .macs = 1.9e11,
+                                                        .packed_bytes = packed_bytes,
+                                                        .pack = pack,
+                                                        .count = count,
+                                                        .count_halves = count_halves};
 #endif

@@ -24,6 +24,9 @@ static uint32_t level_for(uint64_t rows, uint64_t most) {
     return level;
 }
 
+/* The rest is never less than an eighth. */
+static uint64_t own_share(uint64_t budget) { return budget - budget / 8; }
+
 static int make_room(larder__graph_plan *p, const larder__graph_store *s, size_t n) {
     size_t want = n * (LARDER__NEAR_CLASSES + 1);
     if (want > p->room) {
@@ -33,7 +36,7 @@ static int make_room(larder__graph_plan *p, const larder__graph_store *s, size_t
         p->finer = grown;
         p->room = want;
     }
-    uint32_t dims = s->groups * 4;
+    uint32_t dims = s->dims;
     if (s->class_count <= p->classes || s->class_count > CLASSES_COMPARED)
         return 0;
     larder__free(p->centres);
@@ -99,7 +102,7 @@ static int by_class(const void *a, const void *b) {
 static void plan_query(larder__graph_plan *p, const larder__graph_store *s, uint64_t budget,
                        const uint8_t *codes, uint32_t own, size_t query) {
     uint64_t rows = s->classes[own].rows;
-    uint32_t level = level_for(rows, budget / 2);
+    uint32_t level = level_for(rows, own_share(budget));
     if (level < p->common)
         add_finer(p, own, query, level);
     if (!p->centres || s->class_count > p->classes)
@@ -127,12 +130,13 @@ int larder__graph_plan_make(larder__graph_plan *p, const larder__graph_store *s,
     if (rc < 0)
         return rc;
     /* The common level is made for a class of mean size; own classes differ, the sum stays near. */
-    uint64_t mean = s->rows / s->class_count, own = mean < budget / 2 ? mean : budget / 2;
+    uint64_t mean = s->rows / s->class_count, own = own_share(budget);
+    own = mean < own ? mean : own;
     p->common = level_for(s->rows, (budget - own) / 2);
     if (s->sums && s->class_count <= p->classes)
         find_centres(p, s);
     for (size_t i = 0; i < n; i++)
-        plan_query(p, s, budget, codes + i * s->groups * 4, classes[i], i);
+        plan_query(p, s, budget, codes + i * s->dims, classes[i], i);
     qsort(p->finer, p->count, sizeof *p->finer, by_class);
     return 0;
 }

@@ -3,9 +3,16 @@
 #include "base/clones.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "signal/graph_store.h"
 
 #include <larder/plugin.h>
 #include <math.h>
+
+/* Columns are done in strips as wide as two of the widest registers; the last one is padded. */
+enum { LANES = 16, STRIP = 2 * LANES };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+static uint32_t strips(uint32_t dims) { return (dims + STRIP - 1) / STRIP; }
 
 static float normal(larder_rng *rng) { /* Box-Muller */
     double u = 1 - larder_rng_unit(rng), v = larder_rng_unit(rng);
@@ -39,7 +46,7 @@ static void orthonormalise(float *rows, uint32_t dims, uint32_t dim) {
 int larder__graph_projection(float **out, uint32_t dim, uint32_t dims, uint64_t seed) {
     size_t count = (size_t)dim * dims;
     float *rows = larder__malloc(count * sizeof *rows);
-    *out = larder__malloc(count * sizeof **out);
+    *out = larder__calloc((size_t)strips(dims) * STRIP * dim, sizeof **out);
     if (!rows || !*out) {
         larder__free(rows);
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for a projection of %u dimensions",
@@ -53,36 +60,52 @@ int larder__graph_projection(float **out, uint32_t dim, uint32_t dims, uint64_t 
     float scale = sqrtf((float)dim / (float)dims);
     for (uint32_t k = 0; k < dims; k++)
         for (uint32_t i = 0; i < dim; i++)
-            (*out)[(size_t)i * dims + k] = rows[(size_t)k * dim + i] * scale;
+            (*out)[((size_t)(k / STRIP) * dim + i) * STRIP + k % STRIP] =
+                rows[(size_t)k * dim + i] * scale;
     larder__free(rows);
     return 0;
 }
 
-/* Four inputs at a time, so that a sum is loaded and stored once for them. Sums go along the
- * output, hence they vectorise without changing the order of additions. */
+#define ROW_SUMS(r)                                                                                \
+    lanes a##r = {0}, b##r = {0};                                                                  \
+    const float *x##r = x + (size_t)(r) * dim;
+#define ROW_ADD(r)                                                                                 \
+    a##r += x##r[i] * first;                                                                       \
+    b##r += x##r[i] * second;
+#define ROW_STORE(r)                                                                               \
+    memcpy(y + (r) * STRIP, &a##r, sizeof a##r);                                                   \
+    memcpy(y + (r) * STRIP + LANES, &b##r, sizeof b##r);
+
+/* Four rows times one strip. Every sum runs over the inputs in order, so it is the same whatever
+ * the width of the registers. */
 LARDER__CLONES
-static void project_rows(const float *p, uint32_t dim, uint32_t dims, const float *x, size_t n,
-                         float *y) {
-    for (size_t r = 0; r < n; r++) {
-        float *to = y + r * dims;
-        for (uint32_t k = 0; k < dims; k++)
-            to[k] = 0;
-        const float *from = x + r * dim;
-        uint32_t i = 0;
-        for (; i + 4 <= dim; i += 4) {
-            const float *line = p + (size_t)i * dims;
-            float a = from[i], b = from[i + 1], c = from[i + 2], d = from[i + 3];
-            for (uint32_t k = 0; k < dims; k++)
-                to[k] += (a * line[k] + b * line[dims + k]) +
-                         (c * line[2 * dims + k] + d * line[3 * dims + k]);
-        }
-        for (; i < dim; i++)
-            for (uint32_t k = 0; k < dims; k++)
-                to[k] += from[i] * p[(size_t)i * dims + k];
+static void project_strip(const float *strip, uint32_t dim, const float *x, float *y) {
+    ROW_SUMS(0) ROW_SUMS(1) ROW_SUMS(2) ROW_SUMS(3)
+    for (uint32_t i = 0; i < dim; i++, strip += STRIP) {
+        lanes first, second;
+        memcpy(&first, strip, sizeof first);
+        memcpy(&second, strip + LANES, sizeof second);
+        ROW_ADD(0) ROW_ADD(1) ROW_ADD(2) ROW_ADD(3)
     }
+    ROW_STORE(0) ROW_STORE(1) ROW_STORE(2) ROW_STORE(3)
 }
 
 void larder__graph_project(const float *projection, uint32_t dim, uint32_t dims, const float *x,
                            size_t n, float *y) {
-    project_rows(projection, dim, dims, x, n, y);
+    float four[4 * STRIP], tail[4 * LARDER__DIM_MAX];
+    for (size_t r = 0; r < n; r += 4) {
+        size_t rows = n - r < 4 ? n - r : 4;
+        const float *from = x + r * dim;
+        if (rows < 4) {
+            memset(tail, 0, 4 * dim * sizeof *tail);
+            memcpy(tail, from, rows * dim * sizeof *tail);
+            from = tail;
+        }
+        for (uint32_t s = 0; s < strips(dims); s++) {
+            uint32_t width = dims - s * STRIP < STRIP ? dims - s * STRIP : STRIP;
+            project_strip(projection + (size_t)s * dim * STRIP, dim, from, four);
+            for (size_t k = 0; k < rows; k++)
+                memcpy(y + (r + k) * dims + s * STRIP, four + k * STRIP, width * sizeof *y);
+        }
+    }
 }

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* dim x dims floats in *out, free with larder__free. */
+/* In *out, in a form of its own; free with larder__free. */
 int larder__graph_projection(float **out, uint32_t dim, uint32_t dims, uint64_t seed);
-/* y (n x dims) = x (n x dim) times the projection. */
+/* y (n x dims) = x (n x dim) times the projection; dim is at most LARDER__DIM_MAX. */
 void larder__graph_project(const float *projection, uint32_t dim, uint32_t dims, const float *x,
                            size_t n, float *y);
 

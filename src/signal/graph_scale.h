@@ -1,4 +1,4 @@
-/* From floats to u8 codes: one offset and one step for all dimensions, so that distances between
+/* From floats to codes of eight or four bits: one offset and one step for all dimensions, so that distances between
  * codes are distances. The range follows the embeddings as training changes them; when it moves,
  * the codes that are there are written anew.
  *
@@ -11,6 +11,7 @@
 #include "signal/graph_store.h"
 
 typedef struct larder__graph_scale {
+    float top;         /* largest code: 255 or 15 */
     float low, step;   /* value = low + step x code; step 0: nothing seen yet */
     uint64_t batches;  /* looked at */
     uint32_t narrower; /* looks in a row that found the range twice as wide as needed */
@@ -20,13 +21,13 @@ typedef struct larder__graph_scale {
  * wide for long; rewrites `store` then. `space` holds count floats. */
 void larder__graph_scale_follow(larder__graph_scale *, larder__graph_store *store,
                                 const float *values, size_t count, float *space);
-/* Codes one row of dims values (4 x groups of the store, the tail is padding). */
+/* Codes one row: `dims` values into `padded` codes. */
 void larder__graph_scale_code(const larder__graph_scale *, const float *values, uint32_t dims,
-                              uint32_t groups, uint8_t *codes, int32_t *row_const);
+                              uint32_t padded, uint8_t *codes, int32_t *row_const);
 /* Half the squared radius in units of the codes. */
 int32_t larder__graph_scale_half(const larder__graph_scale *, double radius);
 /* The bound of a query that is the row (codes, row_const), see graph_kernel.h. */
-int32_t larder__graph_scale_bound(const uint8_t *codes, uint32_t groups, int32_t row_const,
+int32_t larder__graph_scale_bound(const uint8_t *codes, uint32_t dims, int32_t row_const,
                                   int32_t half);
 void larder__graph_scale_save(const larder__graph_scale *, larder_writer *);
 int larder__graph_scale_load(larder__graph_scale *, larder_reader *);

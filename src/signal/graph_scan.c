@@ -1,6 +1,6 @@
-/* The engines `exact` and `strata`: u8 codes of all samples are scanned chunk by chunk with a SIMD
- * kernel. `exact` codes every dimension and looks at every row. `strata` codes a projection and
- * keeps to a budget of rows a query by a plan (graph_plan.h); what it did not look at is
+/* The engines `exact` and `strata`: codes of all samples are scanned chunk by chunk with a SIMD
+ * kernel. `exact` codes every dimension in eight bits and looks at every row. `strata` codes a
+ * projection in four (for the same memory twice the dimensions, hence the better distances) and keeps to a budget of rows a query by a plan (graph_plan.h); what it did not look at is
  * extrapolated class by class. */
 #include "base/err.h"
 #include "base/hash.h"
@@ -27,7 +27,7 @@ typedef struct scan {
     /* The batch at hand, room for `room` rows. */
     size_t room, packed_bytes;
     float *y, *space;
-    uint8_t *codes;         /* n x 4 groups */
+    uint8_t *codes;         /* n x dims of the store */
     unsigned char *packed;  /* queries as the kernel wants them */
     int32_t *bounds;
     uint32_t *chunk_of, *classes;
@@ -41,8 +41,9 @@ static int open_scan(void **out, const larder__graph_conf *conf, uint32_t dims, 
     s->dims = dims;
     s->budget = budget;
     s->kernel = larder__graph_kernel_best();
-    s->packed_bytes = (s->kernel->packed_bytes((dims + 3) / 4) + 63) & ~(size_t)63;
-    int rc = larder__graph_store_open(&s->store, conf->n, dims, budget != 0);
+    s->scale.top = budget ? 15 : 255;
+    int rc = larder__graph_store_open(&s->store, conf->n, dims, budget != 0, budget != 0);
+    s->packed_bytes = (s->kernel->packed_bytes(s->store.dims) + 63) & ~(size_t)63;
     if (rc == 0 && dims < conf->dim)
         rc = larder__graph_projection(&s->projection, conf->dim, dims, conf->seed);
     return rc;
@@ -89,7 +90,7 @@ static int make_room(scan *s, size_t n) {
     free_batch(s);
     s->y = s->projection ? larder__malloc(n * s->dims * sizeof *s->y) : NULL;
     s->space = larder__malloc(n * s->dims * sizeof *s->space);
-    s->codes = larder__malloc(n * s->store.groups * 4);
+    s->codes = larder__malloc(n * s->store.dims);
     s->packed = larder__memalign(64, n * s->packed_bytes);
     s->bounds = larder__malloc(n * sizeof *s->bounds);
     s->chunk_of = larder__malloc(n * sizeof *s->chunk_of);
@@ -114,9 +115,9 @@ static int update(void *st, const larder__graph_rows *in) {
     if (rc == 0)
         larder__graph_scale_follow(&s->scale, &s->store, x, in->n * s->dims, s->space);
     for (size_t i = 0; rc == 0 && i < in->n; i++) {
-        uint8_t *codes = s->codes + i * s->store.groups * 4;
+        uint8_t *codes = s->codes + i * s->store.dims;
         int32_t row_const;
-        larder__graph_scale_code(&s->scale, x + i * s->dims, s->dims, s->store.groups, codes,
+        larder__graph_scale_code(&s->scale, x + i * s->dims, s->dims, s->store.dims, codes,
                                  &row_const);
         rc = larder__graph_store_classes(&s->store, in->classes[i] + 1);
         if (rc == 0)
@@ -175,6 +176,8 @@ static void scan_chunk(const share *h, sweep *w, uint32_t chunk, uint32_t count)
     const scan *s = h->s;
     const uint8_t *codes = larder__chunk_codes(&s->store, chunk);
     const int32_t *consts = larder__chunk_consts(&s->store, chunk);
+    larder__graph_count_fn *count_rows =
+        s->store.halves ? s->kernel->count_halves : s->kernel->count;
     for (uint32_t at = 0; at < count; at += LARDER__TILE_QUERIES) {
         const void *packed[LARDER__TILE_QUERIES];
         int32_t bounds[LARDER__TILE_QUERIES];
@@ -184,7 +187,7 @@ static void scan_chunk(const share *h, sweep *w, uint32_t chunk, uint32_t count)
             packed[k] = s->packed + q * s->packed_bytes;
             bounds[k] = s->bounds[q];
         }
-        s->kernel->count(codes, consts, s->store.groups, packed, bounds, hits);
+        count_rows(codes, consts, s->store.groups, packed, bounds, hits);
         for (uint32_t k = 0; k < LARDER__TILE_QUERIES && at + k < count; k++) {
             uint32_t q = w->order[at + k];
             w->hits[q - h->from] += hits[k] - (hits[k] && s->chunk_of[q] == chunk); /* itself */
@@ -240,18 +243,18 @@ static void *count_share(void *arg) {
 
 /* Queries as the kernel wants them, from what update left in the store. */
 static void make_queries(scan *s, const larder__graph_rows *in, double radius) {
-    uint32_t groups = s->store.groups;
+    uint32_t dims = s->store.dims;
     int32_t half = larder__graph_scale_half(&s->scale, radius);
     int8_t query[LARDER__DIM_MAX];
     for (size_t i = 0; i < in->n; i++) {
         uint32_t place = s->store.place[in->ids[i]], chunk = place / LARDER__CHUNK_ROWS;
         int32_t row_const = larder__chunk_consts(&s->store, chunk)[place % LARDER__CHUNK_ROWS];
-        uint8_t *codes = s->codes + i * groups * 4;
+        uint8_t *codes = s->codes + i * dims;
         larder__chunk_get(&s->store, chunk, place % LARDER__CHUNK_ROWS, codes);
-        for (uint32_t k = 0; k < groups * 4; k++)
+        for (uint32_t k = 0; k < dims; k++)
             query[k] = (int8_t)(codes[k] - 128);
-        s->kernel->pack(query, groups, s->packed + i * s->packed_bytes);
-        s->bounds[i] = larder__graph_scale_bound(codes, groups, row_const, half);
+        s->kernel->pack(query, dims, s->packed + i * s->packed_bytes);
+        s->bounds[i] = larder__graph_scale_bound(codes, dims, row_const, half);
         s->chunk_of[i] = chunk;
         s->classes[i] = s->store.chunks[chunk].class;
     }
@@ -329,15 +332,19 @@ static size_t nearest(void *st, const larder__graph_rows *in, size_t row, double
     if (!list)
         return 0;
     int8_t query[LARDER__DIM_MAX];
-    uint32_t groups = s->store.groups;
-    for (uint32_t k = 0; k < groups * 4; k++)
-        query[k] = (int8_t)(s->codes[row * groups * 4 + k] - 128);
+    uint32_t dims = s->store.dims, groups = s->store.groups;
+    for (uint32_t k = 0; k < dims; k++)
+        query[k] = (int8_t)(s->codes[row * dims + k] - 128);
     size_t count = 0;
     uint32_t chunk = s->store.classes[s->classes[row]].first;
     for (; chunk != LARDER__NO_CHUNK; chunk = s->store.chunks[chunk].next) {
         int32_t dots[LARDER__CHUNK_ROWS];
         const int32_t *consts = larder__chunk_consts(&s->store, chunk);
-        larder__chunk_dots(larder__chunk_codes(&s->store, chunk), groups, query, dots);
+        const uint8_t *codes = larder__chunk_codes(&s->store, chunk);
+        if (s->store.halves)
+            larder__chunk_dots_halves(codes, groups, query, dots);
+        else
+            larder__chunk_dots(codes, groups, query, dots);
         for (uint32_t i = 0; i < LARDER__CHUNK_ROWS; i++) {
             int32_t margin = dots[i] - consts[i] - s->bounds[row];
             uint32_t id = larder__chunk_ids(&s->store, chunk)[i];

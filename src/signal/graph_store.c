@@ -8,8 +8,14 @@
 
 #define ABSENT UINT32_MAX
 
-int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims, bool sums) {
-    *s = (larder__graph_store){.n = n, .groups = (dims + 3) / 4, .wants_sums = sums};
+int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims, bool halves,
+                             bool sums) {
+    uint32_t groups = halves ? (dims + 7) / 8 : (dims + 3) / 4;
+    *s = (larder__graph_store){.n = n,
+                               .groups = groups,
+                               .dims = groups * (halves ? 8 : 4),
+                               .halves = halves,
+                               .wants_sums = sums};
     s->stride = (size_t)s->groups * 4 * LARDER__CHUNK_ROWS + LARDER__CHUNK_ROWS * 8;
     s->place = larder__malloc(n * sizeof *s->place);
     if (!s->place)
@@ -31,7 +37,7 @@ void larder__graph_store_close(larder__graph_store *s) {
 }
 
 size_t larder__graph_store_bytes(const larder__graph_store *s) {
-    size_t sums = s->sums ? (size_t)s->class_count * s->groups * 16 : 0;
+    size_t sums = s->sums ? (size_t)s->class_count * s->dims * 4 : 0;
     return s->n * sizeof *s->place + s->chunk_room * (s->stride + sizeof *s->chunks) +
            s->class_count * sizeof *s->classes + sums;
 }
@@ -46,7 +52,7 @@ static bool grow(void **array, size_t count, size_t size) {
 int larder__graph_store_classes(larder__graph_store *s, uint32_t count) {
     if (count <= s->class_count)
         return 0;
-    size_t dims = (size_t)s->groups * 4;
+    size_t dims = s->dims;
     if (!grow((void **)&s->classes, count, sizeof *s->classes) ||
         (s->wants_sums && !grow((void **)&s->sums, count * dims, sizeof *s->sums)))
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u classes", count);
@@ -97,13 +103,19 @@ void larder__chunk_get(const larder__graph_store *s, uint32_t chunk, uint32_t la
     const uint8_t *from = larder__chunk_codes(s, chunk) + (size_t)lane * 4;
     for (uint32_t g = 0; g < s->groups; g++)
         memcpy(codes + (size_t)g * 4, from + (size_t)g * 4 * LARDER__CHUNK_ROWS, 4);
+    for (uint32_t i = 0; s->halves && i < s->groups * 4; i++) {
+        codes[s->groups * 4 + i] = codes[i] >> 4;
+        codes[i] &= 15;
+    }
 }
 
 void larder__chunk_set(larder__graph_store *s, uint32_t chunk, uint32_t lane, const uint8_t *codes,
                        int32_t row_const) {
     uint8_t *to = larder__chunk_codes(s, chunk) + (size_t)lane * 4;
-    for (uint32_t g = 0; g < s->groups; g++)
-        memcpy(to + (size_t)g * 4 * LARDER__CHUNK_ROWS, codes + (size_t)g * 4, 4);
+    const uint8_t *upper = codes + (size_t)s->groups * 4;
+    for (uint32_t g = 0; g < s->groups; g++, to += 4 * LARDER__CHUNK_ROWS)
+        for (uint32_t k = 0; k < 4; k++)
+            to[k] = (uint8_t)(codes[g * 4 + k] | (s->halves ? upper[g * 4 + k] << 4 : 0));
     larder__chunk_consts(s, chunk)[lane] = row_const;
 }
 
@@ -112,11 +124,11 @@ void larder__chunk_set(larder__graph_store *s, uint32_t chunk, uint32_t lane, co
 static void sum_row(larder__graph_store *s, uint32_t chunk, uint32_t lane, bool out) {
     if (!s->sums)
         return;
-    uint32_t *sum = s->sums + (size_t)s->chunks[chunk].class * s->groups * 4;
-    const uint8_t *from = larder__chunk_codes(s, chunk) + (size_t)lane * 4;
-    for (uint32_t g = 0; g < s->groups; g++, from += 4 * LARDER__CHUNK_ROWS)
-        for (int k = 0; k < 4; k++)
-            sum[g * 4 + (uint32_t)k] += out ? -(uint32_t)from[k] : from[k];
+    uint32_t *sum = s->sums + (size_t)s->chunks[chunk].class * s->dims;
+    uint8_t codes[LARDER__DIM_MAX];
+    larder__chunk_get(s, chunk, lane, codes);
+    for (uint32_t k = 0; k < s->dims; k++)
+        sum[k] += out ? -(uint32_t)codes[k] : codes[k];
 }
 
 static int append(larder__graph_store *s, uint32_t id, uint32_t class) {
@@ -166,7 +178,7 @@ void larder__graph_store_rewrite(larder__graph_store *s, larder__graph_map_fn ma
 /* ---- saved state: bit for bit, chunk by chunk -------------------------------------------------- */
 
 void larder__graph_store_save(const larder__graph_store *s, larder_writer *w) {
-    larder_write_u32(w, s->groups);
+    larder_write_u32(w, s->dims);
     larder_write_u32(w, s->class_count);
     larder_write_u32(w, s->chunk_count);
     for (uint32_t i = 0; i < s->chunk_count; i++) {
@@ -198,8 +210,8 @@ static int load_rows(larder__graph_store *s, uint32_t chunk, uint32_t used, lard
 }
 
 int larder__graph_store_load(larder__graph_store *s, larder_reader *r) {
-    uint32_t groups = larder_read_u32(r), classes = larder_read_u32(r), n = larder_read_u32(r);
-    if (groups != s->groups || classes > LARDER__CLASSES_MAX ||
+    uint32_t dims = larder_read_u32(r), classes = larder_read_u32(r), n = larder_read_u32(r);
+    if (dims != s->dims || classes > LARDER__CLASSES_MAX ||
         n > larder__read_left(r) / s->stride)
         return larder_read_reject(r, "its index is of another shape");
     int rc = larder__graph_store_classes(s, classes);

@@ -3,7 +3,7 @@
  * in the order in which their samples were first seen, hence any chunk of a shuffled training is a
  * random sample of its class. Only the last chunk of a class may have room.
  *
- * Memory: dims + 8 bytes a row, 4 bytes a sample for the map, and less than a chunk a class for
+ * Memory: a code (1 or 1/2 byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and less than a chunk a class for
  * what is not filled. Used by one thread at a time, except that readers may share. */
 #ifndef LARDER_SIGNAL_GRAPH_STORE_H
 #define LARDER_SIGNAL_GRAPH_STORE_H
@@ -27,7 +27,9 @@ typedef struct larder__graph_chunk {
 
 typedef struct larder__graph_store {
     uint64_t n;      /* ids are 0..n-1 */
-    uint32_t groups; /* dims / 4 */
+    uint32_t groups; /* of four bytes a row */
+    uint32_t dims;   /* of a row: a multiple of 4, or of 8 with codes of four bits */
+    bool halves;     /* codes have four bits, 0..15; else eight */
     uint32_t chunk_count, chunk_room, class_count;
     uint32_t rows; /* samples seen */
     size_t stride; /* bytes of a chunk: codes, row constants, ids */
@@ -40,9 +42,10 @@ typedef struct larder__graph_store {
     bool wants_sums;
 } larder__graph_store;
 
-int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims, bool sums);
+int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims, bool halves,
+                             bool sums);
 void larder__graph_store_close(larder__graph_store *);
-/* Enters or replaces a sample's row: 4 x groups codes. Its class is the one it came with first. */
+/* Enters or replaces a sample's row: dims codes, a byte each. Its class is the one it came with first. */
 int larder__graph_store_put(larder__graph_store *, uint32_t id, uint32_t class,
                             const uint8_t *codes, int32_t row_const);
 /* Lets `map` write every row anew. */
