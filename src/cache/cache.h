@@ -83,6 +83,9 @@ void larder__cache_accuracy(larder__cache *, double accuracy);
 /* The policy's pick and fetch; false and 0 where it has none. */
 bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key, double *share);
 size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
+/* The policy's package and dropped; none and 0 where it has none. */
+larder_package larder__cache_package(larder__cache *);
+size_t larder__cache_dropped(larder__cache *, uint64_t *numbers, size_t max);
 void larder__cache_batch(larder__cache *);
 /* `key` may stand in for these; false: the policy does not want it, or some id is no key or `key`
  * itself. */

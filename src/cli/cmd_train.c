@@ -174,6 +174,10 @@ static int show_epoch(output *out, const larder__epoch *e) {
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
     out->total.score_seconds = e->score_seconds; /* means and sums since the start */
     out->total.score_late = e->score_late, out->total.score_rows_lost = e->score_rows_lost;
+    out->total.scratch_bytes += e->scratch_bytes;
+    out->total.scratch_written += e->scratch_written;
+    out->total.fill_mean += e->fill_mean * (double)e->served;
+    out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
     if (fflush(stdout) != 0 || ferror(stdout))
         return larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
     if (!out->record)
@@ -206,6 +210,15 @@ static void print_tail(const output *out) {
             "a sample\n",
             out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
             (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
+    if (!out->o->json && t->served)
+        printf(
+            "%s: a batch was filled in %.2f ms (99 %% below %.2f ms), 99 %% were waited for less "
+            "than %.2f ms\n",
+            out->o->name, 1e3 * t->fill_mean / (double)t->served, 1e3 * t->fill_p99,
+            1e3 * t->wait_p99);
+    if (!out->o->json && (t->scratch_bytes || t->scratch_written))
+        printf("%s: %.1f MB of packages laid down, %.1f MB read from them\n", out->o->name,
+               (double)t->scratch_written / 1e6, (double)t->scratch_bytes / 1e6);
 }
 
 /* What --on-bad passed over: never silent, but not line by line either. */
@@ -220,6 +233,14 @@ static void print_bad(const larder__trainer *t) {
         n++;
     if (n > 3)
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
+}
+
+static void print_scratch(const larder__trainer *t) {
+    uint64_t refused;
+    char why[256];
+    if (larder__trainer_scratch(t, &refused, why, sizeof why) == 0 && refused)
+        fprintf(stderr, "larder train: %llu packages went without the scratch folder: %s\n",
+                (unsigned long long)refused, why);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -284,7 +305,6 @@ static int run(const options *o, larder__stop *stop) {
     larder__trainer_conf conf = o->conf;
     larder__trainer *t = NULL;
     output out = {.o = o, .total = larder__epoch_blank()};
-    out.total.seconds = out.total.stall_seconds = 0;
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
@@ -312,6 +332,7 @@ static int run(const options *o, larder__stop *stop) {
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
     print_bad(t);
+    print_scratch(t);
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);
