@@ -126,6 +126,7 @@ static void sum_row(larder__graph_store *s, uint32_t chunk, uint32_t lane, bool 
         return;
     uint32_t *sum = s->sums + (size_t)s->chunks[chunk].class * s->dims;
     uint8_t codes[LARDER__DIM_MAX];
+    memset(codes, 0, s->dims); /* all of them are set; an analyser does not see it */
     larder__chunk_get(s, chunk, lane, codes);
     for (uint32_t k = 0; k < s->dims; k++)
         sum[k] += out ? -(uint32_t)codes[k] : codes[k];

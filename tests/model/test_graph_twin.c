@@ -232,7 +232,7 @@ static void epoch_is_readable(const char *folder, const char *file) {
             full += neighbours > 499;
         }
     }
-    print_message("%s: radius %.3f; more than 500 neighbours: %.0f %%, six or fewer: %.0f %%\n", file,
+    print_message("%s: radius %.3f; over 500 neighbours: %.0f %%, six or fewer: %.0f %%\n", file,
                   graph_kit_figure(&k, "graph_radius"), 100.0 * (double)full / (double)rows,
                   100.0 * (double)few / (double)rows);
     if (full * 10 > rows * 4 || few * 4 > rows)
