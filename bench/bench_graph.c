@@ -3,8 +3,8 @@
  *
  *     build/bench_graph [speed | kernels | strata [N [CLASSES]] | growth | all]
  *
- * speed: 50,000 x 512, exact against hnswlib (update + search of 500) in the same run, rounds of the
- * two alternate. strata: large N, against exact. growth: N = 10,000, 100,000, 1,000,000. */
+ * speed: 50,000 x 512, exact against hnswlib (update + search of 500) in the same run, rounds of
+ * the two alternate. strata: large N, against exact. growth: N = 10,000, 100,000, 1,000,000. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "clusters.h"
@@ -56,8 +56,8 @@ static void bench_close(bench *b) {
     free(b->x);
 }
 
-static void rig_open(rig *i, const bench *b, const char *engine, uint32_t project,
-                       uint32_t budget, uint32_t threads) {
+static void rig_open(rig *i, const bench *b, const char *engine, uint32_t project, uint32_t budget,
+                     uint32_t threads) {
     *i = (rig){.e = larder__graph_engine_named(engine)};
     i->conf = (larder__graph_conf){.n = b->n,
                                    .dim = b->data.dim,
@@ -87,11 +87,8 @@ static void make_batch(bench *b, uint64_t first, size_t count, uint64_t moved) {
         b->labels[i] = clusters_class(&b->data, b->ids[i]);
         clusters_sample(&b->data, b->ids[i], moved, b->x + i * b->data.dim);
     }
-    larder_report rep = {.n = n,
-                         .dim = b->data.dim,
-                         .ids = b->ids,
-                         .labels = b->labels,
-                         .embeddings = b->x};
+    larder_report rep = {
+        .n = n, .dim = b->data.dim, .ids = b->ids, .labels = b->labels, .embeddings = b->x};
     if (larder__graph_batch_fill(&b->batch, &rep, b->n, true) < 0)
         die("batch");
 }
@@ -136,7 +133,7 @@ static double settle(bench *b, rig *i, int batches) {
     return r.radius;
 }
 
-/* ---- accuracy ---------------------------------------------------------------------------------- */
+/* ---- accuracy -------------------------------------------------------------------------------- */
 
 static double score_of(larder__graph_count c) {
     double total = (double)c.same + (double)c.other, s = total > 500 ? 500 / total : 1;
@@ -230,14 +227,15 @@ static void check_exact(bench *b, const larder__graph_count *got, double radius)
     double mean = 0;
     for (size_t q = 0; q < n; q++)
         mean += counts[q] / (double)n;
-    printf("exact against float64: mean count error %.2f of %.0f (%.2f %%), mean of relative errors "
-           "%.2f %%\n  counts at 5/25/50/75/95 %%: %.0f %.0f %.0f %.0f %.0f\n",
-           error, mean, 100 * error / mean, 100 * relative, counts[n * 5 / 100], counts[n / 4],
-           counts[n / 2], counts[n * 3 / 4], counts[n * 95 / 100]);
+    printf(
+        "exact against float64: mean count error %.2f of %.0f (%.2f %%), mean of relative errors "
+        "%.2f %%\n  counts at 5/25/50/75/95 %%: %.0f %.0f %.0f %.0f %.0f\n",
+        error, mean, 100 * error / mean, 100 * relative, counts[n * 5 / 100], counts[n / 4],
+        counts[n / 2], counts[n * 3 / 4], counts[n * 95 / 100]);
     free(x);
 }
 
-/* ---- the runs ---------------------------------------------------------------------------------- */
+/* ---- the runs -------------------------------------------------------------------------------- */
 
 static void speed(uint64_t n, uint32_t dim, int rounds, bool peers) {
     bench b;
@@ -278,16 +276,18 @@ static void speed(uint64_t n, uint32_t dim, int rounds, bool peers) {
     double ours = measure_median(t[0], (size_t)rounds);
     printf("%llu x %u, batch of 256, radius %.3f, kernel %s\n", (unsigned long long)n, dim, radius,
            larder__graph_kernel_best()->name);
-    printf("  exact    %8.1f ms [%.1f..%.1f] CPU (update %.2f), %.1f GMAC/s, %6.1f MB; two threads: %.1f ms wall\n",
-           ours * 1e3, t[0][0] * 1e3, t[0][rounds - 1] * 1e3,
-           exact.update * 1e3, 256e-9 * (double)n * dim / ours, (double)exact.e->bytes(exact.st) / 1e6,
+    printf("  exact    %8.1f ms [%.1f..%.1f] CPU (update %.2f), %.1f GMAC/s, %6.1f MB; two "
+           "threads: %.1f ms wall\n",
+           ours * 1e3, t[0][0] * 1e3, t[0][rounds - 1] * 1e3, exact.update * 1e3,
+           256e-9 * (double)n * dim / ours, (double)exact.e->bytes(exact.st) / 1e6,
            measure_median(wall, (size_t)rounds) * 1e3);
     for (int k = 1; peers && k < 3; k++) {
         double peer = measure_median(t[k], (size_t)rounds);
-        printf("  %-8s %8.1f ms [%.1f..%.1f] CPU, %6.1f MB, recall %.3f: exact is %.1f times faster\n",
-               all[k + 1]->e->name, peer * 1e3, t[k][0] * 1e3, t[k][rounds - 1] * 1e3,
-               (double)all[k + 1]->e->bytes(all[k + 1]->st) / 1e6,
-               all[k + 1]->e->recall(all[k + 1]->st), peer / ours);
+        printf(
+            "  %-8s %8.1f ms [%.1f..%.1f] CPU, %6.1f MB, recall %.3f: exact is %.1f times faster\n",
+            all[k + 1]->e->name, peer * 1e3, t[k][0] * 1e3, t[k][rounds - 1] * 1e3,
+            (double)all[k + 1]->e->bytes(all[k + 1]->st) / 1e6,
+            all[k + 1]->e->recall(all[k + 1]->st), peer / ours);
     }
     if (peers)
         printf("  hnsw: update alone %.1f ms; its scores differ from exact's by %.4f on average\n",
@@ -302,7 +302,8 @@ typedef struct setting {
 } setting;
 
 /* Scores of some settings of strata against exact: with exact's radius, and each with its own. */
-static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t count, int rounds) {
+static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t count,
+                   int rounds) {
     bench b;
     bench_open(&b, n, 512, classes);
     rig exact, tried[8];
@@ -383,9 +384,8 @@ static void growth(void) {
                 t[k][r] = all[k]->update + all[k]->count;
             }
         }
-        printf("%9llu %10.1f %10.1f    %s\n", (unsigned long long)n,
-               measure_median(t[0], 5) * 1e3, measure_median(t[1], 5) * 1e3,
-               larder__graph_engine_auto(n, 512)->name);
+        printf("%9llu %10.1f %10.1f    %s\n", (unsigned long long)n, measure_median(t[0], 5) * 1e3,
+               measure_median(t[1], 5) * 1e3, larder__graph_engine_auto(n, 512)->name);
         rig_close(&exact);
         rig_close(&few);
         bench_close(&b);

@@ -1,9 +1,9 @@
 /* SpiderCache's score: how a sample lies among the others in the space of embeddings (Eq. 4).
  *
- * score = ln(1/max(1, x_same) + x_other/cap + 1), where x_same and x_other are the neighbours within
- * a radius of the same and of other classes, both scaled by cap/T if there are T > cap of them. A
- * sample without friends, or among strangers, scores high. A sample that was never seen keeps the
- * score NAN, which samplers take for the highest.
+ * score = ln(1/max(1, x_same) + x_other/cap + 1), where x_same and x_other are the neighbours
+ * within a radius of the same and of other classes, both scaled by cap/T if there are T > cap of
+ * them. A sample without friends, or among strangers, scores high. A sample that was never seen
+ * keeps the score NAN, which samplers take for the highest.
  *
  * The embeddings of the served samples update an index (graph_engine.h) and are counted against it:
  * the heavy half. The light half writes scores and names the samples of the batch with most
@@ -129,7 +129,7 @@ static int open_index(graph *g, size_t dim) {
     return rc;
 }
 
-/* ---- the heavy half ---------------------------------------------------------------------------- */
+/* ---- the heavy half -------------------------------------------------------------------------- */
 
 static double take(graph *g, int stage, double since) {
     double now = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -164,8 +164,8 @@ static void write_hubs(graph *g, larder__graph_result *out) {
             return;
         larder__graph_hub *hub = larder__graph_result_hub(&g->shape, out, out->hubs);
         hub->key = b->ids[best];
-        hub->count = g->engine->nearest(g->index, &b->rows, best, g->radius.radius, hub->ids,
-                                        g->shape.list);
+        hub->count =
+            g->engine->nearest(g->index, &b->rows, best, g->radius.radius, hub->ids, g->shape.list);
         b->counts[best].same = 0;
         if (hub->count)
             out->hubs++;
@@ -214,7 +214,7 @@ static void prepare(void *st, const larder_report *rep, void *result) {
     }
 }
 
-/* ---- the light half ---------------------------------------------------------------------------- */
+/* ---- the light half -------------------------------------------------------------------------- */
 
 static size_t result_size(const void *st, size_t rows) {
     return larder__graph_result_size(&((const graph *)st)->shape, rows);
@@ -229,7 +229,7 @@ static bool check(const void *st, const void *result, size_t rows) {
     return larder__graph_result_sound(&((const graph *)st)->shape, result, rows);
 }
 
-/* ---- figures ----------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static const larder_figure figures[] = {
     {"graph_radius", "", "distance within which two samples are neighbours"},
@@ -264,7 +264,7 @@ static double figure(const void *st, size_t i) {
     }
 }
 
-/* ---- saved state ------------------------------------------------------------------------------- */
+/* ---- saved state ----------------------------------------------------------------------------- */
 
 static void save(const void *st, larder_writer *w) {
     const graph *g = st;

@@ -1,6 +1,6 @@
-/* What finds neighbours: the engines of the signal `graph` behind one interface. An engine holds the
- * latest embedding of every sample in some form and says how many of them lie within a radius, of
- * the same class and of others. Called by one thread at a time; what it answers depends on the
+/* What finds neighbours: the engines of the signal `graph` behind one interface. An engine holds
+ * the latest embedding of every sample in some form and says how many of them lie within a radius,
+ * of the same class and of others. Called by one thread at a time; what it answers depends on the
  * sequence of updates alone, never on its number of threads. */
 #ifndef LARDER_SIGNAL_GRAPH_ENGINE_H
 #define LARDER_SIGNAL_GRAPH_ENGINE_H
@@ -8,11 +8,11 @@
 #include <larder/plugin.h>
 
 typedef struct larder__graph_conf {
-    uint64_t n;       /* samples of the data set, below 2^32 */
-    uint32_t dim;     /* of the embeddings, at most 4096 */
-    uint32_t threads; /* that share the counting of one batch */
-    uint32_t project; /* strata: dimensions of the codes; at least dim: no projection */
-    uint32_t budget;  /* strata: rows looked at for a query; 0: all */
+    uint64_t n;            /* samples of the data set, below 2^32 */
+    uint32_t dim;          /* of the embeddings, at most 4096 */
+    uint32_t threads;      /* that share the counting of one batch */
+    uint32_t project;      /* strata: dimensions of the codes; at least dim: no projection */
+    uint32_t budget;       /* strata: rows looked at for a query; 0: all */
     uint32_t k, ef, links; /* hnsw: neighbours asked for, width of the search, links a node */
     uint32_t pq;           /* hnswpq: bytes of a code */
     uint64_t seed;

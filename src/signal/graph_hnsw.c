@@ -30,9 +30,9 @@ typedef struct hnsw {
     uint32_t *class_of; /* UNSEEN: not in the index */
     uint64_t rows, batches;
     uint32_t probe_every;
-    float *probes;     /* the latest floats of ids 0, probe_every, 2 probe_every … */
+    float *probes; /* the latest floats of ids 0, probe_every, 2 probe_every … */
     double true_found, truth;
-    float *waiting;    /* hnswpq: rows seen before codes were learnt */
+    float *waiting; /* hnswpq: rows seen before codes were learnt */
     uint32_t *waiting_ids;
     size_t waiting_count, waiting_room;
     uint8_t *code;
@@ -159,8 +159,8 @@ static int update(void *st, const larder__graph_rows *in) {
         h->rows += h->class_of[id] == UNSEEN;
         h->class_of[id] = h->class_of[id] == UNSEEN ? in->classes[i] : h->class_of[id];
         if (id % h->probe_every == 0)
-            memcpy(h->probes + (size_t)(id / h->probe_every) * h->conf.dim,
-                   in->x + i * h->conf.dim, h->conf.dim * sizeof(float));
+            memcpy(h->probes + (size_t)(id / h->probe_every) * h->conf.dim, in->x + i * h->conf.dim,
+                   h->conf.dim * sizeof(float));
     }
     int rc = h->quantised && !h->pq.learnt ? wait_or_learn(h, in) : 0;
     for (size_t i = 0; rc == 0 && i < in->n; i++)
@@ -240,7 +240,7 @@ static double recall(const void *st) {
     return h->truth > 0 ? h->true_found / h->truth : NAN;
 }
 
-/* ---- saved state: items, not links ------------------------------------------------------------- */
+/* ---- saved state: items, not links ----------------------------------------------------------- */
 
 static void save(const void *st, larder_writer *w) {
     const hnsw *h = st;

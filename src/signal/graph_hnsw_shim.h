@@ -17,7 +17,7 @@ typedef float (*larder__hnsw_distance)(const void *a, const void *b, const void 
 typedef struct larder__hnsw_conf {
     size_t n, item_bytes;
     larder__hnsw_distance distance;
-    const void *arg;    /* of distance; kept */
+    const void *arg;     /* of distance; kept */
     size_t links, width; /* M and ef_construction */
     size_t seed;
 } larder__hnsw_conf;

@@ -30,8 +30,9 @@ const larder__graph_kernel *larder__graph_kernel_named(const char *name) {
 }
 
 const larder__graph_kernel *larder__graph_kernel_best(void) {
-    size_t i = 0;
-    while (!can_run(kernels[i])) /* the plain one always can */
-        i++;
-    return kernels[i];
+    const size_t last = sizeof kernels / sizeof *kernels - 1; /* the plain one always can */
+    for (size_t i = 0; i < last; i++)
+        if (can_run(kernels[i]))
+            return kernels[i];
+    return kernels[last];
 }

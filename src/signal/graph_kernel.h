@@ -3,10 +3,10 @@
  * that cannot overflow, so every kernel counts the same.
  *
  * A chunk is 64 rows of u8 codes, interleaved [dims/4][64 rows][4 dims]: one 64-byte load holds
- * four dimensions of 16 rows. A query is the same code less 128, as s8. With u the row, v the query,
- *   |u - v|^2 <= R^2   <=>   dot(u, v - 128) - row_const >= bound
- * where row_const = |u|^2/2 - 128 sum(u) and bound = (|v|^2 - R^2)/2: squared distances are never
- * formed, and whatever else belongs to the row alone or the query alone fits into the two.
+ * four dimensions of 16 rows. A query is the same code less 128, as s8. With u the row, v the
+ * query, |u - v|^2 <= R^2   <=>   dot(u, v - 128) - row_const >= bound where row_const = |u|^2/2 -
+ * 128 sum(u) and bound = (|v|^2 - R^2)/2: squared distances are never formed, and whatever else
+ * belongs to the row alone or the query alone fits into the two.
  *
  * Codes may also have four bits: a byte then holds dimension j below and j + dims/2 above, a group
  * holds eight dimensions, and u and v are 0..15 in the same formulas. "Dimensions" are those of the

@@ -1,5 +1,5 @@
-/* The counting kernel for AVX2. vpmaddubsw would saturate on u8 x s8, so rows are widened to 16 bits
- * on the way (even bytes by a mask, odd ones by a shift) and multiplied by vpmaddwd, which is
+/* The counting kernel for AVX2. vpmaddubsw would saturate on u8 x s8, so rows are widened to 16
+ * bits on the way (even bytes by a mask, odd ones by a shift) and multiplied by vpmaddwd, which is
  * exact. Queries are packed to match: the 16-bit pairs (0, 2) and (1, 3) of each four. */
 #include "signal/graph_kernel.h"
 
@@ -19,12 +19,12 @@ static void pack(const int8_t *query, uint32_t dims, void *packed) {
     __m256i a##k = _mm256_setzero_si256(), b##k = a##k;
 
 #define MULTIPLY(k)                                                                                \
-    even = _mm256_set1_epi32(q##k[2 * at]);                                                         \
-    odd = _mm256_set1_epi32(q##k[2 * at + 1]);                                                      \
-    a##k = _mm256_add_epi32(a##k, _mm256_add_epi32(_mm256_madd_epi16(ae, even),                    \
-                                                   _mm256_madd_epi16(ao, odd)));                   \
-    b##k = _mm256_add_epi32(b##k, _mm256_add_epi32(_mm256_madd_epi16(be, even),                    \
-                                                   _mm256_madd_epi16(bo, odd)));
+    even = _mm256_set1_epi32(q##k[2 * at]);                                                        \
+    odd = _mm256_set1_epi32(q##k[2 * at + 1]);                                                     \
+    a##k = _mm256_add_epi32(                                                                       \
+        a##k, _mm256_add_epi32(_mm256_madd_epi16(ae, even), _mm256_madd_epi16(ao, odd)));          \
+    b##k = _mm256_add_epi32(                                                                       \
+        b##k, _mm256_add_epi32(_mm256_madd_epi16(be, even), _mm256_madd_epi16(bo, odd)));
 
 /* row - bound' > sum is "outside", without >= : outside if bound > sum - row. */
 #define OUTSIDE(sum, row, t) _mm256_cmpgt_epi32(t, _mm256_sub_epi32(sum, row))
@@ -60,8 +60,7 @@ TARGET static void count_16x3(const uint8_t *codes, const int32_t *row_const, ui
 }
 
 TARGET static void halves_16x3(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                               const void *const *packed, const int32_t *bounds,
-                               uint32_t *counts) {
+                               const void *const *packed, const int32_t *bounds, uint32_t *counts) {
     const __m256i low = _mm256_set1_epi16(15);
     __m256i ae, ao, be, bo, even, odd;
     THREE(SUMS)

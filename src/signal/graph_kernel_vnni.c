@@ -23,7 +23,7 @@ static void pack(const int8_t *query, uint32_t dims, void *packed) { memcpy(pack
 #define DOT(sum, rows) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(rows), "v"(q))
 
 #define MULTIPLY(k)                                                                                \
-    q = _mm512_set1_epi32(q##k[at]);                                                                \
+    q = _mm512_set1_epi32(q##k[at]);                                                               \
     DOT(a##k, ra);                                                                                 \
     DOT(b##k, rb);                                                                                 \
     DOT(c##k, rc);                                                                                 \
@@ -33,10 +33,9 @@ static void pack(const int8_t *query, uint32_t dims, void *packed) { memcpy(pack
 
 #define COUNT(k)                                                                                   \
     t = _mm512_set1_epi32(bounds[k]);                                                              \
-    counts[k] += (uint32_t)__builtin_popcountll((uint64_t)WITHIN(a##k, ra, t) |                    \
-                                                (uint64_t)WITHIN(b##k, rb, t) << 16 |              \
-                                                (uint64_t)WITHIN(c##k, rc, t) << 32 |              \
-                                                (uint64_t)WITHIN(d##k, rd, t) << 48);
+    counts[k] += (uint32_t)__builtin_popcountll(                                                   \
+        (uint64_t)WITHIN(a##k, ra, t) | (uint64_t)WITHIN(b##k, rb, t) << 16 |                      \
+        (uint64_t)WITHIN(c##k, rc, t) << 32 | (uint64_t)WITHIN(d##k, rd, t) << 48);
 
 #define ROWS(from, turn)                                                                           \
     ra = turn(_mm512_load_si512(from));                                                            \

@@ -1,7 +1,7 @@
-/* Which chunks a query looks at when it cannot look at all of them. Each pair of query and class has
- * a level l: every 2^l-th chunk of the class is looked at, a random sample of its rows. A query's
- * own class comes first (x_same governs the score), then the classes whose centres are nearest,
- * finer than the rest; the rest shares what is left of the budget evenly. */
+/* Which chunks a query looks at when it cannot look at all of them. Each pair of query and class
+ * has a level l: every 2^l-th chunk of the class is looked at, a random sample of its rows. A
+ * query's own class comes first (x_same governs the score), then the classes whose centres are
+ * nearest, finer than the rest; the rest shares what is left of the budget evenly. */
 #ifndef LARDER_SIGNAL_GRAPH_PLAN_H
 #define LARDER_SIGNAL_GRAPH_PLAN_H
 

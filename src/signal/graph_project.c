@@ -68,20 +68,20 @@ int larder__graph_projection(float **out, uint32_t dim, uint32_t dims, uint64_t 
 
 #define ROW_SUMS(r)                                                                                \
     lanes a##r = {0}, b##r = {0};                                                                  \
-    const float *x##r = x + (size_t)(r) * dim;
+    const float *x##r = x + (size_t)(r)*dim;
 #define ROW_ADD(r)                                                                                 \
     a##r += x##r[i] * first;                                                                       \
     b##r += x##r[i] * second;
 #define ROW_STORE(r)                                                                               \
-    memcpy(y + (r) * STRIP, &a##r, sizeof a##r);                                                   \
-    memcpy(y + (r) * STRIP + LANES, &b##r, sizeof b##r);
+    memcpy(y + (r)*STRIP, &a##r, sizeof a##r);                                                     \
+    memcpy(y + (r)*STRIP + LANES, &b##r, sizeof b##r);
 
 /* Four rows times one strip. Every sum runs over the inputs in order, so it is the same whatever
  * the width of the registers. */
 LARDER__CLONES
 static void project_strip(const float *strip, uint32_t dim, const float *x, float *y) {
-    ROW_SUMS(0) ROW_SUMS(1) ROW_SUMS(2) ROW_SUMS(3)
-    for (uint32_t i = 0; i < dim; i++, strip += STRIP) {
+    ROW_SUMS(0)
+    ROW_SUMS(1) ROW_SUMS(2) ROW_SUMS(3) for (uint32_t i = 0; i < dim; i++, strip += STRIP) {
         lanes first, second;
         memcpy(&first, strip, sizeof first);
         memcpy(&second, strip + LANES, sizeof second);

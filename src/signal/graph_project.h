@@ -1,7 +1,7 @@
 /* Fewer dimensions, the same distances on average: a random orthonormal projection, scaled by
- * sqrt(dim / dims) (Johnson-Lindenstrauss). It depends on the seed alone, so codes of different ages
- * can always be compared; directions learnt from the data would have to be learnt again as training
- * moves it, and what lies outside of them is not the same for near neighbours. */
+ * sqrt(dim / dims) (Johnson-Lindenstrauss). It depends on the seed alone, so codes of different
+ * ages can always be compared; directions learnt from the data would have to be learnt again as
+ * training moves it, and what lies outside of them is not the same for near neighbours. */
 #ifndef LARDER_SIGNAL_GRAPH_PROJECT_H
 #define LARDER_SIGNAL_GRAPH_PROJECT_H
 

@@ -1,11 +1,10 @@
 /* The radius within which two samples are neighbours, from parameters or steered.
  *
- * Literal: an edge when exp(-lambda d) > alpha (SpiderCache Eq. 2), so r = -ln(alpha)/lambda, with d
- * the distance or its square.
- * Auto: the median of the batch's neighbour counts is steered to a target degree. Norms and spreads
- * of embeddings drift by factors in the course of a training, and how fast counts grow with the
- * radius is not known beforehand, so only the sign of the deviation is used: the step grows while
- * it stays the same and is halved when it turns. */
+ * Literal: an edge when exp(-lambda d) > alpha (SpiderCache Eq. 2), so r = -ln(alpha)/lambda, with
+ * d the distance or its square. Auto: the median of the batch's neighbour counts is steered to a
+ * target degree. Norms and spreads of embeddings drift by factors in the course of a training, and
+ * how fast counts grow with the radius is not known beforehand, so only the sign of the deviation
+ * is used: the step grows while it stays the same and is halved when it turns. */
 #ifndef LARDER_SIGNAL_GRAPH_RADIUS_H
 #define LARDER_SIGNAL_GRAPH_RADIUS_H
 

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Share of values that may fall outside, at either end: where sixteen codes have to do, a finer step
- * is worth more than the tails. */
+/* Share of values that may fall outside, at either end: where sixteen codes have to do, a finer
+ * step is worth more than the tails. */
 #define TAIL_OF_8_BITS 1e-4
 #define TAIL_OF_4_BITS 3e-3
 #define LOOK_EVERY 32 /* batches between two looks at whether the range is too wide */
@@ -53,7 +53,7 @@ static size_t outside(const float *values, size_t count, float low, float high) 
     return out;
 }
 
-/* ---- moving the range -------------------------------------------------------------------------- */
+/* ---- moving the range ------------------------------------------------------------------------ */
 
 typedef struct move {
     uint32_t dims;
@@ -134,7 +134,7 @@ void larder__graph_scale_follow(larder__graph_scale *s, larder__graph_store *sto
         set_range(s, store, low, high);
 }
 
-/* ---- coding ------------------------------------------------------------------------------------ */
+/* ---- coding ---------------------------------------------------------------------------------- */
 
 LARDER__CLONES
 static void round_row(const float *values, uint32_t dims, float low, float scale, float top,

@@ -1,9 +1,9 @@
-/* From floats to codes of eight or four bits: one offset and one step for all dimensions, so that distances between
- * codes are distances. The range follows the embeddings as training changes them; when it moves,
- * the codes that are there are written anew.
+/* From floats to codes of eight or four bits: one offset and one step for all dimensions, so that
+ * distances between codes are distances. The range follows the embeddings as training changes them;
+ * when it moves, the codes that are there are written anew.
  *
- * A code's rounding error e adds |e|^2 to every squared distance, on average and for each of the two
- * ends. That much is known when a row is coded, so it is taken off in the row's constant (see
+ * A code's rounding error e adds |e|^2 to every squared distance, on average and for each of the
+ * two ends. That much is known when a row is coded, so it is taken off in the row's constant (see
  * graph_kernel.h). What stays is the part that averages out. */
 #ifndef LARDER_SIGNAL_GRAPH_SCALE_H
 #define LARDER_SIGNAL_GRAPH_SCALE_H
@@ -17,8 +17,8 @@ typedef struct larder__graph_scale {
     uint32_t narrower; /* looks in a row that found the range twice as wide as needed */
 } larder__graph_scale;
 
-/* Looks at the values of a batch and moves the range if many fall outside, or if it has been far too
- * wide for long; rewrites `store` then. `space` holds count floats. */
+/* Looks at the values of a batch and moves the range if many fall outside, or if it has been far
+ * too wide for long; rewrites `store` then. `space` holds count floats. */
 void larder__graph_scale_follow(larder__graph_scale *, larder__graph_store *store,
                                 const float *values, size_t count, float *space);
 /* Codes one row: `dims` values into `padded` codes. */

@@ -1,6 +1,7 @@
 /* The engines `exact` and `strata`: codes of all samples are scanned chunk by chunk with a SIMD
  * kernel. `exact` codes every dimension in eight bits and looks at every row. `strata` codes a
- * projection in four (for the same memory twice the dimensions, hence the better distances) and keeps to a budget of rows a query by a plan (graph_plan.h); what it did not look at is
+ * projection in four (for the same memory twice the dimensions, hence the better distances) and
+ * keeps to a budget of rows a query by a plan (graph_plan.h); what it did not look at is
  * extrapolated class by class. */
 #include "base/err.h"
 #include "base/hash.h"
@@ -27,8 +28,8 @@ typedef struct scan {
     /* The batch at hand, room for `room` rows. */
     size_t room, packed_bytes;
     float *y, *space;
-    uint8_t *codes;         /* n x dims of the store */
-    unsigned char *packed;  /* queries as the kernel wants them */
+    uint8_t *codes;        /* n x dims of the store */
+    unsigned char *packed; /* queries as the kernel wants them */
     int32_t *bounds;
     uint32_t *chunk_of, *classes;
 } scan;
@@ -126,7 +127,7 @@ static int update(void *st, const larder__graph_rows *in) {
     return rc;
 }
 
-/* ---- counting ---------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 typedef struct share { /* of the queries, for one thread */
     const scan *s;
@@ -136,10 +137,10 @@ typedef struct share { /* of the queries, for one thread */
     int rc;
 } share;
 
-typedef struct sweep { /* of one class by one share */
-    uint32_t *order;   /* its queries, finest level first */
-    uint32_t *level;   /* by query */
-    uint32_t *hits;    /* by query */
+typedef struct sweep {                /* of one class by one share */
+    uint32_t *order;                  /* its queries, finest level first */
+    uint32_t *level;                  /* by query */
+    uint32_t *hits;                   /* by query */
     uint32_t upto[LARDER__LEVELS];    /* queries of this level or finer */
     uint64_t visited[LARDER__LEVELS]; /* rows of chunks of this level, then: or coarser */
 } sweep;
@@ -232,7 +233,7 @@ static void *count_share(void *arg) {
         return NULL;
     }
     sweep w = {.order = space, .level = space + n, .hits = space + 2 * n};
-    for (uint32_t class = 0; class < h->s->store.class_count; class++)
+    for (uint32_t class = 0; class < h->s->store.class_count; class ++)
         if (h->s->store.classes[class].rows) {
             sort_queries(h, &w, class, &next);
             sweep_class(h, &w, class);
@@ -275,8 +276,8 @@ static int count_all(scan *s, size_t n, larder__graph_count *out) {
                             .to = to < n ? to : n,
                             .out = out};
     }
-    while (started < threads && pthread_create(&shares[started].thread, NULL, count_share,
-                                               &shares[started]) == 0)
+    while (started < threads &&
+           pthread_create(&shares[started].thread, NULL, count_share, &shares[started]) == 0)
         started++;
     count_share(&shares[0]);
     int rc = shares[0].rc;
@@ -302,7 +303,7 @@ static int count(void *st, const larder__graph_rows *in, double radius, larder__
     return rc;
 }
 
-/* ---- the nearest of one ------------------------------------------------------------------------ */
+/* ---- the nearest of one ---------------------------------------------------------------------- */
 
 typedef struct near {
     int32_t margin; /* how far inside the radius: the more, the nearer */
@@ -360,7 +361,7 @@ static size_t nearest(void *st, const larder__graph_rows *in, size_t row, double
     return count;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static uint64_t rows(const void *st) { return ((const scan *)st)->store.rows; }
 

@@ -126,6 +126,7 @@ static void sum_row(larder__graph_store *s, uint32_t chunk, uint32_t lane, bool 
         return;
     uint32_t *sum = s->sums + (size_t)s->chunks[chunk].class * s->dims;
     uint8_t codes[LARDER__DIM_MAX];
+    memset(codes, 0, s->dims); /* all of them are set; an analyser does not see it */
     larder__chunk_get(s, chunk, lane, codes);
     for (uint32_t k = 0; k < s->dims; k++)
         sum[k] += out ? -(uint32_t)codes[k] : codes[k];
@@ -175,7 +176,7 @@ void larder__graph_store_rewrite(larder__graph_store *s, larder__graph_map_fn ma
         }
 }
 
-/* ---- saved state: bit for bit, chunk by chunk -------------------------------------------------- */
+/* ---- saved state: bit for bit, chunk by chunk ------------------------------------------------ */
 
 void larder__graph_store_save(const larder__graph_store *s, larder_writer *w) {
     larder_write_u32(w, s->dims);
@@ -211,8 +212,7 @@ static int load_rows(larder__graph_store *s, uint32_t chunk, uint32_t used, lard
 
 int larder__graph_store_load(larder__graph_store *s, larder_reader *r) {
     uint32_t dims = larder_read_u32(r), classes = larder_read_u32(r), n = larder_read_u32(r);
-    if (dims != s->dims || classes > LARDER__CLASSES_MAX ||
-        n > larder__read_left(r) / s->stride)
+    if (dims != s->dims || classes > LARDER__CLASSES_MAX || n > larder__read_left(r) / s->stride)
         return larder_read_reject(r, "its index is of another shape");
     int rc = larder__graph_store_classes(s, classes);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {

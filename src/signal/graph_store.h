@@ -1,10 +1,11 @@
-/* The latest code of every sample, laid out for the counting kernels: chunks of 64 rows, each of one
- * class, so that "same class" is a property of a chunk and rows of a class lie together. Rows stand
- * in the order in which their samples were first seen, hence any chunk of a shuffled training is a
- * random sample of its class. Only the last chunk of a class may have room.
+/* The latest code of every sample, laid out for the counting kernels: chunks of 64 rows, each of
+ * one class, so that "same class" is a property of a chunk and rows of a class lie together. Rows
+ * stand in the order in which their samples were first seen, hence any chunk of a shuffled training
+ * is a random sample of its class. Only the last chunk of a class may have room.
  *
- * Memory: a code (1 or 1/2 byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and less than a chunk a class for
- * what is not filled. Used by one thread at a time, except that readers may share. */
+ * Memory: a code (1 or 1/2 byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and
+ * less than a chunk a class for what is not filled. Used by one thread at a time, except that
+ * readers may share. */
 #ifndef LARDER_SIGNAL_GRAPH_STORE_H
 #define LARDER_SIGNAL_GRAPH_STORE_H
 
@@ -45,7 +46,8 @@ typedef struct larder__graph_store {
 int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims, bool halves,
                              bool sums);
 void larder__graph_store_close(larder__graph_store *);
-/* Enters or replaces a sample's row: dims codes, a byte each. Its class is the one it came with first. */
+/* Enters or replaces a sample's row: dims codes, a byte each. Its class is the one it came with
+ * first. */
 int larder__graph_store_put(larder__graph_store *, uint32_t id, uint32_t class,
                             const uint8_t *codes, int32_t row_const);
 /* Lets `map` write every row anew. */

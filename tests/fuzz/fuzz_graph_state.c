@@ -1,6 +1,6 @@
 /* A saved index of the signal `graph` that was tampered with is refused with a sentence, or works.
- * The input is a recipe for damage to a valid state of one of the engines: engine, length kept, then
- * edits of four bytes each (where in three, what). */
+ * The input is a recipe for damage to a valid state of one of the engines: engine, length kept,
+ * then edits of four bytes each (where in three, what). */
 #include "base/spec.h"
 #include "base/state.h"
 #include "plugins.h"
@@ -39,8 +39,7 @@ static void train(const larder_signal *s, void *st, int batches, uint64_t seed) 
             for (size_t k = 0; k < DIM; k++)
                 x[i * DIM + k] = (float)larder_rng_unit(&rng) + (k == ids[i] % 4 ? 2 : 0);
         }
-        larder_report rep = {
-            .n = BATCH, .dim = DIM, .ids = ids, .labels = labels, .embeddings = x};
+        larder_report rep = {.n = BATCH, .dim = DIM, .ids = ids, .labels = labels, .embeddings = x};
         s->prepare(st, &rep, result);
         if (!s->check(st, result, BATCH))
             abort();
@@ -56,8 +55,7 @@ static void close_signal(const larder_signal *s, void *st) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const specs[] = {"engine=exact,degree=9", "engine=strata,degree=9,project=8",
-                                        "engine=hnsw,k=20,ef=20",
-                                        "engine=hnswpq,k=20,ef=20,pq=3"};
+                                        "engine=hnsw,k=20,ef=20", "engine=hnswpq,k=20,ef=20,pq=3"};
     size_t engines = larder__graph_hnsw.open ? 4 : 2;
     const larder_signal *s = larder__signal_find("graph");
     const char *spec = specs[size ? data[0] % engines : 0];

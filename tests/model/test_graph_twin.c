@@ -106,7 +106,7 @@ static void exact_fits(void **state) {
 
 static void strata_fits(void **state) {
     (void)state;
-    scores_fit("engine=strata,degree=60", 128, 0.01);                           /* all rows */
+    scores_fit("engine=strata,degree=60", 128, 0.01);                        /* all rows */
     scores_fit("engine=strata,degree=60,project=96,budget=2000", 256, 0.05); /* a part of them */
 }
 
@@ -167,7 +167,10 @@ static void golden_on_a_line(void **state) {
     int64_t labels[30];
     float x[30];
     for (int i = 0; i < 30; i++) /* 0..9 of class 0 one apart, 10..19 alternate, 20..29 on a heap */
-        ids[i] = (uint64_t)i, labels[i] = i < 10 ? 0 : i < 20 ? i % 2 : 2,
+        ids[i] = (uint64_t)i,
+        labels[i] = i < 10   ? 0
+                    : i < 20 ? i % 2
+                             : 2,
         x[i] = i < 20 ? (float)i : 100;
     larder_report rep = {.n = 30, .dim = 1, .ids = ids, .labels = labels, .embeddings = x};
     graph_kit_tell(&k, &rep);
@@ -229,6 +232,9 @@ static void epoch_is_readable(const char *folder, const char *file) {
             full += neighbours > 499;
         }
     }
+    print_message("%s: radius %.3f; over 500 neighbours: %.0f %%, six or fewer: %.0f %%\n", file,
+                  graph_kit_figure(&k, "graph_radius"), 100.0 * (double)full / (double)rows,
+                  100.0 * (double)few / (double)rows);
     if (full * 10 > rows * 4 || few * 4 > rows)
         fail_msg("%s: of %zu rows %zu are full, %zu nearly alone; radius %g", file, rows, full, few,
                  graph_kit_figure(&k, "graph_radius"));
@@ -239,7 +245,8 @@ static void radius_holds_on_a_real_training(void **state) {
     (void)state;
     const char *shared = getenv("LARDER_SHARED");
     char folder[400];
-    snprintf(folder, sizeof folder, "%s/traces/cifar10-resnet18", shared ? shared : "../shared/data");
+    snprintf(folder, sizeof folder, "%s/traces/cifar10-resnet18",
+             shared ? shared : "../shared/data");
     static const char *const files[] = {"emb000.npy", "emb002.npy", "emb005.npy",
                                         "emb011.npy", "emb023.npy", "emb029.npy"};
     for (int i = 0; i < 6; i++)

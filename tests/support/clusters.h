@@ -1,8 +1,8 @@
-/* Embeddings as a network's last layer gives them, made up: each class has a non-negative centre and
- * 48 directions of its own whose strengths fall off by a power law; samples differ in spread, one in
- * twenty lies between two classes, there is a little noise in all directions, and ReLU cuts off what
- * is negative. Any sample can be made at any time from its id, so that a million of them need no
- * memory. `moved` > 0 shifts them a little, as training does. */
+/* Embeddings as a network's last layer gives them, made up: each class has a non-negative centre
+ * and 48 directions of its own whose strengths fall off by a power law; samples differ in spread,
+ * one in twenty lies between two classes, there is a little noise in all directions, and ReLU cuts
+ * off what is negative. Any sample can be made at any time from its id, so that a million of them
+ * need no memory. `moved` > 0 shifts them a little, as training does. */
 #ifndef LARDER_TEST_CLUSTERS_H
 #define LARDER_TEST_CLUSTERS_H
 
@@ -73,10 +73,10 @@ static inline void clusters_sample(const clusters *c, uint64_t id, uint64_t move
         mix = 0.6f * (float)larder_rng_unit(&rng);
     for (uint32_t i = 0; i < c->dim; i++)
         x[i] = 0;
-    clusters_add(x, c->centres + (size_t)class * c->dim, 1 - mix, c->dim);
+    clusters_add(x, c->centres + (size_t) class * c->dim, 1 - mix, c->dim);
     clusters_add(x, c->centres + (size_t)other * c->dim, mix, c->dim);
     for (int k = 0; k < CLUSTER_RANK; k++)
-        clusters_add(x, c->directions + ((size_t)class * CLUSTER_RANK + (size_t)k) * c->dim,
+        clusters_add(x, c->directions + ((size_t) class * CLUSTER_RANK + (size_t)k) * c->dim,
                      spread * (1 - mix) * clusters_normal(&rng), c->dim);
     for (uint32_t i = 0; i < c->dim; i++)
         x[i] += 0.05f * clusters_normal(&rng);

@@ -35,7 +35,8 @@ static void make_tile(tile *t, larder_rng *rng, uint32_t groups, bool halves, in
     t->queries = malloc((size_t)LARDER__TILE_QUERIES * t->dims);
     assert_true(t->codes && t->queries);
     for (size_t i = 0; i < bytes; i++)
-        t->codes[i] = extreme ? (larder_rng_below(rng, 4) ? 255 : 0) : (uint8_t)larder_rng_next(rng);
+        t->codes[i] =
+            extreme ? (larder_rng_below(rng, 4) ? 255 : 0) : (uint8_t)larder_rng_next(rng);
     for (uint32_t i = 0; i < LARDER__TILE_QUERIES * t->dims; i++) {
         int8_t edge = larder_rng_below(rng, 4) ? (extreme == 1 ? 127 : -128) : 0;
         t->queries[i] = extreme ? edge : (int8_t)larder_rng_next(rng);
