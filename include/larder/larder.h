@@ -86,7 +86,8 @@ size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */
 
-typedef enum { LARDER_U8 = 0, LARDER_F32 = 1 } larder_dtype;
+/* Batches come as u8 or f32; embeddings may be given as f32, f16 or bf16. */
+typedef enum { LARDER_U8 = 0, LARDER_F32 = 1, LARDER_F16 = 2, LARDER_BF16 = 3 } larder_dtype;
 typedef enum { LARDER_NCHW = 0, LARDER_NHWC = 1 } larder_layout;
 
 typedef struct larder_shape {
@@ -122,8 +123,9 @@ typedef struct larder_feedback {
     const float *loss;   /* per sample */
     const float *logits; /* n x classes */
     size_t classes;
-    const float *embeddings; /* n x dim */
+    const void *embeddings; /* n x dim */
     size_t dim;
+    larder_dtype embeddings_dtype; /* LARDER_F16 or LARDER_BF16; 0 means LARDER_F32 */
 } larder_feedback;
 
 /* ---- the ledger: honest figures of one epoch ------------------------------------------------- */
@@ -201,6 +203,11 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
  * *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
+/* Recipes that score beside training (spider) let feedback act when its scoring is ready, which
+ * depends on the machine. This makes a fresh loader do as the run did from its start that left
+ * this state: feedback acts when it acted there, and a batch waits for it where it must. May come
+ * before restore. */
+int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
 void larder_free(void *);
 
 uint64_t larder_loader_samples(const larder_loader *);

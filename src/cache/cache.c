@@ -5,6 +5,7 @@
 #include "cache/link.h"
 
 #include <assert.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -552,6 +553,30 @@ void larder__cache_batch(larder__cache *c) {
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->batch(c->policy_state);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool larder__cache_relate(larder__cache *c, uint64_t key, const uint64_t *ids, size_t n) {
+    if (c->link || !c->policy->relate || key >= c->slots.keys)
+        return false; /* elsewhere nobody hears of hubs */
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= c->slots.keys || ids[i] == key)
+            return false;
+    pthread_mutex_lock(&c->lock);
+    bool taken = c->policy->relate(c->policy_state, key, ids, n);
+    pthread_mutex_unlock(&c->lock);
+    return taken;
+}
+
+void larder__cache_show(larder__cache *c, double out[LARDER_FIGURES]) {
+    const larder_figure *f = c->link ? NULL : c->policy->figures;
+    for (size_t i = 0; !f && i < LARDER_FIGURES; i++)
+        out[i] = NAN;
+    if (!f)
+        return;
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; f[i].name && i < LARDER_FIGURES; i++)
+        out[i] = c->policy->figure(c->policy_state, i);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -26,6 +26,7 @@ typedef struct larder__cache_conf {
     uint64_t budget;        /* bytes */
     bool budget_covers_all; /* metadata counts too (absolute sizes); else payload alone (20%) */
     uint64_t seed;
+    uint64_t epochs;      /* of the run, 0: not known */
     larder__stats *stats; /* NULL: none */
     larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
 } larder__cache_conf;
@@ -87,6 +88,11 @@ size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
 larder_package larder__cache_package(larder__cache *);
 size_t larder__cache_dropped(larder__cache *, uint64_t *numbers, size_t max);
 void larder__cache_batch(larder__cache *);
+/* `key` may stand in for these; false: the policy does not want it, or some id is no key or `key`
+ * itself. */
+bool larder__cache_relate(larder__cache *, uint64_t key, const uint64_t *ids, size_t n);
+/* The policy's figures now. */
+void larder__cache_show(larder__cache *, double out[LARDER_FIGURES]);
 void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);

@@ -103,6 +103,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     pthread_mutex_init(&c->lock, NULL);
     larder__flights_init(&c->flights);
     c->slots.keys = conf->keys;
+    c->slots.epochs = conf->epochs;
     c->policy = conf->policy;
     c->store = conf->store;
     c->limit = conf->budget;

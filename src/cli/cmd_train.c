@@ -140,7 +140,8 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
-                                                   .h = t->h},
+                                                   .h = t->h,
+                                                   .ratio = t->ratio},
                           larder__now());
 }
 
@@ -178,6 +179,8 @@ static int show_epoch(output *out, const larder__epoch *e) {
         print_human(e);
     out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
+    out->total.score_seconds = e->score_seconds; /* means and sums since the start */
+    out->total.score_late = e->score_late, out->total.score_rows_lost = e->score_rows_lost;
     out->total.scratch_bytes += e->scratch_bytes;
     out->total.scratch_written += e->scratch_written;
     out->total.fill_mean += e->fill_mean * (double)e->served;
@@ -191,6 +194,19 @@ static int show_epoch(output *out, const larder__epoch *e) {
         return larder__fail(larder__code_of_errno(errno), "%s/epochs.jsonl: %s", out->o->out,
                             strerror(errno));
     return 0;
+}
+
+/* Time a batch by stage: the scoring is beside the other two. */
+static void print_stages(const output *out) {
+    const larder__epoch *t = &out->total;
+    double batches = (double)t->served / (double)out->o->conf.batch;
+    if (out->o->json || !isfinite(t->score_seconds) || batches <= 0)
+        return;
+    printf("%s: a batch waits %.2f ms and trains %.2f ms; its scoring takes %.2f ms beside that; "
+           "%.0f batches were scored late, %.1f%% of the samples not at all\n",
+           out->o->name, 1e3 * t->stall_seconds / batches,
+           1e3 * (t->seconds - t->stall_seconds) / batches, 1e3 * t->score_seconds, t->score_late,
+           share(t->score_rows_lost, (double)t->served));
 }
 
 static void print_tail(const output *out) {
@@ -295,7 +311,7 @@ static int run(const options *o, larder__stop *stop) {
     char slowed[LARDER__URI_BYTES], test[LARDER__URI_BYTES];
     larder__trainer_conf conf = o->conf;
     larder__trainer *t = NULL;
-    output out = {.o = o};
+    output out = {.o = o, .total = larder__epoch_blank()};
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
@@ -317,6 +333,7 @@ static int run(const options *o, larder__stop *stop) {
     larder__stop_tell(stop, NULL, NULL);
     larder__progress_clear(&out.progress);
     print_tail(&out);
+    print_stages(&out);
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");

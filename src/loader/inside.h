@@ -72,6 +72,7 @@ typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
         scratch_written, scratch_time;
+    larder__stat figures[LARDER_FIGURES];
 } larder__loader_stats;
 
 typedef struct larder__readers { /* threads that only read, for storage that answers late */

@@ -134,6 +134,24 @@ static uint32_t sample_bytes(void *data, uint64_t id) {
     return larder__data_stat(data, id, &s) < 0 ? 0 : s.bytes;
 }
 
+static uint32_t sample_class(void *data, uint64_t id) {
+    larder_sample s = {.label = -1};
+    return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
+}
+
+/* What sampler and policy show of their own. */
+static int open_figures(larder_loader *l) {
+    const char *shown = larder__draw_shown_name(l->draw);
+    int rc = 0;
+    if (shown)
+        rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
+                                "the sampler's own figure for the batch handed out last");
+    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
+        rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
+    return rc;
+}
+
 static double scratch_refused(const void *l) {
     char why[8];
     return (double)larder__crates_refused(((const larder_loader *)l)->crates, why, sizeof why);
@@ -168,6 +186,10 @@ static int open_parts(larder_loader *l) {
                               .fingerprint = about->fingerprint,
                               .size_of = sample_bytes,
                               .size_arg = l->data,
+                              .group_of = sample_class,
+                              .group_arg = l->data,
+                              .epochs = l->conf.epochs,
+                              .beside = true,
                               .batch = l->conf.batch,
                               .seed = l->conf.seed,
                               .rank = l->conf.rank,
@@ -179,9 +201,7 @@ static int open_parts(larder_loader *l) {
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
-    if (larder__draw_shown_name(l->draw) &&
-        (rc = larder__stat_gauge(l->stats, &l->stat.shown, larder__draw_shown_name(l->draw), "",
-                                 "the sampler's own figure for the batch handed out last")) < 0)
+    if ((rc = open_figures(l)) < 0)
         return rc;
     if ((rc = open_crates(l)) < 0)
         return rc;
@@ -425,6 +445,9 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
     e->samples = e->reads = e->bytes = 0;
     if (larder__draw_shown_name(l->draw))
         larder__stat_set(l->stats, l->stat.shown, plan->shown);
+    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    for (size_t i = 0; f && f[i].name && i < LARDER_FIGURES; i++)
+        larder__stat_set(l->stats, l->stat.figures[i], plan->figures[i]);
 }
 
 static int hand_out(larder_loader *l, larder__place *p) {

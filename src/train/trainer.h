@@ -15,7 +15,8 @@ typedef struct larder__tick { /* after every batch; sums are over the whole run 
     uint64_t step, steps;     /* batches trained, and expected in all */
     uint64_t served, hits, storage_bytes;
     double seconds, stall_seconds;
-    double h; /* share of reused samples in use now, NAN: the recipe has none */
+    double h;     /* share of reused samples in use now, NAN: the recipe has none */
+    double ratio; /* share of the cache for important samples, NAN: the same */
 } larder__tick;
 
 typedef struct larder__trainer_conf {
