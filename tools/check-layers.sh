@@ -19,7 +19,7 @@ signal: base plugins
 sample: base plugins
 loader: base plugins source stage cache signal sample
 svm:    base plugins cache source
-sim:    base plugins source cache signal sample loader
+sim:    base plugins source cache signal sample loader svm
 train:  base plugins source stage cache signal sample loader report
 report: base
 cli:    base plugins source stage cache signal sample loader svm sim train report

@@ -30,11 +30,14 @@ void larder_buf_unref(larder_buf **pb) {
     *pb = NULL;
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (b->account) {
-        atomic_fetch_sub_explicit(&b->account->bytes, b->size, memory_order_relaxed);
-        larder__account_unref(&b->account);
-    }
-    larder__free(b);
+    larder__account *a = b->account;
+    if (a)
+        atomic_fetch_sub_explicit(&a->bytes, b->size, memory_order_relaxed);
+    if (a && a->recycle)
+        a->recycle(a, b);
+    else
+        larder__free(b);
+    larder__account_unref(&a);
 }
 
 void *larder_buf_data(larder_buf *b) { return (char *)b + DATA_AT; }
@@ -47,17 +50,25 @@ larder__account *larder__account_new(void) {
     return a;
 }
 
+larder__account *larder__account_ref(larder__account *a) {
+    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    return a;
+}
+
 void larder__account_unref(larder__account **pa) {
     larder__account *a = *pa;
     *pa = NULL;
-    if (a && atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1)
+    if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (a->end)
+        a->end(a);
+    else
         larder__free(a);
 }
 
 void larder__buf_enter(larder_buf *b, larder__account *a) {
     if (b->account)
         return;
-    b->account = a;
-    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    b->account = larder__account_ref(a);
     atomic_fetch_add_explicit(&a->bytes, b->size, memory_order_relaxed);
 }

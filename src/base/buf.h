@@ -10,9 +10,13 @@
 typedef struct larder__account { /* shared by a cache and its buffers; lives until the last goes */
     _Atomic uint64_t bytes;      /* of living buffers */
     _Atomic uint32_t refs;
+    /* Optional: takes a buffer that nobody refers to any more, instead of its being freed. */
+    void (*recycle)(struct larder__account *, larder_buf *);
+    void (*end)(struct larder__account *); /* optional: frees the account itself */
 } larder__account;
 
 larder__account *larder__account_new(void);
+larder__account *larder__account_ref(larder__account *);
 void larder__account_unref(larder__account **);
 
 /* Enters a fresh, unpublished buffer into an account. A buffer is in at most one. */

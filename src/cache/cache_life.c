@@ -104,8 +104,8 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     }
     larder__cache_note_budget(c);
     int rc = LARDER_E_NOMEM;
-    if (!(c->account = larder__account_new()) ||
-        !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
+    c->account = conf->account ? larder__account_ref(conf->account) : larder__account_new();
+    if (!c->account || !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
         goto fail;
     if ((rc = open_tables(c)) < 0 || (rc = c->store->open(&c->store_state, conf->keys)) < 0)
         goto fail;

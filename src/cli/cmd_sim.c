@@ -254,7 +254,9 @@ static void show_replay(const sim_args *a, const char *policy, uint64_t entries,
 static int run_replays(const sim_args *a) {
     uint32_t *ids = NULL;
     uint64_t count = 0;
-    int rc = larder__replay_read(a->access, &ids, &count);
+    larder__accesses rows = {0};
+    bool rec = larder__accesses_probe(a->access);
+    int rc = rec ? larder__accesses_read(&rows, a->access) : larder__replay_read(a->access, &ids, &count);
     if (rc == 0 && !a->json)
         printf("%-20s %12s %12s %12s %9s %12s\n", "policy", "entries", "accesses", "hits", "ratio",
                "evictions");
@@ -265,6 +267,7 @@ static int run_replays(const sim_args *a) {
                                         .policy = a->policy.at[i],
                                         .batch = a->batch,
                                         .seed = a->seed,
+                                        .rows = rec ? &rows : NULL,
                                         .stop = &a->stop.signal};
             larder__replay_result r;
             if ((rc = larder__parse_u64("--entries", a->entry.at[k], UINT32_MAX, &conf.entries)) ==
