@@ -1,10 +1,10 @@
-/* The changes of mind of a policy, the first few hundred of them: larder_policy.switched. */
+/* The changes of mind of a policy, the first of them: larder_policy.switched. */
 #ifndef LARDER_CACHE_POLICY_SWITCHES_H
 #define LARDER_CACHE_POLICY_SWITCHES_H
 
 #include <larder/plugin.h>
 
-enum { LARDER__SWITCHES = 256 };
+enum { LARDER__SWITCHES = 64 };
 
 /* What can be switched to; `patient` is efu that wants a newcomer to be used two times more. */
 enum { LARDER__RULE_LRU, LARDER__RULE_LFU, LARDER__RULE_EFU, LARDER__RULE_PATIENT, LARDER__RULES };
