@@ -1,4 +1,5 @@
 #include "loader/draw.h"
+#include "loader/shared_cache.h"
 
 #include "base/err.h"
 #include "base/limit.h"
@@ -278,6 +279,11 @@ static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *sh
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
+    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
+        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
+        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
+            return there; /* the environment is a wish: a full daemon stops nobody */
+    }
     int rc = larder__parse_budget(d->conf.cache, &b);
     if (rc < 0)
         return rc;

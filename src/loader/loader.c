@@ -123,6 +123,7 @@ static int open_parts(larder_loader *l) {
                               .store = &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
+                              .fingerprint = about->fingerprint,
                               .size_of = sample_bytes,
                               .size_arg = l->data,
                               .batch = l->conf.batch,

@@ -17,7 +17,7 @@ struct larder__row_cache {
     unsigned parts;
     larder__each_fn each;
     void *team;
-    larder__account *pool;
+    larder__row_pool *pool;
     size_t rows;
     uint64_t now, rounds;
     larder_buf **held;  /* by row: in a working set, borrowed; else NULL */
@@ -52,8 +52,7 @@ static int open_parts(larder__row_cache *c, const larder__row_cache_conf *conf) 
                                   .store = &larder__store_heap,
                                   .keys = (conf->rows + c->parts - 1 - i) / c->parts,
                                   .budget = conf->budget / c->parts,
-                                  .seed = conf->seed + i,
-                                  .account = c->pool};
+                                  .seed = conf->seed + i};
         rc = larder__cache_open(&c->part[i], &one);
     }
     larder__args_free(&args);
@@ -77,7 +76,7 @@ int larder__row_cache_open(larder__row_cache **out, const larder__row_cache_conf
     c->round_of = larder__calloc(conf->rows + 1, sizeof *c->round_of);
     int rc = c->held && c->round_of ? 0 : LARDER_E_NOMEM;
     if (rc == 0)
-        rc = larder__row_pool_new(&c->pool, (uint32_t)(conf->rows * sizeof(float)));
+        rc = larder__row_pool_open(&c->pool, (uint32_t)(conf->rows * sizeof(float)));
     if (rc == 0)
         rc = open_parts(c, conf);
     if (rc < 0)
@@ -93,7 +92,7 @@ void larder__row_cache_close(larder__row_cache **pc) {
         return;
     for (unsigned i = 0; i < c->parts; i++)
         larder__cache_close(&c->part[i]);
-    larder__account_unref(&c->pool);
+    larder__row_pool_close(&c->pool);
     larder__free(c->held);
     larder__free(c->round_of);
     larder__free(c->a);
@@ -315,9 +314,8 @@ void larder__row_cache_read(larder__row_cache *c, larder__row_cache_figures *out
         out->resident_bytes += f.resident_bytes;
         out->evictions += f.evictions;
         out->metadata_bytes += f.metadata_bytes;
+        out->held_bytes += f.loaned_bytes;
     }
-    uint64_t living = atomic_load(&c->pool->bytes);
-    out->held_bytes = living > out->resident_bytes ? living - out->resident_bytes : 0;
 }
 
 bool larder__row_cache_switched(larder__row_cache *c, unsigned part, uint64_t i,

@@ -1,85 +1,76 @@
 #include "svm/row_pool.h"
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* A row lies behind its buffer's head, which ends where an aligned address begins. */
-enum { ALIGN = 64, HEAD_AT = ALIGN - (int)sizeof(larder_buf) };
+enum { ALIGN = 64 };
 
-typedef struct pool {
-    larder__account account; /* first: the account is the pool */
+struct larder__row_pool {
     pthread_mutex_t lock;
-    larder_buf *spare; /* chained through the first bytes of their rows */
+    void *spare;   /* rows, chained through their first bytes */
+    uint64_t refs; /* the owner's and one a row in use; under the lock */
     uint32_t row_bytes;
-} pool;
+};
 
-static void drop(larder_buf *b) { larder__free((char *)b - HEAD_AT); }
-
-static larder_buf *next_of(larder_buf *b) {
-    larder_buf *next;
-    memcpy(&next, larder_buf_data(b), sizeof next);
-    return next;
+int larder__row_pool_open(larder__row_pool **out, uint32_t row_bytes) {
+    larder__row_pool *p = *out = larder__calloc(1, sizeof *p);
+    if (!p)
+        return LARDER_E_NOMEM;
+    pthread_mutex_init(&p->lock, NULL);
+    p->refs = 1;
+    p->row_bytes = row_bytes;
+    return 0;
 }
 
-static void recycle(larder__account *a, larder_buf *b) {
-    pool *p = (pool *)a;
-    if (b->size != p->row_bytes) {
-        larder__free(b);
-        return;
-    }
+static void *pop(larder__row_pool *p) {
+    void *row = p->spare;
+    if (row)
+        memcpy(&p->spare, row, sizeof p->spare);
+    return row;
+}
+
+/* Gives one reference back, and the row with it, if any. */
+static void give_back(larder__row_pool *p, void *row) {
     pthread_mutex_lock(&p->lock);
-    memcpy(larder_buf_data(b), &p->spare, sizeof p->spare);
-    p->spare = b;
-    pthread_mutex_unlock(&p->lock);
-}
-
-static void end(larder__account *a) {
-    pool *p = (pool *)a;
-    for (larder_buf *b = p->spare, *next; b; b = next) {
-        next = next_of(b);
-        drop(b);
+    if (row) {
+        memcpy(row, &p->spare, sizeof p->spare);
+        p->spare = row;
     }
+    bool last = --p->refs == 0;
+    pthread_mutex_unlock(&p->lock);
+    if (!last)
+        return;
+    while ((row = pop(p)))
+        larder__free(row);
     pthread_mutex_destroy(&p->lock);
     larder__free(p);
 }
 
-int larder__row_pool_new(larder__account **out, uint32_t row_bytes) {
-    pool *p = larder__calloc(1, sizeof *p);
-    *out = NULL;
-    if (!p)
-        return LARDER_E_NOMEM;
-    pthread_mutex_init(&p->lock, NULL);
-    p->account.recycle = recycle;
-    p->account.end = end;
-    atomic_init(&p->account.refs, 1);
-    p->row_bytes = row_bytes;
-    *out = &p->account;
-    return 0;
+void larder__row_pool_close(larder__row_pool **pp) {
+    larder__row_pool *p = *pp;
+    *pp = NULL;
+    if (p)
+        give_back(p, NULL);
 }
 
-static larder_buf *whole_row(pool *p) {
+static void done(void *arg, uint64_t row) { give_back(arg, (void *)(uintptr_t)row); }
+
+larder_buf *larder__row_pool_take(larder__row_pool *p, uint32_t bytes) {
+    if (bytes != p->row_bytes)
+        return larder_buf_new(bytes);
     pthread_mutex_lock(&p->lock);
-    larder_buf *b = p->spare;
-    if (b)
-        p->spare = next_of(b);
+    void *row = pop(p);
+    p->refs++;
     pthread_mutex_unlock(&p->lock);
-    if (b)
-        return b;
-    size_t room = p->row_bytes > sizeof b ? p->row_bytes : sizeof b; /* for the chain */
-    char *base = larder__memalign(ALIGN, (ALIGN + room + ALIGN - 1) / ALIGN * ALIGN);
-    return base ? (larder_buf *)(void *)(base + HEAD_AT) : NULL;
-}
-
-larder_buf *larder__row_pool_take(larder__account *a, uint32_t bytes) {
-    pool *p = (pool *)a;
-    larder_buf *b = bytes == p->row_bytes ? whole_row(p) : larder_buf_new(bytes);
+    if (!row) { /* room for the chain, at least */
+        size_t room = bytes > sizeof row ? bytes : sizeof row;
+        row = larder__memalign(ALIGN, (room + ALIGN - 1) / ALIGN * ALIGN);
+    }
+    larder_buf *b = row ? larder__buf_outside(row, bytes, done, p, (uintptr_t)row) : NULL;
     if (!b)
-        return NULL;
-    atomic_init(&b->refs, 1);
-    b->account = NULL;
-    b->size = bytes;
-    larder__buf_enter(b, a);
+        give_back(p, row);
     return b;
 }
