@@ -1,0 +1,130 @@
+/* larder svm-predict: LIBSVM's svm-predict. */
+#include "base/err.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <larder/svm.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct options {
+    const char *words[3]; /* data, model, output */
+    uint64_t probability;
+    bool quiet, values, multi_label;
+} options;
+
+static const char about[] = "Predicts the rows of FILE (LIBSVM text, also .xz or .gz) with MODEL, "
+                            "of larder or LIBSVM, writes\n"
+                            "one label a line to OUTPUT, and says how many are right (classes), or "
+                            "how far off (regression).";
+static const char examples[] = "  larder svm-predict a9a.t a9a.model labels.txt\n"
+                               "  larder svm-predict -b 1 heart_scale heart.model labels.txt";
+
+static int read_options(options *o, int argc, char **argv) {
+    size_t words;
+    *o = (options){0};
+    const larder__option table[] = {
+        {"b", LARDER__NUMBER, &o->probability, "0|1", "also probabilities (0)"},
+        {"q", LARDER__FLAG, &o->quiet, NULL, "print nothing"},
+        {"values", LARDER__FLAG, &o->values, NULL, "decision values behind the label"},
+        {"multi-label", LARDER__FLAG, &o->multi_label, NULL, "labels are lists such as 1,4,7"},
+        {0}};
+    larder__command command = {"svm-predict", "larder svm-predict [options] FILE MODEL OUTPUT",
+                               about, examples, table};
+    int rc = larder__options_parse(&command, argc, argv, o->words, 3, &words);
+    if (rc == 0 && words != 3) {
+        fprintf(stderr, "larder svm-predict: name the data, the model and the output; larder "
+                        "svm-predict --help tells more\n");
+        return -1;
+    }
+    return rc;
+}
+
+typedef struct scores {
+    size_t right, n;
+    double error, sp, st, spp, stt, spt; /* of predictions p and targets t */
+} scores;
+
+static void add_score(scores *s, double p, double t) {
+    s->right += p == t;
+    s->n++;
+    s->error += (p - t) * (p - t);
+    s->sp += p, s->st += t;
+    s->spp += p * p, s->stt += t * t, s->spt += p * t;
+}
+
+static void print_scores(const scores *s, larder_svm_task task) {
+    double n = (double)s->n;
+    if (task != LARDER_SVM_EPSILON_SVR && task != LARDER_SVM_NU_SVR) {
+        printf("Accuracy = %g%% (%zu/%zu) (classification)\n", (double)s->right / n * 100, s->right,
+               s->n);
+        return;
+    }
+    double cross = n * s->spt - s->sp * s->st;
+    printf("Mean squared error = %g (regression)\n", s->error / n);
+    printf("Squared correlation coefficient = %g (regression)\n",
+           cross * cross / ((n * s->spp - s->sp * s->sp) * (n * s->stt - s->st * s->st)));
+}
+
+static int write_labels(const options *o, const larder_svm_model *m, const larder_svm_data *d,
+                        const double *labels, const double *values) {
+    larder__fresh file;
+    size_t width = larder_svm_values(m);
+    int rc = larder__fresh_open(&file, o->words[2]);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < larder_svm_data_rows(d); i++) {
+        fprintf(file.to, "%.17g", labels[i]);
+        for (size_t v = 0; values && v < width; v++)
+            fprintf(file.to, " %.17g", values[i * width + v]);
+        putc('\n', file.to);
+    }
+    if (ferror(file.to))
+        rc = larder__fail(larder__code_of_errno(errno), "%s: %s", o->words[2], strerror(errno));
+    return larder__fresh_close(&file, rc);
+}
+
+static int predict(const options *o, const larder_svm_model *m, const larder_svm_data *d) {
+    size_t rows = larder_svm_data_rows(d);
+    scores s = {0};
+    double *labels = larder__malloc((rows + 1) * sizeof *labels);
+    double *values =
+        o->values ? larder__malloc((rows * larder_svm_values(m) + 1) * sizeof *values) : NULL;
+    int rc = labels && (values || !o->values)
+                 ? larder_svm_predict(m, d, labels)
+                 : larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", rows);
+    if (rc == 0 && values)
+        rc = larder_svm_decide(m, d, values);
+    if (rc == 0)
+        rc = write_labels(o, m, d, labels, values);
+    for (size_t i = 0; rc == 0 && i < rows; i++)
+        add_score(&s, labels[i], larder_svm_data_label(d, i));
+    if (rc == 0 && !o->quiet)
+        print_scores(&s, larder_svm_model_task(m));
+    larder__free(labels);
+    larder__free(values);
+    return rc;
+}
+
+int larder__cmd_svm_predict(int argc, char **argv) {
+    options o;
+    larder_svm_model *model = NULL;
+    larder_svm_data *data = NULL;
+    int rc = read_options(&o, argc, argv);
+    if (rc != 0)
+        return rc > 0 ? 0 : 2;
+    rc = larder_svm_load(&model, o.words[1]);
+    if (rc == 0)
+        rc = larder_svm_read(&data, o.words[0],
+                             LARDER_SVM_INDEX_ZERO | (o.multi_label ? LARDER_SVM_MULTI_LABEL : 0u));
+    if (rc == 0)
+        rc = predict(&o, model, data);
+    larder_svm_data_close(&data);
+    larder_svm_model_close(&model);
+    if (rc < 0)
+        fprintf(stderr, "larder svm-predict: %s\n", larder_errmsg());
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+}

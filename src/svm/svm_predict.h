@@ -1,0 +1,14 @@
+/* Decision values and what follows from them. */
+#ifndef LARDER_SVM_SVM_PREDICT_H
+#define LARDER_SVM_SVM_PREDICT_H
+
+#include "svm/model.h"
+#include "svm/team.h"
+
+/* out: n x values, of these rows (NULL: all of the data). */
+int larder__svm_decide(const larder_svm_model *, const larder_svm_data *, const uint32_t *rows,
+                       size_t n, larder__team *, double *out);
+/* The label from one row's decision values. */
+double larder__svm_label(const larder_svm_model *, const double *values);
+
+#endif
