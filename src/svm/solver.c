@@ -24,6 +24,7 @@ typedef struct solver {
     double *f;       /* a point each: K beta */
     float *diagonal; /* a point each */
     bool *inside;    /* a variable each: in the working set */
+    uint16_t *held;  /* a point each: its variables in the working set */
     larder__candidate *up, *low;
     uint32_t var[WS];    /* of each slot, EMPTY: none */
     uint32_t points[WS]; /* work: points of slots */
@@ -149,9 +150,12 @@ static int let_go(solver *s, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
         if (s->var[i] == EMPTY)
             continue;
+        uint32_t point = s->qp->point[s->var[i]];
         s->inside[s->var[i]] = false;
-        s->points[n] = s->qp->point[s->var[i]];
-        s->dist[n++] = distance(s, s->var[i]);
+        if (--s->held[point] == 0) {
+            s->points[n] = point;
+            s->dist[n++] = distance(s, s->var[i]);
+        }
         s->var[i] = EMPTY;
     }
     return n && s->conf->leave ? s->conf->leave(s->conf->arg, s->points, s->dist, n) : 0;
@@ -178,10 +182,14 @@ static int take_in(solver *s, size_t from, size_t to) {
     size_t n = choose(s, fresh, to - from);
     for (size_t i = from; i < to; i++)
         fill_slot(s, i, i - from < n ? fresh[i - from] : EMPTY);
-    for (size_t i = 0; i < n; i++)
-        s->points[i] = s->qp->point[fresh[i]];
-    s->out->rows_asked += n;
-    return n && s->conf->enter ? s->conf->enter(s->conf->arg, s->points, n) : 0;
+    size_t rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t point = s->qp->point[fresh[i]];
+        if (s->held[point]++ == 0)
+            s->points[rows++] = point;
+    }
+    s->out->rows_asked += rows;
+    return rows && s->conf->enter ? s->conf->enter(s->conf->arg, s->points, rows) : 0;
 }
 
 /* ---- the small problem ----------------------------------------------------------------------- */
@@ -367,11 +375,12 @@ static int open_solver(solver *s) {
     s->f = zeros(points, sizeof *s->f);
     s->diagonal = zeros(points, sizeof *s->diagonal);
     s->inside = zeros(n, sizeof *s->inside);
+    s->held = zeros(points, sizeof *s->held);
     s->up = zeros(n, sizeof *s->up);
     s->low = zeros(n, sizeof *s->low);
     uint64_t pairs = (uint64_t)s->kernel->longest * WS;
-    if (!s->f || !s->diagonal || !s->inside || !s->up || !s->low || !open_smo(&s->smo) ||
-        !open_scratch(s))
+    if (!s->f || !s->diagonal || !s->inside || !s->held || !s->up || !s->low ||
+        !open_smo(&s->smo) || !open_scratch(s))
         return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
     int rc = larder__panel_room(&s->left, s->kernel, WS, pairs);
     return rc < 0 ? rc : larder__panel_room(&s->right, s->kernel, WS, pairs);
@@ -381,6 +390,7 @@ static void close_solver(solver *s) {
     larder__free(s->f);
     larder__free(s->diagonal);
     larder__free(s->inside);
+    larder__free(s->held);
     larder__free(s->up);
     larder__free(s->low);
     close_smo(&s->smo);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "svm/access.h"
 #include "svm/task.h"
 
 #include <math.h>
@@ -26,7 +27,10 @@ typedef struct trainer {
     larder__decision *made; /* a decision function each */
     uint32_t **members;     /* of each decision function: its samples */
     size_t *member_count;
-    size_t functions, at; /* how many decision functions, which is solved */
+    size_t functions, at;    /* how many decision functions, which is solved */
+    larder__access_log *log; /* NULL: rows are not recorded */
+    uint32_t *own;           /* of the current problem's points: the number among all; NULL: same */
+    uint32_t *ids;           /* work: points of a round */
     double began;
     bool stopped;
 } trainer;
@@ -159,6 +163,35 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     return t->conf->progress(t->conf->progress_arg, &p);
 }
 
+/* ---- the sequence of rows -------------------------------------------------------------------- */
+
+static const uint32_t *among_all(trainer *t, const uint32_t *points, size_t n) {
+    if (!t->own)
+        return points;
+    for (size_t i = 0; i < n; i++)
+        t->ids[i] = t->own[points[i]];
+    return t->ids;
+}
+
+static int rows_leave(void *arg, const uint32_t *points, const float *dist, size_t n) {
+    trainer *t = arg;
+    return larder__access_log_leave(t->log, among_all(t, points, n), dist, n);
+}
+
+static int rows_enter(void *arg, const uint32_t *points, size_t n) {
+    trainer *t = arg;
+    return larder__access_log_round(t->log, among_all(t, points, n), n, 0);
+}
+
+static int open_log(trainer *t) {
+    if (!t->conf->access_log)
+        return 0;
+    t->ids = larder__malloc((t->samples.points + 1) * sizeof *t->ids);
+    if (!t->ids)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu points", t->samples.points);
+    return larder__access_log_open(&t->log, t->conf->access_log, t->samples.points);
+}
+
 static void add_stats(larder_svm_stats *to, const larder__solved *s) {
     to->problems++;
     to->rounds += s->rounds;
@@ -176,7 +209,7 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s) {
 }
 
 /* Points of some samples as a panel of their own; `local` gets each sample's point in it. */
-static int own_panel(larder__panel *out, const trainer *t, const uint32_t *members, size_t n,
+static int own_panel(larder__panel *out, trainer *t, const uint32_t *members, size_t n,
                      uint32_t *local) {
     uint32_t *number = larder__malloc((t->samples.points + 1) * sizeof *number);
     uint32_t *ids = larder__malloc((n + 1) * sizeof *ids);
@@ -199,7 +232,8 @@ static int own_panel(larder__panel *out, const trainer *t, const uint32_t *membe
             larder__panel_pick(out, &t->kernel, &t->panel, ids, points);
     }
     larder__free(number);
-    larder__free(ids);
+    larder__free(t->own);
+    t->own = ids;
     return rc;
 }
 
@@ -239,7 +273,12 @@ static int solve_function(trainer *t, function *f, bool all_points) {
         rc = own_panel(&own, t, t->members[t->at], f->task.n, f->point);
         panel = &own;
     }
-    larder__solver_conf conf = {.tolerance = t->conf->tolerance,
+    if (rc == 0 && t->log)
+        rc = larder__access_log_solver(t->log, (uint32_t)t->at);
+    larder__solver_conf conf = {.leave = t->log ? rows_leave : NULL,
+                                .enter = t->log ? rows_enter : NULL,
+                                .arg = t,
+                                .tolerance = t->conf->tolerance,
                                 .shrinking = t->conf->shrinking,
                                 .team = t->team,
                                 .watch = watch,
@@ -470,6 +509,8 @@ static void close_trainer(trainer *t) {
     larder__free(t->label);
     larder__free(t->weighted);
     larder__free(t->class_of);
+    larder__free(t->own);
+    larder__free(t->ids);
     larder__panel_free(&t->panel);
     larder__kernel_close(&t->kernel);
     larder__samples_close(&t->samples);
@@ -483,7 +524,11 @@ int larder__svm_train(larder_svm_model **out, const larder_svm_data *data, const
     t.began = larder__now();
     int rc = open_trainer(&t);
     if (rc == 0)
+        rc = open_log(&t);
+    if (rc == 0)
         rc = solve_all(&t);
+    if (t.log)
+        rc = larder__access_log_close(&t.log, rc);
     if (rc == 0)
         rc = make_model(&t, out);
     if (rc == 0) {
