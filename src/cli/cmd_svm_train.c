@@ -1,8 +1,10 @@
 /* larder svm-train: LIBSVM's svm-train, option for option and line for line. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/commands.h"
 #include "cli/libsvm_args.h"
 #include "cli/stop.h"
+#include "cli/svm_show.h"
 
 #include <larder/svm.h>
 #include <stdatomic.h>
@@ -13,7 +15,7 @@ typedef struct options {
     larder__svm_args svm;
     const char *words[2]; /* training file, model file */
     size_t count;
-    const char *record;
+    const char *record, *stats, *checkpoint;
     char model[4096];
 } options;
 
@@ -30,9 +32,12 @@ static const char examples[] = "  larder svm-train -c 100 -g 0.5 a9a a9a.model\n
 static int read_options(options *o, int argc, char **argv) {
     larder__svm_args *a = &o->svm;
     larder__svm_args_defaults(a);
-    o->record = NULL;
+    o->record = o->stats = o->checkpoint = NULL;
     const larder__option table[] = {
         LARDER__SVM_OPTIONS(a),
+        {"checkpoint", LARDER__TEXT, &o->checkpoint, "FILE",
+         "write the model as it stands there every minute"},
+        {"stats", LARDER__TEXT, &o->stats, "FILE", "leave times and counts there, as JSON"},
         {"record", LARDER__TEXT, &o->record, "FILE", "leave the sequence of kernel rows there"},
         {0}};
     larder__command command = {"svm-train", "larder svm-train [options] FILE [MODEL]", about,
@@ -48,6 +53,7 @@ static int read_options(options *o, int argc, char **argv) {
         return -1;
     }
     a->conf.access_log = o->record;
+    a->conf.checkpoint = o->checkpoint;
     return larder__svm_args_settle(a, "svm-train");
 }
 
@@ -66,31 +72,41 @@ static void print_line(void *arg, const char *line) {
     fflush(stdout);
 }
 
-static void ask(void *flag) { atomic_store((_Atomic int *)flag, 1); }
+typedef struct session {
+    _Atomic int asked; /* to stop */
+    larder__svm_show show;
+} session;
+
+static void ask(void *arg) { atomic_store(&((session *)arg)->asked, 1); }
 
 static int progress(void *arg, const larder_svm_progress *p) {
-    (void)p;
-    return atomic_load((_Atomic int *)arg);
+    session *s = arg;
+    larder__svm_show_progress(&s->show, p, larder__now());
+    return atomic_load(&s->asked);
 }
 
 static int run(options *o, larder__stop *stop) {
     larder_svm_data *data = NULL;
     larder_svm_model *model = NULL;
-    larder_svm_stats stats;
-    _Atomic int asked = 0;
+    larder_svm_stats stats = {0};
+    session s = {0};
     larder_svm_conf *c = &o->svm.conf;
     unsigned flags = (c->kernel == LARDER_SVM_PRECOMPUTED ? LARDER_SVM_INDEX_ZERO : 0u) |
                      (o->svm.multi_label ? LARDER_SVM_MULTI_LABEL : 0u);
     c->print = o->svm.quiet ? NULL : print_line;
     c->progress = progress;
-    c->progress_arg = &asked;
+    c->progress_arg = &s;
+    larder__svm_show_open(&s.show, o->svm.quiet ? NULL : stderr);
     int rc = larder_svm_read(&data, o->words[0], flags);
-    larder__stop_tell(stop, ask, &asked);
+    larder__stop_tell(stop, ask, &s);
     if (rc == 0)
         rc = larder_svm_train(&model, data, c, &stats);
     larder__stop_tell(stop, NULL, NULL);
+    larder__svm_show_clear(&s.show);
     if (model) {
         int saved = larder_svm_save(model, model_name(o));
+        if (saved == 0 && o->stats)
+            saved = larder__svm_show_stats(&stats, o->stats);
         rc = saved < 0 ? saved : rc;
     }
     larder_svm_model_close(&model);

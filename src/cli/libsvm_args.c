@@ -13,6 +13,7 @@ void larder__svm_args_defaults(larder__svm_args *a) {
     a->seed = 1;
     a->cache_mb = -1;
     a->multi_class = "ovo";
+    a->cache = "auto";
 }
 
 static int wrong(const char *command, const char *why) {
@@ -76,6 +77,11 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     bool ova = strcmp(a->multi_class, "ova") == 0;
     if (!ova && strcmp(a->multi_class, "ovo") != 0)
         return wrong(command, "--multi-class is ovo or ova");
+    bool off = strcmp(a->cache, "off") == 0;
+    c->cache_always = strcmp(a->cache, "on") == 0;
+    if (!off && !c->cache_always && strcmp(a->cache, "auto") != 0)
+        return wrong(command, "--cache is auto, on or off");
+    c->policy = a->policy;
     c->task = (larder_svm_task)a->task;
     c->kernel = (larder_svm_kernel)a->kernel;
     c->degree = (int)a->degree;
@@ -83,6 +89,8 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     c->threads = (uint32_t)a->threads;
     c->cache_rows = a->rows;
     c->cache_bytes = a->cache_mb >= 0 ? (uint64_t)(a->cache_mb * 1048576) : UINT64_MAX;
+    if (off)
+        c->cache_rows = c->cache_bytes = 0;
     c->merge = !a->keep_repeats;
     c->one_vs_all = ova || a->multi_label;
     c->seed = a->seed;

@@ -14,7 +14,7 @@ typedef struct larder__svm_args { /* what svm-train and svm-grid share */
     larder_svm_weight weights[LARDER__WEIGHTS];
     uint64_t task, kernel, degree, shrinking, probability, threads, rows, seed;
     double cache_mb; /* negative: not given */
-    const char *multi_class;
+    const char *multi_class, *policy, *cache;
     bool quiet, keep_repeats, multi_label;
 } larder__svm_args;
 
@@ -41,6 +41,10 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
          "leave out what is settled; also -h 0|1 (1)"},                                            \
         {"m", LARDER__REAL, &(a)->cache_mb, "MB", "memory for kernel rows (as suits)"},            \
         {"rows", LARDER__NUMBER, &(a)->rows, "N", "kernel rows to keep, instead of -m"},           \
+        {"cache-policy", LARDER__TEXT, &(a)->policy, "P",                                          \
+         "who stays of the rows kept, see larder list (lfu)"},                                     \
+        {"cache", LARDER__TEXT, &(a)->cache, "HOW",                                                \
+         "auto keeps rows where that is measured to be cheaper; on; off (auto)"},                  \
         {"threads", LARDER__NUMBER, &(a)->threads, "T", "0: as many as cores (0)"},                \
         {"multi-class", LARDER__TEXT, &(a)->multi_class, "HOW",                                    \
          "pairs of classes as LIBSVM (ovo) or each against all (ova)"},                            \

@@ -17,7 +17,7 @@ static void lay(table *t, const larder__panel *left, size_t r0, size_t rows) {
     uint32_t used = 0;
     memset(t->lines, 0, WIDE * sizeof *t->lines);
     for (size_t r = 0; r < rows; r++)
-        for (uint64_t p = left->start[r0 + r]; p < left->start[r0 + r + 1]; p++) {
+        for (uint64_t p = left->begin[r0 + r]; p < left->end[r0 + r]; p++) {
             uint32_t *line = &t->line_of[left->index[p]];
             if (*line == 0) {
                 *line = ++used;
@@ -28,15 +28,16 @@ static void lay(table *t, const larder__panel *left, size_t r0, size_t rows) {
 }
 
 static void clear(table *t, const larder__panel *left, size_t r0, size_t rows) {
-    for (uint64_t p = left->start[r0]; p < left->start[r0 + rows]; p++)
-        t->line_of[left->index[p]] = 0;
+    for (size_t r = r0; r < r0 + rows; r++)
+        for (uint64_t p = left->begin[r]; p < left->end[r]; p++)
+            t->line_of[left->index[p]] = 0;
 }
 
 LARDER__CLONES static void columns(const table *t, const larder__panel *right, size_t c0, size_t c1,
                                    size_t rows, float *out, size_t stride) {
     for (size_t c = c0; c < c1; c++) {
         float sum[WIDE] = {0};
-        for (uint64_t p = right->start[c]; p < right->start[c + 1]; p++) {
+        for (uint64_t p = right->begin[c]; p < right->end[c]; p++) {
             const float *line = t->lines + (size_t)t->line_of[right->index[p]] * WIDE;
             float x = right->value[p];
             for (size_t k = 0; k < WIDE; k++)

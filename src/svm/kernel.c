@@ -11,7 +11,7 @@ enum {
     BITS_MOST = 4096,   /* binary features: beyond, popcounts cost more than sparse products */
     DIRECT_DIM = 16,    /* fewer features than this: differences are as quick as SGEMM */
     DENSE_PENALTY = 24, /* a product of SGEMM against one of the sparse engine, in time */
-    SUB_ROWS = 64       /* rows of a block before they are added up; with a tile: 128 KiB */
+    SUB_ROWS = 256      /* rows of a block before they are added up; with a tile: 512 KiB */
 };
 /* gamma |x|^2 above which rounding of |x|^2 + |y|^2 - 2xy in floats would show in the objective. */
 static const double direct_norm = 100;

@@ -36,9 +36,10 @@ typedef struct larder__panel { /* points laid out for an engine; what it does no
     uint32_t *word_planes;
     float *dense; /* n x dim */
     float *dense_planes;
-    uint64_t *start; /* sparse: n + 1 */
-    uint32_t *index; /* feature numbers of the kernel's map */
+    uint64_t *begin, *end; /* sparse: a point's pairs */
+    uint32_t *index;       /* feature numbers of the kernel's map */
     float *value;
+    bool borrowed;    /* index and value are another panel's */
     uint32_t *serial; /* given: column of this point in the matrix */
 } larder__panel;
 
@@ -71,9 +72,9 @@ size_t larder__kernel_scratch(const larder__kernel *, size_t rows);
 /* Points of a data set; features that the kernel does not know count in the norm alone. */
 int larder__panel_fill(larder__panel *, const larder__kernel *, const larder_svm_data *,
                        const uint32_t *rows, size_t n);
-/* Room for `n` points with up to `pairs` non-zeros, filled by larder__panel_pick. */
-int larder__panel_room(larder__panel *, const larder__kernel *, size_t n, uint64_t pairs);
-/* Points at `ids` of another panel; `to` has room for them. */
+/* Room for `n` points, filled by larder__panel_pick. */
+int larder__panel_room(larder__panel *, const larder__kernel *, size_t n);
+/* Points at `ids` of another panel; `to` has room for them. Sparse points stay with `from`. */
 void larder__panel_pick(larder__panel *to, const larder__kernel *, const larder__panel *from,
                         const uint32_t *ids, size_t n);
 void larder__panel_free(larder__panel *);

@@ -12,9 +12,12 @@ void larder__panel_free(larder__panel *p) {
     larder__free(p->word_planes);
     larder__free(p->dense);
     larder__free(p->dense_planes);
-    larder__free(p->start);
-    larder__free(p->index);
-    larder__free(p->value);
+    larder__free(p->begin);
+    larder__free(p->end);
+    if (!p->borrowed) {
+        larder__free(p->index);
+        larder__free(p->value);
+    }
     larder__free(p->serial);
     *p = (larder__panel){0};
 }
@@ -27,7 +30,7 @@ static bool get(void *to, size_t count, size_t bytes) {
     return fresh != NULL;
 }
 
-static bool room(larder__panel *p, const larder__kernel *k, size_t n, uint64_t pairs) {
+static bool room(larder__panel *p, const larder__kernel *k, size_t n) {
     if (!get(&p->norm, p->stride, sizeof *p->norm))
         return false;
     switch (k->engine) {
@@ -35,8 +38,7 @@ static bool room(larder__panel *p, const larder__kernel *k, size_t n, uint64_t p
         return get(&p->words, p->stride * k->words, sizeof *p->words) &&
                get(&p->word_planes, p->stride * k->words, sizeof *p->word_planes);
     case LARDER__ENGINE_SPARSE:
-        return get(&p->start, n + 1, sizeof *p->start) && get(&p->index, pairs, sizeof *p->index) &&
-               get(&p->value, pairs, sizeof *p->value);
+        return get(&p->begin, n, sizeof *p->begin) && get(&p->end, n, sizeof *p->end);
     case LARDER__ENGINE_GIVEN:
         if (!get(&p->serial, p->stride, sizeof *p->serial))
             return false;
@@ -49,10 +51,10 @@ static bool room(larder__panel *p, const larder__kernel *k, size_t n, uint64_t p
            (!k->direct || get(&p->dense_planes, p->stride * k->dim, sizeof *p->dense_planes));
 }
 
-int larder__panel_room(larder__panel *p, const larder__kernel *k, size_t n, uint64_t pairs) {
+int larder__panel_room(larder__panel *p, const larder__kernel *k, size_t n) {
     *p = (larder__panel){.n = n};
     p->stride = (n + LARDER__LANES - 1) / LARDER__LANES * LARDER__LANES;
-    if (room(p, k, n, pairs))
+    if (room(p, k, n))
         return 0;
     larder__panel_free(p);
     return larder__fail(LARDER_E_NOMEM, "no memory for %zu points of %zu features", n, k->dim);
@@ -95,7 +97,7 @@ static void fill_given(larder__panel *p, const larder__kernel *k, const larder_s
 
 static void fill_point(larder__panel *p, const larder__kernel *k, const larder_svm_data *d,
                        size_t row, size_t i) {
-    uint64_t pairs = k->engine == LARDER__ENGINE_SPARSE ? p->start[i] : 0;
+    uint64_t pairs = p->begin && i > 0 ? p->end[i - 1] : 0;
     double norm = 0;
     for (uint64_t at = d->start[row]; at < d->start[row + 1]; at++) {
         uint32_t f = feature(k, d->index[at]);
@@ -110,8 +112,10 @@ static void fill_point(larder__panel *p, const larder__kernel *k, const larder_s
         else
             p->index[pairs] = f, p->value[pairs++] = (float)x;
     }
-    if (k->engine == LARDER__ENGINE_SPARSE)
-        p->start[i + 1] = pairs;
+    if (k->engine == LARDER__ENGINE_SPARSE) {
+        p->begin[i] = i > 0 ? p->end[i - 1] : 0;
+        p->end[i] = pairs;
+    }
     if (k->engine == LARDER__ENGINE_DENSE)
         norm = fill_dense(p, k, i);
     p->norm[i] = (float)norm;
@@ -122,7 +126,12 @@ int larder__panel_fill(larder__panel *p, const larder__kernel *k, const larder_s
     uint64_t pairs = 0;
     for (size_t i = 0; i < n; i++)
         pairs += d->start[rows[i] + 1] - d->start[rows[i]];
-    int rc = larder__panel_room(p, k, n, pairs);
+    int rc = larder__panel_room(p, k, n);
+    if (rc == 0 && p->begin &&
+        (!get(&p->index, pairs, sizeof *p->index) || !get(&p->value, pairs, sizeof *p->value))) {
+        larder__panel_free(p);
+        rc = larder__fail(LARDER_E_NOMEM, "no memory for %llu values", (unsigned long long)pairs);
+    }
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (k->engine == LARDER__ENGINE_GIVEN)
             fill_given(p, k, d, rows[i], i);
@@ -133,21 +142,24 @@ int larder__panel_fill(larder__panel *p, const larder__kernel *k, const larder_s
 
 /* ---- from another panel ---------------------------------------------------------------------- */
 
-static void pick_planes(uint32_t *to, size_t to_stride, const uint32_t *from, size_t stride,
-                        size_t planes, const uint32_t *ids, size_t n) {
+/* Planes of words or of floats: four bytes each. */
+static void pick_planes(void *to, size_t to_stride, const void *from, size_t stride, size_t planes,
+                        const uint32_t *ids, size_t n) {
+    char *out = to;
+    const char *in = from;
     for (size_t f = 0; f < planes; f++)
         for (size_t i = 0; i < n; i++)
-            to[f * to_stride + i] = from[f * stride + ids[i]];
+            memcpy(out + 4 * (f * to_stride + i), in + 4 * (f * stride + ids[i]), 4);
 }
 
 static void pick_pairs(larder__panel *to, const larder__panel *from, const uint32_t *ids,
                        size_t n) {
-    to->start[0] = 0;
+    to->borrowed = true;
+    to->index = from->index;
+    to->value = from->value;
     for (size_t i = 0; i < n; i++) {
-        uint64_t at = from->start[ids[i]], count = from->start[ids[i] + 1] - at;
-        memcpy(to->index + to->start[i], from->index + at, count * sizeof *to->index);
-        memcpy(to->value + to->start[i], from->value + at, count * sizeof *to->value);
-        to->start[i + 1] = to->start[i] + count;
+        to->begin[i] = from->begin[ids[i]];
+        to->end[i] = from->end[ids[i]];
     }
 }
 
@@ -168,9 +180,7 @@ void larder__panel_pick(larder__panel *to, const larder__kernel *k, const larder
     if (to->word_planes)
         pick_planes(to->word_planes, to->stride, from->word_planes, from->stride, k->words, ids, n);
     if (to->dense_planes)
-        pick_planes((uint32_t *)(void *)to->dense_planes, to->stride,
-                    (const uint32_t *)(const void *)from->dense_planes, from->stride, k->dim, ids,
-                    n);
-    if (to->start)
+        pick_planes(to->dense_planes, to->stride, from->dense_planes, from->stride, k->dim, ids, n);
+    if (to->begin)
         pick_pairs(to, from, ids, n);
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "svm/held_rows.h"
 #include "svm/smo.h"
 #include "svm/working_set.h"
 
@@ -33,7 +34,8 @@ typedef struct solver {
     larder__panel left, right; /* the new points, all points of the working set */
     double weight[WS];
     larder__smo smo;
-    void **scratch; /* a thread each */
+    larder__held held_rows; /* where rows are kept */
+    void **scratch;         /* a thread each */
     unsigned threads;
     double ends[2][2]; /* group: smallest f that may rise, largest that may fall */
     size_t slots;      /* WS, or less where there are fewer variables */
@@ -103,7 +105,7 @@ static void begin_gradient(solver *s) {
             s->points[rows] = q->point[v];
             s->weight[rows++] = q->beta[v];
         }
-        if (rows == WS || v + 1 == q->n) {
+        if (rows == s->slots || v + 1 == q->n) {
             add_rows(s, rows);
             rows = 0;
         }
@@ -158,6 +160,8 @@ static int let_go(solver *s, size_t from, size_t to) {
         }
         s->var[i] = EMPTY;
     }
+    if (n && s->conf->rows)
+        larder__held_leave(&s->held_rows, s->points, s->dist, n);
     return n && s->conf->leave ? s->conf->leave(s->conf->arg, s->points, s->dist, n) : 0;
 }
 
@@ -177,11 +181,15 @@ static void fill_slot(solver *s, size_t slot, uint32_t v) {
 }
 
 /* New variables into slots from..to; an empty slot stands for point 0, whose values nobody uses. */
-static int take_in(solver *s, size_t from, size_t to) {
-    uint32_t fresh[WS];
+static size_t seat(solver *s, size_t from, size_t to, uint32_t *fresh) {
     size_t n = choose(s, fresh, to - from);
     for (size_t i = from; i < to; i++)
         fill_slot(s, i, i - from < n ? fresh[i - from] : EMPTY);
+    return n;
+}
+
+/* Their rows. */
+static int take_in(solver *s, const uint32_t *fresh, size_t n) {
     size_t rows = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t point = s->qp->point[fresh[i]];
@@ -189,7 +197,9 @@ static int take_in(solver *s, size_t from, size_t to) {
             s->points[rows++] = point;
     }
     s->out->rows_asked += rows;
-    return rows && s->conf->enter ? s->conf->enter(s->conf->arg, s->points, rows) : 0;
+    int rc = rows && s->conf->enter ? s->conf->enter(s->conf->arg, s->points, rows) : 0;
+    return rc == 0 && rows && s->conf->rows ? larder__held_take(&s->held_rows, s->points, rows)
+                                            : rc;
 }
 
 /* ---- the small problem ----------------------------------------------------------------------- */
@@ -206,7 +216,26 @@ static void fill_tile(void *arg, size_t piece, unsigned thread) {
     size_t r0 = piece * FILL_ROWS, r1 = r0 + FILL_ROWS, rows = j->to - j->from;
     r1 = r1 < rows ? r1 : rows;
     larder__kernel_block(s->kernel, &s->left, r0, r1, &s->right, 0, s->slots,
-                         s->smo.k + (j->from + r0) * WS, WS, s->scratch[thread]);
+                         s->smo.k + (j->from + r0) * s->slots, s->slots, s->scratch[thread]);
+}
+
+/* The same from rows that lie at hand. */
+static void copy_small(solver *s, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+        if (s->var[i] == EMPTY)
+            continue;
+        const float *row = larder__held_row(&s->held_rows, s->points[i]);
+        for (size_t j = 0; j < s->slots; j++)
+            s->smo.k[i * s->slots + j] = row[s->points[j]];
+    }
+}
+
+static void compute_small(solver *s, size_t from, size_t to) {
+    larder__panel_pick(&s->right, s->kernel, s->all, s->points, s->slots);
+    larder__panel_pick(&s->left, s->kernel, s->all, s->points + from, to - from);
+    filling j = {s, from, to};
+    larder__team_run(s->conf->team, fill_tile, &j, (to - from + FILL_ROWS - 1) / FILL_ROWS);
+    s->out->values += (to - from) * s->slots;
 }
 
 /* Rows of the new slots, and their mirror in the columns of the others. */
@@ -214,17 +243,16 @@ static void fill_small(solver *s, size_t from, size_t to) {
     double start = larder__now();
     for (size_t i = 0; i < s->slots; i++)
         s->points[i] = s->var[i] == EMPTY ? 0 : s->qp->point[s->var[i]];
-    larder__panel_pick(&s->right, s->kernel, s->all, s->points, s->slots);
-    larder__panel_pick(&s->left, s->kernel, s->all, s->points + from, to - from);
-    filling j = {s, from, to};
-    larder__team_run(s->conf->team, fill_tile, &j, (to - from + FILL_ROWS - 1) / FILL_ROWS);
+    if (s->conf->rows)
+        copy_small(s, from, to);
+    else
+        compute_small(s, from, to);
     for (size_t i = 0; i < s->slots; i++) {
         if (i >= from && i < to)
             continue;
         for (size_t r = from; r < to; r++)
-            s->smo.k[i * WS + r] = s->smo.k[r * WS + i];
+            s->smo.k[i * s->slots + r] = s->smo.k[r * s->slots + i];
     }
-    s->out->values += (to - from) * s->slots;
     s->out->times.kernel += larder__now() - start;
 }
 
@@ -245,6 +273,18 @@ static void solve_small(solver *s, bool whole) {
     s->out->times.solve += larder__now() - start;
 }
 
+/* All variables were in the small problem, which kept their gradient. */
+static size_t take_back(solver *s) {
+    size_t changed = 0;
+    for (size_t i = 0; i < s->slots; i++) {
+        if (s->var[i] == EMPTY)
+            continue;
+        changed += s->smo.beta[i] != s->before[i];
+        s->f[s->qp->point[s->var[i]]] = s->smo.f[i] - s->qp->linear[s->var[i]];
+    }
+    return changed;
+}
+
 /* Rows of what changed go to the gradient. */
 static size_t pass_on(solver *s) {
     size_t rows = 0;
@@ -255,7 +295,13 @@ static size_t pass_on(solver *s) {
         s->points[rows] = s->qp->point[s->var[i]];
         s->weight[rows++] = change;
     }
-    add_rows(s, rows);
+    if (s->conf->rows && rows) {
+        double start = larder__now();
+        larder__held_add(&s->held_rows, s->points, s->weight, rows, s->f);
+        s->out->times.update += larder__now() - start;
+    } else {
+        add_rows(s, rows);
+    }
     return rows;
 }
 
@@ -268,10 +314,12 @@ static int renew(solver *s) {
         from = s->half * HALF, to = from + HALF;
         s->half = !s->half;
     }
+    uint32_t fresh[WS];
     int rc = let_go(s, from, to);
-    if (rc == 0)
-        rc = take_in(s, from, to);
+    size_t n = rc == 0 ? seat(s, from, to, fresh) : 0;
     s->out->times.select += larder__now() - start;
+    if (rc == 0)
+        rc = take_in(s, fresh, n);
     if (rc == 0)
         fill_small(s, from, to);
     return rc;
@@ -306,7 +354,7 @@ static int rounds(solver *s) {
             return rc;
         solve_small(s, whole);
         /* Nothing moved: what is left of the gap is rounding. */
-        if (pass_on(s) == 0 && (whole || s->out->rounds > 0))
+        if ((whole ? take_back(s) : pass_on(s)) == 0 && (whole || s->out->rounds > 0))
             return 0;
         s->out->rounds++;
     }
@@ -334,7 +382,7 @@ static void *zeros(size_t count, size_t bytes) {
 }
 
 static bool open_smo(larder__smo *m) {
-    return (m->k = zeros((size_t)WS * WS, sizeof *m->k)) && (m->f = zeros(WS, sizeof *m->f)) &&
+    return (m->k = zeros(m->n * m->n, sizeof *m->k)) && (m->f = zeros(WS, sizeof *m->f)) &&
            (m->beta = zeros(WS, sizeof *m->beta)) && (m->lo = zeros(WS, sizeof *m->lo)) &&
            (m->hi = zeros(WS, sizeof *m->hi)) && (m->diagonal = zeros(WS, sizeof *m->diagonal)) &&
            (m->up = zeros(LARDER__WS_BYTES, 1)) && (m->low = zeros(LARDER__WS_BYTES, 1)) &&
@@ -356,7 +404,7 @@ static void close_smo(larder__smo *m) {
 }
 
 static bool open_scratch(solver *s) {
-    size_t bytes = larder__kernel_scratch(s->kernel, WS);
+    size_t bytes = larder__kernel_scratch(s->kernel, s->slots);
     s->threads = larder__team_threads(s->conf->team);
     if (!(s->scratch = larder__calloc(s->threads, sizeof *s->scratch)))
         return false;
@@ -378,15 +426,24 @@ static int open_solver(solver *s) {
     s->held = zeros(points, sizeof *s->held);
     s->up = zeros(n, sizeof *s->up);
     s->low = zeros(n, sizeof *s->low);
-    uint64_t pairs = (uint64_t)s->kernel->longest * WS;
     if (!s->f || !s->diagonal || !s->inside || !s->held || !s->up || !s->low ||
         !open_smo(&s->smo) || !open_scratch(s))
         return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
-    int rc = larder__panel_room(&s->left, s->kernel, WS, pairs);
-    return rc < 0 ? rc : larder__panel_room(&s->right, s->kernel, WS, pairs);
+    int rc = larder__panel_room(&s->left, s->kernel, s->slots);
+    if (rc == 0)
+        rc = larder__panel_room(&s->right, s->kernel, s->slots);
+    s->held_rows = (larder__held){.cache = s->conf->rows,
+                                  .kernel = s->kernel,
+                                  .all = s->all,
+                                  .team = s->conf->team,
+                                  .scratch = s->scratch,
+                                  .threads = s->threads};
+    return rc == 0 && s->conf->rows ? larder__held_open(&s->held_rows) : rc;
 }
 
 static void close_solver(solver *s) {
+    if (s->conf->rows)
+        larder__held_close(&s->held_rows);
     larder__free(s->f);
     larder__free(s->diagonal);
     larder__free(s->inside);
@@ -415,6 +472,10 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
         begin_gradient(s);
         rc = rounds(s);
     }
+    out->rows_made += s->held_rows.made;
+    out->values += s->held_rows.made * all->n;
+    out->times.kernel += s->held_rows.kernel_seconds;
+    out->times.cache += s->held_rows.cache_seconds;
     if (rc == 0) {
         out->objective = objective(s);
         for (unsigned g = 0; g < s->smo.groups; g++)

@@ -38,6 +38,7 @@ typedef struct larder__solver_conf {
     bool shrinking;
     uint64_t most_iterations; /* 0: no limit */
     larder__team *team;
+    struct larder__row_cache *rows; /* NULL: rows are computed each time they are wanted */
     /* Optional: what the solver asks for, see svm/access.h. */
     int (*leave)(void *arg, const uint32_t *points, const float *dist, size_t n);
     int (*enter)(void *arg, const uint32_t *points, size_t n);

@@ -4,11 +4,14 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/access.h"
+#include "svm/held_rows.h"
+#include "svm/smo.h"
 #include "svm/task.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct trainer {
     const larder_svm_data *data;
@@ -27,10 +30,13 @@ typedef struct trainer {
     larder__decision *made; /* a decision function each */
     uint32_t **members;     /* of each decision function: its samples */
     size_t *member_count;
-    size_t functions, at;    /* how many decision functions, which is solved */
-    larder__access_log *log; /* NULL: rows are not recorded */
-    uint32_t *own;           /* of the current problem's points: the number among all; NULL: same */
-    uint32_t *ids;           /* work: points of a round */
+    size_t functions, at;      /* how many decision functions, which is solved */
+    larder__row_cache *cache;  /* over all points, for all decision functions; NULL: off */
+    larder__row_cache *in_use; /* that one or a pair's own */
+    bool keeps;                /* rows are kept */
+    larder__access_log *log;   /* NULL: rows are not recorded */
+    uint32_t *own; /* of the current problem's points: the number among all; NULL: same */
+    uint32_t *ids; /* work: points of a round */
     double began;
     bool stopped;
 } trainer;
@@ -46,6 +52,7 @@ void larder_svm_defaults(larder_svm_conf *c) {
                            .shrinking = true,
                            .merge = true,
                            .seed = 1,
+                           .cache_bytes = UINT64_MAX,
                            .checkpoint_seconds = 60};
 }
 
@@ -150,6 +157,12 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     (void)q;
     if (!t->conf->progress)
         return 0;
+    double hits = NAN;
+    if (t->in_use) {
+        larder__row_cache_figures f;
+        larder__row_cache_read(t->in_use, &f);
+        hits = f.asked ? (double)f.hits / (double)f.asked : 0;
+    }
     larder_svm_progress p = {.problem = t->at,
                              .problems = t->functions,
                              .rounds = s->rounds,
@@ -159,8 +172,57 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
                              .objective = s->objective,
                              .seconds = larder__now() - t->began,
                              .seconds_left = NAN,
-                             .hits = NAN};
+                             .hits = hits};
     return t->conf->progress(t->conf->progress_arg, &p);
+}
+
+/* ---- keeping rows ---------------------------------------------------------------------------- */
+
+/* A row that is kept is written once and read from memory at each use; computed afresh it goes
+ * straight into the gradient. With a third of rows found, keeping pays from about here on. */
+static const double worth_keeping = 3;
+
+static uint64_t cache_budget(const trainer *t, size_t points) {
+    uint64_t row = points * sizeof(float), all = row * points;
+    if (t->conf->cache_rows)
+        return t->conf->cache_rows < points ? t->conf->cache_rows * row : all;
+    if (t->conf->cache_bytes != UINT64_MAX)
+        return t->conf->cache_bytes < all ? t->conf->cache_bytes : all;
+    long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t half = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : all;
+    return half < all ? half : all;
+}
+
+static int open_rows(const trainer *t, larder__row_cache **out, size_t points) {
+    larder__row_cache_conf conf = {.policy = t->conf->policy ? t->conf->policy : "lfu",
+                                   .rows = points,
+                                   .budget = cache_budget(t, points),
+                                   .seed = t->conf->seed};
+    return larder__row_cache_open(out, &conf);
+}
+
+static int decide_cache(trainer *t) {
+    larder_svm_stats *s = t->stats;
+    /* A problem that fits the working set computes each value once. */
+    if (cache_budget(t, t->samples.points) == 0 || t->samples.points <= LARDER__WS)
+        return 0;
+    int rc = larder__held_measure(&t->kernel, &t->panel, &s->make_us, &s->keep_us);
+    t->keeps = t->conf->cache_always || s->make_us > worth_keeping * s->keep_us;
+    bool shared = t->functions < 2 || t->conf->one_vs_all || t->classes == 2;
+    if (rc == 0 && t->keeps && shared)
+        rc = open_rows(t, &t->cache, t->samples.points);
+    s->cache_on = t->keeps;
+    snprintf(s->policy, sizeof s->policy, "%s",
+             !t->keeps         ? ""
+             : t->conf->policy ? t->conf->policy
+                               : "lfu");
+    return rc;
+}
+
+static void count_hits(trainer *t, larder__row_cache *cache) {
+    larder__row_cache_figures f;
+    larder__row_cache_read(cache, &f);
+    t->stats->rows_hit += f.hits;
 }
 
 /* ---- the sequence of rows -------------------------------------------------------------------- */
@@ -213,7 +275,6 @@ static int own_panel(larder__panel *out, trainer *t, const uint32_t *members, si
                      uint32_t *local) {
     uint32_t *number = larder__malloc((t->samples.points + 1) * sizeof *number);
     uint32_t *ids = larder__malloc((n + 1) * sizeof *ids);
-    uint64_t pairs = 0;
     size_t points = 0;
     int rc = number && ids ? 0 : larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", n);
     if (rc == 0) {
@@ -221,13 +282,12 @@ static int own_panel(larder__panel *out, trainer *t, const uint32_t *members, si
         for (size_t i = 0; i < n; i++) {
             uint32_t p = t->samples.point[members[i]];
             if (number[p] == UINT32_MAX) {
-                pairs += t->panel.start ? t->panel.start[p + 1] - t->panel.start[p] : 0;
                 ids[points] = p;
                 number[p] = (uint32_t)points++;
             }
             local[i] = number[p];
         }
-        rc = larder__panel_room(out, &t->kernel, points, pairs);
+        rc = larder__panel_room(out, &t->kernel, points);
         if (rc == 0)
             larder__panel_pick(out, &t->kernel, &t->panel, ids, points);
     }
@@ -267,12 +327,16 @@ static int open_function(function *f, const trainer *t, const uint32_t *members,
 
 static int solve_function(trainer *t, function *f, bool all_points) {
     larder__panel own = {0};
+    larder__row_cache *rows = NULL;
     const larder__panel *panel = &t->panel;
     int rc = 0;
     if (!all_points) {
         rc = own_panel(&own, t, t->members[t->at], f->task.n, f->point);
         panel = &own;
+        if (rc == 0 && t->keeps && f->task.n > LARDER__WS)
+            rc = open_rows(t, &rows, own.n);
     }
+    t->in_use = all_points ? t->cache : rows;
     if (rc == 0 && t->log)
         rc = larder__access_log_solver(t->log, (uint32_t)t->at);
     larder__solver_conf conf = {.leave = t->log ? rows_leave : NULL,
@@ -281,12 +345,17 @@ static int solve_function(trainer *t, function *f, bool all_points) {
                                 .tolerance = t->conf->tolerance,
                                 .shrinking = t->conf->shrinking,
                                 .team = t->team,
+                                .rows = t->in_use,
                                 .watch = watch,
                                 .watch_arg = t};
     larder__decision *d = &t->made[t->at];
     if (rc == 0)
         rc = larder__task_solve(d, &f->task, t->conf, &t->kernel, panel, &conf);
     larder__panel_free(&own);
+    if (rows)
+        count_hits(t, rows);
+    larder__row_cache_close(&rows);
+    t->in_use = NULL;
     if (rc < 0)
         return rc;
     add_stats(t->stats, &d->solved);
@@ -494,7 +563,7 @@ static int open_trainer(trainer *t) {
     t->members = larder__calloc(t->functions + 1, sizeof *t->members);
     t->member_count = larder__calloc(t->functions + 1, sizeof *t->member_count);
     return t->made && t->members && t->member_count
-               ? 0
+               ? decide_cache(t)
                : larder__fail(LARDER_E_NOMEM, "no memory for %zu problems", t->functions);
 }
 
@@ -511,6 +580,7 @@ static void close_trainer(trainer *t) {
     larder__free(t->class_of);
     larder__free(t->own);
     larder__free(t->ids);
+    larder__row_cache_close(&t->cache);
     larder__panel_free(&t->panel);
     larder__kernel_close(&t->kernel);
     larder__samples_close(&t->samples);
@@ -532,6 +602,8 @@ int larder__svm_train(larder_svm_model **out, const larder_svm_data *data, const
     if (rc == 0)
         rc = make_model(&t, out);
     if (rc == 0) {
+        if (t.cache)
+            count_hits(&t, t.cache);
         stats->points = t.samples.points;
         stats->rows = n;
         snprintf(stats->engine, sizeof stats->engine, "%s", larder__kernel_engine(&t.kernel));
