@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/svm_show.h"
 
 #include <errno.h>
 #include <larder/svm.h>
@@ -43,39 +44,19 @@ static int read_options(options *o, int argc, char **argv) {
     return rc;
 }
 
-typedef struct scores {
-    size_t right, n;
-    double error, sp, st, spp, stt, spt; /* of predictions p and targets t */
-} scores;
-
-static void add_score(scores *s, double p, double t) {
-    s->right += p == t;
-    s->n++;
-    s->error += (p - t) * (p - t);
-    s->sp += p, s->st += t;
-    s->spp += p * p, s->stt += t * t, s->spt += p * t;
-}
-
-static void print_scores(const scores *s, larder_svm_task task) {
-    double n = (double)s->n;
-    if (task != LARDER_SVM_EPSILON_SVR && task != LARDER_SVM_NU_SVR) {
-        printf("Accuracy = %g%% (%zu/%zu) (classification)\n", (double)s->right / n * 100, s->right,
-               s->n);
-        return;
-    }
-    double cross = n * s->spt - s->sp * s->st;
-    printf("Mean squared error = %g (regression)\n", s->error / n);
-    printf("Squared correlation coefficient = %g (regression)\n",
-           cross * cross / ((n * s->spp - s->sp * s->sp) * (n * s->stt - s->st * s->st)));
-}
-
+/* `width` numbers behind each label; LIBSVM's probabilities have the labels in a first line. */
 static int write_labels(const options *o, const larder_svm_model *m, const larder_svm_data *d,
-                        const double *labels, const double *values) {
+                        const double *labels, const double *values, size_t width) {
     larder__fresh file;
-    size_t width = larder_svm_values(m);
     int rc = larder__fresh_open(&file, o->words[2]);
     if (rc < 0)
         return rc;
+    if (o->probability && values) {
+        fputs("labels", file.to);
+        for (size_t c = 0; c < width; c++)
+            fprintf(file.to, " %g", larder_svm_class(m, c));
+        putc('\n', file.to);
+    }
     for (size_t i = 0; i < larder_svm_data_rows(d); i++) {
         fprintf(file.to, "%.17g", labels[i]);
         for (size_t v = 0; values && v < width; v++)
@@ -87,23 +68,32 @@ static int write_labels(const options *o, const larder_svm_model *m, const larde
     return larder__fresh_close(&file, rc);
 }
 
+static bool has_classes(const larder_svm_model *m) {
+    larder_svm_task t = larder_svm_model_task(m);
+    return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
+}
+
 static int predict(const options *o, const larder_svm_model *m, const larder_svm_data *d) {
     size_t rows = larder_svm_data_rows(d);
-    scores s = {0};
+    larder__svm_scores s = {0};
+    bool likely = o->probability && has_classes(m);
+    size_t width = likely ? larder_svm_classes(m) : o->values ? larder_svm_values(m) : 0;
     double *labels = larder__malloc((rows + 1) * sizeof *labels);
-    double *values =
-        o->values ? larder__malloc((rows * larder_svm_values(m) + 1) * sizeof *values) : NULL;
-    int rc = labels && (values || !o->values)
-                 ? larder_svm_predict(m, d, labels)
+    double *values = width ? larder__malloc((rows * width + 1) * sizeof *values) : NULL;
+    int rc = labels && (values || !width)
+                 ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", rows);
-    if (rc == 0 && values)
+    if (rc == 0)
+        rc = likely ? larder_svm_probability(m, d, values, labels)
+                    : larder_svm_predict(m, d, labels);
+    if (rc == 0 && values && !likely)
         rc = larder_svm_decide(m, d, values);
     if (rc == 0)
-        rc = write_labels(o, m, d, labels, values);
+        rc = write_labels(o, m, d, labels, values, width);
     for (size_t i = 0; rc == 0 && i < rows; i++)
-        add_score(&s, labels[i], larder_svm_data_label(d, i));
+        larder__svm_score(&s, labels[i], larder_svm_data_label(d, i));
     if (rc == 0 && !o->quiet)
-        print_scores(&s, larder_svm_model_task(m));
+        larder__svm_print_scores(&s, larder_svm_model_task(m));
     larder__free(labels);
     larder__free(values);
     return rc;

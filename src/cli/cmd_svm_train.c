@@ -1,6 +1,7 @@
 /* larder svm-train: LIBSVM's svm-train, option for option and line for line. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/libsvm_args.h"
 #include "cli/stop.h"
@@ -16,6 +17,7 @@ typedef struct options {
     const char *words[2]; /* training file, model file */
     size_t count;
     const char *record, *stats, *checkpoint;
+    uint64_t probability, folds;
     char model[4096];
 } options;
 
@@ -32,9 +34,12 @@ static const char examples[] = "  larder svm-train -c 100 -g 0.5 a9a a9a.model\n
 static int read_options(options *o, int argc, char **argv) {
     larder__svm_args *a = &o->svm;
     larder__svm_args_defaults(a);
+    o->probability = o->folds = 0;
     o->record = o->stats = o->checkpoint = NULL;
     const larder__option table[] = {
         LARDER__SVM_OPTIONS(a),
+        {"b", LARDER__NUMBER, &o->probability, "0|1", "train for probabilities (0)"},
+        {"v", LARDER__NUMBER, &o->folds, "N", "N-fold cross validation instead of a model"},
         {"checkpoint", LARDER__TEXT, &o->checkpoint, "FILE",
          "write the model as it stands there every minute"},
         {"stats", LARDER__TEXT, &o->stats, "FILE", "leave times and counts there, as JSON"},
@@ -54,6 +59,7 @@ static int read_options(options *o, int argc, char **argv) {
     }
     a->conf.access_log = o->record;
     a->conf.checkpoint = o->checkpoint;
+    a->conf.probability = o->probability != 0;
     return larder__svm_args_settle(a, "svm-train");
 }
 
@@ -85,6 +91,20 @@ static int progress(void *arg, const larder_svm_progress *p) {
     return atomic_load(&s->asked);
 }
 
+static int cross(const options *o, const larder_svm_data *data, larder_svm_stats *stats) {
+    size_t rows = larder_svm_data_rows(data);
+    larder__svm_scores s = {0};
+    double *labels = larder__malloc((rows + 1) * sizeof *labels);
+    int rc = labels ? larder_svm_cross(data, &o->svm.conf, o->folds, labels, stats)
+                    : larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", rows);
+    for (size_t i = 0; rc == 0 && i < rows; i++)
+        larder__svm_score(&s, labels[i], larder_svm_data_label(data, i));
+    if (rc == 0)
+        larder__svm_print_cross(&s, o->svm.conf.task);
+    larder__free(labels);
+    return rc;
+}
+
 static int run(options *o, larder__stop *stop) {
     larder_svm_data *data = NULL;
     larder_svm_model *model = NULL;
@@ -100,7 +120,7 @@ static int run(options *o, larder__stop *stop) {
     int rc = larder_svm_read(&data, o->words[0], flags);
     larder__stop_tell(stop, ask, &s);
     if (rc == 0)
-        rc = larder_svm_train(&model, data, c, &stats);
+        rc = o->folds ? cross(o, data, &stats) : larder_svm_train(&model, data, c, &stats);
     larder__stop_tell(stop, NULL, NULL);
     larder__svm_show_clear(&s.show);
     if (model) {

@@ -98,3 +98,44 @@ int larder__svm_show_stats(const larder_svm_stats *s, const char *path) {
     putc('\n', file.to);
     return larder__fresh_close(&file, 0);
 }
+
+/* ---- how good predictions are ---------------------------------------------------------------- */
+
+void larder__svm_score(larder__svm_scores *s, double p, double t) {
+    s->right += p == t;
+    s->n++;
+    s->error += (p - t) * (p - t);
+    s->sp += p, s->st += t;
+    s->spp += p * p, s->stt += t * t, s->spt += p * t;
+}
+
+static bool is_regression(larder_svm_task t) {
+    return t == LARDER_SVM_EPSILON_SVR || t == LARDER_SVM_NU_SVR;
+}
+
+static double correlation(const larder__svm_scores *s) {
+    double n = (double)s->n, cross = n * s->spt - s->sp * s->st;
+    return cross * cross / ((n * s->spp - s->sp * s->sp) * (n * s->stt - s->st * s->st));
+}
+
+static double accuracy(const larder__svm_scores *s) {
+    return 100 * (double)s->right / (double)s->n;
+}
+
+void larder__svm_print_scores(const larder__svm_scores *s, larder_svm_task task) {
+    if (!is_regression(task)) {
+        printf("Accuracy = %g%% (%zu/%zu) (classification)\n", accuracy(s), s->right, s->n);
+        return;
+    }
+    printf("Mean squared error = %g (regression)\n", s->error / (double)s->n);
+    printf("Squared correlation coefficient = %g (regression)\n", correlation(s));
+}
+
+void larder__svm_print_cross(const larder__svm_scores *s, larder_svm_task task) {
+    if (!is_regression(task)) {
+        printf("Cross Validation Accuracy = %g%%\n", accuracy(s));
+        return;
+    }
+    printf("Cross Validation Mean squared error = %g\n", s->error / (double)s->n);
+    printf("Cross Validation Squared correlation coefficient = %g\n", correlation(s));
+}

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "svm/calibrate.h"
 
 #include <math.h>
 #include <string.h>
@@ -180,6 +181,58 @@ int larder_svm_predict(const larder_svm_model *m, const larder_svm_data *data, d
     int rc = with_team(m, data, values);
     for (size_t i = 0; rc == 0 && i < data->rows; i++)
         labels[i] = larder__svm_label(m, values + i * m->values);
+    larder__free(values);
+    return rc;
+}
+
+/* ---- probabilities --------------------------------------------------------------------------- */
+
+static void pairwise(const larder_svm_model *m, const double *values, double *pair) {
+    size_t k = m->classes, at = 0;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = i + 1; j < k; j++, at++) {
+            double p = larder__sigmoid(values[at], m->prob_a[at], m->prob_b[at]);
+            p = fmin(fmax(p, 1e-7), 1 - 1e-7);
+            pair[i * k + j] = p;
+            pair[j * k + i] = 1 - p;
+        }
+}
+
+int larder__svm_probable(const larder_svm_model *m, const double *values, double *out,
+                         double *label) {
+    size_t k = m->classes, best = 0;
+    double *work = larder__calloc(2 * k * k + 2 * k, sizeof *work);
+    if (!work)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", k);
+    double *pair = work, *p = work + k * k;
+    p[0] = 1;
+    if (m->values && k == 2) {
+        pairwise(m, values, pair);
+        p[0] = pair[1], p[1] = pair[2];
+    } else if (m->values) {
+        pairwise(m, values, pair);
+        larder__couple(k, pair, p, p + k);
+    }
+    for (size_t c = 1; c < k; c++)
+        best = p[c] > p[best] ? c : best;
+    *label = m->label[best];
+    if (out)
+        memcpy(out, p, k * sizeof *out);
+    larder__free(work);
+    return 0;
+}
+
+int larder_svm_probability(const larder_svm_model *m, const larder_svm_data *data, double *out,
+                           double *labels) {
+    if (!m->prob_a || !larder__task_has_classes(m->task) || m->one_vs_all)
+        return larder__fail(LARDER_E_STATE,
+                            "the model has no probabilities of classes; train it with -b 1");
+    double *values = larder__malloc((data->rows * m->values + 1) * sizeof *values);
+    if (!values)
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", data->rows);
+    int rc = with_team(m, data, values);
+    for (size_t i = 0; rc == 0 && i < data->rows; i++)
+        rc = larder__svm_probable(m, values + i * m->values, out + i * m->classes, &labels[i]);
     larder__free(values);
     return rc;
 }

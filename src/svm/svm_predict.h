@@ -11,4 +11,9 @@ int larder__svm_decide(const larder_svm_model *, const larder_svm_data *, const 
 /* The label from one row's decision values. */
 double larder__svm_label(const larder_svm_model *, const double *values);
 
+/* Probabilities of all classes (NULL: not wanted) and the likeliest label, from one row's values.
+ */
+int larder__svm_probable(const larder_svm_model *, const double *values, double *out,
+                         double *label);
+
 #endif

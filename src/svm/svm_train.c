@@ -6,6 +6,7 @@
 #include "svm/access.h"
 #include "svm/held_rows.h"
 #include "svm/smo.h"
+#include "svm/svm_cross.h"
 #include "svm/task.h"
 
 #include <math.h>
@@ -35,8 +36,9 @@ typedef struct trainer {
     larder__row_cache *in_use; /* that one or a pair's own */
     bool keeps;                /* rows are kept */
     larder__access_log *log;   /* NULL: rows are not recorded */
-    uint32_t *own; /* of the current problem's points: the number among all; NULL: same */
-    uint32_t *ids; /* work: points of a round */
+    uint32_t *own;           /* of the current problem's points: the number among all; NULL: same */
+    uint32_t *ids;           /* work: points of a round */
+    double *prob_a, *prob_b; /* a decision function each; NULL: not wanted */
     double began;
     bool stopped;
 } trainer;
@@ -384,6 +386,23 @@ static int gather(trainer *t, size_t a, size_t b, size_t *first) {
     return 0;
 }
 
+/* The probability of a against b, from the rows of both. */
+static int fit_pair(trainer *t, size_t a, size_t b) {
+    uint32_t *rows = larder__malloc((t->n + 1) * sizeof *rows);
+    size_t n = 0, at = t->at - 1;
+    if (!rows)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", t->n);
+    for (size_t i = 0; i < t->n; i++) {
+        uint32_t c = t->class_of[t->samples.sample_of[i]];
+        if (c == a || c == b)
+            rows[n++] = row_at(t, i);
+    }
+    int rc = larder__svm_fit_pair(t->data, rows, n, t->conf, t->team, t->label[a], &t->prob_a[at],
+                                  &t->prob_b[at]);
+    larder__free(rows);
+    return rc;
+}
+
 static int solve_pair(trainer *t, size_t a, size_t b) {
     function f;
     size_t first;
@@ -396,6 +415,8 @@ static int solve_pair(trainer *t, size_t a, size_t b) {
     f.task.c[0] = t->weighted[a], f.task.c[1] = t->weighted[b];
     if (rc == 0)
         rc = solve_function(t, &f, t->classes == 2);
+    if (rc == 0 && t->prob_a && !t->stopped)
+        rc = fit_pair(t, a, b);
     close_function(&f);
     return rc;
 }
@@ -428,6 +449,8 @@ static int solve_single(trainer *t) { /* regression, one-class */
         f.y[i] = t->conf->task == LARDER_SVM_ONE_CLASS ? 1 : t->data->label[t->samples.row[i]];
     if (rc == 0)
         rc = solve_function(t, &f, true);
+    if (rc == 0 && t->prob_a && !t->stopped)
+        rc = larder__svm_fit_errors(t->data, t->rows, t->n, t->conf, t->team, t->prob_a);
     close_function(&f);
     return rc;
 }
@@ -506,7 +529,19 @@ static int take_vectors(const trainer *t, larder_svm_model *m, uint32_t *list, s
     return 0;
 }
 
-static int make_model(const trainer *t, larder_svm_model **out) {
+/* The model takes the probabilities over. */
+static void take_probabilities(trainer *t, larder_svm_model *m) {
+    if (t->stopped)
+        return; /* not all of them were fitted */
+    m->prob_a = t->prob_a;
+    t->prob_a = NULL;
+    if (larder__task_has_classes(m->task)) {
+        m->prob_b = t->prob_b;
+        t->prob_b = NULL;
+    }
+}
+
+static int make_model(trainer *t, larder_svm_model **out) {
     size_t n = t->samples.n;
     bool *used = larder__calloc(n + 1, sizeof *used);
     uint32_t *list = larder__malloc((n + 1) * sizeof *list);
@@ -527,6 +562,7 @@ static int make_model(const trainer *t, larder_svm_model **out) {
         m->coef = larder__calloc(m->coefs * vectors + 1, sizeof *m->coef);
         if (m->coef) {
             place_coefs(t, m, place, vectors);
+            take_probabilities(t, m);
             rc = take_vectors(t, m, list, vectors);
         } else {
             rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu support vectors", vectors);
@@ -562,7 +598,13 @@ static int open_trainer(trainer *t) {
     t->made = larder__calloc(t->functions + 1, sizeof *t->made);
     t->members = larder__calloc(t->functions + 1, sizeof *t->members);
     t->member_count = larder__calloc(t->functions + 1, sizeof *t->member_count);
-    return t->made && t->members && t->member_count
+    bool fits = true;
+    if (t->conf->probability) {
+        t->prob_a = larder__calloc(t->functions + 1, sizeof *t->prob_a);
+        t->prob_b = larder__calloc(t->functions + 1, sizeof *t->prob_b);
+        fits = t->prob_a && t->prob_b;
+    }
+    return t->made && t->members && t->member_count && fits
                ? decide_cache(t)
                : larder__fail(LARDER_E_NOMEM, "no memory for %zu problems", t->functions);
 }
@@ -580,6 +622,8 @@ static void close_trainer(trainer *t) {
     larder__free(t->class_of);
     larder__free(t->own);
     larder__free(t->ids);
+    larder__free(t->prob_a);
+    larder__free(t->prob_b);
     larder__row_cache_close(&t->cache);
     larder__panel_free(&t->panel);
     larder__kernel_close(&t->kernel);
@@ -651,6 +695,10 @@ int larder__svm_check(const larder_svm_data *d, const larder_svm_conf *c) {
         return larder__fail(LARDER_E_ARGS, "nu is above 0 and at most 1, not %g", c->nu);
     if (c->task == LARDER_SVM_EPSILON_SVR && !(c->epsilon >= 0))
         return larder__fail(LARDER_E_ARGS, "epsilon is 0 or more, not %g", c->epsilon);
+    if (c->probability && c->task == LARDER_SVM_ONE_CLASS)
+        return larder__fail(LARDER_E_ARGS, "one-class tasks have no probabilities");
+    if (c->probability && c->one_vs_all)
+        return larder__fail(LARDER_E_ARGS, "probabilities want pairs of classes (ovo)");
     for (size_t i = 0; i < c->weight_count; i++)
         if (!(c->weights[i].weight >= 0) || !isfinite(c->weights[i].weight))
             return larder__fail(LARDER_E_ARGS, "the weight of class %d is 0 or more, not %g",
