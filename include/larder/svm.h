@@ -42,6 +42,7 @@ int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
 void larder_svm_data_close(larder_svm_data **);
 size_t larder_svm_data_rows(const larder_svm_data *);
 double larder_svm_data_label(const larder_svm_data *, size_t row);
+bool larder_svm_data_has(const larder_svm_data *, size_t row, double label); /* in its list */
 
 /* ---- training -------------------------------------------------------------------------------- */
 

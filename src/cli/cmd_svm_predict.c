@@ -44,6 +44,21 @@ static int read_options(options *o, int argc, char **argv) {
     return rc;
 }
 
+static bool has_classes(const larder_svm_model *m) {
+    larder_svm_task t = larder_svm_model_task(m);
+    return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
+}
+
+/* All labels whose decision value is above zero; "," when there is none. */
+static void write_list(FILE *to, const larder_svm_model *m, const double *values) {
+    size_t n = 0;
+    for (size_t c = 0; c < larder_svm_classes(m); c++)
+        if (values[c] > 0)
+            fprintf(to, "%s%g", n++ ? "," : "", larder_svm_class(m, c));
+    if (n == 0)
+        putc(',', to);
+}
+
 /* `width` numbers behind each label; LIBSVM's probabilities have the labels in a first line. */
 static int write_labels(const options *o, const larder_svm_model *m, const larder_svm_data *d,
                         const double *labels, const double *values, size_t width) {
@@ -58,9 +73,12 @@ static int write_labels(const options *o, const larder_svm_model *m, const larde
         putc('\n', file.to);
     }
     for (size_t i = 0; i < larder_svm_data_rows(d); i++) {
-        fprintf(file.to, "%.17g", labels[i]);
-        for (size_t v = 0; values && v < width; v++)
-            fprintf(file.to, " %.17g", values[i * width + v]);
+        if (o->multi_label && values)
+            write_list(file.to, m, values + i * width);
+        else
+            fprintf(file.to, has_classes(m) ? "%g" : "%.17g", labels[i]);
+        for (size_t v = 0; values && v < width && (o->probability || o->values); v++)
+            fprintf(file.to, o->probability ? " %g" : " %.17g", values[i * width + v]);
         putc('\n', file.to);
     }
     if (ferror(file.to))
@@ -68,16 +86,28 @@ static int write_labels(const options *o, const larder_svm_model *m, const larde
     return larder__fresh_close(&file, rc);
 }
 
-static bool has_classes(const larder_svm_model *m) {
-    larder_svm_task t = larder_svm_model_task(m);
-    return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
+/* Rows whose whole set is right, and single labels that are wrong. */
+static void print_sets(const larder_svm_model *m, const larder_svm_data *d, const double *values) {
+    size_t rows = larder_svm_data_rows(d), classes = larder_svm_classes(m), right = 0, wrong = 0;
+    for (size_t i = 0; i < rows; i++) {
+        size_t before = wrong;
+        for (size_t c = 0; c < classes; c++)
+            wrong +=
+                (values[i * classes + c] > 0) != larder_svm_data_has(d, i, larder_svm_class(m, c));
+        right += wrong == before;
+    }
+    printf("Exact sets = %g%% (%zu/%zu), Hamming loss = %g (multi-label)\n",
+           100 * (double)right / (double)rows, right, rows,
+           (double)wrong / ((double)rows * (double)classes));
 }
 
 static int predict(const options *o, const larder_svm_model *m, const larder_svm_data *d) {
     size_t rows = larder_svm_data_rows(d);
     larder__svm_scores s = {0};
     bool likely = o->probability && has_classes(m);
-    size_t width = likely ? larder_svm_classes(m) : o->values ? larder_svm_values(m) : 0;
+    size_t width = likely                        ? larder_svm_classes(m)
+                   : o->values || o->multi_label ? larder_svm_values(m)
+                                                 : 0;
     double *labels = larder__malloc((rows + 1) * sizeof *labels);
     double *values = width ? larder__malloc((rows * width + 1) * sizeof *values) : NULL;
     int rc = labels && (values || !width)
@@ -90,9 +120,11 @@ static int predict(const options *o, const larder_svm_model *m, const larder_svm
         rc = larder_svm_decide(m, d, values);
     if (rc == 0)
         rc = write_labels(o, m, d, labels, values, width);
-    for (size_t i = 0; rc == 0 && i < rows; i++)
+    for (size_t i = 0; rc == 0 && i < rows && !o->multi_label; i++)
         larder__svm_score(&s, labels[i], larder_svm_data_label(d, i));
-    if (rc == 0 && !o->quiet)
+    if (rc == 0 && o->multi_label && !o->quiet)
+        print_sets(m, d, values);
+    else if (rc == 0 && !o->quiet)
         larder__svm_print_scores(&s, larder_svm_model_task(m));
     larder__free(labels);
     larder__free(values);

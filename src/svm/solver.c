@@ -332,6 +332,25 @@ static double objective(const solver *s) {
     return sum / 2;
 }
 
+/* The multiplier of a group: the mean gradient of free variables, else the middle (LIBSVM's). */
+static double multiplier(const solver *s, unsigned g) {
+    const larder__qp *q = s->qp;
+    double sum = 0;
+    size_t count = 0;
+    for (size_t v = 0; v < q->n; v++)
+        if (group_of(q, v) == g && may_rise(q, v) && may_fall(q, v))
+            sum += gradient(s, v), count++;
+    if (count)
+        return sum / (double)count;
+    const double *e = s->ends[g];
+    return !isfinite(e[0]) ? e[1] : !isfinite(e[1]) ? e[0] : (e[0] + e[1]) / 2;
+}
+
+static void take_multipliers(solver *s) {
+    for (unsigned g = 0; g < s->smo.groups; g++)
+        s->out->rho[g] = multiplier(s, g);
+}
+
 static int rounds(solver *s) {
     bool whole = s->qp->n <= s->slots;
     for (;;) {
@@ -344,6 +363,7 @@ static int rounds(solver *s) {
             return 0;
         if (s->conf->watch) {
             s->out->objective = objective(s);
+            take_multipliers(s);
             if (s->conf->watch(s->conf->watch_arg, s->qp, s->out)) {
                 s->out->stopped = true;
                 return 0;
@@ -358,20 +378,6 @@ static int rounds(solver *s) {
             return 0;
         s->out->rounds++;
     }
-}
-
-/* The multiplier of a group: the mean gradient of free variables, else the middle (LIBSVM's). */
-static double multiplier(const solver *s, unsigned g) {
-    const larder__qp *q = s->qp;
-    double sum = 0;
-    size_t count = 0;
-    for (size_t v = 0; v < q->n; v++)
-        if (group_of(q, v) == g && may_rise(q, v) && may_fall(q, v))
-            sum += gradient(s, v), count++;
-    if (count)
-        return sum / (double)count;
-    const double *e = s->ends[g];
-    return !isfinite(e[0]) ? e[1] : !isfinite(e[1]) ? e[0] : (e[0] + e[1]) / 2;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -478,8 +484,7 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
     out->times.cache += s->held_rows.cache_seconds;
     if (rc == 0) {
         out->objective = objective(s);
-        for (unsigned g = 0; g < s->smo.groups; g++)
-            out->rho[g] = multiplier(s, g);
+        take_multipliers(s);
     }
     close_solver(s);
     return rc;

@@ -83,6 +83,15 @@ void larder_svm_data_close(larder_svm_data **data) {
 size_t larder_svm_data_rows(const larder_svm_data *d) { return d->rows; }
 double larder_svm_data_label(const larder_svm_data *d, size_t row) { return d->label[row]; }
 
+bool larder_svm_data_has(const larder_svm_data *d, size_t row, double label) {
+    if (!d->list_start)
+        return d->label[row] == label;
+    for (uint64_t p = d->list_start[row]; p < d->list_start[row + 1]; p++)
+        if (d->list[p] == label)
+            return true;
+    return false;
+}
+
 /* ---- one line -------------------------------------------------------------------------------- */
 
 static int read_labels(larder_svm_data *d, larder__line *l, uint64_t *labels) {

@@ -24,7 +24,7 @@ typedef struct trainer {
     larder__kernel kernel;
     larder__samples samples;
     larder__panel panel; /* all points */
-    size_t classes;
+    size_t classes, class_room;
     double *label;          /* a class each */
     double *weighted;       /* C of each class */
     uint32_t *class_of;     /* a sample each */
@@ -36,9 +36,12 @@ typedef struct trainer {
     larder__row_cache *in_use; /* that one or a pair's own */
     bool keeps;                /* rows are kept */
     larder__access_log *log;   /* NULL: rows are not recorded */
-    uint32_t *own;           /* of the current problem's points: the number among all; NULL: same */
-    uint32_t *ids;           /* work: points of a round */
-    double *prob_a, *prob_b; /* a decision function each; NULL: not wanted */
+    uint32_t *own; /* of the current problem's points: the number among all; NULL: same */
+    uint32_t *ids; /* work: points of a round */
+    const larder__task *task; /* that is solved */
+    double first_gap;         /* of the problem that is solved; 0: not known yet */
+    double saved;             /* when the last checkpoint was written */
+    double *prob_a, *prob_b;  /* a decision function each; NULL: not wanted */
     double began;
     bool stopped;
 } trainer;
@@ -69,9 +72,24 @@ static size_t class_index(const trainer *t, double label) {
     return c;
 }
 
+static int add_class(trainer *t, double label, size_t *out) {
+    *out = class_index(t, label);
+    if (*out < t->classes)
+        return 0;
+    if (t->classes == t->class_room) {
+        size_t room = t->class_room ? t->class_room * 2 : 16;
+        double *more = larder__realloc(t->label, room * sizeof *more);
+        if (!more)
+            return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", room);
+        t->label = more;
+        t->class_room = room;
+    }
+    t->label[t->classes++] = label;
+    return 0;
+}
+
 /* Classes in the order of their first row; of -1 and +1 the positive one comes first (LIBSVM). */
 static int find_classes(trainer *t, uint64_t *keys) {
-    size_t room = 0;
     for (size_t i = 0; i < t->n; i++) {
         double label = t->data->label[row_at(t, i)];
         if (label != rint(label) || fabs(label) > INT32_MAX)
@@ -79,17 +97,10 @@ static int find_classes(trainer *t, uint64_t *keys) {
                                 "row %u has the label %g; classes are whole numbers (regression "
                                 "is -s 3 or -s 4)",
                                 row_at(t, i) + 1, label);
-        size_t c = class_index(t, label);
-        if (c == t->classes) {
-            if (c == room) {
-                room = room ? room * 2 : 16;
-                double *more = larder__realloc(t->label, room * sizeof *more);
-                if (!more)
-                    return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", room);
-                t->label = more;
-            }
-            t->label[t->classes++] = label;
-        }
+        size_t c;
+        int rc = add_class(t, label, &c);
+        if (rc < 0)
+            return rc;
         keys[i] = c;
     }
     if (t->classes == 2 && t->label[0] == -1 && t->label[1] == 1) {
@@ -122,8 +133,28 @@ static int weigh_classes(trainer *t) {
     return 0;
 }
 
+/* A key is a hash of the set, whatever the order in which it is written. */
+static int find_label_sets(trainer *t, uint64_t *keys) {
+    const larder_svm_data *d = t->data;
+    size_t c;
+    for (size_t i = 0; i < t->n; i++) {
+        uint32_t row = row_at(t, i);
+        keys[i] = 0;
+        for (uint64_t p = d->list_start[row]; p < d->list_start[row + 1]; p++) {
+            int rc = add_class(t, d->list[p], &c);
+            if (rc < 0)
+                return rc;
+            uint64_t h = (c + 1) * UINT64_C(0x9e3779b97f4a7c15);
+            keys[i] += (h ^ h >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
+        }
+    }
+    return t->classes ? 0 : larder__fail(LARDER_E_ARGS, "no row has a label");
+}
+
 /* What two rows must share to be one sample. */
 static int make_keys(trainer *t, uint64_t *keys) {
+    if (t->data->list_start)
+        return find_label_sets(t, keys);
     if (larder__task_has_classes(t->conf->task))
         return find_classes(t, keys);
     for (size_t i = 0; i < t->n; i++) {
@@ -146,7 +177,7 @@ static int find_samples(trainer *t) {
     if (rc == 0 && !(t->class_of = larder__calloc(t->samples.n + 1, sizeof *t->class_of)))
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", t->samples.n);
     for (size_t i = 0; rc == 0 && i < t->n; i++)
-        if (larder__task_has_classes(t->conf->task))
+        if (larder__task_has_classes(t->conf->task) && !t->data->list_start)
             t->class_of[t->samples.sample_of[i]] = (uint32_t)keys[i];
     larder__free(keys);
     return rc;
@@ -154,9 +185,44 @@ static int find_samples(trainer *t) {
 
 /* ---- one decision function ------------------------------------------------------------------- */
 
+static int make_model(trainer *, larder_svm_model **);
+
+/* The model as it would be if training ended here. */
+static int write_checkpoint(trainer *t, const larder__qp *q, const larder__solved *s) {
+    larder_svm_model *m = NULL;
+    int rc = larder__decision_take(&t->made[t->at], q, s, t->task, t->conf);
+    bool stopped = t->stopped;
+    t->stopped = true; /* nothing final leaves the trainer */
+    t->at++;
+    if (rc == 0)
+        rc = make_model(t, &m);
+    t->at--;
+    t->stopped = stopped;
+    larder__decision_close(&t->made[t->at]);
+    if (rc == 0)
+        rc = larder_svm_save(m, t->conf->checkpoint);
+    larder_svm_model_close(&m);
+    return rc;
+}
+
+/* The gap falls by about the same factor in equal times. */
+static double time_left(trainer *t, double gap, double seconds) {
+    if (t->first_gap == 0)
+        t->first_gap = gap;
+    double way = log(t->first_gap / t->conf->tolerance);
+    double part = way > 0 ? log(t->first_gap / gap) / way : 0;
+    double done = ((double)t->at + fmin(fmax(part, 0), 1)) / (double)t->functions;
+    return done > 0.02 ? seconds * (1 - done) / done : NAN;
+}
+
 static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     trainer *t = arg;
-    (void)q;
+    double now = larder__now();
+    if (t->conf->checkpoint && now - t->saved > t->conf->checkpoint_seconds) {
+        t->saved = now;
+        if (write_checkpoint(t, q, s) < 0)
+            return -1;
+    }
     if (!t->conf->progress)
         return 0;
     double hits = NAN;
@@ -172,8 +238,8 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
                              .gap = s->gap,
                              .tolerance = t->conf->tolerance,
                              .objective = s->objective,
-                             .seconds = larder__now() - t->began,
-                             .seconds_left = NAN,
+                             .seconds = now - t->began,
+                             .seconds_left = time_left(t, s->gap, now - t->began),
                              .hits = hits};
     return t->conf->progress(t->conf->progress_arg, &p);
 }
@@ -351,6 +417,8 @@ static int solve_function(trainer *t, function *f, bool all_points) {
                                 .watch = watch,
                                 .watch_arg = t};
     larder__decision *d = &t->made[t->at];
+    t->task = &f->task;
+    t->first_gap = 0;
     if (rc == 0)
         rc = larder__task_solve(d, &f->task, t->conf, &t->kernel, panel, &conf);
     larder__panel_free(&own);
@@ -430,7 +498,9 @@ static int solve_against_all(trainer *t, size_t a) {
         return rc;
     rc = open_function(&f, t, t->members[t->at], t->member_count[t->at]);
     for (size_t i = 0; rc == 0 && i < f.task.n; i++)
-        f.y[i] = t->class_of[t->members[t->at][i]] == a ? 1 : -1;
+        f.y[i] = larder_svm_data_has(t->data, t->samples.row[t->members[t->at][i]], t->label[a])
+                     ? 1
+                     : -1;
     f.task.c[0] = t->weighted[a];
     if (rc == 0)
         rc = solve_function(t, &f, true);
@@ -557,6 +627,7 @@ static int make_model(trainer *t, larder_svm_model **out) {
         size_t vectors = list_vectors(t, used, list, m->class_vectors);
         for (size_t i = 0; i < vectors; i++)
             place[list[i]] = (uint32_t)i;
+        m->multi_label = t->data->list_start != NULL;
         if (named)
             memcpy(m->label, t->label, t->classes * sizeof *m->label);
         m->coef = larder__calloc(m->coefs * vectors + 1, sizeof *m->coef);
@@ -635,7 +706,7 @@ int larder__svm_train(larder_svm_model **out, const larder_svm_data *data, const
                       larder_svm_stats *stats) {
     trainer t = {.data = data, .conf = conf, .rows = rows, .n = n, .team = team, .stats = stats};
     *out = NULL;
-    t.began = larder__now();
+    t.began = t.saved = larder__now();
     int rc = open_trainer(&t);
     if (rc == 0)
         rc = open_log(&t);
@@ -685,6 +756,8 @@ int larder__svm_check(const larder_svm_data *d, const larder_svm_conf *c) {
     int rc = check_kernel(d, c);
     if (rc < 0)
         return rc;
+    if (d->list_start && !(c->task == LARDER_SVM_C_SVC && c->one_vs_all))
+        return larder__fail(LARDER_E_ARGS, "lists of labels want C-SVC (-s 0), one against all");
     bool wants_nu = c->task == LARDER_SVM_NU_SVC || c->task == LARDER_SVM_ONE_CLASS ||
                     c->task == LARDER_SVM_NU_SVR;
     if (!(c->tolerance > 0) || !isfinite(c->tolerance))

@@ -127,15 +127,14 @@ static int set_programme(programme *p, const larder__task *t, const larder_svm_c
 
 /* ---- the solution ---------------------------------------------------------------------------- */
 
-static void take_coefficients(larder__decision *out, const programme *p, const larder__task *t,
+static void take_coefficients(larder__decision *out, const larder__qp *q, const larder__task *t,
                               const larder_svm_conf *c) {
     double sum = 0;
+    out->vectors = out->bounded = 0;
     for (size_t s = 0; s < t->n; s++) {
-        out->coef[s] = p->beta[s] + (is_regression(c->task) ? p->beta[t->n + s] : 0);
+        out->coef[s] = q->beta[s] + (is_regression(c->task) ? q->beta[t->n + s] : 0);
         sum += fabs(out->coef[s]);
-        double most = is_regression(c->task) || t->y[s] > 0 || c->task == LARDER_SVM_ONE_CLASS
-                          ? p->hi[s]
-                          : -p->lo[s];
+        double most = q->hi[s] > 0 ? q->hi[s] : -q->lo[s];
         out->vectors += out->coef[s] != 0;
         out->bounded += out->coef[s] != 0 && fabs(out->coef[s]) >= most;
     }
@@ -161,6 +160,16 @@ static void take_offset(larder__decision *out, const larder__task *t, const lard
         out->coef[s] /= r;
 }
 
+int larder__decision_take(larder__decision *out, const larder__qp *q, const larder__solved *solved,
+                          const larder__task *t, const larder_svm_conf *c) {
+    if (!out->coef && !(out->coef = larder__calloc(t->n + 1, sizeof *out->coef)))
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu coefficients", t->n);
+    out->solved = *solved;
+    take_coefficients(out, q, t, c);
+    take_offset(out, t, c);
+    return 0;
+}
+
 int larder__task_solve(larder__decision *out, const larder__task *t, const larder_svm_conf *c,
                        const larder__kernel *k, const larder__panel *all,
                        const larder__solver_conf *conf) {
@@ -169,18 +178,14 @@ int larder__task_solve(larder__decision *out, const larder__task *t, const larde
     int rc = open_programme(&p, is_regression(c->task) ? 2 * t->n : t->n);
     if (rc < 0)
         return rc;
-    out->coef = larder__calloc(t->n + 1, sizeof *out->coef);
-    rc = out->coef ? set_programme(&p, t, c)
-                   : larder__fail(LARDER_E_NOMEM, "no memory for %zu coefficients", t->n);
-    if (rc == 0) {
+    larder__solved solved;
+    if ((rc = set_programme(&p, t, c)) == 0) {
         p.qp.point = p.point, p.qp.lo = p.lo, p.qp.hi = p.hi, p.qp.linear = p.linear;
         p.qp.beta = p.beta, p.qp.group = has_groups(c->task) ? p.group : NULL;
-        rc = larder__solve(&p.qp, k, all, conf, &out->solved);
+        rc = larder__solve(&p.qp, k, all, conf, &solved);
     }
-    if (rc == 0) {
-        take_coefficients(out, &p, t, c);
-        take_offset(out, t, c);
-    }
+    if (rc == 0)
+        rc = larder__decision_take(out, &p.qp, &solved, t, c);
     close_programme(&p);
     if (rc < 0)
         larder__decision_close(out);

@@ -24,9 +24,12 @@ typedef struct larder__decision {
     larder__solved solved;
 } larder__decision;
 
-/* out->coef is allocated; free with larder__decision_close. */
+/* Free out->coef with larder__decision_close. */
 int larder__task_solve(larder__decision *out, const larder__task *, const larder_svm_conf *,
                        const larder__kernel *, const larder__panel *, const larder__solver_conf *);
+/* The decision function that a solution, or the state between two rounds, stands for. */
+int larder__decision_take(larder__decision *out, const larder__qp *, const larder__solved *,
+                          const larder__task *, const larder_svm_conf *);
 void larder__decision_close(larder__decision *);
 /* LIBSVM's lines about one decision function. */
 void larder__decision_print(const larder__decision *, const larder__task *,
