@@ -134,6 +134,11 @@ typedef struct larder_package { /* entries that are fetched together */
     uint64_t bytes;             /* of all that was in it when it was made */
     bool again;                 /* it has come before */
 } larder_package;
+typedef struct larder_switch { /* a policy of several minds has changed it */
+    uint64_t round;            /* batches it had seen */
+    const char *to;            /* the way it decides from here on */
+    double was, other;         /* what it compared: hits the old way, hits expected of the new */
+} larder_switch;
 
 typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
     larder_plugin plugin;
@@ -174,6 +179,11 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
+    /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
+     * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
+    bool (*offer)(void *st, const larder_access *);
+    /* Its i-th change of mind, oldest first; false: there is none, or it is forgotten. */
+    bool (*switched)(const void *st, uint64_t i, larder_switch *out);
     /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
     void (*list)(void *st, const uint8_t *tags);
     void (*epoch)(void *st, uint64_t epoch);
@@ -191,7 +201,8 @@ typedef struct larder_pick { /* one id drawn */
     float weight; /* 1/(N p), 1 for uniform draws */
     uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
 } larder_pick;
-#define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy.fetch */
+#define LARDER_TAG_FETCH UINT32_MAX      /* nobody asked: brought in by larder_policy.fetch */
+#define LARDER_TAG_HELD (UINT32_MAX - 8) /* who asks keeps it a while and offers it afterwards */
 
 /* Tags of importance recipes: how much a sample matters in this epoch. */
 enum {

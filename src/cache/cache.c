@@ -83,6 +83,15 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
     return s;
 }
 
+static larder_slot enter(larder__cache *c, const larder_access *a) {
+    larder_slot s = take_slot(c, a);
+    c->policy->insert(c->policy_state, s, a);
+    if (c->store->real)
+        c->state[s] = LARDER__FULL; /* or soon PENDING */
+    c->figures.insertions++;
+    return s;
+}
+
 /* ---- deciding -------------------------------------------------------------------------------- */
 
 /* The ticket of somebody who has to make the entry, or to wait for its maker. */
@@ -151,11 +160,7 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
     larder_slot s = LARDER_NO_SLOT;
     if ((!c->policy->admit || c->policy->admit(c->policy_state, a)) &&
         make_room(c, a, a->size, true, LARDER_NO_SLOT)) {
-        s = take_slot(c, a);
-        c->policy->insert(c->policy_state, s, a);
-        if (c->store->real)
-            c->state[s] = LARDER__FULL;
-        c->figures.insertions++;
+        s = enter(c, a);
     } else {
         c->figures.refusals++;
         if (a->tag == LARDER_TAG_FETCH && !c->policy->reads_all) { /* nobody asked: not read */
@@ -493,6 +498,54 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
     }
     r->keys = NULL;
     pthread_mutex_unlock(&c->lock);
+}
+
+void larder__cache_score_all(larder__cache *c, const float *scores, size_t stride) {
+    if (!c->policy->score)
+        return;
+    lock_in_turn(c);
+    for (larder_slot s = 0; s < c->slots.used; s++)
+        if (c->key_of[s] != UINT32_MAX)
+            c->policy->score(c->policy_state, s, scores[c->key_of[s] * stride]);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
+    larder_slot s = c->slot_of[a->key];
+    if (s != LARDER_NO_SLOT) {
+        if (c->policy->score)
+            c->policy->score(c->policy_state, s, a->score);
+        return;
+    }
+    a->rng = &c->rng;
+    if (!c->policy->offer || !c->policy->offer(c->policy_state, a) ||
+        !make_room(c, a, a->size, true, LARDER_NO_SLOT))
+        return;
+    s = enter(c, a);
+    if (!c->store->real)
+        return;
+    larder__buf_enter(b, c->account);
+    c->store->put(c->store_state, s, b);
+    c->filled_bytes += a->size;
+}
+
+void larder__cache_offer(larder__cache *c, larder_access *a, larder_buf *const *bufs, size_t n) {
+    if (!c->policy->offer && !c->policy->score)
+        return;
+    lock_in_turn(c);
+    for (size_t i = 0; i < n; i++)
+        if (a[i].key < c->slots.keys)
+            offer_one(c, &a[i], bufs ? bufs[i] : NULL);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool larder__cache_switched(larder__cache *c, uint64_t i, larder_switch *out) {
+    if (!c->policy->switched)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    bool there = c->policy->switched(c->policy_state, i, out);
+    pthread_mutex_unlock(&c->lock);
+    return there;
 }
 
 void larder__cache_accuracy(larder__cache *c, double accuracy) {

@@ -80,6 +80,14 @@ bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided,
  * beside them. All have taken effect when it returns. Keys that are not resident reach the policy's
  * `ghost`. */
 void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
+/* Entries that are given back by who asked for them with LARDER_TAG_HELD: a policy that decides
+ * late (larder_policy.offer) may let them in now. a[i].score is fresh; residents are scored. `bufs`
+ * are borrowed, of a[i].size bytes; NULL with the null store. */
+void larder__cache_offer(larder__cache *, larder_access *a, larder_buf *const *bufs, size_t n);
+/* Fresh scores of all residents: scores[k * stride] of key k. */
+void larder__cache_score_all(larder__cache *, const float *scores, size_t stride);
+/* The policy's i-th change of mind; false where there is none. */
+bool larder__cache_switched(larder__cache *, uint64_t i, larder_switch *out);
 void larder__cache_accuracy(larder__cache *, double accuracy);
 /* The policy's pick and fetch; false and 0 where it has none. */
 bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key, double *share);

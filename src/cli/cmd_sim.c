@@ -8,6 +8,7 @@
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/sim_access.h"
 #include "cli/stop.h"
 #include "report/svg.h"
 #include "sim/sim.h"
@@ -26,11 +27,11 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 } names;
 
 typedef struct sim_args {
-    larder__texts recipes, caches, policies, entries;
+    larder__texts recipes, caches, policies, entries, lambdas;
     uint64_t n, epochs, batch, seed, size;
     const char *trace, *access, *plot;
-    bool json, quiet;
-    names recipe, cache, policy, entry;
+    bool json, quiet, analyze;
+    names recipe, cache, policy, entry, lambda;
     larder__stop stop;
 } sim_args;
 
@@ -249,60 +250,31 @@ static int run_recipes(const sim_args *a) {
     return rc;
 }
 
-static void show_replay(const sim_args *a, const char *policy, uint64_t entries,
-                        const larder__replay_result *r) {
-    if (!a->json) {
-        printf("%-20s %12llu %12llu %12llu %8.2f%% %12llu\n", policy, (unsigned long long)entries,
-               (unsigned long long)r->accesses, (unsigned long long)r->hits, 100 * r->hit_ratio,
-               (unsigned long long)r->evictions);
-        return;
-    }
-    larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
-    larder__json_text(&j, "policy", policy);
-    larder__json_u64(&j, "entries", entries);
-    larder__json_u64(&j, "accesses", r->accesses);
-    larder__json_u64(&j, "hits", r->hits);
-    larder__json_f64(&j, "hit_ratio", r->hit_ratio);
-    larder__json_u64(&j, "evictions", r->evictions);
-    larder__json_close(&j, '}');
-}
-
 static int run_replays(const sim_args *a) {
-    uint32_t *ids = NULL;
-    uint64_t count = 0;
-    int rc = larder__replay_read(a->access, &ids, &count);
-    if (rc == 0 && !a->json)
-        printf("%-20s %12s %12s %12s %9s %12s\n", "policy", "entries", "accesses", "hits", "ratio",
-               "evictions");
-    for (size_t i = 0; rc == 0 && i < a->policy.count; i++)
-        for (size_t k = 0; rc == 0 && k < a->entry.count; k++) {
-            larder__replay_conf conf = {.ids = ids,
-                                        .count = count,
-                                        .policy = a->policy.at[i],
-                                        .batch = a->batch,
-                                        .seed = a->seed,
-                                        .stop = &a->stop.signal};
-            larder__replay_result r;
-            if ((rc = larder__parse_u64("--entries", a->entry.at[k], UINT32_MAX, &conf.entries)) ==
-                0)
-                rc = larder__replay_run(&conf, &r);
-            if (rc == 0)
-                show_replay(a, a->policy.at[i], conf.entries, &r);
-        }
-    larder__free(ids);
-    return rc;
+    larder__sim_access access = {.path = a->access,
+                                 .policies = a->policy.at,
+                                 .policy_count = a->policy.count,
+                                 .entries = a->entry.at,
+                                 .entry_count = a->entry.count,
+                                 .lambdas = a->lambda.at,
+                                 .lambda_count = a->lambda.count,
+                                 .batch = a->batch,
+                                 .seed = a->seed,
+                                 .json = a->json,
+                                 .analyze = a->analyze,
+                                 .stop = &a->stop.signal};
+    return larder__sim_access_run(&access);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static const char *missing(const sim_args *a) {
     if (a->access)
-        return !a->policy.count  ? "--access needs --policy"
-               : !a->entry.count ? "--access needs --entries"
-                                 : NULL;
+        return NULL;
+    if (a->analyze || a->lambda.count || a->policy.count || a->entry.count)
+        return "--policy, --entries, --lambda and --analyze go with --access";
     if (!a->recipe.count)
-        return "give --recipe, or --access with --policy";
+        return "give --recipe, or --access";
     return a->n == 0 && !a->trace ? "give --n, the number of samples, or --trace" : NULL;
 }
 
@@ -314,6 +286,8 @@ static int run_command(sim_args *a) {
         rc = split(&a->policy, &a->policies);
     if (rc == 0)
         rc = split(&a->entry, &a->entries);
+    if (rc == 0)
+        rc = split(&a->lambda, &a->lambdas);
     if (rc == 0 && !a->cache.count)
         rc = add_name(&a->cache, "20%", 3);
     const char *lack = rc == 0 ? missing(a) : NULL;
@@ -344,9 +318,11 @@ int larder__cmd_sim(int argc, char **argv) {
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
         {"trace", LARDER__TEXT, &a.trace, "DIR",
          "a recorded training: losses, embeddings; n comes from it"},
-        {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
-        {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
-        {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: entries the cache holds"},
+        {"access", LARDER__TEXT, &a.access, "FILE", "replay recorded row accesses, or u32 ids"},
+        {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: policies (a table of them)"},
+        {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: 5000 entries, 10% of all"},
+        {"lambda", LARDER__TEXTS, &a.lambdas, "L,…", "with --access: hcst with each of these"},
+        {"analyze", LARDER__FLAG, &a.analyze, NULL, "with --access: reuse, by quarter of the run"},
         {"plot", LARDER__TEXT, &a.plot, "out.svg", "draw hits over cache sizes or epochs"},
         {"json", LARDER__FLAG, &a.json, NULL, "one JSON object a run"},
         {"quiet", LARDER__FLAG, &a.quiet, NULL, "no progress"},
@@ -354,14 +330,21 @@ int larder__cmd_sim(int argc, char **argv) {
     const larder__command command = {
         .name = "sim",
         .usage = "larder sim --recipe R --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
-                 "       larder sim --access FILE --policy P --entries K [--batch Q]",
+                 "       larder sim --access FILE [--policy P] [--entries K] [--batch Q]\n"
+                 "       larder sim --access FILE --analyze | --lambda L",
         .about =
             "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
             "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"
-            "Percentages are shares of the samples served, epoch 1 (cold) included.",
+            "Percentages are shares of the samples served, epoch 1 (cold) included.\n\n"
+            "--access takes what svm-train recorded: a round is looked up whole before its misses\n"
+            "enter. Plain u32 ids (little-endian, also .zst) are replayed one by one, or --batch\n"
+            "at a time.",
         .examples =
             "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
             "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
+            "  larder sim --access adult.rows --entries 5000,10%\n"
+            "  larder sim --access adult.rows --lambda 0.25,0.5,1,2,4,8 --entries 5000\n"
+            "  larder sim --access adult.rows --analyze\n"
             "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
         .options = options};
     const char *words[1];
@@ -380,5 +363,6 @@ int larder__cmd_sim(int argc, char **argv) {
     free_names(&a.cache);
     free_names(&a.policy);
     free_names(&a.entry);
+    free_names(&a.lambda);
     return stopped ? stopped : rc;
 }

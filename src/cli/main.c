@@ -18,12 +18,29 @@ static const struct {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
+/* A command of two words is typed with a hyphen: svm_train is svm-train. */
+static bool is_command(const char *name, const char *word) {
+    for (; *name && *word; name++, word++)
+        if (*name != *word && !(*name == '_' && *word == '-'))
+            return false;
+    return *name == *word;
+}
+
+static void print_command(FILE *to, const char *name, const char *about) {
+    char typed[32];
+    size_t n = 0;
+    for (; name[n] && n + 1 < sizeof typed; n++)
+        typed[n] = name[n] == '_' ? '-' : name[n];
+    typed[n] = '\0';
+    fprintf(to, "  %-12s %s\n", typed, about);
+}
+
 static int help(FILE *to) {
     fprintf(to, "larder keeps a training job fed: a cache, sampler and loader that listens to the\n"
                 "training and reads from slow storage only what it must.\n\n"
                 "usage: larder COMMAND [options]    larder COMMAND --help tells more\n\n");
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].about);
+        print_command(to, commands[i].name, commands[i].about);
     fprintf(to,
             "\n"
             "a first look, without any data:\n"
@@ -56,7 +73,7 @@ static int run(int argc, char **argv) {
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0)
         return version();
     for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(commands[i].name, word) == 0)
+        if (is_command(commands[i].name, word))
             return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "larder: no command \"%s\"; larder --help lists them\n", word);
     return 2;

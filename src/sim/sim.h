@@ -3,6 +3,8 @@
 #ifndef LARDER_SIM_SIM_H
 #define LARDER_SIM_SIM_H
 
+#include "svm/access.h"
+
 #include <larder/plugin.h>
 
 typedef struct larder__sim_conf {
@@ -43,11 +45,18 @@ typedef struct larder__replay_conf {
     uint64_t batch;     /* 0: one by one; else a whole batch is looked up before its misses enter */
     uint64_t seed;
     const _Atomic int *stop;
+    /* Recorded rounds instead of ids, count and batch: rows that leave are offered, scores are
+     * given, and rows asked for at several lengths grow; `entries` are whole rows then. */
+    const larder__accesses *rows;
 } larder__replay_conf;
+
+enum { LARDER__REPLAY_SWITCHES = 64 };
 
 typedef struct larder__replay_result {
     uint64_t accesses, hits, evictions;
     double hit_ratio;
+    uint64_t switches; /* changes of mind of the policy, the first few of them kept */
+    larder_switch switched[LARDER__REPLAY_SWITCHES];
 } larder__replay_result;
 
 int larder__replay_run(const larder__replay_conf *, larder__replay_result *out);

@@ -1,7 +1,7 @@
 #include "train/layer.h"
 
 #include "base/err.h"
-#include "train/gemm.h"
+#include "base/gemm.h"
 
 #include <string.h>
 

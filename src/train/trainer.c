@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/gemm.h"
 #include "base/mem.h"
 #include "source/source.h"
-#include "train/gemm.h"
 #include "train/net.h"
 #include "train/parts.h"
 

@@ -2,7 +2,7 @@
  */
 #include "check.h"
 
-#include "train/gemm.h"
+#include "base/gemm.h"
 
 #include <larder/plugin.h>
 #include <math.h>

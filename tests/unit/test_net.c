@@ -3,8 +3,8 @@
  */
 #include "check.h"
 
+#include "base/gemm.h"
 #include "base/mem.h"
-#include "train/gemm.h"
 #include "train/net.h"
 
 #include <larder/plugin.h>

@@ -1,4 +1,4 @@
-#include "train/gemm.h"
+#include "base/gemm.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* Matrix products of the reference trainer: row-major, fp32. CBLAS where it is there, else an own
- * kernel that runs on one thread, so that the core build trains as well. Either way the same call
- * with the same threads gives the same bits. */
-#ifndef LARDER_TRAIN_GEMM_H
-#define LARDER_TRAIN_GEMM_H
+/* Matrix products: row-major, fp32. CBLAS where it is there, else an own kernel that runs on one
+ * thread, so that the core build trains networks and SVMs as well. Either way the same call with
+ * the same threads gives the same bits. */
+#ifndef LARDER_BASE_GEMM_H
+#define LARDER_BASE_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,152 @@
+/* Support vector machines over larder's row cache: LIBSVM's tasks, files and models, trained with
+ * many kernel rows a step.
+ *
+ *     larder_svm_conf conf;
+ *     larder_svm_defaults(&conf);              // C-SVC, RBF, C = 1, gamma = 1 / features
+ *     larder_svm_data *data = NULL;
+ *     larder_svm_model *model = NULL;
+ *     if (larder_svm_read(&data, "a9a", 0) < 0 || larder_svm_train(&model, data, &conf, NULL) < 0)
+ *         die(larder_errmsg());
+ *     larder_svm_save(model, "a9a.model");     // LIBSVM's svm-predict reads it
+ *     larder_svm_predict(model, data, labels); // one label a row
+ *     larder_svm_model_close(&model);
+ *     larder_svm_data_close(&data);
+ *
+ * Calls return 0 or a negative code of LARDER_ERRORS; larder_errmsg() then holds a sentence. Data
+ * and models do not change once made and may be used by several threads at once.
+ */
+#ifndef LARDER_SVM_H
+#define LARDER_SVM_H
+
+#include <larder/larder.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct larder_svm_data larder_svm_data;
+typedef struct larder_svm_model larder_svm_model;
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+enum {
+    LARDER_SVM_INDEX_ZERO = 1, /* rows begin with 0:serial, as precomputed kernels want */
+    LARDER_SVM_MULTI_LABEL = 2 /* labels are lists such as 1,4,7; an empty list is "," */
+};
+
+/* LIBSVM text, plain or .xz or .gz. The sentence of a failure names line and column. */
+int larder_svm_read(larder_svm_data **out, const char *path, unsigned flags);
+/* From memory: row i is index/value[start[i] .. start[i + 1]), indices ascending from 1. Copied. */
+int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
+                    const uint32_t *index, const double *value, const double *label);
+void larder_svm_data_close(larder_svm_data **);
+size_t larder_svm_data_rows(const larder_svm_data *);
+double larder_svm_data_label(const larder_svm_data *, size_t row);
+bool larder_svm_data_has(const larder_svm_data *, size_t row, double label); /* in its list */
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef enum { /* numbers as LIBSVM's -s */
+               LARDER_SVM_C_SVC,
+               LARDER_SVM_NU_SVC,
+               LARDER_SVM_ONE_CLASS,
+               LARDER_SVM_EPSILON_SVR,
+               LARDER_SVM_NU_SVR
+} larder_svm_task;
+
+typedef enum { /* as LIBSVM's -t */
+               LARDER_SVM_LINEAR,
+               LARDER_SVM_POLY,
+               LARDER_SVM_RBF,
+               LARDER_SVM_SIGMOID,
+               LARDER_SVM_PRECOMPUTED
+} larder_svm_kernel;
+
+typedef struct larder_svm_weight { /* C of this class is weight times C */
+    int label;
+    double weight;
+} larder_svm_weight;
+
+typedef struct larder_svm_progress { /* where a solver stands, between two rounds */
+    size_t problem, problems;        /* of the task: pairs of classes, labels, folds */
+    uint64_t rounds, iterations;
+    double gap, tolerance; /* largest violation of the optimality conditions, and where it ends */
+    double objective, seconds, seconds_left; /* left: NAN while nothing can be said */
+    double hits;                             /* share of rows found in the cache; NAN: no cache */
+} larder_svm_progress;
+
+typedef struct larder_svm_conf {
+    larder_svm_task task;
+    larder_svm_kernel kernel;
+    int degree;
+    double gamma; /* 0: 1 / features */
+    double coef0, c, nu, epsilon /* of the loss of SVR */, tolerance;
+    const larder_svm_weight *weights;
+    size_t weight_count;
+    bool shrinking, probability;
+    bool one_vs_all;        /* several classes by one solver a class, not one a pair */
+    bool merge;             /* equal vectors with equal labels become one of higher bound */
+    uint32_t threads;       /* 0: as many as cores */
+    uint64_t seed;          /* of folds */
+    uint64_t cache_bytes;   /* for kernel rows */
+    uint64_t cache_rows;    /* counts instead of cache_bytes where not 0 */
+    const char *policy;     /* of the cache, "hcst" or with parameters; NULL: chosen */
+    bool cache_always;      /* also where making a row again is measured to be cheaper */
+    const char *access_log; /* file for the sequence of rows asked for; NULL: none */
+    const char *checkpoint; /* model file written now and then and when interrupted; NULL: none */
+    double checkpoint_seconds;
+    /* Called between rounds; not 0 ends training with LARDER_E_CANCELLED. */
+    int (*progress)(void *arg, const larder_svm_progress *);
+    void *progress_arg;
+    /* One line of LIBSVM's summary, with its newline; NULL: quiet. */
+    void (*print)(void *arg, const char *line);
+    void *print_arg;
+} larder_svm_conf;
+
+typedef struct larder_svm_stats { /* of one training, all its problems together */
+    uint64_t problems, rounds, iterations;
+    uint64_t points, rows;                /* distinct vectors, and rows of the data */
+    uint64_t rows_asked, rows_hit;        /* through the cache */
+    uint64_t rows_made, values;           /* kernel rows and values computed */
+    double seconds, kernel_seconds;       /* whole, and computing kernel values */
+    double cache_seconds, select_seconds; /* keeping rows; choosing the working set */
+    double solve_seconds, update_seconds; /* steps inside the working set; the gradient */
+    double make_us, keep_us; /* measured: to make one row again, to keep and fetch one */
+    bool cache_on;           /* false: making is cheaper, or no room */
+    char engine[24];         /* how values are computed: "bits", "dense", "sparse", "table" */
+    char policy[64];
+    double objective, gap; /* of the last problem */
+    uint32_t threads;
+} larder_svm_stats;
+
+void larder_svm_defaults(larder_svm_conf *);
+/* Training stopped by `progress` answers LARDER_E_CANCELLED and still gives a model. */
+int larder_svm_train(larder_svm_model **out, const larder_svm_data *, const larder_svm_conf *,
+                     larder_svm_stats *stats /* or NULL */);
+/* Predictions of `folds`-fold cross validation, one a row. */
+int larder_svm_cross(const larder_svm_data *, const larder_svm_conf *, size_t folds, double *out,
+                     larder_svm_stats *stats /* or NULL */);
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+int larder_svm_load(larder_svm_model **out, const char *path);
+int larder_svm_save(const larder_svm_model *, const char *path);
+void larder_svm_model_close(larder_svm_model **);
+larder_svm_task larder_svm_model_task(const larder_svm_model *);
+size_t larder_svm_classes(const larder_svm_model *); /* 2 for regression and one-class, as LIBSVM */
+size_t larder_svm_vectors(const larder_svm_model *);
+bool larder_svm_has_probability(const larder_svm_model *);
+double larder_svm_class(const larder_svm_model *, size_t i); /* its label */
+/* Decision values a row: pairs of classes, or one a class for one-vs-all, or 1. */
+size_t larder_svm_values(const larder_svm_model *);
+int larder_svm_predict(const larder_svm_model *, const larder_svm_data *, double *labels);
+/* out: rows x larder_svm_values. */
+int larder_svm_decide(const larder_svm_model *, const larder_svm_data *, double *out);
+/* out: rows x larder_svm_classes; labels by the highest. */
+int larder_svm_probability(const larder_svm_model *, const larder_svm_data *, double *out,
+                           double *labels);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,99 @@
+#include "cli/libsvm_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void larder__svm_args_defaults(larder__svm_args *a) {
+    memset(a, 0, sizeof *a);
+    larder_svm_defaults(&a->conf);
+    a->kernel = LARDER_SVM_RBF;
+    a->degree = 3;
+    a->shrinking = 1;
+    a->seed = 1;
+    a->cache_mb = -1;
+    a->multi_class = "ovo";
+    a->cache = "auto";
+}
+
+static int wrong(const char *command, const char *why) {
+    fprintf(stderr, "larder %s: %s; larder %s --help tells more\n", command, why, command);
+    return -1;
+}
+
+/* "-w7" and its value. */
+static int take_weight(larder__svm_args *a, const char *command, const char *name,
+                       const char *value) {
+    char *end, *stop;
+    long label = strtol(name + 2, &end, 10);
+    double weight = value ? strtod(value, &stop) : 0;
+    if (!value || end == name + 2 || *end || *stop || stop == value)
+        return wrong(command, "a weight is written -w1 0.5: class, then factor of C");
+    if (a->conf.weight_count == LARDER__WEIGHTS)
+        return wrong(command, "more than 1024 weights");
+    if (label < INT32_MIN || label > INT32_MAX)
+        return wrong(command, "the class of a weight is a whole number of 32 bits");
+    a->weights[a->conf.weight_count++] = (larder_svm_weight){(int)label, weight};
+    return 0;
+}
+
+static bool is_weight(const char *word) {
+    return word[0] == '-' && word[1] == 'w' &&
+           (word[2] == '-' || word[2] == '+' || (word[2] >= '0' && word[2] <= '9'));
+}
+
+int larder__svm_args_rewrite(larder__svm_args *a, const char *command, int *argc, char **argv) {
+    static char shrinking[] = "--shrinking";
+    int to = 1;
+    for (int i = 1; i < *argc; i++) {
+        char *word = argv[i];
+        char *next = i + 1 < *argc ? argv[i + 1] : NULL;
+        if (is_weight(word)) {
+            if (take_weight(a, command, word, next) < 0)
+                return -1;
+            i++;
+            continue;
+        }
+        bool shrinks = strcmp(word, "-h") == 0 && next && (next[0] == '0' || next[0] == '1') &&
+                       next[1] == '\0';
+        argv[to++] = shrinks ? shrinking : word;
+    }
+    *argc = to;
+    return 0;
+}
+
+int larder__svm_args_settle(larder__svm_args *a, const char *command) {
+    larder_svm_conf *c = &a->conf;
+    if (a->task > 4)
+        return wrong(command, "-s is 0 to 4");
+    if (a->kernel > 4)
+        return wrong(command, "-t is 0 to 4");
+    if (a->degree > 1000)
+        return wrong(command, "-d is at most 1000");
+    if (a->threads > 1024)
+        return wrong(command, "--threads is at most 1024");
+    if (a->cache_mb > 1e9)
+        return wrong(command, "-m is at most 1000000000 megabytes");
+    bool ova = strcmp(a->multi_class, "ova") == 0;
+    if (!ova && strcmp(a->multi_class, "ovo") != 0)
+        return wrong(command, "--multi-class is ovo or ova");
+    bool off = strcmp(a->cache, "off") == 0;
+    c->cache_always = strcmp(a->cache, "on") == 0;
+    if (!off && !c->cache_always && strcmp(a->cache, "auto") != 0)
+        return wrong(command, "--cache is auto, on or off");
+    c->policy = a->policy;
+    c->task = (larder_svm_task)a->task;
+    c->kernel = (larder_svm_kernel)a->kernel;
+    c->degree = (int)a->degree;
+    c->shrinking = a->shrinking != 0;
+    c->threads = (uint32_t)a->threads;
+    c->cache_rows = a->rows;
+    c->cache_bytes = a->cache_mb >= 0 ? (uint64_t)(a->cache_mb * 1048576) : UINT64_MAX;
+    if (off)
+        c->cache_rows = c->cache_bytes = 0;
+    c->merge = !a->keep_repeats;
+    c->one_vs_all = ova || a->multi_label;
+    c->seed = a->seed;
+    c->weights = a->weights;
+    return 0;
+}

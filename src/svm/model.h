@@ -1,0 +1,29 @@
+/* A trained model: support vectors, their coefficients in each decision function, offsets. */
+#ifndef LARDER_SVM_MODEL_H
+#define LARDER_SVM_MODEL_H
+
+#include "svm/kernel.h"
+
+struct larder_svm_model {
+    larder_svm_task task;
+    larder__kernel_conf kernel;
+    size_t classes;          /* 2 for regression and one-class, as LIBSVM says */
+    bool one_vs_all;         /* a decision function a class, not a pair */
+    bool multi_label;        /* one-vs-all whose classes do not exclude each other */
+    double *label;           /* a class each; NULL for regression and one-class */
+    size_t values;           /* decision functions */
+    double *rho;             /* a decision function each */
+    double *prob_a, *prob_b; /* NULL: no probabilities; prob_a[0] is sigma for regression */
+    size_t coefs;            /* coefficients a vector: classes - 1, or classes of one-vs-all */
+    size_t *class_vectors;   /* support vectors of each class, NULL as label */
+    larder_svm_data *vectors;
+    double *coef; /* coefs x vectors->rows */
+};
+
+int larder__model_new(larder_svm_model **out, larder_svm_task, const larder__kernel_conf *,
+                      size_t classes, bool one_vs_all);
+static inline bool larder__task_has_classes(larder_svm_task t) {
+    return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
+}
+
+#endif

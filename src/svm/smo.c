@@ -1,0 +1,201 @@
+#include "svm/smo.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 9)
+#define WIDE_SMO 1
+#include <immintrin.h>
+#define WIDE_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
+#endif
+
+enum { NOBODY = -1 };
+static const float flat = 1e-12f; /* curvature of a pair without any (indefinite kernels) */
+
+typedef struct ends { /* of one group: who should rise most, and how far the others lie above */
+    double lowest, highest;
+    int rise;
+} ends;
+
+typedef struct partner {
+    float gain;
+    int fall;
+} partner;
+
+static bool bit(const uint8_t *bits, size_t i) { return bits[i / 8] >> i % 8 & 1; }
+
+static void put_bit(uint8_t *bits, size_t i, bool on) {
+    uint8_t mask = (uint8_t)(1u << i % 8);
+    bits[i / 8] = (uint8_t)(on ? bits[i / 8] | mask : bits[i / 8] & ~mask);
+}
+
+/* ---- any processor --------------------------------------------------------------------------- */
+
+static void move_any(larder__smo *s, double t, const float *rise, const float *fall) {
+    for (size_t i = 0; i < s->n; i++)
+        s->f[i] += t * ((double)rise[i] - (double)fall[i]);
+}
+
+static ends ends_any(const larder__smo *s, const uint8_t *members) {
+    ends e = {INFINITY, -INFINITY, NOBODY};
+    for (size_t i = 0; i < s->n; i++) {
+        if (!bit(members, i))
+            continue;
+        if (bit(s->up, i) && s->f[i] < e.lowest)
+            e.lowest = s->f[i], e.rise = (int)i;
+        if (bit(s->low, i) && s->f[i] > e.highest)
+            e.highest = s->f[i];
+    }
+    return e;
+}
+
+static partner partner_any(const larder__smo *s, const uint8_t *members, const ends *e) {
+    partner p = {-1, NOBODY};
+    const float *k = s->k + (size_t)e->rise * s->n;
+    float own = s->diagonal[e->rise];
+    for (size_t i = 0; i < s->n; i++) {
+        float b = (float)(s->f[i] - e->lowest);
+        if (!bit(members, i) || !bit(s->low, i) || !(b > 0))
+            continue;
+        float eta = own + s->diagonal[i] - 2 * k[i];
+        float gain = b * b / (eta > flat ? eta : flat);
+        if (gain > p.gain)
+            p = (partner){gain, (int)i};
+    }
+    return p;
+}
+
+/* ---- AVX-512 --------------------------------------------------------------------------------- */
+
+#if WIDE_SMO
+WIDE_TARGET static void move_wide(larder__smo *s, double t, const float *rise, const float *fall) {
+    __m512d step = _mm512_set1_pd(t);
+    for (size_t i = 0; i < s->n; i += 8) {
+        __m512d d = _mm512_sub_pd(_mm512_cvtps_pd(_mm256_loadu_ps(rise + i)),
+                                  _mm512_cvtps_pd(_mm256_loadu_ps(fall + i)));
+        _mm512_storeu_pd(s->f + i, _mm512_fmadd_pd(step, d, _mm512_loadu_pd(s->f + i)));
+    }
+}
+
+WIDE_TARGET static ends ends_wide(const larder__smo *s, const uint8_t *members) {
+    __m512d lowest = _mm512_set1_pd(INFINITY), highest = _mm512_set1_pd(-INFINITY);
+    __m512i where = _mm512_set1_epi64(NOBODY), at = _mm512_setzero_si512();
+    for (size_t i = 0; i < s->n; i += 8) {
+        __m512d f = _mm512_loadu_pd(s->f + i);
+        __mmask8 up = members[i / 8] & s->up[i / 8], low = members[i / 8] & s->low[i / 8];
+        __mmask8 less = _mm512_mask_cmp_pd_mask(up, f, lowest, _CMP_LT_OQ);
+        lowest = _mm512_mask_mov_pd(lowest, less, f);
+        where = _mm512_mask_mov_epi64(where, less, at);
+        highest = _mm512_mask_max_pd(highest, low, highest, f);
+        at = _mm512_add_epi64(at, _mm512_set1_epi64(8));
+    }
+    ends e = {_mm512_reduce_min_pd(lowest), _mm512_reduce_max_pd(highest), NOBODY};
+    if (e.lowest < INFINITY) { /* of equal ones the first */
+        __mmask8 same = _mm512_cmp_pd_mask(lowest, _mm512_set1_pd(e.lowest), _CMP_EQ_OQ);
+        __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+        e.rise = (int)_mm512_mask_reduce_min_epi64(same, _mm512_add_epi64(where, lane));
+    }
+    return e;
+}
+
+WIDE_TARGET static partner partner_wide(const larder__smo *s, const uint8_t *members,
+                                        const ends *e) {
+    const float *k = s->k + (size_t)e->rise * s->n;
+    __m512d from = _mm512_set1_pd(e->lowest);
+    __m512 own = _mm512_set1_ps(s->diagonal[e->rise]), best = _mm512_set1_ps(-1);
+    __m512i where = _mm512_set1_epi32(NOBODY), at = _mm512_setzero_si512();
+    for (size_t i = 0; i < s->n; i += 16) {
+        __mmask16 low = (__mmask16)((members[i / 8] & s->low[i / 8]) |
+                                    (members[i / 8 + 1] & s->low[i / 8 + 1]) << 8);
+        __m256 b0 = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(s->f + i), from));
+        __m256 b1 = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(s->f + i + 8), from));
+        __m512 b = _mm512_insertf32x8(_mm512_castps256_ps512(b0), b1, 1);
+        __m512 eta = _mm512_add_ps(own, _mm512_loadu_ps(s->diagonal + i));
+        eta = _mm512_fnmadd_ps(_mm512_set1_ps(2), _mm512_loadu_ps(k + i), eta);
+        eta = _mm512_max_ps(eta, _mm512_set1_ps(flat));
+        low = _mm512_mask_cmp_ps_mask(low, b, _mm512_setzero_ps(), _CMP_GT_OQ);
+        __m512 gain = _mm512_maskz_div_ps(low, _mm512_mul_ps(b, b), eta);
+        __mmask16 more = _mm512_mask_cmp_ps_mask(low, gain, best, _CMP_GT_OQ);
+        best = _mm512_mask_mov_ps(best, more, gain);
+        where = _mm512_mask_mov_epi32(where, more, at);
+        at = _mm512_add_epi32(at, _mm512_set1_epi32(16));
+    }
+    partner p = {_mm512_reduce_max_ps(best), NOBODY};
+    if (p.gain >= 0) {
+        __mmask16 same = _mm512_cmp_ps_mask(best, _mm512_set1_ps(p.gain), _CMP_EQ_OQ);
+        __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        p.fall = (int)_mm512_mask_reduce_min_epi32(same, _mm512_add_epi32(where, lane));
+    }
+    return p;
+}
+#endif
+
+typedef struct steps {
+    void (*move)(larder__smo *, double, const float *, const float *);
+    ends (*ends)(const larder__smo *, const uint8_t *);
+    partner (*partner)(const larder__smo *, const uint8_t *, const ends *);
+} steps;
+
+static steps steps_for_cpu(void) {
+#if WIDE_SMO
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        return (steps){move_wide, ends_wide, partner_wide};
+#endif
+    return (steps){move_any, ends_any, partner_any};
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static void mark(larder__smo *s, size_t i) {
+    put_bit(s->up, i, s->beta[i] < s->hi[i]);
+    put_bit(s->low, i, s->beta[i] > s->lo[i]);
+}
+
+/* Along the pair until its minimum or a bound; a bound is hit exactly. */
+static double step(larder__smo *s, size_t i, size_t j) {
+    const float *k = s->k + i * s->n;
+    double eta = (double)s->diagonal[i] + (double)s->diagonal[j] - 2 * (double)k[j];
+    double t = (s->f[j] - s->f[i]) / (eta > (double)flat ? eta : (double)flat);
+    double rise = s->hi[i] - s->beta[i], fall = s->beta[j] - s->lo[j];
+    t = t < rise ? t : rise;
+    t = t < fall ? t : fall;
+    s->beta[i] = t == rise ? s->hi[i] : s->beta[i] + t;
+    s->beta[j] = t == fall ? s->lo[j] : s->beta[j] - t;
+    mark(s, i);
+    mark(s, j);
+    return t;
+}
+
+uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_t most) {
+    steps cpu = steps_for_cpu();
+    uint64_t done = 0;
+    for (size_t i = 0; i < s->n; i++)
+        mark(s, i);
+    for (; done < most; done++) {
+        ends e[2];
+        partner best = {-1, NOBODY};
+        int rise = NOBODY;
+        double gap = 0;
+        for (unsigned g = 0; g < s->groups; g++) {
+            e[g] = cpu.ends(s, s->in_group[g]);
+            gap = fmax(gap, e[g].highest - e[g].lowest);
+        }
+        if (done == 0)
+            tolerance = fmax(tolerance, share * gap);
+        if (!(gap >= tolerance))
+            break;
+        for (unsigned g = 0; g < s->groups; g++) {
+            if (!(e[g].highest > e[g].lowest))
+                continue;
+            partner p = cpu.partner(s, s->in_group[g], &e[g]);
+            if (p.fall != NOBODY && p.gain > best.gain)
+                best = p, rise = e[g].rise;
+        }
+        if (rise == NOBODY)
+            break;
+        double t = step(s, (size_t)rise, (size_t)best.fall);
+        cpu.move(s, t, s->k + (size_t)rise * s->n, s->k + (size_t)best.fall * s->n);
+    }
+    return done;
+}

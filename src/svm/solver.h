@@ -1,0 +1,56 @@
+/* The quadratic programme behind every task, solved by working sets:
+ *
+ *     min 1/2 beta' K beta + linear' beta,  lo <= beta <= hi,  sum of beta fixed in each group
+ *
+ * A round takes a thousand variables, half of them new, solves that small problem with SMO, and
+ * adds the rows of those that changed to the gradient. The gradient lies on points, not on
+ * variables: variables of one point (both sides of a regression, equal vectors of two classes)
+ * share it. Rounds are decided by one thread; the others compute kernel values. */
+#ifndef LARDER_SVM_SOLVER_H
+#define LARDER_SVM_SOLVER_H
+
+#include "svm/kernel.h"
+#include "svm/team.h"
+
+typedef struct larder__qp {
+    size_t n;
+    const uint32_t *point; /* of each variable, a number in the panel */
+    const double *lo, *hi, *linear;
+    const uint8_t *group; /* 0 or 1 of each variable; NULL: all in one */
+    double *beta;         /* in: where to start, feasible; out: the solution */
+} larder__qp;
+
+typedef struct larder__solver_times {
+    double kernel, cache, select, solve, update;
+} larder__solver_times;
+
+typedef struct larder__solved {
+    double objective, gap;
+    double rho[2]; /* of each group: the multiplier of its sum */
+    uint64_t rounds, iterations;
+    uint64_t rows_asked, rows_made, values; /* entering rows; rows and values computed */
+    larder__solver_times times;
+    bool stopped; /* by `watch` */
+} larder__solved;
+
+typedef struct larder__solver_conf {
+    double tolerance;
+    bool shrinking;
+    uint64_t most_iterations; /* 0: no limit */
+    larder__team *team;
+    struct larder__row_cache *rows; /* NULL: rows are computed each time they are wanted */
+    /* Optional: what the solver asks for, see svm/access.h. */
+    int (*leave)(void *arg, const uint32_t *points, const float *dist, size_t n);
+    int (*enter)(void *arg, const uint32_t *points, size_t n);
+    int (*scores)(void *arg, const float *dist); /* of all points, each round */
+    void *arg;
+    /* Optional, between rounds: not 0 ends it. */
+    int (*watch)(void *arg, const larder__qp *, const larder__solved *);
+    void *watch_arg;
+} larder__solver_conf;
+
+/* `all` holds the points. */
+int larder__solve(larder__qp *, const larder__kernel *, const larder__panel *all,
+                  const larder__solver_conf *, larder__solved *);
+
+#endif

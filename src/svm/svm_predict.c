@@ -1,0 +1,238 @@
+#include "svm/svm_predict.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "svm/calibrate.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEP = 64 /* support vectors of a block */, GO_THREADED = 1 << 22 /* kernel values */ };
+
+typedef struct deciding {
+    const larder_svm_model *m;
+    larder__kernel kernel;
+    larder__panel vectors, rows;
+    double *out;
+    uint32_t *class_of; /* a support vector each */
+    void **scratch;     /* a thread each: the engine's, then a tile, then sums */
+    size_t engine_bytes, sum_count;
+} deciding;
+
+static void deal(const deciding *d, size_t s, const float *row, double *sums, size_t n) {
+    const larder_svm_model *m = d->m;
+    size_t total = m->vectors->rows;
+    if (!larder__task_has_classes(m->task) || m->one_vs_all) {
+        for (size_t v = 0; v < m->values; v++)
+            larder__add_row(sums + v * LARDER__TILE, row, m->coef[v * total + s], n);
+        return;
+    }
+    size_t own = d->class_of[s], pair = 0;
+    for (size_t a = 0; a < m->classes; a++)
+        for (size_t b = a + 1; b < m->classes; b++, pair++)
+            if (a == own || b == own)
+                larder__add_row(sums + pair * LARDER__TILE, row,
+                                m->coef[(a == own ? b - 1 : a) * total + s], n);
+}
+
+static void decide_tile(void *arg, size_t piece, unsigned thread) {
+    deciding *d = arg;
+    size_t c0 = piece * LARDER__TILE, c1 = c0 + LARDER__TILE, values = d->m->values;
+    c1 = c1 < d->rows.n ? c1 : d->rows.n;
+    size_t n = c1 - c0;
+    float *tile = (float *)d->scratch[thread] + d->engine_bytes / sizeof(float);
+    double *sums = (double *)(void *)(tile + STEP * LARDER__TILE);
+    memset(sums, 0, d->sum_count * sizeof *sums);
+    for (size_t s = 0; s < d->vectors.n; s += STEP) {
+        size_t to = s + STEP < d->vectors.n ? s + STEP : d->vectors.n;
+        larder__kernel_block(&d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, n,
+                             d->scratch[thread]);
+        for (size_t i = s; i < to; i++)
+            deal(d, i, tile + (i - s) * n, sums, n);
+    }
+    for (size_t c = 0; c < n; c++)
+        for (size_t v = 0; v < values; v++)
+            d->out[(c0 + c) * values + v] = sums[v * LARDER__TILE + c] - d->m->rho[v];
+}
+
+static int check_serials(const larder_svm_model *m, const larder_svm_data *data) {
+    if (m->kernel.type != LARDER_SVM_PRECOMPUTED)
+        return 0;
+    for (size_t i = 0; i < m->vectors->rows; i++)
+        if (m->vectors->value[m->vectors->start[i]] > (double)data->features)
+            return larder__fail(LARDER_E_ARGS,
+                                "support vector %zu is number %.0f of the precomputed kernel, but "
+                                "the rows have %u values",
+                                i + 1, m->vectors->value[m->vectors->start[i]], data->features);
+    return 0;
+}
+
+static int open_scratch(deciding *d, unsigned threads) {
+    d->engine_bytes = (larder__kernel_scratch(&d->kernel, STEP) + 63) / 64 * 64;
+    d->sum_count = d->m->values * LARDER__TILE;
+    size_t bytes =
+        d->engine_bytes + STEP * LARDER__TILE * sizeof(float) + d->sum_count * sizeof(double);
+    d->scratch = larder__calloc(threads, sizeof *d->scratch);
+    for (unsigned i = 0; d->scratch && i < threads; i++) {
+        d->scratch[i] = larder__memalign(64, (bytes + 63) / 64 * 64);
+        if (!d->scratch[i])
+            return larder__fail(LARDER_E_NOMEM, "no memory to predict");
+        memset(d->scratch[i], 0, bytes);
+    }
+    return d->scratch ? 0 : larder__fail(LARDER_E_NOMEM, "no memory to predict");
+}
+
+static int open_panels(deciding *d, const larder_svm_data *data, const uint32_t *rows, size_t n) {
+    const larder_svm_model *m = d->m;
+    size_t most = m->vectors->rows > n ? m->vectors->rows : n;
+    uint32_t *all = larder__malloc((most + 1) * sizeof *all);
+    d->class_of = larder__calloc(m->vectors->rows + 1, sizeof *d->class_of);
+    if (!all || !d->class_of) {
+        larder__free(all);
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", n);
+    }
+    for (uint32_t i = 0; i < most; i++)
+        all[i] = i;
+    for (size_t c = 0, s = 0; m->class_vectors && c < m->classes; c++)
+        for (size_t i = 0; i < m->class_vectors[c] && s < m->vectors->rows; i++)
+            d->class_of[s++] = (uint32_t)c;
+    int rc = larder__kernel_open(&d->kernel, &m->kernel, m->vectors, data, LARDER__ENGINE_AUTO);
+    d->kernel.flipped = true;
+    if (rc == 0)
+        rc = larder__panel_fill(&d->vectors, &d->kernel, m->vectors, all, m->vectors->rows);
+    if (rc == 0)
+        rc = larder__panel_fill(&d->rows, &d->kernel, data, rows ? rows : all, n);
+    larder__free(all);
+    return rc;
+}
+
+int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, const uint32_t *rows,
+                       size_t n, larder__team *team, double *out) {
+    deciding d = {.m = m, .out = out};
+    unsigned threads = larder__team_threads(team);
+    if (larder_svm_vectors(m) == 0) { /* stopped before the first step, or one class */
+        for (size_t i = 0; i < n * m->values; i++)
+            out[i] = -m->rho[i % m->values];
+        return 0;
+    }
+    int rc = check_serials(m, data);
+    if (rc == 0)
+        rc = open_panels(&d, data, rows, n);
+    if (rc == 0)
+        rc = open_scratch(&d, threads);
+    if (rc == 0)
+        larder__team_run(team, decide_tile, &d, (n + LARDER__TILE - 1) / LARDER__TILE);
+    for (unsigned i = 0; d.scratch && i < threads; i++)
+        larder__free(d.scratch[i]);
+    larder__free(d.scratch);
+    larder__free(d.class_of);
+    larder__panel_free(&d.vectors);
+    larder__panel_free(&d.rows);
+    larder__kernel_close(&d.kernel);
+    return rc;
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+static size_t most_votes(const larder_svm_model *m, const double *values) {
+    size_t best = 0, most = 0;
+    for (size_t c = 0; c < m->classes; c++) {
+        size_t votes = 0, pair = 0;
+        for (size_t a = 0; a < m->classes; a++)
+            for (size_t b = a + 1; b < m->classes; b++, pair++)
+                votes += (a == c && values[pair] > 0) || (b == c && !(values[pair] > 0));
+        if (votes > most)
+            most = votes, best = c;
+    }
+    return best;
+}
+
+double larder__svm_label(const larder_svm_model *m, const double *values) {
+    size_t best = 0;
+    if (m->task == LARDER_SVM_ONE_CLASS)
+        return values[0] > 0 ? 1 : -1;
+    if (!larder__task_has_classes(m->task))
+        return values[0];
+    if (!m->one_vs_all)
+        return m->label[most_votes(m, values)];
+    for (size_t c = 1; c < m->classes; c++)
+        best = values[c] > values[best] ? c : best;
+    return m->label[best];
+}
+
+static int with_team(const larder_svm_model *m, const larder_svm_data *data, double *out) {
+    larder__team *team = NULL;
+    bool large = (double)data->rows * (double)larder_svm_vectors(m) > GO_THREADED;
+    int rc = larder__team_open(&team, large ? 0 : 1);
+    if (rc == 0)
+        rc = larder__svm_decide(m, data, NULL, data->rows, team, out);
+    larder__team_close(&team);
+    return rc;
+}
+
+int larder_svm_decide(const larder_svm_model *m, const larder_svm_data *data, double *out) {
+    return with_team(m, data, out);
+}
+
+int larder_svm_predict(const larder_svm_model *m, const larder_svm_data *data, double *labels) {
+    double *values = larder__malloc((data->rows * m->values + 1) * sizeof *values);
+    if (!values)
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", data->rows);
+    int rc = with_team(m, data, values);
+    for (size_t i = 0; rc == 0 && i < data->rows; i++)
+        labels[i] = larder__svm_label(m, values + i * m->values);
+    larder__free(values);
+    return rc;
+}
+
+/* ---- probabilities --------------------------------------------------------------------------- */
+
+static void pairwise(const larder_svm_model *m, const double *values, double *pair) {
+    size_t k = m->classes, at = 0;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = i + 1; j < k; j++, at++) {
+            double p = larder__sigmoid(values[at], m->prob_a[at], m->prob_b[at]);
+            p = fmin(fmax(p, 1e-7), 1 - 1e-7);
+            pair[i * k + j] = p;
+            pair[j * k + i] = 1 - p;
+        }
+}
+
+int larder__svm_probable(const larder_svm_model *m, const double *values, double *out,
+                         double *label) {
+    size_t k = m->classes, best = 0;
+    double *work = larder__calloc(2 * k * k + 2 * k, sizeof *work);
+    if (!work)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", k);
+    double *pair = work, *p = work + k * k;
+    p[0] = 1;
+    if (m->values && k == 2) {
+        pairwise(m, values, pair);
+        p[0] = pair[1], p[1] = pair[2];
+    } else if (m->values) {
+        pairwise(m, values, pair);
+        larder__couple(k, pair, p, p + k);
+    }
+    for (size_t c = 1; c < k; c++)
+        best = p[c] > p[best] ? c : best;
+    *label = m->label[best];
+    if (out)
+        memcpy(out, p, k * sizeof *out);
+    larder__free(work);
+    return 0;
+}
+
+int larder_svm_probability(const larder_svm_model *m, const larder_svm_data *data, double *out,
+                           double *labels) {
+    if (!m->prob_a || !larder__task_has_classes(m->task) || m->one_vs_all)
+        return larder__fail(LARDER_E_STATE,
+                            "the model has no probabilities of classes; train it with -b 1");
+    double *values = larder__malloc((data->rows * m->values + 1) * sizeof *values);
+    if (!values)
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", data->rows);
+    int rc = with_team(m, data, values);
+    for (size_t i = 0; rc == 0 && i < data->rows; i++)
+        rc = larder__svm_probable(m, values + i * m->values, out + i * m->classes, &labels[i]);
+    larder__free(values);
+    return rc;
+}

@@ -1,0 +1,15 @@
+/* Training inside the library: one data set, shared threads, all decision functions of a task. */
+#ifndef LARDER_SVM_SVM_TRAIN_H
+#define LARDER_SVM_SVM_TRAIN_H
+
+#include "svm/model.h"
+#include "svm/team.h"
+
+/* E_ARGS with a sentence when a parameter makes no sense for this data. */
+int larder__svm_check(const larder_svm_data *, const larder_svm_conf *);
+/* As larder_svm_train, with threads that are there already; adds to `stats`. `rows`: which rows of
+ * the data take part, NULL: all. */
+int larder__svm_train(larder_svm_model **out, const larder_svm_data *, const uint32_t *rows,
+                      size_t n, const larder_svm_conf *, larder__team *, larder_svm_stats *stats);
+
+#endif
