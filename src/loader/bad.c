@@ -47,7 +47,7 @@ static int put_instead(larder_loader *l, larder__place *p, size_t row, uint64_t 
     p->read_bytes[row] += (uint32_t)larder_buf_size(read.buf);
     larder__stat_add(l->stats, l->stat.storage_reads, 1);
     larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
-    rc = larder__row_decode(l, l->own_scratch, p, row, id, read.buf,
+    rc = larder__row_decode(l, l->own_scratch, p, row, id, read.buf, LARDER_ENCODED,
                             larder__row_seed(l, p->plan.number, row));
     larder_buf_unref(&read.buf);
     return rc;
@@ -76,6 +76,7 @@ static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from)
     p->y[to] = p->y[from];
     p->served[to] = p->served[from];
     p->kind[to] = p->kind[from];
+    p->form[to] = p->form[from];
     p->read_bytes[to] = p->read_bytes[from];
     p->plan.ids[to] = p->plan.ids[from];
     p->plan.weights[to] = p->plan.weights[from];

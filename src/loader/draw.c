@@ -275,14 +275,44 @@ static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *sh
     return larder__cache_pick(cache, rng, id, share);
 }
 
+static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *served) {
+    larder__cache_exchange(cache, 0, wanted, n, served);
+}
+
+static int read_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
+    int rc = larder__parse_budget(cache, out);
+    if (rc < 0 || !recipe->split)
+        return rc;
+    for (int f = 0; out->split && f < LARDER_FORMS; f++)
+        if (out->share[f] != recipe->share[f])
+            return larder__fail(LARDER_E_ARGS,
+                                "cache \"%.60s\" and split= of the recipe disagree; give one",
+                                cache);
+    out->split = true;
+    memcpy(out->share, recipe->share, sizeof out->share);
+    return 0;
+}
+
+int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]) {
+    larder__recipe parsed;
+    larder__budget b;
+    int rc = larder__recipe_parse(&parsed, recipe);
+    if (rc < 0)
+        return rc;
+    if ((rc = read_budget(&parsed, cache, &b)) == 0)
+        memcpy(share, b.share, sizeof b.share);
+    larder__recipe_free(&parsed);
+    return rc;
+}
+
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
-    int rc = larder__parse_budget(d->conf.cache, &b);
+    int rc = read_budget(&d->recipe, d->conf.cache, &b);
     if (rc < 0)
         return rc;
     if (d->recipe.policy->holds_all)
-        b = (larder__budget){.relative = true, .fraction = 1};
+        b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
     uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
     if (d->conf.store->real && bytes > larder__memory_limit()) {
         char want[32], have[32];
@@ -290,12 +320,17 @@ static int open_cache(larder__draw *d) {
                             d->conf.cache, larder__print_bytes((double)bytes, want),
                             larder__print_bytes((double)larder__memory_limit(), have));
     }
+    larder__forms forms = {.decoded_ratio = d->conf.decoded_ratio,
+                           .decoded_bytes = d->conf.decoded_bytes,
+                           .row_bytes = d->conf.row_bytes};
+    memcpy(forms.share, b.share, sizeof forms.share);
     larder__cache_conf conf = {.policy = d->recipe.policy,
                                .args = &d->recipe.policy_args,
                                .store = d->conf.store,
                                .keys = d->conf.n,
                                .budget = bytes,
                                .budget_covers_all = !b.relative,
+                               .forms = &forms,
                                .seed = d->conf.seed,
                                .stats = d->conf.stats};
     return larder__cache_open(&d->cache, &conf);
@@ -325,7 +360,9 @@ static int open_sampler(larder__draw *d) {
                                .resident = is_resident,
                                .resident_arg = d->cache,
                                .pick = pick_resident,
-                               .pick_arg = d->cache};
+                               .pick_arg = d->cache,
+                               .exchange = exchange,
+                               .exchange_arg = d->cache};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;

@@ -32,6 +32,7 @@ typedef struct larder__place {
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
+    uint8_t *form;        /* larder_form each row was served in */
     uint32_t *read_bytes; /* storage bytes each row cost */
     larder__row_fault *faults;
 } larder__place;
@@ -49,7 +50,8 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
     struct larder__kept *next;
     uint64_t number, epoch, length;
     uint64_t *ids, *served; /* one block, ids first */
-    uint8_t *substitute;
+    uint8_t *substitute, *form;
+    uint64_t *mark; /* with larder_form: as in larder__ticket */
     float *weights;
     size_t n;
     bool first, last;
@@ -69,6 +71,7 @@ struct larder_loader {
     larder__stats *stats;
     larder__loader_stats stat;
     size_t row_bytes; /* of x */
+    bool spread;      /* what is fetched besides is shared between threads as rows are */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
     size_t handed_rows;
@@ -126,9 +129,13 @@ uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
 /* Reads and decodes up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open. */
 void larder__rows_fill(larder_loader *, larder__scratch *, larder__place *, size_t from, size_t n);
 enum { LARDER__ROWS_AT_ONCE = 64 };
-/* Decodes one sample's bytes into row `row` of a place. */
+/* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
-                       larder_buf *bytes, uint64_t seed);
+                       larder_buf *bytes, larder_form, uint64_t seed);
+
+/* reserve.c: what a decoded sample of this data set reserves in the cache, from a few samples
+ * spread over it that are read for this. */
+int larder__reserve_learn(larder_loader *, double *ratio, uint32_t *bytes);
 
 /* bad.c: on_bad for a filled batch, before it is handed out. */
 int larder__bad_settle(larder_loader *, larder__place *);

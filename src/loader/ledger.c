@@ -68,7 +68,7 @@ int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected) {
 }
 
 void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint8_t *kind,
-                           const uint32_t *read_bytes, size_t n) {
+                           const uint8_t *form, const uint32_t *read_bytes, size_t n) {
     page *p = &l->pages[l->used - 1];
     uint64_t kinds[4] = {0}, distinct = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
@@ -76,6 +76,8 @@ void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint
         distinct += !(*word & bit);
         *word |= bit;
         kinds[kind[i] & 3]++;
+        if (kind[i] == LARDER_HIT || kind[i] == LARDER_SUBSTITUTE)
+            p->f.form_hits[form[i] % LARDER_FORMS]++;
         bytes += read_bytes[i];
     }
     p->f.served += n;
@@ -133,12 +135,12 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
-enum { COUNTERS = 11 };
+enum { COUNTERS = 14 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
     uint64_t *all[COUNTERS] = {
         &p->f.epoch,  &p->f.served,           &p->f.hits,          &p->f.substitutes, &p->f.repeats,
         &p->f.misses, &p->f.background_reads, &p->f.storage_bytes, &p->f.bad,         &p->expected,
-        &p->distinct};
+        &p->distinct, &p->f.form_hits[0],     &p->f.form_hits[1],  &p->f.form_hits[2]};
     memcpy(out, all, sizeof all);
 }
 

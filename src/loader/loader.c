@@ -108,6 +108,20 @@ static uint32_t sample_bytes(void *data, uint64_t id) {
     return larder__data_stat(data, id, &s) < 0 ? 0 : s.bytes;
 }
 
+/* What samples come to in other forms than the file's. */
+static int open_forms(larder_loader *l, larder__draw_conf *draw) {
+    double share[LARDER_FORMS];
+    l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share);
+    if (rc < 0)
+        return rc;
+    l->spread = share[LARDER_ENCODED] < 1;
+    draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
+    return share[LARDER_DECODED] > 0
+               ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)
+               : 0;
+}
+
 static int open_parts(larder_loader *l) {
     int rc = larder__data_open(&l->data, l->conf.source);
     if (rc < 0)
@@ -133,6 +147,7 @@ static int open_parts(larder_loader *l) {
                               .drop_last = l->conf.drop_last,
                               .stats = l->stats};
     if ((rc = larder__pipeline_open(&l->pipeline, &pipe)) < 0 ||
+        (rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
@@ -140,9 +155,9 @@ static int open_parts(larder_loader *l) {
         (rc = larder__stat_gauge(l->stats, &l->stat.shown, larder__draw_shown_name(l->draw), "",
                                  "the sampler's own figure for the batch handed out last")) < 0)
         return rc;
-    l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
     l->epoch_length = larder__draw_length(l->draw);
-    return larder__scratch_open(&l->own_scratch);
+    return 0;
 }
 
 int larder__place_open(larder_loader *l, larder__place *p) {
@@ -157,9 +172,10 @@ int larder__place_open(larder_loader *l, larder__place *p) {
     p->y = larder__calloc(n, sizeof *p->y);
     p->served = larder__calloc(n, sizeof *p->served);
     p->kind = larder__calloc(n, sizeof *p->kind);
+    p->form = larder__calloc(n, sizeof *p->form);
     p->read_bytes = larder__calloc(n, sizeof *p->read_bytes);
     p->faults = larder__calloc(n, sizeof *p->faults);
-    if (!p->x || !p->y || !p->served || !p->kind || !p->read_bytes || !p->faults)
+    if (!p->x || !p->y || !p->served || !p->kind || !p->form || !p->read_bytes || !p->faults)
         return LARDER_E_NOMEM;
     p->batch = (larder_batch){.shape = larder__pipeline_shape(l->pipeline),
                               .dtype = l->conf.dtype,
@@ -212,6 +228,7 @@ void larder__place_close(larder__place *p) {
     larder__free(p->y);
     larder__free(p->served);
     larder__free(p->kind);
+    larder__free(p->form);
     larder__free(p->read_bytes);
     larder__free(p->faults);
 }
@@ -333,7 +350,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
         p->phase = LARDER__FREE; /* it is not handed out later either */
         return larder__loader_fail(l, rc);
     }
-    larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
+    larder__ledger_record(l->ledger, p->served, p->kind, p->form, p->read_bytes, plan->n);
     book_fetched(l, plan);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;

@@ -6,6 +6,7 @@ const larder_param larder__recipe_params[] = {
     {"sampler", "text", "", "another sampler than the recipe's own", 0, 0},
     {"policy", "text", "", "another cache policy than the recipe's own", 0, 0},
     {"signal", "text", "", "another signal than the recipe's own; none switches it off", 0, 0},
+    {"split", "text", "", "percent of the cache for encoded/decoded/augmented, as 58/42/0", 0, 0},
     {0}};
 
 static const char *chosen(const larder_args *own, const char *part, const char *usual) {
@@ -39,6 +40,9 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
     rc = out->policy ? 0 : LARDER_E_ARGS;
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
+    out->split = larder_args_text(&args, "split")[0];
+    if (rc == 0 && out->split)
+        rc = larder__parse_split(larder_args_text(&args, "split"), out->share);
     larder__args_free(&args);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* A recipe text such as "quiver:factor=10,policy=lru" taken apart: which sampler, policy and
  * signal, each with its checked arguments. Parameters go to whichever of them declares the name;
- * sampler=, policy= and signal= exchange a part. */
+ * sampler=, policy= and signal= exchange a part, split= shares the cache out between forms. */
 #ifndef LARDER_LOADER_RECIPE_H
 #define LARDER_LOADER_RECIPE_H
 
@@ -12,6 +12,8 @@ typedef struct larder__recipe {
     const larder_policy *policy;
     const larder_signal *signal; /* NULL: feedback is not looked at */
     larder_args sampler_args, policy_args, signal_args;
+    bool split;                 /* split= was given */
+    double share[LARDER_FORMS]; /* then: of each form */
 } larder__recipe;
 
 extern const larder_param larder__recipe_params[]; /* those every recipe has */

@@ -25,18 +25,41 @@ static void row_failed(larder__place *p, size_t row, int code, const char *why) 
         snprintf(out, cap, "sample %llu: %s", (unsigned long long)p->plan.tickets[row].key, why);
 }
 
+/* The chance of an augmented entry: of its own, not a row's. */
+static uint64_t entry_seed(const larder_loader *l, uint64_t mark) {
+    return larder__mix64(l->conf.seed ^ larder__mix64(~mark));
+}
+
+static int make_row(larder_loader *l, larder__scratch *scratch, larder_buf *bytes, larder_form form,
+                    uint64_t seed, void *out) {
+    const void *data = larder_buf_data(bytes);
+    size_t size = larder_buf_size(bytes);
+    if (form == LARDER_ENCODED)
+        return larder__pipeline_run(l->pipeline, scratch, data, size, seed, out);
+    if (form == LARDER_DECODED)
+        return larder__pipeline_run_decoded(l->pipeline, scratch, data, size, seed, out);
+    if (size != l->row_bytes)
+        return larder__fail(LARDER_E_FORMAT, "an augmented sample of %zu bytes, not %zu", size,
+                            l->row_bytes);
+    memcpy(out, data, size);
+    return 0;
+}
+
+/* In front of the sentence: which sample. */
+static int name_sample(larder_loader *l, uint64_t id, int rc) {
+    char name[160] = "?";
+    larder__data_name(l->data, id, name, sizeof name);
+    return larder__fail_in(rc, "sample %llu (%s)", (unsigned long long)id, name);
+}
+
 int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
-                       uint64_t id, larder_buf *bytes, uint64_t seed) {
+                       uint64_t id, larder_buf *bytes, larder_form form, uint64_t seed) {
     larder_sample s;
     int rc = larder__data_stat(l->data, id, &s);
     if (rc == 0)
-        rc = larder__pipeline_run(l->pipeline, scratch, larder_buf_data(bytes),
-                                  larder_buf_size(bytes), seed, p->x + row * l->row_bytes);
-    if (rc < 0) {
-        char name[160] = "?";
-        larder__data_name(l->data, id, name, sizeof name);
-        return larder__fail_in(rc, "sample %llu (%s)", (unsigned long long)id, name);
-    }
+        rc = make_row(l, scratch, bytes, form, seed, p->x + row * l->row_bytes);
+    if (rc < 0)
+        return name_sample(l, id, rc);
     p->y[row] = s.label;
     p->served[row] = id;
     return 0;
@@ -46,10 +69,36 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
-    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes,
+    p->form[row] = t->form;
+    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held,
                                 larder__row_seed(l, p->plan.number, row));
     if (rc < 0)
         row_failed(p, row, rc, larder_errmsg());
+}
+
+/* The entry that the cache wants, from what was read; `held` says what became of it. */
+static int make_entry(larder_loader *l, larder__scratch *scratch, const larder__ticket *t,
+                      larder_buf *read, larder_buf **out, uint8_t *held) {
+    *out = NULL;
+    *held = t->make;
+    int rc = 0;
+    if (t->make == LARDER_DECODED)
+        rc = larder__pipeline_decode(l->pipeline, scratch, read, t->size, out);
+    else if (t->make == LARDER_AUGMENTED) {
+        if (!(*out = larder_buf_new(l->row_bytes)))
+            return LARDER_E_NOMEM;
+        rc = make_row(l, scratch, read, LARDER_ENCODED, entry_seed(l, t->mark),
+                      larder_buf_data(*out));
+    }
+    if (rc < 0) {
+        larder_buf_unref(out);
+        return name_sample(l, t->key, rc);
+    }
+    if (!*out) { /* wanted as it is, or too large decoded */
+        *out = larder_buf_ref(read);
+        *held = LARDER_ENCODED;
+    }
+    return 0;
 }
 
 typedef struct joint { /* room for one joint read of several rows */
@@ -59,7 +108,7 @@ typedef struct joint { /* room for one joint read of several rows */
     larder_buf **bytes; /* of each row, one reference or NULL */
 } joint;
 
-/* Reads what has to be made, all together, and hands it to the cache. */
+/* Reads what has to be made, all together. What is kept as it is goes to the cache at once. */
 static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
     uint64_t *ids = j->ids;
     size_t *rows = j->rows, m = 0;
@@ -93,10 +142,69 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         total += larder_buf_size(reads[k].buf);
         if (row < p->plan.n)
             p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
-        larder__cache_fill(larder__draw_cache(l->draw), &p->plan.tickets[row], reads[k].buf);
+        if (p->plan.tickets[row].make == LARDER_ENCODED)
+            larder__cache_fill(larder__draw_cache(l->draw), &p->plan.tickets[row], reads[k].buf);
     }
     larder__stat_add(l->stats, l->stat.storage_reads, m);
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
+}
+
+/* Hands the cache its entry, if that is still to be made of what was read, and puts into *bytes
+ * what the row is made of. */
+static void settle_entry(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                         larder_buf **bytes) {
+    larder__ticket *t = &p->plan.tickets[row];
+    larder__cache *cache = larder__draw_cache(l->draw);
+    if (t->task != LARDER__MAKE || !t->flight || !*bytes)
+        return;
+    larder_buf *entry;
+    int rc = make_entry(l, scratch, t, *bytes, &entry, &t->held);
+    if (rc < 0) {
+        if (row < p->plan.n)
+            row_failed(p, row, rc, larder_errmsg());
+        larder__cache_fail(cache, t, rc, larder_errmsg());
+        larder_buf_unref(bytes);
+        return;
+    }
+    larder__cache_fill(cache, t, entry);
+    if (t->held == t->form) { /* else the row begins with what was read */
+        larder_buf_unref(bytes);
+        *bytes = entry;
+    } else {
+        larder_buf_unref(&entry);
+        t->held = LARDER_ENCODED;
+    }
+}
+
+static void settle_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                       larder_buf **bytes) {
+    larder__ticket *t = &p->plan.tickets[row];
+    if (t->task == LARDER__READY && t->buf) {
+        *bytes = t->buf;
+        t->buf = NULL;
+    }
+    settle_entry(l, scratch, p, row, bytes);
+    if (*bytes && row < p->plan.n) /* what was fetched besides only had to be filled */
+        finish_row(l, scratch, p, row, *bytes);
+    larder_buf_unref(bytes);
+}
+
+/* Somebody else makes it. They are ahead of us in the queue, so this ends. */
+static void await_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row) {
+    larder__ticket *t = &p->plan.tickets[row];
+    larder_buf *bytes = NULL;
+    larder_sample s = {0};
+    int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes);
+    if (row < p->plan.n && rc < 0)
+        row_failed(p, row, rc, larder_errmsg());
+    else if (row < p->plan.n) {
+        /* A miss that shares a read costs what it would have alone: what the ledger says follows
+         * from the order. The counters have the bytes that really came. */
+        if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &s) == 0)
+            p->read_bytes[row] = s.bytes;
+        finish_row(l, scratch, p, row, bytes);
+    }
+    larder_buf_unref(&bytes);
 }
 
 void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
@@ -107,37 +215,12 @@ void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place
     larder_buf *bytes[LARDER__ROWS_AT_ONCE] = {0};
     make_rows(l, p, from, n, &(joint){ids, rows, reads, bytes});
     double begun = larder__now();
-    for (size_t i = 0; i < n; i++) {
-        larder__ticket *t = &p->plan.tickets[from + i];
-        if (t->task == LARDER__READY && t->buf) {
-            bytes[i] = t->buf;
-            t->buf = NULL;
-        }
-        if (bytes[i] && from + i < p->plan.n) /* what was fetched besides only had to be filled */
-            finish_row(l, scratch, p, from + i, bytes[i]);
-        larder_buf_unref(&bytes[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        settle_row(l, scratch, p, from + i, &bytes[i]);
     larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
-    for (size_t i = 0; i < n; i++) { /* the maker is ahead of us in the queue, so this ends */
-        larder__ticket *t = &p->plan.tickets[from + i];
-        if (t->task != LARDER__WAIT)
-            continue;
-        int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
-        if (from + i >= p->plan.n) {
-            larder_buf_unref(&bytes[i]);
-            continue;
-        }
-        if (rc < 0)
-            row_failed(p, from + i, rc, larder_errmsg());
-        else {
-            /* A miss that shares a read costs what it would have alone: what the ledger says
-             * follows from the order. The counters have the bytes that really came. */
-            if (t->kind == LARDER_MISS)
-                p->read_bytes[from + i] = (uint32_t)larder_buf_size(bytes[i]);
-            finish_row(l, scratch, p, from + i, bytes[i]);
-        }
-        larder_buf_unref(&bytes[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (p->plan.tickets[from + i].task == LARDER__WAIT)
+            await_row(l, scratch, p, from + i);
 }
 
 /* Entries fetched besides: a package is one joint read, however large. Where memory for that is
@@ -152,12 +235,9 @@ static void fill_package(larder_loader *l, larder__scratch *scratch, larder__pla
     if (whole)
         make_rows(l, p, from, n, &j);
     for (size_t i = 0; whole && i < n; i++) {
-        larder__ticket *t = &p->plan.tickets[from + i];
-        larder_buf_unref(&j.bytes[i]);
-        larder__ticket_drop(t);
-        if (t->task == LARDER__WAIT && t->flight)
-            larder__cache_wait(larder__draw_cache(l->draw), t, &j.bytes[i]);
-        larder_buf_unref(&j.bytes[i]);
+        settle_row(l, scratch, p, from + i, &j.bytes[i]);
+        if (p->plan.tickets[from + i].task == LARDER__WAIT)
+            await_row(l, scratch, p, from + i);
     }
     larder__free(j.ids);
     larder__free(j.rows);
@@ -184,7 +264,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
         int rc = larder__data_stat(l->data, k->served[i], &s);
         if (rc == 0)
             rc = larder__cache_reclaim(larder__draw_cache(l->draw), k->served[i], s.bytes,
-                                       &p->tickets[i]);
+                                       (larder_form)k->form[i], k->mark[i], &p->tickets[i]);
         if (rc < 0)
             return rc;
         if (k->substitute[i])
@@ -244,9 +324,10 @@ static void draw_batch(larder_loader *l) {
 /* Some of the batch's rows, or the whole package behind them. */
 static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
     size_t left = p->rows - p->next_row;
-    if (p->next_row >= p->plan.n)
+    if (p->next_row >= p->plan.n && !l->spread)
         return left;
-    left = p->plan.n - p->next_row;
+    if (p->next_row < p->plan.n)
+        left = p->plan.n - p->next_row;
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
     share = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
     return share < left ? share : left;
@@ -279,7 +360,7 @@ void *larder__worker_run(void *arg) {
             size_t from = p->next_row, n = rows_to_take(l, p);
             p->next_row += n;
             pthread_mutex_unlock(&l->lock);
-            if (from < p->plan.n)
+            if (from < p->plan.n || l->spread)
                 larder__rows_fill(l, scratch, p, from, n);
             else
                 fill_package(l, scratch, p, from, n);

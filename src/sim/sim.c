@@ -16,7 +16,7 @@ typedef struct run {
     larder__planned plan;
     larder__trace *trace;
     uint64_t *served; /* arrays of one batch */
-    uint8_t *kinds;
+    uint8_t *kinds, *forms;
     uint32_t *read_bytes;
     int64_t *labels;
     float *losses;
@@ -145,9 +145,10 @@ static int step(run *r) {
         const larder__ticket *t = &p->tickets[i];
         r->served[i] = t->key;
         r->kinds[i] = t->kind;
+        r->forms[i] = t->form;
         r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
     }
-    larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
+    larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, p->n);
     uint64_t fetched = larder__planned_reads(p) + evaluated;
     if (fetched)
         larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
@@ -172,6 +173,8 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .n = n,
                                 .payload = n * c->size,
                                 .size = c->size,
+                                .decoded_bytes = c->decoded ? c->decoded : c->size,
+                                .row_bytes = c->row ? c->row : c->size,
                                 .batch = c->batch,
                                 .seed = c->seed,
                                 .world = 1,
@@ -186,11 +189,13 @@ static int open_run(run *r, larder__draw_conf *conf) {
         larder__draw_takes_evaluator(r->draw);
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
+    r->forms = larder__calloc(c->batch, sizeof *r->forms);
     r->read_bytes = larder__calloc(c->batch, sizeof *r->read_bytes);
     r->labels = larder__calloc(c->batch, sizeof *r->labels);
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
     r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
-    if (!r->served || !r->kinds || !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)
+    if (!r->served || !r->kinds || !r->forms || !r->read_bytes || !r->labels || !r->losses ||
+        !r->out->epochs)
         return LARDER_E_NOMEM;
     return look_into_future(r, conf);
 }
@@ -205,6 +210,8 @@ static void add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->misses += f->misses;
     t->background_reads += f->background_reads;
     t->storage_bytes += f->storage_bytes;
+    for (int i = 0; i < LARDER_FORMS; i++)
+        t->form_hits[i] += f->form_hits[i];
     t->touched += (f->touched - t->touched) / (double)out->count;
     out->hit_ratio = t->served ? (double)t->hits / (double)t->served : 0;
 }
@@ -253,6 +260,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     larder__trace_close(&r.trace);
     larder__free(r.served);
     larder__free(r.kinds);
+    larder__free(r.forms);
     larder__free(r.read_bytes);
     larder__free(r.labels);
     larder__free(r.losses);

@@ -9,6 +9,7 @@ typedef struct larder__sim_conf {
     const char *recipe, *cache;
     uint64_t n, epochs, batch, seed;
     uint32_t size;           /* bytes of each sample */
+    uint32_t decoded, row;   /* bytes of its pixels, and of its row of a batch; 0: `size` */
     uint32_t lag;            /* 0: as the loader's default */
     const char *trace;       /* folder of a recorded training, NULL: none; then n comes from it */
     const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */

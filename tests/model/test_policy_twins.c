@@ -141,6 +141,7 @@ static const struct {
     {"app", choose_app, NULL},
     {"nopfs", choose_belady, NULL},
     {"oracle", choose_minio, NULL},
+    {"ods", choose_minio, NULL}, /* one job, without exchange; test_ods_twin.c has the rest */
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
