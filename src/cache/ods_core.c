@@ -299,16 +299,25 @@ int larder__ods_batch(larder__ods *o, uint32_t job, larder_rng *rng, const uint6
 
 /* ---- bringing in ----------------------------------------------------------------------------- */
 
+/* About how many entries could enter now. */
+static uint64_t room(const larder__ods *o) {
+    const larder_slots *s = o->slots;
+    if (!s->resident || !s->bytes)
+        return UINT64_MAX;
+    uint64_t left = s->budget > s->bytes ? s->budget - s->bytes : 0;
+    return o->done.count + left / (s->bytes / s->resident + 1);
+}
+
+static size_t at_most(size_t a, uint64_t b) { return a < b ? a : (size_t)b; }
+
 size_t larder__ods_refill(larder__ods *o, uint64_t *ids, size_t max) {
     while (o->offered_count)
         sort_sample(o, o->offered[--o->offered_count], true);
     int64_t each = (int64_t)o->slots->keys * o->live;
     if (!o->live || o->credit < each)
         return 0;
-    if (max > (size_t)(o->credit / each))
-        max = (size_t)(o->credit / each);
-    if (max > LARDER__ODS_OFFERS)
-        max = LARDER__ODS_OFFERS;
+    max = at_most(at_most(max, (uint64_t)(o->credit / each)), LARDER__ODS_OFFERS);
+    max = at_most(max, room(o));
     size_t n = 0;
     for (uint32_t k = 0; k < o->few_count; k++)
         while (n < max && o->few[k].count) {

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 
 struct larder__draw {
     larder__draw_conf conf; /* its texts are not used after open */
@@ -280,17 +281,20 @@ static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *se
 }
 
 static int read_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
-    int rc = larder__parse_budget(cache, out);
-    if (rc < 0 || !recipe->split)
+    char whole[160];
+    if (!recipe->split[0] || strchr(cache, ':')) {
+        int rc = larder__parse_budget(cache, out);
+        double share[LARDER_FORMS];
+        if (rc == 0 && recipe->split[0])
+            rc = larder__parse_split(recipe->split, share);
+        if (rc == 0 && recipe->split[0] && memcmp(share, out->share, sizeof share) != 0)
+            rc = larder__fail(LARDER_E_ARGS,
+                              "cache \"%.60s\" and split=%s of the recipe disagree; give one",
+                              cache, recipe->split);
         return rc;
-    for (int f = 0; out->split && f < LARDER_FORMS; f++)
-        if (out->share[f] != recipe->share[f])
-            return larder__fail(LARDER_E_ARGS,
-                                "cache \"%.60s\" and split= of the recipe disagree; give one",
-                                cache);
-    out->split = true;
-    memcpy(out->share, recipe->share, sizeof out->share);
-    return 0;
+    }
+    snprintf(whole, sizeof whole, "%.80s:%s", cache, recipe->split);
+    return larder__parse_budget(whole, out);
 }
 
 int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]) {

@@ -12,8 +12,7 @@ typedef struct larder__recipe {
     const larder_policy *policy;
     const larder_signal *signal; /* NULL: feedback is not looked at */
     larder_args sampler_args, policy_args, signal_args;
-    bool split;                 /* split= was given */
-    double share[LARDER_FORMS]; /* then: of each form */
+    char split[64]; /* "58/42/0", or "" */
 } larder__recipe;
 
 extern const larder_param larder__recipe_params[]; /* those every recipe has */

@@ -42,7 +42,7 @@ int larder__pipeline_measure(const larder__pipeline *, larder__scratch *, const 
 int larder__pipeline_decode(const larder__pipeline *, larder__scratch *, larder_buf *encoded,
                             size_t limit, larder_buf **out);
 /* As larder__pipeline_run. The same row, bit by bit, unless the decoder could shrink the picture on
- * its way (jpeg, much larger than what is made of it): then a level or two apart. */
+ * its way (jpeg, much larger than what is made of it): then less than a level apart on average. */
 int larder__pipeline_run_decoded(const larder__pipeline *, larder__scratch *, const void *bytes,
                                  size_t size, uint64_t seed, void *out);
 

@@ -22,6 +22,11 @@ static int tell_epoch(void *ods, void *job) {
     return 0;
 }
 
+static int tell_rest(void *ods, void *job) {
+    larder__ods_rest(ods, ((kit_job *)job)->number, ((kit_job *)job)->rests);
+    return 0;
+}
+
 static void exchange(void *arg, const uint64_t *wanted, size_t n, uint64_t *served) {
     kit_job *j = arg;
     larder__cache_exchange(j->cache, j->number, wanted, n, served);
@@ -79,6 +84,18 @@ static void forget(kit_job *j) {
 void jobs_leave(jobs_kit *k, size_t which) {
     check_ok(larder__cache_tell(k->cache, tell_leave, &k->jobs[which].number));
     forget(&k->jobs[which]);
+}
+
+void jobs_kill(jobs_kit *k, size_t which) {
+    kit_job *j = &k->jobs[which];
+    if (j->drawn < k->n)
+        larder__sampler_find("ods")->draw(j->sampler, j->picks, j->env.batch);
+    jobs_leave(k, which);
+}
+
+void jobs_rest(jobs_kit *k, size_t which, bool rests) {
+    k->jobs[which].rests = rests;
+    check_ok(larder__cache_tell(k->cache, tell_rest, &k->jobs[which]));
 }
 
 void jobs_close(jobs_kit *k) {

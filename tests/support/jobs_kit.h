@@ -8,7 +8,7 @@
 enum { JOBS_MOST = 12 };
 
 typedef struct kit_job {
-    bool there;
+    bool there, rests;
     uint32_t number; /* the cache's name for it */
     larder_draw_env env;
     void *sampler;
@@ -35,6 +35,9 @@ void jobs_open(jobs_kit *, uint64_t n, double cached, const char *split, uint64_
 void jobs_close(jobs_kit *);
 void jobs_join(jobs_kit *, size_t which, uint64_t batch, uint64_t seed);
 void jobs_leave(jobs_kit *, size_t which);
+/* It is gone between being told what it gets and asking for it. */
+void jobs_kill(jobs_kit *, size_t which);
+void jobs_rest(jobs_kit *, size_t which, bool rests);
 /* One batch of this job, and what is brought in with it. True: it was the last of its epoch, which
  * was found to be complete. */
 bool jobs_step(jobs_kit *, size_t which);
