@@ -26,7 +26,7 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 
 typedef struct sim_args {
     larder__texts recipes, caches, policies, entries;
-    uint64_t n, epochs, batch, seed, size;
+    uint64_t n, epochs, batch, seed, size, decoded, row;
     const char *trace, *access, *plot;
     bool json, quiet;
     names recipe, cache, policy, entry;
@@ -84,6 +84,11 @@ static void json_figures(larder__json *j, const larder_figures *f) {
     larder__json_u64(j, "background_reads", f->background_reads);
     larder__json_f64(j, "touched", f->touched);
     larder__json_u64(j, "storage_bytes", f->storage_bytes);
+    larder__json_open(j, "hits_by_form", '{');
+    larder__json_u64(j, "encoded", f->form_hits[LARDER_ENCODED]);
+    larder__json_u64(j, "decoded", f->form_hits[LARDER_DECODED]);
+    larder__json_u64(j, "augmented", f->form_hits[LARDER_AUGMENTED]);
+    larder__json_close(j, '}');
 }
 
 static void json_run(const sim_args *a, const char *recipe, const char *cache,
@@ -122,6 +127,11 @@ static void table_row(const char *recipe, const char *cache, const larder__sim_r
            100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
            100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
            (double)t->storage_bytes / n);
+    if (t->form_hits[LARDER_DECODED] || t->form_hits[LARDER_AUGMENTED])
+        printf("%-26s %10s %7.2f%% encoded, %.2f%% decoded, %.2f%% augmented\n", "", "of which",
+               100 * (double)t->form_hits[LARDER_ENCODED] / n,
+               100 * (double)t->form_hits[LARDER_DECODED] / n,
+               100 * (double)t->form_hits[LARDER_AUGMENTED] / n);
     fflush(stdout);
 }
 
@@ -196,6 +206,8 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .batch = a->batch,
                              .seed = a->seed,
                              .size = (uint32_t)a->size,
+                             .decoded = (uint32_t)a->decoded,
+                             .row = (uint32_t)a->row,
                              .trace = a->trace,
                              .stop = &a->stop.signal,
                              .progress = shown ? show_progress : NULL,
@@ -304,8 +316,8 @@ static int run_command(sim_args *a) {
         fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
         return 2;
     }
-    if (rc == 0 && a->size > UINT32_MAX)
-        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB");
+    if (rc == 0 && (a->size > UINT32_MAX || a->decoded > UINT32_MAX || a->row > UINT32_MAX))
+        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
     if (rc == 0 && !a->access && a->batch == 0)
         a->batch = 256;
     if (rc == 0)
@@ -322,9 +334,11 @@ int larder__cmd_sim(int argc, char **argv) {
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
         {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
-        {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB (20%)"},
+        {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},
         {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
+        {"decoded", LARDER__NUMBER, &a.decoded, "BYTES", "of its pixels, for split caches (size)"},
+        {"row", LARDER__NUMBER, &a.row, "BYTES", "of its row of a batch, for the same (size)"},
         {"trace", LARDER__TEXT, &a.trace, "DIR", "losses of a recorded training; n comes from it"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
         {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
@@ -344,6 +358,7 @@ int larder__cmd_sim(int argc, char **argv) {
         .examples =
             "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
             "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
+            "  larder sim --recipe seneca --n 50000 --cache 20%:58/42/0 --decoded 12288\n"
             "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
         .options = options};
     const char *words[1];

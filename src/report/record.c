@@ -339,6 +339,8 @@ larder__epoch larder__run_total(const larder__run *run) {
         t.served += e->served, t.hits += e->hits, t.substitutes += e->substitutes;
         t.repeats += e->repeats, t.misses += e->misses;
         t.background_reads += e->background_reads, t.storage_bytes += e->storage_bytes;
+        t.hits_encoded += e->hits_encoded, t.hits_decoded += e->hits_decoded;
+        t.hits_augmented += e->hits_augmented; /* NAN stays */
         t.touched += e->touched / (double)run->count;
         served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))

@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
- * opt may be NAN: left out. h is the mean share of reused samples, of recipes that have one. */
+ * opt may be NAN: left out. h is the mean share of reused samples, of recipes that have one; hits by
+ * form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -21,7 +22,10 @@
     XX(u64, hits)                                                                                  \
     XX(u64, substitutes)                                                                           \
     XX(u64, repeats)                                                                               \
-    XX(u64, misses) XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes) XX(opt, h)
+    XX(u64, misses) XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes) XX(opt, h)      \
+    XX(opt, hits_encoded)                                                                          \
+    XX(opt, hits_decoded)                                                                          \
+    XX(opt, hits_augmented)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64, larder__field_opt;

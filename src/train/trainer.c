@@ -22,6 +22,7 @@ struct larder__trainer {
     double rate;
     larder__epoch before; /* sums of the finished epochs */
     size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
+    bool forms;           /* its cache is shared out between forms */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -88,12 +89,14 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
     return no_test(LARDER_E_NOTFOUND);
 }
 
-static void find_h(larder__trainer *t) {
+static void find_stats(larder__trainer *t) {
     larder_stat_value v;
     t->h_stat = SIZE_MAX;
     for (size_t i = 0; larder_loader_stat(t->train, i, &v) == 0; i++)
         if (strcmp(v.name, "h") == 0)
             t->h_stat = i;
+        else if (strcmp(v.name, "cache_decoded_bytes") == 0)
+            t->forms = true;
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -112,7 +115,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
     if (rc == 0)
-        find_h(t);
+        find_stats(t);
     return rc;
 }
 
@@ -286,6 +289,9 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->repeats = f.repeats, out->misses = f.misses;
     out->background_reads = f.background_reads, out->touched = f.touched;
     out->storage_bytes = f.storage_bytes;
+    out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
+    out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
+    out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
     return 0;
 }
 
