@@ -18,10 +18,11 @@ struct larder__cache {
     larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;
-    uint8_t *state;   /* slot -> FULL, PENDING, COLD */
-    uint8_t *form_of; /* slot -> larder_form */
-    uint8_t *held;    /* slot -> larder_form of the bytes there; NULL without forms */
-    uint64_t *mark;   /* slot -> larder__ticket.mark; NULL without augmented entries */
+    bool slot_of_lent; /* belongs to whoever opened us */
+    uint8_t *state;    /* slot -> FULL, PENDING, COLD */
+    uint8_t *form_of;  /* slot -> larder_form */
+    uint8_t *held;     /* slot -> larder_form of the bytes there; NULL without forms */
+    uint64_t *mark;    /* slot -> larder__ticket.mark; NULL without augmented entries */
     larder__forms forms;
     larder_slot free_slot; /* chain of empty slots through size_of */
     const larder_policy *policy;
@@ -36,6 +37,8 @@ struct larder__cache {
     uint64_t refused_fills;
     larder_rng rng;
     larder__cache_figures figures;
+    const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
+    void *link_state;
 };
 
 /* What payload may come to with `used` slots in use. */

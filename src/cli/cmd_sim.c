@@ -75,7 +75,7 @@ static void free_names(names *n) {
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void json_figures(larder__json *j, const larder_figures *f) {
+static void json_figures(larder__json *j, const larder_figures *f, bool forms) {
     larder__json_u64(j, "served", f->served);
     larder__json_u64(j, "hits", f->hits);
     larder__json_u64(j, "substitutes", f->substitutes);
@@ -84,6 +84,8 @@ static void json_figures(larder__json *j, const larder_figures *f) {
     larder__json_u64(j, "background_reads", f->background_reads);
     larder__json_f64(j, "touched", f->touched);
     larder__json_u64(j, "storage_bytes", f->storage_bytes);
+    if (!forms)
+        return;
     larder__json_open(j, "hits_by_form", '{');
     larder__json_u64(j, "encoded", f->form_hits[LARDER_ENCODED]);
     larder__json_u64(j, "decoded", f->form_hits[LARDER_DECODED]);
@@ -103,12 +105,12 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
     for (uint64_t e = 0; e < r->count; e++) {
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
-        json_figures(&j, &r->epochs[e]);
+        json_figures(&j, &r->epochs[e], r->forms);
         larder__json_close(&j, '}');
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
-    json_figures(&j, &r->total);
+    json_figures(&j, &r->total, r->forms);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
     larder__json_close(&j, '}');
     larder__json_close(&j, '}');
@@ -127,7 +129,7 @@ static void table_row(const char *recipe, const char *cache, const larder__sim_r
            100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
            100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
            (double)t->storage_bytes / n);
-    if (t->form_hits[LARDER_DECODED] || t->form_hits[LARDER_AUGMENTED])
+    if (r->forms)
         printf("%-26s %10s %7.2f%% encoded, %.2f%% decoded, %.2f%% augmented\n", "", "of which",
                100 * (double)t->form_hits[LARDER_ENCODED] / n,
                100 * (double)t->form_hits[LARDER_DECODED] / n,
@@ -334,7 +336,8 @@ int larder__cmd_sim(int argc, char **argv) {
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
         {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
-        {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},
+        {"cache", LARDER__TEXTS, &a.caches, "X,…",
+         "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},
         {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
         {"decoded", LARDER__NUMBER, &a.decoded, "BYTES", "of its pixels, for split caches (size)"},

@@ -1,4 +1,5 @@
 #include "loader/draw.h"
+#include "loader/shared_cache.h"
 
 #include "base/err.h"
 #include "base/limit.h"
@@ -312,6 +313,8 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
+    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache))
+        return larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
     int rc = read_budget(&d->recipe, d->conf.cache, &b);
     if (rc < 0)
         return rc;

@@ -5,6 +5,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "loader/inside.h"
+#include "loader/shared_cache.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -112,6 +113,8 @@ static uint32_t sample_bytes(void *data, uint64_t id) {
 static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     double share[LARDER_FORMS];
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    if (larder__cache_is_shared(l->conf.cache)) /* it keeps what the source gives */
+        return 0;
     int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share);
     if (rc < 0)
         return rc;
@@ -137,6 +140,7 @@ static int open_parts(larder_loader *l) {
                               .store = &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
+                              .fingerprint = about->fingerprint,
                               .size_of = sample_bytes,
                               .size_arg = l->data,
                               .batch = l->conf.batch,

@@ -155,7 +155,7 @@ static void settle_entry(larder_loader *l, larder__scratch *scratch, larder__pla
                          larder_buf **bytes) {
     larder__ticket *t = &p->plan.tickets[row];
     larder__cache *cache = larder__draw_cache(l->draw);
-    if (t->task != LARDER__MAKE || !t->flight || !*bytes)
+    if (t->task != LARDER__MAKE || t->make == LARDER_ENCODED || !*bytes)
         return;
     larder_buf *entry;
     int rc = make_entry(l, scratch, t, *bytes, &entry, &t->held);
@@ -189,12 +189,32 @@ static void settle_row(larder_loader *l, larder__scratch *scratch, larder__place
     larder_buf_unref(bytes);
 }
 
+/* Another job had promised to read it and cannot: for this row alone, the cache knows nothing. */
+static int read_alone(larder_loader *l, uint64_t id, larder_buf **out) {
+    larder_read read = {0};
+    int rc = larder__data_read(l->data, &id, 1, &read);
+    if (rc == 0 && read.code < 0) {
+        rc = read.code;
+        larder__errmsg_set(read.why);
+    }
+    if (rc < 0)
+        return rc;
+    *out = read.buf;
+    larder__stat_add(l->stats, l->stat.storage_reads, 1);
+    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    return 0;
+}
+
 /* Somebody else makes it. They are ahead of us in the queue, so this ends. */
 static void await_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row) {
     larder__ticket *t = &p->plan.tickets[row];
     larder_buf *bytes = NULL;
     larder_sample s = {0};
     int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes);
+    if (row < p->plan.n && rc == LARDER__TAKE_OVER) {
+        rc = read_alone(l, t->key, &bytes);
+        t->held = LARDER_ENCODED;
+    }
     if (row < p->plan.n && rc < 0)
         row_failed(p, row, rc, larder_errmsg());
     else if (row < p->plan.n) {

@@ -179,6 +179,10 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .seed = c->seed,
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
+    double share[LARDER_FORMS];
+    if ((rc = larder__draw_shares(c->recipe, c->cache, share)) < 0)
+        return rc;
+    r->out->forms = share[LARDER_ENCODED] < 1;
     if (c->size == 0)
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
     if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||

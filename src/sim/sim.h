@@ -24,6 +24,7 @@ typedef struct larder__sim_result {
     larder_figures total;               /* sums; touched: the mean */
     double hit_ratio;                   /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */
+    bool forms;                         /* the cache was shared out between forms */
 } larder__sim_result;
 
 /* 0, E_CANCELLED with the epochs so far, or another negative code. */
