@@ -50,7 +50,7 @@ static void put(larder__pickset *set, uint32_t i, bool in) {
 static void sort_slot(larder__ods *o, larder_slot s) {
     uint32_t used, had = had_by(o, s, &used);
     put(&o->fresh, s, had == 0);
-    put(&o->done, s, used == o->live && !bit(o->promised, s));
+    put(&o->done, s, used == o->live && !larder__pickset_has(&o->promised, s));
     each_job(o, j) put(&j->touched, s, had && is_new(o, j, s));
 }
 
@@ -215,25 +215,11 @@ static void note_seen(larder__ods *o, larder__ods_job *j, uint64_t id) {
 }
 
 static void forget_promises(larder__ods *o) {
-    while (o->promise_count) {
-        larder_slot s = o->promises[--o->promise_count];
-        if (!bit(o->promised, s))
-            continue;
-        bit_clear(o->promised, s);
-        if (o->slots->key_of[s] != UINT32_MAX)
-            sort_slot(o, s);
+    while (o->promised.count) {
+        larder_slot s = larder__pickset_at(&o->promised, 0);
+        larder__pickset_cut(&o->promised, s);
+        sort_slot(o, s);
     }
-}
-
-static int reserve_promises(larder__ods *o, size_t n) {
-    if (n <= o->promise_cap)
-        return 0;
-    larder_slot *grown = larder__realloc(o->promises, n * sizeof *grown);
-    if (!grown)
-        return LARDER_E_NOMEM;
-    o->promises = grown;
-    o->promise_cap = n;
-    return 0;
 }
 
 /* Is each sample wanted once and new? Marks them on the way and takes the marks back. */
@@ -256,8 +242,7 @@ static int check_wanted(const larder__ods *o, larder__ods_job *j, const uint64_t
 }
 
 static void promise(larder__ods *o, larder__ods_job *j, larder_slot s) {
-    bit_set(o->promised, s);
-    o->promises[o->promise_count++] = s;
+    larder__pickset_add(&o->promised, s);
     note_seen(o, j, o->slots->key_of[s]);
     sort_slot(o, s);
 }
@@ -274,7 +259,7 @@ int larder__ods_batch(larder__ods *o, uint32_t job, larder_rng *rng, const uint6
         return larder__fail(LARDER_E_STATE, "job %u has not joined, or rests", job);
     forget_promises(o); /* of a batch that did not come to ask */
     int rc = check_wanted(o, j, wanted, n);
-    if (rc < 0 || (rc = reserve_promises(o, n)) < 0)
+    if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
         larder_slot s = o->slots->slot_of[wanted[i]];
@@ -352,7 +337,7 @@ void larder__ods_entered(larder__ods *o, larder_slot s, const larder_access *a) 
 
 void larder__ods_hit(larder__ods *o, larder_slot s, const larder_access *a) {
     larder__ods_job *j = find_job(o, a->job);
-    bit_clear(o->promised, s);
+    larder__pickset_cut(&o->promised, s);
     if (j) {
         note_seen(o, j, a->key);
         if (is_augmented(o, s))
@@ -364,7 +349,7 @@ void larder__ods_hit(larder__ods *o, larder_slot s, const larder_access *a) {
 void larder__ods_left(larder__ods *o, larder_slot s) {
     uint64_t id = o->slots->key_of[s];
     unsort_slot(o, s);
-    bit_clear(o->promised, s);
+    larder__pickset_cut(&o->promised, s);
     o->stays -= !is_augmented(o, s);
     o->byte[id] &= COUNT;
     sort_sample(o, id, true);
@@ -397,12 +382,12 @@ larder_slot larder__ods_victim(const larder__ods *o, const larder_access *a) {
 int larder__ods_open(larder__ods *o, const larder_slots *slots, uint8_t *byte) {
     *o = (larder__ods){.slots = slots, .byte = byte};
     larder_rng_seed(&o->rng, 0, 0x0d5);
-    o->promised = larder__calloc(words(slots->keys), sizeof *o->promised);
     o->offered = larder__calloc(LARDER__ODS_OFFERS, sizeof *o->offered);
-    int rc = o->promised && o->offered ? 0 : LARDER_E_NOMEM;
-    if (rc == 0)
-        rc = larder__pickset_open(&o->fresh, (uint32_t)slots->keys);
-    return rc < 0 ? rc : larder__pickset_open(&o->done, (uint32_t)slots->keys);
+    int rc = o->offered ? 0 : LARDER_E_NOMEM;
+    larder__pickset *sets[] = {&o->fresh, &o->done, &o->promised};
+    for (int i = 0; rc == 0 && i < 3; i++)
+        rc = larder__pickset_open(sets[i], (uint32_t)slots->keys);
+    return rc;
 }
 
 void larder__ods_close(larder__ods *o) {
@@ -411,9 +396,8 @@ void larder__ods_close(larder__ods *o) {
         larder__pickset_close(&o->few[k]);
     larder__pickset_close(&o->fresh);
     larder__pickset_close(&o->done);
+    larder__pickset_close(&o->promised);
     larder__free(o->few);
-    larder__free(o->promised);
-    larder__free(o->promises);
     larder__free(o->offered);
     *o = (larder__ods){0};
 }

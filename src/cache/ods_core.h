@@ -48,10 +48,8 @@ typedef struct larder__ods {
     larder__pickset done;  /* slots: done with, and not promised to a batch */
     larder__pickset *few;  /* few[k]: samples not resident, seen by k jobs, 2k < J */
     uint32_t few_count, few_cap;
-    uint64_t *promised; /* one bit a slot: chosen for a batch that has not asked for it yet */
-    larder_slot *promises;
-    size_t promise_count, promise_cap;
-    uint32_t *offered; /* samples last named by larder__ods_refill */
+    larder__pickset promised; /* slots chosen for a batch that has not asked for them yet */
+    uint32_t *offered;        /* samples last named by larder__ods_refill */
     size_t offered_count;
     larder__ods_job jobs[LARDER__ODS_JOBS];
 } larder__ods;

@@ -439,7 +439,10 @@ int larder__pipeline_run_decoded(const larder__pipeline *p, larder__scratch *scr
     pixels_head head = {0};
     if (size >= sizeof head)
         memcpy(&head, bytes, sizeof head);
-    if (head.w == 0 || head.h == 0 || size != pixels_size(head.w, head.h))
+    int rc = larder__codec_limit("decoded sample", head.w, head.h);
+    if (rc < 0)
+        return rc;
+    if (size != pixels_size(head.w, head.h))
         return larder__fail(LARDER_E_FORMAT, "%zu bytes are no decoded sample of %u x %u pixels",
                             size, head.h, head.w);
     sample s = {.bytes = (const uint8_t *)bytes + sizeof head,

@@ -305,6 +305,37 @@ static void the_simulator_is_right(void **state) {
     }
 }
 
+/* Each rank has its own half for good, and its cache is about that half alone. */
+static void ranks_keep_their_own(void **state) {
+    (void)state;
+    uint32_t times[N] = {0};
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        larder_loader_conf c = kit_conf(SOURCE, "seneca:split=50/20/30");
+        c.rank = rank;
+        c.world = 2;
+        c.cache = "20%";
+        c.epochs = EPOCHS;
+        larder_loader *l = open_loader(&c);
+        const larder_batch *b;
+        for (int rc; (rc = larder_loader_next(l, &b)) != LARDER_END;) {
+            check_ok(rc);
+            for (size_t i = 0; rc == 0 && i < b->n; i++)
+                times[b->served[i]]++;
+            if (rc == 0)
+                check_ok(larder_loader_done(l, b));
+        }
+        larder_figures f;
+        check_ok(larder_loader_figures(l, EPOCHS - 1, &f));
+        assert_int_equal(larder_loader_audit(l), 0);
+        assert_in_range(f.served, N / 2, N / 2 + 1);
+        /* 70 % of the cache serve again and again: 28 of its 101 samples. */
+        assert_in_range(f.misses + f.background_reads, f.served - 29, f.served - 27);
+        larder_loader_close(&l);
+    }
+    for (size_t id = 0; id < N; id++)
+        assert_int_equal(times[id], EPOCHS);
+}
+
 /* ---- budgets --------------------------------------------------------------------------------- */
 
 static void budgets_hold_by_form(void **state) {
@@ -490,6 +521,7 @@ int main(void) {
         cmocka_unit_test(threads_never_matter),
         cmocka_unit_test(all_forms_resume_exactly),
         cmocka_unit_test(the_simulator_is_right),
+        cmocka_unit_test(ranks_keep_their_own),
         cmocka_unit_test(budgets_hold_by_form),
         cmocka_unit_test(reserves_are_learned_from_the_data),
         cmocka_unit_test(wrong_splits_are_refused),
