@@ -244,6 +244,21 @@ static int sample_head(sample *s, const larder__pipeline *p, larder__scratch *sc
     return 0;
 }
 
+/* A row of 3-byte pixels as 4 bytes each, whatever the fourth is: it is spare. */
+static void widen(uint8_t *to, const uint8_t *from, ptrdiff_t n) {
+    for (ptrdiff_t x = 0; x + 1 < n; x++, to += 4, from += 3)
+        memcpy(to, from, 4); /* the last one must not be read past its end */
+    memcpy(to, from, n > 0 ? 3 : 0);
+}
+
+static void spread(uint8_t *to, const uint8_t *from, ptrdiff_t n, ptrdiff_t channels,
+                   const larder__picture *as) {
+    memset(to, 0, (size_t)n * 4);
+    for (ptrdiff_t k = 0; k < channels; k++)
+        for (ptrdiff_t x = 0; x < n; x++)
+            to[x * 4 + k] = from[x * as->pixel + k * as->channel];
+}
+
 /* Raw pixels stay where they are; for resampling what is wanted of them is copied, 4 bytes each. */
 static int raw_picture(const sample *s, larder__scratch *scratch, bool repack, larder__rect want,
                        larder__picture *out) {
@@ -257,12 +272,12 @@ static int raw_picture(const sample *s, larder__scratch *scratch, bool repack, l
     uint8_t *to = larder__scratch_take(scratch, LARDER__BLOCK_REPACKED, bytes + 64);
     if (!to)
         return LARDER_E_NOMEM;
-    memset(to, 0, bytes);
     for (ptrdiff_t y = 0; y < rows; y++) {
         const uint8_t *from = out->at + (want.y0 + y) * out->row + (ptrdiff_t)want.x0 * out->pixel;
-        for (ptrdiff_t x = 0; x < columns; x++)
-            for (ptrdiff_t k = 0; k < c; k++)
-                to[(y * columns + x) * 4 + k] = from[x * out->pixel + k * out->channel];
+        if (out->pixel == 3 && out->channel == 1)
+            widen(to + y * columns * 4, from, columns);
+        else
+            spread(to + y * columns * 4, from, columns, c, out);
     }
     *out = (larder__picture){to, columns * 4, 4, 1, want};
     return 0;
