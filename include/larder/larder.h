@@ -140,9 +140,13 @@ typedef struct larder_feedback {
  * however it came, so repeats overlap the other three. */
 typedef struct larder_figures {
     uint64_t epoch, served, hits, substitutes, repeats, misses, background_reads;
-    uint64_t storage_bytes; /* read for misses and in the background */
+    uint64_t storage_bytes; /* read for misses, in the background and for evaluation */
     uint64_t bad;           /* samples skipped or replaced */
-    double touched;         /* distinct served ids / data-set size (or this rank's share of it) */
+    uint64_t evaluated, evaluation_reads; /* shown to the evaluator; storage had to give of these */
+    uint64_t scratch_reads, scratch_bytes; /* samples that came from packages laid down before, and
+                                              what was read of those; in no other figure */
+    uint64_t scratch_written;              /* bytes laid down as packages */
+    double touched; /* distinct served ids / data-set size (or this rank's share of it) */
     uint64_t form_hits[LARDER_FORMS]; /* hits + substitutes by the form they were kept in */
 } larder_figures;
 
@@ -189,7 +193,8 @@ int larder_loader_done(larder_loader *, const larder_batch *);
 /* Some recipes (impact) want losses looked at again between epochs: `loss` gets that of each of the
  * batch's samples, by a forward pass alone; 0, or negative to end the run. Called inside
  * larder_loader_next, on its thread, before the first batch of an epoch; the batch is lent for the
- * call. Samples are prepared as for training. Set right after open. */
+ * call. The loader's threads prepare the samples, random stages in their middle position. Set right
+ * after open. */
 typedef int (*larder_evaluate_fn)(void *arg, const larder_batch *, float *loss);
 int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 
@@ -221,6 +226,9 @@ typedef struct larder_bad {
     char why[256];
 } larder_bad;
 int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
+/* Packages that could not be laid down in the scratch folder or read back from it (then storage
+ * gave them): how many, and the last reason as a sentence, "" if there was none. */
+int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 

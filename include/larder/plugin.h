@@ -121,12 +121,19 @@ typedef struct larder_slots {
     void *key_data;  /* the policy's key_size bytes a key, zeroed once */
 } larder_slots;
 
+typedef struct larder_package { /* entries that are fetched together */
+    uint64_t number;            /* counts from 1; 0: not one that comes again */
+    uint64_t bytes;             /* of all that was in it when it was made */
+    bool again;                 /* it has come before */
+} larder_package;
+
 typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
     larder_plugin plugin;
     size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
     bool needs_future;          /* wants next_use: simulation only */
     bool needs_order;           /* wants next_use as far as a fixed order tells: one epoch ahead */
     bool holds_all;             /* its budget is the whole data set, to compare with */
+    bool reads_all;             /* what it fetches is read even where it does not fit */
     int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
     void (*fini)(void *st);
     /* Optional: false keeps a missing entry out although there may be room. */
@@ -146,6 +153,11 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
      * They enter as accesses with the tag LARDER_TAG_FETCH. */
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
+    /* Once what it fetched last has entered or not: as which package. Only of policies with a
+     * parameter `scratch`, the folder where the loader lays packages down. */
+    larder_package (*package)(void *st);
+    /* Numbers of packages that will not come again, each told once; at most `max`. */
+    size_t (*dropped)(void *st, uint64_t *numbers, size_t max);
     /* Caches in several forms. The forms a missing entry may enter in, as bits 1 << larder_form;
      * NULL: any. May this resident be served to who asks? NULL: yes; if not, it is made anew for
      * them alone, after `admit` has heard of it. Has everybody used this augmented entry, who was

@@ -224,7 +224,7 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         s = let_in(c, a, t, form);
     else {
         c->figures.refusals++;
-        if (a->tag == LARDER_TAG_FETCH) { /* nobody asked for it: not read at all */
+        if (a->tag == LARDER_TAG_FETCH && !c->policy->reads_all) { /* nobody asked: not read */
             t->kind = LARDER_HIT;
             return;
         }
@@ -609,6 +609,25 @@ int larder__cache_tell(larder__cache *c, int (*change)(void *policy_state, void 
     int rc = change(c->policy_state, arg);
     pthread_mutex_unlock(&c->lock);
     return rc;
+}
+
+larder_package larder__cache_package(larder__cache *c) {
+    if (c->link || !c->policy->package) /* elsewhere nothing is laid down */
+        return (larder_package){0};
+    pthread_mutex_lock(&c->lock);
+    larder_package out = c->policy->package(c->policy_state);
+    pthread_mutex_unlock(&c->lock);
+    return out;
+}
+
+size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
+    if (c->link || !c->policy->dropped)
+        return 0;
+    pthread_mutex_lock(&c->lock);
+    size_t n = c->policy->dropped(c->policy_state, numbers, max);
+    assert(n <= max);
+    pthread_mutex_unlock(&c->lock);
+    return n;
 }
 
 void larder__cache_batch(larder__cache *c) {

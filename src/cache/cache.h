@@ -108,6 +108,9 @@ void larder__cache_exchange(larder__cache *, uint32_t job, const uint64_t *wante
 /* Calls `change` with the policy's state, under the lock: for policies with more to tell than a
  * larder_policy hears, as jobs that come and go. */
 int larder__cache_tell(larder__cache *, int (*change)(void *policy_state, void *arg), void *arg);
+/* The policy's package and dropped; none and 0 where it has none. */
+larder_package larder__cache_package(larder__cache *);
+size_t larder__cache_dropped(larder__cache *, uint64_t *numbers, size_t max);
 void larder__cache_batch(larder__cache *);
 void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);

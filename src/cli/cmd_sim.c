@@ -12,6 +12,7 @@
 #include "report/svg.h"
 #include "sim/sim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,11 @@ static void json_figures(larder__json *j, const larder_figures *f, bool forms) {
     larder__json_u64(j, "background_reads", f->background_reads);
     larder__json_f64(j, "touched", f->touched);
     larder__json_u64(j, "storage_bytes", f->storage_bytes);
+    larder__json_u64(j, "evaluated", f->evaluated);
+    larder__json_u64(j, "evaluation_reads", f->evaluation_reads);
+    larder__json_u64(j, "scratch_reads", f->scratch_reads);
+    larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
+    larder__json_u64(j, "scratch_written", f->scratch_written);
     if (!forms)
         return;
     larder__json_open(j, "hits_by_form", '{');
@@ -106,12 +112,16 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
         json_figures(&j, &r->epochs[e], r->forms);
+        if (!isnan(r->precision[e]))
+            larder__json_f64(&j, "precision", r->precision[e]);
         larder__json_close(&j, '}');
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
     json_figures(&j, &r->total, r->forms);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
+    if (!isnan(r->precision_mean))
+        larder__json_f64(&j, "precision", r->precision_mean);
     larder__json_close(&j, '}');
     larder__json_close(&j, '}');
     fflush(stdout);

@@ -171,6 +171,10 @@ static int show_epoch(output *out, const larder__epoch *e) {
         print_human(e);
     out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
+    out->total.scratch_bytes += e->scratch_bytes;
+    out->total.scratch_written += e->scratch_written;
+    out->total.fill_mean += e->fill_mean * (double)e->served;
+    out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
     out->total.hits_encoded += e->hits_encoded, out->total.hits_decoded += e->hits_decoded;
     out->total.hits_augmented += e->hits_augmented;
     if (fflush(stdout) != 0 || ferror(stdout))
@@ -192,6 +196,15 @@ static void print_tail(const output *out) {
             "a sample\n",
             out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
             (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
+    if (!out->o->json && t->served)
+        printf(
+            "%s: a batch was filled in %.2f ms (99 %% below %.2f ms), 99 %% were waited for less "
+            "than %.2f ms\n",
+            out->o->name, 1e3 * t->fill_mean / (double)t->served, 1e3 * t->fill_p99,
+            1e3 * t->wait_p99);
+    if (!out->o->json && (t->scratch_bytes || t->scratch_written))
+        printf("%s: %.1f MB of packages laid down, %.1f MB read from them\n", out->o->name,
+               (double)t->scratch_written / 1e6, (double)t->scratch_bytes / 1e6);
     double hits = t->hits_encoded + t->hits_decoded + t->hits_augmented;
     if (!out->o->json && hits > 0)
         printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
@@ -211,6 +224,14 @@ static void print_bad(const larder__trainer *t) {
         n++;
     if (n > 3)
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
+}
+
+static void print_scratch(const larder__trainer *t) {
+    uint64_t refused;
+    char why[256];
+    if (larder__trainer_scratch(t, &refused, why, sizeof why) == 0 && refused)
+        fprintf(stderr, "larder train: %llu packages went without the scratch folder: %s\n",
+                (unsigned long long)refused, why);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -301,6 +322,7 @@ static int run(const options *o, larder__stop *stop) {
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
     print_bad(t);
+    print_scratch(t);
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);

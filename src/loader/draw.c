@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct larder__draw {
     larder__draw_conf conf; /* its texts are not used after open */
@@ -35,7 +36,7 @@ struct larder__draw {
 /* ---- one batch ------------------------------------------------------------------------------- */
 
 /* Entries brought in with one batch at most: so many, or as many as the batch has. */
-enum { FETCH_AT_ONCE = 1024 };
+enum { FETCH_AT_ONCE = 4096 }; /* a package of 1 MiB has 1338 samples of 784 bytes */
 
 static size_t fetch_room(const larder__draw *d) {
     size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
@@ -161,7 +162,8 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
     for (size_t i = 0; i < d->conf.batch; i++)
         d->picks[i] = (larder_pick){.weight = 1};
     p->n = d->recipe.sampler->draw(d->sampler, d->picks, d->conf.batch);
-    p->fetched = 0;
+    p->fetched = p->dropped_count = 0;
+    p->package = (larder_package){0};
     if (p->n == 0) /* only a saved state that lies gets here */
         return larder__fail(LARDER_E_STATE, "epoch %llu ended before its length",
                             (unsigned long long)d->epoch);
@@ -182,6 +184,11 @@ static int fetch_more(larder__draw *d, larder__planned *p) {
         p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
     int rc = larder__cache_claim(d->cache, p->accesses + p->n, n, p->tickets + p->n);
     p->fetched = rc == 0 ? n : 0;
+    if (rc == 0) {
+        p->package = larder__cache_package(d->cache);
+        p->dropped_count =
+            larder__cache_dropped(d->cache, p->dropped, sizeof p->dropped / sizeof *p->dropped);
+    }
     return rc;
 }
 
@@ -202,7 +209,8 @@ int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
     const uint8_t *tags = d->recipe.sampler->tags ? d->recipe.sampler->tags(d->sampler) : NULL;
     size_t left = d->evaluate_count - d->evaluating;
     p->n = left < d->conf.batch ? left : d->conf.batch;
-    p->fetched = 0;
+    p->fetched = p->dropped_count = 0;
+    p->package = (larder_package){0};
     p->epoch = d->epoch;
     p->number = UINT64_MAX - d->epoch; /* a chance of its own */
     d->evaluated = left == 0;
@@ -257,6 +265,14 @@ uint64_t larder__draw_length(const larder__draw *d) { return d->length; }
 larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
 const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }
 const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }
+const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
+    if (!d->recipe.policy->package)
+        return NULL;
+    const char *folder = larder_args_text(&d->recipe.policy_args, "scratch");
+    *limit = (uint64_t)larder_args_number(&d->recipe.policy_args, "scratch_limit");
+    return folder[0] ? folder : NULL;
+}
+
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
 bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }
@@ -313,8 +329,11 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
-    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache))
-        return larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
+    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
+        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
+        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
+            return there; /* the environment is a wish: a full daemon stops nobody */
+    }
     int rc = read_budget(&d->recipe, d->conf.cache, &b);
     if (rc < 0)
         return rc;
@@ -327,6 +346,11 @@ static int open_cache(larder__draw *d) {
                             d->conf.cache, larder__print_bytes((double)bytes, want),
                             larder__print_bytes((double)larder__memory_limit(), have));
     }
+    uint64_t limit;
+    if (b.share[LARDER_ENCODED] < 1 && larder__draw_scratch(d, &limit))
+        return larder__fail(LARDER_E_ARGS,
+                            "packages in a scratch folder hold encoded samples: leave out the "
+                            "split or scratch= (and LARDER_SCRATCH)");
     larder__forms forms = {.decoded_ratio = d->conf.decoded_ratio,
                            .decoded_bytes = d->conf.decoded_bytes,
                            .row_bytes = d->conf.row_bytes};
@@ -385,6 +409,20 @@ static int open_sampler(larder__draw *d) {
                : LARDER_E_NOMEM;
 }
 
+/* A folder in the environment counts where the recipe names none, in simulation as well. */
+static int take_scratch(larder__recipe *r) {
+    const char *folder = getenv("LARDER_SCRATCH");
+    if (!r->policy->package || !folder || !folder[0] ||
+        larder_args_text(&r->policy_args, "scratch")[0])
+        return 0;
+    if (strlen(folder) > 4000)
+        return larder__fail(LARDER_E_ARGS,
+                            "LARDER_SCRATCH names a folder by %zu bytes; 4000 are "
+                            "enough",
+                            strlen(folder));
+    return larder__args_set_text(&r->policy_args, "scratch", folder);
+}
+
 static int check(const larder__draw_conf *c) {
     if (c->n == 0)
         return larder__fail(LARDER_E_ARGS, "the data set is empty");
@@ -411,7 +449,9 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (!d)
         return LARDER_E_NOMEM;
     d->conf = *conf;
-    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0) {
+    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0 ||
+        (rc = take_scratch(&d->recipe)) < 0) {
+        larder__recipe_free(&d->recipe);
         larder__free(d);
         return rc;
     }

@@ -34,9 +34,12 @@ typedef struct larder__draw_conf {
 
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
     uint64_t number, epoch;
-    uint64_t length;  /* ids this rank serves in this epoch */
-    size_t n;         /* rows */
-    size_t fetched;   /* entries brought in besides: their tickets follow those of the rows */
+    uint64_t length;        /* ids this rank serves in this epoch */
+    size_t n;               /* rows */
+    size_t fetched;         /* entries brought in besides: their tickets follow those of the rows */
+    larder_package package; /* as which those come */
+    uint64_t dropped[16];   /* packages that will not come again */
+    size_t dropped_count;
     bool first, last; /* of its epoch */
     double shown;     /* the sampler's figure, if it has one */
     uint64_t *ids;    /* asked for */
@@ -68,6 +71,9 @@ larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
 const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
+
+/* Where packages are laid down, and how many bytes at most (0: no limit); NULL: nowhere. */
+const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */

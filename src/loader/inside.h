@@ -3,6 +3,7 @@
 #ifndef LARDER_LOADER_INSIDE_H
 #define LARDER_LOADER_INSIDE_H
 
+#include "loader/crates.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "loader/pace.h"
@@ -24,6 +25,8 @@ typedef struct larder__row_fault { /* why a row could not be filled; code 0: it 
 typedef struct larder__place {
     larder__phase phase;
     bool reported;
+    bool calm;    /* for the evaluator: prepared without chance */
+    double begun; /* when the first of its rows was taken */
     larder__planned plan;
     size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a thread yet; not finished yet */
@@ -34,16 +37,20 @@ typedef struct larder__place {
     uint8_t *kind;
     uint8_t *form;        /* larder_form each row was served in */
     uint32_t *read_bytes; /* storage bytes each row cost */
+    larder__crate *crate; /* what was fetched besides comes from it, or is to be laid down there */
+    bool lays_down;
+    /* Samples from the scratch folder and their bytes; bytes read and written there. */
+    uint64_t scratch_samples, scratch_payload, scratch_bytes, scratch_written;
     larder__row_fault *faults;
 } larder__place;
 
 typedef struct larder__evaluation { /* of losses between epochs */
     larder_evaluate_fn fn;          /* NULL: the user gave none */
     void *arg;
-    larder__place place; /* only where the recipe asks for it */
+    larder__place places[2]; /* only where the recipe asks for it: one is filled, one looked at */
     float *loss;
-    bool due;              /* drawing waits for it */
-    uint64_t reads, bytes; /* from storage, not in the ledger yet */
+    bool due;                       /* drawing waits for it */
+    uint64_t samples, reads, bytes; /* looked at, from storage; not in the ledger yet */
 } larder__evaluation;
 
 typedef struct larder__kept { /* a batch that was drawn before a save and not yet taken */
@@ -58,8 +65,9 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 } larder__kept;
 
 typedef struct larder__loader_stats {
-    larder__stat samples, batches, stall, storage_reads, storage_bytes, read_time, decode_time, bad,
-        reports, refused, shown;
+    larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
+        decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
+        scratch_written, scratch_time;
 } larder__loader_stats;
 
 struct larder_loader {
@@ -70,8 +78,10 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
-    size_t row_bytes; /* of x */
-    bool spread;      /* what is fetched besides is shared between threads as rows are */
+    size_t row_bytes;             /* of x */
+    uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
+    bool spread;            /* what is fetched besides is shared between threads as rows are */
+    larder__crates *crates; /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
     size_t handed_rows;
@@ -126,9 +136,12 @@ void *larder__worker_run(void *loader);
 void larder__worker_abandon(larder_loader *);
 /* The chance of one row, the same in any process with the same global batch. */
 uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
-/* Reads and decodes up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open. */
-void larder__rows_fill(larder_loader *, larder__scratch *, larder__place *, size_t from, size_t n);
 enum { LARDER__ROWS_AT_ONCE = 64 };
+/* With the lock held: the place's plan is decided, its rows may be taken. */
+void larder__place_begin(larder_loader *, larder__place *);
+/* With the lock held, which is given up meanwhile: takes rows of a place that has some left, reads
+ * and decodes them. */
+void larder__place_work(larder_loader *, larder__scratch *, larder__place *);
 /* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);

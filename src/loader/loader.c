@@ -96,6 +96,19 @@ static int open_stats(larder_loader *l) {
                                    "feedback about anything but a batch at hand")) < 0 ||
         (rc = larder__stat_histogram(s, &t->stall, "stall_seconds", "seconds",
                                      "time training waited for a batch")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->fill, "fill_seconds", "seconds",
+                                     "a batch from its first row taken to its last row there")) <
+            0 ||
+        (rc = larder__stat_histogram(s, &t->evaluation, "evaluation_seconds", "seconds",
+                                     "looking at losses again before an epoch")) < 0 ||
+        (rc = larder__stat_counter(s, &t->evaluated, "evaluated", "samples",
+                                   "whose losses were looked at again")) < 0 ||
+        (rc = larder__stat_counter(s, &t->scratch_read, "scratch_bytes", "bytes",
+                                   "read from packages in the scratch folder")) < 0 ||
+        (rc = larder__stat_counter(s, &t->scratch_written, "scratch_written", "bytes",
+                                   "laid down as packages in the scratch folder")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->scratch_time, "scratch_seconds", "seconds",
+                                     "reading one package from the scratch folder")) < 0 ||
         (rc = larder__stat_histogram(s, &t->read_time, "read_seconds", "seconds",
                                      "one joint read of up to 64 samples")) < 0 ||
         (rc = larder__stat_histogram(s, &t->decode_time, "decode_seconds", "seconds",
@@ -123,6 +136,22 @@ static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     return share[LARDER_DECODED] > 0
                ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)
                : 0;
+}
+
+static double scratch_refused(const void *l) {
+    char why[8];
+    return (double)larder__crates_refused(((const larder_loader *)l)->crates, why, sizeof why);
+}
+
+static int open_crates(larder_loader *l) {
+    uint64_t limit;
+    const char *folder = larder__draw_scratch(l->draw, &limit);
+    int rc = folder ? larder__crates_open(&l->crates, folder, limit) : 0;
+    return rc < 0 || !folder
+               ? rc
+               : larder__stat_probe(l->stats, "scratch_refused", "packages",
+                                    "not laid down or not read back; storage gave them",
+                                    scratch_refused, l);
 }
 
 static int open_parts(larder_loader *l) {
@@ -160,6 +189,8 @@ static int open_parts(larder_loader *l) {
                                  "the sampler's own figure for the batch handed out last")) < 0)
         return rc;
     l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
+    if ((rc = open_crates(l)) < 0)
+        return rc;
     l->epoch_length = larder__draw_length(l->draw);
     return 0;
 }
@@ -248,6 +279,7 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t i = 0; i < l->running; i++)
         pthread_join(l->threads[i], NULL);
     larder__worker_abandon(l);
+    larder__crates_close(&l->crates);
     for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++)
         larder__place_close(&l->ring[k]);
     larder__evaluation_close(&l->evaluation);
@@ -318,9 +350,11 @@ static int await(larder_loader *l, larder__place **out) {
             return larder__fail(l->failed, "%s", l->why);
         if (all_over(l))
             return LARDER_END;
+        double before = larder__now();
         int rc = larder__evaluation_due(l) ? larder__evaluation_run(l) : 0;
         if (rc < 0)
             return rc;
+        begun += larder__now() - before; /* has a figure of its own */
         if (p->phase == LARDER__LENT)
             return larder__fail(LARDER_E_STATE,
                                 "batch %llu is still held; batch %llu comes after "
@@ -334,15 +368,21 @@ static int await(larder_loader *l, larder__place **out) {
 }
 
 /* What was brought in with this batch although nobody asked. */
-static void book_fetched(larder_loader *l, const larder__planned *plan) {
+static void book_fetched(larder_loader *l, const larder__place *p) {
+    const larder__planned *plan = &p->plan;
     uint64_t bytes = 0, reads = larder__planned_reads(plan);
     for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
         bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
-    reads += l->evaluation.reads;
-    bytes += l->evaluation.bytes;
-    l->evaluation.reads = l->evaluation.bytes = 0;
+    larder__evaluation *e = &l->evaluation;
+    reads += l->probes - p->scratch_samples;
+    bytes += l->probe_bytes - p->scratch_payload;
+    l->probes = l->probe_bytes = 0;
+    larder__ledger_scratch(l->ledger, p->scratch_samples, p->scratch_bytes, p->scratch_written);
     if (reads)
         larder__ledger_background(l->ledger, reads, bytes);
+    if (e->samples)
+        larder__ledger_evaluation(l->ledger, e->samples, e->reads, e->bytes);
+    e->samples = e->reads = e->bytes = 0;
     if (larder__draw_shown_name(l->draw))
         larder__stat_set(l->stats, l->stat.shown, plan->shown);
 }
@@ -355,7 +395,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
         return larder__loader_fail(l, rc);
     }
     larder__ledger_record(l->ledger, p->served, p->kind, p->form, p->read_bytes, plan->n);
-    book_fetched(l, plan);
+    book_fetched(l, p);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;
     p->batch.n = plan->n;

@@ -95,6 +95,19 @@ int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
     return rc;
 }
 
+int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t cap) {
+    *refused = 0;
+    if (cap)
+        why[0] = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    if (l->crates)
+        *refused = larder__crates_refused(l->crates, why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
 int larder_loader_stat(larder_loader *l, size_t i, larder_stat_value *out) {
     int rc = larder__loader_enter(l); /* probes take the cache's lock */
     if (rc < 0)

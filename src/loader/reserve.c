@@ -58,13 +58,13 @@ static size_t measure(larder_loader *l, larder_read *reads, size_t n, probe *out
             continue;
         size_t size = larder_buf_size(reads[i].buf);
         bytes += size;
-        l->evaluation.reads++;
+        l->probes++;
         if (larder__pipeline_measure(l->pipeline, l->own_scratch, larder_buf_data(reads[i].buf),
                                      size, &decoded) == 0)
             out[good++] = (probe){(double)size, (double)decoded};
         larder_buf_unref(&reads[i].buf);
     }
-    l->evaluation.bytes += bytes; /* nobody asked for them: background reads of the first batch */
+    l->probe_bytes += bytes; /* nobody asked for them: background reads of the first batch */
     larder__stat_add(l->stats, l->stat.storage_reads, n);
     larder__stat_add(l->stats, l->stat.storage_bytes, bytes);
     return good;

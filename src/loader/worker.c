@@ -70,8 +70,8 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
     p->form[row] = t->form;
-    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held,
-                                larder__row_seed(l, p->plan.number, row));
+    uint64_t seed = p->calm ? LARDER__NO_CHANCE : larder__row_seed(l, p->plan.number, row);
+    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
         row_failed(p, row, rc, larder_errmsg());
 }
@@ -115,7 +115,7 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder_read *reads = j->reads;
     larder_buf **bytes = j->bytes;
     for (size_t i = 0; i < n; i++)
-        if (p->plan.tickets[from + i].task == LARDER__MAKE) {
+        if (p->plan.tickets[from + i].task == LARDER__MAKE && p->plan.tickets[from + i].flight) {
             rows[m] = i;
             ids[m++] = p->plan.tickets[from + i].key;
         }
@@ -227,8 +227,9 @@ static void await_row(larder_loader *l, larder__scratch *scratch, larder__place 
     larder_buf_unref(&bytes);
 }
 
-void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                       size_t n) {
+/* Reads and decodes up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open. */
+static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                      size_t n) {
     uint64_t ids[LARDER__ROWS_AT_ONCE];
     size_t rows[LARDER__ROWS_AT_ONCE];
     larder_read reads[LARDER__ROWS_AT_ONCE];
@@ -243,6 +244,58 @@ void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place
             await_row(l, scratch, p, from + i);
 }
 
+/* Takes what it can from the package that was laid down before. */
+static void take_from_crate(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    size_t *rows = j->rows, m = 0;
+    larder_buf **got = larder__calloc(n, sizeof *got);
+    for (size_t i = 0; got && i < n; i++)
+        if (p->plan.tickets[from + i].kind == LARDER_MISS) {
+            rows[m] = i;
+            j->ids[m++] = p->plan.tickets[from + i].key;
+        }
+    double begun = larder__now();
+    p->scratch_bytes = m ? larder__crate_take(l->crates, p->crate, j->ids, m, got) : 0;
+    larder__stat_observe(l->stats, l->stat.scratch_time, larder__now() - begun);
+    larder__stat_add(l->stats, l->stat.scratch_read, p->scratch_bytes);
+    for (size_t k = 0; k < m; k++) {
+        larder__ticket *t = &p->plan.tickets[from + rows[k]];
+        if (!got[k])
+            continue;
+        p->scratch_samples++;
+        p->scratch_payload += p->plan.accesses[from + rows[k]].size;
+        if (t->task == LARDER__MAKE) /* else somebody else is at it, and a copy more does no harm */
+            larder__cache_fill(larder__draw_cache(l->draw), t, got[k]);
+        larder_buf_unref(&got[k]);
+    }
+    larder__free(got);
+}
+
+/* Lays down what was fetched, unless it was read from there. */
+static void lay_down(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    for (size_t i = 0; i < n; i++)
+        j->ids[i] = p->plan.tickets[from + i].key;
+    p->scratch_written = larder__crate_put(l->crates, p->crate, j->ids, j->bytes, n);
+    larder__stat_add(l->stats, l->stat.scratch_written, p->scratch_written);
+}
+
+/* A package of its own bytes: from the scratch folder in one piece where it lies there, the rest
+ * from storage by one joint read; then it is laid down. */
+static void fill_whole(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    if (p->crate && !p->lays_down)
+        take_from_crate(l, p, from, n, j);
+    make_rows(l, p, from, n, j);
+    for (size_t i = 0; i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        larder__ticket_drop(t);
+        if (t->task == LARDER__WAIT && t->flight)
+            larder__cache_wait(larder__draw_cache(l->draw), t, &j->bytes[i]);
+    }
+    if (p->crate && p->lays_down)
+        lay_down(l, p, from, n, j);
+    for (size_t i = 0; i < n; i++)
+        larder_buf_unref(&j->bytes[i]);
+}
+
 /* Entries fetched besides: a package is one joint read, however large. Where memory for that is
  * short it is read in pieces. */
 static void fill_package(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
@@ -253,19 +306,18 @@ static void fill_package(larder_loader *l, larder__scratch *scratch, larder__pla
                .bytes = larder__calloc(n, sizeof *j.bytes)};
     bool whole = j.ids && j.rows && j.reads && j.bytes;
     if (whole)
-        make_rows(l, p, from, n, &j);
-    for (size_t i = 0; whole && i < n; i++) {
-        settle_row(l, scratch, p, from + i, &j.bytes[i]);
-        if (p->plan.tickets[from + i].task == LARDER__WAIT)
-            await_row(l, scratch, p, from + i);
-    }
+        fill_whole(l, p, from, n, &j);
+    else if (p->crate && p->lays_down) /* a broken promise must be told */
+        larder__crate_put(l->crates, p->crate, NULL, NULL, 0);
+    if (p->crate)
+        larder__crate_leave(l->crates, &p->crate);
     larder__free(j.ids);
     larder__free(j.rows);
     larder__free(j.reads);
     larder__free(j.bytes);
     for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE)
-        larder__rows_fill(l, scratch, p, from + at,
-                          n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE);
+        fill_rows(l, scratch, p, from + at,
+                  n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE);
 }
 
 /* ---- drawing batches ------------------------------------------------------------------------- */
@@ -278,7 +330,8 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
     p->length = k->length;
     p->first = k->first;
     p->last = k->last;
-    p->n = p->fetched = 0;
+    p->n = p->fetched = p->dropped_count = 0;
+    p->package = (larder_package){0};
     for (size_t i = 0; i < k->n; i++) {
         larder_sample s;
         int rc = larder__data_stat(l->data, k->served[i], &s);
@@ -303,6 +356,16 @@ static bool may_draw(const larder_loader *l) {
     return l->kept || l->conf.epochs == 0 || larder__draw_epoch(l->draw) < l->conf.epochs;
 }
 
+/* Settles, in the order of batches, who lays a package down and who reads it. */
+static void plan_package(larder_loader *l, larder__place *p) {
+    p->crate = NULL;
+    p->scratch_samples = p->scratch_payload = p->scratch_bytes = p->scratch_written = 0;
+    for (size_t i = 0; l->crates && i < p->plan.dropped_count; i++)
+        larder__crates_drop(l->crates, p->plan.dropped[i]);
+    if (l->crates && p->plan.package.number && larder__planned_reads(&p->plan))
+        p->crate = larder__crates_find(l->crates, p->plan.package.number, &p->lays_down);
+}
+
 /* Called with the lock held; gives it up while drawing. */
 static void draw_batch(larder_loader *l) {
     larder__place *p = &l->ring[l->planned % l->conf.prefetch];
@@ -312,6 +375,8 @@ static void draw_batch(larder_loader *l) {
     larder_pace pace = larder__pace_now(&l->pace);
     larder__draw_pace(l->draw, &pace);
     int rc = l->kept ? reopen_kept(l, &p->plan) : larder__draw_next(l->draw, &p->plan);
+    if (rc == 0)
+        plan_package(l, p);
     pthread_mutex_lock(&l->lock);
     l->planning = false;
     if (rc < 0) {
@@ -326,17 +391,22 @@ static void draw_batch(larder_loader *l) {
             done->next = NULL;
             larder__kept_free(done);
         }
-        p->reported = false;
-        p->next_row = 0;
-        p->rows = p->rows_left = p->plan.n + p->plan.fetched;
-        memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
-        for (size_t i = 0; i < p->plan.n; i++)
-            p->faults[i].code = 0;
-        p->phase = LARDER__WORKING;
+        larder__place_begin(l, p);
         l->planned++;
     }
     pthread_cond_broadcast(&l->work);
     pthread_cond_broadcast(&l->ready);
+}
+
+void larder__place_begin(larder_loader *l, larder__place *p) {
+    p->reported = false;
+    p->next_row = 0;
+    p->rows = p->rows_left = p->plan.n + p->plan.fetched;
+    memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
+    for (size_t i = 0; i < p->plan.n; i++)
+        p->faults[i].code = 0;
+    p->phase = LARDER__WORKING;
+    pthread_cond_broadcast(&l->work);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -353,11 +423,38 @@ static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
     return share < left ? share : left;
 }
 
+void larder__place_work(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    size_t from = p->next_row, n = rows_to_take(l, p);
+    p->next_row += n;
+    pthread_mutex_unlock(&l->lock);
+    if (from == 0)
+        p->begun = larder__now();
+    if (from < p->plan.n || l->spread)
+        fill_rows(l, scratch, p, from, n);
+    else
+        fill_package(l, scratch, p, from, n);
+    pthread_mutex_lock(&l->lock);
+    p->rows_left -= n;
+    if (p->rows_left > 0)
+        return;
+    if (!p->calm)
+        larder__stat_observe(l->stats, l->stat.fill, larder__now() - p->begun);
+    p->phase = LARDER__FILLED;
+    pthread_cond_broadcast(&l->ready);
+}
+
+static bool has_rows(const larder__place *p) {
+    return p->phase == LARDER__WORKING && p->next_row < p->rows;
+}
+
 /* The oldest batch with rows nobody has taken; NULL: none. */
 static larder__place *find_rows(larder_loader *l) {
+    for (int k = 0; k < 2; k++)
+        if (has_rows(&l->evaluation.places[k]))
+            return &l->evaluation.places[k];
     for (uint64_t k = l->taken; k < l->planned; k++) {
         larder__place *p = &l->ring[k % l->conf.prefetch];
-        if (p->phase == LARDER__WORKING && p->next_row < p->rows)
+        if (has_rows(p))
             return p;
     }
     return NULL;
@@ -376,21 +473,9 @@ void *larder__worker_run(void *arg) {
         larder__place *p;
         if (may_draw(l))
             draw_batch(l);
-        else if ((p = find_rows(l))) {
-            size_t from = p->next_row, n = rows_to_take(l, p);
-            p->next_row += n;
-            pthread_mutex_unlock(&l->lock);
-            if (from < p->plan.n || l->spread)
-                larder__rows_fill(l, scratch, p, from, n);
-            else
-                fill_package(l, scratch, p, from, n);
-            pthread_mutex_lock(&l->lock);
-            p->rows_left -= n;
-            if (p->rows_left == 0) {
-                p->phase = LARDER__FILLED;
-                pthread_cond_broadcast(&l->ready);
-            }
-        } else
+        else if ((p = find_rows(l)))
+            larder__place_work(l, scratch, p);
+        else
             pthread_cond_wait(&l->work, &l->lock);
     }
     pthread_mutex_unlock(&l->lock);

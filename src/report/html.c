@@ -42,7 +42,14 @@ CELL(cell_epochs) {
 }
 CELL(cell_time) { (void)run, print_number(out, cap, "%.1f", t->seconds); }
 CELL(cell_stall) { (void)run, print_number(out, cap, "%.0f", 100 * t->stall_seconds / t->seconds); }
-CELL(cell_reads) { (void)run, snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads); }
+CELL(cell_reads) {
+    (void)run;
+    snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads + t->evaluation_reads);
+}
+CELL(cell_scratch) { (void)run, print_number(out, cap, "%.1f", (double)t->scratch_bytes / 1e6); }
+CELL(cell_written) { (void)run, print_number(out, cap, "%.1f", (double)t->scratch_written / 1e6); }
+CELL(cell_fill) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_mean); }
+CELL(cell_fill_sd) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_sd); }
 CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_bytes / 1e6); }
 CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
 CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
@@ -66,8 +73,13 @@ static const column columns[] = {
     {"epochs", "trained; * if the run did not end by itself", cell_epochs},
     {"time s", "of training, waiting included, validation not", cell_time},
     {"stall %", "share of the time spent waiting for data", cell_stall},
-    {"reads", "samples read from storage: misses and background reads", cell_reads},
+    {"fill ms", "mean time to fill a batch, from its first row taken to its last", cell_fill},
+    {"sd ms", "standard deviation of that", cell_fill_sd},
+    {"reads", "samples read from storage: misses, background and evaluation", cell_reads},
     {"read MB", "bytes read from storage, in millions", cell_bytes},
+    {"scratch MB", "bytes read from packages in the scratch folder, in no other column",
+     cell_scratch},
+    {"laid MB", "bytes written there", cell_written},
     {"hits %", "served from memory, the sample that was asked for", cell_hits},
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},

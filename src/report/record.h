@@ -9,8 +9,10 @@
 #include <stdio.h>
 
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
- * opt may be NAN: left out. h is the mean share of reused samples, of recipes that have one; hits by
- * form where the cache is shared out between forms. */
+ * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row
+ * taken by a thread to its last row there (fill), as mean and standard deviation over the epoch;
+ * the percentile is that of the run so far. h is the mean share of reused samples, of recipes that
+ * have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -22,10 +24,23 @@
     XX(u64, hits)                                                                                  \
     XX(u64, substitutes)                                                                           \
     XX(u64, repeats)                                                                               \
-    XX(u64, misses) XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes) XX(opt, h)      \
-    XX(opt, hits_encoded)                                                                          \
-    XX(opt, hits_decoded)                                                                          \
-    XX(opt, hits_augmented)
+    XX(u64, misses)                                                                                \
+    XX(u64, background_reads)                                                                      \
+    XX(f64, touched)                                                                               \
+    XX(u64, storage_bytes)                                                                         \
+    XX(u64, evaluated)                                                                             \
+    XX(u64, evaluation_reads)                                                                      \
+    XX(f64, evaluation_seconds)                                                                    \
+    XX(u64, scratch_reads)                                                                         \
+    XX(u64, scratch_bytes)                                                                         \
+    XX(u64, scratch_written)                                                                       \
+    XX(f64, wait_mean)                                                                             \
+    XX(f64, wait_sd)                                                                               \
+    XX(f64, wait_p99)                                                                              \
+    XX(f64, fill_mean)                                                                             \
+    XX(f64, fill_sd)                                                                               \
+    XX(f64, fill_p99)                                                                              \
+    XX(opt, h) XX(opt, hits_encoded) XX(opt, hits_decoded) XX(opt, hits_augmented)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64, larder__field_opt;

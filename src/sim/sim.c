@@ -4,8 +4,10 @@
 #include "base/mem.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
+#include "sim/precision.h"
 #include "sim/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 
 typedef struct run {
@@ -13,7 +15,7 @@ typedef struct run {
     larder__sim_result *out;
     larder__draw *draw;
     larder__ledger *ledger;
-    larder__planned plan;
+    larder__planned plan, ahead; /* `ahead`: the next batch to evaluate */
     larder__trace *trace;
     uint64_t *served; /* arrays of one batch */
     uint8_t *kinds, *forms;
@@ -118,28 +120,46 @@ static int train(run *r) {
 }
 
 /* The network as it was after the last epoch looks at what the sampler asks for. */
-static int evaluate(run *r, uint64_t *reads) {
-    larder__planned *p = &r->plan;
-    int rc;
-    while ((rc = larder__draw_evaluation(r->draw, p)) == 0 && p->n) {
+static int evaluate(run *r, uint64_t *samples, uint64_t *reads) {
+    larder__planned *p = &r->plan, *next = &r->ahead;
+    int rc = larder__draw_evaluation(r->draw, p);
+    while (rc == 0 && p->n) { /* as the loader: a batch ahead */
+        if ((rc = larder__draw_evaluation(r->draw, next)) < 0)
+            break;
         for (size_t i = 0; i < p->n; i++) {
             *reads += p->tickets[i].kind == LARDER_MISS;
             r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
         }
         larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
+        *samples += p->n;
+        larder__planned *t = p;
+        p = next;
+        next = t;
     }
     return rc;
 }
 
+/* An epoch begins: how good are the scores it was planned with? */
+static int note_precision(run *r) {
+    const larder__planned *p = &r->plan;
+    const float *scores = larder__draw_scores(r->draw);
+    double *out = &r->out->precision[r->out->count];
+    *out = NAN;
+    if (p->epoch == 0 || !scores || !r->trace || !larder__trace_evaluates(r->trace))
+        return 0;
+    return larder__precision_of(out, scores, r->trace, p->epoch - 1);
+}
+
 static int step(run *r) {
-    uint64_t evaluated = 0;
+    uint64_t evaluated = 0, reads = 0;
     int rc = larder__draw_next(r->draw, &r->plan);
-    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated)) == 0)
+    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated, &reads)) == 0)
         rc = larder__draw_next(r->draw, &r->plan);
     if (rc < 0)
         return rc;
     const larder__planned *p = &r->plan;
-    if (p->first && (rc = larder__ledger_begin(r->ledger, p->epoch, p->length)) < 0)
+    if (p->first && ((rc = larder__ledger_begin(r->ledger, p->epoch, p->length)) < 0 ||
+                     (rc = note_precision(r)) < 0))
         return rc;
     for (size_t i = 0; i < p->n; i++) {
         const larder__ticket *t = &p->tickets[i];
@@ -149,9 +169,14 @@ static int step(run *r) {
         r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, p->n);
-    uint64_t fetched = larder__planned_reads(p) + evaluated;
-    if (fetched)
+    uint64_t fetched = larder__planned_reads(p);
+    if (p->package.again && fetched)
+        larder__ledger_scratch(r->ledger, fetched, p->package.bytes, 0);
+    else
         larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
+    if (p->package.number && !p->package.again)
+        larder__ledger_scratch(r->ledger, 0, 0, p->package.bytes);
+    larder__ledger_evaluation(r->ledger, evaluated, reads, reads * r->conf->size);
     return train(r);
 }
 
@@ -189,8 +214,9 @@ static int open_run(run *r, larder__draw_conf *conf) {
         (rc = larder__ledger_open(&r->ledger, n, 1)) < 0 ||
         (rc = larder__planned_open(&r->plan, r->draw)) < 0)
         return rc;
-    if (r->trace && larder__trace_evaluates(r->trace))
-        larder__draw_takes_evaluator(r->draw);
+    if (r->trace && larder__trace_evaluates(r->trace) && larder__draw_takes_evaluator(r->draw) &&
+        (rc = larder__planned_open(&r->ahead, r->draw)) < 0)
+        return rc;
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
     r->forms = larder__calloc(c->batch, sizeof *r->forms);
@@ -198,8 +224,9 @@ static int open_run(run *r, larder__draw_conf *conf) {
     r->labels = larder__calloc(c->batch, sizeof *r->labels);
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
     r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
-    if (!r->served || !r->kinds || !r->forms || !r->read_bytes || !r->labels || !r->losses ||
-        !r->out->epochs)
+    r->out->precision = larder__calloc(c->epochs, sizeof *r->out->precision);
+    if (!r->out->precision || !r->served || !r->kinds || !r->forms || !r->read_bytes ||
+        !r->labels || !r->losses || !r->out->epochs)
         return LARDER_E_NOMEM;
     return look_into_future(r, conf);
 }
@@ -207,6 +234,11 @@ static int open_run(run *r, larder__draw_conf *conf) {
 static void add_epoch(larder__sim_result *out, const larder_figures *f) {
     larder_figures *t = &out->total;
     out->epochs[out->count++] = *f;
+    double sum = 0, known = 0;
+    for (uint64_t e = 0; e < out->count; e++)
+        if (!isnan(out->precision[e]))
+            sum += out->precision[e], known++;
+    out->precision_mean = known > 0 ? sum / known : (double)NAN;
     t->served += f->served;
     t->hits += f->hits;
     t->substitutes += f->substitutes;
@@ -214,6 +246,11 @@ static void add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->misses += f->misses;
     t->background_reads += f->background_reads;
     t->storage_bytes += f->storage_bytes;
+    t->evaluated += f->evaluated;
+    t->evaluation_reads += f->evaluation_reads;
+    t->scratch_reads += f->scratch_reads;
+    t->scratch_bytes += f->scratch_bytes;
+    t->scratch_written += f->scratch_written;
     for (int i = 0; i < LARDER_FORMS; i++)
         t->form_hits[i] += f->form_hits[i];
     t->touched += (f->touched - t->touched) / (double)out->count;
@@ -259,6 +296,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
         out->metadata_bytes = f.metadata_bytes + larder__ledger_bytes(r.ledger);
     }
     larder__planned_close(&r.plan);
+    larder__planned_close(&r.ahead);
     larder__draw_close(&r.draw);
     larder__ledger_close(&r.ledger);
     larder__trace_close(&r.trace);
@@ -276,5 +314,6 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
 
 void larder__sim_free(larder__sim_result *out) {
     larder__free(out->epochs);
+    larder__free(out->precision);
     *out = (larder__sim_result){0};
 }

@@ -21,6 +21,8 @@ typedef struct larder__sim_result {
     uint64_t n;
     larder_figures *epochs; /* one a finished epoch; free with larder__sim_free */
     uint64_t count;
+    double *precision; /* of each epoch's beginning, see precision.h; NAN: nothing to compare */
+    double precision_mean;
     larder_figures total;               /* sums; touched: the mean */
     double hit_ratio;                   /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */

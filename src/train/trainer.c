@@ -22,7 +22,8 @@ struct larder__trainer {
     double rate;
     larder__epoch before; /* sums of the finished epochs */
     size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
-    bool forms;           /* its cache is shared out between forms */
+    size_t wait_stat, fill_stat, evaluation_stat;
+    bool forms; /* its cache is shared out between forms */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -89,14 +90,12 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
     return no_test(LARDER_E_NOTFOUND);
 }
 
-static void find_stats(larder__trainer *t) {
+static size_t find_stat(larder__trainer *t, const char *name) {
     larder_stat_value v;
-    t->h_stat = SIZE_MAX;
     for (size_t i = 0; larder_loader_stat(t->train, i, &v) == 0; i++)
-        if (strcmp(v.name, "h") == 0)
-            t->h_stat = i;
-        else if (strcmp(v.name, "cache_decoded_bytes") == 0)
-            t->forms = true;
+        if (strcmp(v.name, name) == 0)
+            return i;
+    return SIZE_MAX;
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -114,8 +113,13 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
-    if (rc == 0)
-        find_stats(t);
+    if (rc == 0) {
+        t->h_stat = find_stat(t, "h");
+        t->wait_stat = find_stat(t, "stall_seconds");
+        t->fill_stat = find_stat(t, "fill_seconds");
+        t->evaluation_stat = find_stat(t, "evaluation_seconds");
+        t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
+    }
     return rc;
 }
 
@@ -231,13 +235,36 @@ const char *larder__trainer_augment(const larder__trainer *t) { return t->augmen
 int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
     return larder_loader_bad(t->train, i, out);
 }
+int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *why, size_t cap) {
+    return larder_loader_scratch(t->train, refused, why, cap);
+}
 
 /* ---- one batch ------------------------------------------------------------------------------- */
+
+typedef struct times { /* of a histogram: observations, their sum and that of their squares */
+    double count, sum, squares, p99;
+} times;
+
+static times times_of(const larder__trainer *t, size_t stat) {
+    larder_stat_value v;
+    if (stat == SIZE_MAX || larder_loader_stat(t->train, stat, &v) < 0)
+        return (times){0};
+    double n = (double)v.count;
+    return (times){n, n * v.value, n * (v.value * v.value + v.sd * v.sd), v.p99};
+}
+
+/* What came between two looks. */
+static void mean_between(times was, times is, double *mean, double *sd) {
+    double n = is.count - was.count;
+    *mean = n > 0 ? (is.sum - was.sum) / n : (double)NAN;
+    *sd = n > 0 ? sqrt(fmax((is.squares - was.squares) / n - *mean * *mean, 0)) : (double)NAN;
+}
 
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
     double start, loss_sum, h_sum;
     uint64_t samples;
+    times wait, fill, evaluation; /* as it began */
 } pass;
 
 /* Falls to 0 at the end of the last epoch, also when recipes make epochs of different length. */
@@ -289,10 +316,21 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->repeats = f.repeats, out->misses = f.misses;
     out->background_reads = f.background_reads, out->touched = f.touched;
     out->storage_bytes = f.storage_bytes;
+    out->evaluated = f.evaluated, out->evaluation_reads = f.evaluation_reads;
+    out->scratch_reads = f.scratch_reads, out->scratch_bytes = f.scratch_bytes;
+    out->scratch_written = f.scratch_written;
     out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
     out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
     out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
     return 0;
+}
+
+static void take_times(const larder__trainer *t, const pass *p, larder__epoch *out) {
+    times wait = times_of(t, t->wait_stat), fill = times_of(t, t->fill_stat);
+    mean_between(p->wait, wait, &out->wait_mean, &out->wait_sd);
+    mean_between(p->fill, fill, &out->fill_mean, &out->fill_sd);
+    out->wait_p99 = wait.p99, out->fill_p99 = fill.p99;
+    out->evaluation_seconds = times_of(t, t->evaluation_stat).sum - p->evaluation.sum;
 }
 
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
@@ -380,7 +418,10 @@ static void add_to(larder__epoch *sum, const larder__epoch *e) {
 }
 
 int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
-    pass p = {.start = larder__now()};
+    pass p = {.start = larder__now(),
+              .wait = times_of(t, t->wait_stat),
+              .fill = times_of(t, t->fill_stat),
+              .evaluation = times_of(t, t->evaluation_stat)};
     *out = (larder__epoch){.epoch = t->epoch, .accuracy = NAN, .top5 = NAN, .loss = NAN, .h = NAN};
     if (t->epoch >= t->conf.epochs)
         return LARDER_END;
@@ -391,6 +432,7 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     char why[512]; /* taking stock must not hide what went wrong first */
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int stock = take_stock(t, &p, out);
+    take_times(t, &p, out);
     if (rc < 0) {
         larder__errmsg_set(why);
         return rc;

@@ -50,5 +50,7 @@ double larder__trainer_rate(const larder__trainer *);
 const char *larder__trainer_augment(const larder__trainer *);
 /* Training samples skipped or replaced: entry i, E_RANGE past the end. */
 int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
+/* As larder_loader_scratch of the training loader. */
+int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
 
 #endif
