@@ -385,8 +385,8 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
         return rc;
     *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
     larder_slot s = c->slot_of[key];
-    if (s != LARDER_NO_SLOT && c->form_of[s] == form &&
-        c->size_of[s] == larder__form_size(c, form, size) &&
+    uint32_t bytes = larder__form_size(c, (int)form, size);
+    if (s != LARDER_NO_SLOT && c->form_of[s] == form && c->size_of[s] == bytes &&
         (form != LARDER_AUGMENTED || c->mark[s] == mark))
         serve(c, out, s);
     else {
@@ -394,7 +394,7 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
         out->form = out->make = (uint8_t)form;
         out->mark = mark;
         if (c->store->real)
-            board(c, out, LARDER_NO_SLOT, larder__form_size(c, form, size));
+            board(c, out, LARDER_NO_SLOT, bytes);
     }
     pthread_mutex_unlock(&c->lock);
     return 0;

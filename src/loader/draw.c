@@ -297,21 +297,24 @@ static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *se
     larder__cache_exchange(cache, 0, wanted, n, served);
 }
 
+/* The split may come with the cache's text, with the recipe, or with both if they agree. */
 static int read_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
     char whole[160];
-    if (!recipe->split[0] || strchr(cache, ':')) {
-        int rc = larder__parse_budget(cache, out);
-        double share[LARDER_FORMS];
-        if (rc == 0 && recipe->split[0])
-            rc = larder__parse_split(recipe->split, share);
-        if (rc == 0 && recipe->split[0] && memcmp(share, out->share, sizeof share) != 0)
+    double share[LARDER_FORMS];
+    if (recipe->split[0] && !strchr(cache, ':')) {
+        snprintf(whole, sizeof whole, "%.80s:%s", cache, recipe->split);
+        return larder__parse_budget(whole, out);
+    }
+    int rc = larder__parse_budget(cache, out);
+    if (rc < 0 || !recipe->split[0])
+        return rc;
+    rc = larder__parse_split(recipe->split, share);
+    for (int f = 0; rc == 0 && f < LARDER_FORMS; f++)
+        if (share[f] != out->share[f])
             rc = larder__fail(LARDER_E_ARGS,
                               "cache \"%.60s\" and split=%s of the recipe disagree; give one",
                               cache, recipe->split);
-        return rc;
-    }
-    snprintf(whole, sizeof whole, "%.80s:%s", cache, recipe->split);
-    return larder__parse_budget(whole, out);
+    return rc;
 }
 
 int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]) {

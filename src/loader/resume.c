@@ -35,6 +35,17 @@ typedef struct drawn { /* one such batch, in the ring or restored and still kept
     const larder__kept *kept;
 } drawn;
 
+/* How row i is served, as a ticket says it. */
+static larder__ticket row_of(const drawn *d, size_t i) {
+    if (d->plan)
+        return d->plan->tickets[i];
+    const larder__kept *k = d->kept;
+    return (larder__ticket){.key = k->served[i],
+                            .kind = k->substitute[i] ? LARDER_SUBSTITUTE : LARDER_HIT,
+                            .form = k->form[i],
+                            .mark = k->mark[i]};
+}
+
 static void write_drawn(larder_writer *w, const drawn *d) {
     larder_write_u64(w, d->number);
     larder_write_u64(w, d->epoch);
@@ -42,14 +53,12 @@ static void write_drawn(larder_writer *w, const drawn *d) {
     larder_write_u32(w, (uint32_t)d->first | (uint32_t)d->last << 1);
     larder_write_u64(w, d->n);
     for (size_t i = 0; i < d->n; i++) {
-        const larder__ticket *t = d->plan ? &d->plan->tickets[i] : NULL;
-        bool sub = t ? t->kind == LARDER_SUBSTITUTE : d->kept->substitute[i];
-        uint32_t form = t ? t->form : d->kept->form[i];
+        larder__ticket t = row_of(d, i);
         larder_write_u32(w, (uint32_t)d->ids[i]);
-        larder_write_u32(w, (uint32_t)(t ? t->key : d->kept->served[i]));
-        larder_write_u32(w, sub | form << 1);
-        if (form == LARDER_AUGMENTED)
-            larder_write_u64(w, t ? t->mark : d->kept->mark[i]);
+        larder_write_u32(w, (uint32_t)t.key);
+        larder_write_u32(w, (uint32_t)(t.kind == LARDER_SUBSTITUTE) | (uint32_t)t.form << 1);
+        if (t.form == LARDER_AUGMENTED)
+            larder_write_u64(w, t.mark);
         larder_write_f64(w, d->weights[i]);
     }
 }
