@@ -99,6 +99,12 @@ static void json_figures(larder__json *j, const larder_figures *f, bool forms) {
     larder__json_close(j, '}');
 }
 
+/* What the policy shows of its own; what it does not know yet is null. */
+static void json_shown(larder__json *j, const larder__sim_result *r, uint64_t epoch) {
+    for (size_t i = 0; r->figures && r->figures[i].name; i++)
+        larder__json_f64(j, r->figures[i].name, r->shown[epoch][i]);
+}
+
 static void json_run(const sim_args *a, const char *recipe, const char *cache,
                      const larder__sim_result *r) {
     larder__json j = {.to = stdout};
@@ -112,6 +118,7 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
         json_figures(&j, &r->epochs[e], r->forms);
+        json_shown(&j, r, e);
         if (!isnan(r->precision[e]))
             larder__json_f64(&j, "precision", r->precision[e]);
         larder__json_close(&j, '}');
@@ -352,7 +359,8 @@ int larder__cmd_sim(int argc, char **argv) {
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
         {"decoded", LARDER__NUMBER, &a.decoded, "BYTES", "of its pixels, for split caches (size)"},
         {"row", LARDER__NUMBER, &a.row, "BYTES", "of its row of a batch, for the same (size)"},
-        {"trace", LARDER__TEXT, &a.trace, "DIR", "losses of a recorded training; n comes from it"},
+        {"trace", LARDER__TEXT, &a.trace, "DIR",
+         "a recorded training: losses, embeddings; n comes from it"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
         {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
         {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: entries the cache holds"},

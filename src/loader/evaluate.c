@@ -11,6 +11,16 @@
 
 #include <math.h>
 
+/* Its pixels are its own: it takes no turn among the batches. */
+static int open_calm(larder_loader *l, larder__place *p) {
+    p->calm = true;
+    int rc = larder__place_open(l, p);
+    if (rc == 0)
+        rc = larder__pixels_open(l, &p->x);
+    p->batch.x = p->x;
+    return rc;
+}
+
 int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
@@ -23,10 +33,8 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
     if (rc == 0 && larder__draw_takes_evaluator(l->draw)) {
         e->loss = larder__calloc(l->conf.batch, sizeof *e->loss);
         rc = e->loss ? 0 : LARDER_E_NOMEM;
-        for (int k = 0; rc == 0 && k < 2; k++) {
-            rc = larder__place_open(l, &e->places[k]);
-            e->places[k].calm = true;
-        }
+        for (int k = 0; rc == 0 && k < 2; k++)
+            rc = open_calm(l, &e->places[k]);
         if (rc < 0)
             larder__evaluation_close(e);
     }
@@ -39,8 +47,10 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
 }
 
 void larder__evaluation_close(larder__evaluation *e) {
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+        larder__free(e->places[k].x);
         larder__place_close(&e->places[k]);
+    }
     larder__free(e->loss);
     *e = (larder__evaluation){0};
 }
@@ -92,9 +102,7 @@ static int begin_batch(larder_loader *l, larder__place *p) {
 static void finish_batch(larder_loader *l, larder__place *p) {
     pthread_mutex_lock(&l->lock);
     while (p->phase == LARDER__WORKING)
-        if (p->next_row < p->rows)
-            larder__place_work(l, l->own_scratch, p);
-        else
+        if (!larder__place_work(l, l->own_scratch, p))
             pthread_cond_wait(&l->ready, &l->lock);
     p->phase = LARDER__FREE;
     pthread_mutex_unlock(&l->lock);

@@ -7,6 +7,9 @@
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
+    if (fb->embeddings_dtype < 0 || fb->embeddings_dtype > LARDER_BF16)
+        return larder__fail(LARDER_E_ARGS, "embeddings are f32, f16 or bf16, not type %d",
+                            (int)fb->embeddings_dtype);
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
@@ -18,8 +21,10 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
     if (rc == 0 && larder__draw_listens(l->draw))
         rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
                                    b->served, b->y, fb);
-    if (rc == 0)
+    if (rc == 0) {
         p->reported = true;
+        rc = larder__draw_reported(l->draw);
+    }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
     pthread_mutex_unlock(&l->lock);
     return rc;

@@ -1,5 +1,6 @@
-/* The threads: draw the next batch when there is room for one, else fill rows of the oldest batch
- * that still has any. Drawing is done by one thread at a time and in order; filling by all. */
+/* The threads: draw the next batch when there is room for one, else prepare rows that were read,
+ * else read rows of the oldest batch that still has any. Drawing is done by one thread at a time
+ * and in order; the rest by all. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -69,8 +70,8 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
-    p->form[row] = t->form;
     uint64_t seed = p->calm ? LARDER__NO_CHANCE : larder__row_seed(l, p->plan.number, row);
+    p->form[row] = t->form;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
         row_failed(p, row, rc, larder_errmsg());
@@ -108,7 +109,44 @@ typedef struct joint { /* room for one joint read of several rows */
     larder_buf **bytes; /* of each row, one reference or NULL */
 } joint;
 
-/* Reads what has to be made, all together. What is kept as it is goes to the cache at once. */
+/* Hands the cache its entry, made of what was read, and leaves in *bytes what the row begins with.
+ * Done by whoever reads: those who wait for an entry wait for somebody who is at it. */
+static void settle_entry(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                         larder_buf **bytes) {
+    larder__ticket *t = &p->plan.tickets[row];
+    larder__cache *cache = larder__draw_cache(l->draw);
+    larder_buf *entry = NULL;
+    int rc = scratch || t->make == LARDER_ENCODED
+                 ? make_entry(l, scratch, t, *bytes, &entry, &t->held)
+                 : LARDER_E_NOMEM;
+    if (rc < 0) {
+        if (row < p->plan.n)
+            row_failed(p, row, rc, larder_errmsg());
+        larder__cache_fail(cache, t, rc, larder_errmsg());
+        larder_buf_unref(bytes);
+        return;
+    }
+    larder__cache_fill(cache, t, entry);
+    if (t->held != t->form) { /* the row begins with what was read */
+        larder_buf_unref(&entry);
+        t->held = LARDER_ENCODED;
+        return;
+    }
+    larder_buf_unref(bytes);
+    *bytes = entry;
+}
+
+/* Working memory to make entries with; NULL where there is none to make. */
+static larder__scratch *entry_scratch(const larder__place *p, size_t from, size_t n) {
+    larder__scratch *scratch = NULL;
+    for (size_t i = 0; !scratch && i < n; i++)
+        if (p->plan.tickets[from + i].task == LARDER__MAKE &&
+            p->plan.tickets[from + i].make != LARDER_ENCODED && larder__scratch_open(&scratch) < 0)
+            break;
+    return scratch;
+}
+
+/* Reads what has to be made, all together, and hands it to the cache. */
 static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
     uint64_t *ids = j->ids;
     size_t *rows = j->rows, m = 0;
@@ -121,13 +159,15 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         }
     if (m == 0)
         return;
-    double begun = larder__now();
-    larder__pace_read_begin(&l->pace, begun);
+    double begun = larder__now(), cpu = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    larder__pace_read paced = larder__pace_read_begin(&l->pace, begun, m);
     int rc = larder__data_read(l->data, ids, m, reads);
     double ended = larder__now();
-    larder__pace_read_end(&l->pace, ended, m);
+    larder__pace_read_end(&l->pace, ended, paced);
     larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
+    larder__readers_note(l, ended - begun, larder__seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu);
     uint64_t total = 0;
+    larder__scratch *scratch = entry_scratch(p, from, n);
     for (size_t k = 0; k < m; k++) {
         size_t row = from + rows[k];
         int code = rc < 0 ? rc : reads[k].code;
@@ -142,51 +182,11 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         total += larder_buf_size(reads[k].buf);
         if (row < p->plan.n)
             p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
-        if (p->plan.tickets[row].make == LARDER_ENCODED)
-            larder__cache_fill(larder__draw_cache(l->draw), &p->plan.tickets[row], reads[k].buf);
+        settle_entry(l, scratch, p, row, &bytes[rows[k]]);
     }
+    larder__scratch_close(&scratch);
     larder__stat_add(l->stats, l->stat.storage_reads, m);
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
-}
-
-/* Hands the cache its entry, if that is still to be made of what was read, and puts into *bytes
- * what the row is made of. */
-static void settle_entry(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
-                         larder_buf **bytes) {
-    larder__ticket *t = &p->plan.tickets[row];
-    larder__cache *cache = larder__draw_cache(l->draw);
-    if (t->task != LARDER__MAKE || t->make == LARDER_ENCODED || !*bytes)
-        return;
-    larder_buf *entry;
-    int rc = make_entry(l, scratch, t, *bytes, &entry, &t->held);
-    if (rc < 0) {
-        if (row < p->plan.n)
-            row_failed(p, row, rc, larder_errmsg());
-        larder__cache_fail(cache, t, rc, larder_errmsg());
-        larder_buf_unref(bytes);
-        return;
-    }
-    larder__cache_fill(cache, t, entry);
-    if (t->held == t->form) { /* else the row begins with what was read */
-        larder_buf_unref(bytes);
-        *bytes = entry;
-    } else {
-        larder_buf_unref(&entry);
-        t->held = LARDER_ENCODED;
-    }
-}
-
-static void settle_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
-                       larder_buf **bytes) {
-    larder__ticket *t = &p->plan.tickets[row];
-    if (t->task == LARDER__READY && t->buf) {
-        *bytes = t->buf;
-        t->buf = NULL;
-    }
-    settle_entry(l, scratch, p, row, bytes);
-    if (*bytes && row < p->plan.n) /* what was fetched besides only had to be filled */
-        finish_row(l, scratch, p, row, *bytes);
-    larder_buf_unref(bytes);
 }
 
 /* Another job had promised to read it and cannot: for this row alone, the cache knows nothing. */
@@ -205,43 +205,66 @@ static int read_alone(larder_loader *l, uint64_t id, larder_buf **out) {
     return 0;
 }
 
-/* Somebody else makes it. They are ahead of us in the queue, so this ends. */
-static void await_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row) {
-    larder__ticket *t = &p->plan.tickets[row];
-    larder_buf *bytes = NULL;
-    larder_sample s = {0};
-    int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes);
-    if (row < p->plan.n && rc == LARDER__TAKE_OVER) {
-        rc = read_alone(l, t->key, &bytes);
-        t->held = LARDER_ENCODED;
-    }
-    if (row < p->plan.n && rc < 0)
-        row_failed(p, row, rc, larder_errmsg());
-    else if (row < p->plan.n) {
-        /* A miss that shares a read costs what it would have alone: what the ledger says follows
-         * from the order. The counters have the bytes that really came. */
-        if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &s) == 0)
-            p->read_bytes[row] = s.bytes;
-        finish_row(l, scratch, p, row, bytes);
-    }
-    larder_buf_unref(&bytes);
-}
-
-/* Reads and decodes up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open. */
-static void fill_rows(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                      size_t n) {
+void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n) {
     uint64_t ids[LARDER__ROWS_AT_ONCE];
     size_t rows[LARDER__ROWS_AT_ONCE];
     larder_read reads[LARDER__ROWS_AT_ONCE];
-    larder_buf *bytes[LARDER__ROWS_AT_ONCE] = {0};
-    make_rows(l, p, from, n, &(joint){ids, rows, reads, bytes});
+    make_rows(l, p, from, n, &(joint){ids, rows, reads, p->bytes + from});
+}
+
+void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                          size_t n) {
+    larder_buf **bytes = p->bytes + from;
     double begun = larder__now();
-    for (size_t i = 0; i < n; i++)
-        settle_row(l, scratch, p, from + i, &bytes[i]);
+    for (size_t i = 0; i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        if (t->task == LARDER__READY && t->buf) {
+            bytes[i] = t->buf;
+            t->buf = NULL;
+        }
+        if (bytes[i] && from + i < p->plan.n) /* what was fetched besides only had to be filled */
+            finish_row(l, scratch, p, from + i, bytes[i]);
+        larder_buf_unref(&bytes[i]);
+    }
     larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
-    for (size_t i = 0; i < n; i++)
-        if (p->plan.tickets[from + i].task == LARDER__WAIT)
-            await_row(l, scratch, p, from + i);
+    for (size_t i = 0; i < n; i++) { /* its maker came before us and is reading: this ends */
+        larder__ticket *t = &p->plan.tickets[from + i];
+        if (t->task != LARDER__WAIT)
+            continue;
+        int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
+        if (from + i >= p->plan.n) {
+            larder_buf_unref(&bytes[i]);
+            continue;
+        }
+        if (rc == LARDER__TAKE_OVER) {
+            rc = read_alone(l, t->key, &bytes[i]);
+            t->held = LARDER_ENCODED;
+        }
+        if (rc < 0)
+            row_failed(p, from + i, rc, larder_errmsg());
+        else {
+            /* A miss that shares a read costs what it would have alone: what the ledger says
+             * follows from the order. The counters have the bytes that really came. */
+            larder_sample s;
+            if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &s) == 0)
+                p->read_bytes[from + i] = s.bytes;
+            finish_row(l, scratch, p, from + i, bytes[i]);
+        }
+        larder_buf_unref(&bytes[i]);
+    }
+}
+
+/* What was fetched besides is only to be filled. */
+static void settle_package(larder_loader *l, larder__place *p, size_t from, size_t n,
+                           larder_buf **bytes) {
+    for (size_t i = 0; i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        larder_buf_unref(&bytes[i]);
+        larder__ticket_drop(t);
+        if (t->task == LARDER__WAIT && t->flight)
+            larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
+        larder_buf_unref(&bytes[i]);
+    }
 }
 
 /* Takes what it can from the package that was laid down before. */
@@ -298,8 +321,7 @@ static void fill_whole(larder_loader *l, larder__place *p, size_t from, size_t n
 
 /* Entries fetched besides: a package is one joint read, however large. Where memory for that is
  * short it is read in pieces. */
-static void fill_package(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                         size_t n) {
+static void fill_package(larder_loader *l, larder__place *p, size_t from, size_t n) {
     joint j = {.ids = larder__malloc(n * sizeof *j.ids),
                .rows = larder__malloc(n * sizeof *j.rows),
                .reads = larder__malloc(n * sizeof *j.reads),
@@ -315,9 +337,11 @@ static void fill_package(larder_loader *l, larder__scratch *scratch, larder__pla
     larder__free(j.rows);
     larder__free(j.reads);
     larder__free(j.bytes);
-    for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE)
-        fill_rows(l, scratch, p, from + at,
-                  n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE);
+    for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE) {
+        size_t some = n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE;
+        larder__rows_read(l, p, from + at, some);
+        settle_package(l, p, from + at, some, p->bytes + from + at);
+    }
 }
 
 /* ---- drawing batches ------------------------------------------------------------------------- */
@@ -351,7 +375,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
 
 static bool may_draw(const larder_loader *l) {
     if (l->planning || l->failed || l->evaluation.due ||
-        l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
+        l->ring[l->planned % l->conf.ahead].phase != LARDER__FREE)
         return false;
     return l->kept || l->conf.epochs == 0 || larder__draw_epoch(l->draw) < l->conf.epochs;
 }
@@ -368,7 +392,7 @@ static void plan_package(larder_loader *l, larder__place *p) {
 
 /* Called with the lock held; gives it up while drawing. */
 static void draw_batch(larder_loader *l) {
-    larder__place *p = &l->ring[l->planned % l->conf.prefetch];
+    larder__place *p = &l->ring[l->planned % l->conf.ahead];
     l->planning = true;
     pthread_mutex_unlock(&l->lock);
     p->plan.n = p->plan.fetched = 0;
@@ -400,7 +424,9 @@ static void draw_batch(larder_loader *l) {
 
 void larder__place_begin(larder_loader *l, larder__place *p) {
     p->reported = false;
-    p->next_row = 0;
+    p->next_row = p->pieces_read = 0;
+    p->unprepared = p->plan.n;
+    memset(p->kind, LARDER_HIT, p->plan.n);
     p->rows = p->rows_left = p->plan.n + p->plan.fetched;
     memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
     for (size_t i = 0; i < p->plan.n; i++)
@@ -413,27 +439,71 @@ void larder__place_begin(larder_loader *l, larder__place *p) {
 
 /* Some of the batch's rows, or the whole package behind them. */
 static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
-    size_t left = p->rows - p->next_row;
-    if (p->next_row >= p->plan.n && !l->spread)
-        return left;
-    if (p->next_row < p->plan.n)
-        left = p->plan.n - p->next_row;
-    size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
-    share = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
-    return share < left ? share : left;
+    bool besides = p->next_row >= p->plan.n;
+    size_t left = (besides ? p->rows : p->plan.n) - p->next_row;
+    return l->piece < left && !(besides && !l->spread) ? l->piece : left;
 }
 
-void larder__place_work(larder_loader *l, larder__scratch *scratch, larder__place *p) {
-    size_t from = p->next_row, n = rows_to_take(l, p);
-    p->next_row += n;
-    pthread_mutex_unlock(&l->lock);
-    if (from == 0)
-        p->begun = larder__now();
-    if (from < p->plan.n || l->spread)
-        fill_rows(l, scratch, p, from, n);
-    else
-        fill_package(l, scratch, p, from, n);
-    pthread_mutex_lock(&l->lock);
+static bool has_rows(const larder__place *p) {
+    return p->phase == LARDER__WORKING && p->next_row < p->rows;
+}
+
+larder__place *larder__unread_find(larder_loader *l) {
+    if (l->readers.under_way >= l->conf.inflight)
+        return NULL;
+    for (int k = 0; k < 2; k++)
+        if (has_rows(&l->evaluation.places[k]))
+            return &l->evaluation.places[k];
+    for (uint64_t k = l->taken; k < l->planned; k++) {
+        larder__place *p = &l->ring[k % l->conf.ahead];
+        if (has_rows(p))
+            return p;
+    }
+    return NULL;
+}
+
+/* Batch k may be prepared once the batch before it in its memory has been given back. It must have
+ * been taken at all: whoever was read first must not push out one that comes first. */
+static bool may_prepare(const larder_loader *l, const larder__place *p) {
+    uint64_t k = p->plan.number;
+    if (p->calm)
+        return true;
+    uint64_t of = l->x_of[k % l->conf.prefetch];
+    return k < l->taken + l->conf.prefetch && (of == k || of == UINT64_MAX);
+}
+
+static void lend_pixels(larder_loader *l, larder__place *p) {
+    uint64_t k = p->plan.number;
+    if (p->calm || l->x_of[k % l->conf.prefetch] == k)
+        return;
+    l->x_of[k % l->conf.prefetch] = k;
+    p->batch.x = p->x = l->x[k % l->conf.prefetch];
+}
+
+/* The oldest batch with a piece that was read and may be prepared. */
+static larder__place *find_read(larder_loader *l) {
+    for (int k = 0; k < 2; k++)
+        if (l->evaluation.places[k].phase == LARDER__WORKING && l->evaluation.places[k].pieces_read)
+            return &l->evaluation.places[k];
+    for (uint64_t k = l->taken; k < l->planned && k < l->taken + l->conf.prefetch; k++) {
+        larder__place *p = &l->ring[k % l->conf.ahead];
+        if (p->phase == LARDER__WORKING && p->pieces_read && may_prepare(l, p))
+            return p;
+    }
+    return NULL;
+}
+
+static void take_read(larder_loader *l, larder__place *p, size_t *from, size_t *n) {
+    size_t i = 0;
+    while (!p->piece_read[i])
+        i++;
+    p->piece_read[i] = false;
+    p->pieces_read--;
+    *from = i * l->piece;
+    *n = p->plan.n - *from < l->piece ? p->plan.n - *from : l->piece;
+}
+
+static void rows_finished(larder_loader *l, larder__place *p, size_t n) {
     p->rows_left -= n;
     if (p->rows_left > 0)
         return;
@@ -443,21 +513,93 @@ void larder__place_work(larder_loader *l, larder__scratch *scratch, larder__plac
     pthread_cond_broadcast(&l->ready);
 }
 
-static bool has_rows(const larder__place *p) {
-    return p->phase == LARDER__WORKING && p->next_row < p->rows;
+void larder__unread_take(larder_loader *l, larder__place *p, size_t *from, size_t *n) {
+    *from = p->next_row;
+    *n = rows_to_take(l, p);
+    p->next_row += *n;
+    if (*from == 0)
+        p->begun = larder__now();
+    l->readers.under_way++;
+    if (larder__readers_wanted(l) && larder__unread_find(l))
+        larder__readers_call(l); /* one more beside us */
+    pthread_mutex_unlock(&l->lock);
+    bool package = *from >= p->plan.n;
+    if (package)
+        fill_package(l, p, *from, *n);
+    else
+        larder__rows_read(l, p, *from, *n);
+    pthread_mutex_lock(&l->lock);
+    l->readers.under_way--;
+    if (package) {
+        rows_finished(l, p, *n);
+        *n = 0;
+    }
 }
 
-/* The oldest batch with rows nobody has taken; NULL: none. */
-static larder__place *find_rows(larder_loader *l) {
-    for (int k = 0; k < 2; k++)
-        if (has_rows(&l->evaluation.places[k]))
-            return &l->evaluation.places[k];
-    for (uint64_t k = l->taken; k < l->planned; k++) {
-        larder__place *p = &l->ring[k % l->conf.prefetch];
-        if (has_rows(p))
-            return p;
+void larder__unread_keep(larder_loader *l, larder__place *p, size_t from) {
+    p->piece_read[from / l->piece] = true;
+    p->pieces_read++;
+    pthread_cond_signal(&l->work);
+    if (p->calm) /* the user's thread helps */
+        pthread_cond_broadcast(&l->ready);
+}
+
+static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                    size_t n) {
+    lend_pixels(l, p);
+    pthread_mutex_unlock(&l->lock);
+    larder__rows_prepare(l, scratch, p, from, n);
+    pthread_mutex_lock(&l->lock);
+    p->unprepared -= n;
+    if (p->unprepared == 0 && l->conf.on_bad == LARDER_BAD_REPLACE && !p->calm) {
+        pthread_mutex_unlock(&l->lock);
+        larder__bad_replace(l, scratch, p);
+        pthread_mutex_lock(&l->lock);
     }
-    return NULL;
+    rows_finished(l, p, n);
+}
+
+/* Where storage answers at once, whoever read a piece prepares it while it is in its caches. */
+static void read_and_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    size_t from, n;
+    larder__unread_take(l, p, &from, &n);
+    if (n && may_prepare(l, p))
+        prepare(l, scratch, p, from, n);
+    else if (n)
+        larder__unread_keep(l, p, from);
+}
+
+static void prepare_read(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    size_t from, n;
+    take_read(l, p, &from, &n);
+    prepare(l, scratch, p, from, n);
+}
+
+bool larder__place_work(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    if (p->pieces_read)
+        prepare_read(l, scratch, p);
+    else if (has_rows(p))
+        read_and_prepare(l, scratch, p);
+    else
+        return false;
+    return true;
+}
+
+/* One step of a thread's work; false: there is none for it. */
+static bool work(larder_loader *l, larder__scratch *scratch) {
+    larder__place *p;
+    if (may_draw(l))
+        draw_batch(l);
+    else if ((p = find_read(l)))
+        prepare_read(l, scratch, p);
+    else if ((p = larder__unread_find(l)) && !larder__readers_wanted(l))
+        read_and_prepare(l, scratch, p);
+    else if (p) {
+        larder__readers_call(l);
+        return !larder__readers_wanted(l); /* there may be none to be had */
+    } else
+        return false;
+    return true;
 }
 
 void *larder__worker_run(void *arg) {
@@ -469,15 +611,9 @@ void *larder__worker_run(void *arg) {
         larder__loader_fail(l, rc);
         pthread_cond_broadcast(&l->ready);
     }
-    while (!l->stop && !l->failed) {
-        larder__place *p;
-        if (may_draw(l))
-            draw_batch(l);
-        else if ((p = find_rows(l)))
-            larder__place_work(l, scratch, p);
-        else
+    while (!l->stop && !l->failed)
+        if (!work(l, scratch))
             pthread_cond_wait(&l->work, &l->lock);
-    }
     pthread_mutex_unlock(&l->lock);
     larder__scratch_close(&scratch);
     return NULL;
@@ -487,16 +623,17 @@ void larder__worker_abandon(larder_loader *l) {
     larder__cache *cache = l->draw ? larder__draw_cache(l->draw) : NULL;
     /* Makers first: whoever waits for one of them must not wait for ever. */
     for (int waiting = 0; waiting < 2; waiting++)
-        for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++) {
+        for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++) {
             larder__place *p = &l->ring[k];
             for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n + p->plan.fetched; i++) {
                 larder__ticket *t = &p->plan.tickets[i];
-                larder_buf *bytes = NULL;
+                larder_buf **bytes = &p->bytes[i];
+                larder_buf_unref(bytes);
                 if (!waiting && t->flight && t->task == LARDER__MAKE)
                     larder__cache_fail(cache, t, LARDER_E_CANCELLED, "the loader was closed");
                 else if (waiting && t->flight && t->task == LARDER__WAIT)
-                    larder__cache_wait(cache, t, &bytes);
-                larder_buf_unref(&bytes);
+                    larder__cache_wait(cache, t, bytes);
+                larder_buf_unref(bytes);
                 larder__ticket_drop(t);
             }
         }

@@ -179,15 +179,33 @@ static double axis_hits(const larder__epoch *e, const larder__epoch *so_far) {
     return share(e->hits, e->served);
 }
 
-static double axis_reuse(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)so_far;
-    return e->h;
-}
+#define AXIS_OF(field)                                                                             \
+    static double axis_##field(const larder__epoch *e, const larder__epoch *so_far) {              \
+        (void)so_far;                                                                              \
+        return e->field;                                                                           \
+    }
+AXIS_OF(h)
+AXIS_OF(ratio)
+AXIS_OF(sigma)
+AXIS_OF(slope)
+AXIS_OF(u)
 
-static bool reuses(const larder__run *runs, size_t count) {
+/* Figures that only some recipes have, in the order of their causes. */
+static const struct {
+    const char *title, *y_label;
+    axis_fn *y;
+} own_charts[] = {
+    {"Reuse", "h, share of a batch drawn from memory", axis_h},
+    {"Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio},
+    {"Spread of the scores", "sigma, standard deviation", axis_sigma},
+    {"Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope},
+    {"Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u},
+};
+
+static bool any_has(axis_fn *y, const larder__run *runs, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < runs[i].count; k++)
-            if (isfinite(runs[i].epochs[k].h))
+            if (isfinite(y(&runs[i].epochs[k], NULL)))
                 return true;
     return false;
 }
@@ -344,10 +362,13 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     c.y_label = "% of samples served";
     if ((rc = html_lines(to, c, axis_epoch, axis_hits, runs, count)) < 0)
         return rc;
-    c.title = "Reuse";
-    c.y_label = "h, share of a batch drawn from memory";
-    if (reuses(runs, count) && (rc = html_lines(to, c, axis_epoch, axis_reuse, runs, count)) < 0)
-        return rc;
+    for (size_t i = 0; i < sizeof own_charts / sizeof *own_charts; i++) {
+        c.title = own_charts[i].title;
+        c.y_label = own_charts[i].y_label;
+        if (any_has(own_charts[i].y, runs, count) &&
+            (rc = html_lines(to, c, axis_epoch, own_charts[i].y, runs, count)) < 0)
+            return rc;
+    }
     c = (larder__chart){.title = "Where samples came from",
                         .y_label = "% of samples served",
                         .unit = "%",

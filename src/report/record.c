@@ -81,11 +81,23 @@ static int put(void *arg, const char *key, const larder__value *v) {
     return 0;
 }
 
-static int parse(const field *fields, void *object, const char *line, const char *where) {
+static void blank(const field *fields, void *object) {
     for (const field *f = fields; f->name; f++)
         if (f->kind == kind_f64 || f->kind == kind_opt)
             memcpy((char *)object + f->at, &(double){NAN}, sizeof(double));
+}
+
+static int parse(const field *fields, void *object, const char *line, const char *where) {
+    blank(fields, object);
     return larder__object_parse(line, where, put, &(target){fields, object, where});
+}
+
+larder__epoch larder__epoch_blank(void) {
+    larder__epoch e = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    for (const field *f = epoch_fields; f->name; f++)
+        if (f->kind == kind_opt)
+            memcpy((char *)&e + f->at, &(double){NAN}, sizeof(double));
+    return e;
 }
 
 int larder__epoch_parse(larder__epoch *out, const char *line, const char *where) {
@@ -200,7 +212,7 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 larder__epoch larder__run_total(const larder__run *run) {
-    larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    larder__epoch t = larder__epoch_blank();
     double served = 0, reused = 0;                   /* h as the mean over what was served */
     double wait = 0, wait2 = 0, fill = 0, fill2 = 0; /* sums of batch times and of their squares */
     for (size_t i = 0; i < run->count; i++) {

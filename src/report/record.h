@@ -8,6 +8,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What some recipes show of their own: the loader's figures of these names at the end of the epoch.
+ */
+#define LARDER__SHOWN_FIELDS(XX)                                                                   \
+    XX(opt, ratio)                                                                                 \
+    XX(opt, sigma)                                                                                 \
+    XX(opt, slope)                                                                                 \
+    XX(opt, beta)                                                                                  \
+    XX(opt, u)                                                                                     \
+    XX(opt, hubs)                                                                                  \
+    XX(opt, covered)                                                                               \
+    XX(opt, withdrawn) XX(opt, score_seconds) XX(opt, score_late) XX(opt, score_rows_lost)
+
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
  * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row
  * taken by a thread to its last row there (fill), as mean and standard deviation over the epoch;
@@ -40,7 +52,11 @@
     XX(f64, fill_mean)                                                                             \
     XX(f64, fill_sd)                                                                               \
     XX(f64, fill_p99)                                                                              \
-    XX(opt, h) XX(opt, hits_encoded) XX(opt, hits_decoded) XX(opt, hits_augmented)
+    XX(opt, h)                                                                                     \
+    XX(opt, hits_encoded)                                                                          \
+    XX(opt, hits_decoded)                                                                          \
+    XX(opt, hits_augmented)                                                                        \
+    LARDER__SHOWN_FIELDS(XX)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64, larder__field_opt;
@@ -75,6 +91,9 @@ typedef struct larder__run {
     larder__epoch *epochs;
     size_t count;
 } larder__run;
+
+/* Nothing known: NAN for accuracies, loss and optional fields, else zeros. */
+larder__epoch larder__epoch_blank(void);
 
 /* One line of JSON each. */
 void larder__epoch_print(FILE *, const larder__epoch *);

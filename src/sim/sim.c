@@ -21,7 +21,7 @@ typedef struct run {
     uint8_t *kinds, *forms;
     uint32_t *read_bytes;
     int64_t *labels;
-    float *losses;
+    float *losses, *embeddings; /* embeddings: NULL unless the signal looks at them */
     uint32_t *future;
 } run;
 
@@ -105,6 +105,15 @@ int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
+/* After an epoch, for policies that follow accuracy. */
+static int validate(run *r) {
+    const larder__planned *p = &r->plan;
+    double accuracy = larder__trace_accuracy(r->trace, p->epoch);
+    if (!p->last || !larder__draw_policy(r->draw)->accuracy || isnan(accuracy))
+        return 0;
+    return larder__feedback_note_accuracy(larder__draw_feedback(r->draw), p->number, accuracy);
+}
+
 /* Training as the trace recorded it, for the samples that were served. */
 static int train(run *r) {
     if (!r->trace || !larder__draw_listens(r->draw))
@@ -114,9 +123,15 @@ static int train(run *r) {
         r->losses[i] = larder__trace_loss(r->trace, p->epoch, r->served[i]);
         r->labels[i] = larder__trace_label(r->trace, r->served[i]);
     }
-    larder_feedback fb = {.loss = r->losses};
-    return larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch, p->n,
-                                 r->served, r->labels, &fb);
+    larder_feedback fb = {.loss = r->losses, .embeddings = r->embeddings};
+    fb.dim = r->embeddings ? larder__trace_dim(r->trace) : 0;
+    int rc = 0;
+    if (r->embeddings)
+        rc = larder__trace_embeddings(r->trace, p->epoch, r->served, p->n, r->embeddings);
+    if (rc < 0 || (rc = larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch,
+                                              p->n, r->served, r->labels, &fb)) < 0)
+        return rc;
+    return validate(r);
 }
 
 /* The network as it was after the last epoch looks at what the sampler asks for. */
@@ -182,6 +197,24 @@ static int step(run *r) {
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+static uint32_t class_of(void *trace, uint64_t id) {
+    int64_t label = larder__trace_label(trace, id);
+    return label < 0 ? LARDER_NO_GROUP : (uint32_t)label;
+}
+
+/* Signals that take long are those that look at embeddings. */
+static int open_embeddings(run *r) {
+    const larder_signal *signal = larder__draw_signal(r->draw);
+    if (!r->trace || !signal || !signal->prepare)
+        return 0;
+    int rc = larder__trace_find_embeddings(r->trace);
+    if (rc < 0)
+        return rc;
+    r->embeddings =
+        larder__calloc(r->conf->batch * larder__trace_dim(r->trace), sizeof *r->embeddings);
+    return r->embeddings ? 0 : LARDER_E_NOMEM;
+}
+
 static int open_run(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
     int rc = 0;
@@ -202,6 +235,9 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .row_bytes = c->row ? c->row : c->size,
                                 .batch = c->batch,
                                 .seed = c->seed,
+                                .epochs = c->epochs,
+                                .group_of = r->trace ? class_of : NULL,
+                                .group_arg = r->trace,
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
     double share[LARDER_FORMS];
@@ -224,10 +260,14 @@ static int open_run(run *r, larder__draw_conf *conf) {
     r->labels = larder__calloc(c->batch, sizeof *r->labels);
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
     r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
+    r->out->shown = larder__calloc(c->epochs, sizeof *r->out->shown);
+    r->out->figures = larder__draw_policy(r->draw)->figures;
     r->out->precision = larder__calloc(c->epochs, sizeof *r->out->precision);
-    if (!r->out->precision || !r->served || !r->kinds || !r->forms || !r->read_bytes ||
-        !r->labels || !r->losses || !r->out->epochs)
+    if (!r->out->precision || !r->out->shown || !r->served || !r->kinds || !r->forms ||
+        !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)
         return LARDER_E_NOMEM;
+    if ((rc = open_embeddings(r)) < 0)
+        return rc;
     return look_into_future(r, conf);
 }
 
@@ -272,6 +312,7 @@ static int run_epochs(run *r) {
             larder_figures f;
             if ((rc = larder__ledger_figures(r->ledger, r->plan.epoch, &f)) < 0)
                 return rc;
+            memcpy(r->out->shown[r->out->count], r->plan.figures, sizeof *r->out->shown);
             add_epoch(r->out, &f);
         }
         if (stop < 0)
@@ -306,6 +347,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     larder__free(r.read_bytes);
     larder__free(r.labels);
     larder__free(r.losses);
+    larder__free(r.embeddings);
     larder__free(r.future);
     if (rc < 0 && rc != LARDER_E_CANCELLED)
         larder__sim_free(out);
@@ -314,6 +356,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
 
 void larder__sim_free(larder__sim_result *out) {
     larder__free(out->epochs);
+    larder__free(out->shown);
     larder__free(out->precision);
     *out = (larder__sim_result){0};
 }

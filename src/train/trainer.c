@@ -10,8 +10,20 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Figures of the recipe that go into an epoch as they are: the loader's name, and the place. */
+static const struct {
+    const char *name;
+    size_t at;
+} shown_fields[] = {
+#define XX(kind, name) {#name, offsetof(larder__epoch, name)},
+    LARDER__SHOWN_FIELDS(XX)
+#undef XX
+};
+enum { SHOWN = sizeof shown_fields / sizeof *shown_fields, RATIO = 0 };
 
 struct larder__trainer {
     larder__trainer_conf conf; /* its texts are not kept */
@@ -22,6 +34,7 @@ struct larder__trainer {
     double rate;
     larder__epoch before; /* sums of the finished epochs */
     size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
+    size_t shown[SHOWN];  /* and the figures below */
     size_t wait_stat, fill_stat, evaluation_stat;
     bool forms; /* its cache is shared out between forms */
     _Atomic bool cancelled;
@@ -90,12 +103,21 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
     return no_test(LARDER_E_NOTFOUND);
 }
 
-static size_t find_stat(larder__trainer *t, const char *name) {
+static size_t find_stat(const larder__trainer *t, const char *name) {
     larder_stat_value v;
     for (size_t i = 0; larder_loader_stat(t->train, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return i;
     return SIZE_MAX;
+}
+
+static void find_figures(larder__trainer *t) {
+    t->h_stat = find_stat(t, "h");
+    t->wait_stat = find_stat(t, "stall_seconds");
+    t->fill_stat = find_stat(t, "fill_seconds");
+    t->evaluation_stat = find_stat(t, "evaluation_seconds");
+    for (size_t i = 0; i < SHOWN; i++)
+        t->shown[i] = find_stat(t, shown_fields[i].name);
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -109,15 +131,14 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
     lc.threads = conf->threads;
+    lc.inflight = conf->inflight;
+    lc.ahead = conf->ahead;
     lc.on_bad = conf->on_bad;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
     if (rc == 0) {
-        t->h_stat = find_stat(t, "h");
-        t->wait_stat = find_stat(t, "stall_seconds");
-        t->fill_stat = find_stat(t, "fill_seconds");
-        t->evaluation_stat = find_stat(t, "evaluation_seconds");
+        find_figures(t);
         t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
     }
     return rc;
@@ -273,10 +294,19 @@ static float rate_now(const larder__trainer *t, const pass *p) {
     return (float)(t->rate * (1 - ((double)t->epoch + within) / (double)t->conf.epochs));
 }
 
-static double h_now(const larder__trainer *t) {
+static double stat_now(const larder__trainer *t, size_t stat) {
     larder_stat_value v;
-    bool there = t->h_stat != SIZE_MAX && larder_loader_stat(t->train, t->h_stat, &v) == 0;
+    bool there = stat != SIZE_MAX && larder_loader_stat(t->train, stat, &v) == 0;
     return there ? v.value : (double)NAN;
+}
+
+static double h_now(const larder__trainer *t) { return stat_now(t, t->h_stat); }
+
+static void take_shown(const larder__trainer *t, larder__epoch *out) {
+    for (size_t i = 0; i < SHOWN; i++) {
+        double value = stat_now(t, t->shown[i]);
+        memcpy((char *)out + shown_fields[i].at, &value, sizeof value);
+    }
 }
 
 static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
@@ -346,7 +376,8 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .storage_bytes = t->before.storage_bytes + now->storage_bytes,
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
-                        .h = h_now(t)});
+                        .h = h_now(t),
+                        .ratio = stat_now(t, t->shown[RATIO])});
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
@@ -422,7 +453,8 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
               .wait = times_of(t, t->wait_stat),
               .fill = times_of(t, t->fill_stat),
               .evaluation = times_of(t, t->evaluation_stat)};
-    *out = (larder__epoch){.epoch = t->epoch, .accuracy = NAN, .top5 = NAN, .loss = NAN, .h = NAN};
+    *out = larder__epoch_blank();
+    out->epoch = t->epoch;
     if (t->epoch >= t->conf.epochs)
         return LARDER_END;
     int rc = train_epoch(t, &p, out);
@@ -432,6 +464,7 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     char why[512]; /* taking stock must not hide what went wrong first */
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int stock = take_stock(t, &p, out);
+    take_shown(t, out);
     take_times(t, &p, out);
     if (rc < 0) {
         larder__errmsg_set(why);

@@ -108,6 +108,32 @@ class Train(unittest.TestCase):
         other = self.rows("--recipe", "minio", "--epochs", "2", "--seed", "7")
         self.assertNotEqual(steady(one), steady(other))
 
+    def test_spider(self):
+        words = ("--recipe", "spider:scoring=wait,degree=20", "--cache", "25%", "--epochs", "4")
+        done = run("train", self.data, "--json", "--batch", "32", *words)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertGreater(sum(row["substitutes"] for row in rows), 0)
+        self.assertGreater(rows[-1]["accuracy"], 0.9)
+        for row in rows:
+            self.assertEqual(list(row)[:len(KEYS)], KEYS)
+            self.assertEqual(row["hits"] + row["substitutes"] + row["misses"], row["served"])
+            self.assertEqual(row["score_late"], 0)
+            self.assertEqual(row["score_rows_lost"], 0)
+            self.assertGreater(row["score_seconds"], 0)
+            self.assertEqual(row["ratio"], 0.9)
+        self.assertNotIn("sigma", rows[0])  # no score yet
+        self.assertGreater(rows[1]["sigma"], 0)
+        again = run("train", self.data, "--json", "--batch", "32", "--threads", "3", *words)
+        again = [json.loads(line) for line in again.stdout.splitlines()]
+        for row in rows + again:
+            row.pop("score_seconds")
+        self.assertEqual(steady(rows), steady(again))
+
+    def test_spider_says_what_scoring_costs(self):
+        done = run("train", self.data, "--batch", "32", "--recipe", "spider", "--cache", "25%",
+                   "--epochs", "2", "--quiet")
+        self.assertIn("its scoring takes", done.stdout)
+
     def test_cnn(self):
         rows = self.rows("--net", "cnn", "--epochs", "3")
         self.assertGreater(rows[-1]["accuracy"], 0.95)
