@@ -28,7 +28,7 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 
 typedef struct sim_args {
     larder__texts recipes, caches, policies, entries, lambdas;
-    uint64_t n, epochs, batch, seed, size;
+    uint64_t n, epochs, batch, seed, size, decoded, row;
     const char *trace, *access, *plot;
     bool json, quiet, analyze;
     names recipe, cache, policy, entry, lambda;
@@ -77,7 +77,7 @@ static void free_names(names *n) {
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void json_figures(larder__json *j, const larder_figures *f) {
+static void json_figures(larder__json *j, const larder_figures *f, bool forms) {
     larder__json_u64(j, "served", f->served);
     larder__json_u64(j, "hits", f->hits);
     larder__json_u64(j, "substitutes", f->substitutes);
@@ -91,6 +91,13 @@ static void json_figures(larder__json *j, const larder_figures *f) {
     larder__json_u64(j, "scratch_reads", f->scratch_reads);
     larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
     larder__json_u64(j, "scratch_written", f->scratch_written);
+    if (!forms)
+        return;
+    larder__json_open(j, "hits_by_form", '{');
+    larder__json_u64(j, "encoded", f->form_hits[LARDER_ENCODED]);
+    larder__json_u64(j, "decoded", f->form_hits[LARDER_DECODED]);
+    larder__json_u64(j, "augmented", f->form_hits[LARDER_AUGMENTED]);
+    larder__json_close(j, '}');
 }
 
 /* What the policy shows of its own; what it does not know yet is null. */
@@ -111,7 +118,7 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
     for (uint64_t e = 0; e < r->count; e++) {
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
-        json_figures(&j, &r->epochs[e]);
+        json_figures(&j, &r->epochs[e], r->forms);
         json_shown(&j, r, e);
         if (!isnan(r->precision[e]))
             larder__json_f64(&j, "precision", r->precision[e]);
@@ -119,7 +126,7 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
-    json_figures(&j, &r->total);
+    json_figures(&j, &r->total, r->forms);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
     if (!isnan(r->precision_mean))
         larder__json_f64(&j, "precision", r->precision_mean);
@@ -140,6 +147,11 @@ static void table_row(const char *recipe, const char *cache, const larder__sim_r
            100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
            100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
            (double)t->storage_bytes / n);
+    if (r->forms)
+        printf("%-26s %10s %7.2f%% encoded, %.2f%% decoded, %.2f%% augmented\n", "", "of which",
+               100 * (double)t->form_hits[LARDER_ENCODED] / n,
+               100 * (double)t->form_hits[LARDER_DECODED] / n,
+               100 * (double)t->form_hits[LARDER_AUGMENTED] / n);
     fflush(stdout);
 }
 
@@ -214,6 +226,8 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .batch = a->batch,
                              .seed = a->seed,
                              .size = (uint32_t)a->size,
+                             .decoded = (uint32_t)a->decoded,
+                             .row = (uint32_t)a->row,
                              .trace = a->trace,
                              .stop = &a->stop.signal,
                              .progress = shown ? show_progress : NULL,
@@ -295,8 +309,8 @@ static int run_command(sim_args *a) {
         fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
         return 2;
     }
-    if (rc == 0 && a->size > UINT32_MAX)
-        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB");
+    if (rc == 0 && (a->size > UINT32_MAX || a->decoded > UINT32_MAX || a->row > UINT32_MAX))
+        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
     if (rc == 0 && !a->access && a->batch == 0)
         a->batch = 256;
     if (rc == 0)
@@ -313,9 +327,12 @@ int larder__cmd_sim(int argc, char **argv) {
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
         {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
-        {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB (20%)"},
+        {"cache", LARDER__TEXTS, &a.caches, "X,…",
+         "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},
         {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
+        {"decoded", LARDER__NUMBER, &a.decoded, "BYTES", "of its pixels, for split caches (size)"},
+        {"row", LARDER__NUMBER, &a.row, "BYTES", "of its row of a batch, for the same (size)"},
         {"trace", LARDER__TEXT, &a.trace, "DIR",
          "a recorded training: losses, embeddings; n comes from it"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay recorded row accesses, or u32 ids"},
@@ -345,6 +362,7 @@ int larder__cmd_sim(int argc, char **argv) {
             "  larder sim --access adult.rows --entries 5000,10%\n"
             "  larder sim --access adult.rows --lambda 0.25,0.5,1,2,4,8 --entries 5000\n"
             "  larder sim --access adult.rows --analyze\n"
+            "  larder sim --recipe seneca --n 50000 --cache 20%:58/42/0 --decoded 12288\n"
             "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
         .options = options};
     const char *words[1];

@@ -11,6 +11,7 @@ typedef struct larder__sim_conf {
     const char *recipe, *cache;
     uint64_t n, epochs, batch, seed;
     uint32_t size;           /* bytes of each sample */
+    uint32_t decoded, row;   /* bytes of its pixels, and of its row of a batch; 0: `size` */
     uint32_t lag;            /* 0: as the loader's default */
     const char *trace;       /* folder of a recorded training, NULL: none; then n comes from it */
     const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
@@ -29,6 +30,7 @@ typedef struct larder__sim_result {
     larder_figures total;               /* sums; touched: the mean */
     double hit_ratio;                   /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */
+    bool forms;                         /* the cache was shared out between forms */
 } larder__sim_result;
 
 /* 0, E_CANCELLED with the epochs so far, or another negative code. */

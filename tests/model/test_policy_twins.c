@@ -186,8 +186,9 @@ static const struct {
     {"oracle", choose_minio, NULL},
     {"lat", choose_lat, NULL},
     {"efu", choose_efu, NULL},
-    {"hcst", choose_efu, NULL}, /* without rounds; test_row_policies.c has the rest */
-    {"kkt", choose_kkt, NULL},  /* without offers and scores; the rest there too */
+    {"hcst", choose_efu, NULL},  /* without rounds; test_row_policies.c has the rest */
+    {"kkt", choose_kkt, NULL},   /* without offers and scores; the rest there too */
+    {"ods", choose_minio, NULL}, /* one job, without exchange; test_ods_twin.c has the rest */
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {

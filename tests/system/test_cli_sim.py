@@ -59,6 +59,24 @@ def test_schema_and_repeatability():
     assert list(a[0]["total"]) == fields + ["hit_ratio"]
 
 
+def test_forms():
+    r = sim("--recipe", "seneca,minio", "--n", "5000", "--epochs", "4", "--cache",
+            "20%:50/50/0,20%:0/0/100", "--decoded", "6144")
+    for run in r:
+        for f in run["epochs"]:
+            assert f["touched"] == 1 and f["repeats"] == 0
+            assert sum(f["hits_by_form"].values()) == f["hits"]
+            assert f["storage_bytes"] == 3072 * (f["misses"] + f["background_reads"])
+    mixed, rows = r[0]["epochs"][-1], r[1]["epochs"][-1]
+    # Half of the cache at 3072 bytes, half at 6144: 15 % of the samples fit and are not read.
+    assert abs(mixed["misses"] + mixed["background_reads"] - 4250) < 5
+    assert mixed["hits_by_form"]["decoded"] and not mixed["hits_by_form"]["augmented"]
+    assert rows["misses"] + rows["background_reads"] == 5000  # augmented ones serve once
+    again = sim("--recipe", "seneca:split=50/50/0", "--n", "5000", "--epochs", "4", "--cache", "20%",
+                "--decoded", "6144")
+    assert again[0]["epochs"] == r[0]["epochs"]
+
+
 def test_belady_is_the_bound():
     runs = sim("--recipe", "lru,lfu,fifo,random,sieve,minio,belady", "--n", "2000", "--epochs", "5",
                "--cache", "30%")
