@@ -19,10 +19,11 @@ signal: base plugins
 sample: base plugins
 loader: base plugins source stage cache signal sample
 svm:    base plugins cache source
+pack:   base plugins source stage
 sim:    base plugins source cache signal sample loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample loader svm sim train report
+cli:    base plugins source stage cache signal sample loader svm sim train report pack
 TABLE
 }
 

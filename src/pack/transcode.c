@@ -237,9 +237,9 @@ static void write_again(larder__transcoder *t, jvirt_barray_ptr *coefs, const la
 
 static int recode(larder__transcoder *t, const void *bytes, size_t size, larder__transcoded *o) {
     t->code = 0;
+    jpeg_abort_compress(&t->out); /* whatever the last sample left */
+    jpeg_abort_decompress(&t->in);
     if (setjmp(t->leave)) {
-        jpeg_abort_compress(&t->out);
-        jpeg_abort_decompress(&t->in);
         o->kind = t->kind;
         return t->code;
     }

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "stage/margin.h"
 #include "stage/scratch.h"
 
 #include <string.h>
@@ -28,8 +29,6 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include "stage/jpeg_words.h"
 
 #define ROWS_AT_ONCE 16
-/* Smooth chroma looks one sample beyond: without these pixels a crop's edge would differ. */
-#define MARGIN 4
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct d;
@@ -170,8 +169,9 @@ static void read_rows(jpeg_state *j, uint8_t *to, size_t stride, larder__rect wa
 
 /* Narrows decoding to the columns of `want` and a margin; what it became in x0, x1. */
 static void narrow(jpeg_state *j, larder__rect *want) {
-    JDIMENSION x0 = want->x0 > MARGIN ? (JDIMENSION)want->x0 - MARGIN : 0;
-    JDIMENSION x1 = (JDIMENSION)want->x1 + MARGIN;
+    const int64_t margin = LARDER__JPEG_MARGIN;
+    JDIMENSION x0 = want->x0 > margin ? (JDIMENSION)(want->x0 - margin) : 0;
+    JDIMENSION x1 = (JDIMENSION)(want->x1 + margin);
     x1 = x1 < j->d.output_width ? x1 : j->d.output_width;
     JDIMENSION n = x1 - x0;
     if (n < j->d.output_width)

@@ -6,7 +6,7 @@
 #ifndef LARDER_STAGE_PIPELINE_H
 #define LARDER_STAGE_PIPELINE_H
 
-#include <larder/larder.h>
+#include <larder/plugin.h>
 
 typedef struct larder__pipeline larder__pipeline;
 typedef struct larder__scratch larder__scratch; /* one thread's working memory; grows as needed */
@@ -31,5 +31,10 @@ void larder__scratch_close(larder__scratch **);
  * on pixels allows. `out` has larder__pipeline_bytes bytes. */
 int larder__pipeline_run(const larder__pipeline *, larder__scratch *, const void *bytes,
                          size_t size, uint64_t seed, void *out);
+
+/* Which pixels of an encoded picture of w x h the same call would look at: known from the seed,
+ * before there are any bytes. */
+int larder__pipeline_reach(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,
+                           larder_rect *out);
 
 #endif
