@@ -85,7 +85,8 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
 /* The ticket of somebody who has to make the entry, or to wait for its maker. */
 static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
     larder__flight *f = larder__flights_find(&c->flights, t->key);
-    if (f && f->size < size) { /* too short for us: its waiters keep it, we start another */
+    bool ours = f && f->size >= size && (!c->alone || (s != LARDER_NO_SLOT && f->slot == s));
+    if (f && !ours) { /* too short or not for us: its waiters keep it, we start another */
         larder__flights_forget(&c->flights, f);
         f = NULL;
     }
@@ -95,11 +96,13 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
     if (s != LARDER_NO_SLOT) {
         t->flight->slot = s;
         c->state[s] = LARDER__PENDING;
-    }
+    } else if (c->alone)
+        larder__flights_forget(&c->flights, t->flight);
 }
 
 /* Serves resident slot s. */
 static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
+    t->kept = true;
     if (!c->store->real)
         return;
     if (c->state[s] == LARDER__FULL) {
@@ -130,6 +133,7 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
         c->slots.bytes += a->size - c->size_of[s];
         c->size_of[s] = a->size;
     }
+    t->kept = stays;
     if (c->store->real)
         board(c, t, stays ? s : LARDER_NO_SLOT, a->size);
 }
@@ -160,6 +164,7 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
             return;
         }
     }
+    t->kept = s != LARDER_NO_SLOT;
     if (c->store->real)
         board(c, t, s, a->size);
 }

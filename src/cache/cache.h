@@ -27,6 +27,8 @@ typedef struct larder__cache_conf {
     bool budget_covers_all; /* metadata counts too (absolute sizes); else payload alone (20%) */
     uint64_t seed;
     larder__stats *stats; /* NULL: none */
+    bool alone; /* requests for one key want different bytes: none shares what another makes, but
+                   for what the cache holds or will hold */
 } larder__cache_conf;
 
 typedef enum {
@@ -42,6 +44,7 @@ typedef struct larder__ticket { /* the answer to one request */
     uint32_t size; /* MAKE: bytes to make, of `key`; may differ from what was asked */
     uint8_t kind;  /* larder_kind as decided: a MISS that WAITs shares another's read */
     uint8_t task;  /* larder__task */
+    bool kept;     /* the cache held it, or will hold it, when this was decided */
 } larder__ticket;
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *);

@@ -96,6 +96,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     c->policy = conf->policy;
     c->store = conf->store;
     c->limit = conf->budget;
+    c->alone = conf->alone;
     c->free_slot = LARDER_NO_SLOT;
     larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
     if (conf->budget_covers_all) {

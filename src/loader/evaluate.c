@@ -56,12 +56,12 @@ static int gather(larder_loader *l, larder__place *p) {
     return 0;
 }
 
-static void count_reads(larder__evaluation *e) {
+static void count_reads(larder__evaluation *e, const larder__parts *parts) {
     const larder__place *p = &e->place;
     for (size_t i = 0; i < p->plan.n; i++)
         if (p->plan.tickets[i].kind == LARDER_MISS) {
             e->reads++;
-            e->bytes += p->plan.accesses[i].size;
+            e->bytes += larder__planned_bytes(&p->plan, parts, i);
         }
 }
 
@@ -72,7 +72,7 @@ static int evaluate_batch(larder_loader *l) {
         p->faults[i].code = 0;
         e->loss[i] = NAN;
     }
-    count_reads(e);
+    count_reads(e, l->parts);
     for (size_t from = 0; from < p->plan.n; from += LARDER__ROWS_AT_ONCE) {
         size_t left = p->plan.n - from;
         larder__rows_fill(l, l->own_scratch, p, from,

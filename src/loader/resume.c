@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const char magic[8] = "larder\1\n"; /* with the format's version */
+static const char magic[8] = "larder\2\n"; /* with the format's version */
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
@@ -105,6 +105,7 @@ static void write_identity(larder_loader *l, larder_writer *w) {
     larder_write_u32(w, l->conf.world);
     larder_write_u32(w, l->conf.lag);
     larder_write_u32(w, l->conf.drop_last);
+    larder_write_u32(w, larder__parts_keep(l->parts));
 }
 
 static int differs(larder_reader *r, const char *what) {
@@ -130,6 +131,8 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     uint32_t lag = larder_read_u32(r);
     if (larder_read_u32(r) != l->conf.drop_last)
         return differs(r, "drop_last");
+    if (larder_read_u32(r) != larder__parts_keep(l->parts))
+        return differs(r, "way of keeping parts");
     if (lag != l->conf.lag &&
         larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
         return differs(r, "lag; set `lag` to the one of the run that saved it");
