@@ -21,10 +21,12 @@ static uint32_t less(uint32_t a, uint32_t by) { return a > by ? a - by : 0; }
 static uint32_t at_most(uint64_t a, uint32_t max) { return a < max ? (uint32_t)a : max; }
 
 larder_rect larder__grid_widen(const larder__grid *g, larder_rect r, uint32_t margin) {
-    r.x0 = less(r.x0, margin);
-    r.y0 = less(r.y0, margin);
-    r.x1 = at_most((uint64_t)r.x1 + margin, g->w);
-    r.y1 = at_most((uint64_t)r.y1 + margin, g->h);
+    /* An MCU of one block's width has no smaller chroma beside it to be smoothed. */
+    uint32_t x = g->mcu_w > 8 ? margin : 0, y = g->mcu_h > 8 ? margin : 0;
+    r.x0 = less(r.x0, x);
+    r.y0 = less(r.y0, y);
+    r.x1 = at_most((uint64_t)r.x1 + x, g->w);
+    r.y1 = at_most((uint64_t)r.y1 + y, g->h);
     return r;
 }
 

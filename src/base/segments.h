@@ -22,7 +22,8 @@ uint32_t larder__grid_across(const larder__grid *);   /* MCUs in a row */
 uint32_t larder__grid_down(const larder__grid *);     /* rows of MCUs */
 uint32_t larder__grid_segments(const larder__grid *); /* in all */
 
-/* Pixels that lie `margin` around a rectangle, as far as the picture goes. */
+/* Pixels that lie `margin` around a rectangle, as far as the picture goes, in directions in which
+ * colour has fewer samples than brightness: decoders smooth it with what lies beside it. */
 larder_rect larder__grid_widen(const larder__grid *, larder_rect, uint32_t margin);
 
 typedef struct larder__run { /* segments first .. first + count - 1 */

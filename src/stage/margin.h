@@ -3,6 +3,9 @@
 #ifndef LARDER_STAGE_MARGIN_H
 #define LARDER_STAGE_MARGIN_H
 
-enum { LARDER__JPEG_MARGIN = 4 };
+enum {
+    LARDER__JPEG_MARGIN = 4, /* columns that libjpeg is told to decode */
+    LARDER__PART_MARGIN = 2  /* pixels whose blocks have to be there */
+};
 
 #endif

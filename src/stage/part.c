@@ -37,7 +37,7 @@ static int part_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, ui
     if (rc < 0)
         return rc;
     larder_rect need = unshrunk(want, denominator, v.about.grid.w, v.about.grid.h);
-    rc = larder__splice_plan(&splice, bytes, size, need, LARDER__JPEG_MARGIN * denominator);
+    rc = larder__splice_plan(&splice, bytes, size, need, LARDER__PART_MARGIN * denominator);
     if (rc < 0)
         return rc;
     unsigned char *jpeg = larder__scratch_take(s, LARDER__BLOCK_SPLICED, splice.size);

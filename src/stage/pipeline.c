@@ -26,6 +26,7 @@ struct larder__pipeline {
     larder_shape raw, shape;
     larder_layout raw_layout, layout;
     larder_dtype dtype;
+    bool whole;      /* see larder__pipeline_conf */
     bool fixed_tone; /* no stage draws its tone by chance: made once, at open */
     larder_tone tone;
 };
@@ -179,6 +180,7 @@ int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *c
     p->raw_layout = conf->raw_layout;
     p->layout = conf->layout;
     p->dtype = conf->dtype;
+    p->whole = conf->whole;
     int rc = check_raw(&p->raw);
     if (rc == 0)
         rc = parse_spec(p, conf->spec ? conf->spec : "");
@@ -318,7 +320,9 @@ static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch
     window o = window_of(v, s->w, s->h, s->codec ? s->codec->max_denominator : 1);
     larder__picture in;
     s->denominator = o.denominator;
-    int rc = decode(p, s, scratch, o.resampled, o.rect, &in);
+    const larder__rect all = {0, 0, (s->w + o.denominator - 1) / o.denominator,
+                              (s->h + o.denominator - 1) / o.denominator};
+    int rc = decode(p, s, scratch, o.resampled, p->whole ? all : o.rect, &in);
     if (rc < 0)
         return rc;
     larder__rect want = o.rect;

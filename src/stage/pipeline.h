@@ -17,6 +17,7 @@ typedef struct larder__pipeline_conf {
     larder_layout raw_layout; /* of raw samples */
     larder_dtype dtype;       /* of the output; u8 refuses normalize */
     larder_layout layout;     /* of the output */
+    bool whole; /* decode all of every picture, whatever is wanted of it: to compare with */
 } larder__pipeline_conf;
 
 int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *);
