@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "cache/cache_inside.h"
+#include "cache/link.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -244,7 +245,18 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
     return rc;
 }
 
+/* From the cache that lives elsewhere, and what it says of its residents now. */
+static int claim_there(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    int rc = c->link->claim(c->link_state, a, n, out);
+    c->link->look(c->link_state, &c->slots);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        out[i].kept = true; /* whatever is made there is made for all who want it: whole */
+    return rc;
+}
+
 int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    if (c->link)
+        return claim_there(c, a, n, out);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -259,6 +271,8 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
 }
 
 int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    if (c->link)
+        return claim_there(c, a, n, out);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -285,6 +299,8 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
 
 int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder__ticket *out) {
     larder_access a = {.key = key, .size = size};
+    if (c->link)
+        return claim_there(c, &a, 1, out);
     int rc = begin(c, &a, 1);
     if (rc < 0)
         return rc;
@@ -306,6 +322,10 @@ void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
 
 void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     larder__ticket_drop(t);
+    if (c->link) {
+        c->link->fill(c->link_state, t, b);
+        return;
+    }
     larder__buf_enter(b, c->account);
     pthread_mutex_lock(&c->lock);
     larder_slot s = t->flight->slot;
@@ -324,6 +344,10 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
 
 void larder__cache_fail(larder__cache *c, larder__ticket *t, int code, const char *why) {
     larder__ticket_drop(t);
+    if (c->link) {
+        c->link->fail(c->link_state, t, code, why);
+        return;
+    }
     pthread_mutex_lock(&c->lock);
     if (t->flight->slot != LARDER_NO_SLOT)
         c->state[t->flight->slot] = LARDER__COLD; /* stays decided; the next request tries again */
@@ -334,6 +358,8 @@ void larder__cache_fail(larder__cache *c, larder__ticket *t, int code, const cha
 
 int larder__cache_wait(larder__cache *c, larder__ticket *t, larder_buf **out) {
     larder__ticket_drop(t);
+    if (c->link)
+        return c->link->wait(c->link_state, t, out);
     pthread_mutex_lock(&c->lock);
     int rc = larder__flights_wait(&c->flights, t->flight, &c->lock, out);
     t->flight = NULL;
@@ -399,7 +425,7 @@ int larder__cache_get(larder__cache *c, larder_access *a, size_t n, larder__make
 
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
     return key < c->slots.keys &&
-           __atomic_load_n(&c->slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
+           __atomic_load_n(&c->slots.slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
 }
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
@@ -420,7 +446,9 @@ static void score_chunk(larder__cache *c, const uint64_t *keys, const float *sco
 
 void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
     enum { CHUNK = 256, OFTEN = 32 }; /* 256: some 20 us */
-    if (!c->policy->score && !c->policy->ghost)
+    if (c->link)
+        c->link->score(c->link_state, keys, scores, n);
+    if (c->link || (!c->policy->score && !c->policy->ghost))
         return;
     for (size_t at = 0; at < n; at += CHUNK) {
         pthread_mutex_lock(&c->lock);
@@ -436,7 +464,9 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
 }
 
 void larder__cache_accuracy(larder__cache *c, double accuracy) {
-    if (!c->policy->accuracy)
+    if (c->link)
+        c->link->accuracy(c->link_state, accuracy);
+    if (c->link || !c->policy->accuracy)
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->accuracy(c->policy_state, accuracy);
@@ -444,6 +474,8 @@ void larder__cache_accuracy(larder__cache *c, double accuracy) {
 }
 
 bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double *share) {
+    if (c->link)
+        return c->link->pick(c->link_state, rng, key, share);
     if (!c->policy->pick)
         return false;
     pthread_mutex_lock(&c->lock);
@@ -454,6 +486,8 @@ bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double
 }
 
 size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
+    if (c->link)
+        return c->link->fetch(c->link_state, keys, max);
     if (!c->policy->fetch)
         return 0;
     pthread_mutex_lock(&c->lock);
@@ -464,7 +498,7 @@ size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
 }
 
 void larder__cache_batch(larder__cache *c) {
-    if (!c->policy->batch)
+    if (c->link || !c->policy->batch) /* elsewhere a claim is a batch */
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->batch(c->policy_state);
@@ -472,7 +506,7 @@ void larder__cache_batch(larder__cache *c) {
 }
 
 void larder__cache_list(larder__cache *c, const uint8_t *tags) {
-    if (!c->policy->list)
+    if (c->link || !c->policy->list)
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->list(c->policy_state, tags);
@@ -480,7 +514,9 @@ void larder__cache_list(larder__cache *c, const uint8_t *tags) {
 }
 
 void larder__cache_epoch(larder__cache *c, uint64_t epoch) {
-    if (!c->policy->epoch)
+    if (c->link)
+        c->link->epoch(c->link_state, epoch);
+    if (c->link || !c->policy->epoch)
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->epoch(c->policy_state, epoch);

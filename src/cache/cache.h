@@ -29,6 +29,7 @@ typedef struct larder__cache_conf {
     larder__stats *stats; /* NULL: none */
     bool alone; /* requests for one key want different bytes: none shares what another makes, but
                    for what the cache holds or will hold */
+    larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
 } larder__cache_conf;
 
 typedef enum {
@@ -63,7 +64,9 @@ int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder__
 
 void larder__cache_fill(larder__cache *, larder__ticket *, larder_buf *); /* takes its own ref */
 void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char *why);
-int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out); /* a reference */
+/* A reference; or LARDER__TAKE_OVER: whoever had promised it is gone, make it for yourself. */
+int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out);
+enum { LARDER__TAKE_OVER = 1 };
 void larder__ticket_drop(larder__ticket *);
 
 /* How an entry is made. `have`: a shorter version of it, or NULL. *out: one reference. */

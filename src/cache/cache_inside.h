@@ -18,6 +18,7 @@ struct larder__cache {
     larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;
+    bool slot_of_lent;     /* belongs to whoever opened us */
     uint8_t *state;        /* slot -> FULL, PENDING, COLD */
     larder_slot free_slot; /* chain of empty slots through size_of */
     const larder_policy *policy;
@@ -33,6 +34,8 @@ struct larder__cache {
     bool alone; /* see larder__cache_conf */
     larder_rng rng;
     larder__cache_figures figures;
+    const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
+    void *link_state;
 };
 
 /* Bytes that count against the budget with `used` slots in use. */

@@ -1,4 +1,5 @@
 #include "loader/draw.h"
+#include "loader/shared_cache.h"
 
 #include "base/err.h"
 #include "base/limit.h"
@@ -319,6 +320,11 @@ static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *sh
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
+    bool shared = d->conf.store->real && larder__cache_is_shared(d->conf.cache);
+    if (shared && larder__parts_keep(d->conf.parts))
+        return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
+    if (shared)
+        return larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
     int rc = larder__parse_budget(d->conf.cache, &b);
     if (rc < 0)
         return rc;

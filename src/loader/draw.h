@@ -19,8 +19,9 @@ typedef struct larder__draw_conf {
     const char *recipe;
     const char *cache; /* budget text */
     const larder__store *store;
-    uint64_t n, payload; /* samples and their bytes in all */
-    uint32_t size;       /* of each sample; 0: ask size_of */
+    uint64_t n, payload;  /* samples and their bytes in all */
+    uint64_t fingerprint; /* of the data set */
+    uint32_t size;        /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
     uint64_t batch, seed;

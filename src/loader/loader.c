@@ -142,6 +142,8 @@ static int open_parts(larder_loader *l) {
                               .store = &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
+                              /* Jobs that share a cache must agree on what an entry is. */
+                              .fingerprint = about->fingerprint + (l->parts != NULL),
                               .size_of = larder__entry_bytes,
                               .size_arg = l,
                               .batch = l->conf.batch,

@@ -106,6 +106,22 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
 
+/* Another job had promised to read it and cannot: for this row alone, the cache knows nothing. */
+static int read_alone(larder_loader *l, uint64_t id, larder_buf **out) {
+    larder_read read = {0};
+    int rc = larder__data_read(l->data, &id, 1, &read);
+    if (rc == 0 && read.code < 0) {
+        rc = read.code;
+        larder__errmsg_set(read.why);
+    }
+    if (rc < 0)
+        return rc;
+    *out = read.buf;
+    larder__stat_add(l->stats, l->stat.storage_reads, 1);
+    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    return 0;
+}
+
 void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
                        size_t n) {
     uint64_t ids[LARDER__ROWS_AT_ONCE];
@@ -135,6 +151,8 @@ void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place
             larder_buf_unref(&bytes[i]);
             continue;
         }
+        if (rc == LARDER__TAKE_OVER)
+            rc = read_alone(l, t->key, &bytes[i]);
         if (rc < 0)
             row_failed(p, from + i, rc, larder_errmsg());
         else {
