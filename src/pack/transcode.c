@@ -33,6 +33,7 @@ struct larder__transcoder {
     struct jpeg_compress_struct out;
     struct jpeg_error_mgr err;
     struct jpeg_progress_mgr progress;
+    JHUFF_TBL usual[4]; /* codes for everything, as the standard suggests: DC and AC, twice */
     bool in_ready, out_ready;
     sink sink;
     unsigned char *whole; /* the sink's bytes with metadata put in */
@@ -131,6 +132,13 @@ static int create(larder__transcoder *t) {
     t->sink.base.empty_output_buffer = sink_full;
     t->sink.base.term_destination = sink_end;
     t->out.dest = &t->sink.base;
+    t->out.input_components = 3;
+    t->out.in_color_space = JCS_YCbCr;
+    jpeg_set_defaults(&t->out);
+    for (int i = 0; i < 2; i++) {
+        t->usual[2 * i] = *t->out.dc_huff_tbl_ptrs[i];
+        t->usual[2 * i + 1] = *t->out.ac_huff_tbl_ptrs[i];
+    }
     for (int i = 0; i < 16; i++)
         jpeg_save_markers(&t->in, JPEG_APP0 + i, t->conf.strip ? 0 : 0xffff);
     jpeg_save_markers(&t->in, JPEG_COM, t->conf.strip ? 0 : 0xffff);
@@ -231,6 +239,10 @@ static void write_again(larder__transcoder *t, jvirt_barray_ptr *coefs, const la
     jpeg_copy_critical_parameters(&t->in, &t->out);
     t->out.restart_interval = g->step;
     t->out.optimize_coding = best_codes;
+    for (int i = 0; i < 2 && !best_codes; i++) { /* libjpeg keeps those it made before */
+        *t->out.dc_huff_tbl_ptrs[i] = t->usual[2 * i];
+        *t->out.ac_huff_tbl_ptrs[i] = t->usual[2 * i + 1];
+    }
     jpeg_write_coefficients(&t->out, coefs);
     jpeg_finish_compress(&t->out);
 }
