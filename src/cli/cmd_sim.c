@@ -27,7 +27,7 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 typedef struct sim_args {
     larder__texts recipes, caches, policies, entries;
     uint64_t n, epochs, batch, seed, size;
-    const char *trace, *access, *plot;
+    const char *trace, *access, *plot, *data, *augment, *parts;
     bool json, quiet;
     names recipe, cache, policy, entry;
     larder__stop stop;
@@ -186,6 +186,14 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* "read", "keep" or "off"; anything else is none of them. */
+static larder_parts parts_of(const char *text) {
+    return !text || strcmp(text, "read") == 0 ? LARDER_PARTS_READ
+           : strcmp(text, "keep") == 0        ? LARDER_PARTS_KEEP
+           : strcmp(text, "off") == 0         ? LARDER_PARTS_OFF
+                                              : LARDER_PARTS_OFF + 1;
+}
+
 static int run_one(const sim_args *a, const char *recipe, const char *cache,
                    larder__sim_result *out) {
     bool shown = !a->quiet && !a->json && isatty(2);
@@ -197,6 +205,9 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .seed = a->seed,
                              .size = (uint32_t)a->size,
                              .trace = a->trace,
+                             .data = a->data,
+                             .augment = a->augment,
+                             .parts = parts_of(a->parts),
                              .stop = &a->stop.signal,
                              .progress = shown ? show_progress : NULL,
                              .progress_arg = (void *)(uintptr_t)a};
@@ -286,7 +297,11 @@ static const char *missing(const sim_args *a) {
                                  : NULL;
     if (!a->recipe.count)
         return "give --recipe, or --access with --policy";
-    return a->n == 0 && !a->trace ? "give --n, the number of samples, or --trace" : NULL;
+    if (parts_of(a->parts) > LARDER_PARTS_OFF)
+        return "--parts is read, keep or off";
+    return a->n == 0 && !a->trace && !a->data
+               ? "give --n, the number of samples, or --data, or --trace"
+               : NULL;
 }
 
 static int run_command(sim_args *a) {
@@ -326,6 +341,10 @@ int larder__cmd_sim(int argc, char **argv) {
         {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
         {"trace", LARDER__TEXT, &a.trace, "DIR", "losses of a recorded training; n comes from it"},
+        {"data", LARDER__TEXT, &a.data, "URI", "samples and sizes of this data set"},
+        {"augment", LARDER__TEXT, &a.augment, "STAGES",
+         "with --data of packed shards: crops, of which the bytes read follow"},
+        {"parts", LARDER__TEXT, &a.parts, "HOW", "with packed shards: read, keep or off (read)"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
         {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
         {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: entries the cache holds"},

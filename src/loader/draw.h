@@ -10,7 +10,7 @@
 #include "base/stat.h"
 #include "cache/cache.h"
 #include "loader/feedback.h"
-#include "loader/parts.h"
+#include "loader/picture_parts.h"
 #include "loader/recipe.h"
 
 typedef struct larder__draw larder__draw;

@@ -15,6 +15,8 @@ typedef struct run {
     larder__ledger *ledger;
     larder__planned plan;
     larder__trace *trace;
+    larder__data *data;   /* NULL: imagined samples */
+    larder__parts *parts; /* NULL: they are read whole */
     uint64_t *served; /* arrays of one batch */
     uint8_t *kinds;
     uint32_t *read_bytes;
@@ -118,12 +120,13 @@ static int train(run *r) {
 }
 
 /* The network as it was after the last epoch looks at what the sampler asks for. */
-static int evaluate(run *r, uint64_t *reads) {
+static int evaluate(run *r, uint64_t *reads, uint64_t *bytes) {
     larder__planned *p = &r->plan;
     int rc;
     while ((rc = larder__draw_evaluation(r->draw, p)) == 0 && p->n) {
         for (size_t i = 0; i < p->n; i++) {
             *reads += p->tickets[i].kind == LARDER_MISS;
+            *bytes += larder__planned_bytes(p, r->parts, i);
             r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
         }
         larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
@@ -132,9 +135,9 @@ static int evaluate(run *r, uint64_t *reads) {
 }
 
 static int step(run *r) {
-    uint64_t evaluated = 0;
+    uint64_t fetched = 0, bytes = 0;
     int rc = larder__draw_next(r->draw, &r->plan);
-    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated)) == 0)
+    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &fetched, &bytes)) == 0)
         rc = larder__draw_next(r->draw, &r->plan);
     if (rc < 0)
         return rc;
@@ -145,16 +148,52 @@ static int step(run *r) {
         const larder__ticket *t = &p->tickets[i];
         r->served[i] = t->key;
         r->kinds[i] = t->kind;
-        r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
+        r->read_bytes[i] = larder__planned_bytes(p, r->parts, i);
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
-    uint64_t fetched = larder__planned_reads(p) + evaluated;
+    fetched += larder__planned_reads(p);
+    for (size_t i = p->n; i < p->n + p->fetched; i++)
+        bytes += larder__planned_bytes(p, r->parts, i);
     if (fetched)
-        larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
+        larder__ledger_background(r->ledger, fetched, bytes);
     return train(r);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
+
+static uint32_t sample_bytes(void *arg, uint64_t id) {
+    const run *r = arg;
+    larder_sample s = {0};
+    if (!r->parts)
+        return larder__data_stat(r->data, id, &s) == 0 ? s.bytes : 0;
+    larder_rect whole = larder__parts_whole(r->parts, id);
+    return larder__parts_bytes(r->parts, id, &whole);
+}
+
+/* A real data set: its samples, their sizes, and what crops need of them. */
+static int open_data(run *r, larder__draw_conf *conf) {
+    const larder__sim_conf *c = r->conf;
+    int rc = larder__data_open(&r->data, c->data);
+    if (rc < 0)
+        return rc;
+    const larder_dataset *about = larder__data_about(r->data);
+    conf->n = r->out->n = about->count;
+    conf->payload = about->bytes;
+    conf->size = 0;
+    conf->size_of = sample_bytes;
+    conf->size_arg = r;
+    if (about->parts && c->parts != LARDER_PARTS_OFF) {
+        larder__parts_conf parts = {.data = r->data,
+                                    .augment = c->augment,
+                                    .seed = c->seed,
+                                    .batch = c->batch,
+                                    .world = 1,
+                                    .keep = c->parts == LARDER_PARTS_KEEP};
+        rc = larder__parts_open(&r->parts, &parts);
+        conf->parts = r->parts;
+    }
+    return rc;
+}
 
 static int open_run(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
@@ -176,6 +215,11 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .seed = c->seed,
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
+    if (c->data && c->trace)
+        return larder__fail(LARDER_E_ARGS, "a data set or a recorded training, not both");
+    if (c->data && (rc = open_data(r, conf)) < 0)
+        return rc;
+    n = conf->n;
     if (c->size == 0)
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
     if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
@@ -249,6 +293,8 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     }
     larder__planned_close(&r.plan);
     larder__draw_close(&r.draw);
+    larder__parts_close(&r.parts);
+    larder__data_close(&r.data);
     larder__ledger_close(&r.ledger);
     larder__trace_close(&r.trace);
     larder__free(r.served);

@@ -1,4 +1,4 @@
-#include "loader/parts.h"
+#include "loader/picture_parts.h"
 
 #include "base/err.h"
 #include "base/hash.h"

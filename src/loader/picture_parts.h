@@ -4,8 +4,8 @@
  *
  * What the cache keeps is whole, unless `keep`: then it holds the part that was used so far, which
  * grows when a row needs more. */
-#ifndef LARDER_LOADER_PARTS_H
-#define LARDER_LOADER_PARTS_H
+#ifndef LARDER_LOADER_PICTURE_PARTS_H
+#define LARDER_LOADER_PICTURE_PARTS_H
 
 #include "source/source.h"
 #include "stage/pipeline.h"
