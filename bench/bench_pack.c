@@ -32,9 +32,9 @@ static void die(const char *what) {
 /* ---- through the loader, as training does ---------------------------------------------------- */
 
 typedef struct rate {
-    double samples;  /* per core-second */
-    double bytes;    /* from storage, per sample served */
-    double payload;  /* of a sample, as the plain data set has it */
+    double samples; /* per core-second */
+    double bytes;   /* from storage, per sample served */
+    double payload; /* of a sample, as the plain data set has it */
 } rate;
 
 static rate through_loader(const char *source, larder_parts parts, uint64_t want) {

@@ -141,8 +141,8 @@ typedef struct larder_figures {
 
 typedef enum { LARDER_BAD_FAIL = 0, LARDER_BAD_SKIP = 1, LARDER_BAD_REPLACE = 2 } larder_on_bad;
 
-/* Of data sets of which parts can be read (pack:): what is not going to stay in the cache is read as
- * far as its crop needs it. What stays is whole, or grows by what is used. */
+/* Of data sets of which parts can be read (pack:): what is not going to stay in the cache is read
+ * as far as its crop needs it. What stays is whole, or grows by what is used. */
 typedef enum {
     LARDER_PARTS_READ = 0, /* cached samples are whole */
     LARDER_PARTS_KEEP = 1, /* cached samples are what was used of them; for crops that repeat */

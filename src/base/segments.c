@@ -5,8 +5,8 @@
 static uint32_t divided_up(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
 bool larder__grid_valid(const larder__grid *g) {
-    if (g->w == 0 || g->h == 0 || g->step == 0 || g->mcu_w == 0 || g->mcu_h == 0 ||
-        g->mcu_w % 8 || g->mcu_h % 8 || g->mcu_w > 32 || g->mcu_h > 32)
+    if (g->w == 0 || g->h == 0 || g->step == 0 || g->mcu_w == 0 || g->mcu_h == 0 || g->mcu_w % 8 ||
+        g->mcu_h % 8 || g->mcu_w > 32 || g->mcu_h > 32)
         return false;
     return larder__grid_segments(g) <= LARDER__SEGMENTS_MAX;
 }
@@ -94,8 +94,8 @@ int larder__part_parse(larder__part_view *v, const void *bytes, size_t size) {
     if (!larder__grid_valid(&p->grid))
         return larder__fail(LARDER_E_FORMAT, "part: of a picture that cannot be");
     v->segments = larder__grid_segments(&p->grid);
-    uint64_t before = sizeof *p + (uint64_t)p->runs * sizeof(larder__run) +
-                      (uint64_t)v->segments * 2 + p->head;
+    uint64_t before =
+        sizeof *p + (uint64_t)p->runs * sizeof(larder__run) + (uint64_t)v->segments * 2 + p->head;
     if (p->runs > larder__grid_down(&p->grid) || before > size)
         return larder__fail(LARDER_E_FORMAT, "part: cut short, it ends at byte %zu", size);
     v->runs = at + sizeof *p;

@@ -62,7 +62,8 @@ static int parse_options(pack_args *a, int argc, char **argv) {
     int rc = larder__options_parse(&command, argc, argv, a->words, 2, &a->count);
     if (rc == 0 && a->count != (a->check ? 1u : 2u)) {
         fprintf(stderr, "larder pack: %s; larder pack --help tells more\n",
-                a->check ? "--check wants one folder or shard" : "from where, and into which folder?");
+                a->check ? "--check wants one folder or shard"
+                         : "from where, and into which folder?");
         rc = -1;
     }
     return rc;

@@ -71,7 +71,8 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
                             l->conf.lag, l->conf.prefetch);
     if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
         l->conf.layout > LARDER_NHWC || l->conf.parts > LARDER_PARTS_OFF)
-        return larder__fail(LARDER_E_ARGS, "on_bad, dtype, layout or parts is none of the known ones");
+        return larder__fail(LARDER_E_ARGS,
+                            "on_bad, dtype, layout or parts is none of the known ones");
     return 0;
 }
 

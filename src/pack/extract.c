@@ -34,8 +34,8 @@ void larder__extract_name(char *out, size_t cap, const char *name, uint64_t id) 
             if (n)
                 out[n++] = '/';
             for (size_t i = 0; i < len; i++)
-                out[n++] = (unsigned char)at[i] < 0x20 || at[i] == 0x7f || at[i] == '\\' ? '_'
-                                                                                          : at[i];
+                out[n++] =
+                    (unsigned char)at[i] < 0x20 || at[i] == 0x7f || at[i] == '\\' ? '_' : at[i];
         }
         at += len + (at[len] == '/');
     }
@@ -99,8 +99,8 @@ static int compare_file(const extract *x, const char *name, const unsigned char 
 static int write_file(const extract *x, const char *name, const unsigned char *bytes, size_t size) {
     int rc = make_folders(x, name);
     int fd = rc < 0 ? rc
-                    : openat(x->folder, half,
-                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+                    : openat(x->folder, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                             0666);
     if (rc < 0)
         return rc;
     if (fd < 0)

@@ -192,7 +192,8 @@ static int check_shard(inspection *x) {
 
 /* ---- all shards ------------------------------------------------------------------------------ */
 
-/* For the progress line: how many samples are there in all? What cannot be opened counts as none. */
+/* For the progress line: how many samples are there in all? What cannot be opened counts as none.
+ */
 static uint64_t count_all(const larder__names *paths) {
     uint64_t n = 0, size;
     char beside[4200];

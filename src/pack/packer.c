@@ -86,8 +86,8 @@ static int plan_shards(packer *p) {
 static uint64_t plan_of(const packer *p) {
     const larder__transcode_conf *h = &p->conf->how;
     const larder_dataset *about = larder__data_about(p->data);
-    uint64_t parts[] = {1, about->fingerprint, about->count, p->conf->shard_bytes,
-                        h->restart, h->strip, h->quality, h->max_side};
+    uint64_t parts[] = {1,          about->fingerprint, about->count, p->conf->shard_bytes,
+                        h->restart, h->strip,           h->quality,   h->max_side};
     return larder__hash_bytes(0, parts, sizeof parts);
 }
 
@@ -111,8 +111,7 @@ static void sweep(const packer *p) {
     DIR *d = opendir(p->conf->folder);
     for (struct dirent *e; d && (e = readdir(d));) {
         size_t n = strlen(e->d_name);
-        if (strncmp(e->d_name, "shard-", 6) == 0 && n > 4 &&
-            strcmp(e->d_name + n - 4, ".tmp") == 0)
+        if (strncmp(e->d_name, "shard-", 6) == 0 && n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0)
             unlinkat(p->lock, e->d_name, 0);
     }
     if (d)

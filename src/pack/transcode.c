@@ -399,8 +399,8 @@ int larder__transcode(larder__transcoder *t, const void *bytes, size_t size,
     const void *from = bytes;
     size_t from_size = size;
     bool again = false;
-    int rc = t->reencoder ? larder__reencode(t->reencoder, bytes, size, &from, &from_size, &again)
-                          : 0;
+    int rc =
+        t->reencoder ? larder__reencode(t->reencoder, bytes, size, &from, &from_size, &again) : 0;
     if (rc == LARDER_E_NOMEM)
         return rc;
     if (rc == 0 && !larder__codec_jpeg.mine(from, from_size))
@@ -409,8 +409,8 @@ int larder__transcode(larder__transcoder *t, const void *bytes, size_t size,
     if (rc == 0)
         rc = cut(t, from, from_size, &made);
     else
-        made.kind = larder__codec_jpeg.mine(bytes, size) ? LARDER__PACK_DAMAGED
-                                                         : LARDER__PACK_NOT_JPEG;
+        made.kind =
+            larder__codec_jpeg.mine(bytes, size) ? LARDER__PACK_DAMAGED : LARDER__PACK_NOT_JPEG;
     if (rc == LARDER_E_NOMEM)
         return rc;
     if (rc == 0) {

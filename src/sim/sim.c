@@ -17,7 +17,7 @@ typedef struct run {
     larder__trace *trace;
     larder__data *data;   /* NULL: imagined samples */
     larder__parts *parts; /* NULL: they are read whole */
-    uint64_t *served; /* arrays of one batch */
+    uint64_t *served;     /* arrays of one batch */
     uint8_t *kinds;
     uint32_t *read_bytes;
     int64_t *labels;

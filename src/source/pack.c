@@ -78,10 +78,9 @@ static int open_shard(pack *p, uint64_t i) {
         return fd;
     close(fd);
     if (s->tar.size != s->index.shard_bytes)
-        return larder__fail(LARDER_E_CHANGED,
-                            "%s: has %llu bytes, its index speaks of %llu; pack it again", path,
-                            (unsigned long long)s->tar.size,
-                            (unsigned long long)s->index.shard_bytes);
+        return larder__fail(
+            LARDER_E_CHANGED, "%s: has %llu bytes, its index speaks of %llu; pack it again", path,
+            (unsigned long long)s->tar.size, (unsigned long long)s->index.shard_bytes);
     s->first = p->count;
     p->count += s->index.count;
     p->fingerprint = larder__mix64(p->fingerprint ^ s->index.own_sum);
@@ -203,8 +202,8 @@ static const char *class_name(void *st, uint32_t label) {
 
 typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
     uint32_t shard;
-    int tar, index;     /* -1: not open */
-    uint16_t *lengths;  /* of the segments of one sample */
+    int tar, index;    /* -1: not open */
+    uint16_t *lengths; /* of the segments of one sample */
     larder__run *runs;
     size_t lengths_cap, runs_cap; /* in elements */
 } held;
@@ -303,8 +302,8 @@ static int read_whole(pack *p, held *h, uint64_t id, larder_buf **out) {
     void *bytes = larder_buf_data(*out);
     int rc = hold(p, h, i, true);
     if (rc == 0)
-        rc = larder__pread_full(h->tar, larder__names_get(&p->paths, i), bytes, e->bytes,
-                                e->offset);
+        rc =
+            larder__pread_full(h->tar, larder__names_get(&p->paths, i), bytes, e->bytes, e->offset);
     if (rc == 0 && p->verify)
         rc = check_sum(p, h, id, *out, bytes);
     if (rc == 0)

@@ -143,9 +143,9 @@ int larder__pack_index_write(const larder__pack_index *x, larder_writer *w) {
         size_t begun = body.size;
         at[i] = LARDER__PACK_HEAD + begun;
         write_section(x, i, &body);
-        sums[i] =
-            body.code == 0 && body.size ? larder__pack_sum(body.bytes + begun, body.size - begun)
-                                        : summed_from;
+        sums[i] = body.code == 0 && body.size
+                      ? larder__pack_sum(body.bytes + begun, body.size - begun)
+                      : summed_from;
     }
     at[LARDER__PACK_SECTIONS] = LARDER__PACK_HEAD + body.size;
     write_head(x, at, sums, w);
@@ -369,8 +369,8 @@ static int read_text(const larder__pack_file *f, int fd, int which, uint64_t cou
                      char *out, size_t cap) {
     unsigned char ends[8] = {0};
     uint64_t at = f->at[which], texts = at + count * 4;
-    int rc = larder__pread_full(fd, f->label, i ? ends : ends + 4, i ? 8 : 4,
-                                at + (i ? i - 1 : 0) * 4);
+    int rc =
+        larder__pread_full(fd, f->label, i ? ends : ends + 4, i ? 8 : 4, at + (i ? i - 1 : 0) * 4);
     if (rc < 0)
         return rc;
     larder_reader r = {ends, ends + 8, 0};

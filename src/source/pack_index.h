@@ -67,12 +67,12 @@ void larder__pack_index_free(larder__pack_index *);
 /* ---- reading --------------------------------------------------------------------------------- */
 
 enum { /* sections, in the order in which they lie */
-    LARDER__PACK_ENTRIES,
-    LARDER__PACK_SUMS,
-    LARDER__PACK_LENGTHS,
-    LARDER__PACK_NAMES,
-    LARDER__PACK_CLASSES,
-    LARDER__PACK_SECTIONS
+       LARDER__PACK_ENTRIES,
+       LARDER__PACK_SUMS,
+       LARDER__PACK_LENGTHS,
+       LARDER__PACK_NAMES,
+       LARDER__PACK_CLASSES,
+       LARDER__PACK_SECTIONS
 };
 
 typedef struct larder__pack_file { /* an open index whose head is sound */

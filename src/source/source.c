@@ -223,19 +223,24 @@ int larder__data_read(larder__data *d, const uint64_t *ids, size_t n, larder_rea
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-bool larder__data_has_parts(const larder__data *d) { return d->about.parts; }
+static int check_part(const larder__data *d, uint64_t id) {
+    if (!d->about.parts || !d->source->read_parts)
+        return larder__fail(LARDER_E_UNSUPPORTED, "%.200s: samples are read whole there", d->uri);
+    return check_id(d, id);
+}
 
 int larder__data_extent(larder__data *d, uint64_t id, uint32_t *w, uint32_t *h) {
-    int rc = check_id(d, id);
+    int rc = check_part(d, id);
     return rc < 0 ? rc : d->source->extent(d->st, id, w, h);
 }
 
 int larder__data_part_bytes(larder__data *d, uint64_t id, const larder_rect *r, uint32_t *out) {
-    int rc = check_id(d, id);
+    int rc = check_part(d, id);
     return rc < 0 ? rc : d->source->part_bytes(d->st, id, r, out);
 }
 
 int larder__data_read_parts(larder__data *d, const uint64_t *ids, const larder_rect *rects,
                             size_t n, larder_read *out) {
-    return read_some(d, ids, rects, n, out);
+    int rc = check_part(d, 0);
+    return rc < 0 ? rc : read_some(d, ids, rects, n, out);
 }

@@ -22,8 +22,7 @@ const char *larder__data_class(larder__data *, uint32_t label); /* NULL: no name
  * the source can. Returns 0 unless nothing could be tried at all. */
 int larder__data_read(larder__data *, const uint64_t *ids, size_t n, larder_read *out);
 
-/* Can parts of pictures be read? The three below are for sources that can. */
-bool larder__data_has_parts(const larder__data *);
+/* As in larder_source; E_UNSUPPORTED where larder_dataset.parts is false. */
 int larder__data_extent(larder__data *, uint64_t id, uint32_t *w, uint32_t *h);
 int larder__data_part_bytes(larder__data *, uint64_t id, const larder_rect *, uint32_t *out);
 int larder__data_read_parts(larder__data *, const uint64_t *ids, const larder_rect *, size_t n,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const larder__codec *const codecs[] = {&larder__codec_jpeg, &larder__codec_png,
-                                            &larder__codec_part};
+                                              &larder__codec_part};
 
 /* What people really have in their folders besides pictures we decode. */
 static const struct {

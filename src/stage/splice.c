@@ -251,8 +251,8 @@ int larder__splice_plan(larder__splice *s, const void *bytes, size_t size, larde
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const unsigned char start_jfif[SOI_JFIF] = {0xff, 0xd8, 0xff, 0xe0, 0, 16, 'J', 'F', 'I', 'F',
-                                                   0,    1,    1,    0,    0, 1,  0,   1,   0,   0};
+static const unsigned char start_jfif[SOI_JFIF] = {
+    0xff, 0xd8, 0xff, 0xe0, 0, 16, 'J', 'F', 'I', 'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0};
 
 static unsigned char *write_head(const larder__splice *s, const frame *f, unsigned char *to) {
     size_t start = s->part.about.jfif ? SOI_JFIF : 2;

@@ -104,8 +104,9 @@ static uint64_t rounds_of(uint64_t n) { return getenv("LARDER_LONG") ? n * 20 : 
 static void test_made_up(void **state) {
     (void)state;
     static const char *const specs[] = {
-        "rrc:size=24|flip", "rrc:size=9,scale=0.5/1|flip", "rrc:size=64,gap=0",
-        "resize:h=40,w=30|centercrop:size=28", "crop:size=40,pad=40", "rrc:size=5,gap=1"};
+        "rrc:size=24|flip",    "rrc:size=9,scale=0.5/1|flip",
+        "rrc:size=64,gap=0",   "resize:h=40,w=30|centercrop:size=28",
+        "crop:size=40,pad=40", "rrc:size=5,gap=1"};
     char plain[256], uri[300];
     check_folder(plain);
     if (kit_pictures(plain) == 0)

@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 
 static const check_jpeg_conf pictures[] = {
-    {200, 150, 3, 2, 2, false, 0, 1}, {201, 149, 3, 2, 2, false, 0, 2},
-    {97, 131, 3, 2, 1, false, 0, 3},  {130, 98, 3, 1, 2, false, 0, 4},
-    {120, 90, 3, 1, 1, false, 0, 5},  {77, 93, 1, 1, 1, false, 0, 6},
-    {160, 120, 4, 1, 1, false, 0, 7}, {151, 113, 3, 2, 2, true, 0, 8},
-    {90, 160, 1, 1, 1, true, 0, 9},   {143, 57, 3, 4, 1, false, 0, 10},
-    {16, 16, 3, 2, 2, false, 0, 11},  {1, 1, 3, 2, 2, false, 0, 12},
-    {9, 300, 3, 2, 2, false, 0, 13},  {300, 9, 3, 1, 1, false, 0, 14},
+    {200, 150, 3, 2, 2, false, 0, 1},  {201, 149, 3, 2, 2, false, 0, 2},
+    {97, 131, 3, 2, 1, false, 0, 3},   {130, 98, 3, 1, 2, false, 0, 4},
+    {120, 90, 3, 1, 1, false, 0, 5},   {77, 93, 1, 1, 1, false, 0, 6},
+    {160, 120, 4, 1, 1, false, 0, 7},  {151, 113, 3, 2, 2, true, 0, 8},
+    {90, 160, 1, 1, 1, true, 0, 9},    {143, 57, 3, 4, 1, false, 0, 10},
+    {16, 16, 3, 2, 2, false, 0, 11},   {1, 1, 3, 2, 2, false, 0, 12},
+    {9, 300, 3, 2, 2, false, 0, 13},   {300, 9, 3, 1, 1, false, 0, 14},
     {181, 182, 3, 2, 2, false, 5, 15}, {250, 187, 3, 2, 2, false, 0, 16},
 };
 enum { PICTURES = sizeof pictures / sizeof *pictures };
@@ -52,8 +52,7 @@ size_t kit_oddities(const char *folder) {
 }
 
 larder__pack_conf kit_pack_conf(const char *source, const char *folder) {
-    return (larder__pack_conf){
-        .source = source, .folder = folder, .shard_bytes = 20000, .jobs = 2};
+    return (larder__pack_conf){.source = source, .folder = folder, .shard_bytes = 20000, .jobs = 2};
 }
 
 unsigned char *kit_read(const char *path, size_t *size) {

@@ -215,10 +215,12 @@ static void test_behind_a_wire(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_batches), cmocka_unit_test(test_same_as_plain),
-        cmocka_unit_test(test_ledger_is_simulated), cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_goes_on), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_behind_a_wire)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_batches),
+                                       cmocka_unit_test(test_same_as_plain),
+                                       cmocka_unit_test(test_ledger_is_simulated),
+                                       cmocka_unit_test(test_keep),
+                                       cmocka_unit_test(test_goes_on),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_behind_a_wire)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

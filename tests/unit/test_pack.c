@@ -140,8 +140,8 @@ static void test_metadata(void **state) {
     check_jpeg_conf conf = {100, 80, 3, 2, 2, false, 0, 3};
     size_t size;
     unsigned char *jpeg = check_jpeg(&conf, &size);
-    static const unsigned char exif[] = {0xff, 0xe1, 0, 14, 'E', 'x', 'i', 'f', 0,
-                                         0,    'r',  'o', 't', 'a', 't', 'e'};
+    static const unsigned char exif[] = {0xff, 0xe1, 0,   14,  'E', 'x', 'i', 'f',
+                                         0,    0,    'r', 'o', 't', 'a', 't', 'e'};
     unsigned char *with = malloc(size + sizeof exif);
     assert_non_null(with);
     memcpy(with, jpeg, 20); /* start of image, JFIF */
@@ -373,10 +373,9 @@ static void test_unpack(void **state) {
 static void test_names_stay_inside(void **state) {
     (void)state;
     static const char *const names[][2] = {
-        {"a/b.jpg", "a/b.jpg"},           {"/etc/passwd", "etc/passwd"},
-        {"../../x.jpg", "x.jpg"},         {"s.tar:k/../y.jpg", "k/y.jpg"},
-        {"..", "000000007.bin"},          {"", "000000007.bin"},
-        {"a\nb\x7f.jpg", "a_b_.jpg"},     {"x//y/./z.png", "x/y/z.png"}};
+        {"a/b.jpg", "a/b.jpg"},          {"/etc/passwd", "etc/passwd"}, {"../../x.jpg", "x.jpg"},
+        {"s.tar:k/../y.jpg", "k/y.jpg"}, {"..", "000000007.bin"},       {"", "000000007.bin"},
+        {"a\nb\x7f.jpg", "a_b_.jpg"},    {"x//y/./z.png", "x/y/z.png"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char out[64];
         larder__extract_name(out, sizeof out, names[i][0], 7);
@@ -386,10 +385,16 @@ static void test_names_stay_inside(void **state) {
 
 int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        WITH(test_kinds),          WITH(test_pixels_names_labels), WITH(test_metadata),
-        WITH(test_reencode),       WITH(test_same_bytes),          WITH(test_stop_and_go_on),
-        WITH(test_refusals),       WITH(test_damage_is_found),     WITH(test_source_refuses),
-        WITH(test_unpack),         cmocka_unit_test(test_names_stay_inside)};
+    const struct CMUnitTest tests[] = {WITH(test_kinds),
+                                       WITH(test_pixels_names_labels),
+                                       WITH(test_metadata),
+                                       WITH(test_reencode),
+                                       WITH(test_same_bytes),
+                                       WITH(test_stop_and_go_on),
+                                       WITH(test_refusals),
+                                       WITH(test_damage_is_found),
+                                       WITH(test_source_refuses),
+                                       WITH(test_unpack),
+                                       cmocka_unit_test(test_names_stay_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
