@@ -32,7 +32,7 @@ static int parse_options(pack_args *a, int argc, char **argv) {
         {"shard-size", LARDER__TEXT, &a->shard_size, "SIZE",
          "bytes of samples in a shard, before packing (256MiB)"},
         {"restart", LARDER__NUMBER, &a->restart, "K",
-         "blocks (MCUs) a segment; 0: what makes about 600 bytes (0)"},
+         "blocks (MCUs) a segment; 0: what makes about 180 bytes (0)"},
         {"jobs", LARDER__NUMBER, &a->jobs, "N", "threads; 0: as many as cores (0)"},
         {"verify", LARDER__FLAG, &a->verify, NULL, "decode every picture twice and compare pixels"},
         {"strip", LARDER__FLAG, &a->strip, NULL, "leave out EXIF, colour profiles and comments"},
@@ -160,10 +160,8 @@ static int survey(pack_args *a, const char *where, larder__pack_tally *t) {
 }
 
 static void close_json(pack_args *a) {
-    if (a->json) {
+    if (a->json)
         larder__json_close(&a->out, '}');
-        putchar('\n');
-    }
 }
 
 /* ---- the two ways ---------------------------------------------------------------------------- */

@@ -62,7 +62,6 @@ static void print(const unpack_args *a, const larder__extract_result *r) {
     larder__json_u64(&j, "renamed", r->renamed);
     larder__json_u64(&j, "bytes", r->bytes);
     larder__json_close(&j, '}');
-    putchar('\n');
 }
 
 int larder__cmd_unpack(int argc, char **argv) {

@@ -19,7 +19,7 @@
 #include "stage/jpeg_words.h"
 
 /* A restart costs some 7 bytes: the marker, padding, and coding the mean colours afresh. */
-enum { SEGMENT_BYTES = 160, FIRST_ROOM = 1 << 18 };
+enum { SEGMENT_BYTES = 180, FIRST_ROOM = 1 << 18 };
 
 typedef struct sink { /* where libjpeg writes: memory that grows */
     struct jpeg_destination_mgr base;

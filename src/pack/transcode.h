@@ -9,7 +9,7 @@
 typedef struct larder__transcoder larder__transcoder; /* one thread's */
 
 typedef struct larder__transcode_conf {
-    uint32_t restart;  /* MCUs a segment; 0: as many as make segments of about 600 bytes */
+    uint32_t restart;  /* MCUs a segment; 0: as many as make segments of about 180 bytes */
     bool strip;        /* leave out comments, EXIF, colour profiles */
     bool verify;       /* decode both and compare every pixel */
     uint32_t quality;  /* 1..100: encode again with it; 0: never */
