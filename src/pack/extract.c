@@ -147,7 +147,7 @@ static int put_sample(extract *x, uint64_t id, const larder_read *r) {
 /* ---- the run --------------------------------------------------------------------------------- */
 
 static int put_some(extract *x, uint64_t first, size_t n) {
-    uint64_t ids[AT_ONCE];
+    uint64_t ids[AT_ONCE] = {0};
     larder_read reads[AT_ONCE] = {0};
     for (size_t i = 0; i < n; i++)
         ids[i] = first + i;

@@ -194,7 +194,7 @@ static void *work(void *arg) {
     worker *w = arg;
     packer *p = w->p;
     for (size_t from; (from = atomic_fetch_add(&p->next, AT_ONCE)) < p->batch_size;) {
-        uint64_t ids[AT_ONCE];
+        uint64_t ids[AT_ONCE] = {0};
         larder_read reads[AT_ONCE] = {0};
         size_t n = p->batch_size - from < AT_ONCE ? p->batch_size - from : AT_ONCE;
         for (size_t i = 0; i < n; i++)

@@ -4,12 +4,6 @@
 
 enum { FILLER_MAX = 1 << 18, FILLERS_MAX = 64 << 20, SOI_JFIF = 20, COMPONENTS = 4 };
 
-/* libjpeg-turbo decodes a block the fast way only while no marker is within the bytes it fetches
- * ahead and 512 bytes a block are left. Zeros before each marker, which it skips with a harmless
- * warning, keep the end of a segment from being decoded twice; zeros at the very end do the same
- * for the last kilobytes. */
-enum { PAD = 8, TAIL = 512 * 10 };
-
 /* ---- the JPEG's own head --------------------------------------------------------------------- */
 
 typedef struct code { /* of one Huffman symbol */
@@ -244,8 +238,7 @@ int larder__splice_plan(larder__splice *s, const void *bytes, size_t size, larde
     /* All that is there, and at worst as many fillers as segments. */
     if (fillers > FILLERS_MAX)
         return larder__fail(LARDER_E_RANGE, "part: a picture of too many segments");
-    s->size = SOI_JFIF + s->part.about.head + s->part.data_size + (size_t)fillers +
-              (size_t)s->lines * s->per_line * PAD + TAIL + s->filler;
+    s->size = SOI_JFIF + s->part.about.head + s->part.data_size + (size_t)fillers + s->filler;
     return 0;
 }
 
@@ -289,13 +282,6 @@ static const unsigned char *seek(const larder__splice *s, cursor *c, uint32_t n)
     }
 }
 
-static unsigned char *end_segment(unsigned char *to, size_t pad, unsigned char marker) {
-    memset(to, 0, pad);
-    to[pad] = 0xff;
-    to[pad + 1] = marker;
-    return to + pad + 2;
-}
-
 int64_t larder__splice_write(const larder__splice *s, unsigned char *out) {
     frame f;
     int rc = read_head(&f, s->part.head, s->part.about.head);
@@ -321,9 +307,11 @@ int64_t larder__splice_write(const larder__splice *s, unsigned char *out) {
             if (from && !ends)
                 return larder__fail(LARDER_E_FORMAT,
                                     "part: segment %u does not end where its index says", n);
-            memcpy(to, from ? from : filler, size - 2);
-            to = end_segment(to + size - 2, PAD, (unsigned char)(0xd0 + done % 8));
+            memcpy(to, from ? from : filler, size);
+            to += size;
+            to[-2] = 0xff;
+            to[-1] = (unsigned char)(0xd0 + done % 8);
         }
-    to = end_segment(to - 2, TAIL, 0xd9); /* the last marker is the end of the picture */
+    to[-1] = 0xd9; /* the last marker is the end of the picture */
     return to - out;
 }
