@@ -47,7 +47,7 @@ static int64_t first_difference(const uint8_t *a, const uint8_t *b, int64_t pixe
 
 int larder__compare_pixels(larder__comparer *c, const void *a, size_t a_size, const void *b,
                            size_t b_size) {
-    larder__picture one, two;
+    larder__picture one = {0}, two = {0};
     int rc = decode_all(c->scratch[0], a, a_size, &one);
     if (rc == 0)
         rc = decode_all(c->scratch[1], b, b_size, &two);

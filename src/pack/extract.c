@@ -117,7 +117,7 @@ static int write_file(const extract *x, const char *name, const unsigned char *b
 }
 
 static int put_sample(extract *x, uint64_t id, const larder_read *r) {
-    char given[NAME], name[NAME], other[NAME + 32];
+    char given[NAME] = "", name[NAME], other[NAME + 32];
     const char *to = name;
     int rc = r->code < 0 ? larder__fail(r->code, "%s", r->why)
                          : larder__data_name(x->data, id, given, sizeof given);

@@ -351,7 +351,7 @@ static int plan_part(pack *p, held *h, uint64_t id, const larder_rect *want, lar
         rc = hold(p, h, i, true);
     if (rc == 0)
         rc = larder__pack_file_lengths(&p->shards[i].index, h->index, e, h->lengths);
-    if (rc < 0)
+    if (rc < 0 || !h->runs)
         return rc;
     larder_rect wide = larder__grid_widen(&e->grid, *want, p->margin * want->shrink);
     if (covers_all(&e->grid, want)) {

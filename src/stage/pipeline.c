@@ -386,7 +386,7 @@ static bool is_visible(const larder_view *v) { /* else there is nothing but padd
 
 int larder__pipeline_reach(const larder__pipeline *p, uint32_t w, uint32_t h, uint64_t seed,
                            larder_rect *out) {
-    larder_view v;
+    larder_view v = {0};
     *out = (larder_rect){0, 0, 1, 1, 1};
     int rc = larder__codec_limit("picture", w, h);
     if (rc == 0)
@@ -403,7 +403,7 @@ int larder__pipeline_reach(const larder__pipeline *p, uint32_t w, uint32_t h, ui
 int larder__pipeline_run(const larder__pipeline *p, larder__scratch *scratch, const void *bytes,
                          size_t size, uint64_t seed, void *out) {
     sample s = {.bytes = bytes, .size = size};
-    larder_view v;
+    larder_view v = {0};
     larder__picture pic = {0};
     int rc = sample_head(&s, p, scratch);
     if (rc == 0)
