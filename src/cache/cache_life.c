@@ -21,7 +21,8 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
         c->link->look(c->link_state, &c->slots);
         *out = (larder__cache_figures){.resident = c->slots.resident,
                                        .resident_bytes = c->slots.bytes,
-                                       .budget = c->slots.budget};
+                                       .budget = c->slots.budget,
+                                       .elsewhere = true};
         return;
     }
     pthread_mutex_lock(&c->lock);
@@ -102,6 +103,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     pthread_mutex_init(&c->lock, NULL);
     larder__flights_init(&c->flights);
     c->slots.keys = conf->keys;
+    c->slots.epochs = conf->epochs;
     c->policy = conf->policy;
     c->store = conf->store;
     c->limit = conf->budget;

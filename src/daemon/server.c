@@ -22,7 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, BACKLOG = 128, REPLY_MOST = 64 << 20 };
+enum { EVENTS = 64, BACKLOG = 128, REPLY_MOST = 64 << 20, WATCH_MS = 250 };
 
 typedef struct client {
     struct client *next;
@@ -43,7 +43,8 @@ struct larder__server {
     larder__shelf *shelves[LARDER__SHELVES];
     uint64_t promised; /* bytes of budget given to shelves */
     larder_writer body, room;
-    double started;
+    double started, watch_at;
+    bool making; /* something was being made when we last looked */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(larder__server *s, const char *format, ...) {
@@ -363,10 +364,7 @@ static void drop(larder__server *s, client *c, const char *why) {
     larder__free(c);
 }
 
-static void greet(larder__server *s) {
-    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
-        return;
+void larder__server_adopt(larder__server *s, int fd) {
     client *c = s->count < s->conf.clients ? larder__calloc(1, sizeof *c) : NULL;
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
     if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
@@ -383,6 +381,12 @@ static void greet(larder__server *s) {
     c->next = s->clients;
     s->clients = c;
     s->count++;
+}
+
+static void greet(larder__server *s) {
+    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        larder__server_adopt(s, fd);
 }
 
 /* One piece of what it sent, so that nobody is served for long while others wait. */
@@ -416,22 +420,45 @@ static void serve(larder__server *s, client *c, uint32_t events) {
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-int larder__server_run(larder__server *s) {
-    for (;;) {
-        struct epoll_event events[EVENTS];
-        int n = epoll_wait(s->epoll, events, EVENTS, -1);
-        if (n < 0 && errno != EINTR)
-            return larder__fail(LARDER_E_IO, "waiting for clients: %s", strerror(errno));
-        for (int i = 0; i < n; i++) {
-            if (events[i].data.ptr == &s->stop)
-                return 0;
-            if (events[i].data.ptr == &s->listener)
-                greet(s);
-            else
-                serve(s, events[i].data.ptr, events[i].events);
-        }
+/* Now and then, as long as something is being made. */
+static int watch_shelves(larder__server *s, int milliseconds) {
+    double now = larder__now();
+    if (!s->making && now < s->watch_at + WATCH_MS * 1e-3)
+        return milliseconds;
+    if (now >= s->watch_at + WATCH_MS * 1e-3) {
+        s->watch_at = now;
+        s->making = false;
+        for (size_t i = 0; i < LARDER__SHELVES; i++)
+            if (s->shelves[i] && larder__shelf_watch(s->shelves[i], now))
+                s->making = true;
     }
+    return milliseconds < 0 || milliseconds > WATCH_MS ? WATCH_MS : milliseconds;
 }
+
+int larder__server_turn(larder__server *s, int milliseconds) {
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(s->epoll, events, EVENTS, watch_shelves(s, milliseconds));
+    if (n < 0 && errno != EINTR)
+        return larder__fail(LARDER_E_IO, "waiting for clients: %s", strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.ptr == &s->stop)
+            return 0;
+        if (events[i].data.ptr == &s->listener)
+            greet(s);
+        else
+            serve(s, events[i].data.ptr, events[i].events);
+    }
+    return 1;
+}
+
+int larder__server_run(larder__server *s) {
+    int rc;
+    while ((rc = larder__server_turn(s, -1)) == 1) {
+    }
+    return rc;
+}
+
+uint32_t larder__server_clients(const larder__server *s) { return s->count; }
 
 void larder__server_stop(larder__server *s) {
     uint64_t one = 1;

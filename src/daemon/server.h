@@ -23,6 +23,11 @@ typedef struct larder__server_conf {
 int larder__server_open(larder__server **out, const larder__server_conf *);
 /* Serves until larder__server_stop, which any thread or signal handler may call. */
 int larder__server_run(larder__server *);
+/* Waits at most that long and serves whoever has something to say. 1: go on, 0: stopped. */
+int larder__server_turn(larder__server *, int milliseconds);
+/* A connection that came some other way; takes `fd`. */
+void larder__server_adopt(larder__server *, int fd);
+uint32_t larder__server_clients(const larder__server *);
 void larder__server_stop(larder__server *);
 void larder__server_close(larder__server **);
 

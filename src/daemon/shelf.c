@@ -1,6 +1,7 @@
 #include "daemon/shelf.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 enum { BUCKETS = 4096, HEAD = sizeof(larder__block_head) };
+static const double PATIENCE = 2; /* seconds a job may go without keeping any promise */
 
 typedef struct waiter { /* a ticket of somebody who wants what another job makes */
     struct waiter *next;
@@ -25,6 +27,7 @@ typedef struct waiter { /* a ticket of somebody who wants what another job makes
 typedef struct making {
     struct making *next; /* of the bucket */
     uint64_t key;
+    uint32_t job, lease; /* the maker's */
     larder_buf *buf;
     larder__ticket maker;
     waiter *waiters;
@@ -34,6 +37,8 @@ typedef struct job {
     bool here;
     larder__leases leases;
     uint64_t quota, brought; /* bytes this job may keep in the cache, and has brought in */
+    double kept_at;          /* when it last kept a promise, or had none to keep */
+    uint32_t promises;
 } job;
 
 struct larder__shelf {
@@ -55,6 +60,8 @@ struct larder__shelf {
     larder_access *accesses;
     size_t room;
     uint64_t now, no_block, capped;
+    uint64_t makings;
+    double clock; /* seconds, of this look */
 };
 
 /* ---- entries being made ---------------------------------------------------------------------- */
@@ -85,6 +92,10 @@ static void land(larder__shelf *s, making *m, int code) {
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
+    s->makings--;
+    s->jobs[m->job].promises--;
+    if (code == 0)
+        s->jobs[m->job].kept_at = larder__now();
     if (code == 0)
         larder__cache_fill(s->cache, &m->maker, m->buf);
     else
@@ -166,6 +177,11 @@ static void answer_make(larder__shelf *s, job *j, larder__ticket *t, larder__wir
     making *m = stays ? making_start(s, t) : NULL;
     if (m) {
         lend(s, j, out, larder_buf_ref(m->buf), m);
+        m->job = (uint32_t)(j - s->jobs);
+        m->lease = out->lease;
+        s->makings++;
+        if (j->promises++ == 0)
+            j->kept_at = larder__now();
         j->brought += t->size;
         return;
     }
@@ -297,6 +313,33 @@ void larder__shelf_release(larder__shelf *s, uint32_t number, uint32_t lease) {
     if (l->making) /* given back without a word: it was not made */
         larder__shelf_made(s, number, lease, LARDER_E_CANCELLED);
     larder__leases_drop(all, lease);
+}
+
+/* Ends every making that `over` says so of, with what it says. */
+static void watch_each(larder__shelf *s, int (*over)(larder__shelf *, const making *)) {
+    for (size_t b = 0; b < BUCKETS && s->makings; b++)
+        for (making *m = s->buckets[b], *next; m; m = next) {
+            next = m->next;
+            int code = over(s, m);
+            if (code <= 0)
+                larder__shelf_made(s, m->job, m->lease, code);
+        }
+}
+
+static int is_there(larder__shelf *s, const making *m) {
+    (void)s;
+    return atomic_load(&head_of(m->buf)->state) == LARDER__BLOCK_FULL ? 0 : 1;
+}
+
+static int is_void(larder__shelf *s, const making *m) {
+    return s->clock - s->jobs[m->job].kept_at > PATIENCE ? LARDER_E_STATE : 1;
+}
+
+bool larder__shelf_watch(larder__shelf *s, double now) {
+    s->clock = now;
+    watch_each(s, is_there);
+    watch_each(s, is_void);
+    return s->makings > 0;
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */

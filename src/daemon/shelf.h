@@ -36,6 +36,10 @@ int larder__shelf_claim(larder__shelf *, uint32_t job, const larder__wire_access
 void larder__shelf_release(larder__shelf *, uint32_t job, uint32_t lease);
 void larder__shelf_made(larder__shelf *, uint32_t job, uint32_t lease, int code);
 
+/* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
+ * job that has kept none for two seconds are void. `now`: seconds. False: nothing is being made. */
+bool larder__shelf_watch(larder__shelf *, double now);
+
 /* Scores of one job; where several jobs share, the policy hears the highest of a sample's ranks
  * among each job's own scores. */
 int larder__shelf_score(larder__shelf *, uint32_t job, const uint32_t *keys, const float *scores,

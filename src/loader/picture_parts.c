@@ -65,7 +65,9 @@ larder_rect larder__parts_whole(const larder__parts *p, uint64_t id) {
 larder_rect larder__parts_need(const larder__parts *p, uint64_t number, size_t row, uint64_t id) {
     const larder__parts_conf *c = &p->conf;
     larder_rect whole = larder__parts_whole(p, id), need;
-    uint64_t seed = larder__place_seed(c->seed, c->batch, c->rank, c->world, number, row);
+    uint64_t seed = number > UINT64_MAX / 2 /* evaluation */
+                        ? LARDER__NO_CHANCE
+                        : larder__place_seed(c->seed, c->batch, c->rank, c->world, number, row);
     /* A picture that the stages refuse is read whole, and refused again when it is decoded. */
     return whole.x1 && larder__pipeline_reach(c->pipeline, whole.x1, whole.y1, seed, &need) == 0
                ? need

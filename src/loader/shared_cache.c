@@ -9,20 +9,20 @@
 
 static const char SCHEME[] = "unix:";
 
-static bool has_scheme(const char *cache) {
+bool larder__cache_names_daemon(const char *cache) {
     return cache && strncmp(cache, SCHEME, sizeof SCHEME - 1) == 0;
 }
 
 bool larder__cache_is_shared(const char *cache) {
     const char *given = getenv("LARDER_SOCKET");
-    return has_scheme(cache) || (given && *given);
+    return larder__cache_names_daemon(cache) || (given && *given);
 }
 
 /* "unix:PATH?budget=20%" taken apart. */
 static int parse(const char *cache, char path[108], char *budget, size_t cap) {
     larder__socket_path(path);
     budget[0] = '\0';
-    if (!has_scheme(cache)) {
+    if (!larder__cache_names_daemon(cache)) {
         snprintf(budget, cap, "%s", cache ? cache : "");
         return 0;
     }

@@ -6,6 +6,7 @@
 #include "loader/draw.h"
 #include "loader/recipe.h"
 
+bool larder__cache_names_daemon(const char *cache);
 /* Does this cache text, or the environment, name a daemon? */
 bool larder__cache_is_shared(const char *cache);
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *,

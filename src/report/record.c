@@ -81,11 +81,23 @@ static int put(void *arg, const char *key, const larder__value *v) {
     return 0;
 }
 
-static int parse(const field *fields, void *object, const char *line, const char *where) {
+static void blank(const field *fields, void *object) {
     for (const field *f = fields; f->name; f++)
         if (f->kind == kind_f64 || f->kind == kind_opt)
             memcpy((char *)object + f->at, &(double){NAN}, sizeof(double));
+}
+
+static int parse(const field *fields, void *object, const char *line, const char *where) {
+    blank(fields, object);
     return larder__object_parse(line, where, put, &(target){fields, object, where});
+}
+
+larder__epoch larder__epoch_blank(void) {
+    larder__epoch e = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    for (const field *f = epoch_fields; f->name; f++)
+        if (f->kind == kind_opt)
+            memcpy((char *)&e + f->at, &(double){NAN}, sizeof(double));
+    return e;
 }
 
 int larder__epoch_parse(larder__epoch *out, const char *line, const char *where) {
@@ -200,14 +212,23 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 larder__epoch larder__run_total(const larder__run *run) {
-    larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
-    double served = 0, reused = 0; /* h as the mean over what was served */
+    larder__epoch t = larder__epoch_blank();
+    double served = 0, reused = 0;                   /* h as the mean over what was served */
+    double wait = 0, wait2 = 0, fill = 0, fill2 = 0; /* sums of batch times and of their squares */
     for (size_t i = 0; i < run->count; i++) {
         const larder__epoch *e = &run->epochs[i];
         t.seconds += e->seconds, t.stall_seconds += e->stall_seconds;
         t.served += e->served, t.hits += e->hits, t.substitutes += e->substitutes;
         t.repeats += e->repeats, t.misses += e->misses;
         t.background_reads += e->background_reads, t.storage_bytes += e->storage_bytes;
+        t.evaluated += e->evaluated, t.evaluation_reads += e->evaluation_reads;
+        t.evaluation_seconds += e->evaluation_seconds;
+        t.scratch_reads += e->scratch_reads, t.scratch_bytes += e->scratch_bytes;
+        t.scratch_written += e->scratch_written;
+        wait += e->wait_mean * (double)e->served, fill += e->fill_mean * (double)e->served;
+        wait2 += (e->wait_mean * e->wait_mean + e->wait_sd * e->wait_sd) * (double)e->served;
+        fill2 += (e->fill_mean * e->fill_mean + e->fill_sd * e->fill_sd) * (double)e->served;
+        t.wait_p99 = e->wait_p99, t.fill_p99 = e->fill_p99;
         t.touched += e->touched / (double)run->count;
         served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))
@@ -215,6 +236,9 @@ larder__epoch larder__run_total(const larder__run *run) {
     }
     t.epoch = run->count;
     t.h = reused / served; /* NAN without either */
+    t.wait_mean = wait / served, t.fill_mean = fill / served;
+    t.wait_sd = sqrt(fmax(wait2 / served - t.wait_mean * t.wait_mean, 0));
+    t.fill_sd = sqrt(fmax(fill2 / served - t.fill_mean * t.fill_mean, 0));
     return t;
 }
 

@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 static const double ANSWER_SECONDS = 2, RETRY_FIRST = 1, RETRY_MOST = 30;
-/* A maker that takes longer than this is taken to be stuck: whoever waits reads for itself. */
-static const double MAKER_SECONDS = 2;
+/* The daemon sees to makers that are stuck. Should it be gone too, whoever waits reads for itself
+ * after this long, and does not wait at all for a while after that. */
+static const double MAKER_SECONDS = 5, IMPATIENCE_SECONDS = 10;
 enum { PICKS_AT_ONCE = 256 };
 
 /* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
@@ -50,7 +51,7 @@ typedef struct attachment {
     larder__wire_pick picks[PICKS_AT_ONCE];
     size_t picked, pick_at;
     double retry_at, retry_after;
-    uint64_t pick_seed;
+    _Atomic double impatient_until;
     pthread_mutex_t lists; /* what is to be returned, and which memory it is about */
     mapping *map;          /* NULL: none */
     uint32_t *released;
@@ -442,7 +443,8 @@ static void link_fail(void *st, larder__ticket *t, int code, const char *why) {
 static int link_wait(void *st, larder__ticket *t, larder_buf **out) {
     attachment *a = st;
     passage *p = (passage *)(void *)t->flight;
-    double until = larder__now() + MAKER_SECONDS;
+    bool patient = larder__now() > atomic_load(&a->impatient_until);
+    double until = larder__now() + (patient ? MAKER_SECONDS : 0);
     uint32_t state;
     t->flight = NULL;
     while ((state = atomic_load(&p->head->state)) == LARDER__BLOCK_PENDING && larder__now() < until)
@@ -454,8 +456,12 @@ static int link_wait(void *st, larder__ticket *t, larder_buf **out) {
     else {
         if (state == LARDER__BLOCK_FULL)
             map_unref(&(mapping *){p->map});
-        if (state == LARDER__BLOCK_PENDING && a->stats)
-            larder__stat_add(a->stats, a->stuck, 1);
+        if (state == LARDER__BLOCK_PENDING) {
+            if (patient)
+                atomic_store(&a->impatient_until, larder__now() + IMPATIENCE_SECONDS);
+            if (a->stats)
+                larder__stat_add(a->stats, a->stuck, 1);
+        }
         return_lease(a, p->map, p->lease);
     }
     end_passage(p);
