@@ -144,6 +144,8 @@ void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__pl
         }
         if (bytes[i] && from + i < p->plan.n) /* what was fetched besides only had to be filled */
             finish_row(l, scratch, p, from + i, bytes[i]);
+        else if (from + i < p->plan.n && t->task != LARDER__WAIT && p->faults[from + i].code == 0)
+            row_failed(p, from + i, LARDER_E_STATE, "nobody brought its bytes");
         larder_buf_unref(&bytes[i]);
     }
     larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
