@@ -167,7 +167,7 @@ static void close_json(pack_args *a) {
 /* ---- the two ways ---------------------------------------------------------------------------- */
 
 static int run_check(pack_args *a) {
-    larder__pack_tally t;
+    larder__pack_tally t = {0};
     int rc = survey(a, a->words[0], &t);
     if (a->json)
         larder__json_u64(&a->out, "bad", t.bad);
@@ -199,8 +199,8 @@ static int run_pack(pack_args *a) {
         return larder__fail(LARDER_E_ARGS, "--jobs up to 256, --restart and --max-side up to "
                                            "65535, --quality up to 100");
     int rc = a->shard_size ? larder__parse_bytes(a->shard_size, &conf.shard_bytes) : 0;
-    larder__pack_result r;
-    larder__pack_tally t;
+    larder__pack_result r = {0};
+    larder__pack_tally t = {0};
     if (rc == 0)
         rc = larder__pack_run(&conf, &r);
     larder__progress_clear(&a->progress);

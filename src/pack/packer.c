@@ -174,7 +174,7 @@ static int keep_copy(made *m) {
 
 static int make_one(packer *p, larder__transcoder *t, larder_read *r, uint64_t id) {
     made *m = &p->batch[id - p->batch_first];
-    larder_sample s;
+    larder_sample s = {0};
     int rc = r->code < 0 ? larder__fail(r->code, "%s", r->why) : 0;
     if (rc == 0)
         rc = larder__data_stat(p->data, id, &s);
@@ -215,11 +215,12 @@ static void *work(void *arg) {
 }
 
 static void run_threads(packer *p) {
-    pthread_t threads[JOBS_MAX];
-    worker workers[JOBS_MAX];
+    pthread_t threads[JOBS_MAX] = {0};
+    worker workers[JOBS_MAX] = {{0}};
     uint32_t running = 0;
     atomic_store(&p->next, 0);
-    for (uint32_t i = 0; i < p->jobs; i++)
+    workers[0] = (worker){p, p->transcoders[0]}; /* this thread */
+    for (uint32_t i = 1; i < p->jobs; i++)
         workers[i] = (worker){p, p->transcoders[i]};
     while (running + 1 < p->jobs &&
            pthread_create(&threads[running], NULL, work, &workers[running + 1]) == 0)

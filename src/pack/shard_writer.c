@@ -30,15 +30,16 @@ int larder__shard_begin(larder__shard_writer *w, const char *path, uint64_t plan
 /* A ustar header without anything that changes from run to run: no times, no owners. */
 static void make_header(unsigned char *block, const char *name, uint64_t bytes) {
     memset(block, 0, BLOCK);
-    memcpy(block, name, strlen(name));
-    memcpy(block + 100, "0000644", 7);
-    memcpy(block + 108, "0000000", 7);
-    memcpy(block + 116, "0000000", 7);
+    memcpy(block, name, strlen(name) + 1);
+    memcpy(block + 100, "0000644", 8);
+    memcpy(block + 108, "0000000", 8);
+    memcpy(block + 116, "0000000", 8);
     snprintf((char *)block + 124, 12, "%011llo", (unsigned long long)bytes);
-    memcpy(block + 136, "00000000000", 11);
+    memcpy(block + 136, "00000000000", 12);
     memset(block + 148, ' ', 8);
     block[156] = '0';
-    memcpy(block + 257, "ustar\00000", 8);
+    memcpy(block + 257, "ustar", 6);
+    block[263] = block[264] = '0';
     unsigned sum = 0;
     for (int i = 0; i < BLOCK; i++)
         sum += block[i];
