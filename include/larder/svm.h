@@ -127,6 +127,19 @@ int larder_svm_train(larder_svm_model **out, const larder_svm_data *, const lard
 int larder_svm_cross(const larder_svm_data *, const larder_svm_conf *, size_t folds, double *out,
                      larder_svm_stats *stats /* or NULL */);
 
+/* Cross validation over a grid: score[g * cs + c] is the accuracy in percent, or the mean squared
+ * error of regressions. C ascends; on one kernel each solution starts from the one before, and
+ * kernel rows are kept. `told` (or NULL) hears each point as it is done; not 0 ends it. */
+typedef struct larder_svm_grid {
+    const double *c, *gamma; /* gamma: NULL with gammas = 1 for conf's */
+    size_t cs, gammas, folds;
+    double *score;
+    int (*told)(void *arg, double c, double gamma, double score);
+    void *arg;
+} larder_svm_grid;
+int larder_svm_search(const larder_svm_data *, const larder_svm_conf *, const larder_svm_grid *,
+                      larder_svm_stats *stats /* or NULL */);
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 int larder_svm_load(larder_svm_model **out, const char *path);

@@ -14,10 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct trainer {
+typedef struct larder__svm_session trainer;
+struct larder__svm_session {
     const larder_svm_data *data;
-    const larder_svm_conf *conf;
-    const uint32_t *rows; /* that take part */
+    larder_svm_conf own;         /* a copy, whose C changes */
+    const larder_svm_conf *conf; /* that copy */
+    const uint32_t *rows;        /* that take part */
     size_t n;
     larder__team *team;
     larder_svm_stats *stats;
@@ -36,15 +38,17 @@ typedef struct trainer {
     larder__row_cache *in_use; /* that one or a pair's own */
     bool keeps;                /* rows are kept */
     larder__access_log *log;   /* NULL: rows are not recorded */
-    uint32_t *own; /* of the current problem's points: the number among all; NULL: same */
-    uint32_t *ids; /* work: points of a round */
+    uint32_t *own_points; /* of the current problem's points: the number among all; NULL: same */
+    uint32_t *ids;        /* work: points of a round */
     const larder__task *task; /* that is solved */
     double first_gap;         /* of the problem that is solved; 0: not known yet */
     double saved;             /* when the last checkpoint was written */
     double *prob_a, *prob_b;  /* a decision function each; NULL: not wanted */
     double began;
     bool stopped;
-} trainer;
+    double last_c;          /* of the run before, 0: none */
+    larder__decision *last; /* its decision functions */
+};
 
 void larder_svm_defaults(larder_svm_conf *c) {
     *c = (larder_svm_conf){.task = LARDER_SVM_C_SVC,
@@ -113,7 +117,8 @@ static int find_classes(trainer *t, uint64_t *keys) {
 
 static int weigh_classes(trainer *t) {
     const larder_svm_conf *c = t->conf;
-    t->weighted = larder__calloc(t->classes + 1, sizeof *t->weighted);
+    if (!t->weighted)
+        t->weighted = larder__calloc(t->classes + 1, sizeof *t->weighted);
     if (!t->weighted)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", t->classes);
     for (size_t i = 0; i < t->classes; i++)
@@ -169,8 +174,6 @@ static int find_samples(trainer *t) {
     if (!keys)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", t->n);
     int rc = make_keys(t, keys);
-    if (rc == 0 && larder__task_has_classes(t->conf->task))
-        rc = weigh_classes(t);
     bool merge = t->conf->merge && t->conf->kernel != LARDER_SVM_PRECOMPUTED;
     if (rc == 0)
         rc = larder__samples_open(&t->samples, t->data, t->rows, t->n, keys, merge);
@@ -296,10 +299,10 @@ static void count_hits(trainer *t, larder__row_cache *cache) {
 /* ---- the sequence of rows -------------------------------------------------------------------- */
 
 static const uint32_t *among_all(trainer *t, const uint32_t *points, size_t n) {
-    if (!t->own)
+    if (!t->own_points)
         return points;
     for (size_t i = 0; i < n; i++)
-        t->ids[i] = t->own[points[i]];
+        t->ids[i] = t->own_points[points[i]];
     return t->ids;
 }
 
@@ -316,6 +319,7 @@ static int rows_enter(void *arg, const uint32_t *points, size_t n) {
 static int open_log(trainer *t) {
     if (!t->conf->access_log)
         return 0;
+    larder__free(t->ids);
     t->ids = larder__malloc((t->samples.points + 1) * sizeof *t->ids);
     if (!t->ids)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu points", t->samples.points);
@@ -360,8 +364,8 @@ static int own_panel(larder__panel *out, trainer *t, const uint32_t *members, si
             larder__panel_pick(out, &t->kernel, &t->panel, ids, points);
     }
     larder__free(number);
-    larder__free(t->own);
-    t->own = ids;
+    larder__free(t->own_points);
+    t->own_points = ids;
     return rc;
 }
 
@@ -393,6 +397,18 @@ static int open_function(function *f, const trainer *t, const uint32_t *members,
     return 0;
 }
 
+/* The last solution stretched to the new bounds: what was at its bound stays there, sums stay zero.
+ */
+static const double *warm_start(trainer *t) {
+    bool can = t->conf->task == LARDER_SVM_C_SVC || t->conf->task == LARDER_SVM_EPSILON_SVR;
+    if (!can || t->last_c == 0 || !t->last[t->at].coef)
+        return NULL;
+    double *coef = t->last[t->at].coef, stretch = t->conf->c / t->last_c;
+    for (size_t i = 0; i < t->member_count[t->at]; i++)
+        coef[i] *= stretch;
+    return coef;
+}
+
 static int solve_function(trainer *t, function *f, bool all_points) {
     larder__panel own = {0};
     larder__row_cache *rows = NULL;
@@ -417,6 +433,7 @@ static int solve_function(trainer *t, function *f, bool all_points) {
                                 .watch = watch,
                                 .watch_arg = t};
     larder__decision *d = &t->made[t->at];
+    f->task.start = warm_start(t);
     t->task = &f->task;
     t->first_gap = 0;
     if (rc == 0)
@@ -449,6 +466,7 @@ static int gather(trainer *t, size_t a, size_t b, size_t *first) {
     for (size_t s = 0; !everybody && s < t->samples.n; s++)
         if (t->class_of[s] == b)
             m[n++] = (uint32_t)s;
+    larder__free(t->members[t->at]);
     t->members[t->at] = m;
     t->member_count[t->at] = n;
     return 0;
@@ -667,6 +685,7 @@ static int open_trainer(trainer *t) {
                    : t->conf->one_vs_all ? t->classes
                                          : t->classes * (t->classes - 1) / 2;
     t->made = larder__calloc(t->functions + 1, sizeof *t->made);
+    t->last = larder__calloc(t->functions + 1, sizeof *t->last);
     t->members = larder__calloc(t->functions + 1, sizeof *t->members);
     t->member_count = larder__calloc(t->functions + 1, sizeof *t->member_count);
     bool fits = true;
@@ -675,23 +694,31 @@ static int open_trainer(trainer *t) {
         t->prob_b = larder__calloc(t->functions + 1, sizeof *t->prob_b);
         fits = t->prob_a && t->prob_b;
     }
-    return t->made && t->members && t->member_count && fits
+    return t->made && t->last && t->members && t->member_count && fits
                ? decide_cache(t)
                : larder__fail(LARDER_E_NOMEM, "no memory for %zu problems", t->functions);
 }
 
-static void close_trainer(trainer *t) {
-    for (size_t f = 0; t->made && t->members && f < t->functions; f++) {
-        larder__decision_close(&t->made[f]);
-        larder__free(t->members[f]);
+void larder__svm_session_close(larder__svm_session **session) {
+    trainer *t = *session;
+    if (!t)
+        return;
+    for (size_t f = 0; f < t->functions; f++) {
+        if (t->made)
+            larder__decision_close(&t->made[f]);
+        if (t->last)
+            larder__decision_close(&t->last[f]);
+        if (t->members)
+            larder__free(t->members[f]);
     }
     larder__free(t->made);
+    larder__free(t->last);
     larder__free(t->members);
     larder__free(t->member_count);
     larder__free(t->label);
     larder__free(t->weighted);
     larder__free(t->class_of);
-    larder__free(t->own);
+    larder__free(t->own_points);
     larder__free(t->ids);
     larder__free(t->prob_a);
     larder__free(t->prob_b);
@@ -699,33 +726,73 @@ static void close_trainer(trainer *t) {
     larder__panel_free(&t->panel);
     larder__kernel_close(&t->kernel);
     larder__samples_close(&t->samples);
+    larder__free(t);
+    *session = NULL;
+}
+
+int larder__svm_session_open(larder__svm_session **out, const larder_svm_data *data,
+                             const uint32_t *rows, size_t n, const larder_svm_conf *conf,
+                             larder__team *team, larder_svm_stats *stats) {
+    trainer *t = *out = larder__calloc(1, sizeof *t);
+    if (!t)
+        return larder__fail(LARDER_E_NOMEM, "no memory to train");
+    t->data = data, t->rows = rows, t->n = n, t->team = team, t->stats = stats;
+    t->own = *conf;
+    t->conf = &t->own;
+    t->began = t->saved = larder__now();
+    int rc = open_trainer(t);
+    if (rc < 0) {
+        larder__svm_session_close(out);
+        return rc;
+    }
+    stats->points = t->samples.points;
+    stats->rows = n;
+    snprintf(stats->engine, sizeof stats->engine, "%s", larder__kernel_engine(&t->kernel));
+    return 0;
+}
+
+/* What was made becomes what the next run begins with. */
+static void step_on(trainer *t, double c) {
+    for (size_t f = 0; f < t->functions; f++) {
+        larder__decision_close(&t->last[f]);
+        t->last[f] = t->made[f];
+        t->made[f] = (larder__decision){0};
+    }
+    t->last_c = t->at == t->functions ? t->own.c : 0;
+    t->own.c = c;
+    t->at = 0;
+}
+
+int larder__svm_session_run(larder__svm_session *t, double c, larder_svm_model **out) {
+    *out = NULL;
+    if (t->at)
+        step_on(t, c);
+    t->own.c = c;
+    int rc = larder__task_has_classes(t->conf->task) ? weigh_classes(t) : 0;
+    if (rc == 0)
+        rc = open_log(t);
+    if (rc == 0)
+        rc = solve_all(t);
+    if (t->log)
+        rc = larder__access_log_close(&t->log, rc);
+    if (rc == 0)
+        rc = make_model(t, out);
+    if (rc == 0 && t->stopped)
+        rc = larder__fail(LARDER_E_CANCELLED, "training was stopped before its end");
+    return rc;
 }
 
 int larder__svm_train(larder_svm_model **out, const larder_svm_data *data, const uint32_t *rows,
                       size_t n, const larder_svm_conf *conf, larder__team *team,
                       larder_svm_stats *stats) {
-    trainer t = {.data = data, .conf = conf, .rows = rows, .n = n, .team = team, .stats = stats};
+    larder__svm_session *s = NULL;
     *out = NULL;
-    t.began = t.saved = larder__now();
-    int rc = open_trainer(&t);
+    int rc = larder__svm_session_open(&s, data, rows, n, conf, team, stats);
     if (rc == 0)
-        rc = open_log(&t);
-    if (rc == 0)
-        rc = solve_all(&t);
-    if (t.log)
-        rc = larder__access_log_close(&t.log, rc);
-    if (rc == 0)
-        rc = make_model(&t, out);
-    if (rc == 0) {
-        if (t.cache)
-            count_hits(&t, t.cache);
-        stats->points = t.samples.points;
-        stats->rows = n;
-        snprintf(stats->engine, sizeof stats->engine, "%s", larder__kernel_engine(&t.kernel));
-        if (t.stopped)
-            rc = larder__fail(LARDER_E_CANCELLED, "training was stopped before its end");
-    }
-    close_trainer(&t);
+        rc = larder__svm_session_run(s, conf->c, out);
+    if (s && s->cache)
+        count_hits(s, s->cache);
+    larder__svm_session_close(&s);
     return rc;
 }
 
