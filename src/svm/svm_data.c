@@ -159,6 +159,10 @@ typedef struct feed {
 } feed;
 
 static int refill(feed *f) {
+    if (!f->from) { /* all of it is there */
+        f->ended = true;
+        return 0;
+    }
     if (f->room - f->size < CHUNK / 2) { /* a line longer than the buffer */
         size_t room = f->room ? f->room * 2 : CHUNK;
         char *fresh = larder__realloc(f->buf, room);
@@ -209,21 +213,34 @@ static int read_all(larder_svm_data *d, feed *f, const char *path, uint32_t firs
     return f->size ? take_line(d, f, path, f->buf, f->size, first) : 0;
 }
 
+static int read_feed(larder_svm_data **out, feed *f, const char *name, unsigned flags) {
+    int rc = data_new(out, (flags & LARDER_SVM_MULTI_LABEL) != 0);
+    if (rc == 0)
+        rc = read_all(*out, f, name, (flags & LARDER_SVM_INDEX_ZERO) ? 0 : 1);
+    if (rc == 0 && (*out)->rows == 0)
+        rc = larder__fail(LARDER_E_FORMAT, "%s: there is no row in it", name);
+    larder__unpack_close(&f->from);
+    larder__free(f->buf);
+    if (rc < 0)
+        larder_svm_data_close(out);
+    return rc;
+}
+
 int larder_svm_read(larder_svm_data **out, const char *path, unsigned flags) {
     feed f = {0};
     *out = NULL;
     int rc = larder__unpack_open(&f.from, path);
-    if (rc == 0)
-        rc = data_new(out, (flags & LARDER_SVM_MULTI_LABEL) != 0);
-    if (rc == 0)
-        rc = read_all(*out, &f, path, (flags & LARDER_SVM_INDEX_ZERO) ? 0 : 1);
-    if (rc == 0 && (*out)->rows == 0)
-        rc = larder__fail(LARDER_E_FORMAT, "%s: there is no row in it", path);
-    larder__unpack_close(&f.from);
-    larder__free(f.buf);
-    if (rc < 0)
-        larder_svm_data_close(out);
-    return rc;
+    return rc < 0 ? rc : read_feed(out, &f, path, flags);
+}
+
+int larder__svm_parse(larder_svm_data **out, const void *bytes, size_t size, const char *name,
+                      unsigned flags) {
+    feed f = {.buf = larder__malloc(size + 1), .size = size, .room = size};
+    *out = NULL;
+    if (!f.buf)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu bytes", size);
+    memcpy(f.buf, bytes, size);
+    return read_feed(out, &f, name, flags);
 }
 
 /* ---- from memory ----------------------------------------------------------------------------- */

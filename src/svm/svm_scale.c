@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 30 };
+enum { MOST_BYTES = 1 << 30, MOST_FEATURES = 1 << 27 };
 
 void larder__scale_close(larder__scale *s) {
     larder__free(s->least);
@@ -19,6 +19,9 @@ void larder__scale_close(larder__scale *s) {
 
 static int make_room(larder__scale *s, uint32_t features) {
     size_t n = (size_t)features + 1;
+    if (features > MOST_FEATURES)
+        return larder__fail(LARDER_E_RANGE, "index %u: features are scaled up to index %d",
+                            features, MOST_FEATURES);
     double *least = larder__realloc(s->least, n * sizeof *least);
     s->least = least ? least : s->least;
     double *most = larder__realloc(s->most, n * sizeof *most);
