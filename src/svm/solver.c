@@ -118,6 +118,11 @@ static size_t choose(solver *s, uint32_t *out, size_t want) {
     const larder__qp *q = s->qp;
     unsigned groups = q->group ? 2 : 1;
     size_t n = 0;
+    if (q->n <= want) { /* everybody */
+        for (uint32_t v = 0; v < q->n; v++)
+            s->inside[v] = true, out[n++] = v;
+        return n;
+    }
     for (unsigned g = 0; g < groups; g++) {
         size_t ups = 0, lows = 0, share = want / groups;
         for (uint32_t v = 0; v < q->n; v++) {

@@ -409,6 +409,9 @@ static const double *warm_start(trainer *t) {
     return coef;
 }
 
+/* LIBSVM's limit, for problems that have no solution within the tolerance. */
+static uint64_t most_iterations(size_t n) { return n > 100000 ? 100 * n : 10000000; }
+
 static int solve_function(trainer *t, function *f, bool all_points) {
     larder__panel own = {0};
     larder__row_cache *rows = NULL;
@@ -428,6 +431,7 @@ static int solve_function(trainer *t, function *f, bool all_points) {
                                 .arg = t,
                                 .tolerance = t->conf->tolerance,
                                 .shrinking = t->conf->shrinking,
+                                .most_iterations = most_iterations(f->task.n),
                                 .team = t->team,
                                 .rows = t->in_use,
                                 .watch = watch,
