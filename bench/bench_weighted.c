@@ -59,13 +59,40 @@ static double timed(bench *b, int rounds, int (*what)(bench *), double *best) {
     return median;
 }
 
+/* What no table of N entries gets below: N ids at random, one look at each. */
+static int random_access(bench *b) {
+    enum { AHEAD = 32 };
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < b->n; i++) {
+        uint32_t id = larder_rng_below(&b->rng, (uint32_t)b->n);
+        __builtin_prefetch(&b->weights[id]);
+        b->out[i] = id;
+        if (i >= AHEAD)
+            sum += b->weights[b->out[i - AHEAD]] > 0.5f;
+    }
+    b->check += sum;
+    return 0;
+}
+
+/* One call a weight, sums up to date after `between` of them. */
+static double change_singly(bench *b, larder__sum_tree *t, int steps, int between) {
+    double start = larder__cpu_seconds();
+    for (int i = 0; i < steps; i++) {
+        uint64_t x = larder_rng_next(&b->rng);
+        larder__sum_tree_set(t, (x >> 32) * b->n >> 32, (float)(x & 0xffff) * 1e-4f);
+        if (i % between == between - 1)
+            b->check += larder__sum_tree_total(t) > 0; /* as a draw would: sums are settled */
+    }
+    return (larder__cpu_seconds() - start) / steps * 1e9;
+}
+
 static int tree(bench *b, int rounds) {
     enum { BATCH = 256, STEPS = 4000 * BATCH };
     larder__sum_tree t;
     int rc = larder__sum_tree_open(&t, b->n);
     if (rc == 0)
         rc = larder__sum_tree_build(&t, b->weights);
-    double change[MOST_ROUNDS], draw[MOST_ROUNDS];
+    double change[MOST_ROUNDS], draw[MOST_ROUNDS], singly[MOST_ROUNDS], at_once[MOST_ROUNDS];
     for (int r = 0; rc == 0 && r < rounds; r++) {
         double start = larder__cpu_seconds();
         for (int i = 0; i < STEPS; i += BATCH) { /* the feedback of one batch after the other */
@@ -77,17 +104,23 @@ static int tree(bench *b, int rounds) {
                 weights[k] = (float)(x & 0xffff) * 1e-4f;
             }
             larder__sum_tree_set_many(&t, ids, weights, BATCH);
+            b->check += larder__sum_tree_total(&t) > 0;
         }
         double middle = larder__cpu_seconds();
         for (int i = 0; i < STEPS; i++)
             b->check += larder__sum_tree_draw(&t, &b->rng);
-        change[r] = (middle - start) / STEPS * 1e9;
         draw[r] = (larder__cpu_seconds() - middle) / STEPS * 1e9;
+        singly[r] = change_singly(b, &t, STEPS, BATCH);
+        at_once[r] = change_singly(b, &t, STEPS, 1);
+        change[r] = (middle - start) / STEPS * 1e9;
     }
     if (rc == 0) {
         double c = measure_median(change, (size_t)rounds), d = measure_median(draw, (size_t)rounds);
-        printf("%9llu  one weight changed %5.1f ns (best %.1f), one draw %5.1f ns (best %.1f)\n",
-               (unsigned long long)b->n, c, change[0], d, draw[0]);
+        double s = measure_median(singly, (size_t)rounds);
+        double o = measure_median(at_once, (size_t)rounds);
+        printf("%9llu  one weight changed: %.1f ns (best %.1f) in a call of 256, %.1f (%.1f) in a "
+               "call each, %.1f (%.1f) with a total after each; one draw %.1f ns (%.1f)\n",
+               (unsigned long long)b->n, c, change[0], s, singly[0], o, at_once[0], d, draw[0]);
     }
     larder__sum_tree_close(&t);
     return rc;
@@ -106,8 +139,11 @@ static int run(uint64_t n, int rounds) {
     const struct {
         const char *name;
         int (*what)(bench *);
-    } kinds[] = {{"reading", reading}, {"replacement", with_replacement}, {"without", without}};
-    for (int k = 0; rc == 0 && k < 3; k++) {
+    } kinds[] = {{"reading", reading},
+                 {"random", random_access},
+                 {"replacement", with_replacement},
+                 {"without", without}};
+    for (size_t k = 0; rc == 0 && k < sizeof kinds / sizeof *kinds; k++) {
         double best = 0, median = timed(&b, rounds, kinds[k].what, &best);
         if (median < 0)
             rc = -1;

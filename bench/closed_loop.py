@@ -7,7 +7,9 @@ and keeps each result in a file of lines, so that an interrupted table goes on w
     bench/closed_loop.py --recipes minio,shade:repeat=3,rotate:h=0.8 --caches 20% --seeds 5
 
 The table has accuracy as mean and standard deviation over the seeds, storage bytes and hit kinds as
-means, and bytes as a ratio to `minio` at the same cache size. --markdown writes it for docs.
+means, and bytes as a ratio to `minio` at the same cache size. --markdown writes it for docs. --times
+adds how long batches took to fill and were waited for, --scratch what went through a scratch folder
+and the evaluator, --target when an accuracy was first reached.
 """
 import argparse
 import concurrent.futures
@@ -34,7 +36,7 @@ def split_recipes(text):
 
 def key_of(run):
     return (run["recipe"], run["cache"], run["seed"], run["epochs"], run["net"], run["data"],
-            run["slow"], run.get("augment", ""))
+            run["slow"], run.get("augment", ""), run.get("threads", 1))
 
 
 def load(path):
@@ -50,12 +52,12 @@ def load(path):
     return done
 
 
-def train(larder, run, threads):
+def train(larder, run):
     # `none` is a loader without a cache, whatever size the others have.
     recipe, cache = ("lru", "0") if run["recipe"] == "none" else (run["recipe"], run["cache"])
     cmd = [larder, "train", run["data"], "--recipe", recipe, "--cache", cache, "--epochs",
            str(run["epochs"]), "--seed", str(run["seed"]), "--net", run["net"], "--json",
-           "--threads", str(threads)]
+           "--threads", str(run["threads"])]
     if run["slow"]:
         cmd += ["--slow", run["slow"]]
     if run["augment"]:
@@ -66,8 +68,15 @@ def train(larder, run, threads):
     epochs = [json.loads(line) for line in p.stdout.splitlines()]
     last, out = epochs[-1], dict(run)
     for name in ("served", "hits", "substitutes", "repeats", "misses", "background_reads",
-                 "storage_bytes", "seconds", "stall_seconds"):
+                 "storage_bytes", "seconds", "stall_seconds", "evaluated", "evaluation_reads",
+                 "evaluation_seconds", "scratch_reads", "scratch_bytes", "scratch_written"):
         out[name] = sum(e[name] for e in epochs)
+    for name in ("fill", "wait"):  # over the epochs after the first, which is cold for everybody
+        later = epochs[1:] or epochs
+        first = statistics.mean(e[name + "_mean"] for e in later)
+        square = statistics.mean(e[name + "_mean"] ** 2 + e[name + "_sd"] ** 2 for e in later)
+        out[name + "_mean"], out[name + "_sd"] = first, max(square - first ** 2, 0) ** .5
+        out[name + "_p99"] = last[name + "_p99"]
     out["touched"] = statistics.mean(e["touched"] for e in epochs)
     out["accuracy"], out["top5"] = last["accuracy"], last["top5"]
     out["h"] = last.get("h")
@@ -79,12 +88,51 @@ def mean(runs, name):
     return statistics.mean(r[name] for r in runs)
 
 
-def table(runs, markdown):
-    groups = {}
+def reached(run, target):
+    """Seconds of training and bytes until an epoch ended with the accuracy; None: never."""
+    seconds = size = 0
+    for accuracy, read, time in run["curve"]:
+        seconds, size = seconds + time, size + read
+        if accuracy >= target:
+            return seconds, size
+    return None
+
+
+def more_columns(a):
+    head = []
+    if a.times:
+        head += ["fill ms", "sd", "p99", "wait ms", "sd", "p99"]
+    if a.scratch:
+        head += ["evaluated", "eval reads", "eval s", "scratch read MB", "laid down MB"]
+    if a.target:
+        head += [f"s to {100 * a.target:g} %", "MB to it", "reached"]
+    return head
+
+
+def more_cells(a, g):
+    out = []
+    if a.times:
+        for name in ("fill", "wait"):
+            out += [f"{1e3 * mean(g, name + end):.2f}" for end in ("_mean", "_sd", "_p99")]
+    if a.scratch:
+        out += [f"{mean(g, 'evaluated'):.0f}", f"{mean(g, 'evaluation_reads'):.0f}",
+                f"{mean(g, 'evaluation_seconds'):.2f}", f"{mean(g, 'scratch_bytes') / 1e6:.1f}",
+                f"{mean(g, 'scratch_written') / 1e6:.1f}"]
+    if a.target:
+        when = [w for w in (reached(r, a.target) for r in g) if w]
+        out += [f"{statistics.mean(w[0] for w in when):.1f}" if when else "-",
+                f"{statistics.mean(w[1] for w in when) / 1e6:.1f}" if when else "-",
+                f"{len(when)} of {len(g)}"]
+    return out
+
+
+def table(runs, a):
+    groups, several = {}, len({r.get("threads", 1) for r in runs}) > 1
     for r in runs:
-        groups.setdefault((r["cache"], r["recipe"]), []).append(r)
+        name = r["recipe"] + (f", {r['threads']} threads" if several else "")
+        groups.setdefault((r["cache"], name), []).append(r)
     head = ["cache", "recipe", "seeds", "top-1 %", "sd", "top-5 %", "read MB", "vs minio", "hits %",
-            "subst %", "repeats %", "touched %", "time s", "stall %"]
+            "subst %", "repeats %", "touched %", "time s", "stall %"] + more_columns(a)
     rows = []
     for (cache, recipe), g in groups.items():
         minio = groups.get((cache, "minio"))
@@ -98,8 +146,9 @@ def table(runs, markdown):
                      f"{100 * mean(g, 'substitutes') / served:.1f}",
                      f"{100 * mean(g, 'repeats') / served:.1f}", f"{100 * mean(g, 'touched'):.1f}",
                      f"{mean(g, 'seconds'):.1f}",
-                     f"{100 * mean(g, 'stall_seconds') / max(mean(g, 'seconds'), 1e-9):.0f}"])
-    if markdown:
+                     f"{100 * mean(g, 'stall_seconds') / max(mean(g, 'seconds'), 1e-9):.0f}"] +
+                    more_cells(a, g))
+    if a.markdown:
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
         lines += ["| " + " | ".join(r) + " |" for r in rows]
     else:
@@ -164,7 +213,10 @@ def main():
     a.add_argument("--slow", default="", help="as larder train --slow; times mean something then")
     a.add_argument("--augment", default="", help="as larder train --augment")
     a.add_argument("--jobs", type=int, default=os.cpu_count())
-    a.add_argument("--threads", type=int, default=1, help="loader threads of each run")
+    a.add_argument("--threads", default="1", help="loader threads of each run, or several counts")
+    a.add_argument("--times", action="store_true", help="show batch times")
+    a.add_argument("--scratch", action="store_true", help="show evaluation and scratch folder")
+    a.add_argument("--target", type=float, default=0, help="accuracy to be reached, as 0.88")
     a.add_argument("--larder", default=os.path.join(HERE, "..", "build", "larder"))
     a.add_argument("--results", default=os.path.join(HERE, "..", "build", "closed_loop.jsonl"))
     a.add_argument("--markdown", action="store_true")
@@ -172,14 +224,15 @@ def main():
     a = a.parse_args()
 
     wanted = [{"recipe": r, "cache": c, "seed": s, "epochs": a.epochs, "net": a.net, "data": a.data,
-               "slow": a.slow, "augment": a.augment}
+               "slow": a.slow, "augment": a.augment, "threads": int(t)}
               for c in a.caches.split(",") for r in split_recipes(a.recipes)
+              for t in a.threads.split(",")
               for s in range(1, a.seeds + 1)]
     done, lock, failed = load(a.results), threading.Lock(), []
     todo = [w for w in wanted if key_of(w) not in done]
 
     def one(w):
-        run, why = train(a.larder, w, a.threads)
+        run, why = train(a.larder, w)
         with lock:
             if why:
                 failed.append(why)
@@ -196,7 +249,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         list(pool.map(one, todo))
     got = [done[key_of(w)] for w in wanted if key_of(w) in done]
-    print(table(got, a.markdown))
+    print(table(got, a))
     if a.plot and got:
         plot(got, a.plot)
     return 1 if failed else 0

@@ -17,12 +17,15 @@ stage:  base plugins
 cache:  base plugins
 signal: base plugins
 sample: base plugins
-loader: base plugins source stage cache signal sample
+plan:   base
+wire:   base plugins cache
+loader: base plugins plan wire source stage cache signal sample
 svm:    base plugins cache source
+daemon: base plugins cache wire
 sim:    base plugins source cache signal sample loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample loader svm sim train report
+cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim train report
 TABLE
 }
 

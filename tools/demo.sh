@@ -4,7 +4,8 @@
 # what is there.
 #
 #   DATA     folder or URI with a training and a test part  (Fashion-MNIST of Debian)
-#   RECIPES  what to compare; none is a loader without cache  (none lru minio rotate)
+#   RECIPES  what to compare; none is a loader without cache  (none lru minio rotate
+#            spider:scoring=wait)
 #   CACHE    budget of the others  (20%)
 #   EPOCHS   of each  (8)
 #   SLOW     speed of the storage, as larder train --slow takes it  (bandwidth=16MiB)
@@ -13,7 +14,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 data=${DATA:-/usr/share/datasets/fashion-mnist}
-recipes=${RECIPES:-none lru minio rotate}
+recipes=${RECIPES:-none lru minio rotate spider:scoring=wait}
 cache=${CACHE:-20%}
 epochs=${EPOCHS:-8}
 slow=${SLOW-bandwidth=16MiB}

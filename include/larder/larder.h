@@ -86,7 +86,8 @@ size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */
 
-typedef enum { LARDER_U8 = 0, LARDER_F32 = 1 } larder_dtype;
+/* Batches come as u8 or f32; embeddings may be given as f32, f16 or bf16. */
+typedef enum { LARDER_U8 = 0, LARDER_F32 = 1, LARDER_F16 = 2, LARDER_BF16 = 3 } larder_dtype;
 typedef enum { LARDER_NCHW = 0, LARDER_NHWC = 1 } larder_layout;
 
 typedef struct larder_shape {
@@ -122,8 +123,9 @@ typedef struct larder_feedback {
     const float *loss;   /* per sample */
     const float *logits; /* n x classes */
     size_t classes;
-    const float *embeddings; /* n x dim */
+    const void *embeddings; /* n x dim */
     size_t dim;
+    larder_dtype embeddings_dtype; /* LARDER_F16 or LARDER_BF16; 0 means LARDER_F32 */
 } larder_feedback;
 
 /* ---- the ledger: honest figures of one epoch ------------------------------------------------- */
@@ -132,9 +134,13 @@ typedef struct larder_feedback {
  * however it came, so repeats overlap the other three. */
 typedef struct larder_figures {
     uint64_t epoch, served, hits, substitutes, repeats, misses, background_reads;
-    uint64_t storage_bytes; /* read for misses and in the background */
+    uint64_t storage_bytes; /* read for misses, in the background and for evaluation */
     uint64_t bad;           /* samples skipped or replaced */
-    double touched;         /* distinct served ids / data-set size (or this rank's share of it) */
+    uint64_t evaluated, evaluation_reads; /* shown to the evaluator; storage had to give of these */
+    uint64_t scratch_reads, scratch_bytes; /* samples that came from packages laid down before, and
+                                              what was read of those; in no other figure */
+    uint64_t scratch_written;              /* bytes laid down as packages */
+    double touched; /* distinct served ids / data-set size (or this rank's share of it) */
 } larder_figures;
 
 /* ---- the loader ------------------------------------------------------------------------------ */
@@ -151,14 +157,20 @@ typedef struct larder_loader_conf {
     size_t batch;        /* samples per batch and rank */
     uint64_t seed;
     uint64_t epochs;      /* 0: no end */
-    uint32_t threads;     /* 0: as many as cores */
+    uint32_t threads;     /* 0: as many as cores, and as a cgroup's quota lets run */
     uint32_t prefetch;    /* batches prepared ahead; 0: 4 */
-    uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: prefetch + 2 */
+    uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: ahead + 2 */
     uint32_t rank, world; /* this process is one of `world`; 0 of 1 unless said */
     larder_dtype dtype;
     larder_layout layout;
     larder_on_bad on_bad;
     bool drop_last;
+    uint32_t inflight; /* reads under way at once, at most, whatever `threads` is; 0: 64 */
+    /* Batches decided and read ahead; only `prefetch` of them are prepared, the others are the
+     * samples' own bytes. As many as training eats while storage answers once. 0: `prefetch`, or
+     * where neither is given and nothing in the recipe listens to training, up to 16 that take at
+     * most 64 MiB. */
+    uint32_t ahead;
 } larder_loader_conf;
 
 void larder_loader_defaults(larder_loader_conf *);
@@ -179,17 +191,23 @@ int larder_loader_done(larder_loader *, const larder_batch *);
 /* Some recipes (impact) want losses looked at again between epochs: `loss` gets that of each of the
  * batch's samples, by a forward pass alone; 0, or negative to end the run. Called inside
  * larder_loader_next, on its thread, before the first batch of an epoch; the batch is lent for the
- * call. Samples are prepared as for training. Set right after open. */
+ * call. The loader's threads prepare the samples, random stages in their middle position. Set right
+ * after open. */
 typedef int (*larder_evaluate_fn)(void *arg, const larder_batch *, float *loss);
 int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 
 /* The state after the batches taken so far, to go on exactly there: same remaining ids, same
  * augmentation, with any number of threads. `restore` comes right after open, once, with the same
- * source, recipe, seed, batch size, rank and world; recipes that listen to feedback want the same
- * `lag` too. Feedback given after the save is not in it. Works after cancel. Free *bytes with
- * larder_free. */
+ * source, recipe, cache size, seed, batch size, rank and world; recipes that listen to feedback
+ * want the same `lag` too. Feedback given after the save is not in it. Works after cancel. Free
+ * *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
+/* Recipes that score beside training (spider) let feedback act when its scoring is ready, which
+ * depends on the machine. This makes a fresh loader do as the run did from its start that left
+ * this state: feedback acts when it acted there, and a batch waits for it where it must. May come
+ * before restore. */
+int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
 void larder_free(void *);
 
 uint64_t larder_loader_samples(const larder_loader *);
@@ -211,6 +229,9 @@ typedef struct larder_bad {
     char why[256];
 } larder_bad;
 int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
+/* Packages that could not be laid down in the scratch folder or read back from it (then storage
+ * gave them): how many, and the last reason as a sentence, "" if there was none. */
+int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 

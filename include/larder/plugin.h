@@ -87,11 +87,19 @@ void larder_read_bytes(larder_reader *, void *, size_t); /* zeros once anything 
 int larder_read_reject(larder_reader *, const char *why);
 int larder_read_status(const larder_reader *); /* 0 or LARDER_E_FORMAT */
 
+/* ---- figures: what a plug-in shows beside its work ------------------------------------------- */
+
+typedef struct larder_figure {
+    const char *name, *unit, *help; /* "ratio", "", "share of the budget for important samples" */
+} larder_figure;
+enum { LARDER_FIGURES = 16 }; /* of one plug-in at most; a list ends with a NULL name */
+
 /* ---- policies: who stays in a cache ---------------------------------------------------------- */
 
 typedef uint32_t larder_slot;
 #define LARDER_NO_SLOT UINT32_MAX
 #define LARDER_UNKNOWN UINT64_MAX /* next_use: never again, or not known */
+#define LARDER_NO_GROUP UINT32_MAX
 
 typedef struct larder_access { /* one request for one entry */
     uint64_t key;              /* sample or row id, dense from 0 */
@@ -101,6 +109,7 @@ typedef struct larder_access { /* one request for one entry */
     uint32_t cost_us;          /* time to make it again; 0: not known */
     uint32_t job;              /* who asks */
     uint32_t tag;              /* the sampler's word to the policy, as in larder_pick */
+    uint32_t group;            /* only alike ones may replace each other: the class, if asked for */
     float score;               /* usefulness last reported, or NAN */
     larder_rng *rng;           /* the only source of chance */
 } larder_access;
@@ -112,6 +121,7 @@ typedef struct larder_slots {
     uint32_t used;              /* slots ever in use at once */
     uint32_t resident;          /* entries now */
     uint64_t bytes, budget;     /* sum of sizes of residents, and its limit */
+    uint64_t epochs;            /* of the whole run, 0: not known */
     const uint32_t *key_of;     /* slot -> key, UINT32_MAX: empty */
     const uint32_t *size_of;    /* slot -> bytes */
     const larder_slot *slot_of; /* key -> slot or LARDER_NO_SLOT */
@@ -119,12 +129,20 @@ typedef struct larder_slots {
     void *key_data;             /* the policy's key_size bytes a key, zeroed once */
 } larder_slots;
 
+typedef struct larder_package { /* entries that are fetched together */
+    uint64_t number;            /* counts from 1; 0: not one that comes again */
+    uint64_t bytes;             /* of all that was in it when it was made */
+    bool again;                 /* it has come before */
+} larder_package;
+
 typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
     larder_plugin plugin;
     size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
     bool needs_future;          /* wants next_use: simulation only */
     bool needs_order;           /* wants next_use as far as a fixed order tells: one epoch ahead */
     bool holds_all;             /* its budget is the whole data set, to compare with */
+    bool needs_group;           /* wants larder_access.group */
+    bool reads_all;             /* what it fetches is read even where it does not fit */
     int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
     void (*fini)(void *st);
     /* Optional: false keeps a missing entry out although there may be room. */
@@ -144,9 +162,16 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
      * They enter as accesses with the tag LARDER_TAG_FETCH. */
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
+    /* Once what it fetched last has entered or not: as which package. Only of policies with a
+     * parameter `scratch`, the folder where the loader lays packages down. */
+    larder_package (*package)(void *st);
+    /* Numbers of packages that will not come again, each told once; at most `max`. */
+    size_t (*dropped)(void *st, uint64_t *numbers, size_t max);
     void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
-    bool (*stand_in)(void *st, const larder_access *, uint64_t *other);    /* a resident to serve */
-    void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n); /* who may stand in */
+    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
+    /* From now on `key` may stand in for these, none of them itself. False: not wanted, name
+     * another. */
+    bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
     /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
@@ -155,6 +180,8 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
+    const larder_figure *figures; /* what it shows; figure() gives the value of the i-th */
+    double (*figure)(const void *st, size_t i);
 } larder_policy;
 
 /* ---- samplers: which ids come next ----------------------------------------------------------- */
@@ -240,15 +267,35 @@ typedef struct larder_report { /* the feedback of one batch, ids are the served 
     double accuracy;                         /* NAN when not given */
 } larder_report;
 
+/* `key` may stand in for these ids. A signal names the best one first. */
+typedef void (*larder_relation_fn)(void *arg, uint64_t key, const uint64_t *ids, size_t n);
+
 typedef struct larder_signal {
     larder_plugin plugin;
     int (*init)(void *st, uint64_t n, const larder_args *);
     void (*fini)(void *st);
-    /* Runs off the training path, in batch order. Writes scores[id] for ids of the report. */
+    /* Runs off the training path, in batch order. Writes scores[id] for ids of the report. NULL
+     * where there is `prepare`. */
     void (*observe)(void *st, const larder_report *, float *scores);
-    void (*epoch)(void *st, uint64_t epoch, float *scores); /* optional */
+    void (*epoch)(void *st, uint64_t epoch, float *scores); /* optional, not with `prepare` */
     void (*save)(const void *st, larder_writer *);          /* optional; scores are saved anyway */
     int (*load)(void *st, larder_reader *);
+    /* Optional, all four together: observe in two halves. */
+    /* Bytes of the result of a report of so many rows; follows from init alone. */
+    size_t (*result_size)(const void *st, size_t rows);
+    /* The heavy half, on a thread of its own beside the drawing of batches, in batch order.
+     * Touches the signal's own state and `result`, which comes zeroed and 16-byte aligned. */
+    void (*prepare)(void *st, const larder_report *, void *result);
+    /* The light half, by whoever draws, when the feedback takes effect: writes scores and names at
+     * most a few hubs. O(rows), and from `result` alone: of the state only what init has set. */
+    void (*apply)(const void *st, const void *result, float *scores, larder_relation_fn relate,
+                  void *arg);
+    /* May apply be given these bytes, which claim to be the result of a report of so many rows?
+     * They come from a saved state, so no count or id in them can be trusted. */
+    bool (*check)(const void *st, const void *result, size_t rows);
+    /* Optional: what it shows; figure() is called after each prepare, on the same thread. */
+    const larder_figure *figures;
+    double (*figure)(const void *st, size_t i);
 } larder_signal;
 
 /* ---- sources: where samples live ------------------------------------------------------------- */
@@ -289,6 +336,9 @@ typedef struct larder_source {
     const char *(*class_name)(void *st, uint32_t label);       /* optional; NULL: none */
     /* Thread-safe. Fills every out[i]; returns 0 unless nothing at all could be tried. */
     int (*read)(void *st, const uint64_t *ids, size_t n, larder_read *out);
+    /* Optional, thread-safe: reads under way and later ones end soon, with E_CANCELLED where they
+     * had to wait. Comes before close, so that closing never waits for slow storage. */
+    void (*interrupt)(void *st);
 } larder_source;
 
 #ifdef __cplusplus

@@ -17,10 +17,15 @@ static inline double larder__cpu_seconds(void) {
     return larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+static inline struct timespec larder__timespec_of(double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    return t;
+}
+
 /* Sleeps until larder__now() reaches `when`. */
 static inline void larder__sleep_until(double when) {
-    struct timespec t = {.tv_sec = (time_t)when};
-    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
+    struct timespec t = larder__timespec_of(when);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
     }
 }

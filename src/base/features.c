@@ -39,8 +39,13 @@ const char *larder_features(void) {
                             PART_OFF("cblas")
 #endif
 #if LARDER_HAVE_URING
-                                PART_ON("uring");
+                                PART_ON("uring")
 #else
-                                PART_OFF("uring");
+                                PART_OFF("uring")
+#endif
+#if LARDER_HAVE_HNSW
+                                    PART_ON("hnsw");
+#else
+                                    PART_OFF("hnsw");
 #endif
 }

@@ -258,6 +258,16 @@ void larder__args_free(larder_args *a) {
     *a = (larder_args){0};
 }
 
+int larder__args_set_text(larder_args *a, const char *name, const char *text) {
+    ptrdiff_t i = params_find(a->params, name, strlen(name));
+    char *copy = i < 0 ? NULL : larder__strdup(text);
+    if (!copy)
+        return i < 0 ? larder__fail(LARDER_E_ARGS, "no parameter %s", name) : LARDER_E_NOMEM;
+    larder__free(a->texts[i]);
+    a->texts[i] = copy;
+    return 0;
+}
+
 double larder_args_number(const larder_args *a, const char *name) {
     ptrdiff_t i = params_find(a->params, name, strlen(name));
     return i < 0 ? 0 : a->numbers[i];

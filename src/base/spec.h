@@ -22,6 +22,8 @@ int larder__spec_name(const char *spec, char *name, size_t cap, const char **res
 int larder__args_parse(larder_args *out, const char *kind, const larder_plugin *, const char *text,
                        char separator, const larder_param *const *others);
 void larder__args_free(larder_args *);
+/* Another text for a parameter of type text. */
+int larder__args_set_text(larder_args *, const char *name, const char *text);
 
 /* "3072", "64KiB", "1.5 GB", "8GiB": bytes. Negative, huge, empty or trailing junk: E_ARGS. */
 int larder__parse_bytes(const char *text, uint64_t *out);

@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-void larder_write_bytes(larder_writer *w, const void *bytes, size_t n) {
+/* Makes room for n more bytes; NULL: none, or none left to write since an earlier failure. */
+static unsigned char *extend(larder_writer *w, size_t n) {
     if (w->code)
-        return;
+        return NULL;
     if (n > w->cap - w->size) {
         size_t cap = w->cap ? w->cap * 2 : 256;
         while (cap - w->size < n)
@@ -15,14 +16,25 @@ void larder_write_bytes(larder_writer *w, const void *bytes, size_t n) {
         unsigned char *grown = larder__realloc(w->bytes, cap);
         if (!grown) {
             w->code = LARDER_E_NOMEM;
-            return;
+            return NULL;
         }
         w->bytes = grown;
         w->cap = cap;
     }
-    if (n)
-        memcpy(w->bytes + w->size, bytes, n);
     w->size += n;
+    return w->bytes + w->size - n;
+}
+
+void larder_write_bytes(larder_writer *w, const void *bytes, size_t n) {
+    unsigned char *at = n ? extend(w, n) : NULL;
+    if (at)
+        memcpy(at, bytes, n);
+}
+
+void larder__write_space(larder_writer *w, size_t n) {
+    unsigned char *at = n ? extend(w, n) : NULL;
+    if (at)
+        memset(at, 0, n);
 }
 
 static void write_le(larder_writer *w, uint64_t v, size_t n) {

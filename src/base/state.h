@@ -17,6 +17,7 @@ struct larder_reader {
 };
 
 void larder__writer_free(larder_writer *);
+void larder__write_space(larder_writer *, size_t);      /* bytes that the caller fills in */
 void larder__write_text(larder_writer *, const char *); /* NULL is written as "" */
 /* Points `out` at a text inside the reader's bytes copied into out, at most cap-1 long. */
 void larder__read_text(larder_reader *, char *out, size_t cap);

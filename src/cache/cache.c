@@ -2,11 +2,14 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "cache/cache_inside.h"
+#include "cache/link.h"
 
 #include <assert.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
@@ -155,7 +158,7 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         c->figures.insertions++;
     } else {
         c->figures.refusals++;
-        if (a->tag == LARDER_TAG_FETCH) { /* nobody asked for it: not read at all */
+        if (a->tag == LARDER_TAG_FETCH && !c->policy->reads_all) { /* nobody asked: not read */
             t->kind = LARDER_HIT;
             return;
         }
@@ -187,6 +190,7 @@ static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t)
 /* A batch walks tables much larger than the processor's caches: ask for the lines in time, first
  * those found by key, then those found by slot, then the head of the entry. */
 enum { FAR = 48, MIDDLE = 24, NEAR = 12 };
+enum { SCORED = 256, HELPED = 128 }; /* scores at once, and beside a request: some 10 and 5 us */
 
 static inline void ask_for_key(const larder__cache *c, uint64_t key) {
     __builtin_prefetch(&c->slot_of[key]);
@@ -225,6 +229,8 @@ static void lock_in_turn(larder__cache *c) {
     atomic_fetch_add(&c->entered, 1);
 }
 
+static void score_some(larder__cache *, larder__rescoring *, size_t most);
+
 static int begin(larder__cache *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (a[i].key >= c->slots.keys)
@@ -233,13 +239,24 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n && i < FAR; i++)
         ask_for_key(c, a[i].key);
     lock_in_turn(c);
+    if (c->rescoring.keys)
+        score_some(c, &c->rescoring, HELPED);
     int rc = c->store->real ? larder__flights_reserve(&c->flights, n) : 0;
     if (rc < 0)
         pthread_mutex_unlock(&c->lock);
     return rc;
 }
 
+/* From the cache that lives elsewhere, and what it says of its residents now. */
+static int claim_there(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    int rc = c->link->claim(c->link_state, a, n, out);
+    c->link->look(c->link_state, &c->slots);
+    return rc;
+}
+
 int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    if (c->link)
+        return claim_there(c, a, n, out);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -254,6 +271,8 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
 }
 
 int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    if (c->link)
+        return claim_there(c, a, n, out);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -280,6 +299,8 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
 
 int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder__ticket *out) {
     larder_access a = {.key = key, .size = size};
+    if (c->link)
+        return claim_there(c, &a, 1, out);
     int rc = begin(c, &a, 1);
     if (rc < 0)
         return rc;
@@ -301,6 +322,10 @@ void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
 
 void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     larder__ticket_drop(t);
+    if (c->link) {
+        c->link->fill(c->link_state, t, b);
+        return;
+    }
     larder__buf_enter(b, c->account);
     pthread_mutex_lock(&c->lock);
     larder_slot s = t->flight->slot;
@@ -319,6 +344,10 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
 
 void larder__cache_fail(larder__cache *c, larder__ticket *t, int code, const char *why) {
     larder__ticket_drop(t);
+    if (c->link) {
+        c->link->fail(c->link_state, t, code, why);
+        return;
+    }
     pthread_mutex_lock(&c->lock);
     if (t->flight->slot != LARDER_NO_SLOT)
         c->state[t->flight->slot] = LARDER__COLD; /* stays decided; the next request tries again */
@@ -329,6 +358,8 @@ void larder__cache_fail(larder__cache *c, larder__ticket *t, int code, const cha
 
 int larder__cache_wait(larder__cache *c, larder__ticket *t, larder_buf **out) {
     larder__ticket_drop(t);
+    if (c->link)
+        return c->link->wait(c->link_state, t, out);
     pthread_mutex_lock(&c->lock);
     int rc = larder__flights_wait(&c->flights, t->flight, &c->lock, out);
     t->flight = NULL;
@@ -394,7 +425,7 @@ int larder__cache_get(larder__cache *c, larder_access *a, size_t n, larder__make
 
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
     return key < c->slots.keys &&
-           __atomic_load_n(&c->slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
+           __atomic_load_n(&c->slots.slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
 }
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
@@ -413,25 +444,61 @@ static void score_chunk(larder__cache *c, const uint64_t *keys, const float *sco
     }
 }
 
-void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
-    enum { CHUNK = 256, OFTEN = 32 }; /* 256: some 20 us */
-    if (!c->policy->score && !c->policy->ghost)
+static void score_some(larder__cache *c, larder__rescoring *r, size_t most) {
+    size_t n = r->n - r->at < most ? r->n - r->at : most;
+    score_chunk(c, r->keys + r->at, r->scores + r->at, n);
+    r->at += n;
+}
+
+/* After each turn of ours, with the lock given up. A thread that is put aside by the scheduler with
+ * the lock in hand keeps everybody waiting for milliseconds; so where requests come, they do a
+ * little of it each, and this thread mostly sleeps. Where none come it goes on by itself and is put
+ * aside here, if at all. */
+static void let_pass(larder__cache *c, bool sleeps, uint32_t entered, size_t turn) {
+    enum { OFTEN = 32 };
+    if (sleeps) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         return;
-    for (size_t at = 0; at < n; at += CHUNK) {
-        pthread_mutex_lock(&c->lock);
-        score_chunk(c, keys + at, scores + at, n - at < CHUNK ? n - at : CHUNK);
+    }
+    while (atomic_load(&c->waiting) && atomic_load(&c->entered) == entered)
+        sched_yield(); /* one of those who wait goes first */
+    if (turn % OFTEN == OFTEN - 1)
+        sched_yield();
+}
+
+void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
+    enum { PATIENCE = 32 }; /* some 5 ms */
+    larder__rescoring mine, *r = &mine;
+    if (c->link)
+        c->link->score(c->link_state, keys, scores, n);
+    if (c->link || (!c->policy->score && !c->policy->ghost) || n == 0)
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (n > SCORED && !c->rescoring.keys)
+        r = &c->rescoring;
+    *r = (larder__rescoring){keys, scores, n, 0};
+    uint32_t patience = 0; /* turns to wait for another request */
+    for (size_t turn = 0, left_at = 0;; turn++) {
+        bool helped = r->at != left_at;
+        patience = helped ? PATIENCE : patience - (patience > 0);
+        if (!patience)
+            score_some(c, r, SCORED);
+        left_at = r->at;
+        if (r->at == n)
+            break;
         uint32_t entered = atomic_load(&c->entered);
         pthread_mutex_unlock(&c->lock);
-        while (at + CHUNK < n && atomic_load(&c->waiting) && atomic_load(&c->entered) == entered)
-            sched_yield(); /* one of those who wait goes first */
-        /* On a busy machine, be put aside here rather than with the lock in hand. */
-        if (at / CHUNK % OFTEN == OFTEN - 1)
-            sched_yield();
+        let_pass(c, patience > 0, entered, turn);
+        pthread_mutex_lock(&c->lock);
     }
+    r->keys = NULL;
+    pthread_mutex_unlock(&c->lock);
 }
 
 void larder__cache_accuracy(larder__cache *c, double accuracy) {
-    if (!c->policy->accuracy)
+    if (c->link)
+        c->link->accuracy(c->link_state, accuracy);
+    if (c->link || !c->policy->accuracy)
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->accuracy(c->policy_state, accuracy);
@@ -439,6 +506,8 @@ void larder__cache_accuracy(larder__cache *c, double accuracy) {
 }
 
 bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double *share) {
+    if (c->link)
+        return c->link->pick(c->link_state, rng, key, share);
     if (!c->policy->pick)
         return false;
     pthread_mutex_lock(&c->lock);
@@ -449,6 +518,8 @@ bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double
 }
 
 size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
+    if (c->link)
+        return c->link->fetch(c->link_state, keys, max);
     if (!c->policy->fetch)
         return 0;
     pthread_mutex_lock(&c->lock);
@@ -458,16 +529,59 @@ size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
     return n;
 }
 
+larder_package larder__cache_package(larder__cache *c) {
+    if (c->link || !c->policy->package) /* elsewhere nothing is laid down */
+        return (larder_package){0};
+    pthread_mutex_lock(&c->lock);
+    larder_package out = c->policy->package(c->policy_state);
+    pthread_mutex_unlock(&c->lock);
+    return out;
+}
+
+size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
+    if (c->link || !c->policy->dropped)
+        return 0;
+    pthread_mutex_lock(&c->lock);
+    size_t n = c->policy->dropped(c->policy_state, numbers, max);
+    assert(n <= max);
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
 void larder__cache_batch(larder__cache *c) {
-    if (!c->policy->batch)
+    if (c->link || !c->policy->batch) /* elsewhere a claim is a batch */
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->batch(c->policy_state);
     pthread_mutex_unlock(&c->lock);
 }
 
+bool larder__cache_relate(larder__cache *c, uint64_t key, const uint64_t *ids, size_t n) {
+    if (c->link || !c->policy->relate || key >= c->slots.keys)
+        return false; /* elsewhere nobody hears of hubs */
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= c->slots.keys || ids[i] == key)
+            return false;
+    pthread_mutex_lock(&c->lock);
+    bool taken = c->policy->relate(c->policy_state, key, ids, n);
+    pthread_mutex_unlock(&c->lock);
+    return taken;
+}
+
+void larder__cache_show(larder__cache *c, double out[LARDER_FIGURES]) {
+    const larder_figure *f = c->link ? NULL : c->policy->figures;
+    for (size_t i = 0; !f && i < LARDER_FIGURES; i++)
+        out[i] = NAN;
+    if (!f)
+        return;
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; f[i].name && i < LARDER_FIGURES; i++)
+        out[i] = c->policy->figure(c->policy_state, i);
+    pthread_mutex_unlock(&c->lock);
+}
+
 void larder__cache_list(larder__cache *c, const uint8_t *tags) {
-    if (!c->policy->list)
+    if (c->link || !c->policy->list)
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->list(c->policy_state, tags);
@@ -475,7 +589,9 @@ void larder__cache_list(larder__cache *c, const uint8_t *tags) {
 }
 
 void larder__cache_epoch(larder__cache *c, uint64_t epoch) {
-    if (!c->policy->epoch)
+    if (c->link)
+        c->link->epoch(c->link_state, epoch);
+    if (c->link || !c->policy->epoch)
         return;
     pthread_mutex_lock(&c->lock);
     c->policy->epoch(c->policy_state, epoch);

@@ -26,7 +26,9 @@ typedef struct larder__cache_conf {
     uint64_t budget;        /* bytes */
     bool budget_covers_all; /* metadata counts too (absolute sizes); else payload alone (20%) */
     uint64_t seed;
+    uint64_t epochs;      /* of the run, 0: not known */
     larder__stats *stats; /* NULL: none */
+    larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
 } larder__cache_conf;
 
 typedef enum {
@@ -60,7 +62,9 @@ int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder__
 
 void larder__cache_fill(larder__cache *, larder__ticket *, larder_buf *); /* takes its own ref */
 void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char *why);
-int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out); /* a reference */
+/* A reference; or LARDER__TAKE_OVER: whoever had promised it is gone, make it for yourself. */
+int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out);
+enum { LARDER__TAKE_OVER = 1 };
 void larder__ticket_drop(larder__ticket *);
 
 /* How an entry is made. `have`: a shorter version of it, or NULL. *out: one reference. */
@@ -72,14 +76,23 @@ int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_
                       larder_buf **out, uint8_t *kinds);
 
 bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
-/* Takes the lock for a few hundred keys at a time and lets requests pass in between, so any number
- * of scores may be given at once. Keys that are not resident reach the policy's `ghost`. */
+/* Any number of scores may be given at once: a few hundred keys at a time, between requests and
+ * beside them. All have taken effect when it returns. Keys that are not resident reach the policy's
+ * `ghost`. */
 void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
 void larder__cache_accuracy(larder__cache *, double accuracy);
 /* The policy's pick and fetch; false and 0 where it has none. */
 bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key, double *share);
 size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
+/* The policy's package and dropped; none and 0 where it has none. */
+larder_package larder__cache_package(larder__cache *);
+size_t larder__cache_dropped(larder__cache *, uint64_t *numbers, size_t max);
 void larder__cache_batch(larder__cache *);
+/* `key` may stand in for these; false: the policy does not want it, or some id is no key or `key`
+ * itself. */
+bool larder__cache_relate(larder__cache *, uint64_t key, const uint64_t *ids, size_t n);
+/* The policy's figures now. */
+void larder__cache_show(larder__cache *, double out[LARDER_FIGURES]);
 void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);
@@ -89,6 +102,7 @@ typedef struct larder__cache_figures {
     uint64_t resident, resident_bytes, budget;
     uint64_t loaned_bytes;   /* held by readers, no longer resident */
     uint64_t metadata_bytes; /* tables of cache, store and policy, as far as touched */
+    bool elsewhere;          /* another process has it: its size is not ours to say */
 } larder__cache_figures;
 void larder__cache_read_figures(larder__cache *, larder__cache_figures *out);
 

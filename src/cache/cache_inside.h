@@ -12,12 +12,20 @@
 /* What a resident slot's bytes are doing. */
 enum { LARDER__FULL = 1, LARDER__PENDING = 2, LARDER__COLD = 3 };
 
+typedef struct larder__rescoring { /* many scores that are being given */
+    const uint64_t *keys;
+    const float *scores;
+    size_t n, at; /* so many of them have been */
+} larder__rescoring;
+
 struct larder__cache {
     pthread_mutex_t lock;
     _Atomic uint32_t waiting, entered; /* requests that wait for it, and that have got it so */
+    larder__rescoring rescoring;       /* one that requests help along; no keys: none */
     larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;
+    bool slot_of_lent;     /* belongs to whoever opened us */
     uint8_t *state;        /* slot -> FULL, PENDING, COLD */
     larder_slot free_slot; /* chain of empty slots through size_of */
     const larder_policy *policy;
@@ -32,6 +40,8 @@ struct larder__cache {
     uint64_t refused_fills;
     larder_rng rng;
     larder__cache_figures figures;
+    const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
+    void *link_state;
 };
 
 /* Bytes that count against the budget with `used` slots in use. */

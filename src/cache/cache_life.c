@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "cache/cache_inside.h"
+#include "cache/link.h"
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
@@ -16,6 +17,14 @@ static uint64_t slot_metadata(const larder__cache *c) {
 }
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
+    if (c->link) {
+        c->link->look(c->link_state, &c->slots);
+        *out = (larder__cache_figures){.resident = c->slots.resident,
+                                       .resident_bytes = c->slots.bytes,
+                                       .budget = c->slots.budget,
+                                       .elsewhere = true};
+        return;
+    }
     pthread_mutex_lock(&c->lock);
     *out = c->figures;
     out->resident = c->slots.resident;
@@ -64,11 +73,12 @@ static int show(larder__cache *c, larder__stats *s) {
 }
 
 /* Tables for every slot there could be; pages are committed only when a slot is first used. */
-static int open_tables(larder__cache *c) {
+static int open_tables(larder__cache *c, larder_slot *lent) {
     uint64_t n = c->slots.keys;
     c->key_of = larder__calloc(n, sizeof *c->key_of);
     c->size_of = larder__calloc(n, sizeof *c->size_of);
-    c->slot_of = larder__malloc(n * sizeof *c->slot_of);
+    c->slot_of = lent ? lent : larder__malloc(n * sizeof *c->slot_of);
+    c->slot_of_lent = lent;
     c->state = larder__calloc(n, sizeof *c->state);
     c->slots.slot_data = larder__calloc(n, c->policy->slot_size);
     c->slots.key_data = larder__calloc(n, c->policy->key_size);
@@ -93,6 +103,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     pthread_mutex_init(&c->lock, NULL);
     larder__flights_init(&c->flights);
     c->slots.keys = conf->keys;
+    c->slots.epochs = conf->epochs;
     c->policy = conf->policy;
     c->store = conf->store;
     c->limit = conf->budget;
@@ -107,7 +118,8 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     if (!(c->account = larder__account_new()) ||
         !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
         goto fail;
-    if ((rc = open_tables(c)) < 0 || (rc = c->store->open(&c->store_state, conf->keys)) < 0)
+    if ((rc = open_tables(c, conf->slot_of)) < 0 ||
+        (rc = c->store->open(&c->store_state, conf->keys)) < 0)
         goto fail;
     if ((rc = c->policy->init(c->policy_state, &c->slots, conf->args)) < 0)
         goto fail;
@@ -120,11 +132,37 @@ fail:
     return rc;
 }
 
+int larder__cache_open_link(larder__cache **out, const larder__link *link, void *st, uint64_t keys,
+                            larder__stats *stats) {
+    larder__cache *c = larder__calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) {
+        link->close(&st);
+        return LARDER_E_NOMEM;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->link = link;
+    c->link_state = st;
+    c->slots.keys = keys;
+    link->look(st, &c->slots);
+    int rc = stats ? show(c, stats) : 0;
+    if (rc < 0)
+        larder__cache_close(&c);
+    *out = c;
+    return rc;
+}
+
 void larder__cache_close(larder__cache **pc) {
     larder__cache *c = *pc;
     *pc = NULL;
     if (!c)
         return;
+    if (c->link) {
+        c->link->close(&c->link_state);
+        pthread_mutex_destroy(&c->lock);
+        larder__free(c);
+        return;
+    }
     for (larder_slot s = 0; s < c->slots.used; s++)
         if (c->key_of[s] != UINT32_MAX && c->store->real)
             c->store->drop(c->store_state, s);
@@ -136,7 +174,8 @@ void larder__cache_close(larder__cache **pc) {
     larder__free(c->policy_state);
     larder__free(c->key_of);
     larder__free(c->size_of);
-    larder__free(c->slot_of);
+    if (!c->slot_of_lent)
+        larder__free(c->slot_of);
     larder__free(c->state);
     larder__free(c->slots.slot_data);
     larder__free(c->slots.key_data);

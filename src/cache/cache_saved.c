@@ -2,8 +2,16 @@
 #include "base/err.h"
 #include "base/state.h"
 #include "cache/cache_inside.h"
+#include "cache/link.h"
+
+/* What lives elsewhere is not ours to save: a name is, so that it is not taken for another. */
+static const char LINKED[] = "elsewhere";
 
 void larder__cache_save(larder__cache *c, larder_writer *w) {
+    if (c->link) {
+        larder__write_text(w, LINKED);
+        return;
+    }
     pthread_mutex_lock(&c->lock);
     larder__write_text(w, c->policy->plugin.name);
     larder_write_u64(w, c->slots.keys);
@@ -64,6 +72,11 @@ int larder__cache_load(larder__cache *c, larder_reader *r) {
     if (c->slots.used)
         return larder__fail(LARDER_E_STATE, "saved state goes into an empty cache only");
     larder__read_text(r, name, sizeof name);
+    if (c->link || strcmp(name, LINKED) == 0)
+        return c->link && strcmp(name, LINKED) == 0
+                   ? larder_read_status(r)
+                   : larder_read_reject(r, "its cache lived in a daemon and this one does not, or "
+                                           "the other way round");
     if (larder_read_status(r) == 0 && strcmp(name, c->policy->plugin.name) != 0)
         return larder_read_reject(r, "it belongs to another policy");
     if (larder_read_u64(r) != c->slots.keys)

@@ -12,6 +12,7 @@
 #include "report/svg.h"
 #include "sim/sim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,17 @@ static void json_figures(larder__json *j, const larder_figures *f) {
     larder__json_u64(j, "background_reads", f->background_reads);
     larder__json_f64(j, "touched", f->touched);
     larder__json_u64(j, "storage_bytes", f->storage_bytes);
+    larder__json_u64(j, "evaluated", f->evaluated);
+    larder__json_u64(j, "evaluation_reads", f->evaluation_reads);
+    larder__json_u64(j, "scratch_reads", f->scratch_reads);
+    larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
+    larder__json_u64(j, "scratch_written", f->scratch_written);
+}
+
+/* What the policy shows of its own; what it does not know yet is null. */
+static void json_shown(larder__json *j, const larder__sim_result *r, uint64_t epoch) {
+    for (size_t i = 0; r->figures && r->figures[i].name; i++)
+        larder__json_f64(j, r->figures[i].name, r->shown[epoch][i]);
 }
 
 static void json_run(const sim_args *a, const char *recipe, const char *cache,
@@ -99,12 +111,17 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
         json_figures(&j, &r->epochs[e]);
+        json_shown(&j, r, e);
+        if (!isnan(r->precision[e]))
+            larder__json_f64(&j, "precision", r->precision[e]);
         larder__json_close(&j, '}');
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
     json_figures(&j, &r->total);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
+    if (!isnan(r->precision_mean))
+        larder__json_f64(&j, "precision", r->precision_mean);
     larder__json_close(&j, '}');
     larder__json_close(&j, '}');
     fflush(stdout);
@@ -325,7 +342,8 @@ int larder__cmd_sim(int argc, char **argv) {
         {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB (20%)"},
         {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
-        {"trace", LARDER__TEXT, &a.trace, "DIR", "losses of a recorded training; n comes from it"},
+        {"trace", LARDER__TEXT, &a.trace, "DIR",
+         "a recorded training: losses, embeddings; n comes from it"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
         {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
         {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: entries the cache holds"},

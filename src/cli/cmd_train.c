@@ -33,7 +33,7 @@ static const char examples[] =
     "  larder train cifar10:folder --net cnn --slow bandwidth=20MiB,latency=2ms --json";
 
 typedef struct numbers { /* as typed, before they are checked */
-    uint64_t batch, threads, net_threads;
+    uint64_t batch, threads, net_threads, inflight, ahead;
     const char *on_bad;
 } numbers;
 
@@ -49,6 +49,8 @@ static int check_numbers(options *o, const numbers *n) {
         return wrong("--batch is 1 to 1048576");
     if (n->threads > 1024 || n->net_threads > 1024)
         return wrong("--threads and --net-threads are at most 1024");
+    if (n->inflight > 1024 || n->ahead > 1024)
+        return wrong("--inflight and --ahead are at most 1024");
     if (!(o->conf.rate >= 0 && o->conf.rate <= 1000))
         return wrong("--lr is 0 to 1000");
     if (!(o->conf.decay >= 0 && o->conf.decay <= 1))
@@ -63,6 +65,8 @@ static int check_numbers(options *o, const numbers *n) {
     o->conf.on_bad = (larder_on_bad)way;
     o->conf.threads = (uint32_t)n->threads;
     o->conf.net_threads = (uint32_t)n->net_threads;
+    o->conf.inflight = (uint32_t)n->inflight;
+    o->conf.ahead = (uint32_t)n->ahead;
     return 0;
 }
 
@@ -87,6 +91,9 @@ static int read_options(options *o, int argc, char **argv) {
         {"decay", LARDER__REAL, &c->decay, "D", "weight decay (0)"},
         {"threads", LARDER__NUMBER, &n.threads, "T", "of the loader; 0: as many as cores (0)"},
         {"net-threads", LARDER__NUMBER, &n.net_threads, "T", "of matrix products (1)"},
+        {"inflight", LARDER__NUMBER, &n.inflight, "N", "joint reads under way at once; 0: 64 (0)"},
+        {"ahead", LARDER__NUMBER, &n.ahead, "K",
+         "batches read ahead, for slow answers; 0: 4, or up to 16 (0)"},
         {"augment", LARDER__TEXT, &c->augment, "SPEC", "preparation of samples (what suits them)"},
         {"test", LARDER__TEXT, &c->test, "URI",
          "what to validate on, or none (the test part of URI)"},
@@ -133,7 +140,8 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
-                                                   .h = t->h},
+                                                   .h = t->h,
+                                                   .ratio = t->ratio},
                           larder__now());
 }
 
@@ -171,6 +179,12 @@ static int show_epoch(output *out, const larder__epoch *e) {
         print_human(e);
     out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
+    out->total.score_seconds = e->score_seconds; /* means and sums since the start */
+    out->total.score_late = e->score_late, out->total.score_rows_lost = e->score_rows_lost;
+    out->total.scratch_bytes += e->scratch_bytes;
+    out->total.scratch_written += e->scratch_written;
+    out->total.fill_mean += e->fill_mean * (double)e->served;
+    out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
     if (fflush(stdout) != 0 || ferror(stdout))
         return larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
     if (!out->record)
@@ -182,6 +196,19 @@ static int show_epoch(output *out, const larder__epoch *e) {
     return 0;
 }
 
+/* Time a batch by stage: the scoring is beside the other two. */
+static void print_stages(const output *out) {
+    const larder__epoch *t = &out->total;
+    double batches = (double)t->served / (double)out->o->conf.batch;
+    if (out->o->json || !isfinite(t->score_seconds) || batches <= 0)
+        return;
+    printf("%s: a batch waits %.2f ms and trains %.2f ms; its scoring takes %.2f ms beside that; "
+           "%.0f batches were scored late, %.1f%% of the samples not at all\n",
+           out->o->name, 1e3 * t->stall_seconds / batches,
+           1e3 * (t->seconds - t->stall_seconds) / batches, 1e3 * t->score_seconds, t->score_late,
+           share(t->score_rows_lost, (double)t->served));
+}
+
 static void print_tail(const output *out) {
     const larder__epoch *t = &out->total;
     if (!out->o->json && t->served)
@@ -190,6 +217,15 @@ static void print_tail(const output *out) {
             "a sample\n",
             out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
             (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
+    if (!out->o->json && t->served)
+        printf(
+            "%s: a batch was filled in %.2f ms (99 %% below %.2f ms), 99 %% were waited for less "
+            "than %.2f ms\n",
+            out->o->name, 1e3 * t->fill_mean / (double)t->served, 1e3 * t->fill_p99,
+            1e3 * t->wait_p99);
+    if (!out->o->json && (t->scratch_bytes || t->scratch_written))
+        printf("%s: %.1f MB of packages laid down, %.1f MB read from them\n", out->o->name,
+               (double)t->scratch_written / 1e6, (double)t->scratch_bytes / 1e6);
 }
 
 /* What --on-bad passed over: never silent, but not line by line either. */
@@ -204,6 +240,14 @@ static void print_bad(const larder__trainer *t) {
         n++;
     if (n > 3)
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
+}
+
+static void print_scratch(const larder__trainer *t) {
+    uint64_t refused;
+    char why[256];
+    if (larder__trainer_scratch(t, &refused, why, sizeof why) == 0 && refused)
+        fprintf(stderr, "larder train: %llu packages went without the scratch folder: %s\n",
+                (unsigned long long)refused, why);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -267,7 +311,7 @@ static int run(const options *o, larder__stop *stop) {
     char slowed[LARDER__URI_BYTES], test[LARDER__URI_BYTES];
     larder__trainer_conf conf = o->conf;
     larder__trainer *t = NULL;
-    output out = {.o = o};
+    output out = {.o = o, .total = larder__epoch_blank()};
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
@@ -289,11 +333,13 @@ static int run(const options *o, larder__stop *stop) {
     larder__stop_tell(stop, NULL, NULL);
     larder__progress_clear(&out.progress);
     print_tail(&out);
+    print_stages(&out);
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
     print_bad(t);
+    print_scratch(t);
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);

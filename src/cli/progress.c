@@ -46,9 +46,11 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
                        ? v->seconds * (double)(v->steps - v->step) / (double)v->step
                        : -1;
     format_left(left, to_go);
-    char reuse[16] = "";
+    char reuse[32] = "";
     if (!isnan(v->h))
         snprintf(reuse, sizeof reuse, "  h %.2f", fmin(fmax(v->h, 0), 1));
+    else if (v->ratio > 0)
+        snprintf(reuse, sizeof reuse, "  ratio %.2f", fmin(v->ratio, 1));
     snprintf(out, cap,
              "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%%s  left %s",
              v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,

@@ -22,6 +22,7 @@ typedef struct larder__progress_view { /* of the whole run so far */
     uint64_t served, hits, storage_bytes;
     double seconds, stall_seconds; /* of training */
     double h;                      /* share of reused samples now; NAN: not shown */
+    double ratio; /* share of the cache for important samples; 0 or NAN: not shown */
 } larder__progress_view;
 
 /* A terminal gets the live line, unless TERM is dumb; NO_COLOR takes the colours off. */

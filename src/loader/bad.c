@@ -1,6 +1,7 @@
 /* Bad samples: rows that could not be read or decoded. `fail` ends the run, `skip` leaves the row
- * out of its batch, `replace` puts another sample there, chosen by seed and place alone. This runs
- * when a batch is handed out, so what happens depends on the order and not on thread timing. */
+ * out of its batch, `replace` puts another sample there, chosen by seed and place alone. Others are
+ * read by the thread that finishes the batch; what follows from it is booked when the batch is
+ * handed out, so that it depends on the order and not on thread timing. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/inside.h"
@@ -31,13 +32,16 @@ static int list_bad(larder_loader *l, uint64_t id, const larder__row_fault *f) {
 
 static bool in_batch(const larder__place *p, uint64_t id) {
     for (size_t i = 0; i < p->plan.n; i++)
-        if ((p->faults[i].code == 0 ? p->served[i] : p->plan.tickets[i].key) == id)
+        if ((p->faults[i].code == 0 || p->kind[i] == LARDER_REPLACED
+                 ? p->served[i]
+                 : p->plan.tickets[i].key) == id)
             return true;
     return false;
 }
 
 /* One try: reads and decodes sample `id` into the row. */
-static int put_instead(larder_loader *l, larder__place *p, size_t row, uint64_t id) {
+static int put_instead(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                       uint64_t id) {
     larder_read read = {0};
     int rc = larder__data_read(l->data, &id, 1, &read);
     if (rc == 0 && read.code < 0)
@@ -47,13 +51,13 @@ static int put_instead(larder_loader *l, larder__place *p, size_t row, uint64_t 
     p->read_bytes[row] += (uint32_t)larder_buf_size(read.buf);
     larder__stat_add(l->stats, l->stat.storage_reads, 1);
     larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
-    rc = larder__row_decode(l, l->own_scratch, p, row, id, read.buf,
+    rc = larder__row_decode(l, scratch, p, row, id, read.buf,
                             larder__row_seed(l, p->plan.number, row));
     larder_buf_unref(&read.buf);
     return rc;
 }
 
-static int replace_row(larder_loader *l, larder__place *p, size_t row) {
+static void replace_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row) {
     larder_rng rng;
     larder_rng_seed(&rng, l->conf.seed ^ 0xbad, larder__row_seed(l, p->plan.number, row));
     uint64_t n = larder__data_about(l->data)->count;
@@ -61,14 +65,25 @@ static int replace_row(larder_loader *l, larder__place *p, size_t row) {
         uint64_t id = larder_rng_below(&rng, (uint32_t)n);
         if (in_batch(p, id) && k < TRIES / 2) /* a tiny data set may have no other choice */
             continue;
-        if (put_instead(l, p, row, id) == 0) {
-            p->kind[row] = LARDER_REPLACED;
-            p->faults[row].code = 0;
-            return 0;
+        if (put_instead(l, scratch, p, row, id) == 0) {
+            p->kind[row] = LARDER_REPLACED; /* the fault stays, to be booked */
+            return;
         }
     }
-    return larder__fail(p->faults[row].code, "%s; no replacement found in %d tries",
-                        p->faults[row].why, TRIES);
+}
+
+void larder__bad_replace(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    for (size_t i = 0; i < p->plan.n; i++)
+        if (p->faults[i].code < 0 && p->faults[i].code != LARDER_E_NOMEM)
+            replace_row(l, scratch, p, i);
+}
+
+static int accept_replacement(larder__place *p, size_t row) {
+    larder__row_fault *f = &p->faults[row];
+    if (p->kind[row] != LARDER_REPLACED)
+        return larder__fail(f->code, "%s; no replacement found in %d tries", f->why, TRIES);
+    f->code = 0;
+    return 0;
 }
 
 static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from) {
@@ -112,7 +127,7 @@ int larder__bad_settle(larder_loader *l, larder__place *p) {
             return larder__fail(p->faults[i].code, "%s", p->faults[i].why);
         int rc = list_bad(l, p->plan.tickets[i].key, &p->faults[i]);
         if (rc == 0 && l->conf.on_bad == LARDER_BAD_REPLACE)
-            rc = replace_row(l, p, i);
+            rc = accept_replacement(p, i);
         if (rc < 0)
             return rc;
         bad++;

@@ -1,10 +1,12 @@
 #include "loader/draw.h"
+#include "loader/shared_cache.h"
 
 #include "base/err.h"
 #include "base/limit.h"
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 struct larder__draw {
     larder__draw_conf conf; /* its texts are not used after open */
@@ -13,6 +15,8 @@ struct larder__draw {
     void *sampler, *signal; /* their states */
     larder__cache *cache;
     larder__feedback *feedback;
+    larder__scoring *scoring; /* of signals that take long; NULL: others */
+    bool related;             /* a hub of the report that takes effect was taken */
     float *scores;
     larder_pick *picks; /* of one batch */
     uint64_t *fetched;  /* ids brought in with it */
@@ -33,15 +37,17 @@ struct larder__draw {
 /* ---- one batch ------------------------------------------------------------------------------- */
 
 /* Entries brought in with one batch at most: so many, or as many as the batch has. */
-enum { FETCH_AT_ONCE = 1024 };
+enum { FETCH_AT_ONCE = 4096 }; /* a package of 1 MiB has 1338 samples of 784 bytes */
 
 static size_t fetch_room(const larder__draw *d) {
     size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
     return d->recipe.policy->fetch ? room : 0;
 }
 
+size_t larder__planned_room(const larder__draw *d) { return d->conf.batch + fetch_room(d); }
+
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
-    uint64_t batch = d->conf.batch, all = batch + fetch_room(d);
+    uint64_t batch = d->conf.batch, all = larder__planned_room(d);
     *p = (larder__planned){0};
     p->ids = larder__calloc(batch, sizeof *p->ids);
     p->weights = larder__calloc(batch, sizeof *p->weights);
@@ -68,32 +74,59 @@ uint64_t larder__planned_reads(const larder__planned *p) {
     return reads;
 }
 
-static void tell_policy(larder__draw *d, const larder_report *r) {
+static void tell_policy(void *arg, const uint64_t *ids, size_t count) {
+    larder__draw *d = arg;
     float fresh[256];
     const larder_policy *p = d->recipe.policy;
-    for (size_t from = 0; (p->score || p->ghost) && from < r->n; from += 256) {
-        size_t n = r->n - from < 256 ? r->n - from : 256;
+    d->related = false;
+    for (size_t from = 0; (p->score || p->ghost) && from < count; from += 256) {
+        size_t n = count - from < 256 ? count - from : 256;
         for (size_t i = 0; i < n; i++)
-            fresh[i] = d->scores[r->ids[from + i]];
-        larder__cache_score(d->cache, r->ids + from, fresh, n);
+            fresh[i] = d->scores[ids[from + i]];
+        larder__cache_score(d->cache, ids + from, fresh, n);
     }
 }
 
-/* What training said about the batch that is now due. */
-static void observe_due(larder__draw *d) {
-    larder_report report;
-    if (!d->feedback || d->number < d->conf.lag ||
-        !larder__feedback_take(d->feedback, d->number - d->conf.lag, &report))
-        return;
-    if (d->signal) {
-        d->recipe.signal->observe(d->signal, &report, d->scores);
-        tell_policy(d, &report);
-    }
-    if (isnan(report.accuracy))
+/* The policy takes one hub a report: the first that it wants. */
+static void relate(void *arg, uint64_t key, const uint64_t *ids, size_t n) {
+    larder__draw *d = arg;
+    if (!d->related)
+        d->related = larder__cache_relate(d->cache, key, ids, n);
+}
+
+int larder__draw_reported(larder__draw *d) {
+    return d->scoring ? larder__scoring_collect(d->scoring, d->feedback) : 0;
+}
+
+static void tell_accuracy(larder__draw *d, double accuracy) {
+    if (isnan(accuracy))
         return;
     if (d->recipe.sampler->accuracy)
-        d->recipe.sampler->accuracy(d->sampler, report.accuracy);
-    larder__cache_accuracy(d->cache, report.accuracy);
+        d->recipe.sampler->accuracy(d->sampler, accuracy);
+    larder__cache_accuracy(d->cache, accuracy);
+}
+
+/* What training said about the batch that is now due. */
+static int observe_due(larder__draw *d) {
+    larder_report report;
+    if (!d->feedback)
+        return 0;
+    int rc = larder__draw_reported(d);
+    if (rc < 0 || d->number < d->conf.lag)
+        return rc;
+    bool there = larder__feedback_take(d->feedback, d->number - d->conf.lag, &report);
+    if (d->scoring) { /* a report that never came keeps up those behind it no longer */
+        larder__scored to = {relate, tell_policy, d};
+        if ((rc = larder__draw_reported(d)) < 0 ||
+            (rc = larder__scoring_apply(d->scoring, d->number, &to)) < 0)
+            return rc;
+    } else if (there && d->signal && report.n) {
+        d->recipe.signal->observe(d->signal, &report, d->scores);
+        tell_policy(d, report.ids, report.n);
+    }
+    if (there)
+        tell_accuracy(d, report.accuracy);
+    return 0;
 }
 
 static void tell_tags(larder__draw *d) {
@@ -149,6 +182,9 @@ static larder_access request(larder__draw *d, uint64_t id, uint32_t tag) {
         .next_use = next_use(d, now, id),
         .size = d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id),
         .tag = tag,
+        .group = d->recipe.policy->needs_group && d->conf.group_of
+                     ? d->conf.group_of(d->conf.group_arg, id)
+                     : LARDER_NO_GROUP,
         .score = d->scores ? d->scores[id] : NAN,
     };
 }
@@ -159,7 +195,8 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
     for (size_t i = 0; i < d->conf.batch; i++)
         d->picks[i] = (larder_pick){.weight = 1};
     p->n = d->recipe.sampler->draw(d->sampler, d->picks, d->conf.batch);
-    p->fetched = 0;
+    p->fetched = p->dropped_count = 0;
+    p->package = (larder_package){0};
     if (p->n == 0) /* only a saved state that lies gets here */
         return larder__fail(LARDER_E_STATE, "epoch %llu ended before its length",
                             (unsigned long long)d->epoch);
@@ -180,6 +217,11 @@ static int fetch_more(larder__draw *d, larder__planned *p) {
         p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
     int rc = larder__cache_claim(d->cache, p->accesses + p->n, n, p->tickets + p->n);
     p->fetched = rc == 0 ? n : 0;
+    if (rc == 0) {
+        p->package = larder__cache_package(d->cache);
+        p->dropped_count =
+            larder__cache_dropped(d->cache, p->dropped, sizeof p->dropped / sizeof *p->dropped);
+    }
     return rc;
 }
 
@@ -200,7 +242,8 @@ int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
     const uint8_t *tags = d->recipe.sampler->tags ? d->recipe.sampler->tags(d->sampler) : NULL;
     size_t left = d->evaluate_count - d->evaluating;
     p->n = left < d->conf.batch ? left : d->conf.batch;
-    p->fetched = 0;
+    p->fetched = p->dropped_count = 0;
+    p->package = (larder_package){0};
     p->epoch = d->epoch;
     p->number = UINT64_MAX - d->epoch; /* a chance of its own */
     d->evaluated = left == 0;
@@ -222,12 +265,13 @@ void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *l
 }
 
 int larder__draw_next(larder__draw *d, larder__planned *p) {
-    observe_due(d);
+    int rc = observe_due(d);
+    if (rc < 0)
+        return rc;
     if (wants_evaluation(d))
         return LARDER__EVALUATE;
     p->first = !d->epoch_begun;
-    int rc = d->epoch_begun ? 0 : begin_epoch(d);
-    if (rc < 0)
+    if (!d->epoch_begun && (rc = begin_epoch(d)) < 0)
         return rc;
     if ((rc = pick_ids(d, p)) < 0 ||
         (rc = larder__cache_claim(d->cache, p->accesses, p->n, p->tickets)) < 0)
@@ -235,6 +279,7 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     if (fetch_room(d) && (rc = fetch_more(d, p)) < 0)
         return rc;
     larder__cache_batch(d->cache);
+    larder__cache_show(d->cache, p->figures);
     p->number = d->number++;
     p->epoch = d->epoch;
     p->length = d->length;
@@ -255,6 +300,15 @@ uint64_t larder__draw_length(const larder__draw *d) { return d->length; }
 larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
 const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }
 const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }
+const larder_signal *larder__draw_signal(const larder__draw *d) { return d->recipe.signal; }
+const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
+    if (!d->recipe.policy->package)
+        return NULL;
+    const char *folder = larder_args_text(&d->recipe.policy_args, "scratch");
+    *limit = (uint64_t)larder_args_number(&d->recipe.policy_args, "scratch_limit");
+    return folder[0] ? folder : NULL;
+}
+
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
 bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }
@@ -278,6 +332,11 @@ static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *sh
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
+    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
+        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
+        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
+            return there; /* the environment is a wish: a full daemon stops nobody */
+    }
     int rc = larder__parse_budget(d->conf.cache, &b);
     if (rc < 0)
         return rc;
@@ -297,6 +356,7 @@ static int open_cache(larder__draw *d) {
                                .budget = bytes,
                                .budget_covers_all = !b.relative,
                                .seed = d->conf.seed,
+                               .epochs = d->conf.epochs,
                                .stats = d->conf.stats};
     return larder__cache_open(&d->cache, &conf);
 }
@@ -310,7 +370,19 @@ static int open_signal(larder__draw *d) {
         return LARDER_E_NOMEM;
     for (uint64_t i = 0; i < d->conf.n; i++)
         d->scores[i] = NAN;
-    return d->recipe.signal->init(d->signal, d->conf.n, &d->recipe.signal_args);
+    int rc = d->recipe.signal->init(d->signal, d->conf.n, &d->recipe.signal_args);
+    if (rc < 0 || !d->recipe.signal->prepare)
+        return rc;
+    larder__scoring_conf conf = {.signal = d->recipe.signal,
+                                 .state = d->signal,
+                                 .scores = d->scores,
+                                 .n = d->conf.n,
+                                 .lag = d->conf.lag,
+                                 .mode = !d->conf.beside  ? LARDER__SCORE_INLINE
+                                         : d->recipe.wait ? LARDER__SCORE_WAIT
+                                                          : LARDER__SCORE_BESIDE,
+                                 .stats = d->conf.stats};
+    return larder__scoring_open(&d->scoring, &conf);
 }
 
 static int open_sampler(larder__draw *d) {
@@ -341,6 +413,20 @@ static int open_sampler(larder__draw *d) {
                : LARDER_E_NOMEM;
 }
 
+/* A folder in the environment counts where the recipe names none, in simulation as well. */
+static int take_scratch(larder__recipe *r) {
+    const char *folder = getenv("LARDER_SCRATCH");
+    if (!r->policy->package || !folder || !folder[0] ||
+        larder_args_text(&r->policy_args, "scratch")[0])
+        return 0;
+    if (strlen(folder) > 4000)
+        return larder__fail(LARDER_E_ARGS,
+                            "LARDER_SCRATCH names a folder by %zu bytes; 4000 are "
+                            "enough",
+                            strlen(folder));
+    return larder__args_set_text(&r->policy_args, "scratch", folder);
+}
+
 static int check(const larder__draw_conf *c) {
     if (c->n == 0)
         return larder__fail(LARDER_E_ARGS, "the data set is empty");
@@ -367,7 +453,9 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (!d)
         return LARDER_E_NOMEM;
     d->conf = *conf;
-    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0) {
+    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0 ||
+        (rc = take_scratch(&d->recipe)) < 0) {
+        larder__recipe_free(&d->recipe);
         larder__free(d);
         return rc;
     }
@@ -395,6 +483,7 @@ void larder__draw_close(larder__draw **pd) {
     *pd = NULL;
     if (!d)
         return;
+    larder__scoring_close(&d->scoring); /* its thread uses the signal */
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);
     if (d->ahead && d->recipe.sampler->fini)
@@ -416,6 +505,17 @@ void larder__draw_close(larder__draw **pd) {
 
 /* ---- saved state ----------------------------------------------------------------------------- */
 
+void larder__draw_effects(larder__draw *d, larder_writer *w) {
+    if (d->scoring)
+        larder__scoring_effects(d->scoring, w);
+}
+int larder__draw_past(larder__draw *d, larder_reader *r) {
+    return d->scoring ? larder__scoring_past(d->scoring, r) : 0;
+}
+int larder__draw_follow(larder__draw *d, larder_reader *r) {
+    return d->scoring ? larder__scoring_follow(d->scoring, r) : 0;
+}
+
 void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->number);
     larder_write_u64(w, d->epoch);
@@ -427,7 +527,9 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
         larder__feedback_save(d->feedback, w);
     if (d->signal) {
         larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
-        if (d->recipe.signal->save)
+        if (d->scoring)
+            larder__scoring_save(d->scoring, w);
+        else if (d->recipe.signal->save)
             d->recipe.signal->save(d->signal, w);
     }
     d->recipe.sampler->save(d->sampler, w);
@@ -439,6 +541,8 @@ static int load_signal(larder__draw *d, larder_reader *r) {
         return rc;
     larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);
     rc = larder_read_status(r);
+    if (rc == 0 && d->scoring)
+        return larder__scoring_load(d->scoring, r);
     return rc < 0 || !d->recipe.signal->load ? rc : d->recipe.signal->load(d->signal, r);
 }
 

@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "loader/feedback.h"
 #include "loader/recipe.h"
+#include "loader/scoring.h"
 
 typedef struct larder__draw larder__draw;
 
@@ -18,11 +19,16 @@ typedef struct larder__draw_conf {
     const char *recipe;
     const char *cache; /* budget text */
     const larder__store *store;
-    uint64_t n, payload; /* samples and their bytes in all */
-    uint32_t size;       /* of each sample; 0: ask size_of */
+    uint64_t n, payload;  /* samples and their bytes in all */
+    uint64_t fingerprint; /* of the data set */
+    uint32_t size;        /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
+    uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
+    void *group_arg;
     uint64_t batch, seed;
+    uint64_t epochs; /* of the run, 0: open */
+    bool beside;     /* signals that take long get a thread; else they are asked when due */
     uint32_t rank, world, lag;
     bool drop_last;
     larder__stats *stats; /* NULL: none */
@@ -30,12 +36,16 @@ typedef struct larder__draw_conf {
 
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
     uint64_t number, epoch;
-    uint64_t length;  /* ids this rank serves in this epoch */
-    size_t n;         /* rows */
-    size_t fetched;   /* entries brought in besides: their tickets follow those of the rows */
-    bool first, last; /* of its epoch */
-    double shown;     /* the sampler's figure, if it has one */
-    uint64_t *ids;    /* asked for */
+    uint64_t length;        /* ids this rank serves in this epoch */
+    size_t n;               /* rows */
+    size_t fetched;         /* entries brought in besides: their tickets follow those of the rows */
+    larder_package package; /* as which those come */
+    uint64_t dropped[16];   /* packages that will not come again */
+    size_t dropped_count;
+    bool first, last;               /* of its epoch */
+    double shown;                   /* the sampler's figure, if it has one */
+    double figures[LARDER_FIGURES]; /* the policy's, after this batch */
+    uint64_t *ids;                  /* asked for */
     float *weights;
     larder_access *accesses;
     larder__ticket *tickets;
@@ -48,6 +58,7 @@ uint64_t larder__planned_reads(const larder__planned *);
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
+size_t larder__planned_room(const larder__draw *); /* rows and fetched entries, at most */
 
 /* Decides the next batch. 0, negative, or LARDER__EVALUATE: nothing is decided, the sampler wants
  * losses first. Then larder__draw_evaluation gives the samples a batch at a time, the last one
@@ -60,7 +71,11 @@ uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids */
 larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
-const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
+const larder_signal *larder__draw_signal(const larder__draw *); /* NULL: none */
+const float *larder__draw_scores(const larder__draw *);         /* NULL without a signal */
+
+/* Where packages are laid down, and how many bytes at most (0: no limit); NULL: nowhere. */
+const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
@@ -71,12 +86,20 @@ void larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *lo
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
+/* Feedback has been noted: what takes long can begin. From any thread. */
+int larder__draw_reported(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */
 void larder__draw_pace(larder__draw *, const larder_pace *);
 
 /* Tells the policy the future: request number of the next use of each coming request (simulation).
  */
 void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
+
+/* What took effect when, of a run that scores beside training: written, read back, or read to do
+ * the same again. Nothing without such a signal. */
+void larder__draw_effects(larder__draw *, larder_writer *);
+int larder__draw_past(larder__draw *, larder_reader *);
+int larder__draw_follow(larder__draw *, larder_reader *);
 
 void larder__draw_save(larder__draw *, larder_writer *);
 int larder__draw_load(larder__draw *, larder_reader *);

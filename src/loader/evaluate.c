@@ -1,12 +1,25 @@
 /* Losses looked at again between two epochs. Some samplers want that; then drawing stops at the end
- * of an epoch until the user has taken all of it, and the next larder_loader_next reads the
- * samples, shows them to the user's evaluator and notes the losses. All of it on the user's thread:
- * training does not run at the same time, and no network has to be shared between threads. */
+ * of an epoch until the user has taken all of it, and the next larder_loader_next shows the samples
+ * to the user's evaluator and notes the losses. The evaluator runs on the user's thread: training
+ * does not run at the same time, and no network has to be shared between threads. Meanwhile the
+ * loader's threads fill the batch that comes next; so it is decided before the losses of the one
+ * before are known, and the simulator does it in the same order. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/inside.h"
 
 #include <math.h>
+
+/* Its pixels are its own: it takes no turn among the batches. */
+static int open_calm(larder_loader *l, larder__place *p) {
+    p->calm = true;
+    int rc = larder__place_open(l, p);
+    if (rc == 0)
+        rc = larder__pixels_open(l, &p->x);
+    p->batch.x = p->x;
+    return rc;
+}
 
 int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) {
     int rc = larder__loader_enter(l);
@@ -19,7 +32,10 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
         rc = larder__fail(LARDER_E_STATE, "an evaluator is set once, before the first batch");
     if (rc == 0 && larder__draw_takes_evaluator(l->draw)) {
         e->loss = larder__calloc(l->conf.batch, sizeof *e->loss);
-        if ((rc = e->loss ? larder__place_open(l, &e->place) : LARDER_E_NOMEM) < 0)
+        rc = e->loss ? 0 : LARDER_E_NOMEM;
+        for (int k = 0; rc == 0 && k < 2; k++)
+            rc = open_calm(l, &e->places[k]);
+        if (rc < 0)
             larder__evaluation_close(e);
     }
     if (rc == 0) {
@@ -31,7 +47,10 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
 }
 
 void larder__evaluation_close(larder__evaluation *e) {
-    larder__place_close(&e->place);
+    for (int k = 0; k < 2; k++) {
+        larder__free(e->places[k].x);
+        larder__place_close(&e->places[k]);
+    }
     larder__free(e->loss);
     *e = (larder__evaluation){0};
 }
@@ -56,8 +75,8 @@ static int gather(larder_loader *l, larder__place *p) {
     return 0;
 }
 
-static void count_reads(larder__evaluation *e) {
-    const larder__place *p = &e->place;
+static void count_reads(larder__evaluation *e, const larder__place *p) {
+    e->samples += p->plan.n;
     for (size_t i = 0; i < p->plan.n; i++)
         if (p->plan.tickets[i].kind == LARDER_MISS) {
             e->reads++;
@@ -65,19 +84,34 @@ static void count_reads(larder__evaluation *e) {
         }
 }
 
-static int evaluate_batch(larder_loader *l) {
+/* Decides what comes next and lets the threads at it; plan.n 0: nothing is left. */
+static int begin_batch(larder_loader *l, larder__place *p) {
+    int rc = larder__draw_evaluation(l->draw, &p->plan);
+    if (rc < 0 || p->plan.n == 0) {
+        p->plan.n = 0;
+        return rc;
+    }
+    count_reads(&l->evaluation, p);
+    pthread_mutex_lock(&l->lock);
+    larder__place_begin(l, p);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
+/* Helps until all rows are there, so that it ends even where no thread could be started. */
+static void finish_batch(larder_loader *l, larder__place *p) {
+    pthread_mutex_lock(&l->lock);
+    while (p->phase == LARDER__WORKING)
+        if (!larder__place_work(l, l->own_scratch, p))
+            pthread_cond_wait(&l->ready, &l->lock);
+    p->phase = LARDER__FREE;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static int look_at_batch(larder_loader *l, larder__place *p) {
     larder__evaluation *e = &l->evaluation;
-    larder__place *p = &e->place;
-    for (size_t i = 0; i < p->plan.n; i++) {
-        p->faults[i].code = 0;
+    for (size_t i = 0; i < p->plan.n; i++)
         e->loss[i] = NAN;
-    }
-    count_reads(e);
-    for (size_t from = 0; from < p->plan.n; from += LARDER__ROWS_AT_ONCE) {
-        size_t left = p->plan.n - from;
-        larder__rows_fill(l, l->own_scratch, p, from,
-                          left < LARDER__ROWS_AT_ONCE ? left : LARDER__ROWS_AT_ONCE);
-    }
     int rc = gather(l, p);
     if (rc < 0 || p->batch.n == 0)
         return rc;
@@ -89,7 +123,26 @@ static int evaluate_batch(larder_loader *l) {
         return rc < 0 ? larder__fail_in(rc, "the evaluator")
                       : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
     larder__draw_evaluated(l->draw, p->served, e->loss, p->batch.n);
+    larder__stat_add(l->stats, l->stat.evaluated, p->batch.n);
     return 0;
+}
+
+static int look_at_all(larder_loader *l) {
+    larder__place *now = &l->evaluation.places[0], *next = &l->evaluation.places[1];
+    int rc = begin_batch(l, now);
+    while (rc == 0 && now->plan.n) {
+        rc = begin_batch(l, next);
+        finish_batch(l, now);
+        if (rc == 0)
+            rc = look_at_batch(l, now);
+        now->plan.n = 0;
+        larder__place *t = now;
+        now = next;
+        next = t;
+    }
+    finish_batch(l, now); /* of a failure: nothing may be left under way */
+    now->plan.n = 0;
+    return rc;
 }
 
 bool larder__evaluation_due(const larder_loader *l) {
@@ -97,14 +150,12 @@ bool larder__evaluation_due(const larder_loader *l) {
 }
 
 int larder__evaluation_run(larder_loader *l) {
+    double begun = larder__now();
     l->planning = true; /* the deciding half is ours meanwhile */
     pthread_mutex_unlock(&l->lock);
-    int rc;
-    while ((rc = larder__draw_evaluation(l->draw, &l->evaluation.place.plan)) == 0 &&
-           l->evaluation.place.plan.n && (rc = evaluate_batch(l)) == 0)
-        l->evaluation.place.plan.n = 0;
+    int rc = look_at_all(l);
+    larder__stat_observe(l->stats, l->stat.evaluation, larder__now() - begun);
     pthread_mutex_lock(&l->lock);
-    l->evaluation.place.plan.n = 0;
     l->evaluation.due = false;
     l->planning = false;
     pthread_cond_broadcast(&l->work);

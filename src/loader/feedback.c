@@ -1,6 +1,7 @@
 #include "loader/feedback.h"
 
 #include "base/err.h"
+#include "base/half.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -9,6 +10,7 @@
 typedef struct note {
     uint64_t batch, epoch;
     bool taken_up, reported;
+    bool lifted; /* its report has gone ahead; the accuracy has not */
     double accuracy;
     larder_report report; /* its arrays point into `memory` */
     void *memory;
@@ -64,6 +66,16 @@ static note *place(larder__feedback *f, uint64_t batch) {
     return at;
 }
 
+static const float *take_embeddings(float *to, const larder_feedback *fb, size_t count) {
+    if (fb->embeddings_dtype == LARDER_F16)
+        larder__floats_of_f16(to, fb->embeddings, count);
+    else if (fb->embeddings_dtype == LARDER_BF16)
+        larder__floats_of_bf16(to, fb->embeddings, count);
+    else
+        memcpy(to, fb->embeddings, count * sizeof *to);
+    return to;
+}
+
 /* One block of memory for all arrays of a report; missing ones stay NULL. */
 static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
                 const larder_feedback *fb) {
@@ -86,7 +98,7 @@ static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
     if (logits)
         at->report.logits = memcpy(floats + loss, fb->logits, logits * sizeof(float));
     if (emb)
-        at->report.embeddings = memcpy(floats + loss + logits, fb->embeddings, emb * sizeof(float));
+        at->report.embeddings = take_embeddings(floats + loss + logits, fb, emb);
     at->reported = true;
     return 0;
 }
@@ -97,7 +109,7 @@ int larder__feedback_note(larder__feedback *f, uint64_t batch, uint64_t epoch, s
     pthread_mutex_lock(&f->lock);
     note *at = place(f, batch);
     int rc = at ? 0 : LARDER_E_STATE;
-    if (at && at->reported)
+    if (at && (at->reported || at->lifted))
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)batch);
     if (rc == 0) {
@@ -134,7 +146,42 @@ bool larder__feedback_take(larder__feedback *f, uint64_t batch, larder_report *o
     return there;
 }
 
+bool larder__feedback_lift(larder__feedback *f, uint64_t batch, larder_report *out, void **memory) {
+    pthread_mutex_lock(&f->lock);
+    note *at = &f->notes[batch % f->size];
+    bool there = at->taken_up && at->batch == batch && at->reported;
+    if (there) {
+        *out = at->report;
+        *memory = at->memory;
+        at->memory = NULL;
+        at->report = (larder_report){.batch = batch, .epoch = at->epoch};
+        at->reported = false;
+        at->lifted = true;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return there;
+}
+
+uint64_t larder__feedback_next(larder__feedback *f) {
+    pthread_mutex_lock(&f->lock);
+    uint64_t next = f->next;
+    pthread_mutex_unlock(&f->lock);
+    return next;
+}
+
 /* ---- saved state ----------------------------------------------------------------------------- */
+
+void larder__report_write(const larder_report *r, larder_writer *w) {
+    larder_write_u64(w, r->n);
+    larder_write_u64(w, r->classes);
+    larder_write_u64(w, r->dim);
+    larder_write_u32(w, r->loss != NULL);
+    larder_write_bytes(w, r->ids, r->n * 8);
+    larder_write_bytes(w, r->labels, r->n * 8);
+    larder_write_bytes(w, r->loss, r->loss ? r->n * 4 : 0);
+    larder_write_bytes(w, r->logits, r->n * r->classes * 4);
+    larder_write_bytes(w, r->embeddings, r->n * r->dim * 4);
+}
 
 void larder__feedback_save(larder__feedback *f, larder_writer *w) {
     pthread_mutex_lock(&f->lock);
@@ -151,50 +198,48 @@ void larder__feedback_save(larder__feedback *f, larder_writer *w) {
         larder_write_u64(w, at->batch);
         larder_write_u64(w, at->epoch);
         larder_write_f64(w, at->accuracy);
-        larder_write_u32(w, at->reported);
+        larder_write_u32(w, at->lifted ? 2 : at->reported);
         if (!at->reported)
             continue;
-        larder_write_u64(w, r->n);
-        larder_write_u64(w, r->classes);
-        larder_write_u64(w, r->dim);
-        larder_write_u32(w, r->loss != NULL);
-        larder_write_bytes(w, r->ids, r->n * 8);
-        larder_write_bytes(w, r->labels, r->n * 8);
-        larder_write_bytes(w, r->loss, r->loss ? r->n * 4 : 0);
-        larder_write_bytes(w, r->logits, r->n * r->classes * 4);
-        larder_write_bytes(w, r->embeddings, r->n * r->dim * 4);
+        larder__report_write(r, w);
     }
     pthread_mutex_unlock(&f->lock);
 }
 
-static int load_report(larder__feedback *f, note *at, larder_reader *r) {
+int larder__report_read(larder_report *out, void **memory, uint64_t samples, larder_reader *r) {
     uint64_t n = larder_read_u64(r), classes = larder_read_u64(r), dim = larder_read_u64(r);
     uint32_t has_loss = larder_read_u32(r);
     uint64_t left = larder__read_left(r);
     if (n > left / 16 || (n && classes > left / n / 4) || (n && dim > left / n / 4) || has_loss > 1)
         return larder_read_reject(r, "a report is larger than it");
     size_t floats = n * (has_loss + classes + dim);
-    char *m = larder__malloc(n * 16 + floats * 4);
+    char *m = *memory = larder__malloc(n * 16 + floats * 4);
     if (!m)
         return LARDER_E_NOMEM;
-    at->memory = m;
-    at->reported = true;
     larder_read_bytes(r, m, n * 16 + floats * 4);
-    const float *at_floats = (const float *)(const void *)(m + n * 16);
-    at->report = (larder_report){.batch = at->batch,
-                                 .epoch = at->epoch,
-                                 .n = n,
-                                 .classes = classes,
-                                 .dim = dim,
-                                 .ids = (const uint64_t *)(const void *)m,
-                                 .labels = (const int64_t *)(const void *)(m + n * 8),
-                                 .loss = has_loss ? at_floats : NULL,
-                                 .logits = classes ? at_floats + n * has_loss : NULL,
-                                 .embeddings = dim ? at_floats + n * (has_loss + classes) : NULL};
+    const float *at = (const float *)(const void *)(m + n * 16);
+    out->n = n, out->classes = classes, out->dim = dim;
+    out->ids = (const uint64_t *)(const void *)m;
+    out->labels = (const int64_t *)(const void *)(m + n * 8);
+    out->loss = has_loss ? at : NULL;
+    out->logits = classes ? at + n * has_loss : NULL;
+    out->embeddings = dim ? at + n * (has_loss + classes) : NULL;
     for (uint64_t i = 0; i < n && larder_read_status(r) == 0; i++)
-        if (at->report.ids[i] >= f->n)
+        if (out->ids[i] >= samples)
             return larder_read_reject(r, "a report is about a sample that does not exist");
     return larder_read_status(r);
+}
+
+static int load_note(larder__feedback *f, note *at, larder_reader *r) {
+    at->epoch = larder_read_u64(r);
+    at->accuracy = larder_read_f64(r);
+    uint32_t reported = larder_read_u32(r);
+    at->lifted = reported == 2;
+    if (reported != 1)
+        return larder_read_status(r);
+    at->reported = true;
+    at->report = (larder_report){.batch = at->batch, .epoch = at->epoch};
+    return larder__report_read(&at->report, &at->memory, f->n, r);
 }
 
 int larder__feedback_load(larder__feedback *f, larder_reader *r) {
@@ -209,10 +254,7 @@ int larder__feedback_load(larder__feedback *f, larder_reader *r) {
             break;
         }
         note *at = place(f, batch);
-        at->epoch = larder_read_u64(r);
-        at->accuracy = larder_read_f64(r);
-        if (larder_read_u32(r))
-            rc = load_report(f, at, r);
+        rc = load_note(f, at, r);
     }
     pthread_mutex_unlock(&f->lock);
     return rc < 0 ? rc : larder_read_status(r);

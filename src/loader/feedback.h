@@ -18,6 +18,16 @@ int larder__feedback_note_accuracy(larder__feedback *, uint64_t batch, double ac
  * are refused. False: nothing was. The report stays valid until the next take. */
 bool larder__feedback_take(larder__feedback *, uint64_t batch, larder_report *out);
 
+/* As take, but before it is due: the report alone, out of order. False: there is none (yet). What
+ * take says about that batch later has no rows. *memory holds the arrays, ids first and labels
+ * behind them; larder__free it. */
+bool larder__feedback_lift(larder__feedback *, uint64_t batch, larder_report *out, void **memory);
+uint64_t larder__feedback_next(larder__feedback *); /* the first batch not taken */
+
+void larder__report_write(const larder_report *, larder_writer *);
+/* Arrays as lift gives them; ids below `samples`. *memory may be set although it failed. */
+int larder__report_read(larder_report *out, void **memory, uint64_t samples, larder_reader *);
+
 void larder__feedback_save(larder__feedback *, larder_writer *);
 int larder__feedback_load(larder__feedback *, larder_reader *);
 

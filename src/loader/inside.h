@@ -3,6 +3,7 @@
 #ifndef LARDER_LOADER_INSIDE_H
 #define LARDER_LOADER_INSIDE_H
 
+#include "loader/crates.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "loader/pace.h"
@@ -12,8 +13,10 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* A batch on its way. FREE -> (planned) WORKING -> READY -> LENT -> FREE; batch k lives in place
- * k % prefetch of the ring, so batches leave in the order in which they were drawn. */
+/* A batch on its way. FREE -> (planned) WORKING -> FILLED -> LENT -> FREE; batch k lives in place
+ * k % ahead of the ring, so batches leave in the order in which they were drawn. Its rows are read
+ * in pieces, by any thread, always the oldest first; a piece that was read is prepared into memory
+ * k % prefetch of those for x, once batch k - prefetch has given that back. */
 typedef enum { LARDER__FREE, LARDER__WORKING, LARDER__FILLED, LARDER__LENT } larder__phase;
 
 typedef struct larder__row_fault { /* why a row could not be filled; code 0: it could */
@@ -24,25 +27,35 @@ typedef struct larder__row_fault { /* why a row could not be filled; code 0: it 
 typedef struct larder__place {
     larder__phase phase;
     bool reported;
+    bool calm;    /* for the evaluator: prepared without chance */
+    double begun; /* when the first of its rows was taken */
     larder__planned plan;
     size_t rows;                /* to work on: those of the batch, then fetched entries */
-    size_t next_row, rows_left; /* not handed to a thread yet; not finished yet */
+    size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
+    size_t unprepared;          /* of the batch's own */
+    bool *piece_read;           /* piece i, of l->piece rows: read, and nobody prepares it yet */
+    size_t pieces_read;         /* how many such */
+    larder_buf **bytes;         /* of each row, one reference, from reading to preparing */
     larder_batch batch;         /* what the user sees; points at the arrays below */
-    unsigned char *x;
+    unsigned char *x;           /* lent by the loader while rows are prepared and taken */
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
     uint32_t *read_bytes; /* storage bytes each row cost */
+    larder__crate *crate; /* what was fetched besides comes from it, or is to be laid down there */
+    bool lays_down;
+    /* Samples from the scratch folder and their bytes; bytes read and written there. */
+    uint64_t scratch_samples, scratch_payload, scratch_bytes, scratch_written;
     larder__row_fault *faults;
 } larder__place;
 
 typedef struct larder__evaluation { /* of losses between epochs */
     larder_evaluate_fn fn;          /* NULL: the user gave none */
     void *arg;
-    larder__place place; /* only where the recipe asks for it */
+    larder__place places[2]; /* only where the recipe asks for it: one is filled, one looked at */
     float *loss;
-    bool due;              /* drawing waits for it */
-    uint64_t reads, bytes; /* from storage, not in the ledger yet */
+    bool due;                       /* drawing waits for it */
+    uint64_t samples, reads, bytes; /* looked at, from storage; not in the ledger yet */
 } larder__evaluation;
 
 typedef struct larder__kept { /* a batch that was drawn before a save and not yet taken */
@@ -56,9 +69,21 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 } larder__kept;
 
 typedef struct larder__loader_stats {
-    larder__stat samples, batches, stall, storage_reads, storage_bytes, read_time, decode_time, bad,
-        reports, refused, shown;
+    larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
+        decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
+        scratch_written, scratch_time;
+    larder__stat figures[LARDER_FIGURES];
 } larder__loader_stats;
+
+typedef struct larder__readers { /* threads that only read, for storage that answers late */
+    pthread_t *threads;
+    uint32_t started, most; /* of them */
+    uint32_t idle;
+    bool called;        /* one was woken or started and has not looked yet */
+    uint32_t under_way; /* reads, by any thread */
+    double wall, cpu;   /* seconds of one joint read, smoothed */
+    bool blocking;      /* a read is mostly waiting: leave it to them */
+} larder__readers;
 
 struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
@@ -68,14 +93,19 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
-    size_t row_bytes; /* of x */
+    size_t row_bytes;       /* of x */
+    larder__crates *crates; /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
     size_t handed_rows;
 
     pthread_mutex_t lock;
-    pthread_cond_t work, ready;
+    pthread_cond_t work, ready, unread;
     larder__place *ring;
+    unsigned char **x; /* memory for the pixels of `prefetch` batches */
+    uint64_t *x_of;    /* the batch each belongs to; UINT64_MAX: none */
+    size_t piece;      /* rows that are read and prepared together */
+    larder__readers readers;
     larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
     uint64_t planned, taken; /* batches put into the ring; handed to the user */
     uint64_t epoch_length;   /* ids of the epoch of the batch taken last */
@@ -108,7 +138,9 @@ int larder__loader_fail(larder_loader *, int code);
 /* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
 larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
+/* All of a place but x. */
 int larder__place_open(larder_loader *, larder__place *);
+int larder__pixels_open(larder_loader *, unsigned char **x); /* of one batch */
 void larder__place_close(larder__place *);
 
 /* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
@@ -123,14 +155,37 @@ void *larder__worker_run(void *loader);
 void larder__worker_abandon(larder_loader *);
 /* The chance of one row, the same in any process with the same global batch. */
 uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
-/* Reads and decodes up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open. */
-void larder__rows_fill(larder_loader *, larder__scratch *, larder__place *, size_t from, size_t n);
+/* Up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open: first the bytes, then what
+ * becomes of them. */
+void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);
+void larder__rows_prepare(larder_loader *, larder__scratch *, larder__place *, size_t from,
+                          size_t n);
 enum { LARDER__ROWS_AT_ONCE = 64 };
+/* With the lock held. Which batch has rows that nobody reads yet, the oldest first; NULL: none, or
+ * enough reads are under way. `take` reads some of them, giving up the lock; n is 0 where nothing
+ * is left to prepare, else the piece is prepared now or kept for later. */
+larder__place *larder__unread_find(larder_loader *);
+void larder__unread_take(larder_loader *, larder__place *, size_t *from, size_t *n);
+void larder__unread_keep(larder_loader *, larder__place *, size_t from);
+/* With the lock held: the place's plan is decided, its rows may be taken. */
+void larder__place_begin(larder_loader *, larder__place *);
+/* With the lock held, which is given up meanwhile: prepares some rows of a place, or reads and
+ * prepares some. False: others are at all that are left. */
+bool larder__place_work(larder_loader *, larder__scratch *, larder__place *);
 /* Decodes one sample's bytes into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, uint64_t seed);
 
-/* bad.c: on_bad for a filled batch, before it is handed out. */
+/* reader.c. With the lock held: does storage keep whoever reads waiting, so that readers should do
+ * it? Wakes or starts one of them. */
+bool larder__readers_wanted(const larder_loader *);
+void larder__readers_call(larder_loader *);
+/* Without the lock: seconds one joint read took, and those of them on a processor. */
+void larder__readers_note(larder_loader *, double wall, double cpu);
+
+/* bad.c: on_bad=replace for a batch whose rows are all done, without the lock; then on_bad for a
+ * filled batch, before it is handed out. */
+void larder__bad_replace(larder_loader *, larder__scratch *, larder__place *);
 int larder__bad_settle(larder_loader *, larder__place *);
 
 /* resume.c */

@@ -95,6 +95,21 @@ void larder__ledger_background(larder__ledger *l, uint64_t reads, uint64_t bytes
     f->storage_bytes += bytes;
 }
 
+void larder__ledger_evaluation(larder__ledger *l, uint64_t samples, uint64_t reads,
+                               uint64_t bytes) {
+    larder_figures *f = &l->pages[l->used - 1].f;
+    f->evaluated += samples;
+    f->evaluation_reads += reads;
+    f->storage_bytes += bytes;
+}
+
+void larder__ledger_scratch(larder__ledger *l, uint64_t reads, uint64_t bytes, uint64_t written) {
+    larder_figures *f = &l->pages[l->used - 1].f;
+    f->scratch_reads += reads;
+    f->scratch_bytes += bytes;
+    f->scratch_written += written;
+}
+
 int larder__ledger_figures(const larder__ledger *l, uint64_t epoch, larder_figures *out) {
     for (uint64_t i = l->used; i-- > 0;) {
         const page *p = &l->pages[i];
@@ -133,12 +148,24 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
-enum { COUNTERS = 11 };
+enum { COUNTERS = 16 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
-    uint64_t *all[COUNTERS] = {
-        &p->f.epoch,  &p->f.served,           &p->f.hits,          &p->f.substitutes, &p->f.repeats,
-        &p->f.misses, &p->f.background_reads, &p->f.storage_bytes, &p->f.bad,         &p->expected,
-        &p->distinct};
+    uint64_t *all[COUNTERS] = {&p->f.epoch,
+                               &p->f.served,
+                               &p->f.hits,
+                               &p->f.substitutes,
+                               &p->f.repeats,
+                               &p->f.misses,
+                               &p->f.background_reads,
+                               &p->f.storage_bytes,
+                               &p->f.bad,
+                               &p->expected,
+                               &p->distinct,
+                               &p->f.evaluated,
+                               &p->f.evaluation_reads,
+                               &p->f.scratch_reads,
+                               &p->f.scratch_bytes,
+                               &p->f.scratch_written};
     memcpy(out, all, sizeof all);
 }
 

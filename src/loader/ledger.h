@@ -18,6 +18,8 @@ void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8
                            const uint32_t *read_bytes, size_t n);
 void larder__ledger_bad(larder__ledger *, size_t n);
 void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
+void larder__ledger_evaluation(larder__ledger *, uint64_t samples, uint64_t reads, uint64_t bytes);
+void larder__ledger_scratch(larder__ledger *, uint64_t reads, uint64_t bytes, uint64_t written);
 
 int larder__ledger_figures(const larder__ledger *, uint64_t epoch, larder_figures *out);
 /* Of the newest epoch: ids served more than once plus ids never served; 0 proves exactly-once. The

@@ -60,19 +60,31 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
         l->conf.threads = larder__cpu_count();
     if (l->conf.prefetch == 0)
         l->conf.prefetch = 4;
+    if (l->conf.ahead == 0)
+        l->conf.ahead = l->conf.prefetch;
+    if (l->conf.inflight == 0)
+        l->conf.inflight = 64;
     if (l->conf.lag == 0)
-        l->conf.lag = l->conf.prefetch + 2;
-    if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.lag > 1u << 20)
-        return larder__fail(LARDER_E_ARGS, "at most 1024 threads and batches ahead");
-    if (l->conf.lag <= l->conf.prefetch)
+        l->conf.lag = l->conf.ahead + 2;
+    if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.ahead > 1024 ||
+        l->conf.inflight > 1024 || l->conf.lag > 1u << 20)
+        return larder__fail(LARDER_E_ARGS, "at most 1024 threads, reads and batches ahead");
+    if (l->conf.ahead < l->conf.prefetch)
+        return larder__fail(LARDER_E_ARGS, "%u batches prepared ahead, but only %u read ahead",
+                            l->conf.prefetch, l->conf.ahead);
+    if (l->conf.lag <= l->conf.ahead)
         return larder__fail(LARDER_E_ARGS,
-                            "lag %u must be more than prefetch %u: feedback of a "
+                            "lag %u must be more than the %u batches ahead: feedback of a "
                             "batch cannot act on batches that are drawn before it is trained on",
-                            l->conf.lag, l->conf.prefetch);
+                            l->conf.lag, l->conf.ahead);
     if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
         l->conf.layout > LARDER_NHWC)
         return larder__fail(LARDER_E_ARGS, "on_bad, dtype or layout is none of the known ones");
     return 0;
+}
+
+static double readers_started(const void *loader) {
+    return __atomic_load_n(&((const larder_loader *)loader)->readers.started, __ATOMIC_RELAXED);
 }
 
 static int open_stats(larder_loader *l) {
@@ -95,17 +107,65 @@ static int open_stats(larder_loader *l) {
                                    "feedback about anything but a batch at hand")) < 0 ||
         (rc = larder__stat_histogram(s, &t->stall, "stall_seconds", "seconds",
                                      "time training waited for a batch")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->fill, "fill_seconds", "seconds",
+                                     "a batch from its first row taken to its last row there")) <
+            0 ||
+        (rc = larder__stat_histogram(s, &t->evaluation, "evaluation_seconds", "seconds",
+                                     "looking at losses again before an epoch")) < 0 ||
+        (rc = larder__stat_counter(s, &t->evaluated, "evaluated", "samples",
+                                   "whose losses were looked at again")) < 0 ||
+        (rc = larder__stat_counter(s, &t->scratch_read, "scratch_bytes", "bytes",
+                                   "read from packages in the scratch folder")) < 0 ||
+        (rc = larder__stat_counter(s, &t->scratch_written, "scratch_written", "bytes",
+                                   "laid down as packages in the scratch folder")) < 0 ||
+        (rc = larder__stat_histogram(s, &t->scratch_time, "scratch_seconds", "seconds",
+                                     "reading one package from the scratch folder")) < 0 ||
         (rc = larder__stat_histogram(s, &t->read_time, "read_seconds", "seconds",
                                      "one joint read of up to 64 samples")) < 0 ||
         (rc = larder__stat_histogram(s, &t->decode_time, "decode_seconds", "seconds",
                                      "decoding and augmenting up to 64 samples")) < 0)
         return rc;
-    return 0;
+    return larder__stat_probe(s, "readers", "threads", "started beside, as storage answers late",
+                              readers_started, l);
 }
 
 static uint32_t sample_bytes(void *data, uint64_t id) {
     larder_sample s = {0};
     return larder__data_stat(data, id, &s) < 0 ? 0 : s.bytes;
+}
+
+static uint32_t sample_class(void *data, uint64_t id) {
+    larder_sample s = {.label = -1};
+    return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
+}
+
+/* What sampler and policy show of their own. */
+static int open_figures(larder_loader *l) {
+    const char *shown = larder__draw_shown_name(l->draw);
+    int rc = 0;
+    if (shown)
+        rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
+                                "the sampler's own figure for the batch handed out last");
+    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
+        rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
+    return rc;
+}
+
+static double scratch_refused(const void *l) {
+    char why[8];
+    return (double)larder__crates_refused(((const larder_loader *)l)->crates, why, sizeof why);
+}
+
+static int open_crates(larder_loader *l) {
+    uint64_t limit;
+    const char *folder = larder__draw_scratch(l->draw, &limit);
+    int rc = folder ? larder__crates_open(&l->crates, folder, limit) : 0;
+    return rc < 0 || !folder
+               ? rc
+               : larder__stat_probe(l->stats, "scratch_refused", "packages",
+                                    "not laid down or not read back; storage gave them",
+                                    scratch_refused, l);
 }
 
 static int open_parts(larder_loader *l) {
@@ -123,8 +183,13 @@ static int open_parts(larder_loader *l) {
                               .store = &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
+                              .fingerprint = about->fingerprint,
                               .size_of = sample_bytes,
                               .size_arg = l->data,
+                              .group_of = sample_class,
+                              .group_arg = l->data,
+                              .epochs = l->conf.epochs,
+                              .beside = true,
                               .batch = l->conf.batch,
                               .seed = l->conf.seed,
                               .rank = l->conf.rank,
@@ -136,35 +201,75 @@ static int open_parts(larder_loader *l) {
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
-    if (larder__draw_shown_name(l->draw) &&
-        (rc = larder__stat_gauge(l->stats, &l->stat.shown, larder__draw_shown_name(l->draw), "",
-                                 "the sampler's own figure for the batch handed out last")) < 0)
+    if ((rc = open_figures(l)) < 0)
+        return rc;
+    if ((rc = open_crates(l)) < 0)
         return rc;
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
     l->epoch_length = larder__draw_length(l->draw);
     return larder__scratch_open(&l->own_scratch);
 }
 
-int larder__place_open(larder_loader *l, larder__place *p) {
+/* Batches to read ahead where the user left it open and no feedback tells how many there may be:
+ * enough to hide some latency, in little memory. */
+static uint32_t batches_ahead(const larder_loader *l) {
+    enum { MOST = 16, BYTES = 64 << 20 };
+    const larder_dataset *about = larder__data_about(l->data);
+    uint64_t each = about->count ? about->bytes / about->count : 0;
+    uint64_t fit = BYTES / (l->conf.batch * (each + 1));
+    return (uint32_t)(fit > MOST ? MOST : fit > l->conf.prefetch ? fit : l->conf.prefetch);
+}
+
+static int open_ring(larder_loader *l, const larder_loader_conf *given) {
+    if (given->ahead == 0 && given->prefetch == 0 && !larder__draw_feedback(l->draw))
+        l->conf.ahead = batches_ahead(l);
+    size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
+    l->piece = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
+    l->readers.most = l->conf.inflight;
+    l->ring = larder__calloc(l->conf.ahead, sizeof *l->ring);
+    l->x = larder__calloc(l->conf.prefetch, sizeof *l->x);
+    l->x_of = larder__malloc(l->conf.prefetch * sizeof *l->x_of);
+    l->threads = larder__calloc(l->conf.threads, sizeof *l->threads);
+    l->readers.threads = larder__calloc(l->readers.most, sizeof *l->readers.threads);
+    if (!l->ring || !l->x || !l->x_of || !l->threads || !l->readers.threads)
+        return LARDER_E_NOMEM;
+    int rc = 0;
+    for (uint32_t k = 0; k < l->conf.prefetch && rc == 0; k++) {
+        l->x_of[k] = UINT64_MAX;
+        rc = larder__pixels_open(l, &l->x[k]);
+    }
+    for (uint32_t k = 0; k < l->conf.ahead && rc == 0; k++)
+        rc = larder__place_open(l, &l->ring[k]);
+    return rc;
+}
+
+int larder__pixels_open(larder_loader *l, unsigned char **x) {
     size_t n = l->conf.batch;
     if (n > SIZE_MAX / 2 / (l->row_bytes + 1))
         return larder__fail(LARDER_E_RANGE, "a batch of %zu samples of %zu bytes is too large", n,
                             l->row_bytes);
+    *x = larder__memalign(64, n * l->row_bytes + 64);
+    return *x ? 0 : LARDER_E_NOMEM;
+}
+
+int larder__place_open(larder_loader *l, larder__place *p) {
+    size_t n = l->conf.batch;
     int rc = larder__planned_open(&p->plan, l->draw);
     if (rc < 0)
         return rc;
-    p->x = larder__memalign(64, n * l->row_bytes + 64);
+    p->piece_read = larder__calloc(n / l->piece + 1, sizeof *p->piece_read);
+    p->bytes = larder__calloc(larder__planned_room(l->draw), sizeof *p->bytes);
     p->y = larder__calloc(n, sizeof *p->y);
     p->served = larder__calloc(n, sizeof *p->served);
     p->kind = larder__calloc(n, sizeof *p->kind);
     p->read_bytes = larder__calloc(n, sizeof *p->read_bytes);
     p->faults = larder__calloc(n, sizeof *p->faults);
-    if (!p->x || !p->y || !p->served || !p->kind || !p->read_bytes || !p->faults)
+    if (!p->piece_read || !p->bytes || !p->y || !p->served || !p->kind || !p->read_bytes ||
+        !p->faults)
         return LARDER_E_NOMEM;
     p->batch = (larder_batch){.shape = larder__pipeline_shape(l->pipeline),
                               .dtype = l->conf.dtype,
                               .layout = l->conf.layout,
-                              .x = p->x,
                               .y = p->y,
                               .ids = p->plan.ids,
                               .served = p->served,
@@ -183,18 +288,13 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
+    pthread_cond_init(&l->unread, NULL);
     larder__pace_open(&l->pace);
     l->owner = getpid();
     int rc = copy_conf(l, conf);
-    if (rc < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0)
+    if (rc < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0 ||
+        (rc = open_ring(l, conf)) < 0)
         goto fail;
-    rc = LARDER_E_NOMEM;
-    if (!(l->ring = larder__calloc(l->conf.prefetch, sizeof *l->ring)) ||
-        !(l->threads = larder__calloc(l->conf.threads, sizeof *l->threads)))
-        goto fail;
-    for (uint32_t k = 0; k < l->conf.prefetch; k++)
-        if ((rc = larder__place_open(l, &l->ring[k])) < 0)
-            goto fail;
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
     *out = l;
@@ -208,7 +308,8 @@ fail:
 
 void larder__place_close(larder__place *p) {
     larder__planned_close(&p->plan);
-    larder__free(p->x);
+    larder__free(p->piece_read);
+    larder__free(p->bytes);
     larder__free(p->y);
     larder__free(p->served);
     larder__free(p->kind);
@@ -223,12 +324,20 @@ void larder_loader_close(larder_loader **pl) {
         return;
     l->stop = true;
     pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->unread);
     pthread_mutex_unlock(&l->lock);
+    if (l->data)
+        larder__data_interrupt(l->data);
     for (uint32_t i = 0; i < l->running; i++)
         pthread_join(l->threads[i], NULL);
+    for (uint32_t i = 0; i < l->readers.started; i++)
+        pthread_join(l->readers.threads[i], NULL);
     larder__worker_abandon(l);
-    for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++)
+    larder__crates_close(&l->crates);
+    for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
+    for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)
+        larder__free(l->x[k]);
     larder__evaluation_close(&l->evaluation);
     larder__kept_free(l->kept);
     larder__scratch_close(&l->own_scratch);
@@ -238,7 +347,10 @@ void larder_loader_close(larder_loader **pl) {
     larder__data_close(&l->data);
     larder__stats_close(&l->stats);
     larder__free(l->ring);
+    larder__free(l->x);
+    larder__free(l->x_of);
     larder__free(l->threads);
+    larder__free(l->readers.threads);
     larder__free(l->bad);
     larder__free((void *)(uintptr_t)l->conf.source);
     larder__free((void *)(uintptr_t)l->conf.recipe);
@@ -247,6 +359,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__pace_close(&l->pace);
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->unread);
     pthread_mutex_destroy(&l->lock);
     larder__free(l);
 }
@@ -288,7 +401,8 @@ static int await(larder_loader *l, larder__place **out) {
         larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
     l->handed_out = 0;
     for (;; pthread_cond_wait(&l->ready, &l->lock)) {
-        larder__place *p = *out = &l->ring[l->taken % l->conf.prefetch];
+        larder__place *p = *out = &l->ring[l->taken % l->conf.ahead];
+        uint64_t holder = l->x_of[l->taken % l->conf.prefetch];
         if (l->cancelled)
             return larder__fail(LARDER_E_CANCELLED, "cancelled");
         if (p->phase == LARDER__FILLED && l->taken < l->planned)
@@ -297,14 +411,16 @@ static int await(larder_loader *l, larder__place **out) {
             return larder__fail(l->failed, "%s", l->why);
         if (all_over(l))
             return LARDER_END;
+        double before = larder__now();
         int rc = larder__evaluation_due(l) ? larder__evaluation_run(l) : 0;
         if (rc < 0)
             return rc;
-        if (p->phase == LARDER__LENT)
+        begun += larder__now() - before; /* has a figure of its own */
+        if (holder < l->taken)
             return larder__fail(LARDER_E_STATE,
                                 "batch %llu is still held; batch %llu comes after "
                                 "larder_loader_done has given it back",
-                                (unsigned long long)p->batch.number, (unsigned long long)l->taken);
+                                (unsigned long long)holder, (unsigned long long)l->taken);
     }
     double waited = larder__now() - begun;
     larder__stat_observe(l->stats, l->stat.stall, waited);
@@ -313,17 +429,25 @@ static int await(larder_loader *l, larder__place **out) {
 }
 
 /* What was brought in with this batch although nobody asked. */
-static void book_fetched(larder_loader *l, const larder__planned *plan) {
+static void book_fetched(larder_loader *l, const larder__place *p) {
+    const larder__planned *plan = &p->plan;
     uint64_t bytes = 0, reads = larder__planned_reads(plan);
     for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
         bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
-    reads += l->evaluation.reads;
-    bytes += l->evaluation.bytes;
-    l->evaluation.reads = l->evaluation.bytes = 0;
+    larder__evaluation *e = &l->evaluation;
+    reads -= p->scratch_samples;
+    bytes -= p->scratch_payload;
+    larder__ledger_scratch(l->ledger, p->scratch_samples, p->scratch_bytes, p->scratch_written);
     if (reads)
         larder__ledger_background(l->ledger, reads, bytes);
+    if (e->samples)
+        larder__ledger_evaluation(l->ledger, e->samples, e->reads, e->bytes);
+    e->samples = e->reads = e->bytes = 0;
     if (larder__draw_shown_name(l->draw))
         larder__stat_set(l->stats, l->stat.shown, plan->shown);
+    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    for (size_t i = 0; f && f[i].name && i < LARDER_FIGURES; i++)
+        larder__stat_set(l->stats, l->stat.figures[i], plan->figures[i]);
 }
 
 static int hand_out(larder_loader *l, larder__place *p) {
@@ -334,7 +458,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
         return larder__loader_fail(l, rc);
     }
     larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
-    book_fetched(l, plan);
+    book_fetched(l, p);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;
     p->batch.n = plan->n;
@@ -371,7 +495,7 @@ int larder_loader_next(larder_loader *l, const larder_batch **out) {
 }
 
 larder__place *larder__place_held(larder_loader *l, const larder_batch *b) {
-    for (uint32_t k = 0; b && k < l->conf.prefetch; k++)
+    for (uint32_t k = 0; b && k < l->conf.ahead; k++)
         if (&l->ring[k].batch == b && l->ring[k].phase == LARDER__LENT)
             return &l->ring[k];
     larder__fail(LARDER_E_STATE, "this batch is not held (any more)");
@@ -386,6 +510,7 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     if (p) {
         p->phase = LARDER__FREE;
         p->plan.n = p->plan.fetched = 0;
+        l->x_of[b->number % l->conf.prefetch] = UINT64_MAX;
         pthread_cond_broadcast(&l->work);
     }
     pthread_mutex_unlock(&l->lock);

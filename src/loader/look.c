@@ -7,6 +7,9 @@
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
+    if (fb->embeddings_dtype < 0 || fb->embeddings_dtype > LARDER_BF16)
+        return larder__fail(LARDER_E_ARGS, "embeddings are f32, f16 or bf16, not type %d",
+                            (int)fb->embeddings_dtype);
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
@@ -18,8 +21,10 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
     if (rc == 0 && larder__draw_listens(l->draw))
         rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
                                    b->served, b->y, fb);
-    if (rc == 0)
+    if (rc == 0) {
         p->reported = true;
+        rc = larder__draw_reported(l->draw);
+    }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
     pthread_mutex_unlock(&l->lock);
     return rc;
@@ -93,6 +98,19 @@ int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
         rc = larder__fail(LARDER_E_RANGE, "%zu bad samples are listed", l->bad_count);
     pthread_mutex_unlock(&l->lock);
     return rc;
+}
+
+int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t cap) {
+    *refused = 0;
+    if (cap)
+        why[0] = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    if (l->crates)
+        *refused = larder__crates_refused(l->crates, why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
 }
 
 int larder_loader_stat(larder_loader *l, size_t i, larder_stat_value *out) {

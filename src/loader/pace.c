@@ -3,6 +3,8 @@
 #include <math.h>
 
 static const double memory = 2.0; /* seconds after which a measurement has faded to 1/e */
+static const double enough = 16;  /* reads that a line is drawn through */
+static const double trust = 0.05; /* no less of the busy time is a sample's own, whatever it says */
 
 void larder__pace_open(larder__pace *p) {
     *p = (larder__pace){0};
@@ -17,20 +19,46 @@ static void add(double *time, double *count, double seconds, double samples) {
     *count = *count * keep + samples;
 }
 
-void larder__pace_read_begin(larder__pace *p, double now) {
+larder__pace_read larder__pace_read_begin(larder__pace *p, double now, size_t samples) {
     pthread_mutex_lock(&p->lock);
     if (p->reading++ == 0)
         p->busy_since = now;
+    p->under_way += samples;
+    larder__pace_read r = {now, samples, p->under_way};
     pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+static void add_point(larder__pace *p, double faded, double q, double w) {
+    p->reads = p->reads * faded + 1;
+    p->q = p->q * faded + q;
+    p->w = p->w * faded + w;
+    p->qq = p->qq * faded + q * q;
+    p->qw = p->qw * faded + q * w;
 }
 
 /* Busy time is booked at each end of a call, up to now. */
-void larder__pace_read_end(larder__pace *p, double now, size_t samples) {
+void larder__pace_read_end(larder__pace *p, double now, larder__pace_read r) {
     pthread_mutex_lock(&p->lock);
     p->reading--;
-    add(&p->read_time, &p->read_count, now - p->busy_since, (double)samples);
+    p->under_way -= r.samples;
+    double busy = now - p->busy_since;
+    add(&p->read_time, &p->read_count, busy, (double)r.samples);
+    add_point(p, exp(-busy / memory), (double)r.under_way, now - r.begun);
     p->busy_since = now;
     pthread_mutex_unlock(&p->lock);
+}
+
+/* Seconds storage needs for one sample; with the lock held. */
+static double read_seconds(const larder__pace *p) {
+    if (p->read_count <= 0)
+        return 0;
+    double busy = p->read_time / p->read_count; /* never less than it needs */
+    double q = p->q / p->reads, w = p->w / p->reads, spread = p->qq / p->reads - q * q;
+    if (p->reads < enough || spread < q * q / 16)
+        return busy;
+    double slope = (p->qw / p->reads - q * w) / spread;
+    return fmin(fmax(slope, busy * trust), busy);
 }
 
 void larder__pace_step(larder__pace *p, double seconds, size_t samples) {
@@ -48,7 +76,7 @@ void larder__pace_wait(larder__pace *p, double seconds) {
 
 larder_pace larder__pace_now(larder__pace *p) {
     pthread_mutex_lock(&p->lock);
-    larder_pace out = {.read_seconds = p->read_count > 0 ? p->read_time / p->read_count : 0,
+    larder_pace out = {.read_seconds = read_seconds(p),
                        .step_seconds = p->step_count > 0 ? p->step_time / p->step_count : 0,
                        .trained = p->trained,
                        .waited = p->waited};

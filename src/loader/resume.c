@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const char magic[8] = "larder\1\n"; /* with the format's version */
+static const char magic[8] = "larder\2\n"; /* with the format's version */
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static void write_all_drawn(larder_loader *l, larder_writer *w) {
         count++;
     larder_write_u32(w, count);
     for (uint64_t b = l->taken; b < l->planned; b++) {
-        const larder__planned *p = &l->ring[b % l->conf.prefetch].plan;
+        const larder__planned *p = &l->ring[b % l->conf.ahead].plan;
         write_drawn(w, &(drawn){p->number, p->epoch, p->length, p->n, p->first, p->last, p->ids,
                                 p->weights, p, NULL});
     }
@@ -94,6 +94,12 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
 
 /* ---- whose state it is ----------------------------------------------------------------------- */
 
+static uint64_t cache_budget(larder_loader *l) {
+    larder__cache_figures f;
+    larder__cache_read_figures(larder__draw_cache(l->draw), &f);
+    return f.elsewhere ? 0 : f.budget;
+}
+
 static void write_identity(larder_loader *l, larder_writer *w) {
     const larder_dataset *about = larder__data_about(l->data);
     larder_write_u64(w, about->count);
@@ -105,6 +111,7 @@ static void write_identity(larder_loader *l, larder_writer *w) {
     larder_write_u32(w, l->conf.world);
     larder_write_u32(w, l->conf.lag);
     larder_write_u32(w, l->conf.drop_last);
+    larder_write_u64(w, cache_budget(l));
 }
 
 static int differs(larder_reader *r, const char *what) {
@@ -130,6 +137,13 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     uint32_t lag = larder_read_u32(r);
     if (larder_read_u32(r) != l->conf.drop_last)
         return differs(r, "drop_last");
+    uint64_t budget = larder_read_u64(r);
+    if (budget != cache_budget(l)) {
+        char why[128];
+        snprintf(why, sizeof why, "it was made with a cache of %llu bytes, this one has %llu",
+                 (unsigned long long)budget, (unsigned long long)cache_budget(l));
+        return larder_read_reject(r, why);
+    }
     if (lag != l->conf.lag &&
         larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
         return differs(r, "lag; set `lag` to the one of the run that saved it");
@@ -154,6 +168,7 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     }
     larder_write_bytes(&w, magic, sizeof magic);
     write_identity(l, &w);
+    larder__draw_effects(l->draw, &w);
     larder_write_u64(&w, l->taken);
     larder_write_u64(&w, l->epoch_length);
     larder_write_u32(&w, l->epoch_over);
@@ -175,7 +190,7 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
 
 static int restore_body(larder_loader *l, larder_reader *r) {
     int rc = check_identity(l, r);
-    if (rc < 0)
+    if (rc < 0 || (rc = larder__draw_past(l->draw, r)) < 0)
         return rc;
     l->taken = l->planned = larder_read_u64(r);
     if (l->taken > UINT64_MAX / 2) /* counting on must not wrap around */
@@ -200,21 +215,38 @@ static int restore_body(larder_loader *l, larder_reader *r) {
                                      : larder_read_reject(r, "there is something after its end");
 }
 
+/* A fresh loader, and bytes that are a whole state of somebody. */
+static int check_state(const larder_loader *l, const unsigned char *b, size_t size) {
+    if (l->running || l->taken || l->planned || l->failed || l->restored)
+        return larder__fail(LARDER_E_STATE, "a state is restored right after open, once");
+    if (!b || size < sizeof magic + 8 || memcmp(b, magic, sizeof magic) != 0)
+        return larder__fail(LARDER_E_FORMAT, "saved state: not a state of this version of larder");
+    larder_reader tail = {.at = b + size - 8, .end = b + size};
+    if (larder_read_u64(&tail) != larder__hash_bytes(0, b, size - 8))
+        return larder__fail(LARDER_E_FORMAT, "saved state: damaged (its checksum is wrong)");
+    return 0;
+}
+
+int larder_loader_replay(larder_loader *l, const void *bytes, size_t size) {
+    const unsigned char *b = bytes;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    if ((rc = check_state(l, b, size)) == 0) {
+        larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
+        if ((rc = check_identity(l, &r)) == 0)
+            rc = larder__draw_follow(l->draw, &r);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
 int larder_loader_restore(larder_loader *l, const void *bytes, size_t size) {
     const unsigned char *b = bytes;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    if (l->running || l->taken || l->planned || l->failed || l->restored)
-        rc = larder__fail(LARDER_E_STATE, "a state is restored right after open, once");
-    else if (!b || size < sizeof magic + 8 || memcmp(b, magic, sizeof magic) != 0)
-        rc = larder__fail(LARDER_E_FORMAT, "saved state: not a state of this version of larder");
-    if (rc == 0) {
-        larder_reader tail = {.at = b + size - 8, .end = b + size};
-        if (larder_read_u64(&tail) != larder__hash_bytes(0, b, size - 8))
-            rc = larder__fail(LARDER_E_FORMAT, "saved state: damaged (its checksum is wrong)");
-    }
-    if (rc == 0) {
+    if ((rc = check_state(l, b, size)) == 0) {
         larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
         l->restored = true;
         rc = restore_body(l, &r);

@@ -1,5 +1,6 @@
-/* The threads: draw the next batch when there is room for one, else fill rows of the oldest batch
- * that still has any. Drawing is done by one thread at a time and in order; filling by all. */
+/* The threads: draw the next batch when there is room for one, else prepare rows that were read,
+ * else read rows of the oldest batch that still has any. Drawing is done by one thread at a time
+ * and in order; the rest by all. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -46,8 +47,8 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
-    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes,
-                                larder__row_seed(l, p->plan.number, row));
+    uint64_t seed = p->calm ? LARDER__NO_CHANCE : larder__row_seed(l, p->plan.number, row);
+    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, seed);
     if (rc < 0)
         row_failed(p, row, rc, larder_errmsg());
 }
@@ -66,18 +67,19 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder_read *reads = j->reads;
     larder_buf **bytes = j->bytes;
     for (size_t i = 0; i < n; i++)
-        if (p->plan.tickets[from + i].task == LARDER__MAKE) {
+        if (p->plan.tickets[from + i].task == LARDER__MAKE && p->plan.tickets[from + i].flight) {
             rows[m] = i;
             ids[m++] = p->plan.tickets[from + i].key;
         }
     if (m == 0)
         return;
-    double begun = larder__now();
-    larder__pace_read_begin(&l->pace, begun);
+    double begun = larder__now(), cpu = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    larder__pace_read paced = larder__pace_read_begin(&l->pace, begun, m);
     int rc = larder__data_read(l->data, ids, m, reads);
     double ended = larder__now();
-    larder__pace_read_end(&l->pace, ended, m);
+    larder__pace_read_end(&l->pace, ended, paced);
     larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
+    larder__readers_note(l, ended - begun, larder__seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu);
     uint64_t total = 0;
     for (size_t k = 0; k < m; k++) {
         size_t row = from + rows[k];
@@ -99,13 +101,32 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
 
-void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                       size_t n) {
+/* Another job had promised to read it and cannot: for this row alone, the cache knows nothing. */
+static int read_alone(larder_loader *l, uint64_t id, larder_buf **out) {
+    larder_read read = {0};
+    int rc = larder__data_read(l->data, &id, 1, &read);
+    if (rc == 0 && read.code < 0) {
+        rc = read.code;
+        larder__errmsg_set(read.why);
+    }
+    if (rc < 0)
+        return rc;
+    *out = read.buf;
+    larder__stat_add(l->stats, l->stat.storage_reads, 1);
+    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    return 0;
+}
+
+void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n) {
     uint64_t ids[LARDER__ROWS_AT_ONCE];
     size_t rows[LARDER__ROWS_AT_ONCE];
     larder_read reads[LARDER__ROWS_AT_ONCE];
-    larder_buf *bytes[LARDER__ROWS_AT_ONCE] = {0};
-    make_rows(l, p, from, n, &(joint){ids, rows, reads, bytes});
+    make_rows(l, p, from, n, &(joint){ids, rows, reads, p->bytes + from});
+}
+
+void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                          size_t n) {
+    larder_buf **bytes = p->bytes + from;
     double begun = larder__now();
     for (size_t i = 0; i < n; i++) {
         larder__ticket *t = &p->plan.tickets[from + i];
@@ -118,7 +139,7 @@ void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place
         larder_buf_unref(&bytes[i]);
     }
     larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
-    for (size_t i = 0; i < n; i++) { /* the maker is ahead of us in the queue, so this ends */
+    for (size_t i = 0; i < n; i++) { /* its maker came before us and is reading: this ends */
         larder__ticket *t = &p->plan.tickets[from + i];
         if (t->task != LARDER__WAIT)
             continue;
@@ -127,6 +148,8 @@ void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place
             larder_buf_unref(&bytes[i]);
             continue;
         }
+        if (rc == LARDER__TAKE_OVER)
+            rc = read_alone(l, t->key, &bytes[i]);
         if (rc < 0)
             row_failed(p, from + i, rc, larder_errmsg());
         else {
@@ -140,32 +163,94 @@ void larder__rows_fill(larder_loader *l, larder__scratch *scratch, larder__place
     }
 }
 
+/* What was fetched besides is only to be filled. */
+static void settle_package(larder_loader *l, larder__place *p, size_t from, size_t n,
+                           larder_buf **bytes) {
+    for (size_t i = 0; i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        larder_buf_unref(&bytes[i]);
+        larder__ticket_drop(t);
+        if (t->task == LARDER__WAIT && t->flight)
+            larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
+        larder_buf_unref(&bytes[i]);
+    }
+}
+
+/* Takes what it can from the package that was laid down before. */
+static void take_from_crate(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    size_t *rows = j->rows, m = 0;
+    larder_buf **got = larder__calloc(n, sizeof *got);
+    for (size_t i = 0; got && i < n; i++)
+        if (p->plan.tickets[from + i].kind == LARDER_MISS) {
+            rows[m] = i;
+            j->ids[m++] = p->plan.tickets[from + i].key;
+        }
+    double begun = larder__now();
+    p->scratch_bytes = m ? larder__crate_take(l->crates, p->crate, j->ids, m, got) : 0;
+    larder__stat_observe(l->stats, l->stat.scratch_time, larder__now() - begun);
+    larder__stat_add(l->stats, l->stat.scratch_read, p->scratch_bytes);
+    for (size_t k = 0; k < m; k++) {
+        larder__ticket *t = &p->plan.tickets[from + rows[k]];
+        if (!got[k])
+            continue;
+        p->scratch_samples++;
+        p->scratch_payload += p->plan.accesses[from + rows[k]].size;
+        if (t->task == LARDER__MAKE) /* else somebody else is at it, and a copy more does no harm */
+            larder__cache_fill(larder__draw_cache(l->draw), t, got[k]);
+        larder_buf_unref(&got[k]);
+    }
+    larder__free(got);
+}
+
+/* Lays down what was fetched, unless it was read from there. */
+static void lay_down(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    for (size_t i = 0; i < n; i++)
+        j->ids[i] = p->plan.tickets[from + i].key;
+    p->scratch_written = larder__crate_put(l->crates, p->crate, j->ids, j->bytes, n);
+    larder__stat_add(l->stats, l->stat.scratch_written, p->scratch_written);
+}
+
+/* A package of its own bytes: from the scratch folder in one piece where it lies there, the rest
+ * from storage by one joint read; then it is laid down. */
+static void fill_whole(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
+    if (p->crate && !p->lays_down)
+        take_from_crate(l, p, from, n, j);
+    make_rows(l, p, from, n, j);
+    for (size_t i = 0; i < n; i++) {
+        larder__ticket *t = &p->plan.tickets[from + i];
+        larder__ticket_drop(t);
+        if (t->task == LARDER__WAIT && t->flight)
+            larder__cache_wait(larder__draw_cache(l->draw), t, &j->bytes[i]);
+    }
+    if (p->crate && p->lays_down)
+        lay_down(l, p, from, n, j);
+    for (size_t i = 0; i < n; i++)
+        larder_buf_unref(&j->bytes[i]);
+}
+
 /* Entries fetched besides: a package is one joint read, however large. Where memory for that is
  * short it is read in pieces. */
-static void fill_package(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                         size_t n) {
+static void fill_package(larder_loader *l, larder__place *p, size_t from, size_t n) {
     joint j = {.ids = larder__malloc(n * sizeof *j.ids),
                .rows = larder__malloc(n * sizeof *j.rows),
                .reads = larder__malloc(n * sizeof *j.reads),
                .bytes = larder__calloc(n, sizeof *j.bytes)};
     bool whole = j.ids && j.rows && j.reads && j.bytes;
     if (whole)
-        make_rows(l, p, from, n, &j);
-    for (size_t i = 0; whole && i < n; i++) {
-        larder__ticket *t = &p->plan.tickets[from + i];
-        larder_buf_unref(&j.bytes[i]);
-        larder__ticket_drop(t);
-        if (t->task == LARDER__WAIT && t->flight)
-            larder__cache_wait(larder__draw_cache(l->draw), t, &j.bytes[i]);
-        larder_buf_unref(&j.bytes[i]);
-    }
+        fill_whole(l, p, from, n, &j);
+    else if (p->crate && p->lays_down) /* a broken promise must be told */
+        larder__crate_put(l->crates, p->crate, NULL, NULL, 0);
+    if (p->crate)
+        larder__crate_leave(l->crates, &p->crate);
     larder__free(j.ids);
     larder__free(j.rows);
     larder__free(j.reads);
     larder__free(j.bytes);
-    for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE)
-        larder__rows_fill(l, scratch, p, from + at,
-                          n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE);
+    for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE) {
+        size_t some = n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE;
+        larder__rows_read(l, p, from + at, some);
+        settle_package(l, p, from + at, some, p->bytes + from + at);
+    }
 }
 
 /* ---- drawing batches ------------------------------------------------------------------------- */
@@ -178,7 +263,8 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
     p->length = k->length;
     p->first = k->first;
     p->last = k->last;
-    p->n = p->fetched = 0;
+    p->n = p->fetched = p->dropped_count = 0;
+    p->package = (larder_package){0};
     for (size_t i = 0; i < k->n; i++) {
         larder_sample s;
         int rc = larder__data_stat(l->data, k->served[i], &s);
@@ -198,20 +284,32 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
 
 static bool may_draw(const larder_loader *l) {
     if (l->planning || l->failed || l->evaluation.due ||
-        l->ring[l->planned % l->conf.prefetch].phase != LARDER__FREE)
+        l->ring[l->planned % l->conf.ahead].phase != LARDER__FREE)
         return false;
     return l->kept || l->conf.epochs == 0 || larder__draw_epoch(l->draw) < l->conf.epochs;
 }
 
+/* Settles, in the order of batches, who lays a package down and who reads it. */
+static void plan_package(larder_loader *l, larder__place *p) {
+    p->crate = NULL;
+    p->scratch_samples = p->scratch_payload = p->scratch_bytes = p->scratch_written = 0;
+    for (size_t i = 0; l->crates && i < p->plan.dropped_count; i++)
+        larder__crates_drop(l->crates, p->plan.dropped[i]);
+    if (l->crates && p->plan.package.number && larder__planned_reads(&p->plan))
+        p->crate = larder__crates_find(l->crates, p->plan.package.number, &p->lays_down);
+}
+
 /* Called with the lock held; gives it up while drawing. */
 static void draw_batch(larder_loader *l) {
-    larder__place *p = &l->ring[l->planned % l->conf.prefetch];
+    larder__place *p = &l->ring[l->planned % l->conf.ahead];
     l->planning = true;
     pthread_mutex_unlock(&l->lock);
     p->plan.n = p->plan.fetched = 0;
     larder_pace pace = larder__pace_now(&l->pace);
     larder__draw_pace(l->draw, &pace);
     int rc = l->kept ? reopen_kept(l, &p->plan) : larder__draw_next(l->draw, &p->plan);
+    if (rc == 0)
+        plan_package(l, p);
     pthread_mutex_lock(&l->lock);
     l->planning = false;
     if (rc < 0) {
@@ -226,40 +324,192 @@ static void draw_batch(larder_loader *l) {
             done->next = NULL;
             larder__kept_free(done);
         }
-        p->reported = false;
-        p->next_row = 0;
-        p->rows = p->rows_left = p->plan.n + p->plan.fetched;
-        memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
-        for (size_t i = 0; i < p->plan.n; i++)
-            p->faults[i].code = 0;
-        p->phase = LARDER__WORKING;
+        larder__place_begin(l, p);
         l->planned++;
     }
     pthread_cond_broadcast(&l->work);
     pthread_cond_broadcast(&l->ready);
 }
 
+void larder__place_begin(larder_loader *l, larder__place *p) {
+    p->reported = false;
+    p->next_row = p->pieces_read = 0;
+    p->unprepared = p->plan.n;
+    memset(p->kind, LARDER_HIT, p->plan.n);
+    p->rows = p->rows_left = p->plan.n + p->plan.fetched;
+    memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
+    for (size_t i = 0; i < p->plan.n; i++)
+        p->faults[i].code = 0;
+    p->phase = LARDER__WORKING;
+    pthread_cond_broadcast(&l->work);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Some of the batch's rows, or the whole package behind them. */
 static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
-    size_t left = p->rows - p->next_row;
     if (p->next_row >= p->plan.n)
-        return left;
-    left = p->plan.n - p->next_row;
-    size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
-    share = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
-    return share < left ? share : left;
+        return p->rows - p->next_row;
+    size_t left = p->plan.n - p->next_row;
+    return l->piece < left ? l->piece : left;
 }
 
-/* The oldest batch with rows nobody has taken; NULL: none. */
-static larder__place *find_rows(larder_loader *l) {
+static bool has_rows(const larder__place *p) {
+    return p->phase == LARDER__WORKING && p->next_row < p->rows;
+}
+
+larder__place *larder__unread_find(larder_loader *l) {
+    if (l->readers.under_way >= l->conf.inflight)
+        return NULL;
+    for (int k = 0; k < 2; k++)
+        if (has_rows(&l->evaluation.places[k]))
+            return &l->evaluation.places[k];
     for (uint64_t k = l->taken; k < l->planned; k++) {
-        larder__place *p = &l->ring[k % l->conf.prefetch];
-        if (p->phase == LARDER__WORKING && p->next_row < p->rows)
+        larder__place *p = &l->ring[k % l->conf.ahead];
+        if (has_rows(p))
             return p;
     }
     return NULL;
+}
+
+/* Batch k may be prepared once the batch before it in its memory has been given back. It must have
+ * been taken at all: whoever was read first must not push out one that comes first. */
+static bool may_prepare(const larder_loader *l, const larder__place *p) {
+    uint64_t k = p->plan.number;
+    if (p->calm)
+        return true;
+    uint64_t of = l->x_of[k % l->conf.prefetch];
+    return k < l->taken + l->conf.prefetch && (of == k || of == UINT64_MAX);
+}
+
+static void lend_pixels(larder_loader *l, larder__place *p) {
+    uint64_t k = p->plan.number;
+    if (p->calm || l->x_of[k % l->conf.prefetch] == k)
+        return;
+    l->x_of[k % l->conf.prefetch] = k;
+    p->batch.x = p->x = l->x[k % l->conf.prefetch];
+}
+
+/* The oldest batch with a piece that was read and may be prepared. */
+static larder__place *find_read(larder_loader *l) {
+    for (int k = 0; k < 2; k++)
+        if (l->evaluation.places[k].phase == LARDER__WORKING && l->evaluation.places[k].pieces_read)
+            return &l->evaluation.places[k];
+    for (uint64_t k = l->taken; k < l->planned && k < l->taken + l->conf.prefetch; k++) {
+        larder__place *p = &l->ring[k % l->conf.ahead];
+        if (p->phase == LARDER__WORKING && p->pieces_read && may_prepare(l, p))
+            return p;
+    }
+    return NULL;
+}
+
+static void take_read(larder_loader *l, larder__place *p, size_t *from, size_t *n) {
+    size_t i = 0;
+    while (!p->piece_read[i])
+        i++;
+    p->piece_read[i] = false;
+    p->pieces_read--;
+    *from = i * l->piece;
+    *n = p->plan.n - *from < l->piece ? p->plan.n - *from : l->piece;
+}
+
+static void rows_finished(larder_loader *l, larder__place *p, size_t n) {
+    p->rows_left -= n;
+    if (p->rows_left > 0)
+        return;
+    if (!p->calm)
+        larder__stat_observe(l->stats, l->stat.fill, larder__now() - p->begun);
+    p->phase = LARDER__FILLED;
+    pthread_cond_broadcast(&l->ready);
+}
+
+void larder__unread_take(larder_loader *l, larder__place *p, size_t *from, size_t *n) {
+    *from = p->next_row;
+    *n = rows_to_take(l, p);
+    p->next_row += *n;
+    if (*from == 0)
+        p->begun = larder__now();
+    l->readers.under_way++;
+    if (larder__readers_wanted(l) && larder__unread_find(l))
+        larder__readers_call(l); /* one more beside us */
+    pthread_mutex_unlock(&l->lock);
+    bool package = *from >= p->plan.n;
+    if (package)
+        fill_package(l, p, *from, *n);
+    else
+        larder__rows_read(l, p, *from, *n);
+    pthread_mutex_lock(&l->lock);
+    l->readers.under_way--;
+    if (package) {
+        rows_finished(l, p, *n);
+        *n = 0;
+    }
+}
+
+void larder__unread_keep(larder_loader *l, larder__place *p, size_t from) {
+    p->piece_read[from / l->piece] = true;
+    p->pieces_read++;
+    pthread_cond_signal(&l->work);
+    if (p->calm) /* the user's thread helps */
+        pthread_cond_broadcast(&l->ready);
+}
+
+static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                    size_t n) {
+    lend_pixels(l, p);
+    pthread_mutex_unlock(&l->lock);
+    larder__rows_prepare(l, scratch, p, from, n);
+    pthread_mutex_lock(&l->lock);
+    p->unprepared -= n;
+    if (p->unprepared == 0 && l->conf.on_bad == LARDER_BAD_REPLACE && !p->calm) {
+        pthread_mutex_unlock(&l->lock);
+        larder__bad_replace(l, scratch, p);
+        pthread_mutex_lock(&l->lock);
+    }
+    rows_finished(l, p, n);
+}
+
+/* Where storage answers at once, whoever read a piece prepares it while it is in its caches. */
+static void read_and_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    size_t from, n;
+    larder__unread_take(l, p, &from, &n);
+    if (n && may_prepare(l, p))
+        prepare(l, scratch, p, from, n);
+    else if (n)
+        larder__unread_keep(l, p, from);
+}
+
+static void prepare_read(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    size_t from, n;
+    take_read(l, p, &from, &n);
+    prepare(l, scratch, p, from, n);
+}
+
+bool larder__place_work(larder_loader *l, larder__scratch *scratch, larder__place *p) {
+    if (p->pieces_read)
+        prepare_read(l, scratch, p);
+    else if (has_rows(p))
+        read_and_prepare(l, scratch, p);
+    else
+        return false;
+    return true;
+}
+
+/* One step of a thread's work; false: there is none for it. */
+static bool work(larder_loader *l, larder__scratch *scratch) {
+    larder__place *p;
+    if (may_draw(l))
+        draw_batch(l);
+    else if ((p = find_read(l)))
+        prepare_read(l, scratch, p);
+    else if ((p = larder__unread_find(l)) && !larder__readers_wanted(l))
+        read_and_prepare(l, scratch, p);
+    else if (p) {
+        larder__readers_call(l);
+        return !larder__readers_wanted(l); /* there may be none to be had */
+    } else
+        return false;
+    return true;
 }
 
 void *larder__worker_run(void *arg) {
@@ -271,27 +521,9 @@ void *larder__worker_run(void *arg) {
         larder__loader_fail(l, rc);
         pthread_cond_broadcast(&l->ready);
     }
-    while (!l->stop && !l->failed) {
-        larder__place *p;
-        if (may_draw(l))
-            draw_batch(l);
-        else if ((p = find_rows(l))) {
-            size_t from = p->next_row, n = rows_to_take(l, p);
-            p->next_row += n;
-            pthread_mutex_unlock(&l->lock);
-            if (from < p->plan.n)
-                larder__rows_fill(l, scratch, p, from, n);
-            else
-                fill_package(l, scratch, p, from, n);
-            pthread_mutex_lock(&l->lock);
-            p->rows_left -= n;
-            if (p->rows_left == 0) {
-                p->phase = LARDER__FILLED;
-                pthread_cond_broadcast(&l->ready);
-            }
-        } else
+    while (!l->stop && !l->failed)
+        if (!work(l, scratch))
             pthread_cond_wait(&l->work, &l->lock);
-    }
     pthread_mutex_unlock(&l->lock);
     larder__scratch_close(&scratch);
     return NULL;
@@ -301,16 +533,17 @@ void larder__worker_abandon(larder_loader *l) {
     larder__cache *cache = l->draw ? larder__draw_cache(l->draw) : NULL;
     /* Makers first: whoever waits for one of them must not wait for ever. */
     for (int waiting = 0; waiting < 2; waiting++)
-        for (uint32_t k = 0; l->ring && k < l->conf.prefetch; k++) {
+        for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++) {
             larder__place *p = &l->ring[k];
             for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n + p->plan.fetched; i++) {
                 larder__ticket *t = &p->plan.tickets[i];
-                larder_buf *bytes = NULL;
+                larder_buf **bytes = &p->bytes[i];
+                larder_buf_unref(bytes);
                 if (!waiting && t->flight && t->task == LARDER__MAKE)
                     larder__cache_fail(cache, t, LARDER_E_CANCELLED, "the loader was closed");
                 else if (waiting && t->flight && t->task == LARDER__WAIT)
-                    larder__cache_wait(cache, t, &bytes);
-                larder_buf_unref(&bytes);
+                    larder__cache_wait(cache, t, bytes);
+                larder_buf_unref(bytes);
                 larder__ticket_drop(t);
             }
         }

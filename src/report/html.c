@@ -42,7 +42,14 @@ CELL(cell_epochs) {
 }
 CELL(cell_time) { (void)run, print_number(out, cap, "%.1f", t->seconds); }
 CELL(cell_stall) { (void)run, print_number(out, cap, "%.0f", 100 * t->stall_seconds / t->seconds); }
-CELL(cell_reads) { (void)run, snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads); }
+CELL(cell_reads) {
+    (void)run;
+    snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads + t->evaluation_reads);
+}
+CELL(cell_scratch) { (void)run, print_number(out, cap, "%.1f", (double)t->scratch_bytes / 1e6); }
+CELL(cell_written) { (void)run, print_number(out, cap, "%.1f", (double)t->scratch_written / 1e6); }
+CELL(cell_fill) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_mean); }
+CELL(cell_fill_sd) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_sd); }
 CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_bytes / 1e6); }
 CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
 CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
@@ -57,8 +64,13 @@ static const column columns[] = {
     {"epochs", "trained; * if the run did not end by itself", cell_epochs},
     {"time s", "of training, waiting included, validation not", cell_time},
     {"stall %", "share of the time spent waiting for data", cell_stall},
-    {"reads", "samples read from storage: misses and background reads", cell_reads},
+    {"fill ms", "mean time to fill a batch, from its first row taken to its last", cell_fill},
+    {"sd ms", "standard deviation of that", cell_fill_sd},
+    {"reads", "samples read from storage: misses, background and evaluation", cell_reads},
     {"read MB", "bytes read from storage, in millions", cell_bytes},
+    {"scratch MB", "bytes read from packages in the scratch folder, in no other column",
+     cell_scratch},
+    {"laid MB", "bytes written there", cell_written},
     {"hits %", "served from memory, the sample that was asked for", cell_hits},
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},
@@ -157,15 +169,33 @@ static double axis_hits(const larder__epoch *e, const larder__epoch *so_far) {
     return share(e->hits, e->served);
 }
 
-static double axis_reuse(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)so_far;
-    return e->h;
-}
+#define AXIS_OF(field)                                                                             \
+    static double axis_##field(const larder__epoch *e, const larder__epoch *so_far) {              \
+        (void)so_far;                                                                              \
+        return e->field;                                                                           \
+    }
+AXIS_OF(h)
+AXIS_OF(ratio)
+AXIS_OF(sigma)
+AXIS_OF(slope)
+AXIS_OF(u)
 
-static bool reuses(const larder__run *runs, size_t count) {
+/* Figures that only some recipes have, in the order of their causes. */
+static const struct {
+    const char *title, *y_label;
+    axis_fn *y;
+} own_charts[] = {
+    {"Reuse", "h, share of a batch drawn from memory", axis_h},
+    {"Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio},
+    {"Spread of the scores", "sigma, standard deviation", axis_sigma},
+    {"Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope},
+    {"Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u},
+};
+
+static bool any_has(axis_fn *y, const larder__run *runs, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < runs[i].count; k++)
-            if (isfinite(runs[i].epochs[k].h))
+            if (isfinite(y(&runs[i].epochs[k], NULL)))
                 return true;
     return false;
 }
@@ -322,10 +352,13 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     c.y_label = "% of samples served";
     if ((rc = html_lines(to, c, axis_epoch, axis_hits, runs, count)) < 0)
         return rc;
-    c.title = "Reuse";
-    c.y_label = "h, share of a batch drawn from memory";
-    if (reuses(runs, count) && (rc = html_lines(to, c, axis_epoch, axis_reuse, runs, count)) < 0)
-        return rc;
+    for (size_t i = 0; i < sizeof own_charts / sizeof *own_charts; i++) {
+        c.title = own_charts[i].title;
+        c.y_label = own_charts[i].y_label;
+        if (any_has(own_charts[i].y, runs, count) &&
+            (rc = html_lines(to, c, axis_epoch, own_charts[i].y, runs, count)) < 0)
+            return rc;
+    }
     c = (larder__chart){.title = "Where samples came from",
                         .y_label = "% of samples served",
                         .unit = "%",

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/object.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, KEY_MAX = 64, PATH_BYTES = 4096 };
+enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, PATH_BYTES = 4096 };
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
@@ -55,168 +56,48 @@ void larder__meta_print(FILE *to, const larder__meta *m) { print(to, meta_fields
 
 /* ---- reading one flat object ----------------------------------------------------------------- */
 
-typedef struct cursor {
-    const char *at, *where;
-} cursor;
+typedef struct target {
+    const field *fields;
+    void *object;
+    const char *where;
+} target;
 
-static void skip_space(cursor *c) { c->at += strspn(c->at, " \t\r\n"); }
-
-static int reject(const cursor *c, const char *why) {
-    return larder__fail(LARDER_E_FORMAT, "%s: %s", c->where, why);
-}
-
-static int take(cursor *c, char want) {
-    skip_space(c);
-    if (*c->at != want)
-        return reject(c, "not an object of plain values");
-    c->at++;
-    return 0;
-}
-
-static int hex4(const char *s) {
-    int v = 0;
-    for (int i = 0; i < 4; i++) {
-        const char *digits = "0123456789abcdef0123456789ABCDEF";
-        const char *d = s[i] ? strchr(digits, s[i]) : NULL;
-        if (!d)
-            return -1;
-        v = v * 16 + (int)((d - digits) % 16);
-    }
-    return v;
-}
-
-/* One escape behind its backslash. We only ever write \" \\ and \u00xx; others become '?'. */
-static int unescape(cursor *c, char *out) {
-    if (*c->at == 'u') {
-        int code = hex4(c->at + 1);
-        if (code < 0)
-            return reject(c, "a broken \\u in a string");
-        c->at += 5;
-        *out = code > 0 && code < 0x80 ? (char)code : '?';
-        return 0;
-    }
-    static const char names[] = "\"\\/nrtbf", values[] = "\"\\/\n\r\t\b\f";
-    const char *p = *c->at ? strchr(names, *c->at) : NULL;
-    if (!p)
-        return reject(c, "an unknown escape in a string");
-    *out = values[p - names];
-    c->at++;
-    return 0;
-}
-
-static int parse_text(cursor *c, char *out, size_t cap) {
-    int rc = take(c, '"');
-    size_t n = 0;
-    while (rc == 0 && *c->at != '"') {
-        char byte = *c->at;
-        if (byte == '\0')
-            return reject(c, "a string without its end");
-        c->at++;
-        if (byte == '\\' && (rc = unescape(c, &byte)) < 0)
-            return rc;
-        if (n + 1 >= cap)
-            return reject(c, "a string that is too long");
-        out[n++] = byte;
-    }
-    out[n] = '\0';
-    if (rc == 0)
-        c->at++;
-    return rc;
-}
-
-typedef struct value {
-    field_kind kind; /* text, or f64 with `integer` saying that u64 holds it exactly */
-    bool integer;
-    double number;
-    uint64_t whole;
-    char text[256];
-} value;
-
-static int parse_number(cursor *c, value *v) {
-    size_t n = strspn(c->at, "+-0123456789.eE");
-    char copy[64], *end;
-    if (n == 0 || n >= sizeof copy)
-        return reject(c, "something that is neither number nor string");
-    memcpy(copy, c->at, n);
-    copy[n] = '\0';
-    c->at += n;
-    v->number = strtod(copy, &end);
-    if (*end || !isfinite(v->number))
-        return reject(c, "a malformed number");
-    if (strspn(copy, "0123456789") == n) {
-        errno = 0;
-        v->whole = strtoull(copy, NULL, 10);
-        v->integer = errno == 0;
-    }
-    return 0;
-}
-
-static int parse_value(cursor *c, value *v) {
-    static const struct {
-        const char *word;
-        double number;
-    } words[] = {{"null", NAN}, {"true", 1}, {"false", 0}};
-    *v = (value){.kind = kind_f64};
-    skip_space(c);
-    if (*c->at == '"') {
-        v->kind = kind_text;
-        return parse_text(c, v->text, sizeof v->text);
-    }
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strncmp(c->at, words[i].word, strlen(words[i].word)) == 0) {
-            c->at += strlen(words[i].word);
-            v->number = words[i].number;
-            return 0;
-        }
-    return parse_number(c, v);
-}
-
-static int put(const cursor *c, const field *f, const value *v, void *object) {
-    char *at = (char *)object + f->at;
-    if (f->kind == kind_text && v->kind == kind_text)
+static int put(void *arg, const char *key, const larder__value *v) {
+    const target *t = arg;
+    const field *f = t->fields;
+    while (f->name && strcmp(f->name, key) != 0)
+        f++;
+    if (!f->name)
+        return 0; /* a field of another version */
+    char *at = (char *)t->object + f->at;
+    if (f->kind == kind_text && v->is_text)
         memcpy(at, v->text, sizeof v->text);
-    else if (f->kind == kind_u64 && v->integer)
+    else if (f->kind == kind_u64 && v->is_integer)
         memcpy(at, &v->whole, sizeof v->whole);
-    else if ((f->kind == kind_f64 || f->kind == kind_opt) && v->kind == kind_f64)
+    else if ((f->kind == kind_f64 || f->kind == kind_opt) && !v->is_text)
         memcpy(at, &v->number, sizeof v->number);
     else
-        return larder__fail(LARDER_E_FORMAT, "%s: a wrong value for \"%s\"", c->where, f->name);
+        return larder__fail(LARDER_E_FORMAT, "%s: a wrong value for \"%s\"", t->where, f->name);
     return 0;
 }
 
-static int parse_member(cursor *c, const field *fields, void *object) {
-    char key[KEY_MAX];
-    value v;
-    int rc;
-    if ((rc = parse_text(c, key, sizeof key)) < 0 || (rc = take(c, ':')) < 0 ||
-        (rc = parse_value(c, &v)) < 0)
-        return rc;
-    for (const field *f = fields; f->name; f++)
-        if (strcmp(f->name, key) == 0)
-            return put(c, f, &v, object);
-    return 0; /* a field of another version */
-}
-
-static int parse(const field *fields, void *object, const char *line, const char *where) {
-    cursor c = {line, where};
+static void blank(const field *fields, void *object) {
     for (const field *f = fields; f->name; f++)
         if (f->kind == kind_f64 || f->kind == kind_opt)
             memcpy((char *)object + f->at, &(double){NAN}, sizeof(double));
-    int rc = take(&c, '{');
-    skip_space(&c);
-    for (bool first = true; rc == 0 && *c.at != '}'; first = false) {
-        if (!first && (rc = take(&c, ',')) < 0)
-            break;
-        rc = parse_member(&c, fields, object);
-        skip_space(&c);
-    }
-    if (rc == 0) {
-        c.at++;
-        skip_space(&c);
-        if (*c.at)
-            rc = reject(&c, "more behind the object");
-    }
-    return rc;
+}
+
+static int parse(const field *fields, void *object, const char *line, const char *where) {
+    blank(fields, object);
+    return larder__object_parse(line, where, put, &(target){fields, object, where});
+}
+
+larder__epoch larder__epoch_blank(void) {
+    larder__epoch e = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
+    for (const field *f = epoch_fields; f->name; f++)
+        if (f->kind == kind_opt)
+            memcpy((char *)&e + f->at, &(double){NAN}, sizeof(double));
+    return e;
 }
 
 int larder__epoch_parse(larder__epoch *out, const char *line, const char *where) {
@@ -331,14 +212,23 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 larder__epoch larder__run_total(const larder__run *run) {
-    larder__epoch t = {.accuracy = NAN, .top5 = NAN, .loss = NAN};
-    double served = 0, reused = 0; /* h as the mean over what was served */
+    larder__epoch t = larder__epoch_blank();
+    double served = 0, reused = 0;                   /* h as the mean over what was served */
+    double wait = 0, wait2 = 0, fill = 0, fill2 = 0; /* sums of batch times and of their squares */
     for (size_t i = 0; i < run->count; i++) {
         const larder__epoch *e = &run->epochs[i];
         t.seconds += e->seconds, t.stall_seconds += e->stall_seconds;
         t.served += e->served, t.hits += e->hits, t.substitutes += e->substitutes;
         t.repeats += e->repeats, t.misses += e->misses;
         t.background_reads += e->background_reads, t.storage_bytes += e->storage_bytes;
+        t.evaluated += e->evaluated, t.evaluation_reads += e->evaluation_reads;
+        t.evaluation_seconds += e->evaluation_seconds;
+        t.scratch_reads += e->scratch_reads, t.scratch_bytes += e->scratch_bytes;
+        t.scratch_written += e->scratch_written;
+        wait += e->wait_mean * (double)e->served, fill += e->fill_mean * (double)e->served;
+        wait2 += (e->wait_mean * e->wait_mean + e->wait_sd * e->wait_sd) * (double)e->served;
+        fill2 += (e->fill_mean * e->fill_mean + e->fill_sd * e->fill_sd) * (double)e->served;
+        t.wait_p99 = e->wait_p99, t.fill_p99 = e->fill_p99;
         t.touched += e->touched / (double)run->count;
         served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))
@@ -346,6 +236,9 @@ larder__epoch larder__run_total(const larder__run *run) {
     }
     t.epoch = run->count;
     t.h = reused / served; /* NAN without either */
+    t.wait_mean = wait / served, t.fill_mean = fill / served;
+    t.wait_sd = sqrt(fmax(wait2 / served - t.wait_mean * t.wait_mean, 0));
+    t.fill_sd = sqrt(fmax(fill2 / served - t.fill_mean * t.fill_mean, 0));
     return t;
 }
 

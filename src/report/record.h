@@ -8,8 +8,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What some recipes show of their own: the loader's figures of these names at the end of the epoch.
+ */
+#define LARDER__SHOWN_FIELDS(XX)                                                                   \
+    XX(opt, ratio)                                                                                 \
+    XX(opt, sigma)                                                                                 \
+    XX(opt, slope)                                                                                 \
+    XX(opt, beta)                                                                                  \
+    XX(opt, u)                                                                                     \
+    XX(opt, hubs)                                                                                  \
+    XX(opt, covered)                                                                               \
+    XX(opt, withdrawn) XX(opt, score_seconds) XX(opt, score_late) XX(opt, score_rows_lost)
+
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
- * opt may be NAN: left out. h is the mean share of reused samples, of recipes that have one. */
+ * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row
+ * taken by a thread to its last row there (fill), as mean and standard deviation over the epoch;
+ * the percentile is that of the run so far. h is the mean share of reused samples, of recipes that
+ * have one. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -21,7 +36,21 @@
     XX(u64, hits)                                                                                  \
     XX(u64, substitutes)                                                                           \
     XX(u64, repeats)                                                                               \
-    XX(u64, misses) XX(u64, background_reads) XX(f64, touched) XX(u64, storage_bytes) XX(opt, h)
+    XX(u64, misses)                                                                                \
+    XX(u64, background_reads)                                                                      \
+    XX(f64, touched)                                                                               \
+    XX(u64, storage_bytes)                                                                         \
+    XX(u64, evaluated)                                                                             \
+    XX(u64, evaluation_reads)                                                                      \
+    XX(f64, evaluation_seconds)                                                                    \
+    XX(u64, scratch_reads)                                                                         \
+    XX(u64, scratch_bytes)                                                                         \
+    XX(u64, scratch_written)                                                                       \
+    XX(f64, wait_mean)                                                                             \
+    XX(f64, wait_sd)                                                                               \
+    XX(f64, wait_p99)                                                                              \
+    XX(f64, fill_mean)                                                                             \
+    XX(f64, fill_sd) XX(f64, fill_p99) XX(opt, h) LARDER__SHOWN_FIELDS(XX)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64, larder__field_opt;
@@ -56,6 +85,9 @@ typedef struct larder__run {
     larder__epoch *epochs;
     size_t count;
 } larder__run;
+
+/* Nothing known: NAN for accuracies, loss and optional fields, else zeros. */
+larder__epoch larder__epoch_blank(void);
 
 /* One line of JSON each. */
 void larder__epoch_print(FILE *, const larder__epoch *);

@@ -44,9 +44,12 @@ static uint64_t length_for(const larder__choose *c, uint64_t samples) {
     return samples ? larder__shard_length(&shard) : 0;
 }
 
-int larder__choose_open(larder__choose *c, const larder_draw_env *env, double beta,
-                        double h_share) {
-    *c = (larder__choose){.env = env, .beta = beta, .h_share = h_share};
+int larder__choose_open(larder__choose *c, const larder_draw_env *env, const larder_args *args) {
+    *c = (larder__choose){.env = env,
+                          .beta = larder_args_number(args, "beta"),
+                          .h_share = larder_args_number(args, "h_share"),
+                          .correct = larder_args_number(args, "correct"),
+                          .ess = 1};
     int rc = open_pool(c);
     if (rc < 0)
         return rc;
@@ -55,6 +58,8 @@ int larder__choose_open(larder__choose *c, const larder_draw_env *env, double be
     c->sorted = larder__malloc(c->pool_size * sizeof *c->sorted);
     c->spare = larder__malloc(c->pool_size * sizeof *c->spare);
     c->count = length_for(c, env->n);
+    if (c->correct > 0 && !(c->weights = larder__calloc(c->pool_size, sizeof *c->weights)))
+        return LARDER_E_NOMEM;
     return c->order && c->tags && c->sorted && c->spare ? 0 : LARDER_E_NOMEM;
 }
 
@@ -64,6 +69,7 @@ void larder__choose_close(larder__choose *c) {
     larder__free(c->tags);
     larder__free(c->sorted);
     larder__free(c->spare);
+    larder__free(c->weights);
     *c = (larder__choose){0};
 }
 
@@ -92,18 +98,34 @@ uint64_t *larder__choose_sort(uint64_t *a, uint64_t *spare, uint64_t n) {
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* From the least important up. Chosen ones are marked HIGH, the others LEFT. */
+/* From the least important up. Chosen ones are marked HIGH, the others LEFT. Weights go by the
+ * place in the shuffled pool. */
 static uint64_t choose(larder__choose *c, const uint64_t *sorted, larder_rng *rng, bool all) {
     uint64_t known = 0, chosen = 0;
     while (known < c->pool_size && sorted[known] >> 32 != UINT32_MAX)
         known++;
     for (uint64_t i = 0; i < c->pool_size; i++) {
-        bool in = all || i >= known ||
-                  larder_rng_unit(rng) < pow((double)(i + 1) / (double)known, c->beta);
+        double p = all || i >= known ? 1 : pow((double)(i + 1) / (double)known, c->beta);
+        bool in = all || i >= known || larder_rng_unit(rng) < p;
         c->tags[c->order[(uint32_t)sorted[i]]] = in ? LARDER_TAG_HIGH : LARDER_TAG_LEFT;
+        if (c->weights)
+            c->weights[(uint32_t)sorted[i]] = (float)pow(p, -c->correct);
         chosen += in;
     }
     return chosen;
+}
+
+/* A mean of one over the epoch. */
+static void scale_weights(larder__choose *c) {
+    double sum = 0, squares = 0, n = (double)c->count;
+    for (uint64_t i = 0; i < c->count; i++) {
+        double w = c->weights ? (double)c->weights[i] : 1;
+        sum += w;
+        squares += w * w;
+    }
+    c->ess = squares > 0 ? sum * sum / squares / (double)c->pool_size : 1;
+    for (uint64_t i = 0; c->weights && i < c->count; i++)
+        c->weights[i] = (float)((double)c->weights[i] * n / sum);
 }
 
 /* Makes it exactly `want`: see the head of choose.h. */
@@ -163,16 +185,20 @@ void larder__choose_epoch(larder__choose *c, uint64_t epoch, bool all) {
     c->at = c->count = 0;
     for (uint64_t i = 0; i < c->pool_size; i++) {
         uint8_t *tag = &c->tags[c->order[i]];
-        if (*tag != LARDER_TAG_LEFT && c->count < want)
+        if (*tag != LARDER_TAG_LEFT && c->count < want) {
+            if (c->weights)
+                c->weights[c->count] = c->weights[i];
             c->order[c->count++] = c->order[i];
-        else
+        } else
             *tag = LARDER_TAG_LEFT; /* drop_last leaves out a random few */
     }
+    scale_weights(c);
 }
 
 size_t larder__choose_draw(larder__choose *c, larder_pick *out, size_t want) {
     size_t n = 0;
     for (; n < want && c->at < c->count; n++) {
+        out[n].weight = c->weights ? c->weights[c->at] : 1;
         out[n].id = c->order[c->at++];
         out[n].tag = c->tags[out[n].id];
     }
@@ -187,6 +213,9 @@ void larder__choose_save(const larder__choose *c, larder_writer *w) {
     for (uint64_t i = 0; i < c->count; i++)
         larder_write_u32(w, c->order[i]);
     larder_write_bytes(w, c->tags, c->env->n);
+    larder_write_f64(w, c->ess);
+    if (c->weights)
+        larder_write_bytes(w, c->weights, c->count * sizeof *c->weights);
 }
 
 int larder__choose_load(larder__choose *c, larder_reader *r) {
@@ -196,8 +225,14 @@ int larder__choose_load(larder__choose *c, larder_reader *r) {
     for (uint64_t i = 0; i < count; i++)
         c->order[i] = larder_read_index(r, c->env->n, false);
     larder_read_bytes(r, c->tags, c->env->n);
+    c->ess = larder_read_f64(r);
+    if (c->weights)
+        larder_read_bytes(r, c->weights, count * sizeof *c->weights);
     if (larder_read_status(r) < 0)
         return larder_read_status(r);
+    for (uint64_t i = 0; c->weights && i < count; i++)
+        if (at < count && !(c->weights[i] > 0 && isfinite(c->weights[i])))
+            return larder_read_reject(r, "a weight is none");
     c->at = at;
     c->count = count;
     for (uint64_t i = 0; i < c->env->n; i++)

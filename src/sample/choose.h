@@ -10,7 +10,12 @@
  * Several ranks: losses are known only where the sample was served, so each rank has a pool of its
  * own, drawn once from the seed, and chooses within it. Ranks must have equally many batches: they
  * keep as many as 1/(1 + beta) of all samples come to, the count made up at the edges: with too
- * many the least important leave, with too few the most important of the left out come back. */
+ * many the least important leave, with too few the most important of the left out come back.
+ *
+ * weight = 1/p to the power of `correct`, p the chance to be kept (1 in epochs on all, and without
+ * a loss), scaled to a mean of one over the epoch. How ranks make up their count is not in p. `ess`
+ * is Kish's effective size of what was chosen, as a share of the pool: all alike and all chosen: 1.
+ */
 #ifndef LARDER_SAMPLE_CHOOSE_H
 #define LARDER_SAMPLE_CHOOSE_H
 
@@ -18,17 +23,28 @@
 
 typedef struct larder__choose {
     const larder_draw_env *env;
-    double beta, h_share;
+    double beta, h_share, correct;
     uint32_t *pool; /* this rank's samples; NULL: all */
     uint64_t pool_size;
     uint32_t *order; /* the epoch's, `count` long */
     uint64_t count, at;
     uint8_t *tags;            /* of each id of the data set; 0: not of this rank */
     uint64_t *sorted, *spare; /* score above place in the shuffled pool */
+    float *weights;           /* of `order`; NULL: all are 1 */
+    double ess;
 } larder__choose;
 
+/* The parameters that larder__choose_open reads. */
+#define LARDER__CHOOSE_PARAMS                                                                      \
+    {"beta", "float", "0.33", "kept with probability percentile^beta; keeps 1/(1+beta)", 0, 100},  \
+        {"full_every", "int", "3", "every so many epochs train on all; 0: only the first does", 0, \
+         1e9},                                                                                     \
+        {"h_share", "float", "0.7", "share of the kept that counts as important", 0, 1}, {         \
+        "correct", "float", "0", "exponent of the weights 1/p of those kept; 0: all are 1", 0, 1   \
+    }
+
 /* Zeroed before; close also of a half-open one. */
-int larder__choose_open(larder__choose *, const larder_draw_env *, double beta, double h_share);
+int larder__choose_open(larder__choose *, const larder_draw_env *, const larder_args *);
 void larder__choose_close(larder__choose *);
 
 /* Begins an epoch from the scores as they are; `all`: nothing is left out. */

@@ -30,9 +30,7 @@ typedef struct impact {
 } impact;
 
 static const larder_param params[] = {
-    {"beta", "float", "0.33", "kept with probability percentile^beta; keeps 1/(1+beta)", 0, 100},
-    {"full_every", "int", "3", "every so many epochs train on all; 0: only the first does", 0, 1e9},
-    {"h_share", "float", "0.7", "share of the kept that counts as important", 0, 1},
+    LARDER__CHOOSE_PARAMS,
     {"s_share", "float", "0.25", "share of the cache whose losses are evaluated", 0, 1},
     {"warm_max", "int", "10", "longest warm-up, in epochs", 2, 200},
     {"eval", "history|hybrid|realtime", "hybrid", "whose losses are looked at again", 0, 0},
@@ -46,8 +44,7 @@ static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     s->s_share = larder_args_number(args, "s_share");
     s->hybrid = strcmp(eval, "hybrid") == 0;
     s->realtime = strcmp(eval, "realtime") == 0;
-    int rc = larder__choose_open(&s->choose, env, larder_args_number(args, "beta"),
-                                 larder_args_number(args, "h_share"));
+    int rc = larder__choose_open(&s->choose, env, args);
     if (rc < 0)
         return rc;
     uint64_t n = s->choose.pool_size;
@@ -185,6 +182,7 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static uint64_t length(const void *st) { return ((const impact *)st)->choose.count; }
+static double shown(const void *st) { return ((const impact *)st)->choose.ess; }
 static const uint8_t *tags(const void *st) { return ((const impact *)st)->choose.tags; }
 
 /* ---- saved state ----------------------------------------------------------------------------- */
@@ -241,5 +239,7 @@ const larder_sampler larder__sampler_impact = {
     .save = save,
     .load = load,
     .tags = tags,
+    .shown_name = "ess",
+    .shown = shown,
     .evaluate = evaluate,
 };

@@ -12,29 +12,12 @@
  * weight = 1/(N q), q the chance of one place of the list to hold the id: proportional to the
  * score, and to how often a draw of its sort (resident or not) went into the list. To the power of
  * `correct`, scaled to a mean of one over the list. */
+#include "sample/pads.h"
+
 #include "base/mem.h"
-#include "sample/alias.h"
 #include "sample/permute.h"
-#include "sample/shard.h"
 
 #include <math.h>
-
-enum { KEPT = 4 }; /* accuracies: three changes */
-
-typedef struct pads {
-    const larder_draw_env *env;
-    larder__shard shard;
-    larder__alias alias;
-    uint32_t repeat;
-    bool hits_first;
-    double correct;
-    uint32_t *list, *drawn; /* the epoch's ids; the draws, and afterwards times served by id */
-    float *weights;         /* by id: while drawing its score, afterwards 1/(N q)^correct */
-    uint64_t at;            /* ids of this rank drawn in this epoch */
-    double ess;
-    double accuracies[KEPT]; /* oldest first */
-    uint32_t known;
-} pads;
 
 static const larder_param params[] = {
     {"repeat", "int", "3", "how often a draw that is resident is served while accuracy improves", 1,
@@ -43,12 +26,8 @@ static const larder_param params[] = {
     {"correct", "float", "0", "exponent of the weights 1/(N p); 0: all are 1", 0, 1},
     {0}};
 
-static int init(void *st, const larder_draw_env *env, const larder_args *args) {
-    pads *p = st;
+int larder__pads_open(larder__pads *p, const larder_draw_env *env) {
     p->env = env;
-    p->repeat = (uint32_t)larder_args_number(args, "repeat");
-    p->hits_first = larder_args_number(args, "hits_first") != 0;
-    p->correct = larder_args_number(args, "correct");
     p->ess = 1;
     larder__shard_init(&p->shard, env->n, env);
     p->list = larder__malloc(env->n * sizeof *p->list);
@@ -59,8 +38,16 @@ static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     return larder__alias_open(&p->alias, env->n);
 }
 
-static void fini(void *st) {
-    pads *p = st;
+static int init(void *st, const larder_draw_env *env, const larder_args *args) {
+    larder__pads *p = st;
+    p->repeat = (uint32_t)larder_args_number(args, "repeat");
+    p->hits_first = larder_args_number(args, "hits_first") != 0;
+    p->correct = larder_args_number(args, "correct");
+    return larder__pads_open(p, env);
+}
+
+void larder__pads_fini(void *st) {
+    larder__pads *p = st;
     larder__alias_close(&p->alias);
     larder__free(p->list);
     larder__free(p->drawn);
@@ -70,7 +57,7 @@ static void fini(void *st) {
 /* ---- the list of an epoch -------------------------------------------------------------------- */
 
 /* Scores below zero count as zero. When none is above zero, all are alike. */
-static void take_scores(pads *p) {
+static void take_scores(larder__pads *p) {
     uint64_t n = p->env->n;
     const float *scores = p->env->scores;
     float top = 0;
@@ -82,7 +69,7 @@ static void take_scores(pads *p) {
     }
 }
 
-static bool improving(const pads *p) {
+static bool improving(const larder__pads *p) {
     return p->known < 2 || p->accuracies[p->known - 1] > p->accuracies[0];
 }
 
@@ -94,7 +81,7 @@ static void shuffle(uint32_t *a, uint64_t n, larder_rng *rng) {
     }
 }
 
-static bool is_resident(const pads *p, uint32_t id) {
+static bool is_resident(const larder__pads *p, uint32_t id) {
     return p->env->resident(p->env->resident_arg, id);
 }
 
@@ -104,7 +91,7 @@ typedef struct shares { /* of the draws: how many were resident; of the list: ho
 
 /* Draws to list: residents `repeat` times, then the others. Never fewer than N in all. Residents
  * come round by round, so that a cut at N costs repeats and not ids. */
-static shares fill_list(pads *p, larder_rng *rng) {
+static shares fill_list(larder__pads *p, larder_rng *rng) {
     uint64_t n = p->env->n, at = 0;
     shares s = {0};
     uint32_t times = improving(p) ? p->repeat : 1;
@@ -126,7 +113,7 @@ static shares fill_list(pads *p, larder_rng *rng) {
 }
 
 /* Turns scores into the weights of training. */
-static void weigh(pads *p, shares s) {
+static void weigh(larder__pads *p, shares s) {
     uint64_t n = p->env->n;
     double hit = s.drawn ? (double)s.listed / (double)s.drawn : 1;
     double miss = s.drawn < n ? (double)(n - s.listed) / (double)(n - s.drawn) : 1, sum = 0;
@@ -147,7 +134,7 @@ static void weigh(pads *p, shares s) {
 
 /* Kish's effective size, as a share of N: an id served c times with weight w pulls with c w, and N
  * ids that pull alike make 1. */
-static double effective_size(pads *p) {
+static double effective_size(larder__pads *p) {
     uint64_t n = p->env->n;
     double sum = 0, squares = 0;
     memset(p->drawn, 0, n * sizeof *p->drawn);
@@ -161,8 +148,8 @@ static double effective_size(pads *p) {
     return squares > 0 ? sum * sum / squares / (double)n : 1;
 }
 
-static int epoch(void *st, uint64_t e) {
-    pads *p = st;
+int larder__pads_epoch(void *st, uint64_t e) {
+    larder__pads *p = st;
     uint64_t n = p->env->n;
     p->at = 0;
     p->ess = 1;
@@ -187,11 +174,13 @@ static int epoch(void *st, uint64_t e) {
 
 /* ---- serving it ------------------------------------------------------------------------------ */
 
-static uint64_t length(const void *st) { return larder__shard_length(&((const pads *)st)->shard); }
+uint64_t larder__pads_length(const void *st) {
+    return larder__shard_length(&((const larder__pads *)st)->shard);
+}
 
-static size_t draw(void *st, larder_pick *out, size_t want) {
-    pads *p = st;
-    uint64_t left = length(p) - p->at;
+size_t larder__pads_draw(void *st, larder_pick *out, size_t want) {
+    larder__pads *p = st;
+    uint64_t left = larder__pads_length(p) - p->at;
     size_t n = want < left ? want : (size_t)left;
     for (size_t i = 0; i < n; i++) {
         out[i].id = p->list[larder__shard_at(&p->shard, p->at + i)];
@@ -202,21 +191,21 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static void accuracy(void *st, double value) {
-    pads *p = st;
-    if (p->known == KEPT)
-        memmove(p->accuracies, p->accuracies + 1, (KEPT - 1) * sizeof *p->accuracies);
+    larder__pads *p = st;
+    if (p->known == LARDER__PADS_KEPT)
+        memmove(p->accuracies, p->accuracies + 1, (LARDER__PADS_KEPT - 1) * sizeof *p->accuracies);
     else
         p->known++;
     p->accuracies[p->known - 1] = value;
 }
 
-static double shown(const void *st) { return ((const pads *)st)->ess; }
+double larder__pads_shown(const void *st) { return ((const larder__pads *)st)->ess; }
 
 /* Scores and residents have moved on since the list was made, so it is saved; not one that is used
  * up. Weights go along where they are not all one. */
-static void save(const void *st, larder_writer *w) {
-    const pads *p = st;
-    bool more = p->at < length(p);
+void larder__pads_save(const void *st, larder_writer *w) {
+    const larder__pads *p = st;
+    bool more = p->at < larder__pads_length(p);
     larder_write_u64(w, p->at);
     larder_write_f64(w, p->ess);
     larder_write_u32(w, p->known);
@@ -229,7 +218,7 @@ static void save(const void *st, larder_writer *w) {
         larder_write_bytes(w, p->weights, p->env->n * sizeof *p->weights);
 }
 
-static int load_list(pads *p, larder_reader *r) {
+static int load_list(larder__pads *p, larder_reader *r) {
     for (uint64_t i = 0; i < p->env->n; i++)
         p->list[i] = larder_read_index(r, p->env->n, false);
     if (p->correct > 0)
@@ -240,12 +229,12 @@ static int load_list(pads *p, larder_reader *r) {
     return larder_read_status(r);
 }
 
-static int load(void *st, larder_reader *r) {
-    pads *p = st;
+int larder__pads_load(void *st, larder_reader *r) {
+    larder__pads *p = st;
     p->at = larder_read_u64(r);
     p->ess = larder_read_f64(r);
     p->known = larder_read_u32(r);
-    if (p->at > length(p) || p->known > KEPT) {
+    if (p->at > larder__pads_length(p) || p->known > LARDER__PADS_KEPT) {
         p->at = p->known = 0;
         return larder_read_reject(r, "its epoch is longer than this one");
     }
@@ -262,16 +251,16 @@ const larder_sampler larder__sampler_pads = {
                .summary =
                    "draws by score with replacement; residents repeated while accuracy improves",
                .params = params,
-               .state_size = sizeof(pads)},
+               .state_size = sizeof(larder__pads)},
     .repeats = true,
     .init = init,
-    .fini = fini,
-    .epoch = epoch,
-    .draw = draw,
-    .length = length,
-    .save = save,
-    .load = load,
+    .fini = larder__pads_fini,
+    .epoch = larder__pads_epoch,
+    .draw = larder__pads_draw,
+    .length = larder__pads_length,
+    .save = larder__pads_save,
+    .load = larder__pads_load,
     .accuracy = accuracy,
     .shown_name = "ess",
-    .shown = shown,
+    .shown = larder__pads_shown,
 };

@@ -7,17 +7,12 @@ typedef struct selector {
     uint64_t full_every;
 } selector;
 
-static const larder_param params[] = {
-    {"beta", "float", "0.33", "kept with probability percentile^beta; keeps 1/(1+beta)", 0, 100},
-    {"full_every", "int", "3", "every so many epochs train on all; 0: only the first does", 0, 1e9},
-    {"h_share", "float", "0.7", "share of the kept that counts as important", 0, 1},
-    {0}};
+static const larder_param params[] = {LARDER__CHOOSE_PARAMS, {0}};
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     selector *s = st;
     s->full_every = (uint64_t)larder_args_number(args, "full_every");
-    return larder__choose_open(&s->choose, env, larder_args_number(args, "beta"),
-                               larder_args_number(args, "h_share"));
+    return larder__choose_open(&s->choose, env, args);
 }
 
 static void fini(void *st) { larder__choose_close(&((selector *)st)->choose); }
@@ -33,6 +28,7 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static uint64_t length(const void *st) { return ((const selector *)st)->choose.count; }
+static double shown(const void *st) { return ((const selector *)st)->choose.ess; }
 static const uint8_t *tags(const void *st) { return ((const selector *)st)->choose.tags; }
 
 static void save(const void *st, larder_writer *w) {
@@ -57,4 +53,6 @@ const larder_sampler larder__sampler_select = {
     .save = save,
     .load = load,
     .tags = tags,
+    .shown_name = "ess",
+    .shown = shown,
 };

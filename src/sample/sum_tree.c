@@ -9,15 +9,22 @@ static uint64_t lines(uint64_t values) { return (values + WIDE - 1) / WIDE; }
 
 int larder__sum_tree_open(larder__sum_tree *t, uint64_t n) {
     *t = (larder__sum_tree){.n = n};
-    uint64_t counts[LARDER__TREE_LEVELS], all = 0, values = n + !n;
+    uint64_t counts[LARDER__TREE_LEVELS], all = 0, words = 0, values = n + !n;
     do {
         counts[t->levels] = lines(values);
+        t->marks_from[t->levels] = words;
+        words += counts[t->levels] / 64 + 1;
         all += counts[t->levels];
         values = counts[t->levels++];
     } while (values > 1);
     float *memory = larder__memalign(64, all * WIDE * sizeof *memory);
-    if (!memory)
+    t->level[0] = memory;
+    t->marks = larder__calloc(words, sizeof *t->marks);
+    t->changed = larder__calloc(LARDER__TREE_CHANGED, sizeof *t->changed);
+    if (!memory || !t->marks || !t->changed) {
+        larder__sum_tree_close(t);
         return LARDER_E_NOMEM;
+    }
     memset(memory, 0, all * WIDE * sizeof *memory);
     for (int k = 0; k < t->levels; k++) {
         t->level[k] = memory;
@@ -28,6 +35,8 @@ int larder__sum_tree_open(larder__sum_tree *t, uint64_t n) {
 
 void larder__sum_tree_close(larder__sum_tree *t) {
     larder__free(t->level[0]);
+    larder__free(t->marks);
+    larder__free(t->changed);
     *t = (larder__sum_tree){0};
 }
 
@@ -40,11 +49,14 @@ static double sum_line(const float *v) {
 /* A sum past the largest float stays finite, so that a share of it is still a number. */
 static float as_float(double sum) { return sum > 3.4028234e38 ? 3.4028234e38f : (float)sum; }
 
+static void settle(larder__sum_tree *);
+
 int larder__sum_tree_build(larder__sum_tree *t, const float *weights) {
     larder__weights_sum sum;
     int rc = larder__weights_check(weights, t->n, &sum);
     if (rc < 0)
         return rc;
+    settle(t);
     memcpy(t->level[0], weights, t->n * sizeof *weights);
     uint64_t count = lines(t->n);
     for (int k = 1; k < t->levels; k++) {
@@ -55,38 +67,72 @@ int larder__sum_tree_build(larder__sum_tree *t, const float *weights) {
     return 0;
 }
 
-int larder__sum_tree_set(larder__sum_tree *t, uint64_t id, float weight) {
-    return larder__sum_tree_set_many(t, &(uint32_t){(uint32_t)id}, &weight, 1);
+/* ---- changes: the weight at once, the sums above it before the next draw --------------------- */
+
+static void mark(larder__sum_tree *t, int k, uint64_t line) {
+    uint64_t *word = &t->marks[t->marks_from[k] + line / 64], bit = (uint64_t)1 << line % 64;
+    if (*word & bit)
+        return;
+    *word |= bit;
+    t->changed[t->count++] = (uint32_t)line;
+}
+
+/* Lines that changed, one level after the other. The list of a level is written over that of the
+ * one below as it is read: it is never longer. */
+static void settle(larder__sum_tree *t) {
+    enum { AHEAD = 8 };
+    for (int k = 0; k + 1 < t->levels; k++) {
+        uint32_t n = t->count;
+        t->count = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            if (i + AHEAD < n)
+                __builtin_prefetch(t->level[k] + (uint64_t)t->changed[i + AHEAD] * WIDE);
+            uint64_t line = t->changed[i];
+            t->marks[t->marks_from[k] + line / 64] &= ~((uint64_t)1 << line % 64);
+            t->level[k + 1][line] = as_float(sum_line(t->level[k] + line * WIDE));
+            if (k + 2 < t->levels)
+                mark(t, k + 1, line / WIDE);
+        }
+    }
+    t->count = 0;
 }
 
 static void change(larder__sum_tree *t, uint64_t id, float weight) {
     t->level[0][id] = weight;
-    for (int k = 1; k < t->levels; k++) {
-        id /= WIDE;
-        t->level[k][id] = as_float(sum_line(t->level[k - 1] + id * WIDE));
-    }
+    if (t->levels > 1)
+        mark(t, 0, id / WIDE);
+    if (t->count == LARDER__TREE_CHANGED)
+        settle(t);
 }
 
-/* The lowest lines are far away: they are asked for while others are changed. */
+static int check(uint32_t id, float weight) {
+    if (weight >= 0 && weight <= 3.4028235e38f)
+        return 0;
+    return larder__fail(LARDER_E_RANGE, "the weight of sample %u is %g", id, (double)weight);
+}
+
+int larder__sum_tree_set(larder__sum_tree *t, uint64_t id, float weight) {
+    int rc = check((uint32_t)id, weight);
+    if (rc == 0)
+        change(t, id, weight);
+    return rc;
+}
+
 int larder__sum_tree_set_many(larder__sum_tree *t, const uint32_t *ids, const float *weights,
                               size_t n) {
-    enum { AHEAD = 8 };
-    for (size_t i = 0; i < n; i++)
-        if (!(weights[i] >= 0 && weights[i] <= 3.4028235e38f))
-            return larder__fail(LARDER_E_RANGE, "the weight of sample %u is %g", ids[i],
-                                (double)weights[i]);
-    for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < n) {
-            __builtin_prefetch(&t->level[0][ids[i + AHEAD]], 1);
-            if (t->levels > 1)
-                __builtin_prefetch(&t->level[1][ids[i + AHEAD] / WIDE], 1);
-        }
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = check(ids[i], weights[i]);
+    for (size_t i = 0; i < n && rc == 0; i++)
         change(t, ids[i], weights[i]);
-    }
-    return 0;
+    return rc;
 }
 
-double larder__sum_tree_total(const larder__sum_tree *t) {
+/* ---- draws ----------------------------------------------------------------------------------- */
+
+double larder__sum_tree_total(larder__sum_tree *t) {
+    if (t->count)
+        settle(t);
     return sum_line(t->level[t->levels - 1]);
 }
 
@@ -115,7 +161,7 @@ static uint32_t choose(const float *v, double *at) {
     return found;
 }
 
-uint32_t larder__sum_tree_draw(const larder__sum_tree *t, larder_rng *rng) {
+uint32_t larder__sum_tree_draw(larder__sum_tree *t, larder_rng *rng) {
     double total = larder__sum_tree_total(t), at = larder_rng_unit(rng) * total;
     if (!(total > 0))
         return UINT32_MAX;

@@ -2,9 +2,9 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/half.h"
 #include "base/mem.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,16 +93,6 @@ void larder__npy_free(larder__npy *a) {
     *a = (larder__npy){0};
 }
 
-static float from_half(uint16_t h) {
-    int exponent = h >> 10 & 31, mantissa = h & 1023;
-    double v;
-    if (exponent == 31)
-        v = mantissa ? NAN : INFINITY;
-    else
-        v = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
-    return (float)(h & 0x8000 ? -v : v);
-}
-
 float larder__npy_float(const larder__npy *a, uint64_t row, uint64_t col) {
     const unsigned char *at = a->data + (row * a->cols + col) * a->width;
     float f;
@@ -112,7 +102,7 @@ float larder__npy_float(const larder__npy *a, uint64_t row, uint64_t col) {
     case 'i':
         return (float)(signed char)*at;
     case 'e':
-        return from_half((uint16_t)(at[0] | at[1] << 8));
+        return larder__float_of_f16((uint16_t)(at[0] | at[1] << 8));
     default:
         memcpy(&f, at, sizeof f);
         return f;

@@ -4,8 +4,10 @@
 #include "base/mem.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
+#include "sim/precision.h"
 #include "sim/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 
 typedef struct run {
@@ -13,13 +15,13 @@ typedef struct run {
     larder__sim_result *out;
     larder__draw *draw;
     larder__ledger *ledger;
-    larder__planned plan;
+    larder__planned plan, ahead; /* `ahead`: the next batch to evaluate */
     larder__trace *trace;
     uint64_t *served; /* arrays of one batch */
     uint8_t *kinds;
     uint32_t *read_bytes;
     int64_t *labels;
-    float *losses;
+    float *losses, *embeddings; /* embeddings: NULL unless the signal looks at them */
     uint32_t *future;
 } run;
 
@@ -103,6 +105,15 @@ int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
+/* After an epoch, for policies that follow accuracy. */
+static int validate(run *r) {
+    const larder__planned *p = &r->plan;
+    double accuracy = larder__trace_accuracy(r->trace, p->epoch);
+    if (!p->last || !larder__draw_policy(r->draw)->accuracy || isnan(accuracy))
+        return 0;
+    return larder__feedback_note_accuracy(larder__draw_feedback(r->draw), p->number, accuracy);
+}
+
 /* Training as the trace recorded it, for the samples that were served. */
 static int train(run *r) {
     if (!r->trace || !larder__draw_listens(r->draw))
@@ -112,34 +123,58 @@ static int train(run *r) {
         r->losses[i] = larder__trace_loss(r->trace, p->epoch, r->served[i]);
         r->labels[i] = larder__trace_label(r->trace, r->served[i]);
     }
-    larder_feedback fb = {.loss = r->losses};
-    return larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch, p->n,
-                                 r->served, r->labels, &fb);
+    larder_feedback fb = {.loss = r->losses, .embeddings = r->embeddings};
+    fb.dim = r->embeddings ? larder__trace_dim(r->trace) : 0;
+    int rc = 0;
+    if (r->embeddings)
+        rc = larder__trace_embeddings(r->trace, p->epoch, r->served, p->n, r->embeddings);
+    if (rc < 0 || (rc = larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch,
+                                              p->n, r->served, r->labels, &fb)) < 0)
+        return rc;
+    return validate(r);
 }
 
 /* The network as it was after the last epoch looks at what the sampler asks for. */
-static int evaluate(run *r, uint64_t *reads) {
-    larder__planned *p = &r->plan;
-    int rc;
-    while ((rc = larder__draw_evaluation(r->draw, p)) == 0 && p->n) {
+static int evaluate(run *r, uint64_t *samples, uint64_t *reads) {
+    larder__planned *p = &r->plan, *next = &r->ahead;
+    int rc = larder__draw_evaluation(r->draw, p);
+    while (rc == 0 && p->n) { /* as the loader: a batch ahead */
+        if ((rc = larder__draw_evaluation(r->draw, next)) < 0)
+            break;
         for (size_t i = 0; i < p->n; i++) {
             *reads += p->tickets[i].kind == LARDER_MISS;
             r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
         }
         larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
+        *samples += p->n;
+        larder__planned *t = p;
+        p = next;
+        next = t;
     }
     return rc;
 }
 
+/* An epoch begins: how good are the scores it was planned with? */
+static int note_precision(run *r) {
+    const larder__planned *p = &r->plan;
+    const float *scores = larder__draw_scores(r->draw);
+    double *out = &r->out->precision[r->out->count];
+    *out = NAN;
+    if (p->epoch == 0 || !scores || !r->trace || !larder__trace_evaluates(r->trace))
+        return 0;
+    return larder__precision_of(out, scores, r->trace, p->epoch - 1);
+}
+
 static int step(run *r) {
-    uint64_t evaluated = 0;
+    uint64_t evaluated = 0, reads = 0;
     int rc = larder__draw_next(r->draw, &r->plan);
-    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated)) == 0)
+    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated, &reads)) == 0)
         rc = larder__draw_next(r->draw, &r->plan);
     if (rc < 0)
         return rc;
     const larder__planned *p = &r->plan;
-    if (p->first && (rc = larder__ledger_begin(r->ledger, p->epoch, p->length)) < 0)
+    if (p->first && ((rc = larder__ledger_begin(r->ledger, p->epoch, p->length)) < 0 ||
+                     (rc = note_precision(r)) < 0))
         return rc;
     for (size_t i = 0; i < p->n; i++) {
         const larder__ticket *t = &p->tickets[i];
@@ -148,13 +183,36 @@ static int step(run *r) {
         r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
-    uint64_t fetched = larder__planned_reads(p) + evaluated;
-    if (fetched)
+    uint64_t fetched = larder__planned_reads(p);
+    if (p->package.again && fetched)
+        larder__ledger_scratch(r->ledger, fetched, p->package.bytes, 0);
+    else
         larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
+    if (p->package.number && !p->package.again)
+        larder__ledger_scratch(r->ledger, 0, 0, p->package.bytes);
+    larder__ledger_evaluation(r->ledger, evaluated, reads, reads * r->conf->size);
     return train(r);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
+
+static uint32_t class_of(void *trace, uint64_t id) {
+    int64_t label = larder__trace_label(trace, id);
+    return label < 0 ? LARDER_NO_GROUP : (uint32_t)label;
+}
+
+/* Signals that take long are those that look at embeddings. */
+static int open_embeddings(run *r) {
+    const larder_signal *signal = larder__draw_signal(r->draw);
+    if (!r->trace || !signal || !signal->prepare)
+        return 0;
+    int rc = larder__trace_find_embeddings(r->trace);
+    if (rc < 0)
+        return rc;
+    r->embeddings =
+        larder__calloc(r->conf->batch * larder__trace_dim(r->trace), sizeof *r->embeddings);
+    return r->embeddings ? 0 : LARDER_E_NOMEM;
+}
 
 static int open_run(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
@@ -174,6 +232,9 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .size = c->size,
                                 .batch = c->batch,
                                 .seed = c->seed,
+                                .epochs = c->epochs,
+                                .group_of = r->trace ? class_of : NULL,
+                                .group_arg = r->trace,
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
     if (c->size == 0)
@@ -182,22 +243,34 @@ static int open_run(run *r, larder__draw_conf *conf) {
         (rc = larder__ledger_open(&r->ledger, n, 1)) < 0 ||
         (rc = larder__planned_open(&r->plan, r->draw)) < 0)
         return rc;
-    if (r->trace && larder__trace_evaluates(r->trace))
-        larder__draw_takes_evaluator(r->draw);
+    if (r->trace && larder__trace_evaluates(r->trace) && larder__draw_takes_evaluator(r->draw) &&
+        (rc = larder__planned_open(&r->ahead, r->draw)) < 0)
+        return rc;
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
     r->read_bytes = larder__calloc(c->batch, sizeof *r->read_bytes);
     r->labels = larder__calloc(c->batch, sizeof *r->labels);
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
     r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
-    if (!r->served || !r->kinds || !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)
+    r->out->shown = larder__calloc(c->epochs, sizeof *r->out->shown);
+    r->out->figures = larder__draw_policy(r->draw)->figures;
+    r->out->precision = larder__calloc(c->epochs, sizeof *r->out->precision);
+    if (!r->out->precision || !r->out->shown || !r->served || !r->kinds || !r->read_bytes ||
+        !r->labels || !r->losses || !r->out->epochs)
         return LARDER_E_NOMEM;
+    if ((rc = open_embeddings(r)) < 0)
+        return rc;
     return look_into_future(r, conf);
 }
 
 static void add_epoch(larder__sim_result *out, const larder_figures *f) {
     larder_figures *t = &out->total;
     out->epochs[out->count++] = *f;
+    double sum = 0, known = 0;
+    for (uint64_t e = 0; e < out->count; e++)
+        if (!isnan(out->precision[e]))
+            sum += out->precision[e], known++;
+    out->precision_mean = known > 0 ? sum / known : (double)NAN;
     t->served += f->served;
     t->hits += f->hits;
     t->substitutes += f->substitutes;
@@ -205,6 +278,11 @@ static void add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->misses += f->misses;
     t->background_reads += f->background_reads;
     t->storage_bytes += f->storage_bytes;
+    t->evaluated += f->evaluated;
+    t->evaluation_reads += f->evaluation_reads;
+    t->scratch_reads += f->scratch_reads;
+    t->scratch_bytes += f->scratch_bytes;
+    t->scratch_written += f->scratch_written;
     t->touched += (f->touched - t->touched) / (double)out->count;
     out->hit_ratio = t->served ? (double)t->hits / (double)t->served : 0;
 }
@@ -224,6 +302,7 @@ static int run_epochs(run *r) {
             larder_figures f;
             if ((rc = larder__ledger_figures(r->ledger, r->plan.epoch, &f)) < 0)
                 return rc;
+            memcpy(r->out->shown[r->out->count], r->plan.figures, sizeof *r->out->shown);
             add_epoch(r->out, &f);
         }
         if (stop < 0)
@@ -248,6 +327,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
         out->metadata_bytes = f.metadata_bytes + larder__ledger_bytes(r.ledger);
     }
     larder__planned_close(&r.plan);
+    larder__planned_close(&r.ahead);
     larder__draw_close(&r.draw);
     larder__ledger_close(&r.ledger);
     larder__trace_close(&r.trace);
@@ -256,6 +336,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     larder__free(r.read_bytes);
     larder__free(r.labels);
     larder__free(r.losses);
+    larder__free(r.embeddings);
     larder__free(r.future);
     if (rc < 0 && rc != LARDER_E_CANCELLED)
         larder__sim_free(out);
@@ -264,5 +345,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
 
 void larder__sim_free(larder__sim_result *out) {
     larder__free(out->epochs);
+    larder__free(out->shown);
+    larder__free(out->precision);
     *out = (larder__sim_result){0};
 }

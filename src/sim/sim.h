@@ -3,7 +3,7 @@
 #ifndef LARDER_SIM_SIM_H
 #define LARDER_SIM_SIM_H
 
-#include <larder/larder.h>
+#include <larder/plugin.h>
 
 typedef struct larder__sim_conf {
     const char *recipe, *cache;
@@ -20,6 +20,10 @@ typedef struct larder__sim_result {
     uint64_t n;
     larder_figures *epochs; /* one a finished epoch; free with larder__sim_free */
     uint64_t count;
+    const larder_figure *figures;    /* what the policy shows, NULL: nothing */
+    double (*shown)[LARDER_FIGURES]; /* its values after each of the epochs */
+    double *precision; /* of each epoch's beginning, see precision.h; NAN: nothing to compare */
+    double precision_mean;
     larder_figures total;               /* sums; touched: the mean */
     double hit_ratio;                   /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */

@@ -21,7 +21,9 @@ typedef struct slow {
     double latency, jitter, burst; /* seconds */
     uint64_t seed;
     pthread_mutex_t lock;
+    pthread_cond_t given_up;
     bool lock_ready;
+    bool interrupted;               /* guarded by lock */
     double bytes_end, requests_end; /* where the two queues end; guarded by lock */
 } slow;
 
@@ -63,8 +65,12 @@ static int slow_open(void *st, const char *where, const larder_args *args) {
     if (strncmp(where, "slow:", 5) == 0)
         return larder__fail(LARDER_E_ARGS,
                             "slow: around slow: makes no sense; give the figures once");
-    if (pthread_mutex_init(&s->lock, NULL) != 0)
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    if (pthread_mutex_init(&s->lock, NULL) != 0 || pthread_cond_init(&s->given_up, &monotonic) != 0)
         return larder__fail(LARDER_E_NOMEM, "slow: no memory for a lock");
+    pthread_condattr_destroy(&monotonic);
     s->lock_ready = true;
     return larder__data_open(&s->inner, where);
 }
@@ -72,8 +78,10 @@ static int slow_open(void *st, const char *where, const larder_args *args) {
 static void slow_close(void *st) {
     slow *s = st;
     larder__data_close(&s->inner);
-    if (s->lock_ready)
-        pthread_mutex_destroy(&s->lock);
+    if (!s->lock_ready)
+        return;
+    pthread_cond_destroy(&s->given_up);
+    pthread_mutex_destroy(&s->lock);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -97,6 +105,26 @@ static double served_at(slow *s, double now, uint64_t bytes, size_t requests, ui
     return (done > now ? done : now) + s->latency + s->jitter * (double)r / 9007199254740992.0;
 }
 
+/* Until larder__now() reaches `when`; false: interrupted. */
+static bool wait_until(slow *s, double when) {
+    struct timespec t = larder__timespec_of(when);
+    pthread_mutex_lock(&s->lock);
+    while (!s->interrupted && larder__now() < when)
+        pthread_cond_timedwait(&s->given_up, &s->lock, &t);
+    bool over = !s->interrupted;
+    pthread_mutex_unlock(&s->lock);
+    return over;
+}
+
+static void interrupt(void *st) {
+    slow *s = st;
+    pthread_mutex_lock(&s->lock);
+    s->interrupted = true;
+    pthread_cond_broadcast(&s->given_up);
+    pthread_mutex_unlock(&s->lock);
+    larder__data_interrupt(s->inner);
+}
+
 static int slow_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
     slow *s = st;
     if (n == 0)
@@ -109,8 +137,11 @@ static int slow_read(void *st, const uint64_t *ids, size_t n, larder_read *out) 
     }
     double when = served_at(s, larder__now(), bytes, n, ids[0]);
     int rc = larder__data_read(s->inner, ids, n, out);
-    larder__sleep_until(when);
-    return rc;
+    if (wait_until(s, when) || rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        larder_buf_unref(&out[i].buf);
+    return larder__fail(LARDER_E_CANCELLED, "slow: interrupted");
 }
 
 /* ---- the rest is the inner source's ---------------------------------------------------------- */
@@ -154,4 +185,5 @@ const larder_source larder__source_slow = {
     .name = name,
     .class_name = class_name,
     .read = slow_read,
+    .interrupt = interrupt,
 };

@@ -194,6 +194,11 @@ const char *larder__data_class(larder__data *d, uint32_t label) {
     return d->source->class_name ? d->source->class_name(d->st, label) : NULL;
 }
 
+void larder__data_interrupt(larder__data *d) {
+    if (d->source->interrupt)
+        d->source->interrupt(d->st);
+}
+
 /* Runs of known ids go to the source together; an unknown one is answered here. */
 int larder__data_read(larder__data *d, const uint64_t *ids, size_t n, larder_read *out) {
     for (size_t at = 0; at < n;) {

@@ -21,5 +21,8 @@ const char *larder__data_class(larder__data *, uint32_t label); /* NULL: no name
 /* As larder_source.read: fills every out[i]; several samples in one call are read together where
  * the source can. Returns 0 unless nothing could be tried at all. */
 int larder__data_read(larder__data *, const uint64_t *ids, size_t n, larder_read *out);
+/* Nobody wants the answers any more: reads that wait for storage end with E_CANCELLED where the
+ * source can do that. */
+void larder__data_interrupt(larder__data *);
 
 #endif

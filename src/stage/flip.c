@@ -11,7 +11,7 @@ static int flip_init(void *st, const larder_args *args) {
 }
 
 static int flip_place(const void *st, larder_view *v, larder_rng *rng) {
-    if (larder_rng_unit(rng) < ((const flip_state *)st)->p)
+    if (rng && larder_rng_unit(rng) < ((const flip_state *)st)->p)
         v->flipped = !v->flipped;
     return 0;
 }

@@ -99,6 +99,8 @@ static int check_order(const larder__pipeline *p) {
 
 /* Chance of stage i for this sample: its own, so that stages do not disturb each other. */
 static larder_rng *seeded(larder_rng *rng, const step *s, size_t i, uint64_t seed) {
+    if (s->stage->random && seed == LARDER__NO_CHANCE)
+        return NULL;
     if (s->stage->random)
         larder_rng_seed(rng, seed, i);
     return rng;

@@ -27,6 +27,8 @@ size_t larder__pipeline_bytes(const larder__pipeline *); /* of one output sample
 int larder__scratch_open(larder__scratch **out);
 void larder__scratch_close(larder__scratch **);
 
+#define LARDER__NO_CHANCE UINT64_MAX /* as a seed: random stages do the middle of what they may */
+
 /* One sample. Hostile bytes give a negative code and a sentence, never more memory than the limit
  * on pixels allows. `out` has larder__pipeline_bytes bytes. */
 int larder__pipeline_run(const larder__pipeline *, larder__scratch *, const void *bytes,

@@ -59,7 +59,7 @@ static int rrc_place(const void *st, larder_view *v, larder_rng *rng) {
     const rrc_state *s = st;
     int64_t w = 0, h = 0, x, y;
     bool fits = false;
-    for (int i = 0; i < TRIES && !fits; i++) {
+    for (int i = 0; rng && i < TRIES && !fits; i++) {
         double area = (double)v->w * (double)v->h * between(rng, s->scale);
         double ratio = exp(between(rng, s->log_ratio));
         w = (int64_t)nearbyint(sqrt(area * ratio));

@@ -43,7 +43,8 @@ typedef struct larder_stage {
     larder_plugin plugin;
     bool random; /* takes chance: the same sample gives another picture with another seed */
     int (*init)(void *st, const larder_args *);
-    /* Exactly one of these two; rng is this stage's own for this sample. */
+    /* Exactly one of these two; rng is this stage's own for this sample; NULL for a random stage:
+     * without chance, the middle of what it may do, in the same size. */
     int (*place)(const void *st, larder_view *, larder_rng *);
     int (*tone)(const void *st, larder_tone *, larder_rng *);
 } larder_stage;

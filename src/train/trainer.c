@@ -10,8 +10,20 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Figures of the recipe that go into an epoch as they are: the loader's name, and the place. */
+static const struct {
+    const char *name;
+    size_t at;
+} shown_fields[] = {
+#define XX(kind, name) {#name, offsetof(larder__epoch, name)},
+    LARDER__SHOWN_FIELDS(XX)
+#undef XX
+};
+enum { SHOWN = sizeof shown_fields / sizeof *shown_fields, RATIO = 0 };
 
 struct larder__trainer {
     larder__trainer_conf conf; /* its texts are not kept */
@@ -22,6 +34,8 @@ struct larder__trainer {
     double rate;
     larder__epoch before; /* sums of the finished epochs */
     size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
+    size_t shown[SHOWN];  /* and the figures below */
+    size_t wait_stat, fill_stat, evaluation_stat;
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -88,12 +102,21 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
     return no_test(LARDER_E_NOTFOUND);
 }
 
-static void find_h(larder__trainer *t) {
+static size_t find_stat(const larder__trainer *t, const char *name) {
     larder_stat_value v;
-    t->h_stat = SIZE_MAX;
     for (size_t i = 0; larder_loader_stat(t->train, i, &v) == 0; i++)
-        if (strcmp(v.name, "h") == 0)
-            t->h_stat = i;
+        if (strcmp(v.name, name) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+static void find_figures(larder__trainer *t) {
+    t->h_stat = find_stat(t, "h");
+    t->wait_stat = find_stat(t, "stall_seconds");
+    t->fill_stat = find_stat(t, "fill_seconds");
+    t->evaluation_stat = find_stat(t, "evaluation_seconds");
+    for (size_t i = 0; i < SHOWN; i++)
+        t->shown[i] = find_stat(t, shown_fields[i].name);
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
@@ -107,12 +130,14 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
     lc.threads = conf->threads;
+    lc.inflight = conf->inflight;
+    lc.ahead = conf->ahead;
     lc.on_bad = conf->on_bad;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
     if (rc == 0)
-        find_h(t);
+        find_figures(t);
     return rc;
 }
 
@@ -228,13 +253,36 @@ const char *larder__trainer_augment(const larder__trainer *t) { return t->augmen
 int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
     return larder_loader_bad(t->train, i, out);
 }
+int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *why, size_t cap) {
+    return larder_loader_scratch(t->train, refused, why, cap);
+}
 
 /* ---- one batch ------------------------------------------------------------------------------- */
+
+typedef struct times { /* of a histogram: observations, their sum and that of their squares */
+    double count, sum, squares, p99;
+} times;
+
+static times times_of(const larder__trainer *t, size_t stat) {
+    larder_stat_value v;
+    if (stat == SIZE_MAX || larder_loader_stat(t->train, stat, &v) < 0)
+        return (times){0};
+    double n = (double)v.count;
+    return (times){n, n * v.value, n * (v.value * v.value + v.sd * v.sd), v.p99};
+}
+
+/* What came between two looks. */
+static void mean_between(times was, times is, double *mean, double *sd) {
+    double n = is.count - was.count;
+    *mean = n > 0 ? (is.sum - was.sum) / n : (double)NAN;
+    *sd = n > 0 ? sqrt(fmax((is.squares - was.squares) / n - *mean * *mean, 0)) : (double)NAN;
+}
 
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
     double start, loss_sum, h_sum;
     uint64_t samples;
+    times wait, fill, evaluation; /* as it began */
 } pass;
 
 /* Falls to 0 at the end of the last epoch, also when recipes make epochs of different length. */
@@ -243,10 +291,19 @@ static float rate_now(const larder__trainer *t, const pass *p) {
     return (float)(t->rate * (1 - ((double)t->epoch + within) / (double)t->conf.epochs));
 }
 
-static double h_now(const larder__trainer *t) {
+static double stat_now(const larder__trainer *t, size_t stat) {
     larder_stat_value v;
-    bool there = t->h_stat != SIZE_MAX && larder_loader_stat(t->train, t->h_stat, &v) == 0;
+    bool there = stat != SIZE_MAX && larder_loader_stat(t->train, stat, &v) == 0;
     return there ? v.value : (double)NAN;
+}
+
+static double h_now(const larder__trainer *t) { return stat_now(t, t->h_stat); }
+
+static void take_shown(const larder__trainer *t, larder__epoch *out) {
+    for (size_t i = 0; i < SHOWN; i++) {
+        double value = stat_now(t, t->shown[i]);
+        memcpy((char *)out + shown_fields[i].at, &value, sizeof value);
+    }
 }
 
 static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
@@ -286,7 +343,18 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->repeats = f.repeats, out->misses = f.misses;
     out->background_reads = f.background_reads, out->touched = f.touched;
     out->storage_bytes = f.storage_bytes;
+    out->evaluated = f.evaluated, out->evaluation_reads = f.evaluation_reads;
+    out->scratch_reads = f.scratch_reads, out->scratch_bytes = f.scratch_bytes;
+    out->scratch_written = f.scratch_written;
     return 0;
+}
+
+static void take_times(const larder__trainer *t, const pass *p, larder__epoch *out) {
+    times wait = times_of(t, t->wait_stat), fill = times_of(t, t->fill_stat);
+    mean_between(p->wait, wait, &out->wait_mean, &out->wait_sd);
+    mean_between(p->fill, fill, &out->fill_mean, &out->fill_sd);
+    out->wait_p99 = wait.p99, out->fill_p99 = fill.p99;
+    out->evaluation_seconds = times_of(t, t->evaluation_stat).sum - p->evaluation.sum;
 }
 
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
@@ -302,7 +370,8 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .storage_bytes = t->before.storage_bytes + now->storage_bytes,
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
-                        .h = h_now(t)});
+                        .h = h_now(t),
+                        .ratio = stat_now(t, t->shown[RATIO])});
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
@@ -374,8 +443,12 @@ static void add_to(larder__epoch *sum, const larder__epoch *e) {
 }
 
 int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
-    pass p = {.start = larder__now()};
-    *out = (larder__epoch){.epoch = t->epoch, .accuracy = NAN, .top5 = NAN, .loss = NAN, .h = NAN};
+    pass p = {.start = larder__now(),
+              .wait = times_of(t, t->wait_stat),
+              .fill = times_of(t, t->fill_stat),
+              .evaluation = times_of(t, t->evaluation_stat)};
+    *out = larder__epoch_blank();
+    out->epoch = t->epoch;
     if (t->epoch >= t->conf.epochs)
         return LARDER_END;
     int rc = train_epoch(t, &p, out);
@@ -385,6 +458,8 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     char why[512]; /* taking stock must not hide what went wrong first */
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int stock = take_stock(t, &p, out);
+    take_shown(t, out);
+    take_times(t, &p, out);
     if (rc < 0) {
         larder__errmsg_set(why);
         return rc;

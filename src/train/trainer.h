@@ -15,7 +15,8 @@ typedef struct larder__tick { /* after every batch; sums are over the whole run 
     uint64_t step, steps;     /* batches trained, and expected in all */
     uint64_t served, hits, storage_bytes;
     double seconds, stall_seconds;
-    double h; /* share of reused samples in use now, NAN: the recipe has none */
+    double h;     /* share of reused samples in use now, NAN: the recipe has none */
+    double ratio; /* share of the cache for important samples, NAN: the same */
 } larder__tick;
 
 typedef struct larder__trainer_conf {
@@ -30,8 +31,10 @@ typedef struct larder__trainer_conf {
     double rate;           /* first learning rate; falls linearly to 0; 0: the net's own */
     double decay;          /* of weights */
     uint32_t threads;      /* of the loader; 0: as many as cores */
-    uint32_t net_threads;  /* of matrix products; 0: 1 */
-    larder_on_bad on_bad;  /* training samples that cannot be read */
+    uint32_t inflight;     /* as in larder_loader_conf */
+    uint32_t ahead;
+    uint32_t net_threads;                          /* of matrix products; 0: 1 */
+    larder_on_bad on_bad;                          /* training samples that cannot be read */
     void (*tick)(void *arg, const larder__tick *); /* NULL: none */
     void *tick_arg;
 } larder__trainer_conf;
@@ -50,5 +53,7 @@ double larder__trainer_rate(const larder__trainer *);
 const char *larder__trainer_augment(const larder__trainer *);
 /* Training samples skipped or replaced: entry i, E_RANGE past the end. */
 int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
+/* As larder_loader_scratch of the training loader. */
+int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
 
 #endif

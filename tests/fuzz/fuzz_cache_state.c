@@ -49,6 +49,12 @@ static void serve(larder__cache *cache, uint64_t seed) {
             larder__cache_fill(cache, &ticket, NULL);
         else
             larder__ticket_drop(&ticket);
+        if (now % 8 == 7) { /* feedback, and hubs for those who take them */
+            float score = (float)larder_rng_unit(&rng);
+            const uint64_t ids[] = {(key + 1) % KEYS, (key + 9) % KEYS};
+            larder__cache_score(cache, &key, &score, 1);
+            larder__cache_relate(cache, key, ids, 2);
+        }
         const larder_slots *slots = larder__cache_slots(cache);
         if (slots->bytes > BUDGET || slots->resident > slots->used)
             abort();

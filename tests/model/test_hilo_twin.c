@@ -2,6 +2,7 @@
  * the same kinds, served ids, packages and residents over random epochs with tags, scores and sizes
  * of their own. On the way every rule about substitutes is checked for itself. */
 #include "base/spec.h"
+#include "base/state.h"
 #include "cache_kit.h"
 #include "plugins.h"
 
@@ -9,12 +10,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEYS = 80, EPOCHS = 6, NOBODY = -1 };
+enum { KEYS = 80, EPOCHS = 6, NOBODY = -1, ANYBODY = -2 };
 enum { OUT, IN_H, IN_L, IN_S };
+enum { BY_PACKAGE, BY_HIGH, BY_READ, WAYS };
+static const char *const ways[WAYS] = {"package", "high", "read"};
+
+enum { GROUPS = 2000 };
+
+typedef struct tied { /* a package that is remembered */
+    uint64_t number, bytes;
+    int count, members[KEYS], live;
+    bool stands;
+} tied;
 
 typedef struct twin {
     uint64_t n, budget, package, bytes, high, low;
     double share, s_share;
+    int way;
     int where[KEYS];
     uint32_t size[KEYS];
     float loss[KEYS];
@@ -24,7 +36,13 @@ typedef struct twin {
     uint32_t low_now, low_usual;
     const uint8_t *tags;
     larder_rng chance, packing;
-    bool seeded;
+    bool seeded, grouping, making;
+    double repack;
+    uint64_t limit;
+    tied groups[GROUPS]; /* by number - 1 */
+    int group_count, again;
+    uint64_t gone[GROUPS];
+    int gone_count;
 } twin;
 
 static uint64_t bytes_of(const twin *t, int where) {
@@ -47,6 +65,8 @@ static uint64_t mean_of(const twin *t) {
 }
 
 static uint64_t low_size(const twin *t) {
+    if (t->way != BY_PACKAGE)
+        return 0;
     uint64_t rest = t->budget - bytes_of(t, IN_S), few = 4 * mean_of(t);
     uint64_t least = t->package < rest / 10 ? t->package : rest / 10;
     if (least < few)
@@ -156,8 +176,17 @@ static void count(twin *t, const larder_access *a) {
 }
 
 static int stand_in(twin *t, const larder_access *a) {
-    if ((a->tag & 3) != LARDER_TAG_LOW || part_for(t, a) == IN_S)
+    if ((a->tag & 3) != LARDER_TAG_LOW || part_for(t, a) == IN_S || t->way == BY_READ)
         return NOBODY;
+    if (t->way == BY_HIGH) { /* somebody, by chance */
+        if (!bytes_of(t, IN_H))
+            return NOBODY;
+        int members = 0;
+        for (int k = 0; k < (int)t->n; k++)
+            members += t->where[k] == IN_H;
+        larder_rng_below(&t->chance, (uint32_t)members);
+        return ANYBODY;
+    }
     if (!t->seeded)
         larder_rng_seed(&t->packing, larder_rng_next(&t->chance), 0x9ac4a6e);
     t->seeded = true;
@@ -186,10 +215,62 @@ static void found(twin *t, const larder_access *a) {
         mark_done(t, key);
 }
 
+/* ---- packages that are remembered ------------------------------------------------------------ */
+
+static int group_with(const twin *t, int key) {
+    for (int i = 0; i < t->group_count; i++)
+        if (t->groups[i].stands && place_in(t->groups[i].members, t->groups[i].live, key) != NOBODY)
+            return i;
+    return NOBODY;
+}
+
+static uint64_t laid_down(const twin *t) {
+    uint64_t sum = 0;
+    for (int i = 0; i < t->group_count; i++)
+        sum += t->groups[i].stands ? t->groups[i].bytes : 0;
+    return sum;
+}
+
+static void drop_group(twin *t, int i) {
+    t->groups[i].stands = false;
+    t->gone[t->gone_count++] = t->groups[i].number;
+}
+
+static void tie(twin *t, int key, uint32_t size, bool *begun) {
+    if (!*begun) {
+        assert_true(t->group_count < GROUPS);
+        t->groups[t->group_count] = (tied){.number = (uint64_t)t->group_count + 1, .stands = true};
+        t->group_count++;
+        *begun = true;
+    }
+    int old = group_with(t, key);
+    if (old != NOBODY) {
+        tied *o = &t->groups[old];
+        int at = place_in(o->members, o->live, key);
+        memmove(o->members + at, o->members + at + 1, (size_t)(--o->live - at) * sizeof(int));
+        if (o->live < t->repack * o->count)
+            drop_group(t, old);
+    }
+    tied *g = &t->groups[t->group_count - 1];
+    g->members[g->live++] = key;
+    g->count++;
+    g->bytes += size;
+}
+
+static larder_package tied_up(twin *t, bool begun) {
+    int at = begun ? t->group_count - 1 : t->again;
+    for (int i = 0; begun && t->limit && i <= at; i++)
+        if (t->groups[i].stands && laid_down(t) > t->limit)
+            drop_group(t, i);
+    if (at == NOBODY || !t->groups[at].stands)
+        return (larder_package){0};
+    return (larder_package){t->groups[at].number, t->groups[at].bytes, !begun};
+}
+
 /* False: refused. */
 static bool let_in(twin *t, const larder_access *a) {
     int key = (int)a->key, v;
-    if (a->size > t->budget)
+    if (a->size > t->budget || (t->way != BY_PACKAGE && part_for(t, a) == IN_L))
         return false;
     while (t->bytes + a->size > t->budget) {
         if ((v = victim(t, a)) == NOBODY)
@@ -226,7 +307,39 @@ static larder_kind request(twin *t, const larder_access *a, uint64_t *served) {
     return LARDER_MISS;
 }
 
+static bool may_come(const twin *t, int key) {
+    return t->where[key] == OUT && is_low(t, key) && !t->served[key];
+}
+
+static int pop_noted(twin *t) {
+    int key = t->noted[0];
+    memmove(t->noted, t->noted + 1, (size_t)--t->noted_count * sizeof *t->noted);
+    return key;
+}
+
+/* A package that comes again. */
+static size_t package_again(twin *t, uint64_t *keys) {
+    while (t->noted_count && !may_come(t, t->noted[0]))
+        pop_noted(t);
+    int tries = t->noted_count ? 1 : t->tags ? 16 : 0;
+    for (; tries; tries--) {
+        int key = t->noted_count ? t->noted[0] : (int)larder_rng_below(&t->packing, (uint32_t)t->n);
+        int at = group_with(t, key);
+        size_t n = 0;
+        for (int i = 0; at != NOBODY && i < t->groups[at].live; i++)
+            if (may_come(t, t->groups[at].members[i]))
+                keys[n++] = (uint64_t)t->groups[at].members[i];
+        if (n && (double)n >= t->repack * t->groups[at].count) {
+            t->again = at;
+            return n;
+        }
+    }
+    return 0;
+}
+
 static size_t package(twin *t, uint64_t *keys, size_t max) {
+    t->making = false;
+    t->again = NOBODY;
     uint32_t a_batch = t->low_now > t->low_usual ? t->low_now : t->low_usual;
     if (!t->seeded || a_batch == 0 || (uint32_t)t->fresh_count >= a_batch + a_batch / 4)
         return 0;
@@ -235,19 +348,24 @@ static size_t package(twin *t, uint64_t *keys, size_t max) {
     uint64_t want = (t->package + mean - 1) / mean;
     want = want < room ? want : room;
     want = want < max ? want : max;
-    size_t n = 0;
+    size_t n = want && t->grouping ? package_again(t, keys) : 0;
+    if (n)
+        return n;
+    t->making = t->grouping;
     bool taken[KEYS] = {0};
     for (uint64_t tries = 16 * want; n < want;) {
         int key;
-        if (t->noted_count) {
-            key = t->noted[0];
-            memmove(t->noted, t->noted + 1, (size_t)--t->noted_count * sizeof *t->noted);
-        } else if (t->tags && tries) {
+        bool apart = false; /* only one that lies in no package */
+        if (t->noted_count)
+            key = pop_noted(t);
+        else if (t->tags && tries) {
             key = (int)larder_rng_below(&t->packing, (uint32_t)t->n);
-            tries--;
+            apart = tries-- > 8 * want;
         } else
             break;
-        if (t->where[key] == OUT && is_low(t, key) && !t->served[key] && !taken[key]) {
+        if (apart && t->grouping && group_with(t, key) != NOBODY)
+            continue;
+        if (may_come(t, key) && !taken[key]) {
             taken[key] = true;
             keys[n++] = (uint64_t)key;
         }
@@ -283,7 +401,7 @@ typedef struct pair {
     uint32_t sizes[KEYS];
     char what[64];
     bool stood_in[KEYS]; /* in this epoch */
-    uint64_t substitutes, packages, hits_of_s;
+    uint64_t substitutes, packages, hits_of_s, again, dropped;
 } pair;
 
 static void pair_open(pair *p, uint64_t seed) {
@@ -295,6 +413,11 @@ static void pair_open(pair *p, uint64_t seed) {
     p->t.package = 1 + larder_rng_below(&p->rng, 120);
     p->t.share = 0.9;
     p->t.s_share = 0.25;
+    p->t.way = seed % 7 < WAYS ? (int)(seed % 7) : BY_PACKAGE;
+    p->t.grouping = seed % 2;
+    p->t.repack = seed % 8 == 1 ? 0.9 : 0.4;
+    p->t.limit = seed % 3 ? 0 : 1 + larder_rng_below(&p->rng, 600);
+    p->t.again = NOBODY;
     larder_rng_seed(&p->t.chance, seed, 0xcac4e);
     bool same = larder_rng_below(&p->rng, 2);
     for (int k = 0; k < KEYS; k++) {
@@ -302,9 +425,12 @@ static void pair_open(pair *p, uint64_t seed) {
         p->losses[k] = NAN;
     }
     const larder_policy *policy = larder__policy_find("hilo");
-    char text[64];
+    char text[128];
     larder_args args;
-    snprintf(text, sizeof text, "package=%d", (int)p->t.package);
+    snprintf(text, sizeof text, "package=%d,low=%s,scratch=%s,repack=%g,scratch_limit=%d",
+             (int)p->t.package, ways[p->t.way], p->t.grouping ? "/folder" : "", p->t.repack,
+             (int)p->t.limit);
+    p->t.grouping &= p->t.way == BY_PACKAGE;
     check_ok(larder__args_parse(&args, "policy", &policy->plugin, text, ',', NULL));
     larder__cache_conf conf = {.policy = policy,
                                .args = &args,
@@ -336,6 +462,10 @@ static void one_request(pair *p, uint64_t key, uint32_t tag) {
     bool kept = p->t.where[key] == IN_S;
     check_ok(larder__cache_claim(p->c, &a, 1, &got));
     larder_kind want = request(&p->t, &b, &served);
+    if (want == LARDER_SUBSTITUTE && served == (uint64_t)ANYBODY) {
+        assert_int_equal(p->t.where[got.key], IN_H);
+        p->t.served[served = got.key] = true;
+    }
     if (got.kind != want || got.key != served)
         fail_msg("%s: key %d tag %d: kind %d of %d, the twin says %d of %d", p->what, (int)key,
                  (int)tag, got.kind, (int)got.key, want, (int)served);
@@ -346,23 +476,45 @@ static void one_request(pair *p, uint64_t key, uint32_t tag) {
     p->substitutes++;
     assert_int_equal(tag & 3, LARDER_TAG_LOW); /* HIGH is served as asked for */
     assert_true(larder__cache_resident(p->c, got.key));
+    if (p->t.way == BY_HIGH)
+        return;
     assert_int_not_equal(p->t.where[got.key], IN_H); /* L by L */
     assert_true(!p->t.tags || (p->tags[got.key] & 3) != LARDER_TAG_HIGH);
     assert_false(p->stood_in[got.key]); /* once an epoch */
     p->stood_in[got.key] = true;
 }
 
+static void compare_packages(pair *p, bool begun) {
+    larder_package got = larder__cache_package(p->c), want = tied_up(&p->t, begun);
+    assert_int_equal(got.number, want.number);
+    assert_int_equal(got.bytes, want.bytes);
+    assert_int_equal(got.again, want.again);
+    p->again += got.again;
+    uint64_t gone[KEYS];
+    size_t n = larder__cache_dropped(p->c, gone, KEYS);
+    assert_int_equal(n, p->t.gone_count);
+    assert_memory_equal(gone, p->t.gone, n * sizeof *gone);
+    p->t.gone_count = 0;
+    p->dropped += n;
+    assert_true(!p->t.limit || laid_down(&p->t) <= p->t.limit);
+}
+
 static void one_package(pair *p) {
-    uint64_t got[16], want[16];
-    size_t n = larder__cache_fetch(p->c, got, 16);
-    assert_int_equal(package(&p->t, want, 16), n);
+    uint64_t got[KEYS], want[KEYS];
+    bool begun = false;
+    size_t n = larder__cache_fetch(p->c, got, KEYS);
+    assert_int_equal(package(&p->t, want, KEYS), n);
     assert_memory_equal(got, want, n * sizeof *got);
     for (size_t i = 0; i < n; i++) {
         larder_access a = ask(p, got[i], LARDER_TAG_FETCH), b = a;
         larder__ticket t;
         check_ok(larder__cache_claim(p->c, &a, 1, &t));
-        assert_int_equal(t.kind == LARDER_MISS, let_in(&p->t, &b)); /* else it is not read */
+        bool in = let_in(&p->t, &b);
+        assert_int_equal(t.kind == LARDER_MISS, in); /* else it is not read */
+        if (in && p->t.making)
+            tie(&p->t, (int)b.key, b.size, &begun);
     }
+    compare_packages(p, begun);
     p->packages += n > 0;
     batch_over(&p->t);
     larder__cache_batch(p->c);
@@ -406,25 +558,28 @@ static void one_epoch(pair *p, uint64_t e, bool listed) {
 
 static void test_side_by_side(void **st) {
     (void)st;
-    uint64_t substitutes = 0, packages = 0, kept = 0;
+    uint64_t substitutes = 0, packages = 0, kept = 0, again = 0, dropped = 0;
     for (uint64_t seed = 0; seed < 1500; seed++) {
-        pair p;
+        static pair p;
         pair_open(&p, seed);
         for (uint64_t e = 0; e < EPOCHS; e++)
             one_epoch(&p, e, seed % 5 != 0);
         substitutes += p.substitutes;
         packages += p.packages;
         kept += p.hits_of_s;
+        again += p.again;
+        dropped += p.dropped;
         larder__cache_close(&p.c);
     }
     assert_true(substitutes > 10000 && packages > 3000 && kept > 1000); /* it all came about */
+    assert_true(again > 100 && dropped > 1000);
 }
 
 /* A state saved anywhere goes on in the same way, packages included. */
 static void test_resume_with_tags(void **st) {
     (void)st;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        pair p, q;
+        static pair p, q;
         pair_open(&p, seed);
         for (uint64_t e = 0; e < 3; e++)
             one_epoch(&p, e, true);
@@ -439,10 +594,60 @@ static void test_resume_with_tags(void **st) {
     }
 }
 
+/* A state with remembered packages, each word of it replaced: refused, or harmless. */
+static void test_hostile_packages(void **st) {
+    (void)st;
+    static const uint32_t hostile[] = {0, 1, 79, 80, 0xfffffffe, 0xffffffff};
+    static pair p, q;
+    pair_open(&p, 13);
+    assert_true(p.t.grouping);
+    for (uint64_t e = 0; e < 4; e++)
+        one_epoch(&p, e, true);
+    assert_true(p.t.group_count > 2);
+    larder_writer w = {0};
+    larder__cache_save(p.c, &w);
+    uint64_t taken = 0, refused = 0;
+    for (size_t at = 0; at + 4 <= w.size; at++)
+        for (size_t h = 0; h <= sizeof hostile / sizeof *hostile; h++) {
+            unsigned char was[4];
+            memcpy(was, w.bytes + at, 4);
+            bool cut = h == sizeof hostile / sizeof *hostile;
+            if (!cut)
+                memcpy(w.bytes + at, &hostile[h], 4);
+            larder_reader r = {.at = w.bytes, .end = w.bytes + (cut ? at : w.size)};
+            pair_open(&q, 13);
+            int rc = larder__cache_load(q.c, &r);
+            assert_true(rc < 0 || !cut);
+            larder__cache_list(q.c, p.tags);
+            for (int i = 0; rc == 0 && i < 4; i++) {
+                uint64_t keys[KEYS];
+                larder__ticket t;
+                for (uint64_t k = 0; k < p.t.n; k += 3) {
+                    larder_access a = ask(&p, k, p.tags[k]);
+                    check_ok(larder__cache_claim(q.c, &a, 1, &t));
+                }
+                for (size_t n = larder__cache_fetch(q.c, keys, KEYS); n-- > 0;) {
+                    larder_access a = ask(&p, keys[n], LARDER_TAG_FETCH);
+                    check_ok(larder__cache_claim(q.c, &a, 1, &t));
+                }
+                larder__cache_package(q.c);
+                larder__cache_dropped(q.c, keys, KEYS);
+                larder__cache_batch(q.c);
+            }
+            *(rc == 0 ? &taken : &refused) += 1;
+            larder__cache_close(&q.c);
+            memcpy(w.bytes + at, was, 4);
+        }
+    assert_true(taken > 100 && refused > 100);
+    larder__writer_free(&w);
+    larder__cache_close(&p.c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_resume_with_tags),
+        cmocka_unit_test(test_hostile_packages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

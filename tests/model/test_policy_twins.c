@@ -100,6 +100,15 @@ static int choose_app(twin *t, uint64_t key, uint64_t next) {
     return t->in[key] ? smallest(t, counts, NULL) : NOBODY;
 }
 
+/* Nobody has a score: newcomers stay out, and who grows takes the place of the lowest key. */
+static int choose_spider(twin *t, uint64_t key, uint64_t next) {
+    (void)next;
+    for (int k = 0; t->in[key] && k < KEYS; k++)
+        if (t->in[k])
+            return k;
+    return NOBODY;
+}
+
 static int place_of(const twin *t, int key) {
     int at = 0;
     while (t->line[at] != key)
@@ -139,6 +148,7 @@ static const struct {
     {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
     {"rotate", choose_rotate, unline_random},
     {"app", choose_app, NULL},
+    {"spider", choose_spider, NULL}, /* without scores; test_spider_twin.c has the rest */
     {"nopfs", choose_belady, NULL},
     {"oracle", choose_minio, NULL},
 };

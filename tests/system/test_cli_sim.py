@@ -53,7 +53,8 @@ def test_schema_and_repeatability():
     assert a == b != c
     assert list(a[0]) == ["recipe", "n", "cache", "seed", "epochs", "total"]
     fields = ["served", "hits", "substitutes", "repeats", "misses", "background_reads", "touched",
-              "storage_bytes"]
+              "storage_bytes", "evaluated", "evaluation_reads", "scratch_reads", "scratch_bytes",
+              "scratch_written"]
     assert list(a[0]["epochs"][0]) == ["epoch"] + fields
     assert list(a[0]["total"]) == fields + ["hit_ratio"]
 
@@ -132,6 +133,11 @@ def test_trace():
         return
     r = sim("--recipe", "minio:signal=loss", "--trace", trace, "--epochs", "2")[0]
     assert r["n"] == 50000 and r["epochs"][1]["hits"] == 10000
+    r = sim("--recipe", "spider", "--trace", trace, "--epochs", "2", "--cache", "25%")[0]
+    first, second = r["epochs"]
+    assert first["touched"] == 1 and second["touched"] < 1  # drawn with replacement
+    assert second["hits"] > 12500 and second["substitutes"] > 0 and first["background_reads"] > 0
+    assert second["ratio"] == 0.9 and second["sigma"] > 0 and first["sigma"] is None
 
 
 def test_wrong_input():

@@ -15,7 +15,9 @@ import xml.etree.ElementTree
 
 LARDER = os.environ.get("LARDER", "build/larder")
 KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
-        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes"]
+        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes",
+        "evaluated", "evaluation_reads", "evaluation_seconds", "scratch_reads", "scratch_bytes",
+        "scratch_written", "wait_mean", "wait_sd", "wait_p99", "fill_mean", "fill_sd", "fill_p99"]
 SIDE, TRAIN, TEST = 8, 1000, 200
 
 
@@ -105,6 +107,32 @@ class Train(unittest.TestCase):
         self.assertEqual(steady(one), steady(four))
         other = self.rows("--recipe", "minio", "--epochs", "2", "--seed", "7")
         self.assertNotEqual(steady(one), steady(other))
+
+    def test_spider(self):
+        words = ("--recipe", "spider:scoring=wait,degree=20", "--cache", "25%", "--epochs", "4")
+        done = run("train", self.data, "--json", "--batch", "32", *words)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertGreater(sum(row["substitutes"] for row in rows), 0)
+        self.assertGreater(rows[-1]["accuracy"], 0.9)
+        for row in rows:
+            self.assertEqual(list(row)[:len(KEYS)], KEYS)
+            self.assertEqual(row["hits"] + row["substitutes"] + row["misses"], row["served"])
+            self.assertEqual(row["score_late"], 0)
+            self.assertEqual(row["score_rows_lost"], 0)
+            self.assertGreater(row["score_seconds"], 0)
+            self.assertEqual(row["ratio"], 0.9)
+        self.assertNotIn("sigma", rows[0])  # no score yet
+        self.assertGreater(rows[1]["sigma"], 0)
+        again = run("train", self.data, "--json", "--batch", "32", "--threads", "3", *words)
+        again = [json.loads(line) for line in again.stdout.splitlines()]
+        for row in rows + again:
+            row.pop("score_seconds")
+        self.assertEqual(steady(rows), steady(again))
+
+    def test_spider_says_what_scoring_costs(self):
+        done = run("train", self.data, "--batch", "32", "--recipe", "spider", "--cache", "25%",
+                   "--epochs", "2", "--quiet")
+        self.assertIn("its scoring takes", done.stdout)
 
     def test_cnn(self):
         rows = self.rows("--net", "cnn", "--epochs", "3")

@@ -69,11 +69,33 @@ static void test_threads(void **st) {
     larder_buf_unref(&b);
 }
 
+static void note_done(void *arg, uint64_t tag) { *(uint64_t *)arg += tag; }
+
+static void test_outside(void **st) {
+    (void)st;
+    char bytes[] = "elsewhere";
+    uint64_t done = 0;
+    larder_buf *b = larder__buf_outside(bytes, sizeof bytes, note_done, &done, 42), *again;
+    assert_ptr_equal(larder_buf_data(b), bytes);
+    assert_int_equal(larder_buf_size(b), sizeof bytes);
+    larder__account *mine = larder__account_new(), *a = mine;
+    larder__buf_enter(b, a);
+    again = larder_buf_ref(b);
+    larder_buf_unref(&b);
+    assert_int_equal(done, 0);
+    assert_int_equal(a->bytes, sizeof bytes);
+    larder_buf_unref(&again);
+    assert_int_equal(done, 42);
+    assert_int_equal(a->bytes, 0);
+    larder__account_unref(&mine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_basics),
         cmocka_unit_test(test_account),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,26 @@ static void a_note_comes_back_once(void **state) {
     larder__feedback_close(&f);
 }
 
+/* Embeddings of 16 bits are floats from here on. */
+static void narrow_embeddings_widen(void **state) {
+    (void)state;
+    const uint16_t f16[4] = {0x3c00, 0xc000, 0x0001, 0x7c00};  /* 1, -2, 2^-24, infinity */
+    const uint16_t bf16[4] = {0x3f80, 0xc000, 0x3380, 0x7f80}; /* the same */
+    for (int kind = 0; kind < 2; kind++) {
+        larder__feedback *f;
+        larder_report r;
+        larder_feedback fb = {.embeddings = kind ? bf16 : f16,
+                              .dim = 2,
+                              .embeddings_dtype = kind ? LARDER_BF16 : LARDER_F16};
+        check_ok(larder__feedback_open(&f, 4, 3));
+        check_ok(larder__feedback_note(f, 0, 0, 2, ids, labels, &fb));
+        assert_true(larder__feedback_take(f, 0, &r));
+        assert_true(r.embeddings[0] == 1 && r.embeddings[1] == -2 && isinf(r.embeddings[3]));
+        assert_true(r.embeddings[2] == 0x1p-24f && r.dim == 2);
+        larder__feedback_close(&f);
+    }
+}
+
 /* Batch numbers at the end of their range: next + size wraps around. */
 static void hostile_places_are_refused(void **state) {
     (void)state;
@@ -52,6 +72,7 @@ static void hostile_places_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_note_comes_back_once),
+        cmocka_unit_test(narrow_embeddings_widen),
         cmocka_unit_test(hostile_places_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,29 @@ static void base_reads_everything(void **state) {
     larder__sim_free(&said);
 }
 
+/* So it is without a cache too, and what is read in vain is no row of any batch. */
+static void base_needs_no_cache(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf(SOURCE, "base");
+    c.cache = "0";
+    c.augment = NULL;
+    c.epochs = 4;
+    c.lag = 6;
+    larder_loader *l = NULL;
+    uint64_t digests[200];
+    check_ok(larder_loader_open(&l, &c));
+    kit_run(l, digests, 200);
+    for (uint64_t e = 0; e < 4; e++) {
+        larder_figures f;
+        check_ok(larder_loader_figures(l, e, &f));
+        assert_int_equal(f.misses, f.served);
+        assert_int_equal(f.misses + f.background_reads, N);
+        assert_int_equal(f.storage_bytes, N * SIZE);
+        assert_int_equal(f.served == N, e % 3 == 0);
+    }
+    larder_loader_close(&l);
+}
+
 /* ---- the split ------------------------------------------------------------------------------- */
 
 /* Residents that are important, in a full cache of 100 entries, after each of some epochs with
@@ -192,9 +215,8 @@ static void split_follows_requests(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(served_is_what_it_says),
-        cmocka_unit_test(the_simulator_agrees),
-        cmocka_unit_test(base_reads_everything),
+        cmocka_unit_test(served_is_what_it_says), cmocka_unit_test(the_simulator_agrees),
+        cmocka_unit_test(base_reads_everything),  cmocka_unit_test(base_needs_no_cache),
         cmocka_unit_test(split_follows_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

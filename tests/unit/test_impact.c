@@ -121,6 +121,7 @@ typedef struct witness {
     uint64_t taken;           /* batches the user has */
     uint64_t samples[EPOCHS]; /* evaluated before each epoch */
     int64_t label[N];
+    uint64_t pixels[N]; /* as the evaluator saw them */
     int answer;
 } witness;
 
@@ -136,6 +137,10 @@ static int look_again(void *arg, const larder_batch *b, float *loss) {
         if (w->taken)
             assert_int_equal(b->y[i], w->label[b->served[i]]);
         loss[i] = eval_loss(b->served[i], b->epoch - 1);
+        uint64_t id = b->served[i];
+        uint64_t seen = larder__hash_bytes(1, (const char *)b->x + i * SIZE, SIZE);
+        assert_true(w->pixels[id] == 0 || w->pixels[id] == seen); /* no chance in them */
+        w->pixels[id] = seen;
     }
     return w->answer;
 }
@@ -188,7 +193,9 @@ static void called_between_epochs(void **state) {
         assert_int_equal(w.samples[e], e < 4 ? 0 : 30);
     larder_figures f;
     check_ok(larder_loader_figures(l, 4, &f)); /* S was partly read for it, then kept */
-    assert_int_equal(f.storage_bytes, (f.misses + f.background_reads) * SIZE);
+    assert_int_equal(f.storage_bytes, (f.misses + f.background_reads + f.evaluation_reads) * SIZE);
+    assert_int_equal(f.evaluated, 30);
+    assert_true(f.evaluation_reads > 0 && f.evaluation_reads < 30);
     assert_int_equal(larder_loader_evaluator(l, look_again, &w), LARDER_E_STATE);
     larder_loader_close(&l);
 }
@@ -277,6 +284,8 @@ static void the_simulator_agrees(void **state) {
         assert_int_equal(f.hits, said.epochs[e].hits);
         assert_int_equal(f.substitutes, said.epochs[e].substitutes);
         assert_int_equal(f.background_reads, said.epochs[e].background_reads);
+        assert_int_equal(f.evaluated, said.epochs[e].evaluated);
+        assert_int_equal(f.evaluation_reads, said.epochs[e].evaluation_reads);
         assert_int_equal(f.storage_bytes, said.epochs[e].storage_bytes);
     }
     larder__sim_free(&said);

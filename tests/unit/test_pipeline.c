@@ -191,6 +191,37 @@ static bool survive(uint64_t n, const char *spec, larder_shape raw, const void *
     return !failed;
 }
 
+/* What evaluation and the like see: random stages do the middle of what they may. */
+static void without_chance(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {{"crop:size=32,pad=4|flip", ""},
+                                           {"crop:size=20", "centercrop:size=20"},
+                                           {"flip:p=1", ""},
+                                           {"rrc:size=16|flip", "resize:size=16"}};
+    static uint8_t raw[32 * 32 * 3];
+    static float a[32 * 32 * 3], b[32 * 32 * 3];
+    for (size_t i = 0; i < sizeof raw; i++)
+        raw[i] = (uint8_t)(i * 7 + i / 96);
+    for (size_t k = 0; k < 4; k++) {
+        float *out[2] = {a, b};
+        size_t bytes = 0;
+        for (int side = 0; side < 2; side++) {
+            larder__pipeline *p = NULL;
+            larder__scratch *scratch = NULL;
+            larder__pipeline_conf conf = {
+                .spec = pairs[k][side], .raw = cifar, .dtype = LARDER_F32};
+            check_ok(larder__pipeline_open(&p, &conf));
+            check_ok(larder__scratch_open(&scratch));
+            check_ok(larder__pipeline_run(p, scratch, raw, sizeof raw, side ? 5 : LARDER__NO_CHANCE,
+                                          out[side]));
+            bytes = larder__pipeline_bytes(p);
+            larder__scratch_close(&scratch);
+            larder__pipeline_close(&p);
+        }
+        assert_memory_equal(a, b, bytes);
+    }
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     uint8_t raw[3072] = {0}, out[16 * 16 * 3];
@@ -232,6 +263,7 @@ int main(void) {
         cmocka_unit_test(other_formats_are_named),
         cmocka_unit_test(layouts_say_the_same),
         cmocka_unit_test(chance_comes_from_the_seed_alone),
+        cmocka_unit_test(without_chance),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_giant_sample_does_not_stay),
     };

@@ -76,12 +76,30 @@ static void test_described(void **st) {
         check_plugin(&larder__sources[i]->plugin);
 }
 
+/* Observing in two halves: all of them are there, and none of what cannot go with them. */
+static void test_signals(void **st) {
+    (void)st;
+    for (size_t i = 0; larder__signals[i]; i++) {
+        const larder_signal *s = larder__signals[i];
+        assert_int_equal(!s->observe, s->prepare != NULL);
+        assert_int_equal(!s->prepare, !s->apply);
+        assert_int_equal(!s->prepare, !s->result_size);
+        assert_int_equal(!s->prepare, !s->check);
+        assert_false(s->prepare && s->epoch);
+        assert_int_equal(!s->save, !s->load);
+        assert_int_equal(!s->figures, !s->figure);
+        size_t n = 0;
+        for (; s->figures && s->figures[n].name; n++)
+            assert_true(s->figures[n].unit && s->figures[n].help);
+        assert_true(n <= LARDER_FIGURES);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_misspelled),
-        cmocka_unit_test(test_nothing_near),
-        cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_described),
+        cmocka_unit_test(test_misspelled), cmocka_unit_test(test_nothing_near),
+        cmocka_unit_test(test_recipes),    cmocka_unit_test(test_described),
+        cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,12 +228,31 @@ static void only_listening_recipes_are_bound_to_their_lag(void **state) {
 }
 
 /* A batch count at the end of its range would wrap around, and next() wait for ever. */
+static void another_cache_size_is_refused(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of("lru");
+    c.cache = "20%";
+    larder_loader *l = open_loader(&c);
+    const larder_batch *b;
+    check_ok(larder_loader_next(l, &b));
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_save(l, &bytes, &size));
+    larder_loader_close(&l);
+    c.cache = "40%";
+    l = open_loader(&c);
+    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+    assert_non_null(strstr(larder_errmsg(), "a cache of"));
+    larder_loader_close(&l);
+    larder_free(bytes);
+}
+
 static void absurd_counts_are_refused(void **state) {
     (void)state;
     larder_loader_conf c = conf_of("lru");
     larder_loader *l = open_loader(&c);
     void *bytes;
-    size_t size, taken_at = 8 + 16 + 4 + 3 + 16 + 16; /* magic, data set, "lru", seed … drop_last */
+    size_t size, taken_at = 8 + 16 + 4 + 3 + 16 + 16 + 8; /* magic, data set, "lru", seed … cache */
     check_ok(larder_loader_save(l, &bytes, &size));
     larder_loader_close(&l);
     unsigned char *b = bytes;
@@ -263,6 +282,7 @@ int main(void) {
         cmocka_unit_test(foreign_and_damaged_states_are_refused),
         cmocka_unit_test(a_state_is_restored_once),
         cmocka_unit_test(only_listening_recipes_are_bound_to_their_lag),
+        cmocka_unit_test(another_cache_size_is_refused),
         cmocka_unit_test(absurd_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

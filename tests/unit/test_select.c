@@ -1,11 +1,13 @@
 /* Who is chosen, how often, and how they are tagged. */
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/state.h"
 #include "check.h"
 #include "plugins.h"
 #include "sample/choose.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +88,66 @@ static void test_kept_share(void **st) {
         assert_true(fabs(low - pow(0.1, betas[k]) / (1 + betas[k])) < 0.02);
         rig_close(&g);
     }
+}
+
+/* Horvitz-Thompson: the weighted sum over the kept is on average the plain sum over all. */
+static void test_weights_undo_the_choice(void **st) {
+    (void)st;
+    static rig g;
+    static const double exponents[] = {0, 0.5, 1};
+    for (int k = 0; k < 3; k++) {
+        char params[48];
+        snprintf(params, sizeof params, "beta=1,full_every=0,correct=%g", exponents[k]);
+        rig_open(&g, N, params, 0, 1);
+        double all = 0, kept = 0, weights = 0, count = 0;
+        for (uint64_t i = 0; i < N; i++)
+            all += (double)g.scores[i] / N;
+        for (uint64_t e = 1; e < 20; e++) {
+            larder_pick picks[32];
+            double sum = 0, squares = 0;
+            check_ok(g.q->epoch(g.st, e));
+            for (size_t n; (n = g.q->draw(g.st, picks, 32)) > 0;)
+                for (size_t i = 0; i < n; i++) {
+                    double w = (double)picks[i].weight;
+                    sum += w, squares += w * w;
+                    kept += w * (double)g.scores[picks[i].id];
+                    weights += w, count++;
+                }
+            assert_true(fabs(g.q->shown(g.st) - sum * sum / squares / N) < 1e-4);
+            assert_true(fabs(sum / (double)g.q->length(g.st) - 1) < 1e-4);
+        }
+        /* Scores are uniform on -0.3 .. 0.7; kept by percentile their mean is 1/6 higher. */
+        double bias[] = {1.0 / 6, 0.1, 0};
+        assert_true(fabs(kept / weights - all - bias[k]) < 0.01);
+        rig_close(&g);
+    }
+}
+
+static void test_weights_are_saved(void **st) {
+    (void)st;
+    static rig g, h;
+    larder_pick a[32], b[32];
+    larder_writer w = {0};
+    rig_open(&g, 500, "correct=1", 0, 1);
+    rig_open(&h, 500, "correct=1", 0, 1);
+    check_ok(g.q->epoch(g.st, 1));
+    g.q->draw(g.st, a, 32);
+    g.q->save(g.st, &w);
+    for (int i = 0; i < 500; i++)
+        h.scores[i] = -h.scores[i]; /* they have moved on */
+    check_ok(h.q->epoch(h.st, 1));
+    larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
+    check_ok(h.q->load(h.st, &r));
+    for (size_t n; (n = g.q->draw(g.st, a, 32)) > 0;) {
+        assert_int_equal(h.q->draw(h.st, b, 32), n);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(a[i].id, b[i].id);
+            assert_true(a[i].weight == b[i].weight);
+        }
+    }
+    larder__writer_free(&w);
+    rig_close(&g);
+    rig_close(&h);
 }
 
 /* The released code of the paper leaves the largest loss out. Small sets show it best. */
@@ -203,6 +265,8 @@ static void test_sort(void **st) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept_share),
+        cmocka_unit_test(test_weights_undo_the_choice),
+        cmocka_unit_test(test_weights_are_saved),
         cmocka_unit_test(test_largest_is_kept),
         cmocka_unit_test(test_unknown_is_kept),
         cmocka_unit_test(test_equal_losses),

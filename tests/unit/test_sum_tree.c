@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void check_sums(const larder__sum_tree *t) {
+static void check_sums(larder__sum_tree *t) {
     double sum = 0;
     for (uint64_t i = 0; i < t->n; i++)
         sum += (double)larder__sum_tree_weight(t, i);

@@ -19,6 +19,7 @@ typedef struct ghost {
 typedef struct app {
     const larder_slots *slots;
     larder__heap lowest;
+    bool gap; /* the lowest has left: the top of the heap is free for who comes next */
     bool count_too;
 } app;
 
@@ -56,9 +57,23 @@ static bool admit(void *st, const larder_access *a) {
     return true;
 }
 
+static void close_gap(app *p) {
+    if (!p->gap)
+        return;
+    p->gap = false;
+    larder__heap_node last = p->lowest.nodes[--p->lowest.size];
+    if (p->lowest.size)
+        larder__heap_sink(&p->lowest, 0, last);
+}
+
 static void insert(void *st, larder_slot s, const larder_access *a) {
     app *p = st;
-    larder__heap_push(&p->lowest, s, rank(p, &ghosts(p)[a->key]), (uint32_t)a->key);
+    larder__heap_node n = {rank(p, &ghosts(p)[a->key]), (uint32_t)a->key, s};
+    if (p->gap)
+        larder__heap_sink(&p->lowest, 0, n);
+    else
+        larder__heap_push(&p->lowest, s, n.high, n.low);
+    p->gap = false;
 }
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
@@ -68,6 +83,7 @@ static void hit(void *st, larder_slot s, const larder_access *a) {
 
 /* The lowest resident. */
 static const larder__heap_node *front(app *p) {
+    close_gap(p);
     for (;;) {
         const larder__heap_node *top = larder__heap_top(&p->lowest);
         uint64_t now = rank(p, &ghosts(p)[top->low]);
@@ -86,7 +102,12 @@ static larder_slot victim(void *st, const larder_access *incoming) {
 
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
-    larder__heap_remove(&((app *)st)->lowest, s);
+    app *p = st;
+    close_gap(p);
+    if (p->lowest.place[s] == 0)
+        p->gap = true;
+    else
+        larder__heap_remove(&p->lowest, s);
 }
 
 static void ghost_score(void *st, uint64_t key, float value) {
@@ -97,6 +118,7 @@ static void ghost_score(void *st, uint64_t key, float value) {
 static void score(void *st, larder_slot s, float value) {
     app *p = st;
     uint32_t key = p->slots->key_of[s];
+    close_gap(p);
     ghost_score(p, key, value);
     larder__heap_rerank(&p->lowest, s, rank(p, &ghosts(p)[key]), key);
 }
@@ -116,6 +138,7 @@ static int load(void *st, larder_reader *r) {
         ghosts(p)[k].count = larder_read_u32(r);
     }
     p->lowest.size = 0;
+    p->gap = false;
     for (larder_slot s = 0; s < p->slots->used; s++) {
         uint32_t key = p->slots->key_of[s];
         if (key != UINT32_MAX)

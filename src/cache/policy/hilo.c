@@ -13,20 +13,30 @@
  *   `package` bytes are fetched, first the noted ones, oldest first, then random ones of the list;
  *   all of them unimportant, not resident, not served in this epoch. They take the place of members
  *   already served, and of H's smallest while H is above its size; what does not fit is not read.
+ * - With a scratch folder packages are remembered (groups.h), because the loader writes each down
+ *   once and reads it back in one piece. The oldest noted id that may be fetched decides, or with
+ * none noted the first of 16 random ones that helps: if it lies in a package of which at least
+ * `repack` of the samples may be fetched, all these are; else a new package is made. Random ids of
+ * a new one lie in no package; only the last half of the tries takes any.
  * - share starts at 0.9. At the end of an epoch it moves half the way to HIGH / (HIGH + LOW), the
  *   requests of that epoch, unless there was no LOW one. L's size never falls under a package, for
  *   small caches under a tenth of rest or, if that is more, four samples, at most half of rest.
  * - S holds what is tagged KEEP, up to s_share of the budget, for good.
  * - Requests without a tag enter H while there is room in the whole cache and push nobody out.
  * A sample in L that is asked for as HIGH moves to H, which may pass its size until L needs it. A
- * LOW request that finds its sample in H is a hit and changes nothing. */
+ * LOW request that finds its sample in H is a hit and changes nothing.
+ * low=high and low=read leave L out, to compare with: H may have all of rest, nothing is fetched,
+ * and a LOW request that is not resident is served by a random member of H, or read and not kept.
+ */
 #include "base/err.h"
 #include "base/heap.h"
+#include "cache/policy/groups.h"
 
 #include <math.h>
 
 enum { H, L, S, PARTS };
 enum { NOT_NOTED = 0, LAST_NOTED = 1 };
+enum { BY_PACKAGE, BY_HIGH, BY_READ };
 #define TAKEN UINT32_MAX
 
 typedef struct trail { /* of a key */
@@ -44,6 +54,7 @@ typedef struct hilo {
     uint32_t fresh, lined, line_end; /* where the three end */
     uint64_t bytes[PARTS];
     larder_slot grown; /* asked for longer than it was */
+    int low_way;       /* BY_… */
     uint64_t package;
     double share, s_share;
     uint64_t high, low;          /* requests of this epoch */
@@ -51,12 +62,21 @@ typedef struct hilo {
     uint32_t low_now, low_usual; /* LOW requests of this batch; a slowly forgotten maximum */
     uint32_t first, last;        /* noted keys, as in trail.next */
     larder_rng rng;              /* of packages, seeded by the first LOW request */
+    bool grouping, making;       /* packages are remembered; the last fetch was a new one */
+    uint32_t again;              /* the last fetch was this group */
+    larder__groups groups;
     bool seeded;
 } hilo;
 
 static const larder_param params[] = {
     {"package", "size", "1MiB", "unimportant samples are loaded by so many bytes at least", 0, 0},
     {"s_share", "float", "0.25", "share of the cache for samples that are kept for good", 0, 1},
+    {"scratch", "text", "", "folder where packages are laid down; LARDER_SCRATCH if not given", 0,
+     0},
+    {"scratch_limit", "size", "0", "bytes that packages may take there; 0: no limit", 0, 0},
+    {"repack", "float", "0.3", "share of a package that is of use when it is read again", 0.01, 1},
+    {"low", "package|high|read", "package",
+     "a missing unimportant sample: packages and stand-ins, an important stand-in, or read", 0, 0},
     {0}};
 
 /* ---- where things lie ------------------------------------------------------------------------ */
@@ -87,10 +107,21 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     p->grown = LARDER_NO_SLOT;
     p->package = (uint64_t)larder_args_number(args, "package");
     p->s_share = larder_args_number(args, "s_share");
+    const char *low = larder_args_text(args, "low");
+    p->low_way = strcmp(low, "high") == 0   ? BY_HIGH
+                 : strcmp(low, "read") == 0 ? BY_READ
+                                            : BY_PACKAGE;
     larder__heap_init(&p->heap, slots->slot_data, slots->keys);
     p->first = p->last = LAST_NOTED;
-    return 0;
+    p->again = LARDER__NO_GROUP;
+    p->grouping = larder_args_text(args, "scratch")[0] && p->low_way == BY_PACKAGE;
+    return !p->grouping
+               ? 0
+               : larder__groups_open(&p->groups, slots->keys, larder_args_number(args, "repack"),
+                                     (uint64_t)larder_args_number(args, "scratch_limit"));
 }
+
+static void fini(void *st) { larder__groups_close(&((hilo *)st)->groups); }
 
 /* ---- sizes of the parts ---------------------------------------------------------------------- */
 
@@ -104,6 +135,8 @@ static uint64_t rest(const hilo *p) {
 }
 
 static uint64_t low_size(const hilo *p) {
+    if (p->low_way != BY_PACKAGE)
+        return 0;
     uint64_t all = rest(p), least = p->package < all / 10 ? p->package : all / 10;
     if (least < 4 * mean_size(p))
         least = 4 * mean_size(p) < all / 2 ? 4 * mean_size(p) : all / 2;
@@ -222,6 +255,15 @@ static void note(hilo *p, uint64_t key) {
     p->last = link;
 }
 
+/* low=high: any of the important ones, whether it was served or not. */
+static bool stand_in_high(const hilo *p, const larder_access *a, uint64_t *other) {
+    if (p->low_way != BY_HIGH || !p->heap.size)
+        return false;
+    *other = p->slots->key_of[p->heap.nodes[larder_rng_below(a->rng, p->heap.size)].slot];
+    trail_of(p, *other)->served = p->epoch;
+    return true;
+}
+
 /* Every missing entry passes here first. */
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     hilo *p = st;
@@ -231,6 +273,8 @@ static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     count(p, a);
     if ((a->tag & LARDER_TAG_RANK) != LARDER_TAG_LOW || part_for(p, a) == S)
         return false;
+    if (p->low_way != BY_PACKAGE)
+        return stand_in_high(p, a, other);
     if (!p->seeded)
         larder_rng_seed(&p->rng, larder_rng_next(a->rng), 0x9ac4a6e);
     p->seeded = true;
@@ -248,12 +292,20 @@ static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     return false;
 }
 
+static bool admit(void *st, const larder_access *a) {
+    const hilo *p = st;
+    return p->low_way == BY_PACKAGE || part_for(p, a) != L;
+}
+
 static void insert(void *st, larder_slot s, const larder_access *a) {
     hilo *p = st;
     uint32_t part = part_for(p, a);
     join(p, s, part, weigh(a->score));
-    if (a->tag == LARDER_TAG_FETCH)
+    if (a->tag == LARDER_TAG_FETCH) {
+        if (p->making)
+            larder__groups_add(&p->groups, (uint32_t)a->key, a->size);
         return;
+    }
     trail_of(p, a->key)->served = p->epoch;
     if (part == L)
         mark_served(p, place_in_line(p, s));
@@ -351,9 +403,52 @@ static size_t package_count(const hilo *p, size_t max) {
     return want < max ? (size_t)want : max;
 }
 
+/* The useful keys of a group, if they are enough; each group is asked once a fetch. */
+static size_t useful(hilo *p, uint32_t at, uint64_t *keys, size_t max) {
+    larder__groups *g = &p->groups;
+    if (at == LARDER__NO_GROUP || g->all[at].looked_at == g->looks)
+        return 0;
+    size_t n = 0;
+    g->all[at].looked_at = g->looks;
+    for (uint32_t k = g->all[at].members.oldest; k != LARDER_NO_SLOT && n < max;
+         k = g->mates[k].newer)
+        if (fits_package(p, k))
+            keys[n++] = k;
+    return (double)n < g->share * (double)g->all[at].count ? 0 : n;
+}
+
+/* A package that is worth reading again, or 0. */
+static size_t fetch_again(hilo *p, uint64_t *keys, size_t max) {
+    p->groups.looks++;
+    while (p->first != LAST_NOTED && !fits_package(p, p->first - 2))
+        next_noted(p);
+    bool noted = p->first != LAST_NOTED;
+    for (int tries = noted ? 1 : p->tags ? 16 : 0; tries; tries--) {
+        uint32_t key = noted ? p->first - 2 : larder_rng_below(&p->rng, (uint32_t)p->slots->keys);
+        uint32_t at = p->groups.group_of[key];
+        size_t n = useful(p, at, keys, max);
+        if (n) {
+            p->again = at;
+            return n;
+        }
+    }
+    return 0;
+}
+
+static bool lies_in_package(const hilo *p, uint64_t key) {
+    return p->grouping && p->groups.group_of[key] != LARDER__NO_GROUP;
+}
+
 static size_t fetch(void *st, uint64_t *keys, size_t max) {
     hilo *p = st;
     size_t n = 0, want = p->seeded ? package_count(p, max) : 0;
+    if (p->making) /* nobody asked which package the last one was */
+        larder__groups_finish(&p->groups);
+    p->making = false;
+    p->again = LARDER__NO_GROUP;
+    if (want && p->grouping && (n = fetch_again(p, keys, max)))
+        return n;
+    p->making = p->grouping;
     while (n < want && p->first != LAST_NOTED) {
         uint64_t key = next_noted(p);
         if (!fits_package(p, key))
@@ -363,7 +458,7 @@ static size_t fetch(void *st, uint64_t *keys, size_t max) {
     }
     for (size_t tries = 16 * want; p->tags && n < want && tries; tries--) {
         uint64_t key = larder_rng_below(&p->rng, (uint32_t)p->slots->keys);
-        if (!fits_package(p, key))
+        if (!fits_package(p, key) || (tries > 8 * want && lies_in_package(p, key)))
             continue; /* a noted one cannot come here: none are left */
         trail_of(p, key)->next = TAKEN;
         keys[n++] = key;
@@ -371,6 +466,24 @@ static size_t fetch(void *st, uint64_t *keys, size_t max) {
     for (size_t i = 0; i < n; i++)
         trail_of(p, keys[i])->next = NOT_NOTED;
     return n;
+}
+
+static larder_package package(void *st) {
+    hilo *p = st;
+    uint32_t at = p->making ? larder__groups_finish(&p->groups) : p->again;
+    larder_package out = {.again = !p->making && at != LARDER__NO_GROUP};
+    if (at != LARDER__NO_GROUP) {
+        out.number = p->groups.all[at].number;
+        out.bytes = p->groups.all[at].bytes;
+    }
+    p->making = false;
+    p->again = LARDER__NO_GROUP;
+    return out;
+}
+
+static size_t dropped(void *st, uint64_t *numbers, size_t max) {
+    hilo *p = st;
+    return p->grouping ? larder__groups_dropped(&p->groups, numbers, max) : 0;
 }
 
 static void batch(void *st) {
@@ -429,6 +542,9 @@ static void save(const void *st, larder_writer *w) {
     for (uint32_t at = p->first; at != LAST_NOTED; at = trail_of(p, at - 2)->next)
         larder_write_u32(w, at - 2);
     larder_write_u32(w, UINT32_MAX);
+    larder_write_u32(w, p->grouping);
+    if (p->grouping)
+        larder__groups_save(&p->groups, w);
 }
 
 /* Each resident once: `place` is UINT32_MAX until its slot has come. */
@@ -494,7 +610,13 @@ static int load(void *st, larder_reader *r) {
             rc = larder_read_reject(r, "hilo noted a sample twice");
         note(p, key);
     }
-    return rc;
+    bool grouped = larder_read_u32(r) == 1;
+    if (rc == 0 && (rc = larder_read_status(r)) == 0 && grouped != p->grouping)
+        rc =
+            larder_read_reject(r, p->grouping ? "it was made without a scratch folder"
+                                              : "it was made with a scratch folder; name one, any, "
+                                                "by scratch= or LARDER_SCRATCH");
+    return rc == 0 && p->grouping ? larder__groups_load(&p->groups, r) : rc;
 }
 
 const larder_policy larder__policy_hilo = {
@@ -505,12 +627,16 @@ const larder_policy larder__policy_hilo = {
     .slot_size = LARDER__HEAP_SLOT_SIZE,
     .key_size = sizeof(trail),
     .init = init,
+    .fini = fini,
+    .admit = admit,
     .insert = insert,
     .hit = hit,
     .victim = victim,
     .remove = leave,
     .score = score,
     .fetch = fetch,
+    .package = package,
+    .dropped = dropped,
     .stand_in = stand_in,
     .batch = batch,
     .list = list,

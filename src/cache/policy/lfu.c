@@ -25,7 +25,7 @@ typedef struct lfu {
 static larder__link *links(const lfu *p) { return p->slots->slot_data; }
 /* The group of each slot lies behind the links of all slots. */
 static uint32_t *group_of(const lfu *p) { return (uint32_t *)(void *)(links(p) + p->slots->keys); }
-/* Accesses so far of every key; of a resident it is its group's count. */
+/* Accesses so far of every key that is not resident; a resident's are its group's count. */
 static uint32_t *counts(const lfu *p) { return p->slots->key_data; }
 
 static int init(void *st, const larder_slots *slots, const larder_args *args) {
@@ -99,8 +99,8 @@ static bool counts_alone(const lfu *p, const group *g) {
 }
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
+    (void)a;
     lfu *p = st;
-    count_up(p, a->key);
     uint32_t from = group_of(p)[s];
     group *g = &p->groups[from];
     if (counts_alone(p, g)) {
@@ -120,13 +120,17 @@ static larder_slot victim(void *st, const larder_access *incoming) {
 
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
-    part(st, s);
+    lfu *p = st;
+    counts(p)[p->slots->key_of[s]] = p->groups[group_of(p)[s]].count;
+    part(p, s);
 }
 
 static void save(const void *st, larder_writer *w) {
     const lfu *p = st;
-    for (uint64_t k = 0; k < p->slots->keys; k++)
-        larder_write_u32(w, counts(p)[k]);
+    for (uint64_t k = 0; k < p->slots->keys; k++) {
+        larder_slot s = p->slots->slot_of[k];
+        larder_write_u32(w, s == LARDER_NO_SLOT ? counts(p)[k] : p->groups[group_of(p)[s]].count);
+    }
     for (uint32_t g = p->lowest; g != NONE; g = p->groups[g].above)
         for (larder_slot s = p->groups[g].members.oldest; s != LARDER_NO_SLOT;
              s = links(p)[s].newer)

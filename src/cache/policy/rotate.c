@@ -8,15 +8,17 @@
  * read again. So without reuse a sweep hits exactly what was resident when it began.
  *
  * The residents stand in a dense row, those that may go in front. Ranks come from counts over 65536
- * bins of the loss, 128 to a factor of two, in a Fenwick tree: residents of one bin are ties and
- * share their middle rank, so the ranks always sum to R(R-1)/2. The draw takes a uniform resident
- * and keeps it with a chance of its weight over the largest possible one, 2 times in 3. */
+ * bins of the loss, 128 to a factor of two: residents of one bin are ties and share their middle
+ * rank, so the ranks always sum to R(R-1)/2. Bins are counted singly, by 64 and by 2048, so that a
+ * change is three additions, and the residents below a bin are at most 126 counts, side by side.
+ * The draw takes a uniform resident and keeps it with a chance of its weight over the largest
+ * possible one, 2 times in 3. */
 #include "base/mem.h"
 
 #include <larder/plugin.h>
 #include <math.h>
 
-enum { BINS = 1 << 16 };
+enum { BINS = 1 << 16, FEW = 64, MANY = 2048 };
 static const uint32_t no_loss = UINT32_MAX;
 
 typedef struct seat {
@@ -27,7 +29,8 @@ typedef struct seat {
 
 typedef struct rotate {
     const larder_slots *slots;
-    uint32_t *tree;  /* Fenwick tree: how many residents per bin */
+    uint32_t *bins; /* residents of each bin, of each FEW bins, of each MANY: one block */
+    uint32_t *by_few, *by_many;
     uint32_t size;   /* residents */
     uint32_t served; /* the first so many of the row were served in this sweep */
     uint32_t sweep;  /* tag of the newest sweep heard of, 0: none */
@@ -56,21 +59,32 @@ static uint32_t bin_of(uint32_t loss) { return loss >> 16; }
 /* ---- how many residents have which loss ------------------------------------------------------ */
 
 static void count(rotate *p, uint32_t loss, uint32_t more) { /* more: 1, or -1 as it wraps */
-    for (uint32_t i = bin_of(loss) + 1; p->by_rank && i <= BINS; i += i & -i)
-        p->tree[i] += more;
+    if (!p->by_rank)
+        return;
+    uint32_t bin = bin_of(loss);
+    p->bins[bin] += more;
+    p->by_few[bin / FEW] += more;
+    p->by_many[bin / MANY] += more;
+}
+
+static uint32_t sum_of(const uint32_t *v, uint32_t n) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += v[i];
+    return sum;
 }
 
 static uint32_t below(const rotate *p, uint32_t bin) {
-    uint32_t sum = 0;
-    for (uint32_t i = bin; i; i -= i & -i)
-        sum += p->tree[i];
-    return sum;
+    uint32_t few = bin / FEW, many = bin / MANY;
+    return sum_of(p->by_many, many) +
+           sum_of(p->by_few + many * (MANY / FEW), few - many * (MANY / FEW)) +
+           sum_of(p->bins + few * FEW, bin - few * FEW);
 }
 
 /* Twice the rank, so that the middle of an even number of ties is a whole number. */
 static uint64_t rank_twice(const rotate *p, uint32_t loss) {
-    uint64_t from = below(p, bin_of(loss)), to = below(p, bin_of(loss) + 1);
-    return from + to - 1;
+    uint64_t from = below(p, bin_of(loss));
+    return 2 * from + p->bins[bin_of(loss)] - 1;
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
@@ -80,11 +94,15 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     p->slots = slots;
     p->tries = (uint32_t)larder_args_number(args, "tries");
     p->by_rank = strcmp(larder_args_text(args, "prefer"), "rank") == 0;
-    p->tree = larder__calloc(BINS + 1, sizeof *p->tree);
-    return p->tree ? 0 : LARDER_E_NOMEM;
+    p->bins = larder__calloc(BINS + BINS / FEW + BINS / MANY, sizeof *p->bins);
+    if (!p->bins)
+        return LARDER_E_NOMEM;
+    p->by_few = p->bins + BINS;
+    p->by_many = p->by_few + BINS / FEW;
+    return 0;
 }
 
-static void fini(void *st) { larder__free(((rotate *)st)->tree); }
+static void fini(void *st) { larder__free(((rotate *)st)->bins); }
 
 static void stand(rotate *p, larder_slot s, uint32_t loss, uint32_t where) {
     seats(p)[where].at = s;

@@ -3,8 +3,8 @@
  *
  * By the sampler's list, the ids tagged LEFT come along in a random order of their own, spread
  * evenly over the epoch's requests: after half of these, half of them. Those that are resident
- * count as used just now, the others are fetched: background reads in the ledger. What does not fit
- * into the cache at all does not come along. Without a list it is lru. */
+ * count as used just now, the others are fetched: background reads in the ledger, also where the
+ * cache has no room at all. Without a list it is lru. */
 #include "cache/policy/queue.h"
 
 typedef struct whole {
@@ -129,6 +129,7 @@ const larder_policy larder__policy_whole = {
                .summary = "lru through which the samples an epoch leaves out pass as well",
                .state_size = sizeof(whole)},
     .slot_size = sizeof(larder__link),
+    .reads_all = true,
     .init = larder__queue_init,
     .admit = admit,
     .insert = larder__queue_insert,

@@ -1,0 +1,445 @@
+/* The signal `graph`: what a batch of 256 costs with each engine, and how far its counts and scores
+ * are from the truth. Figures are CPU time of one core unless threads are named.
+ *
+ *     build/bench_graph [speed | kernels | strata [N [CLASSES]] | growth | all]
+ *
+ * speed: 50,000 x 512, exact against hnswlib (update + search of 500) in the same run, rounds of
+ * the two alternate. strata: large N, against exact. growth: N = 10,000, 100,000, 1,000,000. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "clusters.h"
+#include "measure.h"
+#include "signal/graph_batch.h"
+#include "signal/graph_kernel.h"
+#include "signal/graph_radius.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BATCH = 256 };
+
+typedef struct bench {
+    clusters data;
+    uint64_t n, batches;
+    larder__graph_batch batch;
+    larder__graph_radius radius;
+    uint64_t ids[BATCH];
+    int64_t labels[BATCH];
+    float *x;
+    larder_rng rng;
+} bench;
+
+typedef struct rig {
+    const larder__graph_engine *e;
+    larder__graph_conf conf;
+    void *st;
+    double update, count; /* CPU seconds of the last batch */
+} rig;
+
+static void die(const char *what) {
+    fprintf(stderr, "bench_graph: %s: %s\n", what, larder_errmsg());
+    exit(1);
+}
+
+static void bench_open(bench *b, uint64_t n, uint32_t dim, uint32_t classes) {
+    *b = (bench){.n = n};
+    b->x = malloc((size_t)BATCH * dim * sizeof *b->x);
+    if (!clusters_open(&b->data, dim, classes, 0.5) || !b->x)
+        die("no memory");
+    larder_rng_seed(&b->rng, 5, 5);
+    larder__graph_radius_auto(&b->radius, 150);
+}
+
+static void bench_close(bench *b) {
+    clusters_close(&b->data);
+    larder__graph_batch_free(&b->batch);
+    free(b->x);
+}
+
+static void rig_open(rig *i, const bench *b, const char *engine, uint32_t project, uint32_t budget,
+                     uint32_t threads) {
+    *i = (rig){.e = larder__graph_engine_named(engine)};
+    i->conf = (larder__graph_conf){.n = b->n,
+                                   .dim = b->data.dim,
+                                   .threads = threads,
+                                   .project = project,
+                                   .budget = budget,
+                                   .k = 500,
+                                   .ef = 500,
+                                   .links = 16,
+                                   .pq = 64,
+                                   .seed = 1};
+    if ((i->e->available && i->e->available() < 0) || i->e->open(&i->st, &i->conf) < 0)
+        die(engine);
+}
+
+static void rig_close(rig *i) {
+    if (i->st)
+        i->e->close(i->st);
+    i->st = NULL;
+}
+
+/* Ids first..first+count-1, or a random batch when count is 0. */
+static void make_batch(bench *b, uint64_t first, size_t count, uint64_t moved) {
+    size_t n = count ? count : BATCH;
+    for (size_t i = 0; i < n; i++) {
+        b->ids[i] = count ? first + i : larder_rng_below(&b->rng, (uint32_t)b->n);
+        b->labels[i] = clusters_class(&b->data, b->ids[i]);
+        clusters_sample(&b->data, b->ids[i], moved, b->x + i * b->data.dim);
+    }
+    larder_report rep = {
+        .n = n, .dim = b->data.dim, .ids = b->ids, .labels = b->labels, .embeddings = b->x};
+    if (larder__graph_batch_fill(&b->batch, &rep, b->n, true) < 0)
+        die("batch");
+}
+
+/* All samples once, in shuffled order as far as classes go: ids run through all classes. */
+static void fill(bench *b, rig *const *to, size_t indices) {
+    for (uint64_t at = 0; at < b->n; at += BATCH) {
+        make_batch(b, at, b->n - at < BATCH ? b->n - at : BATCH, 0);
+        for (size_t k = 0; k < indices; k++)
+            if (to[k]->e->update(to[k]->st, &b->batch.rows) < 0)
+                die("update");
+    }
+}
+
+static void score(bench *b, rig *i, double radius, larder__graph_count *out) {
+    double at = larder__cpu_seconds();
+    if (i->e->update(i->st, &b->batch.rows) != 0)
+        die("update");
+    double mid = larder__cpu_seconds();
+    if (i->e->count(i->st, &b->batch.rows, radius, out) != 0)
+        die("count");
+    i->update = mid - at;
+    i->count = larder__cpu_seconds() - mid;
+}
+
+/* Steers a radius on this engine's own counts, as the signal does. */
+static double settle(bench *b, rig *i, int batches) {
+    larder__graph_radius r;
+    larder__graph_radius_auto(&r, 150);
+    float pairs[LARDER__GRAPH_PAIRS];
+    larder_rng before = b->rng;
+    larder_rng_seed(&b->rng, 9, 9);
+    for (int k = 0; k < batches; k++) {
+        make_batch(b, 0, 0, 0);
+        larder__graph_radius_guess(&r, &b->batch.rows, b->data.dim, b->n, pairs);
+        score(b, i, r.radius, b->batch.counts);
+        for (size_t q = 0; q < b->batch.rows.n; q++)
+            b->batch.totals[q] = b->batch.counts[q].same + b->batch.counts[q].other;
+        larder__graph_radius_steer(&r, b->batch.totals, b->batch.rows.n, b->n);
+    }
+    b->rng = before;
+    return r.radius;
+}
+
+/* ---- accuracy -------------------------------------------------------------------------------- */
+
+static double score_of(larder__graph_count c) {
+    double total = (double)c.same + (double)c.other, s = total > 500 ? 500 / total : 1;
+    return log(1 / fmax(1, (double)c.same * s) + (double)c.other * s / 500 + 1);
+}
+
+static int by_double(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Ranks with ties at their mean. */
+static void ranks(const double *v, size_t n, double *out) {
+    double *sorted = malloc(n * sizeof *sorted);
+    memcpy(sorted, v, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_double);
+    for (size_t i = 0; i < n; i++) {
+        size_t lo = 0, hi = n;
+        while (lo < hi) {
+            size_t mid = (lo + hi) / 2;
+            if (sorted[mid] < v[i])
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        size_t end = lo;
+        while (end < n && sorted[end] <= v[i])
+            end++;
+        out[i] = (double)(lo + end - 1) / 2;
+    }
+    free(sorted);
+}
+
+static double correlation(const double *x, const double *y, size_t n) {
+    double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
+    for (size_t i = 0; i < n; i++)
+        mx += x[i] / (double)n, my += y[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        xx += (x[i] - mx) * (x[i] - mx);
+        yy += (y[i] - my) * (y[i] - my);
+        xy += (x[i] - mx) * (y[i] - my);
+    }
+    return xy / sqrt(xx * yy);
+}
+
+typedef struct errors {
+    double mae, rank;
+    double other; /* mean of the true x_other / 500, for scale */
+} errors;
+
+static errors compare(const double *truth, const double *got, size_t n) {
+    errors e = {0};
+    double *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    ranks(truth, n, a);
+    ranks(got, n, b);
+    e.rank = correlation(a, b, n);
+    for (size_t i = 0; i < n; i++)
+        e.mae += fabs(truth[i] - got[i]) / (double)n;
+    free(a);
+    free(b);
+    return e;
+}
+
+/* Counts of the batch against float64, every row made again from its id. */
+static void check_exact(bench *b, const larder__graph_count *got, double radius) {
+    size_t n = b->batch.rows.n < 64 ? b->batch.rows.n : 64;
+    uint32_t dim = b->data.dim;
+    float *x = malloc(dim * sizeof *x);
+    double total[64] = {0}, error = 0, relative = 0, counts[64];
+    for (uint64_t id = 0; id < b->n; id++) {
+        clusters_sample(&b->data, id, 0, x);
+        double square = 0;
+        for (uint32_t k = 0; k < dim; k++)
+            square += (double)x[k] * (double)x[k];
+        for (size_t q = 0; q < n; q++) {
+            const float *y = b->batch.x + q * dim;
+            double dot = 0, own = 0;
+            for (uint32_t k = 0; k < dim; k++)
+                dot += (double)x[k] * (double)y[k], own += (double)y[k] * (double)y[k];
+            double d2 = 1 + own - 2 * dot / sqrt(square);
+            total[q] += b->batch.ids[q] != id && d2 < radius * radius;
+        }
+    }
+    for (size_t q = 0; q < n; q++) {
+        double e = fabs(total[q] - (double)got[q].same - (double)got[q].other);
+        error += e / (double)n;
+        relative += e / fmax(1, total[q]) / (double)n;
+        counts[q] = total[q];
+    }
+    qsort(counts, n, sizeof *counts, by_double);
+    double mean = 0;
+    for (size_t q = 0; q < n; q++)
+        mean += counts[q] / (double)n;
+    printf(
+        "exact against float64: mean count error %.2f of %.0f (%.2f %%), mean of relative errors "
+        "%.2f %%\n  counts at 5/25/50/75/95 %%: %.0f %.0f %.0f %.0f %.0f\n",
+        error, mean, 100 * error / mean, 100 * relative, counts[n * 5 / 100], counts[n / 4],
+        counts[n / 2], counts[n * 3 / 4], counts[n * 95 / 100]);
+    free(x);
+}
+
+/* ---- the runs -------------------------------------------------------------------------------- */
+
+static void speed(uint64_t n, uint32_t dim, int rounds, bool peers) {
+    bench b;
+    bench_open(&b, n, dim, 10);
+    rig exact, two, hnsw = {0}, pq = {0};
+    rig_open(&exact, &b, "exact", 128, 0, 1);
+    rig_open(&two, &b, "exact", 128, 0, 2);
+    rig *all[] = {&exact, &two, &hnsw, &pq};
+    if (peers) {
+        rig_open(&hnsw, &b, "hnsw", 0, 0, 1);
+        rig_open(&pq, &b, "hnswpq", 0, 0, 1);
+    }
+    fill(&b, all, peers ? 4 : 2);
+    double radius = settle(&b, &exact, 40);
+    double t[3][64], wall[64], hn_update[64];
+    larder__graph_count counts[BATCH], slow[BATCH];
+    make_batch(&b, 0, 0, 0);
+    score(&b, &exact, radius, counts);
+    check_exact(&b, counts, radius);
+    double mae = 0;
+    for (int r = 0; r < rounds; r++) {
+        make_batch(&b, 0, 0, (uint64_t)r + 1);
+        score(&b, &exact, radius, counts);
+        t[0][r] = exact.update + exact.count;
+        double at = larder__now();
+        score(&b, &two, radius, slow);
+        wall[r] = larder__now() - at;
+        if (!peers)
+            continue;
+        score(&b, &hnsw, radius, slow);
+        t[1][r] = hnsw.update + hnsw.count;
+        hn_update[r] = hnsw.update;
+        for (size_t q = 0; q < b.batch.rows.n; q++)
+            mae += fabs(score_of(slow[q]) - score_of(counts[q])) / (double)b.batch.rows.n / rounds;
+        score(&b, &pq, radius, slow);
+        t[2][r] = pq.update + pq.count;
+    }
+    double ours = measure_median(t[0], (size_t)rounds);
+    printf("%llu x %u, batch of 256, radius %.3f, kernel %s\n", (unsigned long long)n, dim, radius,
+           larder__graph_kernel_best()->name);
+    printf("  exact    %8.1f ms [%.1f..%.1f] CPU (update %.2f), %.1f GMAC/s, %6.1f MB; two "
+           "threads: %.1f ms wall\n",
+           ours * 1e3, t[0][0] * 1e3, t[0][rounds - 1] * 1e3, exact.update * 1e3,
+           256e-9 * (double)n * dim / ours, (double)exact.e->bytes(exact.st) / 1e6,
+           measure_median(wall, (size_t)rounds) * 1e3);
+    for (int k = 1; peers && k < 3; k++) {
+        double peer = measure_median(t[k], (size_t)rounds);
+        printf(
+            "  %-8s %8.1f ms [%.1f..%.1f] CPU, %6.1f MB, recall %.3f: exact is %.1f times faster\n",
+            all[k + 1]->e->name, peer * 1e3, t[k][0] * 1e3, t[k][rounds - 1] * 1e3,
+            (double)all[k + 1]->e->bytes(all[k + 1]->st) / 1e6,
+            all[k + 1]->e->recall(all[k + 1]->st), peer / ours);
+    }
+    if (peers)
+        printf("  hnsw: update alone %.1f ms; its scores differ from exact's by %.4f on average\n",
+               measure_median(hn_update, (size_t)rounds) * 1e3, mae);
+    for (size_t k = 0; k < 4; k++)
+        rig_close(all[k]);
+    bench_close(&b);
+}
+
+typedef struct setting {
+    uint32_t project, budget;
+} setting;
+
+/* Scores of some settings of strata against exact: with exact's radius, and each with its own. */
+static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t count,
+                   int rounds) {
+    bench b;
+    bench_open(&b, n, 512, classes);
+    rig exact, tried[8];
+    rig_open(&exact, &b, "exact", 0, 0, 1);
+    rig *all[9] = {&exact};
+    for (size_t k = 0; k < count; k++) {
+        rig_open(&tried[k], &b, "strata", settings[k].project, settings[k].budget, 1);
+        all[k + 1] = &tried[k];
+    }
+    fill(&b, all, count + 1);
+    double radius = settle(&b, &exact, n > 300000 ? 12 : 40), own[8], times[8][16], exact_time = 0;
+    for (size_t k = 0; k < count; k++)
+        own[k] = settle(&b, &tried[k], 30);
+    size_t total = 0, room = (size_t)rounds * BATCH;
+    double *truth = malloc(room * sizeof *truth), *same[8], *self[8], others = 0;
+    for (size_t k = 0; k < count; k++)
+        same[k] = malloc(room * sizeof(double)), self[k] = malloc(room * sizeof(double));
+    for (int r = 0; r < rounds; r++) {
+        larder__graph_count counts[BATCH];
+        make_batch(&b, 0, 0, (uint64_t)r + 1);
+        size_t rows = b.batch.rows.n;
+        score(&b, &exact, radius, counts);
+        exact_time += exact.count / rounds;
+        for (size_t q = 0; q < rows; q++) {
+            truth[total + q] = score_of(counts[q]);
+            others += (double)counts[q].other / (double)rows / rounds;
+        }
+        for (size_t k = 0; k < count; k++) {
+            score(&b, &tried[k], radius, counts);
+            times[k][r] = tried[k].update + tried[k].count;
+            for (size_t q = 0; q < rows; q++)
+                same[k][total + q] = score_of(counts[q]);
+            score(&b, &tried[k], own[k], counts);
+            for (size_t q = 0; q < rows; q++)
+                self[k][total + q] = score_of(counts[q]);
+        }
+        total += rows;
+    }
+    printf("%llu x 512, %u classes, radius %.3f; exact: %.0f ms CPU, %.0f bytes a sample; "
+           "mean x_other %.1f\n",
+           (unsigned long long)n, classes, radius, exact_time * 1e3,
+           (double)exact.e->bytes(exact.st) / (double)n, others);
+    printf("  dims  budget   ms CPU [min..max]     bytes/sample | exact's radius: MAE  rank | own "
+           "radius: MAE  rank\n");
+    for (size_t k = 0; k < count; k++) {
+        errors e = compare(truth, same[k], total), o = compare(truth, self[k], total);
+        double median = measure_median(times[k], (size_t)rounds);
+        printf("  %4u %7u   %6.1f [%.1f..%.1f]  %8.1f        |        %.4f %.3f |      %.4f %.3f\n",
+               settings[k].project, settings[k].budget, median * 1e3, times[k][0] * 1e3,
+               times[k][rounds - 1] * 1e3, (double)tried[k].e->bytes(tried[k].st) / (double)n,
+               e.mae, e.rank, o.mae, o.rank);
+        free(same[k]);
+        free(self[k]);
+    }
+    free(truth);
+    for (size_t k = 0; k <= count; k++)
+        rig_close(all[k]);
+    bench_close(&b);
+}
+
+static void growth(void) {
+    printf("update + score of a batch of 256, ms CPU, 512 dimensions, 100 classes\n"
+           "        N      exact     strata    auto takes\n");
+    for (uint64_t n = 10000; n <= 1000000; n *= 10) {
+        bench b;
+        bench_open(&b, n, 512, 100);
+        rig exact, few;
+        rig_open(&exact, &b, "exact", 0, 0, 1);
+        rig_open(&few, &b, "strata", 224, 155000, 1);
+        rig *all[] = {&exact, &few};
+        fill(&b, all, 2);
+        double radius = settle(&b, &few, 20), t[2][5];
+        larder__graph_count counts[BATCH];
+        for (int r = 0; r < 5; r++) {
+            make_batch(&b, 0, 0, (uint64_t)r + 1);
+            for (int k = 0; k < 2; k++) {
+                score(&b, all[k], radius, counts);
+                t[k][r] = all[k]->update + all[k]->count;
+            }
+        }
+        printf("%9llu %10.1f %10.1f    %s\n", (unsigned long long)n, measure_median(t[0], 5) * 1e3,
+               measure_median(t[1], 5) * 1e3, larder__graph_engine_auto(n, 512)->name);
+        rig_close(&exact);
+        rig_close(&few);
+        bench_close(&b);
+    }
+}
+
+static void kernels(void) {
+    static const char *const names[] = {"vnni", "avx2", "plain"};
+    static const uint32_t dims[] = {128, 512, 2048};
+    enum { CHUNKS = 64 };
+    for (int k = 0; k < 3; k++) {
+        const larder__graph_kernel *kernel = larder__graph_kernel_named(names[k]);
+        for (int d = 0; kernel && d < 3; d++) {
+            uint32_t groups = dims[d] / 4;
+            size_t bytes = (size_t)CHUNKS * 64 * dims[d], packed = kernel->packed_bytes(dims[d]);
+            uint8_t *codes = aligned_alloc(64, bytes), *queries = aligned_alloc(64, 6 * packed);
+            int32_t consts[64] __attribute__((aligned(64))) = {0}, bounds[6] = {0};
+            memset(codes, 7, bytes);
+            memset(queries, 3, 6 * packed);
+            const void *q[6];
+            for (int i = 0; i < 6; i++)
+                q[i] = queries + (size_t)i * packed;
+            uint32_t counts[6] = {0};
+            double start = larder__cpu_seconds(), spent = 0, macs = 0;
+            for (; spent < 0.1; spent = larder__cpu_seconds() - start)
+                for (int c = 0; c < CHUNKS; c++, macs += 6.0 * 64 * dims[d])
+                    kernel->count(codes + (size_t)c * 64 * dims[d], consts, groups, q, bounds,
+                                  counts);
+            printf("kernel %-6s %5u dims: %6.1f GMAC/s\n", names[k], dims[d], macs / spent / 1e9);
+            free(codes);
+            free(queries);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "all";
+    bool all = strcmp(what, "all") == 0;
+    static const setting settings[] = {{128, 155000}, {224, 155000}, {256, 140000}};
+    if (all || strcmp(what, "kernels") == 0)
+        kernels();
+    if (all || strcmp(what, "speed") == 0)
+        speed(50000, 512, 9, larder__graph_hnsw.open != NULL);
+    if (strcmp(what, "exact") == 0)
+        speed(argc > 2 ? strtoull(argv[2], NULL, 10) : 50000, 512, 9, false);
+    if (all || strcmp(what, "growth") == 0)
+        growth();
+    uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1280000;
+    uint32_t classes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
+    if (all || strcmp(what, "strata") == 0) {
+        if (classes != 1000)
+            strata(n, classes ? classes : 10, settings, 3, 5);
+        if (classes == 0 || classes == 1000)
+            strata(n, 1000, settings, 3, 5);
+    }
+    return 0;
+}

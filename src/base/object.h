@@ -1,0 +1,24 @@
+/* Reading one flat JSON object: members with plain values (numbers, strings, true, false, null), no
+ * arrays and no objects inside. Takes bytes from anywhere: bounded, and every refusal says where.
+ */
+#ifndef LARDER_BASE_OBJECT_H
+#define LARDER_BASE_OBJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct larder__value {
+    bool is_text;    /* else `number`: null is NAN, true 1, false 0 */
+    bool is_integer; /* and `whole` holds it exactly */
+    double number;
+    uint64_t whole;
+    char text[256];
+} larder__value;
+
+/* Called for every member in its order; a negative answer ends the reading and is its result. */
+typedef int (*larder__member_fn)(void *arg, const char *key, const larder__value *);
+
+/* `where` goes in front of every refusal: a file, or a file and a line. */
+int larder__object_parse(const char *text, const char *where, larder__member_fn, void *arg);
+
+#endif

@@ -1,0 +1,28 @@
+/* A cache that lives elsewhere. The same calls as in cache/cache.h, answered by another process;
+ * the cache itself is then only the door to it. */
+#ifndef LARDER_CACHE_LINK_H
+#define LARDER_CACHE_LINK_H
+
+#include "cache/cache.h"
+
+typedef struct larder__link {
+    const char *name;
+    int (*claim)(void *st, larder_access *, size_t n, larder__ticket *out);
+    void (*fill)(void *st, larder__ticket *, larder_buf *);
+    void (*fail)(void *st, larder__ticket *, int code, const char *why);
+    int (*wait)(void *st, larder__ticket *, larder_buf **out); /* or LARDER__TAKE_OVER */
+    void (*score)(void *st, const uint64_t *keys, const float *scores, size_t n);
+    void (*accuracy)(void *st, double accuracy);
+    void (*epoch)(void *st, uint64_t epoch);
+    bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
+    size_t (*fetch)(void *st, uint64_t *keys, size_t max);
+    /* What is known of the residents now; slot_of may move when the other side comes back. */
+    void (*look)(void *st, larder_slots *out);
+    void (*close)(void **st);
+} larder__link;
+
+/* Takes over `st`, also when it fails. */
+int larder__cache_open_link(larder__cache **out, const larder__link *, void *st, uint64_t keys,
+                            larder__stats *);
+
+#endif

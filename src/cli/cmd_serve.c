@@ -1,0 +1,120 @@
+/* larder serve: one cache for all jobs of a machine. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/stop.h"
+#include "daemon/server.h"
+#include "wire/attach.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct options {
+    const char *socket, *cache, *quota, *mode;
+    uint64_t clients;
+    bool quiet, status;
+} options;
+
+static int parse_options(options *o, int argc, char **argv) {
+    *o = (options){.cache = "1GiB", .quota = "0", .mode = "600", .clients = 1024};
+    const larder__option table[] = {
+        {"socket", LARDER__TEXT, &o->socket, "PATH",
+         "where to listen ($LARDER_SOCKET, $XDG_RUNTIME_DIR/larder.sock or /tmp/larder-UID.sock)"},
+        {"cache", LARDER__TEXT, &o->cache, "SIZE", "memory for all data sets together (1GiB)"},
+        {"quota", LARDER__TEXT, &o->quota, "SIZE", "what one job may bring in, 0: all of it (0)"},
+        {"mode", LARDER__TEXT, &o->mode, "OCTAL",
+         "permissions of the socket: who may attach (600)"},
+        {"clients", LARDER__NUMBER, &o->clients, "N", "connections at most (1024)"},
+        {"quiet", LARDER__FLAG, &o->quiet, NULL, "say nothing about who comes and goes"},
+        {"status", LARDER__FLAG, &o->status, NULL, "ask a running daemon how it is: JSON"},
+        {0}};
+    const larder__command command = {
+        "serve", "larder serve [--socket PATH] [--cache SIZE]\nlarder serve --status",
+        "Keeps one cache for all training jobs of this machine. Jobs attach with\n"
+        "cache=\"unix:PATH\" (or --cache unix:PATH, or LARDER_SOCKET=PATH and no other change), "
+        "share\n"
+        "what any of them has read, and read the bytes in place. A job that dies leaves nothing\n"
+        "behind; when the daemon dies, jobs go on straight from storage and come back to it.\n"
+        "Ctrl-C ends it.",
+        "  larder serve --cache 8GiB &\n"
+        "  larder train photos/ --recipe minio --cache unix: &\n"
+        "  larder train photos/ --recipe minio --cache unix: --seed 1 &\n"
+        "  larder serve --status",
+        table};
+    size_t count;
+    return larder__options_parse(&command, argc, argv, NULL, 0, &count);
+}
+
+static void say_line(void *quiet, const char *line) {
+    char when[16];
+    time_t now = time(NULL);
+    struct tm tm;
+    if (*(const bool *)quiet)
+        return;
+    strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now, &tm));
+    printf("%s %s\n", when, line);
+    fflush(stdout);
+}
+
+static void stop_server(void *server) { larder__server_stop(server); }
+
+static int read_sizes(const options *o, larder__server_conf *conf) {
+    char *end;
+    int rc = larder__parse_bytes(o->cache, &conf->cache);
+    if (rc == 0)
+        rc = larder__parse_bytes(o->quota, &conf->quota);
+    conf->mode = (unsigned)strtoul(o->mode, &end, 8);
+    if (rc == 0 && (*end || end == o->mode || conf->mode > 0777))
+        rc = larder__fail(LARDER_E_ARGS, "--mode is an octal number such as 660, not \"%s\"",
+                          o->mode);
+    if (rc == 0 && (o->clients == 0 || o->clients > 65536))
+        rc = larder__fail(LARDER_E_ARGS, "--clients is 1 to 65536");
+    conf->clients = (uint32_t)o->clients;
+    return rc;
+}
+
+static int ask_status(const char *path) {
+    char *json = NULL;
+    int rc = larder__attach_status(path, &json);
+    if (rc < 0)
+        fprintf(stderr, "larder serve: %s\n", larder_errmsg());
+    else
+        fputs(json, stdout);
+    larder__free(json);
+    return rc < 0 ? 1 : 0;
+}
+
+int larder__cmd_serve(int argc, char **argv) {
+    options o;
+    char usual[108];
+    int parsed = parse_options(&o, argc, argv);
+    if (parsed != 0)
+        return parsed < 0 ? 2 : 0;
+    if (!o.socket)
+        o.socket = larder__socket_path(usual);
+    if (o.status)
+        return ask_status(o.socket);
+    larder__server *server = NULL;
+    larder__stop stop;
+    larder__server_conf conf = {.socket = o.socket, .say = say_line, .arg = &o.quiet};
+    int rc = read_sizes(&o, &conf);
+    bool wrong = rc < 0;
+    if (rc == 0)
+        rc = larder__server_open(&server, &conf);
+    if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
+        printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", o.socket, o.cache,
+               o.socket);
+        fflush(stdout);
+        larder__stop_tell(&stop, stop_server, server);
+        rc = larder__server_run(server);
+        larder__stop_tell(&stop, NULL, NULL);
+        larder__stop_close(&stop);
+    }
+    if (rc < 0)
+        fprintf(stderr, "larder serve: %s\n", larder_errmsg());
+    larder__server_close(&server);
+    return wrong ? 2 : rc < 0 ? 1 : 0;
+}

@@ -1,0 +1,64 @@
+/* One data set in the daemon: its cache, the arena its bytes lie in, and what each job holds of it.
+ * Knows no sockets. Single-threaded: the daemon's loop calls it.
+ *
+ * A job's claim is decided by the cache as if the job were in this process. What the answers refer
+ * to is kept alive by leases: a number the client gives back when it is done with the bytes. When a
+ * client dies, larder__shelf_leave gives back everything it held. */
+#ifndef LARDER_DAEMON_SHELF_H
+#define LARDER_DAEMON_SHELF_H
+
+#include "cache/cache.h"
+#include "wire/message.h"
+
+typedef struct larder__shelf larder__shelf;
+
+typedef struct larder__shelf_conf {
+    uint64_t fingerprint, keys, seed;
+    uint64_t budget; /* bytes of payload the cache may hold */
+    uint64_t spare;  /* bytes more in the arena, for what jobs still read of evicted entries */
+    const char *policy;
+} larder__shelf_conf;
+
+enum { LARDER__SHELF_JOBS = 64 };
+
+int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *);
+void larder__shelf_close(larder__shelf **); /* jobs that are left are made to leave */
+
+/* A job number, below LARDER__SHELF_JOBS; E_FULL when there are that many. `quota`: bytes of the
+ * cache that this job may bring in and keep, 0: no limit of its own. */
+int larder__shelf_join(larder__shelf *, uint64_t quota, uint32_t *job);
+void larder__shelf_leave(larder__shelf *, uint32_t job);
+
+/* `out` has room for n answers. E_RANGE for keys that do not exist: the client lies. */
+int larder__shelf_claim(larder__shelf *, uint32_t job, const larder__wire_access *, size_t n,
+                        larder__wire_ticket *out);
+/* Both ignore leases the job does not hold. */
+void larder__shelf_release(larder__shelf *, uint32_t job, uint32_t lease);
+void larder__shelf_made(larder__shelf *, uint32_t job, uint32_t lease, int code);
+
+/* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
+ * job that has kept none for two seconds are void. `now`: seconds. False: nothing is being made. */
+bool larder__shelf_watch(larder__shelf *, double now);
+
+/* Scores of one job; where several jobs share, the policy hears the highest of a sample's ranks
+ * among each job's own scores. */
+int larder__shelf_score(larder__shelf *, uint32_t job, const uint32_t *keys, const float *scores,
+                        size_t n);
+larder__cache *larder__shelf_cache(larder__shelf *);
+
+int larder__shelf_arena_fd(const larder__shelf *);
+int larder__shelf_table_fd(const larder__shelf *);
+uint64_t larder__shelf_arena_bytes(const larder__shelf *);
+const larder__shelf_conf *larder__shelf_about(const larder__shelf *);
+
+typedef struct larder__shelf_figures {
+    uint32_t jobs;
+    uint64_t leases, leased_bytes;
+    uint64_t arena_bytes, arena_taken;
+    uint64_t no_block; /* entries that found no place in the arena */
+    uint64_t capped;   /* answers without a lease because the job held too much already */
+    bool huge_pages;
+} larder__shelf_figures;
+void larder__shelf_read_figures(const larder__shelf *, larder__shelf_figures *);
+
+#endif

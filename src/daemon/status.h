@@ -1,0 +1,29 @@
+/* How a daemon is: its data sets and its jobs, as JSON. */
+#ifndef LARDER_DAEMON_STATUS_H
+#define LARDER_DAEMON_STATUS_H
+
+#include "daemon/shelf.h"
+
+enum { LARDER__SHELVES = 32 };
+
+typedef struct larder__client_about {
+    larder__shelf *shelf;
+    uint32_t job, pid;
+    char name[64];
+    double since;
+    uint64_t epoch, requests, hits, substitutes, misses, shared; /* shared: another job's read */
+} larder__client_about;
+
+void larder__client_count(larder__client_about *, const larder__wire_ticket *, size_t n);
+
+typedef struct larder__status_conf {
+    larder__shelf *const *shelves; /* LARDER__SHELVES, NULL: none */
+    const larder__client_about *const *clients;
+    size_t count;
+    uint64_t cache, promised;
+    double uptime;
+} larder__status_conf;
+
+int larder__status_write(const larder__status_conf *, larder_writer *);
+
+#endif

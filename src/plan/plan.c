@@ -1,0 +1,160 @@
+/* Tries every split of the cache at 1 % and keeps the fastest. 5151 splits at some tens of
+ * operations: nothing cleverer is called for, and nothing is left to doubt. */
+#include <larder/plan.h>
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+#include <math.h>
+
+/* Rates that differ by rounding alone are equal. */
+static const double SAME = 1e-9;
+
+const char *larder_resource_name(larder_resource r) {
+    static const char *const names[] = {
+#define XX(name, text) text,
+        LARDER_PLAN_RESOURCES(XX)
+#undef XX
+    };
+    return r >= 0 && r < LARDER_RESOURCES ? names[r] : "?";
+}
+
+/* Bytes a sample adds to an exchange of gradients: a ring moves 2(k-1)/k of the model per batch,
+ * between the nodes over the network and between the GPUs of a node over PCIe. */
+static double exchanged(double given, double members, double free_from, const larder_rates *r) {
+    if (isnan(given))
+        given = r->nvlink >= free_from ? 0 : 2 * (members - 1) / members * r->model_bytes;
+    return given / r->batch;
+}
+
+typedef struct mix { /* samples in each form, Eq. 2, 4, 6 and 8 */
+    double augmented, decoded, encoded, stored;
+} mix;
+
+static mix mix_of(const larder_rates *r, larder_split s) {
+    double tensor = r->m * r->s_data, n = r->n_total;
+    mix x;
+    x.augmented = fmin(n, s.augmented / 100.0 * r->s_cache / tensor);
+    x.decoded = fmin(n - x.augmented, s.decoded / 100.0 * r->s_cache / tensor);
+    x.encoded = fmin(n - x.augmented - x.decoded, s.encoded / 100.0 * r->s_cache / r->s_data);
+    x.stored = fmax(0, n - x.augmented - x.decoded - x.encoded);
+    return x;
+}
+
+/* ---- the paper's model: a rate for each way, and their mean ---------------------------------- */
+
+typedef struct way { /* the slowest resource on one way to a sample */
+    double rate;
+    larder_resource by;
+} way;
+
+static void narrow(way *w, double rate, larder_resource by) {
+    if (rate < w->rate)
+        *w = (way){rate, by};
+}
+
+/* Eq. 1, 3, 5 and 7, without what only some of them have. `bytes`: what comes from the cache. */
+static way common_way(const larder_rates *r, double bytes) {
+    double tensor = r->m * r->s_data;
+    way w = {r->n * r->t_gpu, LARDER_RESOURCE_GPU};
+    narrow(&w, r->n * r->b_pcie / (tensor + exchanged(r->c_pcie, r->gpus, 1, r)),
+           LARDER_RESOURCE_PCIE);
+    narrow(&w, r->n * r->b_nic / (bytes + exchanged(r->c_nw, r->n, 2, r)), LARDER_RESOURCE_NETWORK);
+    narrow(&w, r->b_cache / bytes, LARDER_RESOURCE_CACHE);
+    return w;
+}
+
+static void paper(larder_outlook *o, const larder_rates *r, const mix *x) {
+    way augmented = common_way(r, r->m * r->s_data), decoded = augmented;
+    narrow(&decoded, r->n * r->t_a, LARDER_RESOURCE_CPU);
+    way encoded = common_way(r, r->s_data);
+    narrow(&encoded, r->n * r->t_da, LARDER_RESOURCE_CPU);
+    way stored = encoded;
+    narrow(&stored, r->b_storage / r->s_data, LARDER_RESOURCE_STORAGE);
+    const struct {
+        double samples;
+        way way;
+    } ways[] = {{x->stored, stored},
+                {x->encoded, encoded},
+                {x->decoded, decoded},
+                {x->augmented, augmented}};
+    double longest = -1; /* the way on which most time is spent names the bottleneck */
+    o->throughput = 0;
+    for (int i = 0; i < 4; i++) {
+        o->throughput += ways[i].samples / r->n_total * ways[i].way.rate;
+        if (ways[i].samples / ways[i].way.rate > longest) {
+            longest = ways[i].samples / ways[i].way.rate;
+            o->bottleneck = ways[i].way.by;
+        }
+    }
+}
+
+/* ---- the shared model: what a mean sample costs on each resource ----------------------------- */
+
+static void shared(larder_outlook *o, const larder_rates *r) {
+    double tensor = r->m * r->s_data, n = r->n;
+    double read = o->stored, made = 0; /* per served sample; made: augmented again for the cache */
+    if (r->jobs >= 1) { /* reads are shared; an augmented sample serves every job once */
+        made = o->augmented / r->jobs;
+        read = o->stored / r->jobs + made;
+    }
+    double from_cache = (o->augmented + o->decoded + made) * tensor + o->encoded * r->s_data;
+    double seconds[LARDER_RESOURCES] = {
+        [LARDER_RESOURCE_STORAGE] = read * r->s_data / r->b_storage,
+        [LARDER_RESOURCE_CACHE] = from_cache / r->b_cache,
+        [LARDER_RESOURCE_NETWORK] =
+            (from_cache + read * r->s_data + exchanged(r->c_nw, n, 2, r)) / (n * r->b_nic),
+        [LARDER_RESOURCE_PCIE] = (tensor + exchanged(r->c_pcie, r->gpus, 1, r)) / (n * r->b_pcie),
+        [LARDER_RESOURCE_CPU] =
+            (o->encoded + o->stored + made) / (n * r->t_da) + o->decoded / (n * r->t_a),
+        [LARDER_RESOURCE_GPU] = 1 / (n * r->t_gpu)};
+    o->bottleneck = LARDER_RESOURCE_GPU;
+    for (int i = 0; i < LARDER_RESOURCES; i++)
+        if (seconds[i] > seconds[o->bottleneck])
+            o->bottleneck = (larder_resource)i;
+    o->throughput = 1 / seconds[o->bottleneck];
+}
+
+larder_outlook larder_plan_outlook(const larder_rates *r, larder_plan_model model,
+                                   larder_split split) {
+    mix x = mix_of(r, split);
+    larder_outlook o = {.split = split,
+                        .encoded = x.encoded / r->n_total,
+                        .decoded = x.decoded / r->n_total,
+                        .augmented = x.augmented / r->n_total,
+                        .stored = x.stored / r->n_total};
+    if (model == LARDER_PLAN_PAPER)
+        paper(&o, r, &x);
+    else
+        shared(&o, r);
+    return o;
+}
+
+int larder_plan_make(larder_plan *p, const larder_rates *r, larder_plan_model model) {
+    int rc = larder_rates_check(r);
+    if (rc < 0)
+        return rc;
+    double top = 0;
+    *p = (larder_plan){.model = model};
+    for (int e = 100; e >= 0; e--)
+        for (int d = 100 - e; d >= 0; d--)
+            top = fmax(top,
+                       larder_plan_outlook(r, model, (larder_split){e, d, 100 - e - d}).throughput);
+    bool found = false;
+    for (int e = 100; e >= 0; e--)
+        for (int d = 100 - e; d >= 0; d--) {
+            larder_outlook o = larder_plan_outlook(r, model, (larder_split){e, d, 100 - e - d});
+            bool same = o.throughput >= top * (1 - SAME);
+            if (same && !found)
+                p->best = o;
+            else if (same)
+                p->ties++;
+            else if (o.throughput > p->runner_up.throughput)
+                p->runner_up = o;
+            found |= same;
+        }
+    if (p->runner_up.throughput <= 0)
+        p->runner_up = p->best;
+    return 0;
+}

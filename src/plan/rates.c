@@ -1,0 +1,115 @@
+/* The rates of a machine: their names, their defaults, what is needed and what is possible. */
+#include "base/err.h"
+
+#include "base/spec.h"
+#include <stdbool.h>
+
+#include <larder/plan.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum { kind_number, kind_bytes, kind_link } kind;
+
+static const struct {
+    const char *key;
+    double initial;
+    kind kind;
+    size_t at;
+} keys[] = {
+#define XX(key, initial, kind, help) {#key, initial, kind_##kind, offsetof(larder_rates, key)},
+    LARDER_RATES(XX)
+#undef XX
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static double *field(larder_rates *r, size_t i) { return (double *)((char *)r + keys[i].at); }
+
+void larder_rates_defaults(larder_rates *r) {
+    for (size_t i = 0; i < KEYS; i++)
+        *field(r, i) = keys[i].initial;
+}
+
+static int parse_link(const char *value, double *out) {
+    static const char *const names[] = {"none", "intra", "inter"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(names[i], value) == 0) {
+            *out = i;
+            return 0;
+        }
+    return larder__fail(LARDER_E_ARGS, "nvlink is none, intra or inter, not \"%.40s\"", value);
+}
+
+/* "64GiB", and also what larder__parse_bytes does not take because no file is so large or so
+ * finely cut: 1.25e9, inf. */
+static int parse_amount(const char *key, kind k, const char *value, double *out) {
+    uint64_t bytes;
+    if (strcmp(value, "inf") == 0) {
+        *out = INFINITY;
+        return 0;
+    }
+    if (k == kind_bytes && strpbrk(value, "KMGTPkmgtpB") &&
+        larder__parse_bytes(value, &bytes) == 0) {
+        *out = (double)bytes;
+        return 0;
+    }
+    return larder__parse_f64(key, value, out);
+}
+
+int larder_rates_set(larder_rates *r, const char *key, const char *value) {
+    for (size_t i = 0; i < KEYS; i++)
+        if (strcmp(keys[i].key, key) == 0) {
+            if (keys[i].kind == kind_link)
+                return parse_link(value, field(r, i));
+            double number;
+            int rc = parse_amount(key, keys[i].kind, value, &number);
+            if (rc == 0 && (isnan(number) || number < 0))
+                rc = larder__fail(LARDER_E_ARGS, "%s cannot be %s", key, value);
+            if (rc == 0)
+                *field(r, i) = number;
+            return rc;
+        }
+    return larder__fail(LARDER_E_ARGS, "there is no rate \"%.40s\"; larder plan --help lists them",
+                        key);
+}
+
+static int check_positive(const larder_rates *r) {
+    const struct {
+        const char *key;
+        double value;
+    } positive[] = {{"n", r->n},
+                    {"t_gpu", r->t_gpu},
+                    {"t_da", r->t_da},
+                    {"t_a", r->t_a},
+                    {"b_nic", r->b_nic},
+                    {"b_pcie", r->b_pcie},
+                    {"b_cache", r->b_cache},
+                    {"b_storage", r->b_storage},
+                    {"s_data", r->s_data},
+                    {"m", r->m},
+                    {"n_total", r->n_total},
+                    {"gpus", r->gpus},
+                    {"batch", r->batch}};
+    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
+        if (!(positive[i].value > 0))
+            return larder__fail(LARDER_E_ARGS, "%s has to be above 0", positive[i].key);
+    if (!isfinite(r->s_data) || !isfinite(r->m) || !isfinite(r->n_total) || !isfinite(r->s_cache))
+        return larder__fail(LARDER_E_ARGS, "s_data, m, n_total and s_cache have to be finite");
+    return 0;
+}
+
+int larder_rates_check(const larder_rates *r) {
+    char missing[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < KEYS; i++) {
+        bool computed = strcmp(keys[i].key, "c_nw") == 0 || strcmp(keys[i].key, "c_pcie") == 0;
+        if (!computed && isnan(*(const double *)((const char *)r + keys[i].at)))
+            used += (size_t)snprintf(missing + used, sizeof missing - used, " %s", keys[i].key);
+    }
+    if (used)
+        return larder__fail(LARDER_E_ARGS,
+                            "not known yet:%s; give --profile FILE (larder profile writes it) or "
+                            "--set key=value",
+                            missing);
+    return check_positive(r);
+}

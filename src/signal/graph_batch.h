@@ -1,0 +1,23 @@
+/* A report as engines want it: the last row of each id, finite and of unit length, classes as dense
+ * numbers. */
+#ifndef LARDER_SIGNAL_GRAPH_BATCH_H
+#define LARDER_SIGNAL_GRAPH_BATCH_H
+
+#include "signal/graph_engine.h"
+
+typedef struct larder__graph_batch {
+    larder__graph_rows rows; /* points at the arrays below */
+    size_t room;
+    uint32_t *ids, *classes;
+    float *x;
+    larder__graph_count *counts;
+    float *totals;   /* a count a row, for the radius */
+    uint64_t *order; /* id and row, to find repeats */
+    uint64_t bad;    /* rows left out so far: not finite, or no such sample */
+} larder__graph_batch;
+
+int larder__graph_batch_fill(larder__graph_batch *, const larder_report *, uint64_t n,
+                             bool normalise);
+void larder__graph_batch_free(larder__graph_batch *);
+
+#endif

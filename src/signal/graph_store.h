@@ -1,0 +1,85 @@
+/* The latest code of every sample, laid out for the counting kernels: chunks of 64 rows, each of
+ * one class, so that "same class" is a property of a chunk and rows of a class lie together. Rows
+ * stand in the order in which their samples were first seen, hence any chunk of a shuffled training
+ * is a random sample of its class. Only the last chunk of a class may have room.
+ *
+ * Memory: a code (1 or 1/2 byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and
+ * less than a chunk a class for what is not filled. Used by one thread at a time, except that
+ * readers may share. */
+#ifndef LARDER_SIGNAL_GRAPH_STORE_H
+#define LARDER_SIGNAL_GRAPH_STORE_H
+
+#include "signal/graph_kernel.h"
+
+#include <larder/plugin.h>
+
+#define LARDER__NO_CHUNK UINT32_MAX
+enum { LARDER__DIM_MAX = 4096, LARDER__CLASSES_MAX = (1 << 20) + 1 };
+
+typedef struct larder__graph_class {
+    uint32_t first, last; /* chunks */
+    uint32_t rows;
+} larder__graph_class;
+
+typedef struct larder__graph_chunk {
+    uint32_t next; /* of the same class */
+    uint32_t class;
+} larder__graph_chunk;
+
+typedef struct larder__graph_store {
+    uint64_t n;      /* ids are 0..n-1 */
+    uint32_t groups; /* of four bytes a row */
+    uint32_t dims;   /* of a row: a multiple of 4, or of 8 with codes of four bits */
+    bool halves;     /* codes have four bits, 0..15; else eight */
+    uint32_t chunk_count, chunk_room, class_count;
+    uint32_t rows; /* samples seen */
+    size_t stride; /* bytes of a chunk: codes, row constants, ids */
+    uint32_t *place;
+    unsigned char **slabs;
+    larder__graph_chunk *chunks;
+    larder__graph_class *classes;
+    /* Sum of the codes of a class, class_count x dims; NULL unless asked for. */
+    uint32_t *sums;
+    bool wants_sums;
+} larder__graph_store;
+
+int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims, bool halves,
+                             bool sums);
+void larder__graph_store_close(larder__graph_store *);
+/* Enters or replaces a sample's row: dims codes, a byte each. Its class is the one it came with
+ * first. */
+int larder__graph_store_put(larder__graph_store *, uint32_t id, uint32_t class,
+                            const uint8_t *codes, int32_t row_const);
+/* Lets `map` write every row anew. */
+typedef void (*larder__graph_map_fn)(const void *arg, uint8_t *codes, int32_t *row_const);
+void larder__graph_store_rewrite(larder__graph_store *, larder__graph_map_fn, const void *arg);
+/* Makes room for classes 0..count-1. */
+int larder__graph_store_classes(larder__graph_store *, uint32_t count);
+void larder__graph_store_save(const larder__graph_store *, larder_writer *);
+int larder__graph_store_load(larder__graph_store *, larder_reader *); /* into an empty one */
+size_t larder__graph_store_bytes(const larder__graph_store *);
+
+enum { LARDER__SLAB_CHUNKS = 16 };
+
+static inline uint8_t *larder__chunk_codes(const larder__graph_store *s, uint32_t chunk) {
+    return s->slabs[chunk / LARDER__SLAB_CHUNKS] + chunk % LARDER__SLAB_CHUNKS * s->stride;
+}
+static inline int32_t *larder__chunk_consts(const larder__graph_store *s, uint32_t chunk) {
+    return (int32_t *)(void *)(larder__chunk_codes(s, chunk) +
+                               (size_t)s->groups * 4 * LARDER__CHUNK_ROWS);
+}
+static inline uint32_t *larder__chunk_ids(const larder__graph_store *s, uint32_t chunk) {
+    return (uint32_t *)(void *)(larder__chunk_consts(s, chunk) + LARDER__CHUNK_ROWS);
+}
+/* Rows in use of a chunk. */
+static inline uint32_t larder__chunk_used(const larder__graph_store *s, uint32_t chunk) {
+    const larder__graph_class *c = &s->classes[s->chunks[chunk].class];
+    uint32_t tail = c->rows % LARDER__CHUNK_ROWS;
+    return chunk == c->last && tail ? tail : LARDER__CHUNK_ROWS;
+}
+/* One row's codes out of, and into, the interleaved form. */
+void larder__chunk_get(const larder__graph_store *, uint32_t chunk, uint32_t lane, uint8_t *codes);
+void larder__chunk_set(larder__graph_store *, uint32_t chunk, uint32_t lane, const uint8_t *codes,
+                       int32_t row_const);
+
+#endif

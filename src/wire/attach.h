@@ -1,0 +1,27 @@
+/* The client's end of the daemon: a cache whose policy and table live in another process and whose
+ * bytes are mapped into this one. When the daemon is gone every request is answered with "make it
+ * yourself", so that training goes on straight from storage, and it is looked for again now and
+ * then: after one second, two, four … thirty. */
+#ifndef LARDER_WIRE_ATTACH_H
+#define LARDER_WIRE_ATTACH_H
+
+#include "cache/link.h"
+#include "wire/message.h"
+
+typedef struct larder__attach_conf {
+    const char *socket;
+    larder__hello hello; /* without magic, version and pid */
+    larder__stats *stats;
+} larder__attach_conf;
+
+/* The first attachment has to work: a wrong path or a refusal is an error with its sentence. */
+int larder__attach_open(larder__cache **out, const larder__attach_conf *);
+
+/* Asks a daemon for its status, JSON with a zero behind it; free with larder__free. */
+int larder__attach_status(const char *socket, char **json);
+
+/* Where a daemon listens unless told otherwise: $LARDER_SOCKET, $XDG_RUNTIME_DIR/larder.sock or
+ * /tmp/larder-UID.sock. */
+const char *larder__socket_path(char out[108]);
+
+#endif

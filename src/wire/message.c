@@ -1,0 +1,123 @@
+#include "wire/message.h"
+
+#include "base/err.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void larder__hello_write(const larder__hello *h, larder_writer *w) {
+    larder_write_u32(w, h->magic);
+    larder_write_u32(w, h->version);
+    larder_write_u32(w, h->pid);
+    larder_write_u32(w, h->batch);
+    larder_write_u64(w, h->fingerprint);
+    larder_write_u64(w, h->keys);
+    larder_write_u64(w, h->payload);
+    larder_write_u64(w, h->seed);
+    larder__write_text(w, h->name);
+    larder__write_text(w, h->policy);
+    larder__write_text(w, h->budget);
+}
+
+/* A wrong version is no malformed message: it gets its own sentence, so the rest is not looked at
+ * before that is known. */
+int larder__hello_read(larder__hello *h, larder_reader *r) {
+    memset(h, 0, sizeof *h);
+    h->magic = larder_read_u32(r);
+    h->version = larder_read_u32(r);
+    if (larder_read_status(r) < 0 || h->magic != LARDER__WIRE_MAGIC)
+        return larder__fail(LARDER_E_FORMAT, "this is not a larder client");
+    if (h->version != LARDER__WIRE_VERSION)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "the client speaks protocol %u, this daemon %u: use the same larder "
+                            "for both",
+                            h->version, LARDER__WIRE_VERSION);
+    h->pid = larder_read_u32(r);
+    h->batch = larder_read_u32(r);
+    h->fingerprint = larder_read_u64(r);
+    h->keys = larder_read_u64(r);
+    h->payload = larder_read_u64(r);
+    h->seed = larder_read_u64(r);
+    larder__read_text(r, h->name, sizeof h->name);
+    larder__read_text(r, h->policy, sizeof h->policy);
+    larder__read_text(r, h->budget, sizeof h->budget);
+    return larder_read_status(r);
+}
+
+void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
+    larder_write_u32(w, m->version);
+    larder_write_u32(w, m->job);
+    larder_write_u64(w, m->arena_bytes);
+    larder_write_u64(w, m->keys);
+    larder_write_u64(w, m->budget);
+}
+
+int larder__welcome_read(larder__welcome *m, larder_reader *r) {
+    m->version = larder_read_u32(r);
+    m->job = larder_read_u32(r);
+    m->arena_bytes = larder_read_u64(r);
+    m->keys = larder_read_u64(r);
+    m->budget = larder_read_u64(r);
+    return larder_read_status(r);
+}
+
+void larder__refused_write(larder_writer *w, int code, const char *why) {
+    larder_write_u32(w, (uint32_t)-code);
+    larder__write_text(w, why);
+}
+
+int larder__refused_read(larder_reader *r) {
+    char why[512];
+    uint32_t code = larder_read_u32(r);
+    larder__read_text(r, why, sizeof why);
+    if (larder_read_status(r) < 0 || code == 0 || code > 100)
+        return larder__fail(LARDER_E_FORMAT, "the daemon refused, and why cannot be read");
+    return larder__fail(-(int)code, "the daemon says: %s", why);
+}
+
+void larder__claim_write(const larder__claim *c, larder_writer *w) {
+    larder_write_u32(w, c->releases);
+    larder_write_u32(w, c->makes);
+    larder_write_u32(w, c->n);
+    larder_write_bytes(w, c->released, c->releases * sizeof *c->released);
+    larder_write_bytes(w, c->made, c->makes * sizeof *c->made);
+    larder_write_bytes(w, c->accesses, c->n * sizeof *c->accesses);
+}
+
+int larder__claim_read(larder__claim *c, larder_reader *r, larder_writer *room) {
+    c->releases = larder_read_u32(r);
+    c->makes = larder_read_u32(r);
+    c->n = larder_read_u32(r);
+    uint64_t bytes = (uint64_t)c->releases * sizeof *c->released +
+                     (uint64_t)c->makes * sizeof *c->made + (uint64_t)c->n * sizeof *c->accesses;
+    if (larder_read_status(r) < 0 || bytes != larder__read_left(r))
+        return larder__fail(LARDER_E_FORMAT, "a claim of another length than it says");
+    /* The largest alignment first, so that all of them are aligned. */
+    size_t head = (size_t)(c->releases * sizeof *c->released + c->makes * sizeof *c->made);
+    room->size = 0;
+    larder_write_bytes(room, r->at + head, (size_t)bytes - head);
+    larder_write_bytes(room, r->at, head);
+    if (room->code < 0)
+        return room->code;
+    const unsigned char *at = room->bytes;
+    c->accesses = (const larder__wire_access *)at;
+    c->released = (const uint32_t *)(at + c->n * sizeof *c->accesses);
+    c->made = (const larder__wire_made *)(c->released + c->releases);
+    return 0;
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+void larder__word_wait(const _Atomic uint32_t *word, uint32_t while_it_is, double seconds) {
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    syscall(SYS_futex, word, FUTEX_WAIT, while_it_is, &t, NULL, 0);
+}
+
+void larder__word_wake(const _Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}

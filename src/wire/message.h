@@ -1,0 +1,124 @@
+/* What the daemon and its clients say to each other. docs/daemon.md describes it for people.
+ *
+ * A client says HELLO and gets WELCOME, with the arena and the table of residents as descriptors,
+ * or REFUSED. Then one CLAIM and its TICKETS a batch; what was made and what is no longer needed
+ * since the last batch ride along. Everything else needs no answer. Bytes never cross the socket.
+ */
+#ifndef LARDER_WIRE_MESSAGE_H
+#define LARDER_WIRE_MESSAGE_H
+
+#include "base/state.h"
+
+#include <stdatomic.h>
+
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 1 };
+#define LARDER__NO_LEASE UINT32_MAX
+
+#define LARDER__MESSAGES(XX)                                                                       \
+    XX(HELLO, "client: who I am and which data set")                                               \
+    XX(WELCOME, "daemon: your job number and the memory")                                          \
+    XX(REFUSED, "daemon: a code and a sentence")                                                   \
+    XX(CLAIM, "client: a batch of requests")                                                       \
+    XX(TICKETS, "daemon: the answers, in order")                                                   \
+    XX(RETURNS, "client: what was made or is no longer held, between batches")                     \
+    XX(SCORES, "client: what training said of samples")                                            \
+    XX(ACCURACY, "client: validation accuracy")                                                    \
+    XX(EPOCH, "client: an epoch begins")                                                           \
+    XX(PICKS, "client: residents by the policy's preference, please")                              \
+    XX(PICKED, "daemon: those residents")                                                          \
+    XX(FETCH, "client: what does the policy want brought in besides?")                             \
+    XX(FETCHED, "daemon: those keys")                                                              \
+    XX(STATUS, "anybody: how are you?")                                                            \
+    XX(STATUS_IS, "daemon: JSON")
+
+typedef enum larder__message {
+    LARDER__NO_MESSAGE,
+#define XX(name, help) LARDER__MSG_##name,
+    LARDER__MESSAGES(XX)
+#undef XX
+} larder__message;
+
+typedef struct larder__hello {
+    uint32_t magic, version;
+    uint32_t pid, batch;
+    uint64_t fingerprint, keys, payload; /* the data set; payload: bytes of all samples */
+    uint64_t seed;
+    char name[64];    /* the job's, for people */
+    char policy[512]; /* policy text with its parameters, as in a recipe */
+    char budget[32];  /* "8GiB", "20%", "": whatever is left */
+} larder__hello;
+
+typedef struct larder__welcome {
+    uint32_t version, job;
+    uint64_t arena_bytes, keys, budget;
+} larder__welcome;
+
+/* One request and one answer; a claim holds arrays of them. */
+typedef struct larder__wire_access {
+    uint32_t key, size, tag;
+    float score;
+    uint64_t next_use;
+} larder__wire_access;
+
+typedef struct larder__wire_ticket {
+    uint32_t key;
+    uint32_t lease;  /* LARDER__NO_LEASE: MAKE it for yourself alone */
+    uint64_t offset; /* of the block in the arena */
+    uint32_t size;   /* bytes of the entry, behind the block's head */
+    uint8_t task, kind, form, zero;
+} larder__wire_ticket;
+
+typedef struct larder__wire_made { /* a lease whose bytes are there now, or will never be */
+    uint32_t lease;
+    int32_t code;
+} larder__wire_made;
+
+typedef struct larder__wire_pick {
+    uint32_t key, zero;
+    double share;
+} larder__wire_pick;
+
+_Static_assert(sizeof(larder__wire_access) == 24, "no holes");
+_Static_assert(sizeof(larder__wire_ticket) == 24, "no holes");
+
+/* The head of every block in the arena. Whoever waits for the bytes sleeps on `state`. */
+enum { LARDER__BLOCK_PENDING, LARDER__BLOCK_FULL, LARDER__BLOCK_FAILED };
+typedef struct larder__block_head {
+    _Atomic uint32_t state;
+    uint32_t size;
+    uint64_t key;
+    unsigned char rest[48];
+} larder__block_head;
+_Static_assert(sizeof(larder__block_head) == 64, "data stay aligned");
+
+/* The head of the shared table; the slot of every key follows, LARDER_NO_SLOT: not resident. */
+typedef struct larder__table_head {
+    _Atomic uint64_t resident, bytes, budget;
+    unsigned char rest[40];
+} larder__table_head;
+_Static_assert(sizeof(larder__table_head) == 64, "data stay aligned");
+
+void larder__hello_write(const larder__hello *, larder_writer *);
+int larder__hello_read(larder__hello *, larder_reader *);
+void larder__welcome_write(const larder__welcome *, larder_writer *);
+int larder__welcome_read(larder__welcome *, larder_reader *);
+void larder__refused_write(larder_writer *, int code, const char *why);
+/* The code, with its sentence set. */
+int larder__refused_read(larder_reader *);
+
+/* Body of CLAIM, or with n = 0 of RETURNS. */
+typedef struct larder__claim {
+    const uint32_t *released; /* leases */
+    const larder__wire_made *made;
+    const larder__wire_access *accesses;
+    uint32_t releases, makes, n;
+} larder__claim;
+void larder__claim_write(const larder__claim *, larder_writer *);
+/* Points into the reader's bytes, which may be unaligned: the arrays are copied to `room`. */
+int larder__claim_read(larder__claim *, larder_reader *, larder_writer *room);
+
+/* Sleeping on a word that processes share. `seconds`: at most. */
+void larder__word_wait(const _Atomic uint32_t *, uint32_t while_it_is, double seconds);
+void larder__word_wake(const _Atomic uint32_t *);
+
+#endif

@@ -1,0 +1,89 @@
+/* A loader that scores beside training, restored from or told to repeat a state that was tampered
+ * with: refused, or it trains on without breaking anything. The state holds hubs, an index, and
+ * feedback on its way, scored and not. The input is a recipe for damage: how (restore or repeat),
+ * length kept, then edits of four bytes each (three say where, one what). */
+#include "base/hash.h"
+
+#include <larder/larder.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { BATCH = 8, DIM = 4 };
+
+static larder_loader *open_small(void) {
+    larder_loader_conf c;
+    larder_loader_defaults(&c);
+    c.source = "mem:?n=60&h=4&w=4&c=1&classes=3";
+    c.recipe = "spider:scoring=wait,ratio=0.6,degree=6,list=12";
+    c.cache = "40%";
+    c.batch = BATCH;
+    c.threads = 1;
+    c.prefetch = 2;
+    c.lag = 5;
+    c.epochs = 5;
+    c.dtype = LARDER_U8;
+    larder_loader *l = NULL;
+    if (larder_loader_open(&l, &c) < 0)
+        abort();
+    return l;
+}
+
+static void train(larder_loader *l, int steps) {
+    const larder_batch *b;
+    for (int i = 0; i < steps; i++) {
+        int rc = larder_loader_next(l, &b);
+        if (rc == LARDER_END || rc < 0)
+            return;
+        if (rc == LARDER_END_EPOCH) {
+            larder_loader_validate(l, 0.5);
+            continue;
+        }
+        float emb[BATCH * DIM];
+        for (size_t r = 0; r < b->n; r++)
+            for (size_t k = 0; k < DIM; k++)
+                emb[r * DIM + k] =
+                    (float)(b->y[r] == (int64_t)k) + (float)((b->served[r] + k) % 7) / 20;
+        larder_loader_report(l, b, &(larder_feedback){.embeddings = emb, .dim = DIM});
+        larder_loader_done(l, b);
+    }
+}
+
+static void *valid_state(size_t *size) {
+    static void *state;
+    static size_t state_size;
+    if (!state) {
+        larder_loader *l = open_small();
+        train(l, 22);
+        if (larder_loader_save(l, &state, &state_size) < 0)
+            abort();
+        larder_loader_close(&l);
+    }
+    *size = state_size;
+    return state;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    size_t n;
+    const void *valid = valid_state(&n);
+    uint8_t *copy = malloc(n);
+    memcpy(copy, valid, n);
+    if (size > 1 && data[1] < 255)
+        n = 16 + (n - 16) * data[1] / 255;
+    for (size_t i = 2; i + 3 < size; i += 4)
+        copy[((size_t)data[i] << 16 | (size_t)data[i + 1] << 8 | data[i + 2]) % n] = data[i + 3];
+    uint64_t sum = larder__hash_bytes(0, copy, n - 8);
+    for (size_t i = 0; i < 8; i++)
+        copy[n - 8 + i] = (uint8_t)(sum >> (8 * i));
+    larder_loader *l = open_small();
+    bool repeat = size && data[0] & 1;
+    int rc = repeat ? larder_loader_replay(l, copy, n) : larder_loader_restore(l, copy, n);
+    if (rc == 0)
+        train(l, 60);
+    else if (!larder_errmsg()[0] || size < 2)
+        abort(); /* refused without a word, or an undamaged state was refused */
+    larder_loader_close(&l);
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* Whatever a client sends, the daemon answers or hangs up; the next client finds it as it was. */
+#include "daemon/server.h"
+#include "wire/message.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static larder__server *server;
+static char folder[] = "/tmp/larder-fuzz-XXXXXX";
+
+static void leave(void) {
+    larder__server_close(&server);
+    rmdir(folder);
+}
+
+static void begin(void) {
+    char path[64];
+    if (!mkdtemp(folder))
+        abort();
+    snprintf(path, sizeof path, "%s/s", folder);
+    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 4 << 20, .clients = 4};
+    if (larder__server_open(&server, &conf) < 0)
+        abort();
+    atexit(leave);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    int ends[2];
+    char answer[4096];
+    if (!server)
+        begin();
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) < 0)
+        abort();
+    larder__server_adopt(server, ends[1]);
+    for (size_t at = 0; at < size && larder__server_clients(server);) {
+        ssize_t n = send(ends[0], data + at, size - at, MSG_NOSIGNAL);
+        at += n > 0 ? (size_t)n : 0;
+        larder__server_turn(server, 0);
+        while (recv(ends[0], answer, sizeof answer, 0) > 0) {
+        }
+    }
+    close(ends[0]);
+    for (int i = 0; larder__server_clients(server); i++)
+        if (larder__server_turn(server, 0) < 0 || i > 100000)
+            abort();
+    return 0;
+}

@@ -1,0 +1,253 @@
+"""larder serve as people use it: jobs share one cache; whoever is killed, the others go on."""
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+LARDER = os.environ["LARDER"]
+N, SIDE = 2000, 28
+
+
+def write_idx(folder):
+    """A small data set: noise with a bright bar whose place is the class."""
+    import random
+    rng = random.Random(1)
+    for part, n in (("train", N), ("t10k", 200)):
+        labels = bytes(i % 10 for i in range(n))
+        pixels = bytearray(rng.randbytes(n * SIDE * SIDE))
+        for i in range(n):
+            at = i * SIDE * SIDE + labels[i] * 2 * SIDE
+            pixels[at:at + 2 * SIDE] = b"\xff" * (2 * SIDE)
+        with open(f"{folder}/{part}-images-idx3-ubyte", "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, n, SIDE, SIDE) + pixels)
+        with open(f"{folder}/{part}-labels-idx1-ubyte", "wb") as f:
+            f.write(struct.pack(">II", 0x801, n) + labels)
+
+
+def wait_for(what, seconds=20):
+    until = time.time() + seconds
+    while time.time() < until:
+        got = what()
+        if got:
+            return got
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s in vain for {what.__name__}")
+
+
+class Daemon:
+    def __init__(self, path, *args):
+        self.path = path
+        self.p = subprocess.Popen([LARDER, "serve", "--socket", path, *args],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = self.p.stdout.readline()
+        assert "serves" in first, first + self.p.stderr.read()
+
+    def status(self):
+        p = subprocess.run([LARDER, "serve", "--status", "--socket", self.path],
+                           capture_output=True, text=True, timeout=20)
+        assert p.returncode == 0, p.stderr
+        return json.loads(p.stdout)
+
+    def end(self, how=signal.SIGTERM):
+        if self.p.poll() is None:
+            self.p.send_signal(how)
+        self.p.communicate(timeout=20)
+        return self.p.returncode
+
+
+@contextlib.contextmanager
+def serving(folder, *args):
+    d = Daemon(f"{folder}/s", *args)
+    try:
+        yield d
+    finally:
+        d.end()
+
+
+def job(folder, path, *args, epochs=3):
+    return subprocess.Popen(
+        [LARDER, "train", folder, "--cache", f"unix:{path}", "--recipe", "minio", "--epochs",
+         str(epochs), "--json", "--quiet", "--batch", "32", *args],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(p, code=0):
+    out, err = p.communicate(timeout=120)
+    assert p.returncode == code, f"exit {p.returncode}: {err}"
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def check_whole(epochs, count):
+    assert len(epochs) == count
+    for e in epochs:
+        assert e["served"] == N and e["touched"] == 1 and e["repeats"] == 0, e
+        assert e["hits"] + e["misses"] == N, e
+
+
+def test_shared(folder):
+    with serving(folder, "--cache", "64MiB") as d:
+        jobs = [job(folder, d.path, "--seed", str(s)) for s in range(3)]
+        runs = [finish(p) for p in jobs]
+        for r in runs:
+            check_whole(r, 3)
+        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert shelf["misses"] == N, shelf  # every sample was read once for all three
+        assert shelf["leases"] == 0 and shelf["leased_bytes"] == 0
+        again = finish(job(folder, d.path, "--seed", "9", epochs=1))
+        assert again[0]["hits"] == N and again[0]["storage_bytes"] == 0
+        alone = finish(job(folder, "", "--seed", "0", "--cache", "64MiB"))
+        assert [e["accuracy"] for e in alone] == [e["accuracy"] for e in runs[0]], "another order"
+
+
+def test_environment(folder):
+    with serving(folder, "--cache", "64MiB") as d:
+        env = dict(os.environ, LARDER_SOCKET=d.path)
+        p = subprocess.run([LARDER, "train", folder, "--recipe", "lru", "--cache", "50%", "--epochs",
+                            "1", "--json", "--quiet"], env=env, capture_output=True, text=True)
+        assert p.returncode == 0, p.stderr
+        (shelf,) = [s for s in d.status()["data_sets"] if s["samples"] == N]
+        assert shelf["budget_bytes"] == N * SIDE * SIDE // 2 and shelf["policy"] == "lru"
+
+
+def test_no_room_by_environment(folder):
+    """The environment is a wish: a daemon that is full must not stop a job that never named it."""
+    with serving(folder, "--cache", "100KiB") as d:
+        env = dict(os.environ, LARDER_SOCKET=d.path)
+        p = subprocess.run([LARDER, "train", folder, "--cache", "90%", "--epochs", "1", "--json",
+                            "--quiet"], env=env, capture_output=True, text=True)
+        assert p.returncode == 0, p.stderr
+        assert [s for s in d.status()["data_sets"] if s["samples"] == N] == []
+
+
+def test_client_killed(folder):
+    with serving(folder, "--cache", "1MiB") as d:
+        other = job(folder, d.path, "--seed", "1", "--slow", "bandwidth=2MiB", epochs=4)
+        for _ in range(3):
+            p = job(folder, d.path, "--seed", "2", "--slow", "bandwidth=1MiB", epochs=50)
+            wait_for(lambda: len(d.status()["jobs"]) == 2)
+            time.sleep(0.2)
+            p.kill()
+            p.communicate()
+            wait_for(lambda: len(d.status()["jobs"]) == 1, 1.5)
+        check_whole(finish(other), 4)
+        s = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])[0]
+        assert s["leases"] == 0 and s["leased_bytes"] == 0
+
+
+def test_client_stuck(folder):
+    with serving(folder, "--cache", "64MiB") as d:
+        stuck = job(folder, d.path, "--seed", "2", "--slow", "bandwidth=1MiB", epochs=50)
+        wait_for(lambda: d.status()["jobs"])
+        time.sleep(0.2)
+        stuck.send_signal(signal.SIGSTOP)
+        check_whole(finish(job(folder, d.path, "--seed", "1", epochs=2)), 2)
+        stuck.kill()
+        stuck.communicate()
+
+
+def test_daemon_killed(folder):
+    path = f"{folder}/s"
+    d = Daemon(path, "--cache", "64MiB")
+    p = job(folder, path, "--seed", "1", "--slow", "bandwidth=3MiB", epochs=12)
+    wait_for(lambda: d.status()["jobs"] and d.status()["jobs"][0]["epoch"] >= 1)
+    d.end(signal.SIGKILL)
+    time.sleep(0.5)
+    d = Daemon(path, "--cache", "64MiB")  # the socket's file is still there
+    wait_for(lambda: d.status()["jobs"])
+    check_whole(finish(p), 12)
+    assert d.end() == 0
+    assert not os.path.exists(path) and not os.path.exists(path + ".lock")
+
+
+def test_daemon_gone_for_good(folder):
+    d = Daemon(f"{folder}/s", "--cache", "64MiB")
+    p = job(folder, d.path, "--seed", "1", "--slow", "bandwidth=3MiB", epochs=3)
+    wait_for(lambda: d.status()["jobs"])
+    d.end(signal.SIGKILL)
+    check_whole(finish(p), 3)
+    os.unlink(d.path)
+
+
+def refused(path, stream):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        s.settimeout(5)
+        s.sendall(stream)
+        s.shutdown(socket.SHUT_WR)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := s.recv(65536):
+                answer += piece
+        return answer
+
+
+def test_strangers(folder):
+    with serving(folder, "--cache", "64MiB", "--clients", "300") as d:
+        assert b"larder's protocol" in refused(d.path, b"GET / HTTP/1.0\r\n\r\n" * 10)
+        wrong = struct.pack("<IHHII", 8, 1, 0, 0x4452414C, 77)
+        assert b"use the same larder" in refused(d.path, wrong)
+        assert b"not a larder client" in refused(d.path, struct.pack("<IHHII", 8, 1, 0, 5, 1))
+        assert b"hello" in refused(d.path, struct.pack("<IHH", 0, 9, 0))
+        refused(d.path, struct.pack("<IHH", 1000, 1, 0) + b"cut off")
+        held = []
+        for _ in range(1000):
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(d.path)
+            held.append(s)
+        assert b"too many connections" in refused(d.path, b"")
+        for s in held:
+            s.close()
+        wait_for(lambda: refused(d.path, wrong) and True)
+        check_whole(finish(job(folder, d.path, epochs=1)), 1)
+
+
+def says(*args, env=None, code=(1, 2)):
+    p = subprocess.run([LARDER, *args], capture_output=True, text=True, timeout=60, env=env)
+    assert p.returncode in code, f"{args}: exit {p.returncode}: {p.stderr}"
+    return p.stderr
+
+
+def test_wrong_use(folder):
+    path = f"{folder}/s"
+    train = ["train", folder, "--epochs", "1", "--quiet", "--cache"]
+    assert "is larder serve running there?" in says(*train, f"unix:{path}")
+    assert "is larder serve running there?" in says("serve", "--status", "--socket", path)
+    assert "budget" in says(*train, f"unix:{path}?bugdet=3")
+    assert "this process may use" in says("serve", "--socket", path, "--cache", "900TiB")
+    assert "octal" in says("serve", "--socket", path, "--mode", "rw")
+    assert "107" in says(*train, "unix:/" + "x" * 200)
+    with open(path, "w") as f:
+        f.write("precious")
+    assert "no socket" in says("serve", "--socket", path)
+    assert open(path).read() == "precious"
+    os.unlink(path)
+    with serving(folder, "--cache", "1MiB", "--mode", "640") as d:
+        assert os.stat(path).st_mode & 0o777 == 0o640
+        assert "another daemon" in says("serve", "--socket", path)
+        assert "larger --cache" in says(*train, f"unix:{path}?budget=900MiB")
+        assert "cannot be shared" in says("train", folder, "--recipe", "nopfs", "--epochs", "1",
+                                          "--quiet", "--cache", f"unix:{path}")
+        assert d.status()["jobs"] == []
+
+
+def main():
+    before = set(os.listdir("/dev/shm"))
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            with tempfile.TemporaryDirectory(prefix="larder-serve-") as folder:
+                write_idx(folder)
+                began = time.time()
+                test(folder)
+                print(f"{name}: {time.time() - began:.1f} s", flush=True)
+    left = {x for x in os.listdir("/dev/shm") if "larder" in x} - before
+    assert not left, f"left behind in /dev/shm: {left}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

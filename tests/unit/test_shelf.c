@@ -1,0 +1,298 @@
+/* A shelf without sockets: several jobs claim, make, release and die at random. Whoever reads a
+ * block must find the bytes of the key it was promised. */
+#include "check.h"
+#include "daemon/merge.h"
+#include "daemon/shelf.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { KEYS = 300, JOBS = 6, BATCH = 16, HELD = 64, MOST = 3000 };
+
+typedef struct holding {
+    larder__wire_ticket t;
+    bool made;
+} holding;
+
+typedef struct client {
+    bool here;
+    uint32_t number;
+    holding held[HELD];
+    size_t n;
+} client;
+
+typedef struct world {
+    larder__shelf *shelf;
+    unsigned char *arena;
+    client jobs[JOBS];
+    larder_rng rng;
+    uint64_t reads, serves;
+} world;
+
+static uint32_t size_of(uint64_t key) { return 500 + (uint32_t)(key * 7919 % (MOST - 500)); }
+
+static void open_world(world *w, const char *policy, uint64_t budget, uint64_t seed) {
+    *w = (world){0};
+    larder_rng_seed(&w->rng, seed, 0);
+    larder__shelf_conf conf = {.fingerprint = 1,
+                               .keys = KEYS,
+                               .seed = seed,
+                               .budget = budget,
+                               .spare = budget / 4,
+                               .policy = policy};
+    check_ok(larder__shelf_open(&w->shelf, &conf));
+    w->arena = mmap(NULL, larder__shelf_arena_bytes(w->shelf), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    larder__shelf_arena_fd(w->shelf), 0);
+    assert_true(w->arena != MAP_FAILED);
+}
+
+static void close_world(world *w) {
+    larder__shelf_figures f;
+    for (int i = 0; i < JOBS; i++)
+        if (w->jobs[i].here)
+            larder__shelf_leave(w->shelf, w->jobs[i].number);
+    larder__shelf_read_figures(w->shelf, &f);
+    assert_int_equal(f.jobs, 0);
+    assert_int_equal(f.leases, 0);
+    assert_int_equal(f.leased_bytes, 0);
+    larder__cache_figures c;
+    larder__cache_read_figures(larder__shelf_cache(w->shelf), &c);
+    assert_int_equal(c.loaned_bytes, 0);
+    munmap(w->arena, larder__shelf_arena_bytes(w->shelf));
+    larder__shelf_close(&w->shelf);
+}
+
+static larder__block_head *head_at(const world *w, const larder__wire_ticket *t) {
+    assert_true(t->offset % 64 == 0);
+    assert_true(t->offset + 64 + t->size <= larder__shelf_arena_bytes(w->shelf));
+    return (larder__block_head *)(void *)(w->arena + t->offset);
+}
+
+static void check_bytes(const world *w, const larder__wire_ticket *t) {
+    const larder__block_head *h = head_at(w, t);
+    assert_int_equal(h->key, t->key);
+    assert_int_equal(t->size, size_of(t->key));
+    const unsigned char *at = (const unsigned char *)(h + 1);
+    for (uint32_t i = 0; i < t->size; i++)
+        assert_int_equal(at[i], (unsigned char)(t->key * 31 + i));
+}
+
+static void make(world *w, client *c, holding *h) {
+    larder__block_head *head = head_at(w, &h->t);
+    unsigned char *at = (unsigned char *)(head + 1);
+    for (uint32_t i = 0; i < h->t.size; i++)
+        at[i] = (unsigned char)(h->t.key * 31 + i);
+    atomic_store(&head->state, LARDER__BLOCK_FULL);
+    larder__shelf_made(w->shelf, c->number, h->t.lease, 0);
+    h->made = true;
+}
+
+static void give(world *w, client *c, size_t i) {
+    holding *h = &c->held[i];
+    uint32_t state = atomic_load(&head_at(w, &h->t)->state);
+    if (h->t.task == LARDER__READY || h->made || state == LARDER__BLOCK_FULL)
+        check_bytes(w, &h->t);
+    larder__shelf_release(w->shelf, c->number, h->t.lease);
+    c->held[i] = c->held[--c->n];
+}
+
+static void claim(world *w, client *c) {
+    larder__wire_access a[BATCH];
+    larder__wire_ticket t[BATCH];
+    for (int i = 0; i < BATCH; i++) {
+        uint32_t key = larder_rng_below(&w->rng, KEYS);
+        a[i] = (larder__wire_access){
+            .key = key, .size = size_of(key), .score = NAN, .next_use = LARDER_UNKNOWN};
+    }
+    check_ok(larder__shelf_claim(w->shelf, c->number, a, BATCH, t));
+    for (int i = 0; i < BATCH; i++) {
+        assert_int_equal(t[i].key, a[i].key);
+        w->serves++;
+        w->reads += t[i].task == LARDER__MAKE;
+        if (t[i].lease == LARDER__NO_LEASE)
+            assert_int_equal(t[i].task, LARDER__MAKE);
+        else
+            c->held[c->n++] = (holding){.t = t[i]};
+    }
+}
+
+static void step(world *w) {
+    client *c = &w->jobs[larder_rng_below(&w->rng, JOBS)];
+    uint32_t what = larder_rng_below(&w->rng, 100);
+    if (!c->here) {
+        check_ok(larder__shelf_join(w->shelf, 0, &c->number));
+        c->here = true;
+        c->n = 0;
+    } else if (what < 2) { /* killed: nothing is given back in order */
+        larder__shelf_leave(w->shelf, c->number);
+        c->here = false;
+    } else if (what < 40 && c->n + BATCH <= HELD) {
+        claim(w, c);
+    } else if (what < 70 && c->n) {
+        holding *h = &c->held[larder_rng_below(&w->rng, (uint32_t)c->n)];
+        if (h->t.task == LARDER__MAKE && !h->made)
+            make(w, c, h);
+    } else if (c->n) {
+        give(w, c, larder_rng_below(&w->rng, (uint32_t)c->n));
+    }
+}
+
+static void test_random_jobs(void **st) {
+    (void)st;
+    static const char *const policies[] = {"lru", "minio", "random", "sieve"};
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        world w;
+        open_world(&w, policies[p], 100000, p);
+        for (int i = 0; i < 20000; i++)
+            step(&w);
+        assert_true(w.reads < w.serves); /* some of it was shared */
+        close_world(&w);
+    }
+}
+
+static void test_one_maker_for_all(void **st) {
+    (void)st;
+    world w;
+    open_world(&w, "lru", 1000000, 0);
+    larder__wire_access a = {.key = 5, .size = size_of(5)};
+    larder__wire_ticket t[3];
+    uint32_t number[3];
+    for (int i = 0; i < 3; i++) {
+        check_ok(larder__shelf_join(w.shelf, 0, &number[i]));
+        check_ok(larder__shelf_claim(w.shelf, number[i], &a, 1, &t[i]));
+    }
+    assert_int_equal(t[0].task, LARDER__MAKE);
+    assert_int_equal(t[1].task, LARDER__WAIT);
+    assert_int_equal(t[2].task, LARDER__WAIT);
+    assert_int_equal(t[1].offset, t[0].offset);
+    larder__shelf_leave(w.shelf, number[0]); /* the maker dies: those who wait are told */
+    assert_int_equal(atomic_load(&head_at(&w, &t[1])->state), LARDER__BLOCK_FAILED);
+    check_ok(larder__shelf_claim(w.shelf, number[1], &a, 1, &t[0])); /* and it is made again */
+    assert_int_equal(t[0].task, LARDER__MAKE);
+    assert_int_not_equal(t[0].offset, t[1].offset);
+    for (int i = 1; i < 3; i++)
+        larder__shelf_leave(w.shelf, number[i]);
+    close_world(&w);
+}
+
+/* A job that gives nothing back is read to from storage once it holds its share. */
+static void test_stuck_job(void **st) {
+    (void)st;
+    world w;
+    open_world(&w, "lru", 50000, 0);
+    uint32_t stuck, other;
+    check_ok(larder__shelf_join(w.shelf, 0, &stuck));
+    check_ok(larder__shelf_join(w.shelf, 0, &other));
+    for (uint32_t k = 0; k < KEYS; k++) {
+        larder__wire_access a = {.key = k, .size = size_of(k)};
+        larder__wire_ticket t;
+        check_ok(larder__shelf_claim(w.shelf, stuck, &a, 1, &t));
+        if (t.lease != LARDER__NO_LEASE)
+            larder__shelf_made(w.shelf, stuck, t.lease, 0);
+    }
+    larder__shelf_figures f;
+    larder__shelf_read_figures(w.shelf, &f);
+    assert_true(f.capped > 0);
+    assert_true(f.leased_bytes <= 50000 + 50000 / 8 + MOST);
+    larder__shelf_leave(w.shelf, stuck);
+    larder__wire_access a = {.key = 1, .size = size_of(1)};
+    larder__wire_ticket t;
+    check_ok(larder__shelf_claim(w.shelf, other, &a, 1, &t));
+    assert_int_not_equal(t.lease, LARDER__NO_LEASE);
+    larder__shelf_leave(w.shelf, other);
+    close_world(&w);
+}
+
+static void test_quota(void **st) {
+    (void)st;
+    world w;
+    open_world(&w, "lru", 100000, 0);
+    uint32_t small, large;
+    check_ok(larder__shelf_join(w.shelf, 5000, &small));
+    check_ok(larder__shelf_join(w.shelf, 0, &large));
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < 40; k++) {
+        larder__wire_access a = {.key = k, .size = size_of(k)};
+        larder__wire_ticket t;
+        check_ok(larder__shelf_claim(w.shelf, small, &a, 1, &t));
+        kept += t.lease != LARDER__NO_LEASE ? t.size : 0;
+    }
+    assert_true(kept >= 5000 && kept < 5000 + MOST);
+    larder__shelf_leave(w.shelf, small);
+    larder__shelf_leave(w.shelf, large);
+    close_world(&w);
+}
+
+static void test_lies(void **st) {
+    (void)st;
+    world w;
+    open_world(&w, "lru", 50000, 0);
+    uint32_t j;
+    check_ok(larder__shelf_join(w.shelf, 0, &j));
+    larder__wire_access a = {.key = KEYS, .size = 10};
+    larder__wire_ticket t;
+    assert_int_equal(larder__shelf_claim(w.shelf, j, &a, 1, &t), LARDER_E_RANGE);
+    larder__shelf_release(w.shelf, j, 0);
+    larder__shelf_release(w.shelf, j, UINT32_MAX);
+    larder__shelf_made(w.shelf, j, 77, 0);
+    assert_int_equal(larder__shelf_score(w.shelf, j, &(uint32_t){KEYS}, &(float){1}, 1),
+                     LARDER_E_RANGE);
+    check_ok(larder__shelf_score(w.shelf, j, &(uint32_t){3}, &(float){NAN}, 1));
+    larder__shelf_leave(w.shelf, j);
+    larder__shelf_leave(w.shelf, j);
+    close_world(&w);
+    larder__shelf *s;
+    larder__shelf_conf conf = {.keys = 10, .budget = 1000, .policy = "nobody"};
+    assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_ARGS);
+    conf.policy = "belady";
+    assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_ARGS);
+    conf = (larder__shelf_conf){.budget = 1000, .policy = "lru"};
+    assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_RANGE);
+}
+
+static void test_full_house(void **st) {
+    (void)st;
+    world w;
+    uint32_t j;
+    open_world(&w, "lru", 50000, 0);
+    for (int i = 0; i < LARDER__SHELF_JOBS; i++)
+        check_ok(larder__shelf_join(w.shelf, 0, &j));
+    assert_int_equal(larder__shelf_join(w.shelf, 0, &j), LARDER_E_FULL);
+    for (uint32_t i = 0; i < LARDER__SHELF_JOBS; i++)
+        larder__shelf_leave(w.shelf, i);
+    close_world(&w);
+}
+
+/* One job speaks in thousands, the other in thousandths: what counts is the rank. */
+static void test_merged_scores(void **st) {
+    (void)st;
+    larder__merge *m;
+    check_ok(larder__merge_open(&m, 100, 2));
+    float out;
+    check_ok(larder__merge_add(m, 0, 1, 7, 3.5f, &out));
+    assert_true(out == 3.5f);                                /* alone */
+    for (uint32_t i = 0, k = 0; i < 200; i++, k = i % 100) { /* ranks settle in the first round */
+        check_ok(larder__merge_add(m, 0, 2, k, 1000.0f * (float)k, &out));
+        check_ok(larder__merge_add(m, 1, 2, k, 0.001f * (float)(100 - k), &out));
+    }
+    check_ok(larder__merge_add(m, 0, 2, 0, 0, &out)); /* lowest of one, highest of the other */
+    assert_true(out > 0.9f);
+    check_ok(larder__merge_add(m, 1, 2, 50, 0.05f, &out));
+    assert_true(out > 0.4f && out < 0.7f);
+    larder__merge_leave(m, 1);
+    check_ok(larder__merge_add(m, 0, 2, 0, 0, &out));
+    assert_true(out < 0.1f);
+    larder__merge_close(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_jobs),   cmocka_unit_test(test_one_maker_for_all),
+        cmocka_unit_test(test_stuck_job),     cmocka_unit_test(test_quota),
+        cmocka_unit_test(test_lies),          cmocka_unit_test(test_full_house),
+        cmocka_unit_test(test_merged_scores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
