@@ -11,6 +11,7 @@
 
 #include <larder/plugin.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,6 +334,33 @@ static void stopped_training_has_a_model(void **state) {
     larder_svm_data_close(&d);
 }
 
+/* A checkpoint is a model that predicts; one that cannot be written ends training with its reason.
+ */
+static void checkpoints(void **state) {
+    (void)state;
+    char folder[256], path[300];
+    snprintf(path, sizeof path, "%s/checkpoint", check_folder(folder));
+    larder_svm_data *d = make_data(3000, 20, 0.5, REAL, 3, 9);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, LARDER_SVM_RBF, 10, 0.5);
+    conf.checkpoint = path;
+    conf.checkpoint_seconds = 0;
+    larder_svm_model *m = NULL, *kept = NULL;
+    check_ok(larder_svm_train(&m, d, &conf, NULL));
+    check_ok(larder_svm_load(&kept, path));
+    assert_int_equal(larder_svm_classes(kept), 3);
+    double *labels = calloc(d->rows, sizeof *labels);
+    check_ok(larder_svm_predict(kept, d, labels));
+    free(labels);
+    larder_svm_model_close(&m);
+    larder_svm_model_close(&kept);
+    conf.checkpoint = "/no/such/folder/checkpoint";
+    assert_int_equal(larder_svm_train(&m, d, &conf, NULL), LARDER_E_NOTFOUND);
+    assert_non_null(strstr(larder_errmsg(), "/no/such/folder/checkpoint"));
+    larder_svm_model_close(&m);
+    larder_svm_data_close(&d);
+    check_folder_remove(folder);
+}
+
 /* Every allocation of a training fails once; nothing leaks and nothing crashes. */
 static void no_memory(void **state) {
     (void)state;
@@ -396,8 +424,8 @@ int main(void) {
         cmocka_unit_test(engines_agree),     cmocka_unit_test(far_from_zero),
         cmocka_unit_test(optimal_classes),   cmocka_unit_test(optimal_regression),
         cmocka_unit_test(same_whatever_way), cmocka_unit_test(stopped_training_has_a_model),
-        cmocka_unit_test(no_memory),         cmocka_unit_test(coupling),
-        cmocka_unit_test(sigmoid),
+        cmocka_unit_test(checkpoints),       cmocka_unit_test(no_memory),
+        cmocka_unit_test(coupling),          cmocka_unit_test(sigmoid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
