@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { WS = LARDER__WS, HALF = WS / 2, EMPTY = UINT32_MAX };
+enum { WS = LARDER__WS, HALF = WS / 2 };
+#define EMPTY UINT32_MAX /* a slot without a variable */
 
 /* A round's small problem ends at a tenth of its first violation: more would be undone by the
  * variables outside, less would waste the rows. */
