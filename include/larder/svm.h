@@ -83,7 +83,8 @@ typedef struct larder_svm_conf {
     double coef0, c, nu, epsilon /* of the loss of SVR */, tolerance;
     const larder_svm_weight *weights;
     size_t weight_count;
-    bool shrinking, probability;
+    bool shrinking; /* LIBSVM's -h: taken and without effect, all rows stay in every round */
+    bool probability;
     bool one_vs_all;        /* several classes by one solver a class, not one a pair */
     bool merge;             /* equal vectors with equal labels become one of higher bound */
     uint32_t threads;       /* 0: as many as cores */
@@ -98,7 +99,7 @@ typedef struct larder_svm_conf {
     /* Called between rounds; not 0 ends training with LARDER_E_CANCELLED. */
     int (*progress)(void *arg, const larder_svm_progress *);
     void *progress_arg;
-    /* One line of LIBSVM's summary, with its newline; NULL: quiet. */
+    /* Lines of LIBSVM's summary, with their newlines; NULL: quiet. */
     void (*print)(void *arg, const char *line);
     void *print_arg;
 } larder_svm_conf;

@@ -131,6 +131,7 @@ static int run(options *o, larder__stop *stop) {
     if (rc == 0)
         rc = larder_svm_search(data, c, &grid, &stats);
     larder__stop_tell(stop, NULL, NULL);
+    c->progress_arg = NULL;
     if (s.any && !o->json)
         printf("%g %g %g\n", s.best_c, s.best_gamma, s.best); /* as LIBSVM's grid.py ends */
     if (rc == 0 && o->stats)

@@ -108,7 +108,7 @@ static void fill_point(larder__panel *p, const larder__kernel *k, const larder_s
         else
             p->index[pairs] = f, p->value[pairs++] = (float)x;
     }
-    if (k->engine == LARDER__ENGINE_SPARSE) {
+    if (p->begin) {
         p->begin[i] = i > 0 ? p->end[i - 1] : 0;
         p->end[i] = pairs;
     }

@@ -272,11 +272,11 @@ int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
         rc = data_new(out, false);
     if (rc == 0)
         rc = larder__svm_data_grow(*out, rows, start[rows], 0);
-    if (rc < 0) {
+    larder_svm_data *d = *out;
+    if (rc < 0 || !d) {
         larder_svm_data_close(out);
         return rc;
     }
-    larder_svm_data *d = *out;
     d->rows = rows;
     memcpy(d->start, start, (rows + 1) * sizeof *start);
     memcpy(d->label, label, rows * sizeof *label);
@@ -298,11 +298,11 @@ int larder__svm_data_pick(larder_svm_data **out, const larder_svm_data *from, co
     int rc = data_new(out, false);
     if (rc == 0)
         rc = larder__svm_data_grow(*out, n, pairs, 0);
-    if (rc < 0) {
+    larder_svm_data *d = *out;
+    if (rc < 0 || !d) {
         larder_svm_data_close(out);
         return rc;
     }
-    larder_svm_data *d = *out;
     d->features = from->features;
     for (size_t i = 0; i < n; i++) {
         uint64_t at = from->start[pick[i]], count = from->start[pick[i] + 1] - at;

@@ -113,7 +113,7 @@ static bool letter(reading *r, char which) {
 }
 
 static int read_features(larder__scale *s, reading *r) {
-    double v[3];
+    double v[3] = {0};
     while (r->at < r->end) {
         int rc = numbers(r, v, 3, "an index and its smallest and largest value");
         if (rc < 0)
@@ -135,7 +135,7 @@ static int read_features(larder__scale *s, reading *r) {
 int larder__scale_load(larder__scale *s, const char *path) {
     unsigned char *bytes = NULL;
     size_t size = 0;
-    double v[2];
+    double v[2] = {0};
     int rc = larder__file_read(path, MOST_BYTES, &bytes, &size);
     if (rc < 0)
         return rc;

@@ -259,7 +259,6 @@ static int solve_function(trainer *t, function *f, bool all_points) {
                                 .enter = t->log ? rows_enter : NULL,
                                 .arg = t,
                                 .tolerance = t->conf->tolerance,
-                                .shrinking = t->conf->shrinking,
                                 .most_iterations = most_iterations(f->task.n),
                                 .team = t->team,
                                 .rows = t->in_use,
