@@ -21,8 +21,8 @@ plan:   base
 wire:   base plugins cache
 loader: base plugins plan wire source stage cache signal sample
 svm:    base plugins cache source
+sim:    base plugins source cache signal sample loader svm
 daemon: base plugins cache wire
-sim:    base plugins source cache signal sample loader
 train:  base plugins source stage cache signal sample loader report
 report: base
 cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim train report

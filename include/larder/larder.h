@@ -94,6 +94,14 @@ typedef struct larder_shape {
     uint32_t h, w, c;
 } larder_shape;
 
+/* What a cache keeps of a sample. An id is resident in at most one form. */
+typedef enum {
+    LARDER_ENCODED = 0,  /* the file's bytes */
+    LARDER_DECODED = 1,  /* u8 pixels at native size: augmented afresh each time */
+    LARDER_AUGMENTED = 2 /* a finished row of a batch: used once, then made anew */
+} larder_form;
+enum { LARDER_FORMS = 3 };
+
 /* How one sample of a batch came to be there. Exactly one kind a sample; `repeat` is separate. */
 typedef enum {
     LARDER_HIT = 0,        /* from memory, the id that was asked for */
@@ -141,6 +149,7 @@ typedef struct larder_figures {
                                               what was read of those; in no other figure */
     uint64_t scratch_written;              /* bytes laid down as packages */
     double touched; /* distinct served ids / data-set size (or this rank's share of it) */
+    uint64_t form_hits[LARDER_FORMS]; /* hits + substitutes by the form they were kept in */
 } larder_figures;
 
 /* ---- the loader ------------------------------------------------------------------------------ */
@@ -152,7 +161,8 @@ typedef struct larder_loader larder_loader;
 typedef struct larder_loader_conf {
     const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
     const char *recipe;  /* "lru", "minio", "quiver:factor=10", …; larder list shows all */
-    const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none */
+    const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none; "8GiB:58/42/0"
+                            shares it out between encoded, decoded and augmented samples */
     const char *augment; /* "crop:size=32,pad=4|flip|normalize:mean=…"; NULL: decode only */
     size_t batch;        /* samples per batch and rank */
     uint64_t seed;

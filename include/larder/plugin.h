@@ -125,8 +125,10 @@ typedef struct larder_slots {
     const uint32_t *key_of;     /* slot -> key, UINT32_MAX: empty */
     const uint32_t *size_of;    /* slot -> bytes */
     const larder_slot *slot_of; /* key -> slot or LARDER_NO_SLOT */
-    void *slot_data;            /* the policy's slot_size bytes a slot, zeroed once */
-    void *key_data;             /* the policy's key_size bytes a key, zeroed once */
+    const uint8_t *form_of;     /* slot -> larder_form */
+    uint64_t form_bytes[LARDER_FORMS], form_budget[LARDER_FORMS]; /* of bytes and budget */
+    void *slot_data; /* the policy's slot_size bytes a slot, zeroed once */
+    void *key_data;  /* the policy's key_size bytes a key, zeroed once */
 } larder_slots;
 
 typedef struct larder_package { /* entries that are fetched together */
@@ -134,6 +136,11 @@ typedef struct larder_package { /* entries that are fetched together */
     uint64_t bytes;             /* of all that was in it when it was made */
     bool again;                 /* it has come before */
 } larder_package;
+typedef struct larder_switch { /* a policy of several minds has changed it */
+    uint64_t round;            /* batches it had seen */
+    const char *to;            /* the way it decides from here on */
+    double was, other;         /* what it compared: hits the old way, hits expected of the new */
+} larder_switch;
 
 typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
     larder_plugin plugin;
@@ -167,6 +174,18 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     larder_package (*package)(void *st);
     /* Numbers of packages that will not come again, each told once; at most `max`. */
     size_t (*dropped)(void *st, uint64_t *numbers, size_t max);
+    /* Caches in several forms. The forms a missing entry may enter in, as bits 1 << larder_form;
+     * NULL: any. May this resident be served to who asks? NULL: yes; if not, it is made anew for
+     * them alone, after `admit` has heard of it. Has everybody used this augmented entry, who was
+     * just served with it? Then it leaves; NULL: yes, and nobody but one job may use the cache. */
+    uint32_t (*forms)(void *st, const larder_access *);
+    bool (*serves)(void *st, larder_slot, const larder_access *);
+    bool (*spent)(void *st, larder_slot);
+    /* What a job is served of what it wants: those it may have as they are, residents it has not
+     * had in this epoch instead of those that are missing, then the missing ones. As many as
+     * wanted, none twice. They are asked for right after. */
+    void (*exchange)(void *st, uint32_t job, larder_rng *, const uint64_t *wanted, size_t n,
+                     uint64_t *served);
     void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
     bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
     /* From now on `key` may stand in for these, none of them itself. False: not wanted, name
@@ -174,6 +193,11 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
     void (*resize)(void *st, uint64_t budget);
     void (*batch)(void *st);
+    /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
+     * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
+    bool (*offer)(void *st, const larder_access *);
+    /* Its i-th change of mind, oldest first; false: there is none, or it is forgotten. */
+    bool (*switched)(const void *st, uint64_t i, larder_switch *out);
     /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
     void (*list)(void *st, const uint8_t *tags);
     void (*epoch)(void *st, uint64_t epoch);
@@ -191,7 +215,8 @@ typedef struct larder_pick { /* one id drawn */
     float weight; /* 1/(N p), 1 for uniform draws */
     uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
 } larder_pick;
-#define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy.fetch */
+#define LARDER_TAG_FETCH UINT32_MAX      /* nobody asked: brought in by larder_policy.fetch */
+#define LARDER_TAG_HELD (UINT32_MAX - 8) /* who asks keeps it a while and offers it afterwards */
 
 /* Tags of importance recipes: how much a sample matters in this epoch. */
 enum {
@@ -227,6 +252,9 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     /* A resident by the policy's own preference (larder_policy.pick); false: it has none. */
     bool (*pick)(void *arg, larder_rng *, uint64_t *id, double *share);
     void *pick_arg;
+    /* larder_policy.exchange for a whole batch; without one, served is what was wanted. */
+    void (*exchange)(void *arg, const uint64_t *wanted, size_t n, uint64_t *served);
+    void *exchange_arg;
 } larder_draw_env;
 
 typedef struct larder_sampler {

@@ -103,22 +103,61 @@ int larder__parse_seconds(const char *text, double *out) {
                         unit);
 }
 
-int larder__parse_budget(const char *text, larder__budget *out) {
-    *out = (larder__budget){0};
+int larder__parse_split(const char *text, double share[LARDER_FORMS]) {
+    double v, sum = 0;
+    const char *at = text;
+    for (int f = 0; f < LARDER_FORMS; f++, at++) {
+        const char *end;
+        if (plain_number(at, &v, &end) < 0 || v < 0 || v > 100 ||
+            *end != (f < LARDER_FORMS - 1 ? '/' : 0))
+            return larder__fail(
+                LARDER_E_ARGS,
+                "split \"%.60s\" is not three percentages such as 58/42/0: encoded, "
+                "decoded, augmented",
+                text);
+        share[f] = v / 100;
+        sum += v;
+        at = end;
+    }
+    if (fabs(sum - 100) > 1e-6)
+        return larder__fail(LARDER_E_ARGS, "split \"%.60s\" comes to %g, not 100 percent", text,
+                            sum);
+    return 0;
+}
+
+static int parse_size(const char *text, larder__budget *out) {
     const char *end;
     double v;
     if (plain_number(text, &v, &end) == 0 && *end == '%') {
         if (end[1])
             return larder__fail(LARDER_E_ARGS, "cache \"%.60s\": \"%.20s\" after the percent sign",
                                 text, end + 1);
-        if (v < 0 || v > 100)
-            return larder__fail(LARDER_E_ARGS, "cache \"%.60s\": a percentage is 0 to 100", text);
+        /* Of the encoded bytes: pixels and rows of a batch may need several times as much. */
+        double most = out->split && out->share[LARDER_ENCODED] < 1 ? 1e6 : 100;
+        if (v < 0 || v > most)
+            return larder__fail(LARDER_E_ARGS, "cache \"%.60s\": a percentage is 0 to %g", text,
+                                most);
         out->relative = true;
         out->fraction = v / 100;
         return 0;
     }
     int rc = larder__parse_bytes(text, &out->bytes);
     return rc < 0 ? larder__fail_in(rc, "cache") : 0;
+}
+
+int larder__parse_budget(const char *text, larder__budget *out) {
+    *out = (larder__budget){.share = {1}};
+    const char *colon = strchr(text, ':');
+    char size[64];
+    if (!colon)
+        return parse_size(text, out);
+    if ((size_t)(colon - text) >= sizeof size)
+        return larder__fail(LARDER_E_ARGS, "cache \"%.60s\": too long for a size", text);
+    memcpy(size, text, (size_t)(colon - text));
+    size[colon - text] = 0;
+    out->split = true;
+    int rc = larder__parse_split(colon + 1, out->share);
+    return rc < 0 ? larder__fail_in(rc, "cache") : parse_size(size, out);
 }
 
 const char *larder__print_bytes(double bytes, char out[32]) {

@@ -32,12 +32,16 @@ int larder__parse_seconds(const char *text, double *out);
 int larder__parse_u64(const char *what, const char *text, uint64_t max, uint64_t *out);
 int larder__parse_f64(const char *what, const char *text, double *out);
 
-typedef struct larder__budget { /* "20%" or "8GiB" */
+typedef struct larder__budget { /* "20%" or "8GiB", maybe followed by ":58/42/0" */
     bool relative;
     double fraction;
     uint64_t bytes;
+    bool split;                 /* the shares were given */
+    double share[LARDER_FORMS]; /* of each form, 1 in all */
 } larder__budget;
 int larder__parse_budget(const char *text, larder__budget *out);
+/* "58/42/0": percent of encoded, decoded and augmented, as fractions of 1. */
+int larder__parse_split(const char *text, double share[LARDER_FORMS]);
 
 /* "64.0 KiB" into out. */
 const char *larder__print_bytes(double bytes, char out[32]);

@@ -13,12 +13,26 @@
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
+/* Bytes that lie in a FULL slot: what was reserved, but for pixels that came to less. */
+static uint64_t bytes_in(larder__cache *c, larder_slot s) {
+    if (c->form_of[s] != LARDER_DECODED)
+        return c->size_of[s];
+    larder_buf *b = c->store->get(c->store_state, s);
+    uint64_t bytes = b ? larder_buf_size(b) : 0;
+    larder_buf_unref(&b);
+    return bytes;
+}
+
 /* Takes the bytes, or the promise of bytes, off a slot; whoever holds or awaits them keeps them. */
 static void strip(larder__cache *c, larder_slot s) {
-    if (c->state[s] == LARDER__PENDING)
-        larder__flight_detach(larder__flights_find(&c->flights, c->key_of[s]));
-    else if (c->state[s] == LARDER__FULL) {
-        c->filled_bytes -= c->size_of[s];
+    if (c->state[s] == LARDER__PENDING) {
+        larder__flight *f = larder__flights_find(&c->flights, c->key_of[s]);
+        if (c->form_of[s] == LARDER_AUGMENTED) /* nobody else may have this very tensor */
+            larder__flights_forget(&c->flights, f);
+        else
+            larder__flight_detach(f);
+    } else if (c->state[s] == LARDER__FULL) {
+        c->filled_bytes -= bytes_in(c, s);
         c->store->drop(c->store_state, s);
     }
     c->state[s] = LARDER__COLD;
@@ -29,8 +43,10 @@ static void empty_slot(larder__cache *c, larder_slot s) {
         strip(c, s);
     larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
     c->slots.bytes -= c->size_of[s];
+    c->slots.form_bytes[c->form_of[s]] -= c->size_of[s];
     c->slots.resident--;
     c->key_of[s] = UINT32_MAX;
+    c->form_of[s] = LARDER_ENCODED;
     c->size_of[s] = c->free_slot;
     c->free_slot = s;
 }
@@ -42,31 +58,52 @@ static void evict(larder__cache *c, larder_slot s) {
     c->figures.evictions++;
 }
 
-/* Makes room for `need` more bytes (and one more slot if `fresh`). False: it stays out. When the
- * entry that is to grow is itself evicted, that is the policy's word: false too. */
-static bool make_room(larder__cache *c, const larder_access *a, uint64_t need, bool fresh,
-                      larder_slot growing) {
-    uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
-    /* With everybody else gone; whoever goes leaves a slot behind. */
-    uint64_t least =
-        c->fixed_overhead + (c->slots.resident ? c->slots.used : used) * c->slot_overhead;
-    if (a->size + least > c->limit)
-        return false;
-    while (larder__cache_charged(c, used) + need > c->limit) {
-        if (c->slots.resident == 0)
-            return false;
-        larder_slot v = c->policy->victim(c->policy_state, a);
-        if (v == LARDER_NO_SLOT)
-            return false;
-        evict(c, v);
-        if (v == growing)
-            return false;
-        used = c->slots.used;
+enum { NO_FORM = -1 };
+
+/* The form that `need` more bytes of an entry fit in, of those in `mask`, over `taken` bytes there
+ * (NULL: nothing is there). Those that serve again and again come first. */
+static int form_with_room(const larder__cache *c, const larder_access *a, uint32_t mask,
+                          uint32_t used, const uint64_t *taken, uint32_t held) {
+    uint64_t room = larder__cache_room(c, used), all = taken ? c->slots.bytes : 0;
+    static const uint8_t order[LARDER_FORMS] = {LARDER_DECODED, LARDER_ENCODED, LARDER_AUGMENTED};
+    for (int i = 0; i < LARDER_FORMS; i++) {
+        int f = order[i];
+        uint64_t size = larder__form_size(c, f, a->size), there = taken ? taken[f] : 0;
+        if (!(mask >> f & 1) || c->forms.share[f] <= 0 || (f != LARDER_ENCODED && size == 0))
+            continue;
+        size -= held;
+        if (all + size <= room && there + size <= larder__form_room(c, f, room))
+            return f;
     }
-    return true;
+    return NO_FORM;
 }
 
-static larder_slot take_slot(larder__cache *c, const larder_access *a) {
+/* Makes room for an entry of which `held` bytes are there already, in slot `growing` unless there
+ * are none. Answers the form it enters in, or NO_FORM: it stays out. When the entry that is to grow
+ * is itself evicted, that is the policy's word: NO_FORM too. */
+static int make_room(larder__cache *c, const larder_access *a, uint32_t mask, uint32_t held,
+                     larder_slot growing) {
+    bool fresh = growing == LARDER_NO_SLOT;
+    uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
+    /* With everybody else gone; whoever goes leaves a slot behind. */
+    if (form_with_room(c, a, mask, c->slots.resident ? c->slots.used : used, NULL, 0) == NO_FORM)
+        return NO_FORM;
+    int form;
+    while ((form = form_with_room(c, a, mask, used, c->slots.form_bytes, held)) == NO_FORM) {
+        if (c->slots.resident == 0)
+            return NO_FORM;
+        larder_slot v = c->policy->victim(c->policy_state, a);
+        if (v == LARDER_NO_SLOT)
+            return NO_FORM;
+        evict(c, v);
+        if (v == growing)
+            return NO_FORM;
+        used = c->slots.used;
+    }
+    return form;
+}
+
+static larder_slot take_slot(larder__cache *c, const larder_access *a, int form) {
     larder_slot s = c->free_slot;
     if (s != LARDER_NO_SLOT)
         c->free_slot = c->size_of[s];
@@ -76,24 +113,43 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a) {
             larder__cache_note_budget(c);
     }
     c->key_of[s] = (uint32_t)a->key;
-    c->size_of[s] = a->size;
+    c->size_of[s] = larder__form_size(c, form, a->size);
+    c->form_of[s] = (uint8_t)form;
+    if (c->mark)
+        c->mark[s] = a->now;
     larder__cache_note_slot(c, a->key, s);
-    c->slots.bytes += a->size;
+    c->slots.bytes += c->size_of[s];
+    c->slots.form_bytes[form] += c->size_of[s];
     c->slots.resident++;
+    return s;
+}
+
+static larder_slot enter(larder__cache *c, const larder_access *a, int form) {
+    larder_slot s = take_slot(c, a, form);
+    c->policy->insert(c->policy_state, s, a);
+    if (c->store->real)
+        c->state[s] = LARDER__FULL; /* or soon PENDING */
+    c->figures.insertions++;
     return s;
 }
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/* The ticket of somebody who has to make the entry, or to wait for its maker. */
+/* The ticket of somebody who has to make the entry, or to wait for its maker. Only somebody who
+ * makes the same form is worth waiting for: what is served must not depend on who was faster. */
 static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
     larder__flight *f = larder__flights_find(&c->flights, t->key);
-    if (f && f->size < size) { /* too short for us: its waiters keep it, we start another */
-        larder__flights_forget(&c->flights, f);
+    bool listed = t->make != LARDER_AUGMENTED || s != LARDER_NO_SLOT;
+    if (f && (f->form != t->make || f->size < size || !listed)) {
+        if (f->slot != LARDER_NO_SLOT && f->slot != s)
+            listed = false; /* it makes what others will ask for */
+        else if (listed)
+            larder__flights_forget(&c->flights, f); /* its waiters keep it, we start another */
         f = NULL;
     }
     t->task = f ? LARDER__WAIT : LARDER__MAKE;
-    t->flight = f ? larder__flight_join(f) : larder__flights_start(&c->flights, t->key, size);
+    t->flight = f ? larder__flight_join(f)
+                  : larder__flights_start(&c->flights, t->key, size, t->make, listed);
     t->size = size;
     if (s != LARDER_NO_SLOT) {
         t->flight->slot = s;
@@ -103,13 +159,16 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
 
 /* Serves resident slot s. */
 static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
+    t->form = t->make = c->form_of[s];
+    t->mark = c->mark ? c->mark[s] : 0;
     if (!c->store->real)
         return;
     if (c->state[s] == LARDER__FULL) {
         t->buf = c->store->get(c->store_state, s);
+        t->held = c->held ? c->held[s] : LARDER_ENCODED;
         if (t->buf)
             return;
-        c->filled_bytes -= c->size_of[s]; /* the store lost it: cold from now on */
+        c->filled_bytes -= bytes_in(c, s); /* the store lost it: cold from now on */
         c->state[s] = LARDER__COLD;
     }
     if (c->state[s] == LARDER__COLD && t->kind == LARDER_HIT)
@@ -124,39 +183,53 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
     if (c->store->real && c->state[s] == LARDER__FULL)
         t->buf = c->store->get(c->store_state, s);
     c->policy->hit(c->policy_state, s, a);
-    bool stays = make_room(c, a, a->size - c->size_of[s], false, s);
+    bool stays = make_room(c, a, 1 << LARDER_ENCODED, c->size_of[s], s) == LARDER_ENCODED;
     if (!stays && c->slot_of[a->key] == s)
         evict(c, s);
     if (stays) {
         if (c->store->real)
             strip(c, s);
         c->slots.bytes += a->size - c->size_of[s];
+        c->slots.form_bytes[LARDER_ENCODED] += a->size - c->size_of[s];
         c->size_of[s] = a->size;
     }
     if (c->store->real)
         board(c, t, stays ? s : LARDER_NO_SLOT, a->size);
 }
 
-static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
+/* A missing entry that is let in: its slot. The row itself is served in the same form; but an
+ * augmented entry only where the policy counts who has used it, else it is one for later. */
+static larder_slot let_in(larder__cache *c, const larder_access *a, larder__ticket *t, int form) {
+    larder_slot s = enter(c, a, form);
+    t->make = (uint8_t)form;
+    t->form = form != LARDER_AUGMENTED || c->policy->spent ? (uint8_t)form : LARDER_ENCODED;
+    t->mark = a->now;
+    return s;
+}
+
+static bool stood_in(larder__cache *c, const larder_access *a, larder__ticket *t) {
     uint64_t other;
-    if (c->policy->stand_in && c->policy->stand_in(c->policy_state, a, &other) &&
-        other < c->slots.keys && c->slot_of[other] != LARDER_NO_SLOT) {
-        t->key = other;
-        t->kind = LARDER_SUBSTITUTE;
-        c->figures.substitutes++;
-        serve(c, t, c->slot_of[other]);
+    if (!c->policy->stand_in || !c->policy->stand_in(c->policy_state, a, &other) ||
+        other >= c->slots.keys || c->slot_of[other] == LARDER_NO_SLOT)
+        return false;
+    t->key = other;
+    t->kind = LARDER_SUBSTITUTE;
+    c->figures.substitutes++;
+    serve(c, t, c->slot_of[other]);
+    return true;
+}
+
+static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
+    if (stood_in(c, a, t))
         return;
-    }
     t->kind = LARDER_MISS;
     larder_slot s = LARDER_NO_SLOT;
-    if ((!c->policy->admit || c->policy->admit(c->policy_state, a)) &&
-        make_room(c, a, a->size, true, LARDER_NO_SLOT)) {
-        s = take_slot(c, a);
-        c->policy->insert(c->policy_state, s, a);
-        if (c->store->real)
-            c->state[s] = LARDER__FULL;
-        c->figures.insertions++;
-    } else {
+    bool may = !c->policy->admit || c->policy->admit(c->policy_state, a);
+    uint32_t mask = c->policy->forms ? c->policy->forms(c->policy_state, a) : UINT32_MAX;
+    int form = may ? make_room(c, a, mask, 0, LARDER_NO_SLOT) : NO_FORM;
+    if (form != NO_FORM)
+        s = let_in(c, a, t, form);
+    else {
         c->figures.refusals++;
         if (a->tag == LARDER_TAG_FETCH && !c->policy->reads_all) { /* nobody asked: not read */
             t->kind = LARDER_HIT;
@@ -164,7 +237,24 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
         }
     }
     if (c->store->real)
-        board(c, t, s, a->size);
+        board(c, t, s, s == LARDER_NO_SLOT ? a->size : c->size_of[s]);
+}
+
+/* Resident, but not for who asks. */
+static void make_apart(larder__cache *c, const larder_access *a, larder__ticket *t) {
+    t->kind = LARDER_MISS;
+    if (c->policy->admit)
+        c->policy->admit(c->policy_state, a);
+    if (c->store->real)
+        board(c, t, LARDER_NO_SLOT, a->size);
+}
+
+static void hit(larder__cache *c, larder_access *a, larder__ticket *t, larder_slot s) {
+    c->policy->hit(c->policy_state, s, a);
+    serve(c, t, s);
+    if (c->form_of[s] == LARDER_AUGMENTED && a->tag != LARDER_TAG_FETCH &&
+        (!c->policy->spent || c->policy->spent(c->policy_state, s)))
+        evict(c, s); /* the ticket holds it, or the promise of it */
 }
 
 static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t) {
@@ -174,12 +264,12 @@ static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t)
     larder_slot s = c->slot_of[a->key];
     if (s == LARDER_NO_SLOT)
         miss(c, a, t);
-    else if (a->size > c->size_of[s])
+    else if (c->policy->serves && !c->policy->serves(c->policy_state, s, a))
+        make_apart(c, a, t);
+    else if (a->size > c->size_of[s] && c->form_of[s] == LARDER_ENCODED)
         grow(c, a, t, s);
-    else {
-        c->policy->hit(c->policy_state, s, a);
-        serve(c, t, s);
-    }
+    else
+        hit(c, a, t, s);
     if (a->tag == LARDER_TAG_FETCH)
         return;
     c->figures.requests++;
@@ -297,7 +387,8 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
     return 0;
 }
 
-int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder__ticket *out) {
+int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_form form,
+                          uint64_t mark, larder__ticket *out) {
     larder_access a = {.key = key, .size = size};
     if (c->link)
         return claim_there(c, &a, 1, out);
@@ -306,11 +397,16 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
         return rc;
     *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
     larder_slot s = c->slot_of[key];
-    if (s != LARDER_NO_SLOT && c->size_of[s] == size)
+    uint32_t bytes = larder__form_size(c, (int)form, size);
+    if (s != LARDER_NO_SLOT && c->form_of[s] == form && c->size_of[s] == bytes &&
+        (form != LARDER_AUGMENTED || c->mark[s] == mark))
         serve(c, out, s);
     else {
         out->kind = LARDER_MISS;
-        board(c, out, LARDER_NO_SLOT, size);
+        out->form = out->make = (uint8_t)form;
+        out->mark = mark;
+        if (c->store->real)
+            board(c, out, LARDER_NO_SLOT, bytes);
     }
     pthread_mutex_unlock(&c->lock);
     return 0;
@@ -319,6 +415,13 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
 /* ---- filling --------------------------------------------------------------------------------- */
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
+
+/* A decoded entry may be smaller than what it reserved, and may be kept encoded there. */
+static bool fits(const larder__cache *c, const larder__ticket *t, larder_slot s, size_t bytes) {
+    if (c->form_of[s] == LARDER_DECODED)
+        return bytes <= c->size_of[s] && t->held != LARDER_AUGMENTED;
+    return bytes == c->size_of[s] && t->held == c->form_of[s];
+}
 
 void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     larder__ticket_drop(t);
@@ -329,15 +432,18 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     larder__buf_enter(b, c->account);
     pthread_mutex_lock(&c->lock);
     larder_slot s = t->flight->slot;
-    if (s != LARDER_NO_SLOT && larder_buf_size(b) == c->size_of[s]) {
+    if (s != LARDER_NO_SLOT && fits(c, t, s, larder_buf_size(b))) {
         c->store->put(c->store_state, s, b);
         c->state[s] = LARDER__FULL;
-        c->filled_bytes += c->size_of[s];
+        c->filled_bytes += larder_buf_size(b);
+        if (c->held)
+            c->held[s] = t->held;
+        c->figures.kept_encoded += t->held != c->form_of[s];
     } else if (s != LARDER_NO_SLOT) { /* not the size room was made for: the promise comes first */
         c->state[s] = LARDER__COLD;
         c->refused_fills++;
     }
-    larder__flights_land(&c->flights, t->flight, b, 0, NULL);
+    larder__flights_land(&c->flights, t->flight, b, t->held, 0, NULL);
     t->flight = NULL;
     pthread_mutex_unlock(&c->lock);
 }
@@ -351,7 +457,7 @@ void larder__cache_fail(larder__cache *c, larder__ticket *t, int code, const cha
     pthread_mutex_lock(&c->lock);
     if (t->flight->slot != LARDER_NO_SLOT)
         c->state[t->flight->slot] = LARDER__COLD; /* stays decided; the next request tries again */
-    larder__flights_land(&c->flights, t->flight, NULL, code, why);
+    larder__flights_land(&c->flights, t->flight, NULL, 0, code, why);
     t->flight = NULL;
     pthread_mutex_unlock(&c->lock);
 }
@@ -361,7 +467,7 @@ int larder__cache_wait(larder__cache *c, larder__ticket *t, larder_buf **out) {
     if (c->link)
         return c->link->wait(c->link_state, t, out);
     pthread_mutex_lock(&c->lock);
-    int rc = larder__flights_wait(&c->flights, t->flight, &c->lock, out);
+    int rc = larder__flights_wait(&c->flights, t->flight, &c->lock, out, &t->held);
     t->flight = NULL;
     pthread_mutex_unlock(&c->lock);
     return rc;
@@ -495,6 +601,54 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
     pthread_mutex_unlock(&c->lock);
 }
 
+void larder__cache_score_all(larder__cache *c, const float *scores, size_t stride) {
+    if (!c->policy->score)
+        return;
+    lock_in_turn(c);
+    for (larder_slot s = 0; s < c->slots.used; s++)
+        if (c->key_of[s] != UINT32_MAX)
+            c->policy->score(c->policy_state, s, scores[c->key_of[s] * stride]);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
+    larder_slot s = c->slot_of[a->key];
+    if (s != LARDER_NO_SLOT) {
+        if (c->policy->score)
+            c->policy->score(c->policy_state, s, a->score);
+        return;
+    }
+    a->rng = &c->rng;
+    if (!c->policy->offer || !c->policy->offer(c->policy_state, a) ||
+        make_room(c, a, 1 << LARDER_ENCODED, 0, LARDER_NO_SLOT) == NO_FORM)
+        return;
+    s = enter(c, a, LARDER_ENCODED);
+    if (!c->store->real)
+        return;
+    larder__buf_enter(b, c->account);
+    c->store->put(c->store_state, s, b);
+    c->filled_bytes += a->size;
+}
+
+void larder__cache_offer(larder__cache *c, larder_access *a, larder_buf *const *bufs, size_t n) {
+    if (!c->policy->offer && !c->policy->score)
+        return;
+    lock_in_turn(c);
+    for (size_t i = 0; i < n; i++)
+        if (a[i].key < c->slots.keys)
+            offer_one(c, &a[i], bufs ? bufs[i] : NULL);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool larder__cache_switched(larder__cache *c, uint64_t i, larder_switch *out) {
+    if (!c->policy->switched)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    bool there = c->policy->switched(c->policy_state, i, out);
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
 void larder__cache_accuracy(larder__cache *c, double accuracy) {
     if (c->link)
         c->link->accuracy(c->link_state, accuracy);
@@ -527,6 +681,26 @@ size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
     assert(n <= max);
     pthread_mutex_unlock(&c->lock);
     return n;
+}
+
+void larder__cache_exchange(larder__cache *c, uint32_t job, const uint64_t *wanted, size_t n,
+                            uint64_t *served) {
+    if (c->link || !c->policy->exchange) {
+        memcpy(served, wanted, n * sizeof *served);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    c->policy->exchange(c->policy_state, job, &c->rng, wanted, n, served);
+    pthread_mutex_unlock(&c->lock);
+}
+
+int larder__cache_tell(larder__cache *c, int (*change)(void *policy_state, void *arg), void *arg) {
+    if (c->link)
+        return larder__fail(LARDER_E_STATE, "this cache lives elsewhere: tell it there");
+    pthread_mutex_lock(&c->lock);
+    int rc = change(c->policy_state, arg);
+    pthread_mutex_unlock(&c->lock);
+    return rc;
 }
 
 larder_package larder__cache_package(larder__cache *c) {

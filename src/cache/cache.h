@@ -6,6 +6,12 @@
  * budget holds at every instant because room is made before the bytes exist. Whoever wants an
  * entry that is being made waits for that one maker (single flight). `get` does both steps.
  *
+ * An entry is kept in one of several forms (larder_form), each with its share of the budget. Which
+ * one is decided with the rest: the first of decoded, encoded and augmented that the policy allows
+ * and that has room. Sizes follow from the encoded size alone, so the bytes need not be there yet:
+ * a decoded entry reserves what it will probably need, and where the pixels turn out larger, the
+ * encoded bytes stay in their place.
+ *
  * Keys are dense. All calls are thread-safe but open and close. */
 #ifndef LARDER_CACHE_CACHE_H
 #define LARDER_CACHE_CACHE_H
@@ -18,13 +24,21 @@
 typedef struct larder__cache larder__cache;
 typedef struct larder__flight larder__flight; /* an entry being made */
 
+typedef struct larder__forms {
+    double share[LARDER_FORMS]; /* of the budget, 1 in all */
+    double decoded_ratio;       /* a decoded entry reserves so many times its encoded size, */
+    uint32_t decoded_bytes;     /* or this if it is more; never less than its encoded size */
+    uint32_t row_bytes;         /* of an augmented entry */
+} larder__forms;
+
 typedef struct larder__cache_conf {
     const larder_policy *policy;
     const larder_args *args; /* of the policy; borrowed for open */
     const larder__store *store;
     uint64_t keys;
-    uint64_t budget;        /* bytes */
-    bool budget_covers_all; /* metadata counts too (absolute sizes); else payload alone (20%) */
+    uint64_t budget;            /* bytes */
+    bool budget_covers_all;     /* metadata counts too (absolute sizes); else payload alone (20%) */
+    const larder__forms *forms; /* NULL: encoded alone; borrowed for open */
     uint64_t seed;
     uint64_t epochs;      /* of the run, 0: not known */
     larder__stats *stats; /* NULL: none */
@@ -44,6 +58,11 @@ typedef struct larder__ticket { /* the answer to one request */
     uint32_t size; /* MAKE: bytes to make, of `key`; may differ from what was asked */
     uint8_t kind;  /* larder_kind as decided: a MISS that WAITs shares another's read */
     uint8_t task;  /* larder__task */
+    uint8_t form;  /* larder_form that is served: AUGMENTED is the entry itself, the others are the
+                      beginning of a row of one's own */
+    uint8_t make;  /* MAKE: larder_form of the entry to make */
+    uint8_t held;  /* READY, and after wait: larder_form of the bytes; set it before fill */
+    uint64_t mark; /* whose chance an augmented entry has: number of the request that made it */
 } larder__ticket;
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *);
@@ -56,9 +75,10 @@ int larder__cache_claim(larder__cache *, larder_access *a, size_t n, larder__tic
 /* As claim, but all are looked up before any of the missing enters (a solver's batch of rows). */
 int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
 
-/* A ticket for a request that was decided before a save: finds the entry's bytes or their maker
- * without telling the policy. E_NOMEM: nothing has changed. */
-int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder__ticket *out);
+/* A ticket for a request that was decided before a save, to be served in this form: finds the
+ * entry's bytes or their maker without telling the policy. E_NOMEM: nothing has changed. */
+int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder_form, uint64_t mark,
+                          larder__ticket *out);
 
 void larder__cache_fill(larder__cache *, larder__ticket *, larder_buf *); /* takes its own ref */
 void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char *why);
@@ -80,10 +100,24 @@ bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided,
  * beside them. All have taken effect when it returns. Keys that are not resident reach the policy's
  * `ghost`. */
 void larder__cache_score(larder__cache *, const uint64_t *keys, const float *scores, size_t n);
+/* Entries that are given back by who asked for them with LARDER_TAG_HELD: a policy that decides
+ * late (larder_policy.offer) may let them in now. a[i].score is fresh; residents are scored. `bufs`
+ * are borrowed, of a[i].size bytes; NULL with the null store. */
+void larder__cache_offer(larder__cache *, larder_access *a, larder_buf *const *bufs, size_t n);
+/* Fresh scores of all residents: scores[k * stride] of key k. */
+void larder__cache_score_all(larder__cache *, const float *scores, size_t stride);
+/* The policy's i-th change of mind; false where there is none. */
+bool larder__cache_switched(larder__cache *, uint64_t i, larder_switch *out);
 void larder__cache_accuracy(larder__cache *, double accuracy);
 /* The policy's pick and fetch; false and 0 where it has none. */
 bool larder__cache_pick(larder__cache *, larder_rng *, uint64_t *key, double *share);
 size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
+/* The policy's exchange; without one everybody is served what they want. */
+void larder__cache_exchange(larder__cache *, uint32_t job, const uint64_t *wanted, size_t n,
+                            uint64_t *served);
+/* Calls `change` with the policy's state, under the lock: for policies with more to tell than a
+ * larder_policy hears, as jobs that come and go. */
+int larder__cache_tell(larder__cache *, int (*change)(void *policy_state, void *arg), void *arg);
 /* The policy's package and dropped; none and 0 where it has none. */
 larder_package larder__cache_package(larder__cache *);
 size_t larder__cache_dropped(larder__cache *, uint64_t *numbers, size_t max);
@@ -100,9 +134,11 @@ const larder_slots *larder__cache_slots(const larder__cache *);
 typedef struct larder__cache_figures {
     uint64_t requests, hits, misses, substitutes, insertions, evictions, refusals;
     uint64_t resident, resident_bytes, budget;
-    uint64_t loaned_bytes;   /* held by readers, no longer resident */
-    uint64_t metadata_bytes; /* tables of cache, store and policy, as far as touched */
-    bool elsewhere;          /* another process has it: its size is not ours to say */
+    uint64_t loaned_bytes;             /* held by readers, no longer resident */
+    uint64_t metadata_bytes;           /* tables of cache, store and policy, as far as touched */
+    bool elsewhere;                    /* another process has it: its size is not ours to say */
+    uint64_t form_bytes[LARDER_FORMS]; /* of resident_bytes; decoded ones as reserved */
+    uint64_t kept_encoded;             /* decoded entries whose pixels did not fit, so far */
 } larder__cache_figures;
 void larder__cache_read_figures(larder__cache *, larder__cache_figures *out);
 

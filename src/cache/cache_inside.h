@@ -25,8 +25,12 @@ struct larder__cache {
     larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;
-    bool slot_of_lent;     /* belongs to whoever opened us */
-    uint8_t *state;        /* slot -> FULL, PENDING, COLD */
+    bool slot_of_lent; /* belongs to whoever opened us */
+    uint8_t *state;    /* slot -> FULL, PENDING, COLD */
+    uint8_t *form_of;  /* slot -> larder_form */
+    uint8_t *held;     /* slot -> larder_form of the bytes there; NULL without forms */
+    uint64_t *mark;    /* slot -> larder__ticket.mark; NULL without augmented entries */
+    larder__forms forms;
     larder_slot free_slot; /* chain of empty slots through size_of */
     const larder_policy *policy;
     void *policy_state;
@@ -44,15 +48,36 @@ struct larder__cache {
     void *link_state;
 };
 
-/* Bytes that count against the budget with `used` slots in use. */
-static inline uint64_t larder__cache_charged(const larder__cache *c, uint32_t used) {
-    return c->slots.bytes + c->fixed_overhead + used * c->slot_overhead;
+/* What payload may come to with `used` slots in use. */
+static inline uint64_t larder__cache_room(const larder__cache *c, uint32_t used) {
+    uint64_t overhead = c->fixed_overhead + used * c->slot_overhead;
+    return c->limit > overhead ? c->limit - overhead : 0;
+}
+
+static inline uint64_t larder__form_room(const larder__cache *c, int form, uint64_t room) {
+    double share = c->forms.share[form];
+    return share >= 1 ? room : (uint64_t)(share * (double)room);
 }
 
 /* What the policy may know of the budget; changes with the slots in use when tables count too. */
 static inline void larder__cache_note_budget(larder__cache *c) {
-    uint64_t overhead = c->fixed_overhead + c->slots.used * c->slot_overhead;
-    c->slots.budget = c->limit > overhead ? c->limit - overhead : 0;
+    c->slots.budget = larder__cache_room(c, c->slots.used);
+    for (int f = 0; f < LARDER_FORMS; f++)
+        c->slots.form_budget[f] = larder__form_room(c, f, c->slots.budget);
+}
+
+/* Bytes an entry counts for in this form; 0: no entry of that form can be had. */
+static inline uint32_t larder__form_size(const larder__cache *c, int form, uint32_t encoded) {
+    if (form == LARDER_ENCODED)
+        return encoded;
+    if (form == LARDER_AUGMENTED)
+        return c->forms.row_bytes;
+    double reserve = c->forms.decoded_ratio * (double)encoded;
+    if (reserve >= (double)UINT32_MAX)
+        return 0;
+    uint32_t bytes = (uint32_t)reserve;
+    bytes = bytes > c->forms.decoded_bytes ? bytes : c->forms.decoded_bytes;
+    return bytes > encoded ? bytes : encoded;
 }
 
 /* Written under the lock; read by larder__cache_resident without it. */

@@ -12,8 +12,10 @@ static uint64_t fixed_metadata(const larder__cache *c) {
 }
 
 static uint64_t slot_metadata(const larder__cache *c) {
-    return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + c->policy->slot_size +
-           c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
+    size_t forms = c->forms.share[LARDER_ENCODED] < 1 ? sizeof *c->form_of + sizeof *c->held : 0;
+    forms += c->forms.share[LARDER_AUGMENTED] > 0 ? sizeof *c->mark : 0;
+    return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + forms +
+           c->policy->slot_size + c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
 }
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
@@ -30,6 +32,7 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     out->resident = c->slots.resident;
     out->resident_bytes = c->slots.bytes;
     out->budget = c->limit;
+    memcpy(out->form_bytes, c->slots.form_bytes, sizeof out->form_bytes);
     uint64_t living = atomic_load(&c->account->bytes);
     out->loaned_bytes = living > c->filled_bytes ? living - c->filled_bytes : 0;
     out->metadata_bytes = fixed_metadata(c) + c->slots.used * slot_metadata(c);
@@ -38,8 +41,9 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-#define CACHE_PROBE(figure)                                                                        \
-    static double probe_##figure(const void *arg) {                                                \
+#define CACHE_PROBE(figure) CACHE_PROBE_AS(figure, figure)
+#define CACHE_PROBE_AS(name, figure)                                                               \
+    static double probe_##name(const void *arg) {                                                  \
         larder__cache_figures f;                                                                   \
         larder__cache_read_figures((larder__cache *)(uintptr_t)arg, &f);                           \
         return (double)f.figure;                                                                   \
@@ -48,6 +52,10 @@ CACHE_PROBE(resident)
 CACHE_PROBE(resident_bytes)
 CACHE_PROBE(loaned_bytes)
 CACHE_PROBE(metadata_bytes)
+CACHE_PROBE(kept_encoded)
+CACHE_PROBE_AS(encoded, form_bytes[LARDER_ENCODED])
+CACHE_PROBE_AS(decoded, form_bytes[LARDER_DECODED])
+CACHE_PROBE_AS(augmented, form_bytes[LARDER_AUGMENTED])
 CACHE_PROBE(budget)
 CACHE_PROBE(evictions)
 CACHE_PROBE(refusals)
@@ -64,9 +72,16 @@ static int show(larder__cache *c, larder__stats *s) {
         {"cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
         {"cache_evictions", "samples", "entries that had to leave", probe_evictions},
         {"cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
+        {"cache_kept_encoded", "samples", "their pixels did not fit what they had reserved",
+         probe_kept_encoded},
+        {"cache_encoded_bytes", "bytes", "residents kept encoded", probe_encoded},
+        {"cache_decoded_bytes", "bytes", "residents kept as pixels, as reserved", probe_decoded},
+        {"cache_augmented_bytes", "bytes", "residents kept as finished rows", probe_augmented},
     };
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof probes / sizeof *probes; i++)
+    bool forms = c->forms.share[LARDER_ENCODED] < 1; /* the last four say nothing without */
+    size_t count = sizeof probes / sizeof *probes - (forms ? 0 : 4);
+    for (size_t i = 0; rc == 0 && i < count; i++)
         rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
                                 c);
     return rc;
@@ -82,13 +97,20 @@ static int open_tables(larder__cache *c, larder_slot *lent) {
     c->state = larder__calloc(n, sizeof *c->state);
     c->slots.slot_data = larder__calloc(n, c->policy->slot_size);
     c->slots.key_data = larder__calloc(n, c->policy->key_size);
-    if (!c->key_of || !c->size_of || !c->slot_of || !c->state || !c->slots.slot_data ||
-        !c->slots.key_data)
+    c->form_of = larder__calloc(n, sizeof *c->form_of);
+    bool forms = c->forms.share[LARDER_ENCODED]<1, rows = c->forms.share[LARDER_AUGMENTED]> 0;
+    if (forms && !(c->held = larder__calloc(n, sizeof *c->held)))
+        return LARDER_E_NOMEM;
+    if (rows && !(c->mark = larder__calloc(n, sizeof *c->mark)))
+        return LARDER_E_NOMEM;
+    if (!c->form_of || !c->key_of || !c->size_of || !c->slot_of || !c->state ||
+        !c->slots.slot_data || !c->slots.key_data)
         return LARDER_E_NOMEM;
     memset(c->slot_of, 0xff, n * sizeof *c->slot_of);
     c->slots.key_of = c->key_of;
     c->slots.size_of = c->size_of;
     c->slots.slot_of = c->slot_of;
+    c->slots.form_of = c->form_of;
     return 0;
 }
 
@@ -107,6 +129,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     c->policy = conf->policy;
     c->store = conf->store;
     c->limit = conf->budget;
+    c->forms = conf->forms ? *conf->forms : (larder__forms){.share = {1}};
     c->free_slot = LARDER_NO_SLOT;
     larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
     if (conf->budget_covers_all) {
@@ -144,6 +167,7 @@ int larder__cache_open_link(larder__cache **out, const larder__link *link, void 
     c->link = link;
     c->link_state = st;
     c->slots.keys = keys;
+    c->forms.share[LARDER_ENCODED] = 1;
     link->look(st, &c->slots);
     int rc = stats ? show(c, stats) : 0;
     if (rc < 0)
@@ -177,6 +201,9 @@ void larder__cache_close(larder__cache **pc) {
     if (!c->slot_of_lent)
         larder__free(c->slot_of);
     larder__free(c->state);
+    larder__free(c->form_of);
+    larder__free(c->held);
+    larder__free(c->mark);
     larder__free(c->slots.slot_data);
     larder__free(c->slots.key_data);
     pthread_mutex_destroy(&c->lock);

@@ -7,6 +7,13 @@
 /* What lives elsewhere is not ours to save: a name is, so that it is not taken for another. */
 static const char LINKED[] = "elsewhere";
 
+static uint32_t forms_used(const larder__cache *c) {
+    uint32_t mask = 0;
+    for (int f = 0; f < LARDER_FORMS; f++)
+        mask |= (uint32_t)(c->forms.share[f] > 0) << f;
+    return mask;
+}
+
 void larder__cache_save(larder__cache *c, larder_writer *w) {
     if (c->link) {
         larder__write_text(w, LINKED);
@@ -17,10 +24,15 @@ void larder__cache_save(larder__cache *c, larder_writer *w) {
     larder_write_u64(w, c->slots.keys);
     for (int i = 0; i < 4; i++)
         larder_write_u64(w, c->rng.s[i]);
+    larder_write_u32(w, forms_used(c));
     larder_write_u32(w, c->slots.used);
     for (larder_slot s = 0; s < c->slots.used; s++) {
         larder_write_u32(w, c->key_of[s]);
         larder_write_u32(w, c->size_of[s]); /* of an empty slot: the next empty one */
+        if (c->held)
+            larder_write_u32(w, c->form_of[s]);
+        if (c->mark)
+            larder_write_u64(w, c->mark[s]);
     }
     larder_write_u32(w, c->free_slot);
     if (c->policy->save)
@@ -40,7 +52,27 @@ static int check_free_chain(larder__cache *c, larder_reader *r) {
                : larder_read_reject(r, "its chain of empty slots is broken");
 }
 
+static int load_form(larder__cache *c, larder_reader *r, larder_slot s) {
+    if (c->held)
+        c->form_of[s] = (uint8_t)larder_read_index(r, LARDER_FORMS, false);
+    if (c->mark)
+        c->mark[s] = larder_read_u64(r);
+    return c->key_of[s] == UINT32_MAX || forms_used(c) >> c->form_of[s] & 1
+               ? larder_read_status(r)
+               : larder_read_reject(r, "a sample is kept in a form that has no share");
+}
+
+static bool fits(const larder__cache *c) {
+    uint64_t room = larder__cache_room(c, c->slots.used);
+    bool fit = c->slots.bytes <= room;
+    for (int f = 0; f < LARDER_FORMS; f++) /* slots of others may have cost a little of its share */
+        fit &= c->slots.form_bytes[f] <= larder__form_room(c, f, larder__cache_room(c, 0));
+    return fit;
+}
+
 static int load_slots(larder__cache *c, larder_reader *r) {
+    if (larder_read_u32(r) != forms_used(c) && larder_read_status(r) == 0)
+        return larder_read_reject(r, "its cache was shared out between other forms");
     uint32_t used = larder_read_u32(r);
     if (used > c->slots.keys)
         return larder_read_reject(r, "more slots than samples");
@@ -49,6 +81,8 @@ static int load_slots(larder__cache *c, larder_reader *r) {
         c->key_of[s] = key;
         c->size_of[s] = larder_read_u32(r);
         c->slots.used = s + 1;
+        if (load_form(c, r, s) < 0)
+            return larder_read_status(r);
         if (key == UINT32_MAX)
             continue;
         if (c->slot_of[key] != LARDER_NO_SLOT)
@@ -57,12 +91,13 @@ static int load_slots(larder__cache *c, larder_reader *r) {
         c->state[s] = c->store->real ? LARDER__COLD : LARDER__FULL;
         c->slots.resident++;
         c->slots.bytes += c->size_of[s];
+        c->slots.form_bytes[c->form_of[s]] += c->size_of[s];
     }
     c->free_slot = larder_read_u32(r);
     if (larder_read_status(r) < 0)
         return larder_read_status(r);
     larder__cache_note_budget(c);
-    if (larder__cache_charged(c, c->slots.used) > c->limit && c->slots.resident)
+    if (!fits(c) && c->slots.resident)
         return larder_read_reject(r, "its cache was larger than this one");
     return check_free_chain(c, r);
 }

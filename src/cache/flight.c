@@ -49,21 +49,24 @@ larder__flight *larder__flights_find(const larder__flights *f, uint64_t key) {
     return at;
 }
 
-larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t size) {
+larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t size, uint8_t form,
+                                      bool listed) {
     larder__flight *at = f->spare;
     f->spare = at->next;
     f->spares--;
     size_t b = bucket_of(key);
-    at->next = f->bucket[b];
+    at->next = listed ? f->bucket[b] : NULL;
     at->key = key;
     at->slot = LARDER_NO_SLOT;
     at->size = size;
     at->refs = 1;
+    at->form = at->held = form;
     at->landed = false;
-    at->listed = true;
+    at->listed = listed;
     at->code = 0;
     at->buf = NULL;
-    f->bucket[b] = at;
+    if (listed)
+        f->bucket[b] = at;
     return at;
 }
 
@@ -94,11 +97,12 @@ static void release(larder__flights *f, larder__flight *at) {
     f->spares++;
 }
 
-void larder__flights_land(larder__flights *f, larder__flight *at, larder_buf *buf, int code,
-                          const char *why) {
+void larder__flights_land(larder__flights *f, larder__flight *at, larder_buf *buf, uint8_t held,
+                          int code, const char *why) {
     larder__flights_forget(f, at);
     at->landed = true;
     at->code = code;
+    at->held = held;
     at->buf = buf ? larder_buf_ref(buf) : NULL;
     if (code < 0)
         snprintf(at->why, sizeof at->why, "%s", why);
@@ -108,7 +112,7 @@ void larder__flights_land(larder__flights *f, larder__flight *at, larder_buf *bu
 }
 
 int larder__flights_wait(larder__flights *f, larder__flight *at, pthread_mutex_t *lock,
-                         larder_buf **out) {
+                         larder_buf **out, uint8_t *held) {
     f->waiters++;
     while (!at->landed)
         pthread_cond_wait(&f->landed, lock);
@@ -118,6 +122,7 @@ int larder__flights_wait(larder__flights *f, larder__flight *at, pthread_mutex_t
         larder__errmsg_set(at->why);
     else
         *out = larder_buf_ref(at->buf);
+    *held = at->held;
     release(f, at);
     return code;
 }

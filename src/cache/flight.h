@@ -13,6 +13,8 @@ typedef struct larder__flight {
     larder_slot slot; /* where the bytes will live; LARDER_NO_SLOT: nowhere */
     uint32_t size;    /* bytes it will have */
     uint32_t refs;    /* the maker's and one for each who waits */
+    uint8_t form;     /* larder_form that is wanted */
+    uint8_t held;     /* larder_form of `buf`, once landed */
     bool landed, listed;
     int code;
     larder_buf *buf;
@@ -35,17 +37,19 @@ void larder__flights_free(larder__flights *);
 int larder__flights_reserve(larder__flights *, size_t n);
 
 larder__flight *larder__flights_find(const larder__flights *, uint64_t key); /* or NULL */
-larder__flight *larder__flights_start(larder__flights *, uint64_t key, uint32_t size);
+/* `listed`: others find it by its key. */
+larder__flight *larder__flights_start(larder__flights *, uint64_t key, uint32_t size, uint8_t form,
+                                      bool listed);
 larder__flight *larder__flight_join(larder__flight *);
 /* It no longer has a slot; whoever waits still gets the bytes. */
 void larder__flight_detach(larder__flight *);
 /* As detach, and a new flight of the same key may start. */
 void larder__flights_forget(larder__flights *, larder__flight *);
-/* The maker is done: with a buffer, or a code and a sentence. */
-void larder__flights_land(larder__flights *, larder__flight *, larder_buf *, int code,
+/* The maker is done: with a buffer of this form, or a code and a sentence. */
+void larder__flights_land(larder__flights *, larder__flight *, larder_buf *, uint8_t held, int code,
                           const char *why);
-/* Waits for it, releases it: a reference to the bytes, or its code and sentence. */
+/* Waits for it, releases it: a reference to the bytes and their form, or its code and sentence. */
 int larder__flights_wait(larder__flights *, larder__flight *, pthread_mutex_t *lock,
-                         larder_buf **out);
+                         larder_buf **out, uint8_t *held);
 
 #endif

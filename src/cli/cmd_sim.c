@@ -8,6 +8,7 @@
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/sim_access.h"
 #include "cli/stop.h"
 #include "report/svg.h"
 #include "sim/sim.h"
@@ -26,11 +27,11 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 } names;
 
 typedef struct sim_args {
-    larder__texts recipes, caches, policies, entries;
-    uint64_t n, epochs, batch, seed, size;
+    larder__texts recipes, caches, policies, entries, lambdas;
+    uint64_t n, epochs, batch, seed, size, decoded, row;
     const char *trace, *access, *plot;
-    bool json, quiet;
-    names recipe, cache, policy, entry;
+    bool json, quiet, analyze;
+    names recipe, cache, policy, entry, lambda;
     larder__stop stop;
 } sim_args;
 
@@ -76,7 +77,7 @@ static void free_names(names *n) {
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void json_figures(larder__json *j, const larder_figures *f) {
+static void json_figures(larder__json *j, const larder_figures *f, bool forms) {
     larder__json_u64(j, "served", f->served);
     larder__json_u64(j, "hits", f->hits);
     larder__json_u64(j, "substitutes", f->substitutes);
@@ -90,6 +91,13 @@ static void json_figures(larder__json *j, const larder_figures *f) {
     larder__json_u64(j, "scratch_reads", f->scratch_reads);
     larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
     larder__json_u64(j, "scratch_written", f->scratch_written);
+    if (!forms)
+        return;
+    larder__json_open(j, "hits_by_form", '{');
+    larder__json_u64(j, "encoded", f->form_hits[LARDER_ENCODED]);
+    larder__json_u64(j, "decoded", f->form_hits[LARDER_DECODED]);
+    larder__json_u64(j, "augmented", f->form_hits[LARDER_AUGMENTED]);
+    larder__json_close(j, '}');
 }
 
 /* What the policy shows of its own; what it does not know yet is null. */
@@ -110,7 +118,7 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
     for (uint64_t e = 0; e < r->count; e++) {
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
-        json_figures(&j, &r->epochs[e]);
+        json_figures(&j, &r->epochs[e], r->forms);
         json_shown(&j, r, e);
         if (!isnan(r->precision[e]))
             larder__json_f64(&j, "precision", r->precision[e]);
@@ -118,7 +126,7 @@ static void json_run(const sim_args *a, const char *recipe, const char *cache,
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
-    json_figures(&j, &r->total);
+    json_figures(&j, &r->total, r->forms);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
     if (!isnan(r->precision_mean))
         larder__json_f64(&j, "precision", r->precision_mean);
@@ -139,6 +147,11 @@ static void table_row(const char *recipe, const char *cache, const larder__sim_r
            100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
            100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
            (double)t->storage_bytes / n);
+    if (r->forms)
+        printf("%-26s %10s %7.2f%% encoded, %.2f%% decoded, %.2f%% augmented\n", "", "of which",
+               100 * (double)t->form_hits[LARDER_ENCODED] / n,
+               100 * (double)t->form_hits[LARDER_DECODED] / n,
+               100 * (double)t->form_hits[LARDER_AUGMENTED] / n);
     fflush(stdout);
 }
 
@@ -213,6 +226,8 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .batch = a->batch,
                              .seed = a->seed,
                              .size = (uint32_t)a->size,
+                             .decoded = (uint32_t)a->decoded,
+                             .row = (uint32_t)a->row,
                              .trace = a->trace,
                              .stop = &a->stop.signal,
                              .progress = shown ? show_progress : NULL,
@@ -249,60 +264,31 @@ static int run_recipes(const sim_args *a) {
     return rc;
 }
 
-static void show_replay(const sim_args *a, const char *policy, uint64_t entries,
-                        const larder__replay_result *r) {
-    if (!a->json) {
-        printf("%-20s %12llu %12llu %12llu %8.2f%% %12llu\n", policy, (unsigned long long)entries,
-               (unsigned long long)r->accesses, (unsigned long long)r->hits, 100 * r->hit_ratio,
-               (unsigned long long)r->evictions);
-        return;
-    }
-    larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
-    larder__json_text(&j, "policy", policy);
-    larder__json_u64(&j, "entries", entries);
-    larder__json_u64(&j, "accesses", r->accesses);
-    larder__json_u64(&j, "hits", r->hits);
-    larder__json_f64(&j, "hit_ratio", r->hit_ratio);
-    larder__json_u64(&j, "evictions", r->evictions);
-    larder__json_close(&j, '}');
-}
-
 static int run_replays(const sim_args *a) {
-    uint32_t *ids = NULL;
-    uint64_t count = 0;
-    int rc = larder__replay_read(a->access, &ids, &count);
-    if (rc == 0 && !a->json)
-        printf("%-20s %12s %12s %12s %9s %12s\n", "policy", "entries", "accesses", "hits", "ratio",
-               "evictions");
-    for (size_t i = 0; rc == 0 && i < a->policy.count; i++)
-        for (size_t k = 0; rc == 0 && k < a->entry.count; k++) {
-            larder__replay_conf conf = {.ids = ids,
-                                        .count = count,
-                                        .policy = a->policy.at[i],
-                                        .batch = a->batch,
-                                        .seed = a->seed,
-                                        .stop = &a->stop.signal};
-            larder__replay_result r;
-            if ((rc = larder__parse_u64("--entries", a->entry.at[k], UINT32_MAX, &conf.entries)) ==
-                0)
-                rc = larder__replay_run(&conf, &r);
-            if (rc == 0)
-                show_replay(a, a->policy.at[i], conf.entries, &r);
-        }
-    larder__free(ids);
-    return rc;
+    larder__sim_access access = {.path = a->access,
+                                 .policies = a->policy.at,
+                                 .policy_count = a->policy.count,
+                                 .entries = a->entry.at,
+                                 .entry_count = a->entry.count,
+                                 .lambdas = a->lambda.at,
+                                 .lambda_count = a->lambda.count,
+                                 .batch = a->batch,
+                                 .seed = a->seed,
+                                 .json = a->json,
+                                 .analyze = a->analyze,
+                                 .stop = &a->stop.signal};
+    return larder__sim_access_run(&access);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static const char *missing(const sim_args *a) {
     if (a->access)
-        return !a->policy.count  ? "--access needs --policy"
-               : !a->entry.count ? "--access needs --entries"
-                                 : NULL;
+        return NULL;
+    if (a->analyze || a->lambda.count || a->policy.count || a->entry.count)
+        return "--policy, --entries, --lambda and --analyze go with --access";
     if (!a->recipe.count)
-        return "give --recipe, or --access with --policy";
+        return "give --recipe, or --access";
     return a->n == 0 && !a->trace ? "give --n, the number of samples, or --trace" : NULL;
 }
 
@@ -314,6 +300,8 @@ static int run_command(sim_args *a) {
         rc = split(&a->policy, &a->policies);
     if (rc == 0)
         rc = split(&a->entry, &a->entries);
+    if (rc == 0)
+        rc = split(&a->lambda, &a->lambdas);
     if (rc == 0 && !a->cache.count)
         rc = add_name(&a->cache, "20%", 3);
     const char *lack = rc == 0 ? missing(a) : NULL;
@@ -321,8 +309,8 @@ static int run_command(sim_args *a) {
         fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
         return 2;
     }
-    if (rc == 0 && a->size > UINT32_MAX)
-        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB");
+    if (rc == 0 && (a->size > UINT32_MAX || a->decoded > UINT32_MAX || a->row > UINT32_MAX))
+        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
     if (rc == 0 && !a->access && a->batch == 0)
         a->batch = 256;
     if (rc == 0)
@@ -339,14 +327,19 @@ int larder__cmd_sim(int argc, char **argv) {
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
         {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
-        {"cache", LARDER__TEXTS, &a.caches, "X,…", "cache sizes, 20% of the data or 8GiB (20%)"},
+        {"cache", LARDER__TEXTS, &a.caches, "X,…",
+         "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},
         {"seed", LARDER__NUMBER, &a.seed, "S", "every run repeats from its seed (0)"},
         {"size", LARDER__NUMBER, &a.size, "BYTES", "bytes of a sample (3072)"},
+        {"decoded", LARDER__NUMBER, &a.decoded, "BYTES", "of its pixels, for split caches (size)"},
+        {"row", LARDER__NUMBER, &a.row, "BYTES", "of its row of a batch, for the same (size)"},
         {"trace", LARDER__TEXT, &a.trace, "DIR",
          "a recorded training: losses, embeddings; n comes from it"},
-        {"access", LARDER__TEXT, &a.access, "FILE", "replay u32 ids from a file, plain or .zst"},
-        {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: cache policies"},
-        {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: entries the cache holds"},
+        {"access", LARDER__TEXT, &a.access, "FILE", "replay recorded row accesses, or u32 ids"},
+        {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: policies (a table of them)"},
+        {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: 5000 entries, 10% of all"},
+        {"lambda", LARDER__TEXTS, &a.lambdas, "L,…", "with --access: hcst with each of these"},
+        {"analyze", LARDER__FLAG, &a.analyze, NULL, "with --access: reuse, by quarter of the run"},
         {"plot", LARDER__TEXT, &a.plot, "out.svg", "draw hits over cache sizes or epochs"},
         {"json", LARDER__FLAG, &a.json, NULL, "one JSON object a run"},
         {"quiet", LARDER__FLAG, &a.quiet, NULL, "no progress"},
@@ -354,14 +347,22 @@ int larder__cmd_sim(int argc, char **argv) {
     const larder__command command = {
         .name = "sim",
         .usage = "larder sim --recipe R --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
-                 "       larder sim --access FILE --policy P --entries K [--batch Q]",
+                 "       larder sim --access FILE [--policy P] [--entries K] [--batch Q]\n"
+                 "       larder sim --access FILE --analyze | --lambda L",
         .about =
             "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
             "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"
-            "Percentages are shares of the samples served, epoch 1 (cold) included.",
+            "Percentages are shares of the samples served, epoch 1 (cold) included.\n\n"
+            "--access takes what svm-train recorded: a round is looked up whole before its misses\n"
+            "enter. Plain u32 ids (little-endian, also .zst) are replayed one by one, or --batch\n"
+            "at a time.",
         .examples =
             "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
             "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
+            "  larder sim --access adult.rows --entries 5000,10%\n"
+            "  larder sim --access adult.rows --lambda 0.25,0.5,1,2,4,8 --entries 5000\n"
+            "  larder sim --access adult.rows --analyze\n"
+            "  larder sim --recipe seneca --n 50000 --cache 20%:58/42/0 --decoded 12288\n"
             "  larder sim --access rows.u32 --policy lru,lfu,belady --entries 1000,5000",
         .options = options};
     const char *words[1];
@@ -380,5 +381,6 @@ int larder__cmd_sim(int argc, char **argv) {
     free_names(&a.cache);
     free_names(&a.policy);
     free_names(&a.entry);
+    free_names(&a.lambda);
     return stopped ? stopped : rc;
 }

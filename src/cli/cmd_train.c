@@ -80,7 +80,7 @@ static int read_options(options *o, int argc, char **argv) {
         {"recipe", LARDER__TEXT, &c->recipe, "R",
          "what rules order and cache, see larder list (lru)"},
         {"cache", LARDER__TEXT, &c->cache, "X",
-         "20% of the data's bytes, or 8GiB in all; 0: none (20%)"},
+         "20% of the data's bytes, or 8GiB in all; :58/42/0 after it shares it out (20%)"},
         {"epochs", LARDER__NUMBER, &c->epochs, "E", "how often to go through the data (10)"},
         {"seed", LARDER__NUMBER, &c->seed, "S", "same seed, same run (1)"},
         {"slow", LARDER__TEXT, &o->slow, "SPEC", "storage speed for training, as bandwidth=20MiB"},
@@ -185,6 +185,8 @@ static int show_epoch(output *out, const larder__epoch *e) {
     out->total.scratch_written += e->scratch_written;
     out->total.fill_mean += e->fill_mean * (double)e->served;
     out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
+    out->total.hits_encoded += e->hits_encoded, out->total.hits_decoded += e->hits_decoded;
+    out->total.hits_augmented += e->hits_augmented;
     if (fflush(stdout) != 0 || ferror(stdout))
         return larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
     if (!out->record)
@@ -226,6 +228,11 @@ static void print_tail(const output *out) {
     if (!out->o->json && (t->scratch_bytes || t->scratch_written))
         printf("%s: %.1f MB of packages laid down, %.1f MB read from them\n", out->o->name,
                (double)t->scratch_written / 1e6, (double)t->scratch_bytes / 1e6);
+    double hits = t->hits_encoded + t->hits_decoded + t->hits_augmented;
+    if (!out->o->json && hits > 0)
+        printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
+               share(t->hits_encoded, hits), share(t->hits_decoded, hits),
+               share(t->hits_augmented, hits));
 }
 
 /* What --on-bad passed over: never silent, but not line by line either. */

@@ -42,7 +42,7 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
         {"m", LARDER__REAL, &(a)->cache_mb, "MB", "memory for kernel rows (as suits)"},            \
         {"rows", LARDER__NUMBER, &(a)->rows, "N", "kernel rows to keep, instead of -m"},           \
         {"cache-policy", LARDER__TEXT, &(a)->policy, "P",                                          \
-         "who stays of the rows kept, see larder list (lfu)"},                                     \
+         "who stays of the rows kept, see larder list (kkt)"},                                     \
         {"cache", LARDER__TEXT, &(a)->cache, "HOW",                                                \
          "auto keeps rows where that is measured to be cheaper; on; off (auto)"},                  \
         {"threads", LARDER__NUMBER, &(a)->threads, "T", "0: as many as cores (0)"},                \

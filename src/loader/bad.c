@@ -51,7 +51,7 @@ static int put_instead(larder_loader *l, larder__scratch *scratch, larder__place
     p->read_bytes[row] += (uint32_t)larder_buf_size(read.buf);
     larder__stat_add(l->stats, l->stat.storage_reads, 1);
     larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
-    rc = larder__row_decode(l, scratch, p, row, id, read.buf,
+    rc = larder__row_decode(l, scratch, p, row, id, read.buf, LARDER_ENCODED,
                             larder__row_seed(l, p->plan.number, row));
     larder_buf_unref(&read.buf);
     return rc;
@@ -91,6 +91,7 @@ static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from)
     p->y[to] = p->y[from];
     p->served[to] = p->served[from];
     p->kind[to] = p->kind[from];
+    p->form[to] = p->form[from];
     p->read_bytes[to] = p->read_bytes[from];
     p->plan.ids[to] = p->plan.ids[from];
     p->plan.weights[to] = p->plan.weights[from];

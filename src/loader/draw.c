@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct larder__draw {
@@ -329,6 +330,42 @@ static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *sh
     return larder__cache_pick(cache, rng, id, share);
 }
 
+static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *served) {
+    larder__cache_exchange(cache, 0, wanted, n, served);
+}
+
+/* The split may come with the cache's text, with the recipe, or with both if they agree. */
+static int read_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
+    char whole[160];
+    double share[LARDER_FORMS];
+    if (recipe->split[0] && !strchr(cache, ':')) {
+        snprintf(whole, sizeof whole, "%.80s:%s", cache, recipe->split);
+        return larder__parse_budget(whole, out);
+    }
+    int rc = larder__parse_budget(cache, out);
+    if (rc < 0 || !recipe->split[0])
+        return rc;
+    rc = larder__parse_split(recipe->split, share);
+    for (int f = 0; rc == 0 && f < LARDER_FORMS; f++)
+        if (share[f] != out->share[f])
+            rc = larder__fail(LARDER_E_ARGS,
+                              "cache \"%.60s\" and split=%s of the recipe disagree; give one",
+                              cache, recipe->split);
+    return rc;
+}
+
+int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]) {
+    larder__recipe parsed;
+    larder__budget b;
+    int rc = larder__recipe_parse(&parsed, recipe);
+    if (rc < 0)
+        return rc;
+    if ((rc = read_budget(&parsed, cache, &b)) == 0)
+        memcpy(share, b.share, sizeof b.share);
+    larder__recipe_free(&parsed);
+    return rc;
+}
+
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
@@ -337,11 +374,11 @@ static int open_cache(larder__draw *d) {
         if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
             return there; /* the environment is a wish: a full daemon stops nobody */
     }
-    int rc = larder__parse_budget(d->conf.cache, &b);
+    int rc = read_budget(&d->recipe, d->conf.cache, &b);
     if (rc < 0)
         return rc;
     if (d->recipe.policy->holds_all)
-        b = (larder__budget){.relative = true, .fraction = 1};
+        b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
     uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
     if (d->conf.store->real && bytes > larder__memory_limit()) {
         char want[32], have[32];
@@ -349,12 +386,22 @@ static int open_cache(larder__draw *d) {
                             d->conf.cache, larder__print_bytes((double)bytes, want),
                             larder__print_bytes((double)larder__memory_limit(), have));
     }
+    uint64_t limit;
+    if (b.share[LARDER_ENCODED] < 1 && larder__draw_scratch(d, &limit))
+        return larder__fail(LARDER_E_ARGS,
+                            "packages in a scratch folder hold encoded samples: leave out the "
+                            "split or scratch= (and LARDER_SCRATCH)");
+    larder__forms forms = {.decoded_ratio = d->conf.decoded_ratio,
+                           .decoded_bytes = d->conf.decoded_bytes,
+                           .row_bytes = d->conf.row_bytes};
+    memcpy(forms.share, b.share, sizeof forms.share);
     larder__cache_conf conf = {.policy = d->recipe.policy,
                                .args = &d->recipe.policy_args,
                                .store = d->conf.store,
                                .keys = d->conf.n,
                                .budget = bytes,
                                .budget_covers_all = !b.relative,
+                               .forms = &forms,
                                .seed = d->conf.seed,
                                .epochs = d->conf.epochs,
                                .stats = d->conf.stats};
@@ -397,7 +444,9 @@ static int open_sampler(larder__draw *d) {
                                .resident = is_resident,
                                .resident_arg = d->cache,
                                .pick = pick_resident,
-                               .pick_arg = d->cache};
+                               .pick_arg = d->cache,
+                               .exchange = exchange,
+                               .exchange_arg = d->cache};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;

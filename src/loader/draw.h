@@ -24,6 +24,9 @@ typedef struct larder__draw_conf {
     uint32_t size;        /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
+    /* What entries of other forms come to, as in larder__forms. */
+    double decoded_ratio;
+    uint32_t decoded_bytes, row_bytes;
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
     uint64_t batch, seed;
@@ -54,6 +57,9 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
 void larder__planned_close(larder__planned *);
 /* How many of the fetched entries storage has to give. */
 uint64_t larder__planned_reads(const larder__planned *);
+
+/* The shares of the forms that recipe and cache text give together; 1/0/0 if neither does. */
+int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]);
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 void larder__draw_close(larder__draw **);

@@ -41,6 +41,7 @@ typedef struct larder__place {
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
+    uint8_t *form;        /* larder_form each row was served in */
     uint32_t *read_bytes; /* storage bytes each row cost */
     larder__crate *crate; /* what was fetched besides comes from it, or is to be laid down there */
     bool lays_down;
@@ -62,7 +63,8 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
     struct larder__kept *next;
     uint64_t number, epoch, length;
     uint64_t *ids, *served; /* one block, ids first */
-    uint8_t *substitute;
+    uint8_t *substitute, *form;
+    uint64_t *mark; /* with larder_form: as in larder__ticket */
     float *weights;
     size_t n;
     bool first, last;
@@ -93,7 +95,9 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
-    size_t row_bytes;       /* of x */
+    size_t row_bytes;             /* of x */
+    uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
+    bool spread;            /* what is fetched besides is shared between threads as rows are */
     larder__crates *crates; /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
@@ -172,9 +176,13 @@ void larder__place_begin(larder_loader *, larder__place *);
 /* With the lock held, which is given up meanwhile: prepares some rows of a place, or reads and
  * prepares some. False: others are at all that are left. */
 bool larder__place_work(larder_loader *, larder__scratch *, larder__place *);
-/* Decodes one sample's bytes into row `row` of a place. */
+/* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
-                       larder_buf *bytes, uint64_t seed);
+                       larder_buf *bytes, larder_form, uint64_t seed);
+
+/* reserve.c: what a decoded sample of this data set reserves in the cache, from a few samples
+ * spread over it that are read for this. */
+int larder__reserve_learn(larder_loader *, double *ratio, uint32_t *bytes);
 
 /* reader.c. With the lock held: does storage keep whoever reads waiting, so that readers should do
  * it? Wakes or starts one of them. */

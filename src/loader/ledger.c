@@ -68,7 +68,7 @@ int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected) {
 }
 
 void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint8_t *kind,
-                           const uint32_t *read_bytes, size_t n) {
+                           const uint8_t *form, const uint32_t *read_bytes, size_t n) {
     page *p = &l->pages[l->used - 1];
     uint64_t kinds[4] = {0}, distinct = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
@@ -76,6 +76,8 @@ void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint
         distinct += !(*word & bit);
         *word |= bit;
         kinds[kind[i] & 3]++;
+        if (kind[i] == LARDER_HIT || kind[i] == LARDER_SUBSTITUTE)
+            p->f.form_hits[form[i] % LARDER_FORMS]++;
         bytes += read_bytes[i];
     }
     p->f.served += n;
@@ -148,7 +150,7 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
-enum { COUNTERS = 16 };
+enum { COUNTERS = 19 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
     uint64_t *all[COUNTERS] = {&p->f.epoch,
                                &p->f.served,
@@ -165,7 +167,10 @@ static void page_counters(page *p, uint64_t *out[COUNTERS]) {
                                &p->f.evaluation_reads,
                                &p->f.scratch_reads,
                                &p->f.scratch_bytes,
-                               &p->f.scratch_written};
+                               &p->f.scratch_written,
+                               &p->f.form_hits[LARDER_ENCODED],
+                               &p->f.form_hits[LARDER_DECODED],
+                               &p->f.form_hits[LARDER_AUGMENTED]};
     memcpy(out, all, sizeof all);
 }
 

@@ -13,9 +13,10 @@ void larder__ledger_close(larder__ledger **);
 
 /* A new epoch that should serve `expected` ids; nothing if it is the newest one already. */
 int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected);
-/* read_bytes[i]: what storage gave for this request; 0 for hits. */
+/* form[i]: larder_form of what came from memory. read_bytes[i]: what storage gave for this request;
+ * 0 for hits. */
 void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8_t *kind,
-                           const uint32_t *read_bytes, size_t n);
+                           const uint8_t *form, const uint32_t *read_bytes, size_t n);
 void larder__ledger_bad(larder__ledger *, size_t n);
 void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
 void larder__ledger_evaluation(larder__ledger *, uint64_t samples, uint64_t reads, uint64_t bytes);

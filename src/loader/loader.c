@@ -5,6 +5,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "loader/inside.h"
+#include "loader/shared_cache.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -134,6 +135,22 @@ static uint32_t sample_bytes(void *data, uint64_t id) {
     return larder__data_stat(data, id, &s) < 0 ? 0 : s.bytes;
 }
 
+/* What samples come to in other forms than the file's. */
+static int open_forms(larder_loader *l, larder__draw_conf *draw) {
+    double share[LARDER_FORMS];
+    l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    if (larder__cache_is_shared(l->conf.cache)) /* it keeps what the source gives */
+        return 0;
+    int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share);
+    if (rc < 0)
+        return rc;
+    l->spread = share[LARDER_ENCODED] < 1;
+    draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
+    return share[LARDER_DECODED] > 0
+               ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)
+               : 0;
+}
+
 static uint32_t sample_class(void *data, uint64_t id) {
     larder_sample s = {.label = -1};
     return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
@@ -198,16 +215,17 @@ static int open_parts(larder_loader *l) {
                               .drop_last = l->conf.drop_last,
                               .stats = l->stats};
     if ((rc = larder__pipeline_open(&l->pipeline, &pipe)) < 0 ||
+        (rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
     if ((rc = open_figures(l)) < 0)
         return rc;
+    l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
     if ((rc = open_crates(l)) < 0)
         return rc;
-    l->row_bytes = larder__pipeline_bytes(l->pipeline);
     l->epoch_length = larder__draw_length(l->draw);
-    return larder__scratch_open(&l->own_scratch);
+    return 0;
 }
 
 /* Batches to read ahead where the user left it open and no feedback tells how many there may be:
@@ -262,10 +280,11 @@ int larder__place_open(larder_loader *l, larder__place *p) {
     p->y = larder__calloc(n, sizeof *p->y);
     p->served = larder__calloc(n, sizeof *p->served);
     p->kind = larder__calloc(n, sizeof *p->kind);
+    p->form = larder__calloc(n, sizeof *p->form);
     p->read_bytes = larder__calloc(n, sizeof *p->read_bytes);
     p->faults = larder__calloc(n, sizeof *p->faults);
-    if (!p->piece_read || !p->bytes || !p->y || !p->served || !p->kind || !p->read_bytes ||
-        !p->faults)
+    if (!p->piece_read || !p->bytes || !p->y || !p->served || !p->kind || !p->form ||
+        !p->read_bytes || !p->faults)
         return LARDER_E_NOMEM;
     p->batch = (larder_batch){.shape = larder__pipeline_shape(l->pipeline),
                               .dtype = l->conf.dtype,
@@ -313,6 +332,7 @@ void larder__place_close(larder__place *p) {
     larder__free(p->y);
     larder__free(p->served);
     larder__free(p->kind);
+    larder__free(p->form);
     larder__free(p->read_bytes);
     larder__free(p->faults);
 }
@@ -435,8 +455,9 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
     for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
         bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
     larder__evaluation *e = &l->evaluation;
-    reads -= p->scratch_samples;
-    bytes -= p->scratch_payload;
+    reads += l->probes - p->scratch_samples;
+    bytes += l->probe_bytes - p->scratch_payload;
+    l->probes = l->probe_bytes = 0;
     larder__ledger_scratch(l->ledger, p->scratch_samples, p->scratch_bytes, p->scratch_written);
     if (reads)
         larder__ledger_background(l->ledger, reads, bytes);
@@ -457,7 +478,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
         p->phase = LARDER__FREE; /* it is not handed out later either */
         return larder__loader_fail(l, rc);
     }
-    larder__ledger_record(l->ledger, p->served, p->kind, p->read_bytes, plan->n);
+    larder__ledger_record(l->ledger, p->served, p->kind, p->form, p->read_bytes, plan->n);
     book_fetched(l, p);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;

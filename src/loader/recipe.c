@@ -2,10 +2,13 @@
 
 #include "base/err.h"
 
+#include <stdio.h>
+
 const larder_param larder__recipe_params[] = {
     {"sampler", "text", "", "another sampler than the recipe's own", 0, 0},
     {"policy", "text", "", "another cache policy than the recipe's own", 0, 0},
     {"signal", "text", "", "another signal than the recipe's own; none switches it off", 0, 0},
+    {"split", "text", "", "percent of the cache for encoded/decoded/augmented, as 58/42/0", 0, 0},
     {"scoring", "beside|wait", "beside",
      "of signals that take long: nothing waits for it, or a batch waits for what is due", 0, 0},
     {0}};
@@ -42,6 +45,11 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
     rc = out->policy ? 0 : LARDER_E_ARGS;
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
+    const char *split = larder_args_text(&args, "split");
+    double share[LARDER_FORMS];
+    if (rc == 0 && split[0] && (rc = larder__parse_split(split, share)) == 0 &&
+        snprintf(out->split, sizeof out->split, "%s", split) >= (int)sizeof out->split)
+        rc = larder__fail(LARDER_E_ARGS, "split \"%.60s…\" is too long", split);
     larder__args_free(&args);
     return rc;
 }

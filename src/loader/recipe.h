@@ -1,6 +1,6 @@
 /* A recipe text such as "quiver:factor=10,policy=lru" taken apart: which sampler, policy and
  * signal, each with its checked arguments. Parameters go to whichever of them declares the name;
- * sampler=, policy= and signal= exchange a part. */
+ * sampler=, policy= and signal= exchange a part, split= shares the cache out between forms. */
 #ifndef LARDER_LOADER_RECIPE_H
 #define LARDER_LOADER_RECIPE_H
 
@@ -13,6 +13,7 @@ typedef struct larder__recipe {
     const larder_signal *signal; /* NULL: feedback is not looked at */
     bool wait;                   /* scoring=wait: a draw waits for the feedback that is due */
     larder_args sampler_args, policy_args, signal_args;
+    char split[64]; /* "58/42/0", or "" */
 } larder__recipe;
 
 extern const larder_param larder__recipe_params[]; /* those every recipe has */

@@ -17,6 +17,8 @@ void larder__kept_free(larder__kept *k) {
         larder__kept *next = k->next;
         larder__free(k->ids);
         larder__free(k->substitute);
+        larder__free(k->form);
+        larder__free(k->mark);
         larder__free(k->weights);
         larder__free(k);
         k = next;
@@ -33,6 +35,17 @@ typedef struct drawn { /* one such batch, in the ring or restored and still kept
     const larder__kept *kept;
 } drawn;
 
+/* How row i is served, as a ticket says it. */
+static larder__ticket row_of(const drawn *d, size_t i) {
+    if (d->plan)
+        return d->plan->tickets[i];
+    const larder__kept *k = d->kept;
+    return (larder__ticket){.key = k->served[i],
+                            .kind = k->substitute[i] ? LARDER_SUBSTITUTE : LARDER_HIT,
+                            .form = k->form[i],
+                            .mark = k->mark[i]};
+}
+
 static void write_drawn(larder_writer *w, const drawn *d) {
     larder_write_u64(w, d->number);
     larder_write_u64(w, d->epoch);
@@ -40,10 +53,12 @@ static void write_drawn(larder_writer *w, const drawn *d) {
     larder_write_u32(w, (uint32_t)d->first | (uint32_t)d->last << 1);
     larder_write_u64(w, d->n);
     for (size_t i = 0; i < d->n; i++) {
-        bool sub = d->plan ? d->plan->tickets[i].kind == LARDER_SUBSTITUTE : d->kept->substitute[i];
+        larder__ticket t = row_of(d, i);
         larder_write_u32(w, (uint32_t)d->ids[i]);
-        larder_write_u32(w, (uint32_t)(d->plan ? d->plan->tickets[i].key : d->kept->served[i]));
-        larder_write_u32(w, sub);
+        larder_write_u32(w, (uint32_t)t.key);
+        larder_write_u32(w, (uint32_t)(t.kind == LARDER_SUBSTITUTE) | (uint32_t)t.form << 1);
+        if (t.form == LARDER_AUGMENTED)
+            larder_write_u64(w, t.mark);
         larder_write_f64(w, d->weights[i]);
     }
 }
@@ -79,14 +94,20 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
         return larder_read_reject(r, "a batch drawn ahead is out of place");
     k->ids = larder__calloc(2 * n, sizeof *k->ids);
     k->substitute = larder__calloc(n, 1);
+    k->form = larder__calloc(n, 1);
+    k->mark = larder__calloc(n, sizeof *k->mark);
     k->weights = larder__calloc(n, sizeof *k->weights);
-    if (!k->ids || !k->substitute || !k->weights)
+    if (!k->ids || !k->substitute || !k->form || !k->mark || !k->weights)
         return LARDER_E_NOMEM;
     k->served = k->ids + n;
     for (; k->n < n && larder_read_status(r) == 0; k->n++) {
         k->ids[k->n] = larder_read_index(r, samples, false);
         k->served[k->n] = larder_read_index(r, samples, false);
-        k->substitute[k->n] = larder_read_u32(r) == 1;
+        uint32_t how = larder_read_index(r, LARDER_FORMS * 2, false);
+        k->substitute[k->n] = how & 1;
+        k->form[k->n] = (uint8_t)(how >> 1);
+        if (k->form[k->n] == LARDER_AUGMENTED)
+            k->mark[k->n] = larder_read_u64(r);
         k->weights[k->n] = (float)larder_read_f64(r);
     }
     return larder_read_status(r);

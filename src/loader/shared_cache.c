@@ -73,6 +73,12 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     int rc = parse(conf->cache, path, a.hello.budget, sizeof a.hello.budget);
     if (rc == 0)
         rc = policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
+    larder__budget b = {0};
+    if (rc == 0 && a.hello.budget[0])
+        rc = larder__parse_budget(a.hello.budget, &b);
+    if (rc == 0 && (b.split || recipe->split[0]))
+        rc = larder__fail(LARDER_E_UNSUPPORTED,
+                          "a daemon keeps samples encoded alone; leave out the split");
     snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);
     return rc < 0 ? rc : larder__attach_open(out, &a);
 }

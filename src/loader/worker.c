@@ -26,18 +26,41 @@ static void row_failed(larder__place *p, size_t row, int code, const char *why) 
         snprintf(out, cap, "sample %llu: %s", (unsigned long long)p->plan.tickets[row].key, why);
 }
 
+/* The chance of an augmented entry: of its own, not a row's. */
+static uint64_t entry_seed(const larder_loader *l, uint64_t mark) {
+    return larder__mix64(l->conf.seed ^ larder__mix64(~mark));
+}
+
+static int make_row(larder_loader *l, larder__scratch *scratch, larder_buf *bytes, larder_form form,
+                    uint64_t seed, void *out) {
+    const void *data = larder_buf_data(bytes);
+    size_t size = larder_buf_size(bytes);
+    if (form == LARDER_ENCODED)
+        return larder__pipeline_run(l->pipeline, scratch, data, size, seed, out);
+    if (form == LARDER_DECODED)
+        return larder__pipeline_run_decoded(l->pipeline, scratch, data, size, seed, out);
+    if (size != l->row_bytes)
+        return larder__fail(LARDER_E_FORMAT, "an augmented sample of %zu bytes, not %zu", size,
+                            l->row_bytes);
+    memcpy(out, data, size);
+    return 0;
+}
+
+/* In front of the sentence: which sample. */
+static int name_sample(larder_loader *l, uint64_t id, int rc) {
+    char name[160] = "?";
+    larder__data_name(l->data, id, name, sizeof name);
+    return larder__fail_in(rc, "sample %llu (%s)", (unsigned long long)id, name);
+}
+
 int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
-                       uint64_t id, larder_buf *bytes, uint64_t seed) {
+                       uint64_t id, larder_buf *bytes, larder_form form, uint64_t seed) {
     larder_sample s;
     int rc = larder__data_stat(l->data, id, &s);
     if (rc == 0)
-        rc = larder__pipeline_run(l->pipeline, scratch, larder_buf_data(bytes),
-                                  larder_buf_size(bytes), seed, p->x + row * l->row_bytes);
-    if (rc < 0) {
-        char name[160] = "?";
-        larder__data_name(l->data, id, name, sizeof name);
-        return larder__fail_in(rc, "sample %llu (%s)", (unsigned long long)id, name);
-    }
+        rc = make_row(l, scratch, bytes, form, seed, p->x + row * l->row_bytes);
+    if (rc < 0)
+        return name_sample(l, id, rc);
     p->y[row] = s.label;
     p->served[row] = id;
     return 0;
@@ -48,9 +71,35 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
     uint64_t seed = p->calm ? LARDER__NO_CHANCE : larder__row_seed(l, p->plan.number, row);
-    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, seed);
+    p->form[row] = t->form;
+    int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
         row_failed(p, row, rc, larder_errmsg());
+}
+
+/* The entry that the cache wants, from what was read; `held` says what became of it. */
+static int make_entry(larder_loader *l, larder__scratch *scratch, const larder__ticket *t,
+                      larder_buf *read, larder_buf **out, uint8_t *held) {
+    *out = NULL;
+    *held = t->make;
+    int rc = 0;
+    if (t->make == LARDER_DECODED)
+        rc = larder__pipeline_decode(l->pipeline, scratch, read, t->size, out);
+    else if (t->make == LARDER_AUGMENTED) {
+        if (!(*out = larder_buf_new(l->row_bytes)))
+            return LARDER_E_NOMEM;
+        rc = make_row(l, scratch, read, LARDER_ENCODED, entry_seed(l, t->mark),
+                      larder_buf_data(*out));
+    }
+    if (rc < 0) {
+        larder_buf_unref(out);
+        return name_sample(l, t->key, rc);
+    }
+    if (!*out) { /* wanted as it is, or too large decoded */
+        *out = larder_buf_ref(read);
+        *held = LARDER_ENCODED;
+    }
+    return 0;
 }
 
 typedef struct joint { /* room for one joint read of several rows */
@@ -59,6 +108,43 @@ typedef struct joint { /* room for one joint read of several rows */
     larder_read *reads;
     larder_buf **bytes; /* of each row, one reference or NULL */
 } joint;
+
+/* Hands the cache its entry, made of what was read, and leaves in *bytes what the row begins with.
+ * Done by whoever reads: those who wait for an entry wait for somebody who is at it. */
+static void settle_entry(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                         larder_buf **bytes) {
+    larder__ticket *t = &p->plan.tickets[row];
+    larder__cache *cache = larder__draw_cache(l->draw);
+    larder_buf *entry = NULL;
+    int rc = scratch || t->make == LARDER_ENCODED
+                 ? make_entry(l, scratch, t, *bytes, &entry, &t->held)
+                 : LARDER_E_NOMEM;
+    if (rc < 0) {
+        if (row < p->plan.n)
+            row_failed(p, row, rc, larder_errmsg());
+        larder__cache_fail(cache, t, rc, larder_errmsg());
+        larder_buf_unref(bytes);
+        return;
+    }
+    larder__cache_fill(cache, t, entry);
+    if (t->held != t->form) { /* the row begins with what was read */
+        larder_buf_unref(&entry);
+        t->held = LARDER_ENCODED;
+        return;
+    }
+    larder_buf_unref(bytes);
+    *bytes = entry;
+}
+
+/* Working memory to make entries with; NULL where there is none to make. */
+static larder__scratch *entry_scratch(const larder__place *p, size_t from, size_t n) {
+    larder__scratch *scratch = NULL;
+    for (size_t i = 0; !scratch && i < n; i++)
+        if (p->plan.tickets[from + i].task == LARDER__MAKE &&
+            p->plan.tickets[from + i].make != LARDER_ENCODED && larder__scratch_open(&scratch) < 0)
+            break;
+    return scratch;
+}
 
 /* Reads what has to be made, all together, and hands it to the cache. */
 static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
@@ -81,6 +167,7 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
     larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
     larder__readers_note(l, ended - begun, larder__seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu);
     uint64_t total = 0;
+    larder__scratch *scratch = entry_scratch(p, from, n);
     for (size_t k = 0; k < m; k++) {
         size_t row = from + rows[k];
         int code = rc < 0 ? rc : reads[k].code;
@@ -95,8 +182,9 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         total += larder_buf_size(reads[k].buf);
         if (row < p->plan.n)
             p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
-        larder__cache_fill(larder__draw_cache(l->draw), &p->plan.tickets[row], reads[k].buf);
+        settle_entry(l, scratch, p, row, &bytes[rows[k]]);
     }
+    larder__scratch_close(&scratch);
     larder__stat_add(l->stats, l->stat.storage_reads, m);
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
@@ -136,6 +224,8 @@ void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__pl
         }
         if (bytes[i] && from + i < p->plan.n) /* what was fetched besides only had to be filled */
             finish_row(l, scratch, p, from + i, bytes[i]);
+        else if (from + i < p->plan.n && t->task != LARDER__WAIT && p->faults[from + i].code == 0)
+            row_failed(p, from + i, LARDER_E_STATE, "nobody brought its bytes");
         larder_buf_unref(&bytes[i]);
     }
     larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
@@ -148,15 +238,18 @@ void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__pl
             larder_buf_unref(&bytes[i]);
             continue;
         }
-        if (rc == LARDER__TAKE_OVER)
+        if (rc == LARDER__TAKE_OVER) {
             rc = read_alone(l, t->key, &bytes[i]);
+            t->held = LARDER_ENCODED;
+        }
         if (rc < 0)
             row_failed(p, from + i, rc, larder_errmsg());
         else {
             /* A miss that shares a read costs what it would have alone: what the ledger says
              * follows from the order. The counters have the bytes that really came. */
-            if (t->kind == LARDER_MISS)
-                p->read_bytes[from + i] = (uint32_t)larder_buf_size(bytes[i]);
+            larder_sample s;
+            if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &s) == 0)
+                p->read_bytes[from + i] = s.bytes;
             finish_row(l, scratch, p, from + i, bytes[i]);
         }
         larder_buf_unref(&bytes[i]);
@@ -270,7 +363,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
         int rc = larder__data_stat(l->data, k->served[i], &s);
         if (rc == 0)
             rc = larder__cache_reclaim(larder__draw_cache(l->draw), k->served[i], s.bytes,
-                                       &p->tickets[i]);
+                                       (larder_form)k->form[i], k->mark[i], &p->tickets[i]);
         if (rc < 0)
             return rc;
         if (k->substitute[i])
@@ -348,10 +441,9 @@ void larder__place_begin(larder_loader *l, larder__place *p) {
 
 /* Some of the batch's rows, or the whole package behind them. */
 static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
-    if (p->next_row >= p->plan.n)
-        return p->rows - p->next_row;
-    size_t left = p->plan.n - p->next_row;
-    return l->piece < left ? l->piece : left;
+    bool besides = p->next_row >= p->plan.n;
+    size_t left = (besides ? p->rows : p->plan.n) - p->next_row;
+    return l->piece < left && !(besides && !l->spread) ? l->piece : left;
 }
 
 static bool has_rows(const larder__place *p) {

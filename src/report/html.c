@@ -54,6 +54,15 @@ CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_
 CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
 CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
 CELL(cell_repeats) { (void)run, print_number(out, cap, "%.1f", share(t->repeats, t->served)); }
+CELL(cell_forms) {
+    (void)run;
+    double all = t->hits_encoded + t->hits_decoded + t->hits_augmented;
+    if (all > 0)
+        snprintf(out, cap, "%.0f/%.0f/%.0f", 100 * t->hits_encoded / all,
+                 100 * t->hits_decoded / all, 100 * t->hits_augmented / all);
+    else
+        snprintf(out, cap, "-");
+}
 CELL(cell_misses) { (void)run, print_number(out, cap, "%.1f", share(t->misses, t->served)); }
 CELL(cell_accuracy) { (void)run, print_number(out, cap, "%.2f", 100 * t->accuracy); }
 CELL(cell_best) { (void)t, print_number(out, cap, "%.2f", 100 * larder__run_best(run)); }
@@ -74,6 +83,7 @@ static const column columns[] = {
     {"hits %", "served from memory, the sample that was asked for", cell_hits},
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},
+    {"forms %", "hits from encoded/decoded/augmented samples", cell_forms},
     {"misses %", "read from storage for this request", cell_misses},
     {"acc %", "on the test part after the last epoch", cell_accuracy},
     {"best %", "the best of all epochs", cell_best},

@@ -229,6 +229,8 @@ larder__epoch larder__run_total(const larder__run *run) {
         wait2 += (e->wait_mean * e->wait_mean + e->wait_sd * e->wait_sd) * (double)e->served;
         fill2 += (e->fill_mean * e->fill_mean + e->fill_sd * e->fill_sd) * (double)e->served;
         t.wait_p99 = e->wait_p99, t.fill_p99 = e->fill_p99;
+        t.hits_encoded += e->hits_encoded, t.hits_decoded += e->hits_decoded;
+        t.hits_augmented += e->hits_augmented; /* NAN stays */
         t.touched += e->touched / (double)run->count;
         served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))

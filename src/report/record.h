@@ -24,7 +24,7 @@
  * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row
  * taken by a thread to its last row there (fill), as mean and standard deviation over the epoch;
  * the percentile is that of the run so far. h is the mean share of reused samples, of recipes that
- * have one. */
+ * have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -50,7 +50,13 @@
     XX(f64, wait_sd)                                                                               \
     XX(f64, wait_p99)                                                                              \
     XX(f64, fill_mean)                                                                             \
-    XX(f64, fill_sd) XX(f64, fill_p99) XX(opt, h) LARDER__SHOWN_FIELDS(XX)
+    XX(f64, fill_sd)                                                                               \
+    XX(f64, fill_p99)                                                                              \
+    XX(opt, h)                                                                                     \
+    XX(opt, hits_encoded)                                                                          \
+    XX(opt, hits_decoded)                                                                          \
+    XX(opt, hits_augmented)                                                                        \
+    LARDER__SHOWN_FIELDS(XX)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64, larder__field_opt;

@@ -7,6 +7,7 @@
 #include "plugins.h"
 #include "sim/sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #if LARDER_HAVE_ZSTD
@@ -124,6 +125,22 @@ static int renumber(const uint32_t *ids, uint64_t count, uint64_t *keys, uint32_
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
+/* Every entry has size 1, unless rows were recorded at several lengths. */
+static uint32_t row_size(const larder__accesses *rows, const larder__access_round *r) {
+    return r->length ? r->length : (uint32_t)rows->rows;
+}
+
+static bool one_length(const larder__replay_conf *c) {
+    for (uint64_t r = 0; c->rows && r < c->rows->rounds; r++)
+        if (c->rows->round[r].length)
+            return false;
+    return true;
+}
+
+static uint64_t budget_of(const larder__replay_conf *c) {
+    return one_length(c) ? c->entries : c->entries * c->rows->rows;
+}
+
 static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_t keys,
                       bool *needs_future) {
     char name[64];
@@ -139,7 +156,7 @@ static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_
                                .args = &args,
                                .store = &larder__store_null,
                                .keys = keys,
-                               .budget = c->entries, /* every entry has size 1 */
+                               .budget = budget_of(c),
                                .seed = c->seed};
     *needs_future = policy->needs_future;
     rc = larder__cache_open(out, &conf);
@@ -147,33 +164,133 @@ static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_
     return rc;
 }
 
-static int run(const larder__replay_conf *c, larder__cache *cache, const uint32_t *next) {
-    size_t chunk = c->batch ? c->batch : CHUNK;
-    larder_access *a = larder__calloc(chunk, sizeof *a);
-    larder__ticket *t = larder__calloc(chunk, sizeof *t);
-    int rc = a && t ? 0 : LARDER_E_NOMEM;
-    for (uint64_t at = 0; rc == 0 && at < c->count; at += chunk) {
-        size_t n = c->count - at < chunk ? (size_t)(c->count - at) : chunk;
-        for (size_t i = 0; i < n; i++)
-            a[i] = (larder_access){.key = c->ids[at + i],
-                                   .now = at + i,
-                                   .next_use = next && next[at + i] != UINT32_MAX ? next[at + i]
-                                                                                  : LARDER_UNKNOWN,
-                                   .size = 1,
-                                   .score = 0};
-        rc = c->batch ? larder__cache_claim_batch(cache, a, n, t)
-                      : larder__cache_claim(cache, a, n, t);
-        if (rc == 0 && c->stop && *c->stop)
-            rc = larder__fail(LARDER_E_CANCELLED, "interrupted");
+typedef struct replay {
+    const larder__replay_conf *conf;
+    larder__cache *cache;
+    const uint32_t *next; /* by position; NULL unless the policy wants the future */
+    bool one_length;
+    uint64_t longest; /* room below: accesses of a batch or round, rows that leave or are scored */
+    larder_access *a;
+    larder__ticket *t;
+    uint64_t *keys;
+} replay;
+
+static void describe(const replay *p, uint64_t at, size_t n, uint32_t size, uint32_t tag) {
+    for (size_t i = 0; i < n; i++)
+        p->a[i] = (larder_access){
+            .key = p->conf->ids[at + i],
+            .now = at + i,
+            .next_use = p->next && p->next[at + i] != UINT32_MAX ? p->next[at + i] : LARDER_UNKNOWN,
+            .size = size,
+            .tag = tag,
+            .score = tag ? NAN : 0};
+}
+
+static int stopped(const replay *p) {
+    return p->conf->stop && *p->conf->stop ? larder__fail(LARDER_E_CANCELLED, "interrupted") : 0;
+}
+
+static int run_batches(const replay *p) {
+    const larder__replay_conf *c = p->conf;
+    int rc = 0;
+    for (uint64_t at = 0; rc == 0 && at < c->count; at += p->longest) {
+        size_t n = c->count - at < p->longest ? (size_t)(c->count - at) : (size_t)p->longest;
+        describe(p, at, n, 1, 0);
+        rc = c->batch ? larder__cache_claim_batch(p->cache, p->a, n, p->t)
+                      : larder__cache_claim(p->cache, p->a, n, p->t);
+        if (c->batch)
+            larder__cache_batch(p->cache);
+        if (rc == 0)
+            rc = stopped(p);
     }
-    larder__free(a);
-    larder__free(t);
     return rc;
+}
+
+/* What the solver said before a round: scores of all it knows, then rows that it gives back. */
+static void tell(const replay *p, const larder__access_round *r, uint32_t size) {
+    const larder__access_notes *scored = &p->conf->rows->scored, *left = &p->conf->rows->left;
+    uint64_t n = r->scored_end - r->scored_begin;
+    for (uint64_t i = 0; i < n; i++)
+        p->keys[i] = scored->ids[r->scored_begin + i];
+    if (n)
+        larder__cache_score(p->cache, p->keys, scored->dist + r->scored_begin, n);
+    n = r->left_end - r->left_begin;
+    for (uint64_t i = 0; i < n; i++)
+        p->a[i] = (larder_access){.key = left->ids[r->left_begin + i],
+                                  .next_use = LARDER_UNKNOWN,
+                                  .size = size,
+                                  .tag = LARDER_TAG_HELD,
+                                  .score = left->dist[r->left_begin + i]};
+    larder__cache_offer(p->cache, p->a, NULL, n);
+}
+
+static int run_rounds(const replay *p) {
+    const larder__accesses *rows = p->conf->rows;
+    int rc = 0;
+    for (uint64_t i = 0; rc == 0 && i < rows->rounds; i++) {
+        const larder__access_round *r = &rows->round[i];
+        size_t n = (size_t)(r->end - r->begin);
+        uint32_t size = p->one_length ? 1 : row_size(rows, r);
+        tell(p, r, p->one_length || i == 0 ? 1 : row_size(rows, r - 1));
+        describe(p, r->begin, n, size, LARDER_TAG_HELD);
+        rc = larder__cache_claim_batch(p->cache, p->a, n, p->t);
+        larder__cache_batch(p->cache);
+        if (rc == 0)
+            rc = stopped(p);
+    }
+    return rc;
+}
+
+static uint64_t longest_round(const larder__accesses *rows) {
+    uint64_t longest = 1;
+    for (uint64_t i = 0; i < rows->rounds; i++) {
+        const larder__access_round *r = &rows->round[i];
+        const uint64_t lengths[] = {r->end - r->begin, r->left_end - r->left_begin,
+                                    r->scored_end - r->scored_begin};
+        for (size_t k = 0; k < 3; k++)
+            longest = lengths[k] > longest ? lengths[k] : longest;
+    }
+    return longest;
+}
+
+static int run(const larder__replay_conf *c, larder__cache *cache, const uint32_t *next) {
+    replay p = {.conf = c,
+                .cache = cache,
+                .next = next,
+                .one_length = one_length(c),
+                .longest = c->rows    ? longest_round(c->rows)
+                           : c->batch ? c->batch
+                                      : CHUNK};
+    p.a = larder__calloc(p.longest, sizeof *p.a);
+    p.t = larder__calloc(p.longest, sizeof *p.t);
+    p.keys = larder__calloc(p.longest, sizeof *p.keys);
+    int rc = !p.a || !p.t || !p.keys ? LARDER_E_NOMEM : c->rows ? run_rounds(&p) : run_batches(&p);
+    larder__free(p.a);
+    larder__free(p.t);
+    larder__free(p.keys);
+    return rc;
+}
+
+static void read_result(larder__cache *cache, larder__replay_result *out) {
+    larder__cache_figures f;
+    larder__cache_read_figures(cache, &f);
+    out->accesses = f.requests;
+    out->hits = f.hits;
+    out->evictions = f.evictions;
+    out->hit_ratio = f.requests ? (double)f.hits / (double)f.requests : 0;
+    larder_switch s;
+    for (; larder__cache_switched(cache, out->switches, &s); out->switches++)
+        if (out->switches < LARDER__REPLAY_SWITCHES)
+            out->switched[out->switches] = s;
 }
 
 int larder__replay_run(const larder__replay_conf *conf, larder__replay_result *out) {
     *out = (larder__replay_result){0};
     larder__replay_conf dense = *conf, *c = &dense;
+    if (c->rows) {
+        c->ids = c->rows->ids;
+        c->count = c->rows->count;
+    }
     if (c->count == 0)
         return larder__fail(LARDER_E_ARGS, "the access sequence is empty");
     if (c->batch > 1u << 24)
@@ -185,7 +302,9 @@ int larder__replay_run(const larder__replay_conf *conf, larder__replay_result *o
     larder__cache *cache = NULL;
     uint32_t *next = NULL, *renumbered = NULL;
     bool needs_future = false;
-    int rc = renumber(c->ids, c->count, &keys, &renumbered);
+    int rc = c->rows ? 0 : renumber(c->ids, c->count, &keys, &renumbered);
+    if (c->rows)
+        keys = c->rows->rows;
     if (renumbered)
         c->ids = renumbered;
     if (rc == 0)
@@ -195,14 +314,8 @@ int larder__replay_run(const larder__replay_conf *conf, larder__replay_result *o
                                    : larder__fail(LARDER_E_RANGE, "too long to know the future of");
     if (rc == 0)
         rc = run(c, cache, next);
-    if (cache && (rc == 0 || rc == LARDER_E_CANCELLED)) {
-        larder__cache_figures f;
-        larder__cache_read_figures(cache, &f);
-        out->accesses = f.requests;
-        out->hits = f.hits;
-        out->evictions = f.evictions;
-        out->hit_ratio = f.requests ? (double)f.hits / (double)f.requests : 0;
-    }
+    if (cache && (rc == 0 || rc == LARDER_E_CANCELLED))
+        read_result(cache, out);
     larder__cache_close(&cache);
     larder__free(next);
     larder__free(renumbered);

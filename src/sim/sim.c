@@ -18,7 +18,7 @@ typedef struct run {
     larder__planned plan, ahead; /* `ahead`: the next batch to evaluate */
     larder__trace *trace;
     uint64_t *served; /* arrays of one batch */
-    uint8_t *kinds;
+    uint8_t *kinds, *forms;
     uint32_t *read_bytes;
     int64_t *labels;
     float *losses, *embeddings; /* embeddings: NULL unless the signal looks at them */
@@ -180,9 +180,10 @@ static int step(run *r) {
         const larder__ticket *t = &p->tickets[i];
         r->served[i] = t->key;
         r->kinds[i] = t->kind;
+        r->forms[i] = t->form;
         r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
     }
-    larder__ledger_record(r->ledger, r->served, r->kinds, r->read_bytes, p->n);
+    larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, p->n);
     uint64_t fetched = larder__planned_reads(p);
     if (p->package.again && fetched)
         larder__ledger_scratch(r->ledger, fetched, p->package.bytes, 0);
@@ -230,6 +231,8 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .n = n,
                                 .payload = n * c->size,
                                 .size = c->size,
+                                .decoded_bytes = c->decoded ? c->decoded : c->size,
+                                .row_bytes = c->row ? c->row : c->size,
                                 .batch = c->batch,
                                 .seed = c->seed,
                                 .epochs = c->epochs,
@@ -237,6 +240,10 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .group_arg = r->trace,
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
+    double share[LARDER_FORMS];
+    if ((rc = larder__draw_shares(c->recipe, c->cache, share)) < 0)
+        return rc;
+    r->out->forms = share[LARDER_ENCODED] < 1;
     if (c->size == 0)
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
     if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
@@ -248,6 +255,7 @@ static int open_run(run *r, larder__draw_conf *conf) {
         return rc;
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
+    r->forms = larder__calloc(c->batch, sizeof *r->forms);
     r->read_bytes = larder__calloc(c->batch, sizeof *r->read_bytes);
     r->labels = larder__calloc(c->batch, sizeof *r->labels);
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
@@ -255,8 +263,8 @@ static int open_run(run *r, larder__draw_conf *conf) {
     r->out->shown = larder__calloc(c->epochs, sizeof *r->out->shown);
     r->out->figures = larder__draw_policy(r->draw)->figures;
     r->out->precision = larder__calloc(c->epochs, sizeof *r->out->precision);
-    if (!r->out->precision || !r->out->shown || !r->served || !r->kinds || !r->read_bytes ||
-        !r->labels || !r->losses || !r->out->epochs)
+    if (!r->out->precision || !r->out->shown || !r->served || !r->kinds || !r->forms ||
+        !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)
         return LARDER_E_NOMEM;
     if ((rc = open_embeddings(r)) < 0)
         return rc;
@@ -283,6 +291,8 @@ static void add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->scratch_reads += f->scratch_reads;
     t->scratch_bytes += f->scratch_bytes;
     t->scratch_written += f->scratch_written;
+    for (int i = 0; i < LARDER_FORMS; i++)
+        t->form_hits[i] += f->form_hits[i];
     t->touched += (f->touched - t->touched) / (double)out->count;
     out->hit_ratio = t->served ? (double)t->hits / (double)t->served : 0;
 }
@@ -333,6 +343,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     larder__trace_close(&r.trace);
     larder__free(r.served);
     larder__free(r.kinds);
+    larder__free(r.forms);
     larder__free(r.read_bytes);
     larder__free(r.labels);
     larder__free(r.losses);

@@ -3,12 +3,15 @@
 #ifndef LARDER_SIM_SIM_H
 #define LARDER_SIM_SIM_H
 
+#include "svm/access.h"
+
 #include <larder/plugin.h>
 
 typedef struct larder__sim_conf {
     const char *recipe, *cache;
     uint64_t n, epochs, batch, seed;
     uint32_t size;           /* bytes of each sample */
+    uint32_t decoded, row;   /* bytes of its pixels, and of its row of a batch; 0: `size` */
     uint32_t lag;            /* 0: as the loader's default */
     const char *trace;       /* folder of a recorded training, NULL: none; then n comes from it */
     const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
@@ -27,6 +30,7 @@ typedef struct larder__sim_result {
     larder_figures total;               /* sums; touched: the mean */
     double hit_ratio;                   /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */
+    bool forms;                         /* the cache was shared out between forms */
 } larder__sim_result;
 
 /* 0, E_CANCELLED with the epochs so far, or another negative code. */
@@ -43,11 +47,18 @@ typedef struct larder__replay_conf {
     uint64_t batch;     /* 0: one by one; else a whole batch is looked up before its misses enter */
     uint64_t seed;
     const _Atomic int *stop;
+    /* Recorded rounds instead of ids, count and batch: rows that leave are offered, scores are
+     * given, and rows asked for at several lengths grow; `entries` are whole rows then. */
+    const larder__accesses *rows;
 } larder__replay_conf;
+
+enum { LARDER__REPLAY_SWITCHES = 64 };
 
 typedef struct larder__replay_result {
     uint64_t accesses, hits, evictions;
     double hit_ratio;
+    uint64_t switches; /* changes of mind of the policy, the first few of them kept */
+    larder_switch switched[LARDER__REPLAY_SWITCHES];
 } larder__replay_result;
 
 int larder__replay_run(const larder__replay_conf *, larder__replay_result *out);

@@ -222,8 +222,9 @@ size_t larder__pipeline_bytes(const larder__pipeline *p) {
 typedef struct sample {
     const uint8_t *bytes;
     size_t size;
-    const larder__codec *codec; /* NULL: raw */
-    uint32_t w, h;              /* of the source */
+    const larder__codec *codec; /* NULL: raw pixels */
+    uint32_t w, h, c;           /* of the source; c of raw pixels alone */
+    larder_layout layout;       /* of raw pixels */
     uint32_t denominator;       /* the decoder shrinks both sides by this */
 } sample;
 
@@ -236,6 +237,8 @@ static int sample_head(sample *s, const larder__pipeline *p, larder__scratch *sc
     }
     s->w = p->raw.w;
     s->h = p->raw.h;
+    s->c = p->raw.c;
+    s->layout = p->raw_layout;
     size_t want = (size_t)s->w * s->h * p->raw.c;
     if (s->size != want)
         return larder__fail(LARDER_E_FORMAT, "raw sample of %zu bytes; %u x %u x %u needs %zu",
@@ -243,23 +246,42 @@ static int sample_head(sample *s, const larder__pipeline *p, larder__scratch *sc
     return 0;
 }
 
-/* Raw pixels stay where they are; for resampling they are copied, 4 bytes each. */
-static int raw_picture(const larder__pipeline *p, const sample *s, larder__scratch *scratch,
-                       bool repack, larder__picture *out) {
-    ptrdiff_t w = s->w, h = s->h, c = p->raw.c;
-    *out = p->raw_layout == LARDER_NHWC ? (larder__picture){s->bytes, w * c, c, 1, {0, 0, w, h}}
-                                        : (larder__picture){s->bytes, w, 1, w * h, {0, 0, w, h}};
+/* A row of 3-byte pixels as 4 bytes each, whatever the fourth is: it is spare. */
+static void widen(uint8_t *to, const uint8_t *from, ptrdiff_t n) {
+    for (ptrdiff_t x = 0; x + 1 < n; x++, to += 4, from += 3)
+        memcpy(to, from, 4); /* the last one must not be read past its end */
+    memcpy(to, from, n > 0 ? 3 : 0);
+}
+
+static void spread(uint8_t *to, const uint8_t *from, ptrdiff_t n, ptrdiff_t channels,
+                   const larder__picture *as) {
+    memset(to, 0, (size_t)n * 4);
+    for (ptrdiff_t k = 0; k < channels; k++)
+        for (ptrdiff_t x = 0; x < n; x++)
+            to[x * 4 + k] = from[x * as->pixel + k * as->channel];
+}
+
+/* Raw pixels stay where they are; for resampling what is wanted of them is copied, 4 bytes each. */
+static int raw_picture(const sample *s, larder__scratch *scratch, bool repack, larder__rect want,
+                       larder__picture *out) {
+    ptrdiff_t w = s->w, h = s->h, c = s->c;
+    *out = s->layout == LARDER_NHWC ? (larder__picture){s->bytes, w * c, c, 1, {0, 0, w, h}}
+                                    : (larder__picture){s->bytes, w, 1, w * h, {0, 0, w, h}};
     if (!repack)
         return 0;
-    uint8_t *to = larder__scratch_take(scratch, LARDER__BLOCK_REPACKED, (size_t)(w * h) * 4 + 64);
+    ptrdiff_t columns = want.x1 - want.x0, rows = want.y1 - want.y0;
+    size_t bytes = (size_t)(columns * rows) * 4;
+    uint8_t *to = larder__scratch_take(scratch, LARDER__BLOCK_REPACKED, bytes + 64);
     if (!to)
         return LARDER_E_NOMEM;
-    memset(to, 0, (size_t)(w * h) * 4);
-    for (ptrdiff_t y = 0; y < h; y++)
-        for (ptrdiff_t x = 0; x < w; x++)
-            for (ptrdiff_t k = 0; k < c; k++)
-                to[(y * w + x) * 4 + k] = out->at[y * out->row + x * out->pixel + k * out->channel];
-    *out = (larder__picture){to, w * 4, 4, 1, {0, 0, w, h}};
+    for (ptrdiff_t y = 0; y < rows; y++) {
+        const uint8_t *from = out->at + (want.y0 + y) * out->row + (ptrdiff_t)want.x0 * out->pixel;
+        if (out->pixel == 3 && out->channel == 1)
+            widen(to + y * columns * 4, from, columns);
+        else
+            spread(to + y * columns * 4, from, columns, c, out);
+    }
+    *out = (larder__picture){to, columns * 4, 4, 1, want};
     return 0;
 }
 
@@ -283,22 +305,21 @@ static larder__axis axis_of(int64_t box, int64_t len, int64_t full, int64_t firs
     return a;
 }
 
-static int decode(const larder__pipeline *p, const sample *s, larder__scratch *scratch, bool repack,
-                  larder__rect want, larder__picture *out) {
+static int decode(const sample *s, larder__scratch *scratch, bool repack, larder__rect want,
+                  larder__picture *out) {
     if (!s->codec)
-        return raw_picture(p, s, scratch, repack, out);
+        return raw_picture(s, scratch, repack, want, out);
     return s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
 }
 
 /* The visible part of the view as pixels; `at` inside *out is its first one. */
-static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch,
-                  const larder_view *v, larder__picture *out) {
+static int gather(sample *s, larder__scratch *scratch, const larder_view *v, larder__picture *out) {
     larder__rect want;
     int rc;
     if (v->box_w == v->full_w && v->box_h == v->full_h) {
         want = (larder__rect){v->box_x + v->vis_x0, v->box_y + v->vis_y0, v->box_x + v->vis_x1,
                               v->box_y + v->vis_y1};
-        rc = decode(p, s, scratch, false, want, out);
+        rc = decode(s, scratch, false, want, out);
     } else {
         s->denominator = s->codec ? choose_denominator(v, s->codec->max_denominator) : 1;
         larder__axis x =
@@ -308,7 +329,7 @@ static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch
         larder__picture in;
         larder__axis_reach(&x, &want.x0, &want.x1);
         larder__axis_reach(&y, &want.y0, &want.y1);
-        rc = decode(p, s, scratch, true, want, &in);
+        rc = decode(s, scratch, true, want, &in);
         if (rc == 0)
             rc = larder__resample(scratch, &in, &x, &y, out);
         want = (larder__rect){v->vis_x0, v->vis_y0, v->vis_x1, v->vis_y1};
@@ -350,27 +371,103 @@ static int emit(const larder__pipeline *p, const larder_view *v, const larder__p
     return 0;
 }
 
-int larder__pipeline_run(const larder__pipeline *p, larder__scratch *scratch, const void *bytes,
-                         size_t size, uint64_t seed, void *out) {
-    sample s = {.bytes = bytes, .size = size};
+/* From a sample whose head is known to its row. */
+static int run(const larder__pipeline *p, larder__scratch *scratch, sample *s, uint64_t seed,
+               void *out) {
     larder_view v;
     larder__picture pic = {0};
-    int rc = sample_head(&s, p, scratch);
-    if (rc < 0)
-        return rc;
-    larder__view_start(&v, s.w, s.h);
-    rc = place_all(p, &v, seed);
+    larder__view_start(&v, s->w, s->h);
+    int rc = place_all(p, &v, seed);
     if (rc < 0)
         return rc;
     if (v.w != p->shape.w || v.h != p->shape.h)
         return larder__fail(LARDER_E_FORMAT,
                             "a picture of %u x %u pixels became %lld x %lld, not %u "
                             "x %u",
-                            s.h, s.w, (long long)v.h, (long long)v.w, p->shape.h, p->shape.w);
+                            s->h, s->w, (long long)v.h, (long long)v.w, p->shape.h, p->shape.w);
     if (v.vis_x0 < v.vis_x1 && v.vis_y0 < v.vis_y1) /* else nothing but padding */
-        rc = gather(p, &s, scratch, &v, &pic);
+        rc = gather(s, scratch, &v, &pic);
     if (rc == 0)
         rc = emit(p, &v, &pic, seed, out);
     larder__scratch_trim(scratch);
     return rc;
+}
+
+int larder__pipeline_run(const larder__pipeline *p, larder__scratch *scratch, const void *bytes,
+                         size_t size, uint64_t seed, void *out) {
+    sample s = {.bytes = bytes, .size = size};
+    int rc = sample_head(&s, p, scratch);
+    return rc < 0 ? rc : run(p, scratch, &s, seed, out);
+}
+
+/* ---- decoded samples ------------------------------------------------------------------------- */
+
+typedef struct pixels_head { /* in front of 3 bytes a pixel, row by row */
+    uint32_t w, h;
+} pixels_head;
+
+static uint64_t pixels_size(uint32_t w, uint32_t h) {
+    return sizeof(pixels_head) + (uint64_t)w * h * 3;
+}
+
+int larder__pipeline_measure(const larder__pipeline *p, larder__scratch *scratch, const void *bytes,
+                             size_t size, uint64_t *decoded) {
+    sample s = {.bytes = bytes, .size = size};
+    int rc = sample_head(&s, p, scratch);
+    *decoded = rc < 0 ? 0 : s.codec ? pixels_size(s.w, s.h) : size;
+    return rc;
+}
+
+int larder__pipeline_decode(const larder__pipeline *p, larder__scratch *scratch,
+                            larder_buf *encoded, size_t limit, larder_buf **out) {
+    sample s = {.bytes = larder_buf_data(encoded), .size = larder_buf_size(encoded)};
+    larder__picture pic;
+    *out = NULL;
+    int rc = sample_head(&s, p, scratch);
+    if (rc < 0)
+        return rc;
+    if (!s.codec) {
+        *out = s.size <= limit ? larder_buf_ref(encoded) : NULL;
+        return 0;
+    }
+    if (pixels_size(s.w, s.h) > limit)
+        return 0;
+    rc = decode(&s, scratch, false, (larder__rect){0, 0, s.w, s.h}, &pic);
+    if (rc == 0 && !(*out = larder_buf_new((size_t)pixels_size(s.w, s.h))))
+        rc = LARDER_E_NOMEM;
+    if (rc < 0)
+        return rc;
+    pixels_head head = {s.w, s.h};
+    memcpy(larder_buf_data(*out), &head, sizeof head);
+    uint8_t *to = (uint8_t *)larder_buf_data(*out) + sizeof head;
+    for (int64_t y = 0; y < s.h; y++) {
+        const uint8_t *from = pic.at + (y - pic.is.y0) * pic.row - pic.is.x0 * pic.pixel;
+        for (int64_t x = 0; x < s.w; x++, from += pic.pixel, to += 3)
+            memcpy(to, from, 3);
+    }
+    larder__scratch_trim(scratch);
+    return 0;
+}
+
+int larder__pipeline_run_decoded(const larder__pipeline *p, larder__scratch *scratch,
+                                 const void *bytes, size_t size, uint64_t seed, void *out) {
+    if (p->raw.h)
+        return larder__pipeline_run(p, scratch, bytes, size, seed, out);
+    pixels_head head = {0};
+    if (size >= sizeof head)
+        memcpy(&head, bytes, sizeof head);
+    int rc = larder__codec_limit("decoded sample", head.w, head.h);
+    if (rc < 0)
+        return rc;
+    if (size != pixels_size(head.w, head.h))
+        return larder__fail(LARDER_E_FORMAT, "%zu bytes are no decoded sample of %u x %u pixels",
+                            size, head.h, head.w);
+    sample s = {.bytes = (const uint8_t *)bytes + sizeof head,
+                .size = size - sizeof head,
+                .w = head.w,
+                .h = head.h,
+                .c = 3,
+                .layout = LARDER_NHWC,
+                .denominator = 1};
+    return run(p, scratch, &s, seed, out);
 }

@@ -34,4 +34,18 @@ void larder__scratch_close(larder__scratch **);
 int larder__pipeline_run(const larder__pipeline *, larder__scratch *, const void *bytes,
                          size_t size, uint64_t seed, void *out);
 
+/* Decoded samples: all pixels at native size, u8. Of raw ones that is what they are anyway; of
+ * others 3 bytes a pixel and the size in front. */
+
+/* How many bytes that is; looks at the head alone. */
+int larder__pipeline_measure(const larder__pipeline *, larder__scratch *, const void *bytes,
+                             size_t size, uint64_t *decoded);
+/* One reference to the decoded sample, or NULL and 0: it would have more than `limit` bytes. */
+int larder__pipeline_decode(const larder__pipeline *, larder__scratch *, larder_buf *encoded,
+                            size_t limit, larder_buf **out);
+/* As larder__pipeline_run. The same row, bit by bit, unless the decoder could shrink the picture on
+ * its way (jpeg, much larger than what is made of it): then less than a level apart on average. */
+int larder__pipeline_run_decoded(const larder__pipeline *, larder__scratch *, const void *bytes,
+                                 size_t size, uint64_t seed, void *out);
+
 #endif

@@ -25,6 +25,7 @@ typedef struct solver {
     larder__solved *out;
     double *f;       /* a point each: K beta */
     float *diagonal; /* a point each */
+    float *scores;   /* a point each, where somebody listens: the least distance of its variables */
     bool *inside;    /* a variable each: in the working set */
     uint16_t *held;  /* a point each: its variables in the working set */
     larder__candidate *up, *low;
@@ -153,8 +154,26 @@ static float distance(const solver *s, uint32_t v) {
     return isfinite(d) ? (float)d : 3e38f;
 }
 
+/* Distances of all points, with the gradient as it is now. */
+static int tell_scores(solver *s) {
+    if (!s->scores)
+        return 0;
+    for (size_t p = 0; p < s->all->n; p++)
+        s->scores[p] = 3e38f;
+    for (uint32_t v = 0; v < s->qp->n; v++) {
+        float *to = &s->scores[s->qp->point[v]];
+        *to = fminf(*to, distance(s, v));
+    }
+    if (s->conf->rows)
+        larder__row_cache_scores(s->conf->rows, s->scores);
+    return s->conf->scores ? s->conf->scores(s->conf->arg, s->scores) : 0;
+}
+
 static int let_go(solver *s, size_t from, size_t to) {
     size_t n = 0;
+    int rc = s->out->rounds ? tell_scores(s) : 0;
+    if (rc < 0)
+        return rc;
     for (size_t i = from; i < to; i++) {
         if (s->var[i] == EMPTY)
             continue;
@@ -434,12 +453,14 @@ static int open_solver(solver *s) {
     memset(s->var, 0xff, sizeof s->var);
     s->f = zeros(points, sizeof *s->f);
     s->diagonal = zeros(points, sizeof *s->diagonal);
+    bool listened = s->conf->scores || (s->conf->rows && larder__row_cache_listens(s->conf->rows));
+    s->scores = listened ? zeros(points, sizeof *s->scores) : NULL;
     s->inside = zeros(n, sizeof *s->inside);
     s->held = zeros(points, sizeof *s->held);
     s->up = zeros(n, sizeof *s->up);
     s->low = zeros(n, sizeof *s->low);
-    if (!s->f || !s->diagonal || !s->inside || !s->held || !s->up || !s->low ||
-        !open_smo(&s->smo) || !open_scratch(s))
+    if (!s->f || !s->diagonal || (listened && !s->scores) || !s->inside || !s->held || !s->up ||
+        !s->low || !open_smo(&s->smo) || !open_scratch(s))
         return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
     int rc = larder__panel_room(&s->left, s->kernel, s->slots);
     if (rc == 0)
@@ -458,6 +479,7 @@ static void close_solver(solver *s) {
         larder__held_close(&s->held_rows);
     larder__free(s->f);
     larder__free(s->diagonal);
+    larder__free(s->scores);
     larder__free(s->inside);
     larder__free(s->held);
     larder__free(s->up);

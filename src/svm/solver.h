@@ -41,6 +41,7 @@ typedef struct larder__solver_conf {
     /* Optional: what the solver asks for, see svm/access.h. */
     int (*leave)(void *arg, const uint32_t *points, const float *dist, size_t n);
     int (*enter)(void *arg, const uint32_t *points, size_t n);
+    int (*scores)(void *arg, const float *dist); /* of all points, each round */
     void *arg;
     /* Optional, between rounds: not 0 ends it. */
     int (*watch)(void *arg, const larder__qp *, const larder__solved *);

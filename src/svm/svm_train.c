@@ -94,7 +94,7 @@ static uint64_t cache_budget(const trainer *t, size_t points) {
 }
 
 static int open_rows(const trainer *t, larder__row_cache **out, size_t points) {
-    larder__row_cache_conf conf = {.policy = t->conf->policy ? t->conf->policy : "lfu",
+    larder__row_cache_conf conf = {.policy = t->conf->policy ? t->conf->policy : "kkt",
                                    .rows = points,
                                    .budget = cache_budget(t, points),
                                    .seed = t->conf->seed};
@@ -115,7 +115,7 @@ static int decide_cache(trainer *t) {
     snprintf(s->policy, sizeof s->policy, "%s",
              !t->keeps         ? ""
              : t->conf->policy ? t->conf->policy
-                               : "lfu");
+                               : "kkt");
     return rc;
 }
 
@@ -138,6 +138,12 @@ static const uint32_t *among_all(trainer *t, const uint32_t *points, size_t n) {
 static int rows_leave(void *arg, const uint32_t *points, const float *dist, size_t n) {
     trainer *t = arg;
     return larder__access_log_leave(t->log, among_all(t, points, n), dist, n);
+}
+
+/* Pairs of classes have points of their own, too few to be worth the room. */
+static int rows_scored(void *arg, const float *dist) {
+    trainer *t = arg;
+    return t->own_points ? 0 : larder__access_log_scores(t->log, dist);
 }
 
 static int rows_enter(void *arg, const uint32_t *points, size_t n) {
@@ -257,6 +263,7 @@ static int solve_function(trainer *t, function *f, bool all_points) {
         rc = larder__access_log_solver(t->log, (uint32_t)t->at);
     larder__solver_conf conf = {.leave = t->log ? rows_leave : NULL,
                                 .enter = t->log ? rows_enter : NULL,
+                                .scores = t->log ? rows_scored : NULL,
                                 .arg = t,
                                 .tolerance = t->conf->tolerance,
                                 .most_iterations = most_iterations(f->task.n),

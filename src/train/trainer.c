@@ -36,6 +36,7 @@ struct larder__trainer {
     size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
     size_t shown[SHOWN];  /* and the figures below */
     size_t wait_stat, fill_stat, evaluation_stat;
+    bool forms; /* its cache is shared out between forms */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -136,8 +137,10 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
-    if (rc == 0)
+    if (rc == 0) {
         find_figures(t);
+        t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
+    }
     return rc;
 }
 
@@ -346,6 +349,9 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->evaluated = f.evaluated, out->evaluation_reads = f.evaluation_reads;
     out->scratch_reads = f.scratch_reads, out->scratch_bytes = f.scratch_bytes;
     out->scratch_written = f.scratch_written;
+    out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
+    out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
+    out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
     return 0;
 }
 

@@ -37,6 +37,8 @@ typedef struct passage { /* an entry in the arena that is promised to be made */
     larder__block_head *head;
 } passage;
 
+static passage nowhere_to_put_it; /* an entry that is made for this job alone */
+
 typedef struct attachment {
     char path[108];
     larder__hello hello;
@@ -300,8 +302,11 @@ static void buf_done(void *arg, uint64_t lease) {
 /* ---- claims ---------------------------------------------------------------------------------- */
 
 static void answer_alone(attachment *a, const larder_access *want, larder__ticket *t) {
-    *t = (larder__ticket){
-        .key = want->key, .size = want->size, .kind = LARDER_MISS, .task = LARDER__MAKE};
+    *t = (larder__ticket){.key = want->key,
+                          .flight = (larder__flight *)(void *)&nowhere_to_put_it,
+                          .size = want->size,
+                          .kind = LARDER_MISS,
+                          .task = LARDER__MAKE};
     if (a->stats)
         larder__stat_add(a->stats, a->alone, 1);
 }
@@ -416,7 +421,7 @@ static void link_fill(void *st, larder__ticket *t, larder_buf *b) {
     attachment *a = st;
     passage *p = (passage *)(void *)t->flight;
     t->flight = NULL;
-    if (!p)
+    if (p == &nowhere_to_put_it)
         return;
     bool fits = larder_buf_size(b) == t->size;
     if (fits)
@@ -432,7 +437,7 @@ static void link_fail(void *st, larder__ticket *t, int code, const char *why) {
     passage *p = (passage *)(void *)t->flight;
     (void)why;
     t->flight = NULL;
-    if (!p)
+    if (p == &nowhere_to_put_it)
         return;
     settle(p->head, LARDER__BLOCK_FAILED);
     note_made(a, p->map, p->lease, code);

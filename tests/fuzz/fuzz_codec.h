@@ -6,6 +6,8 @@
 #include "stage/codec.h"
 #include "stage/pipeline.h"
 
+#include <string.h>
+
 static int fuzz_codec(const larder__codec *codec, const uint8_t *data, size_t size) {
     static const char *const specs[] = {"rrc:size=16|flip", "resize:size=8|centercrop:size=8",
                                         "centercrop:size=40"};
@@ -25,6 +27,15 @@ static int fuzz_codec(const larder__codec *codec, const uint8_t *data, size_t si
         if (!pipelines[i] && larder__pipeline_open(&pipelines[i], &conf) < 0)
             return 0;
         larder__pipeline_run(pipelines[i], scratch, data, size, size + i, out);
+        larder_buf *file = larder_buf_new(size), *pixels = NULL;
+        if (!file)
+            return 0;
+        memcpy(larder_buf_data(file), data, size);
+        if (larder__pipeline_decode(pipelines[i], scratch, file, 1u << 20, &pixels) == 0 && pixels)
+            larder__pipeline_run_decoded(pipelines[i], scratch, larder_buf_data(pixels),
+                                         larder_buf_size(pixels), size + i, out);
+        larder_buf_unref(&file);
+        larder_buf_unref(&pixels);
     }
     return 0;
 }

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static larder_loader *open_small(void) {
+static larder_loader *open_small(const char *recipe) {
     larder_loader_conf c;
     larder_loader_defaults(&c);
     c.source = "mem:?n=37&h=4&w=4&c=1";
-    c.recipe = "quiver:policy=lru,signal=loss";
+    c.recipe = recipe;
     c.cache = "30%";
     c.batch = 8;
     c.threads = 1;
@@ -37,21 +37,24 @@ static void train(larder_loader *l, int batches) {
     }
 }
 
+/* A state belongs to one recipe; the other refuses it at once. */
+static const char *const recipes[] = {"quiver:policy=lru,signal=loss", "seneca:split=40/30/30"};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    larder_loader *l = open_small();
-    if (!l || size < 8) {
-        larder_loader_close(&l);
+    if (size < 8)
         return 0;
-    }
     uint8_t *copy = malloc(size);
     memcpy(copy, data, size);
     uint64_t sum = larder__hash_bytes(0, copy, size - 8);
     for (int i = 0; i < 8; i++)
         copy[size - 8 + (size_t)i] = (uint8_t)(sum >> (8 * i));
-    if (larder_loader_restore(l, copy, size) == 0)
-        train(l, 30);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        larder_loader *l = open_small(recipes[i]);
+        if (l && larder_loader_restore(l, copy, size) == 0)
+            train(l, 30);
+        larder_loader_close(&l);
+    }
     free(copy);
-    larder_loader_close(&l);
     return 0;
 }

@@ -16,6 +16,8 @@ typedef struct twin {
     uint32_t size[KEYS], count[KEYS];
     uint64_t entered[KEYS], used[KEYS], next_use[KEYS];
     float loss[KEYS];       /* NAN: none, which counts as the highest */
+    float dist[KEYS];       /* of kkt: the score it came with, until it is hit */
+    float asked;            /* score of the newcomer */
     int line[KEYS], length; /* residents in the order random, rotate and sieve keep; else unused */
     bool visited[KEYS];
     int hand;
@@ -55,6 +57,37 @@ static int choose_lfu(twin *t, uint64_t key, uint64_t next) {
     for (int k = 0; k < KEYS; k++)
         counts[k] = t->count[k];
     return smallest(t, counts, t->used);
+}
+
+static int choose_efu(twin *t, uint64_t key, uint64_t next) {
+    int least = choose_lfu(t, key, next);
+    return t->in[key] || t->count[least] < t->count[key] ? least : NOBODY;
+}
+
+static int choose_lat(twin *t, uint64_t key, uint64_t next) {
+    (void)key, (void)next;
+    int k = 0;
+    while (!t->in[k])
+        k++;
+    return k;
+}
+
+static float distance(const twin *t, uint64_t key, float dist) {
+    return dist > 0 ? dist / (float)t->count[key] : 0; /* not for NAN either */
+}
+
+static int choose_kkt(twin *t, uint64_t key, uint64_t next) {
+    (void)next;
+    int far = NOBODY;
+    for (int k = 0; k < (int)t->n; k++) {
+        float d = distance(t, (uint64_t)k, t->dist[k]), most = 0;
+        if (far != NOBODY)
+            most = distance(t, (uint64_t)far, t->dist[far]);
+        if (t->in[k] && (far == NOBODY || d > most || (d == most && t->used[k] < t->used[far])))
+            far = k;
+    }
+    bool farther = distance(t, key, t->asked) > distance(t, (uint64_t)far, t->dist[far]);
+    return !t->in[key] && farther ? NOBODY : far;
 }
 
 static int choose_random(twin *t, uint64_t key, uint64_t next) {
@@ -151,6 +184,11 @@ static const struct {
     {"spider", choose_spider, NULL}, /* without scores; test_spider_twin.c has the rest */
     {"nopfs", choose_belady, NULL},
     {"oracle", choose_minio, NULL},
+    {"lat", choose_lat, NULL},
+    {"efu", choose_efu, NULL},
+    {"hcst", choose_efu, NULL},  /* without rounds; test_row_policies.c has the rest */
+    {"kkt", choose_kkt, NULL},   /* without offers and scores; the rest there too */
+    {"ods", choose_minio, NULL}, /* one job, without exchange; test_ods_twin.c has the rest */
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
@@ -182,6 +220,7 @@ static void twin_use(twin *t, const larder_access *a) {
 static bool twin_room(twin *t, const larder_access *a, uint64_t more, int growing) {
     if (a->size > t->budget)
         return false;
+    t->asked = a->score;
     while (t->bytes + more > t->budget) {
         int v = t->choose(t, a->key, a->next_use);
         if (v == NOBODY)
@@ -203,6 +242,7 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     twin_use(t, a);
     if (t->in[key]) {
         t->visited[key] = true;
+        t->dist[key] = 0;
         if (kind == LARDER_HIT)
             return kind;
         if (twin_room(t, a, a->size - t->size[key], key)) {
@@ -217,7 +257,7 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     t->in[key] = true;
     t->visited[key] = false;
     t->entered[key] = t->clock;
-    t->loss[key] = a->score;
+    t->loss[key] = t->dist[key] = a->score;
     t->size[key] = a->size;
     t->bytes += a->size;
     if (t->unline)

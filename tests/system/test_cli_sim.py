@@ -59,6 +59,24 @@ def test_schema_and_repeatability():
     assert list(a[0]["total"]) == fields + ["hit_ratio"]
 
 
+def test_forms():
+    r = sim("--recipe", "seneca,minio", "--n", "5000", "--epochs", "4", "--cache",
+            "20%:50/50/0,20%:0/0/100", "--decoded", "6144")
+    for run in r:
+        for f in run["epochs"]:
+            assert f["touched"] == 1 and f["repeats"] == 0
+            assert sum(f["hits_by_form"].values()) == f["hits"]
+            assert f["storage_bytes"] == 3072 * (f["misses"] + f["background_reads"])
+    mixed, rows = r[0]["epochs"][-1], r[1]["epochs"][-1]
+    # Half of the cache at 3072 bytes, half at 6144: 15 % of the samples fit and are not read.
+    assert abs(mixed["misses"] + mixed["background_reads"] - 4250) < 5
+    assert mixed["hits_by_form"]["decoded"] and not mixed["hits_by_form"]["augmented"]
+    assert rows["misses"] + rows["background_reads"] == 5000  # augmented ones serve once
+    again = sim("--recipe", "seneca:split=50/50/0", "--n", "5000", "--epochs", "4", "--cache", "20%",
+                "--decoded", "6144")
+    assert again[0]["epochs"] == r[0]["epochs"]
+
+
 def test_belady_is_the_bound():
     runs = sim("--recipe", "lru,lfu,fifo,random,sieve,minio,belady", "--n", "2000", "--epochs", "5",
                "--cache", "30%")
@@ -85,7 +103,8 @@ def test_access_sequences(folder):
     with open(plain, "wb") as f:
         f.write(struct.pack(f"<{len(ids)}I", *ids))
     r = sim("--access", plain, "--policy", "lru,belady", "--entries", "10,20")
-    assert list(r[0]) == ["policy", "entries", "accesses", "hits", "hit_ratio", "evictions"]
+    assert list(r[0]) == ["policy", "entries", "accesses", "hits", "hit_ratio", "evictions",
+                          "switches"]
     assert [(x["policy"], x["entries"]) for x in r] == [("lru", 10), ("lru", 20), ("belady", 10),
                                                         ("belady", 20)]
     assert r[0]["hits"] == lru_hits(ids, 10) and r[1]["hits"] == lru_hits(ids, 20)
@@ -112,6 +131,66 @@ def test_access_sequences(folder):
     with open(plain, "wb"):
         pass
     run("sim", "--access", plain, "--policy", "lru", "--entries", "2", code=2)
+
+
+def leb(v):
+    out = b""
+    while v >= 128:
+        out += bytes([v & 127 | 128])
+        v >>= 7
+    return out + bytes([v])
+
+
+def record(path, rows, rounds):
+    """What svm-train writes: rounds of row ids, and before each the rows that left with their dist."""
+    out = b"LARDROWS" + struct.pack("<II", 1, rows)
+    left = []
+    for ids in rounds:
+        if left:
+            out += b"\2" + leb(len(left)) + b"".join(
+                leb(i) + struct.pack("<f", i % 7) for i in left)
+        out += b"\1" + leb(0) + leb(len(ids)) + b"".join(map(leb, ids))
+        left = ids
+    with open(path, "wb") as f:
+        f.write(out + b"\0" + struct.pack("<Q", sum(map(len, rounds))))
+
+
+def test_recorded_rows(folder):
+    rng = random.Random(5)
+    rounds = [rng.sample(range(400 if r % 3 else 60), 30) for r in range(200)]
+    path = os.path.join(folder, "run.rows")
+    record(path, 400, rounds)
+    r = sim("--access", path, "--entries", "100,10%")
+    assert [x["entries"] for x in r] == [100] * 8 + [40] * 8
+    assert [x["policy"] for x in r[:8]] == ["lru", "lfu", "lat", "efu", "hcst", "hcst:guard=1", "kkt",
+                                            "belady"]
+    assert all(x["accesses"] == 6000 and x["hits"] <= r[7]["hits"] for x in r[:8])
+    # The same as plain ids looked up by the batch.
+    plain = os.path.join(folder, "run.u32")
+    with open(plain, "wb") as f:
+        f.write(struct.pack("<6000I", *sum(rounds, [])))
+    assert sim("--access", plain, "--batch", "30", "--policy", "hcst,lat", "--entries", "100") == [
+        r[4], r[2]]
+    table = run("sim", "--access", path).stdout.splitlines()
+    assert len(table) == 6 and table[1].split()[0] == "entries" and table[2].split()[0] == "20"
+    sweep = sim("--access", path, "--lambda", "0.5,2", "--entries", "100")
+    assert [x["policy"] for x in sweep] == ["hcst:lambda=0.5", "hcst:lambda=2"]
+    assert sweep[1]["hits"] == r[4]["hits"]
+    a = sim("--access", path, "--analyze", "--entries", "50")[0]
+    seen, small = {}, 0
+    for at, i in enumerate(sum(rounds, [])):
+        small += at - seen.get(i, -10**9) < 50
+        seen[i] = at
+    assert a["run"]["levels"][0] == small and a["run"]["first"] == len(seen)
+    assert sum(q["accesses"] for q in a["quarters"]) == 6000
+    assert all(sum(c) == 400 for c in a["changes"])
+    assert "quarter 4" in run("sim", "--access", path, "--analyze").stdout
+    with open(path, "rb") as f:
+        cut = f.read()[:-30]
+    with open(path, "wb") as f:
+        f.write(cut)
+    assert "run.rows: byte" in run("sim", "--access", path, code=1).stderr
+    assert "percent" in run("sim", "--access", plain, "--entries", "10%%", code=2).stderr
 
 
 def test_table_and_plot(folder):
@@ -153,7 +232,7 @@ def test_wrong_input():
         (["--recipe", "lru", "--n"], "missing"),
         (["--recipe", "lru", "--n", "10", "--epochs", "0"], "epochs"),
         (["--recipe", "lru", "--n", "10", "--size", "0"], "byte"),
-        (["--access", "x"], "--policy"),
+        (["--recipe", "lru", "--n", "10", "--analyze"], "--access"),
         (["word"], "too many"),
     ):
         p = run("sim", *args, code=2)

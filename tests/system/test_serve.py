@@ -127,14 +127,16 @@ def test_no_room_by_environment(folder):
 
 def test_client_killed(folder):
     with serving(folder, "--cache", "1MiB") as d:
+        pids = lambda: [j["pid"] for j in d.status()["jobs"]]
         other = job(folder, d.path, "--seed", "1", "--slow", "bandwidth=2MiB", epochs=4)
+        wait_for(lambda: other.pid in pids())
         for _ in range(3):
             p = job(folder, d.path, "--seed", "2", "--slow", "bandwidth=1MiB", epochs=50)
-            wait_for(lambda: len(d.status()["jobs"]) == 2)
+            wait_for(lambda: p.pid in pids())
             time.sleep(0.2)
             p.kill()
             p.communicate()
-            wait_for(lambda: len(d.status()["jobs"]) == 1, 1.5)
+            wait_for(lambda: p.pid not in pids(), 1.5)
         check_whole(finish(other), 4)
         s = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])[0]
         assert s["leases"] == 0 and s["leased_bytes"] == 0

@@ -38,9 +38,13 @@ typedef struct recorded {
 } recorded;
 static recorded rounds[ROUNDS];
 
+static float scores[ROWS];
+
 static void draw_rounds(void) {
     larder_rng rng;
     larder_rng_seed(&rng, 11, 1);
+    for (int k = 0; k < ROWS; k++)
+        scores[k] = k == 20 ? INFINITY : (float)k * 0.25f - 3;
     for (int r = 0; r < ROUNDS; r++) {
         recorded *to = &rounds[r];
         to->n = larder_rng_below(&rng, MOST + 1);
@@ -62,11 +66,29 @@ static void write_rounds(const char *path) {
         const recorded *from = &rounds[r];
         if (r % 10 == 0)
             check_ok(larder__access_log_solver(w, from->solver));
+        if (r % 4 == 3)
+            check_ok(larder__access_log_scores(w, scores));
         if (from->leaving)
             check_ok(larder__access_log_leave(w, from->left, from->dist, from->leaving));
         check_ok(larder__access_log_round(w, from->ids, from->n, from->length));
     }
     check_ok(larder__access_log_close(&w, 0));
+}
+
+/* Every row asked for in earlier rounds, by rising id, to within a hundredth. */
+static void check_scores(const larder__accesses *a, uint64_t r) {
+    static bool seen[ROWS];
+    memset(seen, 0, sizeof seen);
+    for (uint64_t i = 0; i < a->round[r].begin; i++)
+        seen[a->ids[i]] = true;
+    uint64_t at = a->round[r].scored_begin;
+    for (uint32_t k = 0; k < ROWS && r % 4 == 3; k++)
+        if (seen[k]) {
+            assert_int_equal(a->scored.ids[at], k);
+            float got = a->scored.dist[at++];
+            assert_true(got == scores[k] || fabsf(got - scores[k]) <= fabsf(scores[k]) / 100);
+        }
+    assert_int_equal(at, a->round[r].scored_end);
 }
 
 static void test_round_trip(void **st) {
@@ -82,14 +104,15 @@ static void test_round_trip(void **st) {
         const recorded *want = &rounds[r];
         const larder__access_round *got = &a.round[r];
         assert_int_equal(got->end - got->begin, want->n);
-        assert_int_equal(got->note_end - got->note_begin, want->leaving);
+        assert_int_equal(got->left_end - got->left_begin, want->leaving);
         assert_int_equal(got->length, want->length);
         assert_int_equal(got->solver, want->solver);
         assert_memory_equal(a.ids + got->begin, want->ids, want->n * sizeof *want->ids);
-        assert_memory_equal(a.note_ids + got->note_begin, want->left,
+        assert_memory_equal(a.left.ids + got->left_begin, want->left,
                             want->leaving * sizeof *want->left);
-        assert_memory_equal(a.notes + got->note_begin, want->dist,
+        assert_memory_equal(a.left.dist + got->left_begin, want->dist,
                             want->leaving * sizeof *want->dist);
+        check_scores(&a, (uint64_t)r);
     }
     larder__accesses_free(&a);
 }
@@ -126,7 +149,7 @@ static void test_wrong_use(void **st) {
     larder__access_log *w;
     larder__accesses a;
     const uint32_t good = 3, bad = 5;
-    const float nan_dist = NAN;
+    const float nan_dist = NAN, nan_scores[] = {NAN, NAN, NAN, NAN, NAN};
     assert_int_equal(larder__access_log_open(&w, f->file, UINT32_MAX), LARDER_E_RANGE);
     assert_null(w);
     assert_int_equal(larder__access_log_open(&w, "/nowhere/at/all", 5), LARDER_E_NOTFOUND);
@@ -134,6 +157,8 @@ static void test_wrong_use(void **st) {
     check_ok(larder__access_log_open(&w, f->file, 5));
     assert_int_equal(larder__access_log_round(w, &bad, 1, 0), LARDER_E_RANGE);
     assert_int_equal(larder__access_log_leave(w, &good, &nan_dist, 1), LARDER_E_ARGS);
+    check_ok(larder__access_log_round(w, &good, 1, 0));
+    assert_int_equal(larder__access_log_scores(w, nan_scores), LARDER_E_ARGS);
     check_ok(larder__access_log_round(w, &good, 1, 0)); /* a refusal leaves nothing behind */
     assert_int_equal(larder__access_log_close(&w, LARDER_E_CANCELLED), LARDER_E_CANCELLED);
     assert_int_not_equal(access(f->file, F_OK), 0);
@@ -141,7 +166,7 @@ static void test_wrong_use(void **st) {
     check_ok(larder__access_log_open(&w, f->file, 5));
     check_ok(larder__access_log_close(&w, 0));
     check_ok(larder__accesses_read(&a, f->file)); /* no rounds at all */
-    assert_int_equal(a.count + a.rounds + a.note_count, 0);
+    assert_int_equal(a.count + a.rounds + a.left.count + a.scored.count, 0);
     larder__accesses_free(&a);
     check_write(f->file, "LARDR", 5);
     assert_false(larder__accesses_probe(f->file));
@@ -156,7 +181,7 @@ static void test_wrong_use(void **st) {
 static void test_no_memory(void **st) {
     const folder *f = *st;
     const uint32_t ids[] = {0, 1, 2};
-    const float dist[] = {0, 1, 2};
+    const float dist[] = {0, 1, 2, 3, 4};
     for (uint64_t at = 1;; at++) {
         larder__access_log *w = NULL;
         larder__accesses a = {0};
@@ -166,6 +191,8 @@ static void test_no_memory(void **st) {
             rc = larder__access_log_leave(w, ids, dist, 3);
         if (rc == 0)
             rc = larder__access_log_round(w, ids, 3, 0);
+        if (rc == 0)
+            rc = larder__access_log_scores(w, dist);
         rc = larder__access_log_close(&w, rc);
         if (rc == 0)
             rc = larder__accesses_read(&a, f->file);

@@ -52,6 +52,27 @@ static void test_budgets(void **st) {
     }
 }
 
+static void test_splits(void **st) {
+    (void)st;
+    larder__budget b;
+    check_ok(larder__parse_budget("20%", &b));
+    assert_false(b.split);
+    assert_true(b.share[0] == 1 && b.share[1] == 0 && b.share[2] == 0);
+    check_ok(larder__parse_budget("20%:58/42/0", &b));
+    assert_true(b.split && b.relative && fabs(b.fraction - 0.2) < 1e-12);
+    assert_true(b.share[0] == 0.58 && b.share[1] == 0.42 && b.share[2] == 0);
+    check_ok(larder__parse_budget("8GiB:0/33.5/66.5", &b));
+    assert_true(b.split && !b.relative && b.bytes == 8589934592u && b.share[2] == 0.665);
+    check_ok(larder__parse_budget("700%:0/100/0", &b)); /* pixels are larger than files */
+    static const char *const bad[] = {"20%:",        "20%:58",      "20%:58/42",   "20%:58/42/0/0",
+                                      "20%:58/42/1", "20%:-1/99/2", ":58/42/0",    "20%:58/42/0 ",
+                                      "20%:58//42",  "20%:a/b/c",   "20%:inf/0/0", "101%:100/0/0",
+                                      "20%:nan/0/0", "2e6%:0/0/100"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (larder__parse_budget(bad[i], &b) != LARDER_E_ARGS)
+            fail_msg("budget \"%s\" was taken", bad[i]);
+}
+
 static void test_numbers(void **st) {
     (void)st;
     uint64_t u = 7;
@@ -181,10 +202,11 @@ static void test_print_bytes(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_budgets),    cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_seconds),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_wrong_arguments),
-        cmocka_unit_test(test_allocation), cmocka_unit_test(test_print_bytes),
+        cmocka_unit_test(test_budgets),         cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_seconds),
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_allocation),
+        cmocka_unit_test(test_print_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

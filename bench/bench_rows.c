@@ -1,0 +1,147 @@
+/* What the row cache costs besides the kernel values: a recorded sequence (or an imagined one) goes
+ * through larder__row_cache with real buffers that nobody fills. CPU nanoseconds a row asked for,
+ * median and best of five. The peer is the policy-free floor: the same buffers taken from the pool
+ * and given back, nothing decided.
+ *
+ *     build/bench_rows [FILE.rows [ROWS OF THE CACHE [PARTS]]] */
+#include "base/clock.h"
+#include "measure.h"
+#include "svm/access.h"
+#include "svm/row_cache.h"
+#include "svm/row_pool.h"
+
+#include <larder/plugin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPEATS = 5 };
+
+/* Two thirds of the rows come from a third of the data that drifts, as adult's do. */
+static void imagine(larder__accesses *a) {
+    enum { ROWS = 20000, ROUNDS = 150, Q = 512 };
+    larder_rng rng;
+    larder_rng_seed(&rng, 1, 1);
+    a->rows = ROWS;
+    a->rounds = ROUNDS;
+    a->count = (uint64_t)ROUNDS * Q;
+    a->ids = calloc(a->count, sizeof *a->ids);
+    a->round = calloc(ROUNDS, sizeof *a->round);
+    uint32_t *seen = calloc(ROWS, sizeof *seen);
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        a->round[r].begin = (uint64_t)r * Q;
+        a->round[r].end = a->round[r].begin + Q;
+        for (uint64_t i = a->round[r].begin; i < a->round[r].end;) {
+            uint32_t third = larder_rng_below(&rng, ROWS / 3) + r * 40;
+            uint32_t id = larder_rng_below(&rng, 3) ? third % ROWS : larder_rng_below(&rng, ROWS);
+            if (seen[id] != r + 1) {
+                seen[id] = r + 1;
+                a->ids[i++] = id;
+            }
+        }
+    }
+    free(seen);
+}
+
+static void stop(const char *what) {
+    fprintf(stderr, "bench_rows: %s: %s\n", what, larder_errmsg());
+    exit(1);
+}
+
+static uint64_t longest(const larder__accesses *a) {
+    uint64_t most = 0;
+    for (uint64_t r = 0; r < a->rounds; r++)
+        most =
+            a->round[r].end - a->round[r].begin > most ? a->round[r].end - a->round[r].begin : most;
+    return most;
+}
+
+static void let_go(larder_buf **rows, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        larder_buf_unref(&rows[i]);
+}
+
+/* CPU seconds of all rounds; rows stay for one more round, as half a working set does. */
+static double run(const larder__accesses *a, larder__row_cache *c, larder__row_pool *pool) {
+    uint64_t most = longest(a);
+    larder_buf **rows[2] = {calloc(most, sizeof(larder_buf *)), calloc(most, sizeof(larder_buf *))};
+    bool *missing = calloc(most, sizeof *missing);
+    float *dist = calloc(a->rows, sizeof *dist), *left = calloc(most, sizeof *left);
+    double from = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    for (uint64_t r = 0; r < a->rounds; r++) {
+        larder_buf **mine = rows[r % 2];
+        const uint32_t *ids = a->ids + a->round[r].begin;
+        size_t n = (size_t)(a->round[r].end - a->round[r].begin);
+        if (r >= 2) {
+            const uint32_t *gone = a->ids + a->round[r - 2].begin;
+            size_t leaving = (size_t)(a->round[r - 2].end - a->round[r - 2].begin);
+            if (c && larder__row_cache_listens(c)) {
+                for (uint64_t k = 0; k < a->rows; k++)
+                    dist[k] = (float)((k * 2654435761u + r * 40503u) % 1000);
+                for (size_t i = 0; i < leaving; i++)
+                    left[i] = dist[gone[i]];
+                larder__row_cache_scores(c, dist);
+            }
+            if (c)
+                larder__row_cache_leave(c, gone, left, leaving);
+            let_go(mine, leaving);
+        }
+        if (c && larder__row_cache_take(c, ids, n, 0, mine, missing) < 0)
+            stop("take");
+        for (size_t i = 0; !c && i < n; i++)
+            if (!(mine[i] = larder__row_pool_take(pool, (uint32_t)(a->rows * sizeof(float)))))
+                stop("pool");
+        if (c)
+            larder__row_cache_filled(c);
+    }
+    double spent = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID) - from;
+    let_go(rows[0], most);
+    let_go(rows[1], most);
+    free(rows[0]), free(rows[1]), free(missing), free(dist), free(left);
+    return spent;
+}
+
+static void bench(const larder__accesses *a, const char *policy, uint64_t entries, unsigned parts) {
+    double ns[REPEATS];
+    larder__row_cache_figures f = {0};
+    for (int i = 0; i < REPEATS; i++) {
+        larder__row_cache_conf conf = {.policy = policy,
+                                       .rows = a->rows,
+                                       .budget = entries * a->rows * sizeof(float),
+                                       .parts = parts};
+        larder__row_cache *c = NULL;
+        larder__row_pool *pool = NULL;
+        if (policy ? larder__row_cache_open(&c, &conf) < 0
+                   : larder__row_pool_open(&pool, (uint32_t)(a->rows * sizeof(float))) < 0)
+            stop("open");
+        ns[i] = 1e9 * run(a, c, pool) / (double)a->count;
+        if (c)
+            larder__row_cache_read(c, &f);
+        larder__row_cache_close(&c);
+        larder__row_pool_close(&pool);
+    }
+    double median = measure_median(ns, REPEATS); /* sorted now */
+    printf("%-14s %8.0f %8.0f %9.2f%%\n", policy ? policy : "(nothing)", median, ns[0],
+           f.asked ? 100 * (double)f.hits / (double)f.asked : 0);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    static const char *const policies[] = {NULL,  "lru",  "lfu",          "lat",
+                                           "efu", "hcst", "hcst:guard=1", "kkt"};
+    larder__accesses a = {0};
+    if (argc < 2)
+        imagine(&a);
+    else if (larder__accesses_read(&a, argv[1]) < 0)
+        stop("open");
+    uint64_t entries = argc > 2 ? strtoull(argv[2], NULL, 10) : a.rows / 5;
+    unsigned parts = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
+    printf("CPU ns a row asked for (median, best of %d): %llu rows of %llu values, %llu fit, %u "
+           "part%s\n%-14s %8s %8s %10s\n",
+           REPEATS, (unsigned long long)a.count, (unsigned long long)a.rows,
+           (unsigned long long)entries, parts, parts == 1 ? "" : "s", "policy", "median", "best",
+           "hits");
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        bench(&a, policies[i], entries, parts);
+    return 0;
+}

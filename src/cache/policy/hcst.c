@@ -1,0 +1,202 @@
+/* HCST (Li, Wen and He, "Adaptive Kernel Value Caching for SVM Training"): EFU or LRU, whichever
+ * promises more. It begins as EFU. At checkpoints, N_c = max(1, floor(lambda s / q)) rounds apart
+ * (s entries fit, q are asked for in a round), it compares the hits it had with what the other way
+ * would have had: under EFU, accesses whose reuse interval is below s count as LRU's hits; under
+ * LRU, EFU is taken to do as well as it did in the window before the switch.
+ *
+ * With guard=1 a judge that knows takes the place of the guesses (policy/judge.h), after every
+ * round. Residents stay when the rule changes: only who enters and leaves is decided another way.
+ * A round is what ends with `batch`. */
+#include "cache/policy/by_count.h"
+#include "cache/policy/judge.h"
+#include "cache/policy/room.h"
+#include "cache/policy/switches.h"
+
+typedef struct hcst {
+    const larder_slots *slots;
+    larder__judge *judge; /* NULL without guard */
+    larder__by_count by_count;
+    larder__link *links; /* by slot, after by_count's */
+    larder__list order;  /* by use */
+    uint64_t *last;      /* by key: request number of the last access + 1, 0: never */
+    double lambda;
+    uint64_t s;             /* entries that fit, as of the round's beginning; 0: to be found out */
+    uint64_t asked;         /* accesses of this round */
+    uint64_t round, window; /* rounds so far: in all, and since the checkpoint */
+    uint64_t hits, near;    /* of the window: hits, and accesses that LRU would have hit */
+    uint64_t saved;         /* EFU's hits in the window that ended with the switch to LRU */
+    uint64_t rule;
+    larder__switches switches;
+} hcst;
+
+static const larder_param params[] = {
+    {"lambda", "float", "2", "cache sizes' worth of accesses between checkpoints", 0.001, 1e6},
+    {"guard", "bool", "0", "judge by shadows of lru, lfu and efu instead of estimates", 0, 0},
+    {0},
+};
+
+static int init(void *st, const larder_slots *slots, const larder_args *args) {
+    hcst *p = st;
+    p->slots = slots;
+    p->lambda = larder_args_number(args, "lambda");
+    p->rule = LARDER__RULE_EFU;
+    p->last = slots->key_data;
+    p->links = (larder__link *)(void *)((char *)slots->slot_data +
+                                        slots->keys * LARDER__BY_COUNT_SLOT_SIZE);
+    larder__list_init(&p->order);
+    int rc = larder__by_count_init(&p->by_count, slots, slots->slot_data,
+                                   (uint32_t *)(void *)(p->last + slots->keys));
+    if (rc < 0 || larder_args_number(args, "guard") == 0)
+        return rc;
+    return larder__judge_open(&p->judge, slots->keys, p->lambda);
+}
+
+static void fini(void *st) {
+    hcst *p = st;
+    larder__judge_close(&p->judge);
+    larder__by_count_fini(&p->by_count);
+}
+
+static void note_access(hcst *p, const larder_access *a, bool hit) {
+    if (p->s == 0)
+        p->s = larder__room_entries(p->slots, a);
+    p->asked++;
+    p->hits += hit;
+    p->near += p->last[a->key] && a->now + 1 - p->last[a->key] < p->s;
+    p->last[a->key] = a->now + 1;
+    if (p->judge)
+        larder__judge_access(p->judge, a, p->s);
+}
+
+static bool admit(void *st, const larder_access *a) {
+    hcst *p = st;
+    note_access(p, a, false);
+    larder__by_count_miss(&p->by_count, a->key);
+    return true;
+}
+
+static void insert(void *st, larder_slot s, const larder_access *a) {
+    hcst *p = st;
+    larder__by_count_insert(&p->by_count, s, a->key);
+    larder__list_push(&p->order, p->links, s);
+}
+
+static void hit(void *st, larder_slot s, const larder_access *a) {
+    hcst *p = st;
+    note_access(p, a, a->size <= p->slots->size_of[s]); /* longer: it grows, which is a miss */
+    larder__by_count_hit(&p->by_count, s, a->key);
+    larder__list_cut(&p->order, p->links, s);
+    larder__list_push(&p->order, p->links, s);
+}
+
+static larder_slot victim(void *st, const larder_access *incoming) {
+    const hcst *p = st;
+    switch (p->rule) {
+    case LARDER__RULE_LRU:
+        return p->order.oldest;
+    case LARDER__RULE_LFU:
+        return larder__by_count_least(&p->by_count);
+    default:
+        return larder__by_count_lesser(&p->by_count, incoming->key,
+                                       p->rule == LARDER__RULE_PATIENT);
+    }
+}
+
+static void leave(void *st, larder_slot s, bool evicted) {
+    (void)evicted;
+    hcst *p = st;
+    larder__by_count_remove(&p->by_count, s);
+    larder__list_cut(&p->order, p->links, s);
+}
+
+static void follow(hcst *p, uint64_t rule, double was, double other) {
+    if (rule == p->rule)
+        return;
+    p->rule = rule;
+    larder__switches_note(&p->switches, p->round, rule, (uint64_t)was, (uint64_t)other);
+}
+
+static void checkpoint(hcst *p) {
+    bool lru = p->rule == LARDER__RULE_LRU;
+    uint64_t other = lru ? p->saved : p->near;
+    if (p->hits < other) {
+        if (!lru)
+            p->saved = p->hits;
+        follow(p, lru ? LARDER__RULE_EFU : LARDER__RULE_LRU, (double)p->hits, (double)other);
+    }
+    p->window = p->hits = p->near = 0;
+}
+
+static void batch(void *st) {
+    hcst *p = st;
+    if (p->asked == 0)
+        return;
+    p->round++;
+    p->window++;
+    double apart = p->lambda * (double)p->s / (double)p->asked, was, other;
+    if (p->judge) {
+        uint32_t rule =
+            larder__judge_round(p->judge, (uint32_t)p->rule, p->asked, p->s, &was, &other);
+        follow(p, rule, was, other);
+    } else if ((double)p->window >= (apart < 1 ? 1 : (double)(uint64_t)apart))
+        checkpoint(p);
+    p->asked = p->s = 0;
+}
+
+static bool switched(const void *st, uint64_t i, larder_switch *out) {
+    return larder__switches_get(&((const hcst *)st)->switches, i, out);
+}
+
+static void save(const void *st, larder_writer *w) {
+    const hcst *p = st;
+    const uint64_t counts[] = {p->s,    p->asked, p->round, p->window,
+                               p->hits, p->near,  p->saved, p->rule};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        larder_write_u64(w, counts[i]);
+    larder__switches_save(&p->switches, w);
+    for (uint64_t k = 0; k < p->slots->keys; k++)
+        larder_write_u64(w, p->last[k]);
+    larder__by_count_save(&p->by_count, w);
+    larder__list_save(&p->order, p->links, w);
+    if (p->judge)
+        larder__judge_save(p->judge, w);
+}
+
+static int load(void *st, larder_reader *r) {
+    hcst *p = st;
+    uint64_t *const counts[] = {&p->s,    &p->asked, &p->round, &p->window,
+                                &p->hits, &p->near,  &p->saved, &p->rule};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        *counts[i] = larder_read_u64(r);
+    if (p->rule >= LARDER__RULES)
+        return larder_read_reject(r, "hcst follows a rule that there is not");
+    int rc = larder__switches_load(&p->switches, r);
+    if (rc < 0)
+        return rc;
+    for (uint64_t k = 0; k < p->slots->keys; k++)
+        p->last[k] = larder_read_u64(r);
+    if ((rc = larder__by_count_load(&p->by_count, r)) < 0 ||
+        (rc = larder__list_load(&p->order, p->links, p->slots, r)) < 0 || !p->judge)
+        return rc;
+    return larder__judge_load(p->judge, r);
+}
+
+const larder_policy larder__policy_hcst = {
+    .plugin = {.name = "hcst",
+               .summary = "switches between efu and lru by the hits each had or would have had",
+               .params = params,
+               .state_size = sizeof(hcst)},
+    .slot_size = LARDER__BY_COUNT_SLOT_SIZE + sizeof(larder__link),
+    .key_size = sizeof(uint64_t) + sizeof(uint32_t),
+    .init = init,
+    .fini = fini,
+    .admit = admit,
+    .insert = insert,
+    .hit = hit,
+    .victim = victim,
+    .remove = leave,
+    .batch = batch,
+    .switched = switched,
+    .save = save,
+    .load = load,
+};
