@@ -13,6 +13,7 @@ void larder__graph_centres_free(larder__graph_centres *c) {
     larder__free(c->mean);
     larder__free(c->seen);
     larder__free(c->square);
+    larder__free(c->scale);
     larder__free(c->matrix);
     *c = (larder__graph_centres){.dim = c->dim};
 }
@@ -37,6 +38,7 @@ int larder__graph_centres_grow(larder__graph_centres *c, uint32_t count) {
     if (!grow((void **)&c->mean, old * c->dim, (size_t)count * c->dim, sizeof *c->mean) ||
         !grow((void **)&c->seen, old, count, sizeof *c->seen) ||
         !grow((void **)&c->square, old, count, sizeof *c->square) ||
+        !grow((void **)&c->scale, old, count, sizeof *c->scale) ||
         !grow((void **)&c->matrix, strips * strip_size(c), larder__strips(count) * strip_size(c),
               sizeof *c->matrix))
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u centres", count);
@@ -47,10 +49,9 @@ int larder__graph_centres_grow(larder__graph_centres *c, uint32_t count) {
 static void copy_mean(larder__graph_centres *c, uint32_t class) {
     const float *mean = c->mean + (size_t) class * c->dim;
     double square = 0;
-    for (uint32_t i = 0; i < c->dim; i++) {
+    for (uint32_t i = 0; i < c->dim; i++)
         square += (double)mean[i] * (double)mean[i];
-        c->matrix[larder__strip_at(c->dim, class, i)] = larder__bf16(mean[i]);
-    }
+    c->scale[class] = larder__graph_direction_set(c->matrix, c->dim, class, mean);
     c->square[class] = (float)square;
 }
 
@@ -75,11 +76,11 @@ void larder__graph_centres_compare(const larder__graph_centres *c, const float *
     larder__graph_project(c->matrix, c->dim, c->count, rows, out);
     for (size_t r = 0; r < LARDER__PROJECT_ROWS; r++)
         for (uint32_t k = 0; k < c->count; k++)
-            out[r * stride + k] = c->square[k] - 2 * out[r * stride + k];
+            out[r * stride + k] = c->square[k] - 2 * c->scale[k] * out[r * stride + k];
 }
 
 size_t larder__graph_centres_bytes(const larder__graph_centres *c) {
-    return (size_t)c->count * (c->dim * sizeof *c->mean + sizeof *c->seen + sizeof *c->square) +
+    return (size_t)c->count * (c->dim * sizeof *c->mean + sizeof *c->seen + 2 * sizeof *c->square) +
            larder__strips(c->count) * strip_size(c) * sizeof *c->matrix;
 }
 

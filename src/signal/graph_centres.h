@@ -9,10 +9,11 @@ enum { LARDER__CENTRES_MAX = 4096 };
 
 typedef struct larder__graph_centres {
     uint32_t dim, count;
-    float *mean;      /* count x dim */
-    uint32_t *seen;   /* rows, up to the length of the running mean */
-    float *square;    /* of the means */
-    uint16_t *matrix; /* the means again, as graph_project.h wants them */
+    float *mean;    /* count x dim */
+    uint32_t *seen; /* rows, up to the length of the running mean */
+    float *square;  /* of the means */
+    float *scale;   /* and the means again, as graph_project.h wants them */
+    int8_t *matrix;
 } larder__graph_centres;
 
 void larder__graph_centres_free(larder__graph_centres *);

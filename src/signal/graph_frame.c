@@ -8,12 +8,14 @@
 #include "signal/graph_store.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum {
     ROUNDS = 5,   /* of subspace iteration: strengths fall off, a few will do */
     DIMS_MAX = 512 /* of a code */
 };
-#define SPARE 1.25f /* range of the codes over that of the rows they were learnt from */
+#define LEAN 0.9  /* part of what is outside that adds to distances, see the header */
+#define TAIL 1e-4 /* share of the coordinates of rows learnt from that codes need not hold */
 
 LARDER__CLONES
 static float dot(const float *a, const float *b, uint32_t n) {
@@ -79,13 +81,14 @@ static size_t basis_size(const larder__graph_space *s) {
 }
 
 size_t larder__graph_frame_bytes(const larder__graph_space *s) {
-    return basis_size(s) * sizeof(uint16_t) + s->dim * sizeof(float);
+    return basis_size(s) + (s->dim + s->dims) * sizeof(float);
 }
 
 static int make_room(larder__graph_frame *f, const larder__graph_space *s) {
     *f = (larder__graph_frame){.mean = larder__calloc(s->dim, sizeof *f->mean),
+                               .scale = larder__calloc(s->dims, sizeof *f->scale),
                                .basis = larder__calloc(basis_size(s), sizeof *f->basis)};
-    if (f->mean && f->basis)
+    if (f->mean && f->scale && f->basis)
         return 0;
     larder__graph_frame_free(f);
     return larder__fail(LARDER_E_NOMEM, "graph: no memory for a frame of %u x %u", s->dims, s->dim);
@@ -93,6 +96,7 @@ static int make_room(larder__graph_frame *f, const larder__graph_space *s) {
 
 void larder__graph_frame_free(larder__graph_frame *f) {
     larder__free(f->mean);
+    larder__free(f->scale);
     larder__free(f->basis);
     *f = (larder__graph_frame){0};
 }
@@ -104,29 +108,40 @@ static void centre(larder__graph_frame *f, uint32_t dim, float *rows, size_t cou
         add_times(rows + r * dim, f->mean, -1, dim);
 }
 
-/* The step of the codes and the share outside, from the rows learnt from. */
-static void measure(larder__graph_frame *f, const larder__graph_space *s, const float *directions,
-                    const float *rows, size_t count) {
-    float most = 1e-20f;
-    double inside = 0, all = 1e-30;
-    for (size_t r = 0; r < count; r++) {
-        const float *row = rows + r * s->dim;
-        all += (double)dot(row, row, s->dim);
-        for (uint32_t k = 0; k < s->dims; k++) {
-            float y = dot(row, directions + (size_t)k * s->dim, s->dim);
-            inside += (double)y * (double)y;
-            most = fmaxf(most, fabsf(y));
-        }
+static int by_value(const void *a, const void *b) {
+    const float *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The step of the codes: nearly all coordinates of the rows learnt from fit. */
+static float find_step(const larder__graph_space *s, const float *directions, const float *rows,
+                       size_t count, float *space) {
+    size_t all = count * s->dims;
+    for (size_t r = 0; r < count; r++)
+        for (uint32_t k = 0; k < s->dims; k++)
+            space[r * s->dims + k] =
+                fabsf(dot(rows + r * s->dim, directions + (size_t)k * s->dim, s->dim));
+    qsort(space, all, sizeof *space, by_value);
+    return fmaxf(space[all - 1 - (size_t)((double)all * TAIL)] / 127, 1e-18f);
+}
+
+/* Directions into the frame, at unit length after rounding. */
+static void set_basis(larder__graph_frame *f, const larder__graph_space *s, float *directions) {
+    for (uint32_t k = 0; k < s->dims; k++) {
+        float *at = directions + (size_t)k * s->dim;
+        larder__graph_direction_set(f->basis, s->dim, k, at);
+        larder__graph_direction_get(f->basis, s->dim, k, at);
+        float square = dot(at, at, s->dim);
+        f->scale[k] = square > 0 ? 1 / sqrtf(square) : 0;
     }
-    f->step = fmaxf(most * SPARE / 127, 1e-18f);
-    f->outside = f->lately = (float)fmax(0, 1 - inside / all);
 }
 
 int larder__graph_frame_learn(larder__graph_frame *f, const larder__graph_space *s, float *rows,
                               size_t count, uint64_t seed) {
     size_t size = (size_t)s->dims * s->dim;
     int rc = make_room(f, s);
-    float *space = rc == 0 ? larder__malloc(2 * size * sizeof *space) : NULL;
+    size_t room = size + (size > count * s->dims ? size : count * s->dims);
+    float *space = rc == 0 ? larder__malloc(room * sizeof *space) : NULL;
     if (rc == 0 && !space) {
         larder__graph_frame_free(f);
         rc = larder__fail(LARDER_E_NOMEM, "graph: no memory to learn %u directions", s->dims);
@@ -135,11 +150,10 @@ int larder__graph_frame_learn(larder__graph_frame *f, const larder__graph_space 
         return rc;
     centre(f, s->dim, rows, count);
     find_directions(space, s, rows, count, seed, space + size);
-    measure(f, s, space, rows, count);
-    for (uint32_t k = 0; k < s->dims; k++)
-        for (uint32_t i = 0; i < s->dim; i++)
-            f->basis[larder__strip_at(s->dim, k, i)] =
-                larder__bf16(space[(size_t)k * s->dim + i]);
+    /* Not finer than makes sense for the size of the embeddings, even if all rows are the same. */
+    f->step = fmaxf(find_step(s, space, rows, count, space + size),
+                    sqrtf(dot(f->mean, f->mean, s->dim)) * 1e-6f);
+    set_basis(f, s, space);
     larder__free(space);
     return 0;
 }
@@ -184,7 +198,7 @@ static double rest_of(const uint8_t *codes, uint32_t padded, int32_t row_const) 
 }
 
 void larder__graph_frame_code(const larder__graph_frame *f, const larder__graph_space *s,
-                              const float *const *rows, size_t count, uint8_t *codes,
+                              bool member, const float *const *rows, size_t count, uint8_t *codes,
                               int32_t *row_consts, float *outside) {
     float centred[LARDER__PROJECT_ROWS][LARDER__DIM_MAX], y[LARDER__PROJECT_ROWS * DIMS_MAX];
     const float *from[LARDER__PROJECT_ROWS];
@@ -197,12 +211,14 @@ void larder__graph_frame_code(const larder__graph_frame *f, const larder__graph_
     size_t width = (size_t)larder__strips(s->dims) * LARDER__STRIP;
     for (size_t r = 0; r < count; r++) {
         float *at = y + r * width;
+        for (uint32_t k = 0; k < s->dims; k++)
+            at[k] *= f->scale[k];
         double all = (double)dot(centred[r], centred[r], s->dim);
         double inside = (double)dot(at, at, s->dims), rest = fmax(0, all - inside);
         for (uint32_t k = 0; k < s->dims; k++)
             at[k] /= f->step;
         row_consts[r] = round_code(at, s->dims, s->padded,
-                                   rest / ((double)f->step * (double)f->step),
+                                   (member ? LEAN : 1) * rest / ((double)f->step * (double)f->step),
                                    codes + r * s->padded);
         if (outside)
             outside[r] = all > 0 ? (float)(rest / all) : 0;
@@ -217,10 +233,12 @@ int32_t larder__graph_frame_half(const larder__graph_frame *f, double radius) {
 /* ---- from frame to frame --------------------------------------------------------------------- */
 
 static void unpack(const larder__graph_frame *f, const larder__graph_space *s, float *rows) {
-    for (uint32_t k = 0; k < s->dims; k++)
+    for (uint32_t k = 0; k < s->dims; k++) {
+        float *row = rows + (size_t)k * s->dim;
+        larder__graph_direction_get(f->basis, s->dim, k, row);
         for (uint32_t i = 0; i < s->dim; i++)
-            rows[(size_t)k * s->dim + i] =
-                larder__from_bf16(f->basis[larder__strip_at(s->dim, k, i)]);
+            row[i] *= f->scale[k];
+    }
 }
 
 int larder__graph_turn_make(larder__graph_turn *t, const larder__graph_space *s,
@@ -263,13 +281,13 @@ void larder__graph_turn_free(larder__graph_turn *t) {
 void larder__graph_turn_code(const larder__graph_turn *t, const larder__graph_space *s,
                              uint8_t *codes, int32_t *row_const) {
     float y[DIMS_MAX] = {0}, z[DIMS_MAX] = {0};
-    double rest = rest_of(codes, s->padded, *row_const) * (double)t->from * (double)t->from;
+    double rest = rest_of(codes, s->padded, *row_const) / LEAN * (double)t->from * (double)t->from;
     for (uint32_t k = 0; k < s->dims; k++)
         y[k] = (float)(codes[k] - 128) * t->from;
     rest += (double)dot(y, y, s->dims) + 2 * (double)dot(y, t->lean, s->dims) + t->apart;
     for (uint32_t k = 0; k < s->dims; k++)
         z[k] = dot(y, t->turn + (size_t)k * s->dims, s->dims) + t->shift[k];
-    rest = fmax(0, rest - (double)dot(z, z, s->dims)) / ((double)t->to * (double)t->to);
+    rest = fmax(0, rest - (double)dot(z, z, s->dims)) / ((double)t->to * (double)t->to) * LEAN;
     for (uint32_t k = 0; k < s->dims; k++)
         z[k] /= t->to;
     *row_const = round_code(z, s->dims, s->padded, rest, codes);
@@ -280,6 +298,7 @@ void larder__graph_turn_code(const larder__graph_turn *t, const larder__graph_sp
 void larder__graph_frame_save(const larder__graph_frame *f, const larder__graph_space *s,
                               larder_writer *w) {
     larder_write_bytes(w, f->mean, s->dim * sizeof *f->mean);
+    larder_write_bytes(w, f->scale, s->dims * sizeof *f->scale);
     larder_write_bytes(w, f->basis, basis_size(s) * sizeof *f->basis);
     larder_write_f64(w, (double)f->step);
     larder_write_f64(w, (double)f->outside);
@@ -294,14 +313,15 @@ int larder__graph_frame_load(larder__graph_frame *f, const larder__graph_space *
     if (rc < 0)
         return rc;
     larder_read_bytes(r, f->mean, s->dim * sizeof *f->mean);
+    larder_read_bytes(r, f->scale, s->dims * sizeof *f->scale);
     larder_read_bytes(r, f->basis, basis_size(s) * sizeof *f->basis);
     double step = larder_read_f64(r), outside = larder_read_f64(r), lately = larder_read_f64(r);
     bool sound = step >= 1e-18 && step < 1e18 && outside >= 0 && outside <= 1 && lately >= 0 &&
                  lately <= 1;
     for (uint32_t i = 0; i < s->dim; i++)
         sound = sound && fabsf(f->mean[i]) < 1e18f;
-    for (size_t i = 0; i < basis_size(s); i++)
-        sound = sound && fabsf(larder__from_bf16(f->basis[i])) <= 2;
+    for (uint32_t k = 0; k < s->dims; k++)
+        sound = sound && fabsf(f->scale[k]) <= 1;
     if (!sound)
         return larder_read_reject(r, "a frame of its index is impossible");
     f->step = (float)step;

@@ -2,31 +2,30 @@
 
 #include "base/clones.h"
 
+#include <math.h>
 #include <string.h>
 
-/* A strip is as wide as two of the widest registers. */
-enum { LANES = LARDER__STRIP / 2 };
+/* A strip is as wide as two of the widest registers; so many inputs of it are widened at a time. */
+enum { LANES = LARDER__STRIP / 2, BLOCK = 64 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-typedef uint32_t wide __attribute__((vector_size(LANES * sizeof(uint32_t))));
-typedef uint16_t narrow __attribute__((vector_size(LANES * sizeof(uint16_t))));
 
-uint16_t larder__bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+float larder__graph_direction_set(int8_t *matrix, uint32_t dim, uint32_t direction,
+                                  const float *values) {
+    float most = 1e-30f;
+    for (uint32_t i = 0; i < dim; i++)
+        most = fmaxf(most, fabsf(values[i]));
+    float scale = most / 127;
+    for (uint32_t i = 0; i < dim; i++)
+        matrix[larder__strip_at(dim, direction, i)] = (int8_t)rintf(values[i] / scale);
+    return scale;
 }
 
-float larder__from_bf16(uint16_t x) {
-    uint32_t bits = (uint32_t)x << 16;
-    float out;
-    memcpy(&out, &bits, sizeof out);
-    return out;
+void larder__graph_direction_get(const int8_t *matrix, uint32_t dim, uint32_t direction,
+                                 float *entries) {
+    for (uint32_t i = 0; i < dim; i++)
+        entries[i] = (float)matrix[larder__strip_at(dim, direction, i)];
 }
 
-#define WIDEN(to, from)                                                                            \
-    memcpy(&half, from, sizeof half);                                                              \
-    bits = __builtin_convertvector(half, wide) << 16;                                              \
-    memcpy(&(to), &bits, sizeof(to));
 #define ROW_SUMS(r)                                                                                \
     lanes a##r = {0}, b##r = {0};                                                                  \
     const float *x##r = rows[r];
@@ -40,22 +39,27 @@ float larder__from_bf16(uint16_t x) {
 /* Four rows times one strip. Every sum runs over the inputs in order, so it is the same whatever
  * the width of the registers. */
 LARDER__CLONES
-static void project_strip(const uint16_t *strip, uint32_t dim, const float *const *rows, float *y,
+static void project_strip(const int8_t *strip, uint32_t dim, const float *const *rows, float *y,
                           size_t stride) {
-    narrow half;
-    wide bits;
+    float wide[BLOCK * LARDER__STRIP];
     lanes first, second;
     ROW_SUMS(0)
     ROW_SUMS(1)
     ROW_SUMS(2)
     ROW_SUMS(3)
-    for (uint32_t i = 0; i < dim; i++, strip += LARDER__STRIP) {
-        WIDEN(first, strip)
-        WIDEN(second, strip + LANES)
-        ROW_ADD(0)
-        ROW_ADD(1)
-        ROW_ADD(2)
-        ROW_ADD(3)
+    for (uint32_t from = 0; from < dim; from += BLOCK) {
+        uint32_t to = dim - from < BLOCK ? dim : from + BLOCK;
+        for (uint32_t k = 0; k < (to - from) * LARDER__STRIP; k++)
+            wide[k] = (float)strip[(size_t)from * LARDER__STRIP + k];
+        const float *at = wide;
+        for (uint32_t i = from; i < to; i++, at += LARDER__STRIP) {
+            memcpy(&first, at, sizeof first);
+            memcpy(&second, at + LANES, sizeof second);
+            ROW_ADD(0)
+            ROW_ADD(1)
+            ROW_ADD(2)
+            ROW_ADD(3)
+        }
     }
     ROW_STORE(0)
     ROW_STORE(1)
@@ -63,7 +67,7 @@ static void project_strip(const uint16_t *strip, uint32_t dim, const float *cons
     ROW_STORE(3)
 }
 
-void larder__graph_project(const uint16_t *matrix, uint32_t dim, uint32_t dims,
+void larder__graph_project(const int8_t *matrix, uint32_t dim, uint32_t dims,
                            const float *const rows[LARDER__PROJECT_ROWS], float *y) {
     uint32_t n = larder__strips(dims);
     for (uint32_t s = 0; s < n; s++)

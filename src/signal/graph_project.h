@@ -1,5 +1,6 @@
-/* Coordinates along given directions: the product of rows and a matrix of bf16 numbers. The matrix
- * lies in strips of 32 directions, [strip][input][32]; the last strip is filled up with zeros. */
+/* Coordinates along given directions: the product of rows and a matrix of eight-bit numbers, one
+ * scale a direction. The matrix lies in strips of 32 directions, [strip][input][32]; the last strip
+ * is filled up with zeros. */
 #ifndef LARDER_SIGNAL_GRAPH_PROJECT_H
 #define LARDER_SIGNAL_GRAPH_PROJECT_H
 
@@ -15,12 +16,15 @@ static inline size_t larder__strip_at(uint32_t dim, uint32_t direction, uint32_t
     return ((size_t)(direction / LARDER__STRIP) * dim + input) * LARDER__STRIP +
            direction % LARDER__STRIP;
 }
-/* To the nearest; and back. */
-uint16_t larder__bf16(float);
-float larder__from_bf16(uint16_t);
+/* Rounds a direction into the matrix; returns its scale: values are scale x entries. */
+float larder__graph_direction_set(int8_t *matrix, uint32_t dim, uint32_t direction,
+                                  const float *values);
+/* And out of it, without scale. */
+void larder__graph_direction_get(const int8_t *matrix, uint32_t dim, uint32_t direction,
+                                 float *entries);
 
-/* y: 4 x (strips x 32) products of four rows. */
-void larder__graph_project(const uint16_t *matrix, uint32_t dim, uint32_t dims,
+/* y: 4 x (strips x 32) products of four rows with the entries. */
+void larder__graph_project(const int8_t *matrix, uint32_t dim, uint32_t dims,
                            const float *const rows[LARDER__PROJECT_ROWS], float *y);
 
 #endif

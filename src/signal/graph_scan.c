@@ -53,7 +53,7 @@ typedef struct scan {
     uint8_t *codes;        /* n x dims of whole */
     unsigned char *packed; /* queries as the kernel wants them */
     int32_t *bounds;
-    uint32_t *chunk_of, *classes;
+    uint32_t *chunk_of, *lane_of, *classes;
 } scan;
 
 static size_t packed_bytes(const scan *s, uint32_t dims) {
@@ -93,11 +93,12 @@ static void free_batch(scan *s) {
     larder__free(s->packed);
     larder__free(s->bounds);
     larder__free(s->chunk_of);
+    larder__free(s->lane_of);
     larder__free(s->classes);
     s->values = NULL;
     s->codes = s->packed = NULL;
     s->bounds = NULL;
-    s->chunk_of = s->classes = NULL;
+    s->chunk_of = s->lane_of = s->classes = NULL;
     s->room = 0;
 }
 
@@ -126,8 +127,10 @@ static int make_room(scan *s, size_t n) {
     s->packed = larder__memalign(64, n * s->packed_bytes);
     s->bounds = larder__malloc(n * sizeof *s->bounds);
     s->chunk_of = larder__malloc(n * sizeof *s->chunk_of);
+    s->lane_of = larder__malloc(n * sizeof *s->lane_of);
     s->classes = larder__malloc(n * sizeof *s->classes);
-    if (!s->values || !s->codes || !s->packed || !s->bounds || !s->chunk_of || !s->classes) {
+    if (!s->values || !s->codes || !s->packed || !s->bounds || !s->chunk_of || !s->lane_of ||
+        !s->classes) {
         free_batch(s);
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for a batch of %zu", n);
     }
@@ -137,21 +140,18 @@ static int make_room(scan *s, size_t n) {
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-static bool is_framed(const scan *s, uint32_t class) { return s->frames && s->parts[class].framed; }
+static bool is_framed(const scan *s, uint32_t class) {
+    return s->frames && class < s->part_count && s->parts[class].framed;
+}
 
 /* Where a class is counted. */
 static const larder__graph_store *store_of(const scan *s, uint32_t class) {
     return is_framed(s, class) ? &s->shorts : &s->whole;
 }
 
-static int make_classes(scan *s, uint32_t count) {
-    int rc = larder__graph_store_classes(&s->whole, count);
-    if (rc == 0 && s->conf.budget)
-        rc = larder__graph_centres_grow(&s->centres, count);
-    if (rc == 0 && s->frames)
-        rc = larder__graph_store_classes(&s->shorts, count);
-    if (rc < 0 || !s->conf.budget || count <= s->part_count)
-        return rc;
+static int make_parts(scan *s, uint32_t count) {
+    if (count <= s->part_count)
+        return 0;
     part *parts = larder__realloc(s->parts, count * sizeof *parts);
     if (parts)
         s->parts = parts;
@@ -162,6 +162,16 @@ static int make_classes(scan *s, uint32_t count) {
     memset(parts + s->part_count, 0, (count - s->part_count) * sizeof *parts);
     s->part_count = count;
     return 0;
+}
+
+/* The whole rows' store comes last: without memory for all, it has the fewest classes. */
+static int make_classes(scan *s, uint32_t count) {
+    int rc = s->conf.budget ? larder__graph_centres_grow(&s->centres, count) : 0;
+    if (rc == 0 && s->frames)
+        rc = larder__graph_store_classes(&s->shorts, count);
+    if (rc == 0 && s->conf.budget)
+        rc = make_parts(s, count);
+    return rc < 0 ? rc : larder__graph_store_classes(&s->whole, count);
 }
 
 /* The class of a sample is the one it came with first. */
@@ -177,7 +187,7 @@ static uint32_t class_of(const scan *s, uint32_t id, uint32_t given) {
 static uint32_t rows_to_learn(const scan *s) {
     if (s->conf.learn)
         return s->conf.learn;
-    uint64_t eighth = s->conf.n / 8 / s->part_count;
+    uint64_t eighth = s->conf.n / 8 / s->whole.class_count;
     return (uint32_t)(eighth < LEARN_LEAST  ? LEARN_LEAST
                       : eighth > LEARN_MOST ? LEARN_MOST
                                             : eighth);
@@ -213,7 +223,7 @@ static int copy_row(scan *s, uint32_t class, uint32_t id, const float *values, v
 static int put_short(scan *s, uint32_t class, uint32_t id, const float *values, void *arg) {
     uint8_t codes[LARDER__DIM_MAX];
     int32_t row_const;
-    larder__graph_frame_code(&s->parts[class].frame, &s->space, &values, 1, codes, &row_const, arg);
+    larder__graph_frame_code(&s->parts[class].frame, &s->space, true, &values, 1, codes, &row_const, arg);
     return larder__graph_store_put(&s->shorts, id, class, codes, row_const);
 }
 
@@ -371,27 +381,39 @@ static void pack_query(const scan *s, const uint8_t *codes, uint32_t dims, void 
     s->kernel->pack(query, dims, packed);
 }
 
-/* Brings the queries of a class into its frame. */
+/* Brings one query into the frame of a class: members by the code they have there. */
+static void place_query(const share *h, sweep *w, uint32_t at, const uint8_t *codes,
+                        int32_t row_const, int32_t half) {
+    uint32_t dims = h->s->shorts.dims;
+    unsigned char *packed = w->packed + at * packed_bytes(h->s, dims);
+    asked *a = &w->list[at];
+    a->bound = larder__graph_scale_bound(codes, dims, row_const, half);
+    a->self = a->self && counts_itself(codes, dims, row_const, a->bound);
+    pack_query(h->s, codes, dims, packed);
+    a->packed = packed;
+}
+
 static void enter_frame(const share *h, sweep *w, const larder__graph_frame *f) {
     const scan *s = h->s;
-    uint32_t dims = s->shorts.dims;
-    size_t bytes = packed_bytes(s, dims);
-    int32_t half = larder__graph_frame_half(f, h->radius);
+    int32_t half = larder__graph_frame_half(f, h->radius), consts[LARDER__PROJECT_ROWS];
     uint8_t codes[LARDER__PROJECT_ROWS * LARDER__DIM_MAX];
-    for (uint32_t at = 0; at < w->count; at += LARDER__PROJECT_ROWS) {
-        const float *rows[LARDER__PROJECT_ROWS];
-        int32_t consts[LARDER__PROJECT_ROWS];
-        uint32_t n = w->count - at < LARDER__PROJECT_ROWS ? w->count - at : LARDER__PROJECT_ROWS;
-        for (uint32_t r = 0; r < n; r++)
-            rows[r] = s->x + (size_t)w->list[at + r].query * s->conf.dim;
-        larder__graph_frame_code(f, &s->space, rows, n, codes, consts, NULL);
-        for (uint32_t r = 0; r < n; r++) {
-            asked *a = &w->list[at + r];
-            const uint8_t *own = codes + (size_t)r * dims;
-            a->bound = larder__graph_scale_bound(own, dims, consts[r], half);
-            a->self = a->self && counts_itself(own, dims, consts[r], a->bound);
-            pack_query(s, own, dims, w->packed + (at + r) * bytes);
-            a->packed = w->packed + (at + r) * bytes;
+    const float *rows[LARDER__PROJECT_ROWS];
+    uint32_t at[LARDER__PROJECT_ROWS], n = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        uint32_t query = w->list[i].query, chunk = s->chunk_of[query];
+        uint32_t lane = s->lane_of[query];
+        if (w->list[i].self) {
+            larder__chunk_get(&s->shorts, chunk, lane, codes);
+            place_query(h, w, i, codes, larder__chunk_consts(&s->shorts, chunk)[lane], half);
+        } else {
+            rows[n] = s->x + (size_t)query * s->conf.dim;
+            at[n++] = i;
+        }
+        if (n == LARDER__PROJECT_ROWS || (n && i + 1 == w->count)) {
+            larder__graph_frame_code(f, &s->space, false, rows, n, codes, consts, NULL);
+            for (uint32_t r = 0; r < n; r++)
+                place_query(h, w, at[r], codes + (size_t)r * s->shorts.dims, consts[r], half);
+            n = 0;
         }
     }
 }
@@ -507,7 +529,9 @@ static void make_queries(scan *s, const larder__graph_rows *in, double radius) {
     s->x = in->x;
     for (size_t i = 0; i < in->n; i++) {
         uint32_t class = s->classes[i] = class_of(s, in->ids[i], in->classes[i]);
-        s->chunk_of[i] = store_of(s, class)->place[in->ids[i]] / LARDER__CHUNK_ROWS;
+        uint32_t place = store_of(s, class)->place[in->ids[i]];
+        s->chunk_of[i] = place / LARDER__CHUNK_ROWS;
+        s->lane_of[i] = place % LARDER__CHUNK_ROWS;
         if (s->whole.rows == 0)
             continue;
         uint8_t *codes = s->codes + i * dims;
@@ -522,11 +546,11 @@ static void make_queries(scan *s, const larder__graph_rows *in, double radius) {
 static int make_plan(scan *s, const larder__graph_rows *in) {
     if (!s->conf.budget)
         return 0;
-    for (uint32_t c = 0; c < s->part_count; c++)
+    for (uint32_t c = 0; c < s->whole.class_count; c++)
         s->sizes[c] = store_of(s, c)->classes[c].rows;
     larder__graph_wish wish = {.budget = s->conf.budget,
                                .sizes = s->sizes,
-                               .class_count = s->part_count,
+                               .class_count = s->whole.class_count,
                                .turn = s->batches,
                                .classes = s->classes,
                                .x = in->x,
@@ -613,7 +637,7 @@ static size_t nearest(void *st, const larder__graph_rows *in, size_t row, double
     int32_t row_const = 0, bound = s->bounds[row];
     if (is_framed(s, class)) {
         const larder__graph_frame *f = &s->parts[class].frame;
-        larder__graph_frame_code(f, &s->space, &x, 1, codes, &row_const, NULL);
+        larder__graph_frame_code(f, &s->space, true, &x, 1, codes, &row_const, NULL);
         bound = larder__graph_scale_bound(codes, store->dims, row_const,
                                           larder__graph_frame_half(f, radius));
     } else
@@ -672,7 +696,7 @@ static void save(const void *st, larder_writer *w) {
     if (!s->frames)
         return;
     larder__graph_store_save(&s->shorts, w);
-    for (uint32_t c = 0; c < s->part_count; c++) {
+    for (uint32_t c = 0; c < s->whole.class_count; c++) {
         const part *p = &s->parts[c];
         larder_write_u32(w, (uint32_t)p->framed | (uint32_t)p->collect << 1);
         larder_write_u32(w, p->coded);
@@ -682,7 +706,7 @@ static void save(const void *st, larder_writer *w) {
 }
 
 static int load_parts(scan *s, larder_reader *r) {
-    for (uint32_t c = 0; c < s->part_count; c++) {
+    for (uint32_t c = 0; c < s->whole.class_count; c++) {
         part *p = &s->parts[c];
         uint32_t flags = larder_read_u32(r);
         p->coded = larder_read_u32(r);
@@ -697,6 +721,9 @@ static int load_parts(scan *s, larder_reader *r) {
         if (rc < 0)
             return rc;
     }
+    for (uint32_t c = s->whole.class_count; c < s->shorts.class_count; c++)
+        if (s->shorts.classes[c].rows)
+            return larder_read_reject(r, "a class of its index has no frame");
     return 0;
 }
 
@@ -725,7 +752,7 @@ static int load(void *st, larder_reader *r) {
         rc = larder__graph_store_load(&s->shorts, r);
     if (rc == 0)
         rc = make_classes(s, s->whole.class_count);
-    if (rc == 0 && s->frames && s->shorts.class_count != s->whole.class_count)
+    if (rc == 0 && s->frames && s->shorts.class_count < s->whole.class_count)
         return larder_read_reject(r, "its index has two numbers of classes");
     if (rc == 0 && s->frames)
         rc = load_parts(s, r);
