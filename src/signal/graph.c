@@ -50,7 +50,7 @@ static const larder_param params[] = {
     {"hubs", "int", "4", "samples of a batch offered as stand-ins, best first", 0, 64},
     {"list", "int", "500", "ids that one of them may stand in for, nearest first", 1, 100000},
     {"project", "int", "96", "strata: dimensions of a code, eight bits each", 8, 512},
-    {"budget", "int", "200000", "strata: rows looked at for a sample of the batch", 1024,
+    {"budget", "int", "155000", "strata: rows looked at for a sample of the batch", 1024,
      4294967295.0},
     {"learn", "int", "0", "strata: rows of a class that its directions are learnt from; 0: by n", 0,
      65536},

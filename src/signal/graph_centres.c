@@ -27,9 +27,7 @@ static bool grow(void **array, size_t old, size_t count, size_t size) {
     return true;
 }
 
-static size_t strip_size(const larder__graph_centres *c) {
-    return (size_t)c->dim * LARDER__STRIP;
-}
+static size_t strip_size(const larder__graph_centres *c) { return (size_t)c->dim * LARDER__STRIP; }
 
 int larder__graph_centres_grow(larder__graph_centres *c, uint32_t count) {
     if (count <= c->count || count > LARDER__CENTRES_MAX)

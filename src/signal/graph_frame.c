@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum {
-    ROUNDS = 5,   /* of subspace iteration: strengths fall off, a few will do */
+    ROUNDS = 5,    /* of subspace iteration: strengths fall off, a few will do */
     DIMS_MAX = 512 /* of a code */
 };
 #define LEAN 0.9  /* part of what is outside that adds to distances, see the header */
@@ -316,8 +316,8 @@ int larder__graph_frame_load(larder__graph_frame *f, const larder__graph_space *
     larder_read_bytes(r, f->scale, s->dims * sizeof *f->scale);
     larder_read_bytes(r, f->basis, basis_size(s) * sizeof *f->basis);
     double step = larder_read_f64(r), outside = larder_read_f64(r), lately = larder_read_f64(r);
-    bool sound = step >= 1e-18 && step < 1e18 && outside >= 0 && outside <= 1 && lately >= 0 &&
-                 lately <= 1;
+    bool sound =
+        step >= 1e-18 && step < 1e18 && outside >= 0 && outside <= 1 && lately >= 0 && lately <= 1;
     for (uint32_t i = 0; i < s->dim; i++)
         sound = sound && fabsf(f->mean[i]) < 1e18f;
     for (uint32_t k = 0; k < s->dims; k++)

@@ -6,8 +6,8 @@
  * sample can be a query in any frame.
  *
  * With y the coordinates, e what rounding them left and r the part outside:
- * d^2 = |code - code'|^2 - |e|^2 - |e'|^2 + 0.9 (|r|^2 + |r'|^2), all but the first belong to the row or
- * to the query alone (graph_kernel.h). */
+ * d^2 = |code - code'|^2 - |e|^2 - |e'|^2 + 0.9 (|r|^2 + |r'|^2), all but the first belong to the
+ * row or to the query alone (graph_kernel.h). */
 #ifndef LARDER_SIGNAL_GRAPH_FRAME_H
 #define LARDER_SIGNAL_GRAPH_FRAME_H
 

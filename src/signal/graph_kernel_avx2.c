@@ -64,9 +64,6 @@ static void count(const uint8_t *codes, const int32_t *row_const, uint32_t group
                        counts + k);
 }
 
-const larder__graph_kernel larder__graph_kernel_avx2 = {.name = "avx2",
-                                                        .macs = 4.6e10,
-                                                        .packed_bytes = packed_bytes,
-                                                        .pack = pack,
-                                                        .count = count};
+const larder__graph_kernel larder__graph_kernel_avx2 = {
+    .name = "avx2", .macs = 4.6e10, .packed_bytes = packed_bytes, .pack = pack, .count = count};
 #endif

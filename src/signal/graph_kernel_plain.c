@@ -33,8 +33,5 @@ static void count(const uint8_t *codes, const int32_t *row_const, uint32_t group
     }
 }
 
-const larder__graph_kernel larder__graph_kernel_plain = {.name = "plain",
-                                                         .macs = 5e9,
-                                                         .packed_bytes = packed_bytes,
-                                                         .pack = pack,
-                                                         .count = count};
+const larder__graph_kernel larder__graph_kernel_plain = {
+    .name = "plain", .macs = 5e9, .packed_bytes = packed_bytes, .pack = pack, .count = count};

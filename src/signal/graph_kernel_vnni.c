@@ -58,9 +58,6 @@ TARGET static void count(const uint8_t *codes, const int32_t *row_const, uint32_
     FOR_QUERIES(COUNT)
 }
 
-const larder__graph_kernel larder__graph_kernel_vnni = {.name = "vnni",
-                                                        .macs = 1.9e11,
-                                                        .packed_bytes = packed_bytes,
-                                                        .pack = pack,
-                                                        .count = count};
+const larder__graph_kernel larder__graph_kernel_vnni = {
+    .name = "vnni", .macs = 1.9e11, .packed_bytes = packed_bytes, .pack = pack, .count = count};
 #endif

@@ -1,7 +1,8 @@
 /* Which classes, and which of their chunks, a query looks at when it cannot look at all. A query's
- * own class comes first (x_same governs the score), then the classes whose centres are nearest. Each
- * pair of query and class has a level l: every 2^l-th chunk of the class is looked at, a random
- * sample of its rows. Classes farther than the nearest 48 are taken to hold no neighbours. */
+ * own class comes first (x_same governs the score), then the classes whose centres are nearest.
+ * Each pair of query and class has a level l: every 2^l-th chunk of the class is looked at, a
+ * random sample of its rows. Classes farther than the nearest 48 are taken to hold no neighbours.
+ */
 #ifndef LARDER_SIGNAL_GRAPH_PLAN_H
 #define LARDER_SIGNAL_GRAPH_PLAN_H
 
@@ -23,8 +24,8 @@ typedef struct larder__graph_plan {
 } larder__graph_plan;
 
 typedef struct larder__graph_wish {
-    uint64_t budget;         /* rows a query */
-    const uint32_t *sizes;   /* rows of each class */
+    uint64_t budget;       /* rows a query */
+    const uint32_t *sizes; /* rows of each class */
     uint32_t class_count;
     uint64_t turn;           /* of what is random */
     const uint32_t *classes; /* of the queries */

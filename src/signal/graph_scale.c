@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#define TOP 255.0f /* the largest code */
-#define TAIL 1e-4  /* share of values that may fall outside, at either end */
+#define TOP 255.0f    /* the largest code */
+#define TAIL 1e-4     /* share of values that may fall outside, at either end */
 #define LOOK_EVERY 32 /* batches between two looks at whether the range is too wide */
 
 /* The value of rank k; the array is reordered (Hoare's FIND). */

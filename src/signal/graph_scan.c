@@ -28,8 +28,8 @@ enum {
 
 typedef struct part { /* a class of strata */
     larder__graph_frame frame;
-    bool framed;  /* its rows have short codes */
-    bool collect; /* rows are kept whole as well, to learn from */
+    bool framed;    /* its rows have short codes */
+    bool collect;   /* rows are kept whole as well, to learn from */
     uint32_t coded; /* rows since the frame was learnt, up to SETTLE */
 } part;
 
@@ -223,7 +223,8 @@ static int copy_row(scan *s, uint32_t class, uint32_t id, const float *values, v
 static int put_short(scan *s, uint32_t class, uint32_t id, const float *values, void *arg) {
     uint8_t codes[LARDER__DIM_MAX];
     int32_t row_const;
-    larder__graph_frame_code(&s->parts[class].frame, &s->space, true, &values, 1, codes, &row_const, arg);
+    larder__graph_frame_code(&s->parts[class].frame, &s->space, true, &values, 1, codes, &row_const,
+                             arg);
     return larder__graph_store_put(&s->shorts, id, class, codes, row_const);
 }
 
@@ -712,8 +713,7 @@ static int load_parts(scan *s, larder_reader *r) {
         p->coded = larder_read_u32(r);
         if (flags > 3 || flags == 2 || p->coded > SETTLE || larder_read_status(r) < 0)
             return larder_read_reject(r, "a class of its index has an impossible state");
-        if ((!(flags & 1) && s->shorts.classes[c].rows) ||
-            (flags == 1 && s->whole.classes[c].rows))
+        if ((!(flags & 1) && s->shorts.classes[c].rows) || (flags == 1 && s->whole.classes[c].rows))
             return larder_read_reject(r, "a class of its index is held in two ways");
         int rc = flags & 1 ? larder__graph_frame_load(&p->frame, &s->space, r) : 0;
         p->framed = flags & 1 && rc == 0;

@@ -35,8 +35,8 @@ typedef struct larder__graph_store {
     uint32_t rows; /* samples seen */
     size_t stride; /* bytes of a chunk: codes, row constants, ids */
     uint32_t *place;
-    uint32_t spare; /* chunks that were dropped, linked by next */
-    uint32_t held;  /* chunks that have memory */
+    uint32_t spare;         /* chunks that were dropped, linked by next */
+    uint32_t held;          /* chunks that have memory */
     unsigned char **memory; /* of each chunk */
     larder__graph_chunk *chunks;
     larder__graph_class *classes;

@@ -284,10 +284,13 @@ static void radius_holds_on_a_real_training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_on_a_line), cmocka_unit_test(counts_of_exact),
-        cmocka_unit_test(exact_fits),       cmocka_unit_test(strata_fits),
+        cmocka_unit_test(golden_on_a_line),
+        cmocka_unit_test(counts_of_exact),
+        cmocka_unit_test(exact_fits),
+        cmocka_unit_test(strata_fits),
         cmocka_unit_test(strata_follows),
-        cmocka_unit_test(hnsw_fits),        cmocka_unit_test(radius_holds_on_a_real_training),
+        cmocka_unit_test(hnsw_fits),
+        cmocka_unit_test(radius_holds_on_a_real_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
