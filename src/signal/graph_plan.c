@@ -64,8 +64,9 @@ static size_t pick_classes(const larder__graph_wish *w, uint32_t own, uint32_t *
     uint64_t looked = 0, all = 0;
     for (uint32_t c = 0; c < w->class_count; c++)
         all += c == own ? 0 : w->sizes[c];
-    for (uint64_t try = 0; count < LARDER__NEAR_CLASSES && try < 4 * LARDER__NEAR_CLASSES; try++) {
-        uint32_t c = (uint32_t)(larder__mix64(w->turn * 1024 + try) % w->class_count);
+    for (uint64_t at = 0;
+         w->class_count && count < LARDER__NEAR_CLASSES && at < 4 * LARDER__NEAR_CLASSES; at++) {
+        uint32_t c = (uint32_t)(larder__mix64(w->turn * 1024 + at) % w->class_count);
         bool fresh = c != own && w->sizes[c];
         for (size_t i = 0; fresh && i < count; i++)
             fresh = near[i] != c;
