@@ -1,14 +1,14 @@
 /* Which classes, and which of their chunks, a query looks at when it cannot look at all. A query's
  * own class comes first (x_same governs the score), then the classes whose centres are nearest.
  * Each pair of query and class has a level l: every 2^l-th chunk of the class is looked at, a
- * random sample of its rows. Classes farther than the nearest 48 are taken to hold no neighbours.
+ * random sample of its rows. Classes farther than the nearest 16 are taken to hold no neighbours.
  */
 #ifndef LARDER_SIGNAL_GRAPH_PLAN_H
 #define LARDER_SIGNAL_GRAPH_PLAN_H
 
 #include "signal/graph_centres.h"
 
-enum { LARDER__LEVELS = 32, LARDER__NEAR_CLASSES = 48 };
+enum { LARDER__LEVELS = 32, LARDER__NEAR_CLASSES = 16 };
 
 typedef struct larder__graph_pair {
     uint32_t class, query;

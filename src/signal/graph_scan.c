@@ -561,7 +561,7 @@ static int make_plan(scan *s, const larder__graph_rows *in) {
 
 /* Each thread takes some of the queries: what a query counts is not touched by how many. */
 static int count_all(scan *s, size_t n, double radius, larder__graph_count *out) {
-    share shares[THREADS_MAX];
+    share shares[THREADS_MAX] = {{.s = s}};
     size_t threads = s->conf.threads < THREADS_MAX ? s->conf.threads : THREADS_MAX;
     size_t tiles = (n + LARDER__TILE_QUERIES - 1) / LARDER__TILE_QUERIES;
     threads = threads < tiles ? threads : tiles;
