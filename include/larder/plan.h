@@ -37,6 +37,7 @@ extern "C" {
     XX(s_cache, NAN, bytes, "bytes of the cache")                                                  \
     XX(s_data, NAN, bytes, "bytes of a mean encoded sample")                                       \
     XX(m, NAN, number, "how much larger a decoded or augmented sample is")                         \
+    XX(m_decoded, NAN, number, "how much larger a decoded one is, where that differs; else m")     \
     XX(n_total, NAN, number, "samples of the data set")                                            \
     XX(gpus, 1, number, "GPUs of a node")                                                          \
     XX(batch, 256, number, "samples between two exchanges of gradients")                           \
