@@ -18,6 +18,7 @@
 #define LARDER_PLAN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,6 +90,14 @@ typedef struct larder_plan {
     size_t ties;              /* other splits that are as fast */
     larder_outlook runner_up; /* the fastest that is slower; equal to best where none is */
 } larder_plan;
+
+/* A change of plan while training runs: recipes with plan=auto, larder_loader_replan. */
+typedef struct larder_replan {
+    uint64_t batch; /* the first one decided under it, counted over the whole run */
+    int encoded, decoded, augmented; /* percent, as in larder_split */
+    double expected, before;         /* samples/s by the model, with it and with what there was */
+    larder_resource held_up_by;      /* what made that slower */
+} larder_replan;
 
 void larder_rates_defaults(larder_rates *);
 int larder_rates_set(larder_rates *, const char *key, const char *value);

@@ -86,7 +86,8 @@ static void test_bad_samples(void **st) {
     (void)st;
     larder__profiler *p;
     larder__profile found;
-    larder__profiler_conf conf = conf_of("mem:?n=400&bytes=300"); /* bytes that are no picture */
+    larder__profiler_conf conf = conf_of("mem:?n=400&bytes=300"); /* no pictures */
+    conf.augment = "rrc:size=8";
     check_ok(larder__profiler_open(&p, &conf));
     assert_int_equal(larder__profiler_run(p, &found), LARDER_E_FORMAT);
     assert_non_null(strstr(larder_errmsg(), "no sample could be decoded: sample "));
