@@ -36,6 +36,12 @@ def test_plan_reads_it(folder):
     assert profile["daemon_bytes_s"] is None
     plan = json.loads(run("plan", "--profile", path, "--json").stdout)
     assert sum(plan["split"].values()) == 100 and plan["throughput"] <= 1234.001
+    assert "given" not in plan
+    given = json.loads(run("plan", "--profile", path, "--json", "--split", "50/0/50").stdout)["given"]
+    assert given["split"] == {"encoded": 50, "decoded": 0, "augmented": 50}
+    assert given["throughput"] <= plan["throughput"]
+    assert "as given" in run("plan", "--profile", path, "--split", "0/100/0").stdout
+    run("plan", "--profile", path, "--split", "50/0/60", code=2)
 
 
 def test_without_a_training_rate():
@@ -71,6 +77,36 @@ def test_daemon(folder):
         daemon.communicate(timeout=20)
     p = run("profile", SOURCE, "--seconds", "0.2", env={"LARDER_SOCKET": path}, code=1)
     assert path in p.stderr
+
+
+def write_idx(folder, n=640, side=16):
+    for part in ("train", "t10k"):
+        with open(f"{folder}/{part}-images-idx3-ubyte", "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, n, side, side) + os.urandom(n * side * side))
+        with open(f"{folder}/{part}-labels-idx1-ubyte", "wb") as f:
+            f.write(struct.pack(">II", 0x801, n) + bytes(i % 10 for i in range(n)))
+
+
+def test_training_plans(folder):
+    """Rows alone, on slow storage: one job has to read each of them again, so the plan is another."""
+    write_idx(folder)
+    args = ["train", f"idx:{folder}", "--recipe", "seneca:plan=auto,split=0/0/100", "--cache", "60%",
+            "--slow", "bandwidth=300KiB", "--batch", "16", "--epochs", "3", "--test", "none",
+            "--ahead", "4"]
+    epochs = [json.loads(line) for line in run(*args, "--json").stdout.splitlines()]
+    assert epochs[-1]["plan_encoded"] == 100 and epochs[-1]["plan_changes"] >= 1
+    assert epochs[-1]["plan_rate"] > 0 and epochs[-1]["hits_encoded"] > 0
+    text = run(*args, "--out", f"{folder}/record").stdout
+    assert "the cache is split 100/0/0" in text and "storage held up" in text
+    assert "Cache for encoded samples" in open_report(folder)
+    fixed = run(*args[:3], "seneca", *args[4:], "--json").stdout
+    assert "plan_" not in fixed
+
+
+def open_report(folder):
+    run("report", f"{folder}/record", "-o", f"{folder}/report.html")
+    with open(f"{folder}/report.html") as f:
+        return f.read()
 
 
 def test_wrong_input(folder):
