@@ -355,11 +355,11 @@ static int run(const options *o, larder__stop *stop) {
     larder__progress_clear(&out.progress);
     print_tail(&out);
     print_stages(&out);
-    print_plans(&out, t);
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
+    print_plans(&out, t);
     print_bad(t);
     print_scratch(t);
     if (rc < 0)

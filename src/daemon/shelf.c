@@ -94,11 +94,10 @@ static void land(larder__shelf *s, making *m, int code) {
     *at = m->next;
     s->makings--;
     s->jobs[m->job].promises--;
-    if (code == 0)
+    if (code == 0) {
         s->jobs[m->job].kept_at = larder__now();
-    if (code == 0)
         larder__cache_fill(s->cache, &m->maker, m->buf);
-    else
+    } else
         larder__cache_fail(s->cache, &m->maker, code, "another job could not make it");
     announce(m->buf, code == 0 ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
     for (waiter *w; (w = m->waiters);) { /* has landed, so nobody waits here */

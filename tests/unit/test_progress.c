@@ -32,7 +32,8 @@ static void test_format(void **state) {
     assert_string_equal(line, "minio epoch 2/4  25%  1000/s  hits 20%  read 5.0 MB/s  stall 60%  "
                               "split 58/42/0  left 0:30");
     char small[8];
-    larder__progress_format(small, sizeof small, &view);
+    volatile size_t room = sizeof small; /* or the compiler warns of the cut that is meant */
+    larder__progress_format(small, room, &view);
     assert_string_equal(small, "minio e");
 }
 
