@@ -122,25 +122,24 @@ def pearson(x, y):
 
 
 def plot(path, points):
-    """Predicted across, measured up, a colour a split, the diagonal between them."""
+    """Predicted across, measured up, a colour a split, the diagonal between them; logarithmic."""
     colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#555555"]
     side, edge = 420, 60
-    top = 1.08 * max(max(p["predicted"], p["measured"]) for p in points)
+    values = [v for p in points for v in (p["predicted"], p["measured"])]
+    low, high = math.log10(min(values) * 0.85), math.log10(max(values) * 1.15)
 
     def at(v):
-        return edge + v / top * side
+        return edge + (math.log10(v) - low) / (high - low) * side
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {side + 2 * edge + 120} '
            f'{side + 2 * edge}" font-family="sans-serif" font-size="12">',
            '<title>Predicted and measured samples a second</title>',
-           f'<rect width="100%" height="100%" fill="white"/>',
+           '<rect width="100%" height="100%" fill="white"/>',
            f'<path d="M{edge} {edge}V{edge + side}H{edge + side}" fill="none" stroke="#333"/>',
            f'<path d="M{edge} {edge + side}L{edge + side} {edge}" stroke="#aaa" '
            'stroke-dasharray="4 4"/>']
-    step = 10 ** math.floor(math.log10(top))
-    step = step / 2 if top / step < 3 else step
-    for k in range(1, int(top / step) + 1):
-        v = k * step
+    ticks = [k * 10 ** e for e in range(7) for k in (1, 2, 5)]
+    for v in (t for t in ticks if low <= math.log10(t) <= high):
         out.append(f'<text x="{at(v):.1f}" y="{edge + side + 18}" text-anchor="middle">{v:.0f}</text>')
         out.append(f'<text x="{edge - 6}" y="{2 * edge + side - at(v) + 4:.1f}" '
                    f'text-anchor="end">{v:.0f}</text>')
@@ -159,16 +158,27 @@ def plot(path, points):
         f.write("\n".join(out) + "\n</svg>\n")
 
 
+def correlation(points):
+    return pearson([p["predicted"] for p in points], [p["measured"] for p in points])
+
+
+def within(points):
+    """The correlation over cache sizes alone, at each storage rate; - where they change nothing."""
+    rates = sorted({p["storage"] for p in points})
+    found = [correlation([p for p in points if p["storage"] == r]) for r in rates]
+    return ", ".join("-" if math.isnan(c) else f"{c:.3f}" for c in found)
+
+
 def print_table(points, markdown):
     if markdown:
-        print("| split | Pearson | error, median | largest | points | held up by |\n"
-              "|---|---|---|---|---|---|")
+        print("| split | Pearson | over cache sizes alone | error, median | largest | points | "
+              "held up by |\n|---|---|---|---|---|---|---|")
     for split in SPLITS:
         mine = [p for p in points if p["split"] == split]
         errors = [abs(p["predicted"] / p["measured"] - 1) * 100 for p in mine]
         by = sorted({p["bottleneck"] for p in mine},
                     key=lambda b: -sum(p["bottleneck"] == b for p in mine))
-        row = (split, f"{pearson(*zip(*((p['predicted'], p['measured']) for p in mine))):.3f}",
+        row = (split, f"{correlation(mine):.3f}", within(mine),
                f"{statistics.median(errors):.0f} %", f"{max(errors):.0f} %", str(len(mine)),
                ", ".join(by))
         print("| " + " | ".join(row) + " |" if markdown else "  ".join(f"{c:>10}" for c in row))
@@ -185,8 +195,16 @@ def main():
     ask.add_argument("--build", default=os.path.join(ROOT, "build"))
     ask.add_argument("--svg")
     ask.add_argument("--json", help="write the points there, one a line")
+    ask.add_argument("--again", help="only the table and plot of points that --json wrote")
     ask.add_argument("--markdown", action="store_true")
     o = ask.parse_args()
+    if o.again:
+        with open(o.again) as f:
+            points = [json.loads(line) for line in f]
+        print_table(points, o.markdown)
+        if o.svg:
+            plot(o.svg, points)
+        return
     lib = ctypes.CDLL(os.path.join(o.build, "liblarder.so"))
     lib.larder_errmsg.restype = ctypes.c_char_p
     lib.larder_loader_samples.restype = ctypes.c_uint64
