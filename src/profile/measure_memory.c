@@ -44,9 +44,9 @@ static double move(panes *s, unsigned char *to, const unsigned char *from) {
     uint64_t moved = 0;
     double begun = larder__now(), now;
     do {
-        if (s->copies)
+        if (to)
             memcpy(to, from, s->bytes);
-        atomic_fetch_add(&s->sink, s->copies ? to[moved % s->bytes] : sum_words(from, s->bytes));
+        atomic_fetch_add(&s->sink, to ? to[moved % s->bytes] : sum_words(from, s->bytes));
         moved += s->bytes;
         now = larder__now();
     } while (now < begun + s->seconds && !larder__profiler_stopped(s->p));

@@ -64,13 +64,12 @@ void larder__profiler_cancel(larder__profiler *p) {
 
 void larder__profiler_tell(larder__profiler *p, const char *format, ...) {
     char line[256];
-    va_list args;
-    if (!p->conf.tell)
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    p->conf.tell(p->conf.tell_arg, line);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    if (p->conf.tell)
+        p->conf.tell(p->conf.tell_arg, line);
 }
 
 void larder__profiler_bad(larder__profiler *p, uint64_t id, const char *why) {
