@@ -141,9 +141,6 @@ static void strata_follows(void **state) {
 
 static void hnsw_fits(void **state) {
     (void)state;
-#ifdef LARDER__SANITIZED
-    skip(); /* hnswlib 0.6 reads one id past the end of a list, to prefetch */
-#endif
     if (!larder__graph_hnsw.open)
         skip();
     scores_fit("engine=hnsw,degree=60", 64, 0.01);
