@@ -27,6 +27,7 @@ typedef struct larder__draw_conf {
     /* What entries of other forms come to, as in larder__forms. */
     double decoded_ratio;
     uint32_t decoded_bytes, row_bytes;
+    uint64_t pipeline;                            /* hash of what pixels and rows depend on */
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
     uint64_t batch, seed;
