@@ -455,9 +455,10 @@ bool larder__shelf_wants_sizes(const larder__shelf *s) {
 }
 
 void larder__shelf_stream(larder__shelf *s, const larder_stream *at) {
-    bool ahead =
-        at->sweep > s->stream.sweep || (at->sweep == s->stream.sweep && at->at > s->stream.at);
-    if (at->at > s->conf.keys || (s->streaming && (at->seed != s->stream.seed || !ahead)))
+    const larder_stream *here = &s->stream;
+    bool begun = s->streaming && (here->sweep || here->at); /* else any order will do */
+    bool ahead = at->sweep > here->sweep || (at->sweep == here->sweep && at->at > here->at);
+    if (at->at > s->conf.keys || (begun && (at->seed != here->seed || !ahead)))
         return;
     s->stream = *at;
     s->streaming = true;
