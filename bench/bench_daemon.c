@@ -29,7 +29,7 @@ static const char *const names[] = {"in this process", "larder serve", "redis", 
 
 typedef struct bench {
     uint32_t size, values;
-    uint32_t among; /* of each 256th of the values so many are asked for */
+    uint32_t among;          /* of each 256th of the values so many are asked for */
     larder__cache *cache[2]; /* EMBEDDED, DAEMON */
     pid_t server[WAYS];      /* 0: none */
     void *redis;
