@@ -186,19 +186,19 @@ int main(int argc, char **argv) {
     if (o.folder)
         files_scan(&photos, o.folder, 1);
     const larder_shape raw = {32, 32, 3};
+    static const char cifar_spec[] = "crop:size=32,pad=4|flip|normalize:preset=cifar10";
     const larder__pipeline_conf cases[] = {
-        {"crop:size=32,pad=4|flip|normalize:preset=cifar10", raw, LARDER_NCHW, LARDER_F32,
-         LARDER_NCHW},
-        {"crop:size=32,pad=4|flip|normalize:preset=cifar10", raw, LARDER_NHWC, LARDER_F32,
-         LARDER_NHWC},
-        {"crop:size=32,pad=4|flip", raw, LARDER_NCHW, LARDER_U8, LARDER_NCHW},
-        {"rrc:size=224|flip|normalize:preset=imagenet", {0}, 0, LARDER_F32, LARDER_NCHW},
-        {"rrc:size=224|flip", {0}, 0, LARDER_U8, LARDER_NHWC},
-        {"resize:size=256|centercrop:size=224|normalize:preset=imagenet",
-         {0},
-         0,
-         LARDER_F32,
-         LARDER_NCHW}};
+        {.spec = cifar_spec, .raw = raw, .dtype = LARDER_F32},
+        {.spec = cifar_spec,
+         .raw = raw,
+         .raw_layout = LARDER_NHWC,
+         .dtype = LARDER_F32,
+         .layout = LARDER_NHWC},
+        {.spec = "crop:size=32,pad=4|flip", .raw = raw, .dtype = LARDER_U8},
+        {.spec = "rrc:size=224|flip|normalize:preset=imagenet", .dtype = LARDER_F32},
+        {.spec = "rrc:size=224|flip", .dtype = LARDER_U8, .layout = LARDER_NHWC},
+        {.spec = "resize:size=256|centercrop:size=224|normalize:preset=imagenet",
+         .dtype = LARDER_F32}};
     run_case("cifar-f32-nchw", &cases[0], &cifar, &o);
     run_case("cifar-f32-nhwc", &cases[1], &cifar, &o);
     run_case("cifar-u8-nchw", &cases[2], &cifar, &o);

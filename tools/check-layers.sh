@@ -22,10 +22,11 @@ wire:   base plugins cache
 loader: base plugins plan wire source stage cache signal sample
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm
+pack:   base plugins source stage
 daemon: base plugins cache wire
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim train report
+cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim train report pack
 TABLE
 }
 

@@ -156,6 +156,14 @@ typedef struct larder_figures {
 
 typedef enum { LARDER_BAD_FAIL = 0, LARDER_BAD_SKIP = 1, LARDER_BAD_REPLACE = 2 } larder_on_bad;
 
+/* Of data sets of which parts can be read (pack:): what is not going to stay in the cache is read
+ * as far as its crop needs it. What stays is whole, or grows by what is used. */
+typedef enum {
+    LARDER_PARTS_READ = 0, /* cached samples are whole */
+    LARDER_PARTS_KEEP = 1, /* cached samples are what was used of them; for crops that repeat */
+    LARDER_PARTS_OFF = 2   /* samples are read whole */
+} larder_parts;
+
 typedef struct larder_loader larder_loader;
 
 typedef struct larder_loader_conf {
@@ -175,6 +183,7 @@ typedef struct larder_loader_conf {
     larder_layout layout;
     larder_on_bad on_bad;
     bool drop_last;
+    larder_parts parts;
     uint32_t inflight; /* reads under way at once, at most, whatever `threads` is; 0: 64 */
     /* Batches decided and read ahead; only `prefetch` of them are prepared, the others are the
      * samples' own bytes. As many as training eats while storage answers once. 0: `prefetch`, or

@@ -351,7 +351,14 @@ typedef struct larder_dataset {
     larder_shape raw;     /* all samples are raw u8 pixels of this shape; h == 0: encoded files */
     larder_layout layout; /* of raw pixels */
     uint64_t fingerprint; /* changes when the data set does */
+    bool parts;           /* what a rectangle needs of a picture can be read: read_parts works */
 } larder_dataset;
+
+/* Pixels x0 <= x < x1, y0 <= y < y1 of a picture that will be decoded to 1/shrink of its size. */
+typedef struct larder_rect {
+    uint32_t x0, y0, x1, y1;
+    uint32_t shrink; /* 1, 2, 4 or 8 */
+} larder_rect;
 
 typedef struct larder_read { /* one read of a batch of reads */
     larder_buf *buf;         /* out: one reference, size == sample bytes; NULL on failure */
@@ -375,6 +382,16 @@ typedef struct larder_source {
     const char *(*class_name)(void *st, uint32_t label);       /* optional; NULL: none */
     /* Thread-safe. Fills every out[i]; returns 0 unless nothing at all could be tried. */
     int (*read)(void *st, const uint64_t *ids, size_t n, larder_read *out);
+    /* Optional, all three or none: a source that knows how its pictures are encoded reads what a
+     * rectangle needs and no more. What it gives is for the stages, see src/base/segments.h. */
+    /* Sides of the picture, no I/O; 0 x 0: it can only be read whole. */
+    int (*extent)(void *st, uint64_t id, uint32_t *w, uint32_t *h);
+    /* Bytes that read_parts gives for a rectangle inside a picture whose extent is known. Storage
+     * is read only for a rectangle that is not the whole picture, and then a short index alone. */
+    int (*part_bytes)(void *st, uint64_t id, const larder_rect *, uint32_t *out);
+    /* As read, of a rectangle each; x1 == 0: the sample as it lies there. */
+    int (*read_parts)(void *st, const uint64_t *ids, const larder_rect *, size_t n,
+                      larder_read *out);
     /* Optional, thread-safe: reads under way and later ones end soon, with E_CANCELLED where they
      * had to wait. Comes before close, so that closing never waits for slow storage. */
     void (*interrupt)(void *st);

@@ -83,7 +83,8 @@ typedef struct larder_svm_conf {
     double coef0, c, nu, epsilon /* of the loss of SVR */, tolerance;
     const larder_svm_weight *weights;
     size_t weight_count;
-    bool shrinking, probability;
+    bool shrinking; /* LIBSVM's -h: taken and without effect, all rows stay in every round */
+    bool probability;
     bool one_vs_all;        /* several classes by one solver a class, not one a pair */
     bool merge;             /* equal vectors with equal labels become one of higher bound */
     uint32_t threads;       /* 0: as many as cores */
@@ -98,7 +99,7 @@ typedef struct larder_svm_conf {
     /* Called between rounds; not 0 ends training with LARDER_E_CANCELLED. */
     int (*progress)(void *arg, const larder_svm_progress *);
     void *progress_arg;
-    /* One line of LIBSVM's summary, with its newline; NULL: quiet. */
+    /* Lines of LIBSVM's summary, with their newlines; NULL: quiet. */
     void (*print)(void *arg, const char *line);
     void *print_arg;
 } larder_svm_conf;
@@ -126,6 +127,19 @@ int larder_svm_train(larder_svm_model **out, const larder_svm_data *, const lard
 /* Predictions of `folds`-fold cross validation, one a row. */
 int larder_svm_cross(const larder_svm_data *, const larder_svm_conf *, size_t folds, double *out,
                      larder_svm_stats *stats /* or NULL */);
+
+/* Cross validation over a grid: score[g * cs + c] is the accuracy in percent, or the mean squared
+ * error of regressions. C ascends; on one kernel each solution starts from the one before, and
+ * kernel rows are kept. `told` (or NULL) hears each point as it is done; not 0 ends it. */
+typedef struct larder_svm_grid {
+    const double *c, *gamma; /* gamma: NULL with gammas = 1 for conf's */
+    size_t cs, gammas, folds;
+    double *score;
+    int (*told)(void *arg, double c, double gamma, double score);
+    void *arg;
+} larder_svm_grid;
+int larder_svm_search(const larder_svm_data *, const larder_svm_conf *, const larder_svm_grid *,
+                      larder_svm_stats *stats /* or NULL */);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 

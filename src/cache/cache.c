@@ -139,8 +139,10 @@ static larder_slot enter(larder__cache *c, const larder_access *a, int form) {
  * makes the same form is worth waiting for: what is served must not depend on who was faster. */
 static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
     larder__flight *f = larder__flights_find(&c->flights, t->key);
-    bool listed = t->make != LARDER_AUGMENTED || s != LARDER_NO_SLOT;
-    if (f && (f->form != t->make || f->size < size || !listed)) {
+    /* Nobody else waits for what is made for this one row alone. */
+    bool listed = (t->make != LARDER_AUGMENTED && !c->alone) || s != LARDER_NO_SLOT;
+    bool ours = f && listed && f->form == t->make && f->size >= size && (!c->alone || f->slot == s);
+    if (f && !ours) {
         if (f->slot != LARDER_NO_SLOT && f->slot != s)
             listed = false; /* it makes what others will ask for */
         else if (listed)
@@ -161,6 +163,7 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
 static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
     t->form = t->make = c->form_of[s];
     t->mark = c->mark ? c->mark[s] : 0;
+    t->kept = true;
     if (!c->store->real)
         return;
     if (c->state[s] == LARDER__FULL) {
@@ -193,6 +196,7 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
         c->slots.form_bytes[LARDER_ENCODED] += a->size - c->size_of[s];
         c->size_of[s] = a->size;
     }
+    t->kept = stays;
     if (c->store->real)
         board(c, t, stays ? s : LARDER_NO_SLOT, a->size);
 }
@@ -236,6 +240,7 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
             return;
         }
     }
+    t->kept = s != LARDER_NO_SLOT;
     if (c->store->real)
         board(c, t, s, s == LARDER_NO_SLOT ? a->size : c->size_of[s]);
 }
@@ -341,6 +346,8 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
 static int claim_there(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
     int rc = c->link->claim(c->link_state, a, n, out);
     c->link->look(c->link_state, &c->slots);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        out[i].kept = true; /* whatever is made there is made for all who want it: whole */
     return rc;
 }
 
@@ -396,6 +403,7 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
         c->link->alone(c->link_state, &a, out);
         out->form = out->make = form == LARDER_AUGMENTED ? LARDER_AUGMENTED : LARDER_ENCODED;
         out->mark = mark;
+        out->kept = true;
         return 0;
     }
     int rc = begin(c, &a, 1);

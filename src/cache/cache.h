@@ -42,6 +42,8 @@ typedef struct larder__cache_conf {
     uint64_t seed;
     uint64_t epochs;      /* of the run, 0: not known */
     larder__stats *stats; /* NULL: none */
+    bool alone; /* requests for one key want different bytes: none shares what another makes, but
+                   for what the cache holds or will hold */
     larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
 } larder__cache_conf;
 
@@ -63,6 +65,7 @@ typedef struct larder__ticket { /* the answer to one request */
     uint8_t make;  /* MAKE: larder_form of the entry to make */
     uint8_t held;  /* READY, and after wait: larder_form of the bytes; set it before fill */
     uint64_t mark; /* whose chance an augmented entry has: number of the request that made it */
+    bool kept;     /* the cache held it, or will hold it, when this was decided */
 } larder__ticket;
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *);

@@ -29,7 +29,7 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 typedef struct sim_args {
     larder__texts recipes, caches, policies, entries, lambdas;
     uint64_t n, epochs, batch, seed, size, decoded, row;
-    const char *trace, *access, *plot;
+    const char *trace, *access, *plot, *data, *augment, *parts;
     bool json, quiet, analyze;
     names recipe, cache, policy, entry, lambda;
     larder__stop stop;
@@ -216,6 +216,14 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* "read", "keep" or "off"; anything else is none of them. */
+static larder_parts parts_of(const char *text) {
+    return !text || strcmp(text, "read") == 0 ? LARDER_PARTS_READ
+           : strcmp(text, "keep") == 0        ? LARDER_PARTS_KEEP
+           : strcmp(text, "off") == 0         ? LARDER_PARTS_OFF
+                                              : LARDER_PARTS_OFF + 1;
+}
+
 static int run_one(const sim_args *a, const char *recipe, const char *cache,
                    larder__sim_result *out) {
     bool shown = !a->quiet && !a->json && isatty(2);
@@ -229,6 +237,9 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .decoded = (uint32_t)a->decoded,
                              .row = (uint32_t)a->row,
                              .trace = a->trace,
+                             .data = a->data,
+                             .augment = a->augment,
+                             .parts = parts_of(a->parts),
                              .stop = &a->stop.signal,
                              .progress = shown ? show_progress : NULL,
                              .progress_arg = (void *)(uintptr_t)a};
@@ -289,7 +300,11 @@ static const char *missing(const sim_args *a) {
         return "--policy, --entries, --lambda and --analyze go with --access";
     if (!a->recipe.count)
         return "give --recipe, or --access";
-    return a->n == 0 && !a->trace ? "give --n, the number of samples, or --trace" : NULL;
+    if (parts_of(a->parts) > LARDER_PARTS_OFF)
+        return "--parts is read, keep or off";
+    return a->n == 0 && !a->trace && !a->data
+               ? "give --n, the number of samples, or --data, or --trace"
+               : NULL;
 }
 
 static int run_command(sim_args *a) {
@@ -335,6 +350,10 @@ int larder__cmd_sim(int argc, char **argv) {
         {"row", LARDER__NUMBER, &a.row, "BYTES", "of its row of a batch, for the same (size)"},
         {"trace", LARDER__TEXT, &a.trace, "DIR",
          "a recorded training: losses, embeddings; n comes from it"},
+        {"data", LARDER__TEXT, &a.data, "URI", "samples and sizes of this data set"},
+        {"augment", LARDER__TEXT, &a.augment, "STAGES",
+         "with --data of packed shards: crops, of which the bytes read follow"},
+        {"parts", LARDER__TEXT, &a.parts, "HOW", "with packed shards: read, keep or off (read)"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay recorded row accesses, or u32 ids"},
         {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: policies (a table of them)"},
         {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: 5000 entries, 10% of all"},

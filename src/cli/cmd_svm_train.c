@@ -122,6 +122,7 @@ static int run(options *o, larder__stop *stop) {
     if (rc == 0)
         rc = o->folds ? cross(o, data, &stats) : larder_svm_train(&model, data, c, &stats);
     larder__stop_tell(stop, NULL, NULL);
+    c->progress_arg = NULL;
     larder__svm_show_clear(&s.show);
     if (model) {
         int saved = larder_svm_save(model, model_name(o));

@@ -45,7 +45,7 @@ static bool is_weight(const char *word) {
 int larder__svm_args_rewrite(larder__svm_args *a, const char *command, int *argc, char **argv) {
     static char shrinking[] = "--shrinking";
     int to = 1;
-    for (int i = 1; i < *argc; i++) {
+    for (int i = 1; i < *argc && argv[i]; i++) {
         char *word = argv[i];
         char *next = i + 1 < *argc ? argv[i + 1] : NULL;
         if (is_weight(word)) {

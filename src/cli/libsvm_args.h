@@ -38,11 +38,11 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
         {"p", LARDER__REAL, &(a)->conf.epsilon, "EPS", "of the loss of epsilon-SVR (0.1)"},        \
         {"e", LARDER__REAL, &(a)->conf.tolerance, "TOL", "where to end (0.001)"},                  \
         {"shrinking", LARDER__NUMBER, &(a)->shrinking, "0|1",                                      \
-         "leave out what is settled; also -h 0|1 (1)"},                                            \
+         "and -h 0|1: taken for LIBSVM's sake, without effect"},                                   \
         {"m", LARDER__REAL, &(a)->cache_mb, "MB", "memory for kernel rows (as suits)"},            \
         {"rows", LARDER__NUMBER, &(a)->rows, "N", "kernel rows to keep, instead of -m"},           \
         {"cache-policy", LARDER__TEXT, &(a)->policy, "P",                                          \
-         "who stays of the rows kept, see larder list (lfu)"},                                     \
+         "who stays of the rows kept, see larder list (kkt)"},                                     \
         {"cache", LARDER__TEXT, &(a)->cache, "HOW",                                                \
          "auto keeps rows where that is measured to be cheaper; on; off (auto)"},                  \
         {"threads", LARDER__NUMBER, &(a)->threads, "T", "0: as many as cores (0)"},                \

@@ -65,16 +65,18 @@ static size_t columns_of(FILE *to) {
     return known ? size.ws_col : 80;
 }
 
-void larder__progress_show(larder__progress *p, const larder__progress_view *v, double now) {
-    char line[512];
+static bool is_time(larder__progress *p, double now) {
     if (!p->to)
-        return;
+        return false;
     if (p->next == 0)
         p->next = now + (p->live ? 0 : plain_every);
     if (now < p->next)
-        return;
+        return false;
     p->next = now + (p->live ? live_every : plain_every);
-    larder__progress_format(line, sizeof line, v);
+    return true;
+}
+
+static void draw(larder__progress *p, char *line) {
     if (!p->live) {
         fprintf(p->to, "%s\n", line);
         return;
@@ -85,6 +87,33 @@ void larder__progress_show(larder__progress *p, const larder__progress_view *v, 
     fprintf(p->to, "\r\033[K%s%s%s", p->colour ? "\033[36m" : "", line, p->colour ? "\033[0m" : "");
     fflush(p->to);
     p->drawn = true;
+}
+
+void larder__progress_show(larder__progress *p, const larder__progress_view *v, double now) {
+    char line[512];
+    if (!is_time(p, now))
+        return;
+    larder__progress_format(line, sizeof line, v);
+    draw(p, line);
+}
+
+void larder__progress_work(larder__progress *p, const larder__work_view *v, double now) {
+    enum { BAR = 20 };
+    char line[160], left[16], bar[BAR + 1];
+    if (!is_time(p, now))
+        return;
+    int share = percent((double)v->done, (double)v->all);
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i < share * BAR / 100 ? '#' : '-';
+    bar[BAR] = 0;
+    double seconds = v->seconds > 0 ? v->seconds : 1e-9;
+    format_left(left, v->done && v->all >= v->done
+                          ? v->seconds * (double)(v->all - v->done) / (double)v->done
+                          : -1);
+    snprintf(line, sizeof line, "%s [%s] %3d%%  %llu of %llu  %.0f/s  %.1f MB/s  left %s", v->name,
+             bar, share, (unsigned long long)v->done, (unsigned long long)v->all,
+             (double)v->done / seconds, (double)v->bytes / seconds / 1e6, left);
+    draw(p, line);
 }
 
 void larder__progress_clear(larder__progress *p) {

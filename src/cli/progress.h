@@ -29,6 +29,14 @@ typedef struct larder__progress_view { /* of the whole run so far */
 void larder__progress_open(larder__progress *, FILE *to);
 /* Shows the view if it is time; `now` of larder__now(). */
 void larder__progress_show(larder__progress *, const larder__progress_view *, double now);
+
+typedef struct larder__work_view { /* work on samples one by one: packing, checking */
+    const char *name;
+    uint64_t done, all, bytes;
+    double seconds; /* since it began */
+} larder__work_view;
+void larder__progress_work(larder__progress *, const larder__work_view *, double now);
+
 /* Takes the live line away before something else is printed. */
 void larder__progress_clear(larder__progress *);
 /* The text without control bytes, cut to fit; at most cap - 1 long. */

@@ -140,8 +140,8 @@ static void land(larder__shelf *s, making *m, int code) {
     else
         larder__cache_fail(s->cache, &m->maker, code < 0 ? code : LARDER_E_FORMAT,
                            "another job could not make it");
+    announce(m->buf, made ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
     larder_buf_unref(&made);
-    announce(m->buf, code == 0 ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
     for (waiter *w; (w = m->waiters);) { /* has landed, so nobody waits here */
         larder_buf *bytes = NULL;
         m->waiters = w->next;

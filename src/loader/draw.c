@@ -54,7 +54,9 @@ int larder__planned_open(larder__planned *p, const larder__draw *d) {
     p->weights = larder__calloc(batch, sizeof *p->weights);
     p->accesses = larder__calloc(all, sizeof *p->accesses);
     p->tickets = larder__calloc(all, sizeof *p->tickets);
-    if (p->ids && p->weights && p->accesses && p->tickets)
+    bool keep = larder__parts_keep(d->conf.parts);
+    p->holds = keep ? larder__calloc(all, sizeof *p->holds) : NULL;
+    if (p->ids && p->weights && p->accesses && p->tickets && (p->holds || !keep))
         return 0;
     larder__planned_close(p);
     return LARDER_E_NOMEM;
@@ -65,7 +67,24 @@ void larder__planned_close(larder__planned *p) {
     larder__free(p->weights);
     larder__free(p->accesses);
     larder__free(p->tickets);
+    larder__free(p->holds);
     *p = (larder__planned){0};
+}
+
+larder_rect larder__planned_rect(const larder__planned *p, const larder__parts *parts, size_t i) {
+    const larder__ticket *t = &p->tickets[i];
+    if (!t->kept && i < p->n)
+        return larder__parts_need(parts, p->number, i, t->key);
+    return p->holds ? p->holds[i] : larder__parts_whole(parts, t->key);
+}
+
+uint32_t larder__planned_bytes(const larder__planned *p, const larder__parts *parts, size_t i) {
+    if (p->tickets[i].kind != LARDER_MISS)
+        return 0;
+    if (!parts || p->tickets[i].kept)
+        return p->accesses[i].size;
+    larder_rect r = larder__planned_rect(p, parts, i);
+    return larder__parts_bytes(parts, p->tickets[i].key, &r);
 }
 
 uint64_t larder__planned_reads(const larder__planned *p) {
@@ -190,6 +209,28 @@ static larder_access request(larder__draw *d, uint64_t id, uint32_t tag) {
     };
 }
 
+/* With `keep` how much is wanted depends on what the cache holds just then: one after the other. */
+static int claim_in_turn(larder__draw *d, larder__planned *p, size_t from, size_t n) {
+    larder__parts *parts = d->conf.parts;
+    int rc = 0;
+    for (size_t i = from; rc == 0 && i < from + n; i++) {
+        larder_access *a = &p->accesses[i];
+        bool resident = larder__cache_resident(d->cache, a->key);
+        p->holds[i] = i < p->n ? larder__parts_hold(parts, p->number, i, a->key, resident)
+                               : larder__parts_whole(parts, a->key);
+        a->size = larder__parts_bytes(parts, a->key, &p->holds[i]);
+        rc = larder__cache_claim(d->cache, a, 1, &p->tickets[i]);
+        if (rc == 0 && p->tickets[i].kept && p->tickets[i].kind == LARDER_MISS)
+            larder__parts_held(parts, a->key, &p->holds[i]);
+    }
+    return rc;
+}
+
+static int claim(larder__draw *d, larder__planned *p, size_t from, size_t n) {
+    return p->holds ? claim_in_turn(d, p, from, n)
+                    : larder__cache_claim(d->cache, p->accesses + from, n, p->tickets + from);
+}
+
 static int pick_ids(larder__draw *d, larder__planned *p) {
     if (d->recipe.sampler->pace)
         d->recipe.sampler->pace(d->sampler, &d->pace);
@@ -216,7 +257,7 @@ static int fetch_more(larder__draw *d, larder__planned *p) {
     size_t n = larder__cache_fetch(d->cache, keys, fetch_room(d));
     for (size_t i = 0; i < n; i++)
         p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
-    int rc = larder__cache_claim(d->cache, p->accesses + p->n, n, p->tickets + p->n);
+    int rc = claim(d, p, p->n, n);
     p->fetched = rc == 0 ? n : 0;
     if (rc == 0) {
         p->package = larder__cache_package(d->cache);
@@ -254,7 +295,7 @@ int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
         p->accesses[i] = request(d, p->ids[i], tags ? tags[p->ids[i]] & LARDER_TAG_KEEP : 0);
     }
     d->evaluating += p->n;
-    return larder__cache_claim(d->cache, p->accesses, p->n, p->tickets);
+    return claim(d, p, 0, p->n);
 }
 
 void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
@@ -274,14 +315,14 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     p->first = !d->epoch_begun;
     if (!d->epoch_begun && (rc = begin_epoch(d)) < 0)
         return rc;
-    if ((rc = pick_ids(d, p)) < 0 ||
-        (rc = larder__cache_claim(d->cache, p->accesses, p->n, p->tickets)) < 0)
+    p->number = d->number;
+    if ((rc = pick_ids(d, p)) < 0 || (rc = claim(d, p, 0, p->n)) < 0)
         return rc;
     if (fetch_room(d) && (rc = fetch_more(d, p)) < 0)
         return rc;
     larder__cache_batch(d->cache);
     larder__cache_show(d->cache, p->figures);
-    p->number = d->number++;
+    d->number++;
     p->epoch = d->epoch;
     p->length = d->length;
     d->drawn += p->n;
@@ -386,6 +427,8 @@ static int open_cache(larder__draw *d) {
     if (rc < 0)
         return rc;
     if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
+        if (larder__parts_keep(d->conf.parts))
+            return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
         int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
         if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
             return there; /* the environment is a wish: a full daemon stops nobody */
@@ -417,7 +460,8 @@ static int open_cache(larder__draw *d) {
                                .forms = &forms,
                                .seed = d->conf.seed,
                                .epochs = d->conf.epochs,
-                               .stats = d->conf.stats};
+                               .stats = d->conf.stats,
+                               .alone = d->conf.parts != NULL};
     return larder__cache_open(&d->cache, &conf);
 }
 
@@ -523,7 +567,12 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
         larder__free(d);
         return rc;
     }
-    if (d->recipe.policy->needs_future && conf->store->real)
+    if (larder__parts_keep(conf->parts) && d->recipe.policy->stand_in)
+        rc = larder__fail(LARDER_E_ARGS,
+                          "policy %s serves stand-ins, and they need whole samples: it does not go "
+                          "with a cache that keeps parts",
+                          d->recipe.policy->plugin.name);
+    if (rc == 0 && d->recipe.policy->needs_future && conf->store->real)
         rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
                           d->recipe.policy->plugin.name);
     if (rc == 0 && (!(d->picks = larder__calloc(conf->batch, sizeof *d->picks)) ||
@@ -587,6 +636,8 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->now);
     larder_write_u32(w, (uint32_t)d->epoch_begun | (uint32_t)d->evaluated << 1);
     larder__cache_save(d->cache, w);
+    if (larder__parts_keep(d->conf.parts))
+        larder__parts_save(d->conf.parts, larder__cache_slots(d->cache), w);
     if (d->feedback)
         larder__feedback_save(d->feedback, w);
     if (d->signal) {
@@ -619,6 +670,8 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     bool begun = flags & 1;
     d->evaluated = flags & 2;
     int rc = larder__cache_load(d->cache, r);
+    if (rc == 0 && larder__parts_keep(d->conf.parts))
+        rc = larder__parts_load(d->conf.parts, larder__cache_slots(d->cache), r);
     if (rc < 0 || (rc = load_signal(d, r)) < 0)
         return rc;
     if (!begun) /* between two epochs there may still be something to remember */

@@ -10,6 +10,7 @@
 #include "base/stat.h"
 #include "cache/cache.h"
 #include "loader/feedback.h"
+#include "loader/picture_parts.h"
 #include "loader/recipe.h"
 #include "loader/scoring.h"
 
@@ -36,6 +37,7 @@ typedef struct larder__draw_conf {
     uint32_t rank, world, lag;
     bool drop_last;
     larder__stats *stats; /* NULL: none */
+    larder__parts *parts; /* NULL: samples are read whole; stays the caller's */
 } larder__draw_conf;
 
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
@@ -53,11 +55,16 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     float *weights;
     larder_access *accesses;
     larder__ticket *tickets;
+    larder_rect *holds; /* what the cache will hold of each; NULL: all of it */
 } larder__planned;
 
 void larder__planned_close(larder__planned *);
 /* How many of the fetched entries storage has to give. */
 uint64_t larder__planned_reads(const larder__planned *);
+/* What row or entry i reads, if it has to; and the bytes that storage gives for it, by decision:
+ * 0 for what is a hit or a stand-in. `parts` as the draw has it. */
+larder_rect larder__planned_rect(const larder__planned *, const larder__parts *, size_t i);
+uint32_t larder__planned_bytes(const larder__planned *, const larder__parts *, size_t i);
 
 /* The shares of the forms that recipe and cache text give together; 1/0/0 if neither does. */
 int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]);

@@ -75,12 +75,12 @@ static int gather(larder_loader *l, larder__place *p) {
     return 0;
 }
 
-static void count_reads(larder__evaluation *e, const larder__place *p) {
+static void count_reads(larder__evaluation *e, const larder__place *p, const larder__parts *parts) {
     e->samples += p->plan.n;
     for (size_t i = 0; i < p->plan.n; i++)
         if (p->plan.tickets[i].kind == LARDER_MISS) {
             e->reads++;
-            e->bytes += p->plan.accesses[i].size;
+            e->bytes += larder__planned_bytes(&p->plan, parts, i);
         }
 }
 
@@ -91,7 +91,7 @@ static int begin_batch(larder_loader *l, larder__place *p) {
         p->plan.n = 0;
         return rc;
     }
-    count_reads(&l->evaluation, p);
+    count_reads(&l->evaluation, p, l->parts);
     pthread_mutex_lock(&l->lock);
     larder__place_begin(l, p);
     pthread_mutex_unlock(&l->lock);

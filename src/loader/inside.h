@@ -91,6 +91,7 @@ struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__data *data;
     larder__pipeline *pipeline;
+    larder__parts *parts; /* NULL: samples are read whole */
     larder__draw *draw;
     larder__ledger *ledger;
     larder__stats *stats;
@@ -138,6 +139,9 @@ enum { LARDER__BAD_LISTED = 4096, LARDER__RECIPE_CHARS = 255 };
 int larder__loader_enter(larder_loader *);
 /* With the lock held: the run ends with the sentence this thread has. Returns `code`. */
 int larder__loader_fail(larder_loader *, int code);
+
+/* What the cache is charged for a sample of this loader, whole. */
+uint32_t larder__entry_bytes(void *loader, uint64_t id);
 
 /* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
 larder__place *larder__place_held(larder_loader *, const larder_batch *);

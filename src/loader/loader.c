@@ -80,8 +80,9 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
                             "batch cannot act on batches that are drawn before it is trained on",
                             l->conf.lag, l->conf.ahead);
     if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
-        l->conf.layout > LARDER_NHWC)
-        return larder__fail(LARDER_E_ARGS, "on_bad, dtype or layout is none of the known ones");
+        l->conf.layout > LARDER_NHWC || l->conf.parts > LARDER_PARTS_OFF)
+        return larder__fail(LARDER_E_ARGS,
+                            "on_bad, dtype, layout or parts is none of the known ones");
     return 0;
 }
 
@@ -131,9 +132,13 @@ static int open_stats(larder_loader *l) {
                               readers_started, l);
 }
 
-static uint32_t sample_bytes(void *data, uint64_t id) {
+uint32_t larder__entry_bytes(void *loader, uint64_t id) {
+    const larder_loader *l = loader;
     larder_sample s = {0};
-    return larder__data_stat(data, id, &s) < 0 ? 0 : s.bytes;
+    if (!l->parts)
+        return larder__data_stat(l->data, id, &s) < 0 ? 0 : s.bytes;
+    larder_rect whole = larder__parts_whole(l->parts, id);
+    return larder__parts_bytes(l->parts, id, &whole);
 }
 
 /* Jobs that share a cache may exchange pixels and rows where this agrees. */
@@ -192,24 +197,40 @@ static int open_crates(larder_loader *l) {
                                     scratch_refused, l);
 }
 
-static int open_parts(larder_loader *l) {
-    int rc = larder__data_open(&l->data, l->conf.source);
-    if (rc < 0)
-        return rc;
+static int open_pipeline(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
     larder__pipeline_conf pipe = {.spec = l->conf.augment,
                                   .raw = about->raw,
                                   .raw_layout = about->layout,
                                   .dtype = l->conf.dtype,
                                   .layout = l->conf.layout};
+    int rc = larder__pipeline_open(&l->pipeline, &pipe);
+    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF)
+        return rc;
+    larder__parts_conf parts = {.data = l->data,
+                                .pipeline = l->pipeline,
+                                .seed = l->conf.seed,
+                                .batch = l->conf.batch,
+                                .rank = l->conf.rank,
+                                .world = l->conf.world,
+                                .keep = l->conf.parts == LARDER_PARTS_KEEP};
+    return larder__parts_open(&l->parts, &parts);
+}
+
+static int open_parts(larder_loader *l) {
+    int rc = larder__data_open(&l->data, l->conf.source);
+    if (rc < 0 || (rc = open_pipeline(l)) < 0)
+        return rc;
+    const larder_dataset *about = larder__data_about(l->data);
     larder__draw_conf draw = {.recipe = l->conf.recipe,
                               .cache = l->conf.cache,
                               .store = &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
-                              .fingerprint = about->fingerprint,
-                              .size_of = sample_bytes,
-                              .size_arg = l->data,
+                              /* Jobs that share a cache must agree on what an entry is. */
+                              .fingerprint = about->fingerprint + (l->parts != NULL),
+                              .size_of = larder__entry_bytes,
+                              .size_arg = l,
                               .group_of = sample_class,
                               .group_arg = l->data,
                               .epochs = l->conf.epochs,
@@ -220,9 +241,9 @@ static int open_parts(larder_loader *l) {
                               .world = l->conf.world,
                               .lag = l->conf.lag,
                               .drop_last = l->conf.drop_last,
-                              .stats = l->stats};
-    if ((rc = larder__pipeline_open(&l->pipeline, &pipe)) < 0 ||
-        (rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
+                              .stats = l->stats,
+                              .parts = l->parts};
+    if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
@@ -370,6 +391,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__scratch_close(&l->own_scratch);
     larder__ledger_close(&l->ledger);
     larder__draw_close(&l->draw);
+    larder__parts_close(&l->parts);
     larder__pipeline_close(&l->pipeline);
     larder__data_close(&l->data);
     larder__stats_close(&l->stats);

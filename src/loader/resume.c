@@ -131,7 +131,7 @@ static void write_identity(larder_loader *l, larder_writer *w) {
     larder_write_u32(w, l->conf.rank);
     larder_write_u32(w, l->conf.world);
     larder_write_u32(w, l->conf.lag);
-    larder_write_u32(w, l->conf.drop_last);
+    larder_write_u32(w, (uint32_t)l->conf.drop_last | (uint32_t)larder__parts_keep(l->parts) << 1);
     larder_write_u64(w, cache_budget(l));
 }
 
@@ -156,8 +156,11 @@ static int check_identity(larder_loader *l, larder_reader *r) {
     if (larder_read_u32(r) != l->conf.rank || larder_read_u32(r) != l->conf.world)
         return differs(r, "rank or world size");
     uint32_t lag = larder_read_u32(r);
-    if (larder_read_u32(r) != l->conf.drop_last)
+    uint32_t ways = larder_read_u32(r);
+    if ((ways & 1) != l->conf.drop_last)
         return differs(r, "drop_last");
+    if (ways >> 1 != larder__parts_keep(l->parts))
+        return differs(r, "way of keeping parts");
     uint64_t budget = larder_read_u64(r);
     if (budget != cache_budget(l)) {
         char why[128];

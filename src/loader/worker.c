@@ -12,8 +12,7 @@
 /* ---- filling rows ---------------------------------------------------------------------------- */
 
 uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
-    uint64_t place = batch * l->conf.batch * l->conf.world + l->conf.rank * l->conf.batch + row;
-    return larder__mix64(l->conf.seed ^ larder__mix64(place + 1));
+    return larder__place_seed(l->conf.seed, l->conf.batch, l->conf.rank, l->conf.world, batch, row);
 }
 
 static void row_failed(larder__place *p, size_t row, int code, const char *why) {
@@ -106,6 +105,7 @@ typedef struct joint { /* room for one joint read of several rows */
     uint64_t *ids;
     size_t *rows;
     larder_read *reads;
+    larder_rect *rects; /* of each read; unused where samples are read whole */
     larder_buf **bytes; /* of each row, one reference or NULL */
 } joint;
 
@@ -146,6 +146,14 @@ static larder__scratch *entry_scratch(const larder__place *p, size_t from, size_
     return scratch;
 }
 
+static int read_rows(larder_loader *l, larder__place *p, size_t from, size_t m, const joint *j) {
+    if (!l->parts)
+        return larder__data_read(l->data, j->ids, m, j->reads);
+    for (size_t k = 0; k < m; k++)
+        j->rects[k] = larder__planned_rect(&p->plan, l->parts, from + j->rows[k]);
+    return larder__data_read_parts(l->data, j->ids, j->rects, m, j->reads);
+}
+
 /* Reads what has to be made, all together, and hands it to the cache. */
 static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n, joint *j) {
     uint64_t *ids = j->ids;
@@ -161,7 +169,7 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         return;
     double begun = larder__now(), cpu = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
     larder__pace_read paced = larder__pace_read_begin(&l->pace, begun, m);
-    int rc = larder__data_read(l->data, ids, m, reads);
+    int rc = read_rows(l, p, from, m, j);
     double ended = larder__now();
     larder__pace_read_end(&l->pace, ended, paced);
     larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
@@ -209,7 +217,8 @@ void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n
     uint64_t ids[LARDER__ROWS_AT_ONCE];
     size_t rows[LARDER__ROWS_AT_ONCE];
     larder_read reads[LARDER__ROWS_AT_ONCE];
-    make_rows(l, p, from, n, &(joint){ids, rows, reads, p->bytes + from});
+    larder_rect rects[LARDER__ROWS_AT_ONCE];
+    make_rows(l, p, from, n, &(joint){ids, rows, reads, rects, p->bytes + from});
 }
 
 void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
@@ -327,8 +336,9 @@ static void fill_package(larder_loader *l, larder__place *p, size_t from, size_t
     joint j = {.ids = larder__malloc(n * sizeof *j.ids),
                .rows = larder__malloc(n * sizeof *j.rows),
                .reads = larder__malloc(n * sizeof *j.reads),
+               .rects = larder__malloc(n * sizeof *j.rects),
                .bytes = larder__calloc(n, sizeof *j.bytes)};
-    bool whole = j.ids && j.rows && j.reads && j.bytes;
+    bool whole = j.ids && j.rows && j.reads && j.rects && j.bytes;
     if (whole)
         fill_whole(l, p, from, n, &j);
     else if (p->crate && p->lays_down) /* a broken promise must be told */
@@ -338,6 +348,7 @@ static void fill_package(larder_loader *l, larder__place *p, size_t from, size_t
     larder__free(j.ids);
     larder__free(j.rows);
     larder__free(j.reads);
+    larder__free(j.rects);
     larder__free(j.bytes);
     for (size_t at = 0; !whole && at < n; at += LARDER__ROWS_AT_ONCE) {
         size_t some = n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE;
@@ -347,6 +358,20 @@ static void fill_package(larder_loader *l, larder__place *p, size_t from, size_t
 }
 
 /* ---- drawing batches ------------------------------------------------------------------------- */
+
+/* A cache that keeps parts may hold too little of a sample by now: then it is read alone. */
+static int reclaim(larder_loader *l, larder__planned *p, size_t row, uint64_t id, larder_form form,
+                   uint64_t mark) {
+    larder__cache *cache = larder__draw_cache(l->draw);
+    uint32_t size = larder__entry_bytes(l, id);
+    if (p->holds) {
+        bool resident = larder__cache_resident(cache, id);
+        p->holds[row] = larder__parts_hold(l->parts, p->number, row, id, resident);
+        bool enough = resident && larder__parts_holds(l->parts, p->number, row, id);
+        size = enough ? larder__parts_bytes(l->parts, id, &p->holds[row]) : 0;
+    }
+    return larder__cache_reclaim(cache, id, size, form, mark, &p->tickets[row]);
+}
 
 /* A batch from before a save: its decisions stand, only the bytes have to be found again. */
 static int reopen_kept(larder_loader *l, larder__planned *p) {
@@ -359,11 +384,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
     p->n = p->fetched = p->dropped_count = 0;
     p->package = (larder_package){0};
     for (size_t i = 0; i < k->n; i++) {
-        larder_sample s;
-        int rc = larder__data_stat(l->data, k->served[i], &s);
-        if (rc == 0)
-            rc = larder__cache_reclaim(larder__draw_cache(l->draw), k->served[i], s.bytes,
-                                       (larder_form)k->form[i], k->mark[i], &p->tickets[i]);
+        int rc = reclaim(l, p, i, k->served[i], (larder_form)k->form[i], k->mark[i]);
         if (rc < 0)
             return rc;
         if (k->substitute[i])

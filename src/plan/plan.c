@@ -100,7 +100,7 @@ static void shared(larder_outlook *o, const larder_rates *r) {
         read = o->stored / r->jobs + made;
     }
     double from_cache = (o->augmented + o->decoded + made) * tensor + o->encoded * r->s_data;
-    double seconds[LARDER_RESOURCES] = {
+    const double seconds[LARDER_RESOURCES] = {
         [LARDER_RESOURCE_STORAGE] = read * r->s_data / r->b_storage,
         [LARDER_RESOURCE_CACHE] = from_cache / r->b_cache,
         [LARDER_RESOURCE_NETWORK] =

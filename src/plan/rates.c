@@ -23,11 +23,19 @@ static const struct {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-static double *field(larder_rates *r, size_t i) { return (double *)((char *)r + keys[i].at); }
+static double get(const larder_rates *r, size_t i) {
+    double value;
+    memcpy(&value, (const char *)r + keys[i].at, sizeof value);
+    return value;
+}
+
+static void put(larder_rates *r, size_t i, double value) {
+    memcpy((char *)r + keys[i].at, &value, sizeof value);
+}
 
 void larder_rates_defaults(larder_rates *r) {
     for (size_t i = 0; i < KEYS; i++)
-        *field(r, i) = keys[i].initial;
+        put(r, i, keys[i].initial);
 }
 
 static int parse_link(const char *value, double *out) {
@@ -59,14 +67,13 @@ static int parse_amount(const char *key, kind k, const char *value, double *out)
 int larder_rates_set(larder_rates *r, const char *key, const char *value) {
     for (size_t i = 0; i < KEYS; i++)
         if (strcmp(keys[i].key, key) == 0) {
-            if (keys[i].kind == kind_link)
-                return parse_link(value, field(r, i));
-            double number;
-            int rc = parse_amount(key, keys[i].kind, value, &number);
+            double number = 0;
+            int rc = keys[i].kind == kind_link ? parse_link(value, &number)
+                                               : parse_amount(key, keys[i].kind, value, &number);
             if (rc == 0 && (isnan(number) || number < 0))
                 rc = larder__fail(LARDER_E_ARGS, "%s cannot be %s", key, value);
             if (rc == 0)
-                *field(r, i) = number;
+                put(r, i, number);
             return rc;
         }
     return larder__fail(LARDER_E_ARGS, "there is no rate \"%.40s\"; larder plan --help lists them",
@@ -103,7 +110,7 @@ int larder_rates_check(const larder_rates *r) {
     size_t used = 0;
     for (size_t i = 0; i < KEYS; i++) {
         bool computed = strcmp(keys[i].key, "c_nw") == 0 || strcmp(keys[i].key, "c_pcie") == 0;
-        if (!computed && isnan(*(const double *)((const char *)r + keys[i].at)))
+        if (!computed && isnan(get(r, i)))
             used += (size_t)snprintf(missing + used, sizeof missing - used, " %s", keys[i].key);
     }
     if (used)

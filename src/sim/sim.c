@@ -17,7 +17,9 @@ typedef struct run {
     larder__ledger *ledger;
     larder__planned plan, ahead; /* `ahead`: the next batch to evaluate */
     larder__trace *trace;
-    uint64_t *served; /* arrays of one batch */
+    larder__data *data;   /* NULL: imagined samples */
+    larder__parts *parts; /* NULL: they are read whole */
+    uint64_t *served;     /* arrays of one batch */
     uint8_t *kinds, *forms;
     uint32_t *read_bytes;
     int64_t *labels;
@@ -135,7 +137,7 @@ static int train(run *r) {
 }
 
 /* The network as it was after the last epoch looks at what the sampler asks for. */
-static int evaluate(run *r, uint64_t *samples, uint64_t *reads) {
+static int evaluate(run *r, uint64_t *samples, uint64_t *reads, uint64_t *bytes) {
     larder__planned *p = &r->plan, *next = &r->ahead;
     int rc = larder__draw_evaluation(r->draw, p);
     while (rc == 0 && p->n) { /* as the loader: a batch ahead */
@@ -143,6 +145,7 @@ static int evaluate(run *r, uint64_t *samples, uint64_t *reads) {
             break;
         for (size_t i = 0; i < p->n; i++) {
             *reads += p->tickets[i].kind == LARDER_MISS;
+            *bytes += larder__planned_bytes(p, r->parts, i);
             r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
         }
         larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
@@ -166,9 +169,9 @@ static int note_precision(run *r) {
 }
 
 static int step(run *r) {
-    uint64_t evaluated = 0, reads = 0;
+    uint64_t evaluated = 0, reads = 0, read_bytes = 0;
     int rc = larder__draw_next(r->draw, &r->plan);
-    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated, &reads)) == 0)
+    if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated, &reads, &read_bytes)) == 0)
         rc = larder__draw_next(r->draw, &r->plan);
     if (rc < 0)
         return rc;
@@ -181,21 +184,57 @@ static int step(run *r) {
         r->served[i] = t->key;
         r->kinds[i] = t->kind;
         r->forms[i] = t->form;
-        r->read_bytes[i] = t->kind == LARDER_MISS ? r->conf->size : 0;
+        r->read_bytes[i] = larder__planned_bytes(p, r->parts, i);
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, p->n);
-    uint64_t fetched = larder__planned_reads(p);
+    uint64_t fetched = larder__planned_reads(p), bytes = 0;
+    for (size_t i = p->n; i < p->n + p->fetched; i++)
+        bytes += larder__planned_bytes(p, r->parts, i);
     if (p->package.again && fetched)
         larder__ledger_scratch(r->ledger, fetched, p->package.bytes, 0);
     else
-        larder__ledger_background(r->ledger, fetched, fetched * r->conf->size);
+        larder__ledger_background(r->ledger, fetched, bytes);
     if (p->package.number && !p->package.again)
         larder__ledger_scratch(r->ledger, 0, 0, p->package.bytes);
-    larder__ledger_evaluation(r->ledger, evaluated, reads, reads * r->conf->size);
+    larder__ledger_evaluation(r->ledger, evaluated, reads, read_bytes);
     return train(r);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
+
+static uint32_t sample_bytes(void *arg, uint64_t id) {
+    const run *r = arg;
+    larder_sample s = {0};
+    if (!r->parts)
+        return larder__data_stat(r->data, id, &s) == 0 ? s.bytes : 0;
+    larder_rect whole = larder__parts_whole(r->parts, id);
+    return larder__parts_bytes(r->parts, id, &whole);
+}
+
+/* A real data set: its samples, their sizes, and what crops need of them. */
+static int open_data(run *r, larder__draw_conf *conf) {
+    const larder__sim_conf *c = r->conf;
+    int rc = larder__data_open(&r->data, c->data);
+    if (rc < 0)
+        return rc;
+    const larder_dataset *about = larder__data_about(r->data);
+    conf->n = r->out->n = about->count;
+    conf->payload = about->bytes;
+    conf->size = 0;
+    conf->size_of = sample_bytes;
+    conf->size_arg = r;
+    if (about->parts && c->parts != LARDER_PARTS_OFF) {
+        larder__parts_conf parts = {.data = r->data,
+                                    .augment = c->augment,
+                                    .seed = c->seed,
+                                    .batch = c->batch,
+                                    .world = 1,
+                                    .keep = c->parts == LARDER_PARTS_KEEP};
+        rc = larder__parts_open(&r->parts, &parts);
+        conf->parts = r->parts;
+    }
+    return rc;
+}
 
 static uint32_t class_of(void *trace, uint64_t id) {
     int64_t label = larder__trace_label(trace, id);
@@ -244,6 +283,11 @@ static int open_run(run *r, larder__draw_conf *conf) {
     if ((rc = larder__draw_shares(c->recipe, c->cache, share)) < 0)
         return rc;
     r->out->forms = share[LARDER_ENCODED] < 1;
+    if (c->data && c->trace)
+        return larder__fail(LARDER_E_ARGS, "a data set or a recorded training, not both");
+    if (c->data && (rc = open_data(r, conf)) < 0)
+        return rc;
+    n = conf->n;
     if (c->size == 0)
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
     if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
@@ -339,6 +383,8 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     larder__planned_close(&r.plan);
     larder__planned_close(&r.ahead);
     larder__draw_close(&r.draw);
+    larder__parts_close(&r.parts);
+    larder__data_close(&r.data);
     larder__ledger_close(&r.ledger);
     larder__trace_close(&r.trace);
     larder__free(r.served);

@@ -14,6 +14,9 @@ typedef struct larder__sim_conf {
     uint32_t decoded, row;   /* bytes of its pixels, and of its row of a batch; 0: `size` */
     uint32_t lag;            /* 0: as the loader's default */
     const char *trace;       /* folder of a recorded training, NULL: none; then n comes from it */
+    const char *data;        /* a data set, NULL: none; then n and all sizes come from it … */
+    const char *augment;     /* … and what is read of a sample follows from its crop */
+    larder_parts parts;      /* of `data` */
     const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
     void (*progress)(void *arg, uint64_t epoch, uint64_t served); /* now and then; NULL: none */
     void *progress_arg;

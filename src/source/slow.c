@@ -125,23 +125,31 @@ static void interrupt(void *st) {
     larder__data_interrupt(s->inner);
 }
 
-static int slow_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
-    slow *s = st;
+/* What comes back costs its bytes; what fails costs a request and no more. */
+static int read_slowly(slow *s, const uint64_t *ids, const larder_rect *rects, size_t n,
+                       larder_read *out) {
     if (n == 0)
         return 0;
+    double now = larder__now();
+    int rc = rects ? larder__data_read_parts(s->inner, ids, rects, n, out)
+                   : larder__data_read(s->inner, ids, n, out);
     uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        larder_sample one;
-        if (larder__data_stat(s->inner, ids[i], &one) == 0)
-            bytes += one.bytes;
-    }
-    double when = served_at(s, larder__now(), bytes, n, ids[0]);
-    int rc = larder__data_read(s->inner, ids, n, out);
-    if (wait_until(s, when) || rc < 0)
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        bytes += out[i].buf ? larder_buf_size(out[i].buf) : 0;
+    if (wait_until(s, served_at(s, now, bytes, n, ids[0])) || rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++)
         larder_buf_unref(&out[i].buf);
     return larder__fail(LARDER_E_CANCELLED, "slow: interrupted");
+}
+
+static int slow_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
+    return read_slowly(st, ids, NULL, n, out);
+}
+
+static int slow_read_parts(void *st, const uint64_t *ids, const larder_rect *rects, size_t n,
+                           larder_read *out) {
+    return read_slowly(st, ids, rects, n, out);
 }
 
 /* ---- the rest is the inner source's ---------------------------------------------------------- */
@@ -158,6 +166,12 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
 }
 static const char *class_name(void *st, uint32_t label) {
     return larder__data_class(((slow *)st)->inner, label);
+}
+static int extent(void *st, uint64_t id, uint32_t *w, uint32_t *h) {
+    return larder__data_extent(((slow *)st)->inner, id, w, h);
+}
+static int part_bytes(void *st, uint64_t id, const larder_rect *r, uint32_t *out) {
+    return larder__data_part_bytes(((slow *)st)->inner, id, r, out);
 }
 
 static const larder_param params[] = {
@@ -185,5 +199,8 @@ const larder_source larder__source_slow = {
     .name = name,
     .class_name = class_name,
     .read = slow_read,
+    .extent = extent,
+    .part_bytes = part_bytes,
+    .read_parts = slow_read_parts,
     .interrupt = interrupt,
 };

@@ -200,13 +200,15 @@ void larder__data_interrupt(larder__data *d) {
 }
 
 /* Runs of known ids go to the source together; an unknown one is answered here. */
-int larder__data_read(larder__data *d, const uint64_t *ids, size_t n, larder_read *out) {
+static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *rects, size_t n,
+                     larder_read *out) {
     for (size_t at = 0; at < n;) {
         size_t run = at;
         while (run < n && ids[run] < d->about.count)
             run++;
         if (run > at) {
-            int rc = d->source->read(d->st, ids + at, run - at, out + at);
+            int rc = rects ? d->source->read_parts(d->st, ids + at, rects + at, run - at, out + at)
+                           : d->source->read(d->st, ids + at, run - at, out + at);
             if (rc < 0) {
                 for (size_t i = 0; i < at; i++)
                     larder_buf_unref(&out[i].buf);
@@ -218,4 +220,32 @@ int larder__data_read(larder__data *d, const uint64_t *ids, size_t n, larder_rea
         at = run + 1;
     }
     return 0;
+}
+
+int larder__data_read(larder__data *d, const uint64_t *ids, size_t n, larder_read *out) {
+    return read_some(d, ids, NULL, n, out);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static int check_part(const larder__data *d, uint64_t id) {
+    if (!d->about.parts || !d->source->read_parts)
+        return larder__fail(LARDER_E_UNSUPPORTED, "%.200s: samples are read whole there", d->uri);
+    return check_id(d, id);
+}
+
+int larder__data_extent(larder__data *d, uint64_t id, uint32_t *w, uint32_t *h) {
+    int rc = check_part(d, id);
+    return rc < 0 ? rc : d->source->extent(d->st, id, w, h);
+}
+
+int larder__data_part_bytes(larder__data *d, uint64_t id, const larder_rect *r, uint32_t *out) {
+    int rc = check_part(d, id);
+    return rc < 0 ? rc : d->source->part_bytes(d->st, id, r, out);
+}
+
+int larder__data_read_parts(larder__data *d, const uint64_t *ids, const larder_rect *rects,
+                            size_t n, larder_read *out) {
+    int rc = check_part(d, 0);
+    return rc < 0 ? rc : read_some(d, ids, rects, n, out);
 }

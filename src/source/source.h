@@ -25,4 +25,10 @@ int larder__data_read(larder__data *, const uint64_t *ids, size_t n, larder_read
  * source can do that. */
 void larder__data_interrupt(larder__data *);
 
+/* As in larder_source; E_UNSUPPORTED where larder_dataset.parts is false. */
+int larder__data_extent(larder__data *, uint64_t id, uint32_t *w, uint32_t *h);
+int larder__data_part_bytes(larder__data *, uint64_t id, const larder_rect *, uint32_t *out);
+int larder__data_read_parts(larder__data *, const uint64_t *ids, const larder_rect *, size_t n,
+                            larder_read *out);
+
 #endif

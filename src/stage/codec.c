@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static const larder__codec *const codecs[] = {&larder__codec_jpeg, &larder__codec_png};
+static const larder__codec *const codecs[] = {&larder__codec_jpeg, &larder__codec_png,
+                                              &larder__codec_part};
 
 /* What people really have in their folders besides pictures we decode. */
 static const struct {

@@ -35,7 +35,7 @@ typedef struct larder__codec {
     uint32_t max_denominator; /* 1, or a power of two up to this */
 } larder__codec;
 
-extern const larder__codec larder__codec_jpeg, larder__codec_png;
+extern const larder__codec larder__codec_jpeg, larder__codec_png, larder__codec_part;
 
 /* The codec for these bytes, or NULL with a sentence that says what they look like instead. */
 const larder__codec *larder__codec_find(const uint8_t *bytes, size_t size);

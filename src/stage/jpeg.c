@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "stage/margin.h"
 #include "stage/scratch.h"
 
 #include <string.h>
@@ -25,11 +26,9 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include <jerror.h>
 #include <jpeglib.h>
 
-/* Real progressive files have about ten; hostile ones have thousands, each a pass over it all. */
-#define MAX_SCANS 100
+#include "stage/jpeg_words.h"
+
 #define ROWS_AT_ONCE 16
-/* Smooth chroma looks one sample beyond: without these pixels a crop's edge would differ. */
-#define MARGIN 4
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct d;
@@ -66,23 +65,16 @@ static void on_output(j_common_ptr c) { (void)c; }
 static void on_message(j_common_ptr c, int level) {
     if (level >= 0)
         return;
-    switch (c->err->msg_code) {
-    case JWRN_ADOBE_XFORM: /* odd headers and stray bytes between segments do no harm */
-    case JWRN_BOGUS_PROGRESSION:
-    case JWRN_EXTRANEOUS_DATA:
-    case JWRN_JFIF_MAJOR:
-        c->err->num_warnings++;
-        break;
-    default: /* pixels would be wrong or missing */
+    if (!larder__jpeg_harmless(c->err->msg_code))
         leave_with(c, "damaged: ");
-    }
+    c->err->num_warnings++;
 }
 
 static void on_progress(j_common_ptr c) {
     jpeg_state *j = c->client_data;
-    if (j->d.input_scan_number <= MAX_SCANS)
+    if (j->d.input_scan_number <= LARDER__JPEG_SCANS_MAX)
         return;
-    j->code = larder__fail(LARDER_E_FORMAT, "jpeg: more than %d scans", MAX_SCANS);
+    j->code = larder__fail(LARDER_E_FORMAT, "jpeg: more than %d scans", LARDER__JPEG_SCANS_MAX);
     longjmp(j->leave, 1);
 }
 
@@ -177,8 +169,9 @@ static void read_rows(jpeg_state *j, uint8_t *to, size_t stride, larder__rect wa
 
 /* Narrows decoding to the columns of `want` and a margin; what it became in x0, x1. */
 static void narrow(jpeg_state *j, larder__rect *want) {
-    JDIMENSION x0 = want->x0 > MARGIN ? (JDIMENSION)want->x0 - MARGIN : 0;
-    JDIMENSION x1 = (JDIMENSION)want->x1 + MARGIN;
+    const int64_t margin = LARDER__JPEG_MARGIN;
+    JDIMENSION x0 = want->x0 > margin ? (JDIMENSION)(want->x0 - margin) : 0;
+    JDIMENSION x1 = (JDIMENSION)(want->x1 + margin);
     x1 = x1 < j->d.output_width ? x1 : j->d.output_width;
     JDIMENSION n = x1 - x0;
     if (n < j->d.output_width)

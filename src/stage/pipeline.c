@@ -26,6 +26,7 @@ struct larder__pipeline {
     larder_shape raw, shape;
     larder_layout raw_layout, layout;
     larder_dtype dtype;
+    bool whole;      /* see larder__pipeline_conf */
     bool fixed_tone; /* no stage draws its tone by chance: made once, at open */
     larder_tone tone;
 };
@@ -181,6 +182,7 @@ int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *c
     p->raw_layout = conf->raw_layout;
     p->layout = conf->layout;
     p->dtype = conf->dtype;
+    p->whole = conf->whole;
     int rc = check_raw(&p->raw);
     if (rc == 0)
         rc = parse_spec(p, conf->spec ? conf->spec : "");
@@ -312,28 +314,47 @@ static int decode(const sample *s, larder__scratch *scratch, bool repack, larder
     return s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
 }
 
-/* The visible part of the view as pixels; `at` inside *out is its first one. */
-static int gather(sample *s, larder__scratch *scratch, const larder_view *v, larder__picture *out) {
-    larder__rect want;
-    int rc;
-    if (v->box_w == v->full_w && v->box_h == v->full_h) {
-        want = (larder__rect){v->box_x + v->vis_x0, v->box_y + v->vis_y0, v->box_x + v->vis_x1,
-                              v->box_y + v->vis_y1};
-        rc = decode(s, scratch, false, want, out);
-    } else {
-        s->denominator = s->codec ? choose_denominator(v, s->codec->max_denominator) : 1;
-        larder__axis x =
-            axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, s->w, s->denominator);
-        larder__axis y =
-            axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, s->h, s->denominator);
-        larder__picture in;
-        larder__axis_reach(&x, &want.x0, &want.x1);
-        larder__axis_reach(&y, &want.y0, &want.y1);
-        rc = decode(s, scratch, true, want, &in);
-        if (rc == 0)
-            rc = larder__resample(scratch, &in, &x, &y, out);
-        want = (larder__rect){v->vis_x0, v->vis_y0, v->vis_x1, v->vis_y1};
+/* What has to be decoded for the visible part of a view: `rect` in pixels of the picture shrunk to
+ * 1/denominator, and how these are resampled unless they stay as they are. */
+typedef struct window {
+    uint32_t denominator;
+    larder__rect rect;
+    bool resampled;
+    larder__axis x, y;
+} window;
+
+static window window_of(const larder_view *v, uint32_t w, uint32_t h, uint32_t max_denominator) {
+    window o = {.denominator = 1, .resampled = v->box_w != v->full_w || v->box_h != v->full_h};
+    if (!o.resampled) {
+        o.rect = (larder__rect){v->box_x + v->vis_x0, v->box_y + v->vis_y0, v->box_x + v->vis_x1,
+                                v->box_y + v->vis_y1};
+        return o;
     }
+    o.denominator = choose_denominator(v, max_denominator);
+    o.x = axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, w, o.denominator);
+    o.y = axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, h, o.denominator);
+    larder__axis_reach(&o.x, &o.rect.x0, &o.rect.x1);
+    larder__axis_reach(&o.y, &o.rect.y0, &o.rect.y1);
+    return o;
+}
+
+/* The visible part of the view as pixels; `at` inside *out is its first one. */
+static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch,
+                  const larder_view *v, larder__picture *out) {
+    window o = window_of(v, s->w, s->h, s->codec ? s->codec->max_denominator : 1);
+    larder__picture in;
+    s->denominator = o.denominator;
+    const larder__rect all = {0, 0, (s->w + o.denominator - 1) / o.denominator,
+                              (s->h + o.denominator - 1) / o.denominator};
+    int rc = decode(s, scratch, o.resampled, p->whole ? all : o.rect, &in);
+    if (rc < 0)
+        return rc;
+    larder__rect want = o.rect;
+    if (o.resampled) {
+        rc = larder__resample(scratch, &in, &o.x, &o.y, out);
+        want = (larder__rect){v->vis_x0, v->vis_y0, v->vis_x1, v->vis_y1};
+    } else
+        *out = in;
     if (rc == 0)
         out->at += (want.y0 - out->is.y0) * out->row + (want.x0 - out->is.x0) * out->pixel;
     return rc;
@@ -371,22 +392,46 @@ static int emit(const larder__pipeline *p, const larder_view *v, const larder__p
     return 0;
 }
 
+/* Where the pixels of a picture of w x h come from. */
+static int place_sample(const larder__pipeline *p, uint32_t w, uint32_t h, uint64_t seed,
+                        larder_view *v) {
+    larder__view_start(v, w, h);
+    int rc = place_all(p, v, seed);
+    if (rc < 0 || (v->w == p->shape.w && v->h == p->shape.h))
+        return rc;
+    return larder__fail(LARDER_E_FORMAT,
+                        "a picture of %u x %u pixels became %lld x %lld, not %u x %u", h, w,
+                        (long long)v->h, (long long)v->w, p->shape.h, p->shape.w);
+}
+
+static bool is_visible(const larder_view *v) { /* else there is nothing but padding */
+    return v->vis_x0 < v->vis_x1 && v->vis_y0 < v->vis_y1;
+}
+
+int larder__pipeline_reach(const larder__pipeline *p, uint32_t w, uint32_t h, uint64_t seed,
+                           larder_rect *out) {
+    larder_view v = {0};
+    *out = (larder_rect){0, 0, 1, 1, 1};
+    int rc = larder__codec_limit("picture", w, h);
+    if (rc == 0)
+        rc = place_sample(p, w, h, seed, &v);
+    if (rc < 0 || !is_visible(&v))
+        return rc;
+    window o = window_of(&v, w, h, larder__codec_jpeg.max_denominator);
+    int64_t d = o.denominator, x1 = o.rect.x1 * d, y1 = o.rect.y1 * d;
+    *out = (larder_rect){(uint32_t)(o.rect.x0 * d), (uint32_t)(o.rect.y0 * d),
+                         x1 < w ? (uint32_t)x1 : w, y1 < h ? (uint32_t)y1 : h, (uint32_t)d};
+    return 0;
+}
+
 /* From a sample whose head is known to its row. */
 static int run(const larder__pipeline *p, larder__scratch *scratch, sample *s, uint64_t seed,
                void *out) {
-    larder_view v;
+    larder_view v = {0};
     larder__picture pic = {0};
-    larder__view_start(&v, s->w, s->h);
-    int rc = place_all(p, &v, seed);
-    if (rc < 0)
-        return rc;
-    if (v.w != p->shape.w || v.h != p->shape.h)
-        return larder__fail(LARDER_E_FORMAT,
-                            "a picture of %u x %u pixels became %lld x %lld, not %u "
-                            "x %u",
-                            s->h, s->w, (long long)v.h, (long long)v.w, p->shape.h, p->shape.w);
-    if (v.vis_x0 < v.vis_x1 && v.vis_y0 < v.vis_y1) /* else nothing but padding */
-        rc = gather(s, scratch, &v, &pic);
+    int rc = place_sample(p, s->w, s->h, seed, &v);
+    if (rc == 0 && is_visible(&v))
+        rc = gather(p, s, scratch, &v, &pic);
     if (rc == 0)
         rc = emit(p, &v, &pic, seed, out);
     larder__scratch_trim(scratch);

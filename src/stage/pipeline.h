@@ -6,7 +6,7 @@
 #ifndef LARDER_STAGE_PIPELINE_H
 #define LARDER_STAGE_PIPELINE_H
 
-#include <larder/larder.h>
+#include <larder/plugin.h>
 
 typedef struct larder__pipeline larder__pipeline;
 typedef struct larder__scratch larder__scratch; /* one thread's working memory; grows as needed */
@@ -17,6 +17,7 @@ typedef struct larder__pipeline_conf {
     larder_layout raw_layout; /* of raw samples */
     larder_dtype dtype;       /* of the output; u8 refuses normalize */
     larder_layout layout;     /* of the output */
+    bool whole; /* decode all of every picture, whatever is wanted of it: to compare with */
 } larder__pipeline_conf;
 
 int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *);
@@ -47,5 +48,9 @@ int larder__pipeline_decode(const larder__pipeline *, larder__scratch *, larder_
  * its way (jpeg, much larger than what is made of it): then less than a level apart on average. */
 int larder__pipeline_run_decoded(const larder__pipeline *, larder__scratch *, const void *bytes,
                                  size_t size, uint64_t seed, void *out);
+/* Which pixels of an encoded picture of w x h the same call would look at: known from the seed,
+ * before there are any bytes. */
+int larder__pipeline_reach(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,
+                           larder_rect *out);
 
 #endif

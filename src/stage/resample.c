@@ -35,20 +35,35 @@ LARDER__INLINE void sum_rows(float *restrict line, const uint8_t *restrict row, 
     }
 }
 
-/* Across: one row of 4-float pixels into another. */
-LARDER__INLINE void sum_columns(float *restrict out, const float *restrict line,
-                                const larder__taps *t) {
+/* `taps` is a constant wherever it is small, so that these loops are unrolled. */
+LARDER__INLINE void sum_each(float *restrict out, const float *restrict line, const larder__taps *t,
+                             int32_t taps) {
     const float *w = t->weight;
     for (size_t i = 0; i < t->n; i++, w += t->width) {
         const float *at = line + (size_t)t->from[i] * 4;
         pixel_f sum = {0.5f, 0.5f, 0.5f, 0.5f}; /* for the rounding that follows */
-        for (int32_t k = 0; k < t->count[i]; k++) {
+        for (int32_t k = 0; k < taps; k++) {
             pixel_f p;
             memcpy(&p, at + k * 4, sizeof p);
             sum += p * w[k];
         }
         memcpy(out + i * 4, &sum, sizeof sum);
     }
+}
+
+/* Across: one row of 4-float pixels into another. */
+LARDER__INLINE void sum_columns(float *restrict out, const float *restrict line,
+                                const larder__taps *t) {
+    if (t->each == 2)
+        sum_each(out, line, t, 2);
+    else if (t->each == 3)
+        sum_each(out, line, t, 3);
+    else if (t->each == 4)
+        sum_each(out, line, t, 4);
+    else if (t->each == 5)
+        sum_each(out, line, t, 5);
+    else
+        sum_each(out, line, t, t->each);
 }
 
 /* Weights are not negative and sum to 1, so nothing leaves 0..255. */
@@ -81,6 +96,7 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
         rc = larder__taps_build(&ty, s, LARDER__BLOCK_TAPS_Y, y, in->is.y0);
     if (rc != 0)
         return rc;
+    larder__taps_even(&tx, (int32_t)(to - from));
     size_t bytes = ((size_t)(to - from) * 4 + LANES - 1) / LANES * LANES;
     float *line = larder__scratch_take(s, LARDER__BLOCK_LINE, (bytes + tx.n * 4) * sizeof *line);
     uint8_t *pixels = larder__scratch_take(s, LARDER__BLOCK_RESIZED, tx.n * ty.n * 4 + 64);

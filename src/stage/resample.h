@@ -23,10 +23,14 @@ typedef struct larder__taps {
     size_t n, width;
     int32_t *from, *count; /* from counts from `origin` */
     float *weight;
+    int32_t each; /* after larder__taps_even: all counts */
 } larder__taps;
 
 int larder__taps_build(larder__taps *, larder__scratch *, larder__block, const larder__axis *,
                        int64_t origin);
+/* The same count for all, so that a loop over them has no surprises for the processor: weights of 0
+ * are added. `end` is the source's, counted from `origin`; nobody reaches past it. */
+void larder__taps_even(larder__taps *, int32_t end);
 
 /* `in` has 4 bytes a pixel and covers the reach of both axes. */
 int larder__resample(larder__scratch *, const larder__picture *in, const larder__axis *x,

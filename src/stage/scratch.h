@@ -6,6 +6,7 @@
 #include "stage/pipeline.h"
 
 typedef enum {
+    LARDER__BLOCK_SPLICED,  /* a small JPEG made of parts */
     LARDER__BLOCK_DECODED,  /* pixels from the decoder */
     LARDER__BLOCK_REPACKED, /* raw pixels made 4 bytes each */
     LARDER__BLOCK_RESIZED,  /* pixels after resampling */

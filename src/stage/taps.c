@@ -2,6 +2,7 @@
 #include "stage/resample.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Half the width of the triangle, in source pixels. */
 static double support_of(const larder__axis *a) {
@@ -23,6 +24,22 @@ void larder__axis_reach(const larder__axis *a, int64_t *from, int64_t *to) {
     double centre;
     reach_of(a, a->first, from, &other, &centre);
     reach_of(a, a->last - 1, &other, to, &centre);
+}
+
+void larder__taps_even(larder__taps *t, int32_t end) {
+    t->each = 0;
+    for (size_t i = 0; i < t->n; i++)
+        t->each = t->count[i] > t->each ? t->count[i] : t->each;
+    for (size_t i = 0; i < t->n; i++) {
+        float *w = t->weight + i * t->width;
+        int32_t n = t->count[i], shift = t->from[i] + t->each - end;
+        shift = shift > 0 ? shift : 0;
+        memmove(w + shift, w, (size_t)n * sizeof *w);
+        memset(w, 0, (size_t)shift * sizeof *w);
+        memset(w + shift + n, 0, (size_t)(t->each - n - shift) * sizeof *w);
+        t->from[i] -= shift;
+        t->count[i] = t->each;
+    }
 }
 
 int larder__taps_build(larder__taps *t, larder__scratch *s, larder__block block,

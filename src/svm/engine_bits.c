@@ -103,7 +103,7 @@ WIDE_INLINE void block_body(const larder__kernel *k, const larder__panel *left, 
     for (size_t c = c0; c < c1; c += LARDER__LANES) {
         const uint32_t *planes = right->word_planes + c;
         size_t n = c1 - c;
-        __mmask16 in = n < LARDER__LANES ? (__mmask16)((1u << n) - 1) : (__mmask16)0xffff;
+        __mmask16 in = (__mmask16)(n < LARDER__LANES ? (1u << n) - 1 : 0xffffu);
         load_column(column, planes, right->stride, words);
         for (size_t r = r0; r < r1; r++) {
             __m512i count = count_bits(column, planes, right->stride, left->words + r * k->words,

@@ -16,7 +16,7 @@ typedef struct larder__folds {
 int larder__folds_open(larder__folds *, const larder_svm_data *, const uint32_t *rows, size_t n,
                        size_t folds, bool by_class, uint64_t seed);
 void larder__folds_close(larder__folds *);
-/* All rows but those of fold f, into `out` (room for n). Returns how many. */
-size_t larder__folds_others(const larder__folds *, size_t f, uint32_t *out);
+/* All rows but those of a fold, into `out` (room for n). Returns how many. */
+size_t larder__folds_others(const larder__folds *, size_t fold, uint32_t *out);
 
 #endif

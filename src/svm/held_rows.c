@@ -125,7 +125,7 @@ enum { TRIAL_ROWS = 256, TRIALS = 3 };
 
 typedef struct trial {
     larder__panel left;
-    float *rows; /* more than the processor's caches hold, as in a run */
+    float *rows; /* more than a core's own caches hold */
     double *sum, *weight;
     uint32_t *ids;
     void *scratch;
@@ -143,7 +143,7 @@ static void close_trial(trial *t) {
 
 static int open_trial(trial *t, const larder__kernel *k, const larder__panel *all) {
     *t = (trial){.columns = all->n < LARDER__TILE ? all->n : LARDER__TILE,
-                 .many = (size_t)64 << 20 >> 11};
+                 .many = (size_t)8 << 20 >> 11};
     size_t scratch = larder__kernel_scratch(k, TRIAL_ROWS);
     t->rows = larder__calloc(t->many * LARDER__TILE, sizeof *t->rows);
     t->sum = larder__calloc(LARDER__TILE, sizeof *t->sum);

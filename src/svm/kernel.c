@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -45,21 +46,67 @@ static void mark(uint32_t *map, const larder_svm_data *d) {
             map[d->index[p]] = 0;
 }
 
+static int compare(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static size_t copy_indices(uint32_t *to, size_t n, const larder_svm_data *d) {
+    for (uint64_t p = 0; d && p < d->start[d->rows]; p++)
+        if (d->value[p] != 0)
+            to[n++] = d->index[p];
+    return n;
+}
+
+/* A few large indices must not cost a map of all below them. */
+static int list_features(larder__kernel *k, const look *l, const larder_svm_data *a,
+                         const larder_svm_data *b) {
+    k->known = larder__malloc((l->pairs + 1) * sizeof *k->known);
+    if (!k->known)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %llu features",
+                            (unsigned long long)l->pairs);
+    size_t n = copy_indices(k->known, copy_indices(k->known, 0, a), b);
+    qsort(k->known, n, sizeof *k->known, compare);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || k->known[i] != k->known[i - 1])
+            k->known[k->dim++] = k->known[i];
+    return 0;
+}
+
+uint32_t larder__kernel_feature(const larder__kernel *k, uint32_t index) {
+    if (!k->known)
+        return index < k->map_n ? k->map[index] : UINT32_MAX;
+    size_t lo = 0, hi = k->dim;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (k->known[mid] < index)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < k->dim && k->known[lo] == index ? (uint32_t)lo : UINT32_MAX;
+}
+
 /* Features nobody has take no place. */
 static int map_features(larder__kernel *k, const look *l, const larder_svm_data *a,
                         const larder_svm_data *b) {
-    k->map_n = l->highest + 1;
-    k->map = larder__malloc(k->map_n * sizeof *k->map);
-    if (!k->map)
-        return larder__fail(LARDER_E_NOMEM, "no memory for %u features", k->map_n);
-    memset(k->map, 0xff, k->map_n * sizeof *k->map);
-    mark(k->map, a);
-    mark(k->map, b);
-    for (uint32_t i = 0; i < k->map_n; i++)
-        if (k->map[i] == 0)
-            k->map[i] = (uint32_t)k->dim++;
+    int rc = 0;
+    if (l->highest / 64 > l->pairs + 65536) {
+        rc = list_features(k, l, a, b);
+    } else {
+        k->map_n = l->highest + 1;
+        k->map = larder__malloc(k->map_n * sizeof *k->map);
+        if (!k->map)
+            return larder__fail(LARDER_E_NOMEM, "no memory for %u features", k->map_n);
+        memset(k->map, 0xff, k->map_n * sizeof *k->map);
+        mark(k->map, a);
+        mark(k->map, b);
+        for (uint32_t i = 0; i < k->map_n; i++)
+            if (k->map[i] == 0)
+                k->map[i] = (uint32_t)k->dim++;
+    }
     k->dim += k->dim == 0; /* all points are zero: one feature that none has */
-    return 0;
+    return rc;
 }
 
 static double squared_norm(const larder_svm_data *d, size_t row) {
@@ -86,8 +133,8 @@ static int choose_shift(larder__kernel *k, const larder_svm_data *a) {
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu features", k->dim);
     }
     for (uint64_t p = 0; p < a->start[a->rows]; p++)
-        if (k->map[a->index[p]] != UINT32_MAX)
-            mean[k->map[a->index[p]]] += a->value[p];
+        if (a->value[p] != 0)
+            mean[larder__kernel_feature(k, a->index[p])] += a->value[p];
     for (size_t f = 0; f < k->dim; f++)
         k->shift[f] = (float)(rint(16 * mean[f] / (double)a->rows) / 16);
     larder__free(mean);
@@ -164,6 +211,7 @@ int larder__kernel_open(larder__kernel *k, const larder__kernel_conf *conf,
 
 void larder__kernel_close(larder__kernel *k) {
     larder__free(k->map);
+    larder__free(k->known);
     larder__free(k->shift);
     larder__free(k->table);
     *k = (larder__kernel){0};

@@ -53,7 +53,8 @@ typedef struct larder__kernel {
     size_t words;     /* bits: 32-bit words a point */
     size_t longest;   /* most non-zeros of a point */
     uint32_t *map;    /* feature index -> 0..dim-1, UINT32_MAX: not in use */
-    uint32_t map_n;   /* indices below this are in the map */
+    uint32_t map_n;   /* indices below this are in the map; 0: `known` is searched */
+    uint32_t *known;  /* where indices are too large for a map: those in use, ascending */
     float *shift;     /* dense RBF: taken off each feature, distances stay */
     float *table;     /* bits: kernel value by popcount */
     size_t table_n;   /* padded to a whole number of lanes */
@@ -66,6 +67,8 @@ int larder__kernel_open(larder__kernel *, const larder__kernel_conf *, const lar
                         const larder_svm_data *b, larder__engine);
 void larder__kernel_close(larder__kernel *);
 const char *larder__kernel_engine(const larder__kernel *);
+/* The number of a feature in the kernel, UINT32_MAX: none of the points has it. */
+uint32_t larder__kernel_feature(const larder__kernel *, uint32_t index);
 /* Bytes of scratch that a thread needs for blocks of up to `rows` rows. */
 size_t larder__kernel_scratch(const larder__kernel *, size_t rows);
 

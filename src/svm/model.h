@@ -22,6 +22,8 @@ struct larder_svm_model {
 
 int larder__model_new(larder_svm_model **out, larder_svm_task, const larder__kernel_conf *,
                       size_t classes, bool one_vs_all);
+/* A model that lies in memory; `name` is for sentences. */
+int larder__model_parse(larder_svm_model **out, const void *bytes, size_t size, const char *name);
 static inline bool larder__task_has_classes(larder_svm_task t) {
     return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
 }

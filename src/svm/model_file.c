@@ -251,14 +251,15 @@ static int settle_head(larder_svm_model **out, head *h, const char *path) {
 }
 
 typedef struct text {
-    char *bytes, *at, *end;
+    char *bytes; /* ours to free */
+    const char *at, *end;
     size_t line;
 } text;
 
 static bool next_line(text *t, larder__line *l, const char *path) {
     if (t->at >= t->end)
         return false;
-    char *newline = memchr(t->at, '\n', (size_t)(t->end - t->at));
+    const char *newline = memchr(t->at, '\n', (size_t)(t->end - t->at));
     *l = (larder__line){.at = t->at,
                         .begin = t->at,
                         .end = newline ? newline : t->end,
@@ -345,15 +346,13 @@ static int read_text(text *t, const char *path) {
     return rc;
 }
 
-int larder_svm_load(larder_svm_model **out, const char *path) {
-    text t = {0};
+static int parse(larder_svm_model **out, text *t, const char *path) {
     head h = {.task = -1, .kernel = -1};
     larder__line l;
     bool last = false;
-    *out = NULL;
-    int rc = read_text(&t, path);
+    int rc = 0;
     while (rc == 0 && !last) {
-        if (!next_line(&t, &l, path))
+        if (!next_line(t, &l, path))
             rc = larder__fail(LARDER_E_FORMAT, "%s: ends before its support vectors", path);
         else
             rc = head_line(&l, &h, &last);
@@ -363,10 +362,25 @@ int larder_svm_load(larder_svm_model **out, const char *path) {
     if (rc == 0)
         rc = settle_head(out, &h, path);
     if (rc == 0)
-        rc = read_vectors(*out, &t, (size_t)h.total, path);
+        rc = read_vectors(*out, t, (size_t)h.total, path);
     free_head(&h);
-    larder__free(t.bytes);
     if (rc < 0)
         larder_svm_model_close(out);
     return rc;
+}
+
+int larder_svm_load(larder_svm_model **out, const char *path) {
+    text t = {0};
+    *out = NULL;
+    int rc = read_text(&t, path);
+    if (rc == 0)
+        rc = parse(out, &t, path);
+    larder__free(t.bytes);
+    return rc;
+}
+
+int larder__model_parse(larder_svm_model **out, const void *bytes, size_t size, const char *name) {
+    text t = {.at = bytes, .end = (const char *)bytes + size};
+    *out = NULL;
+    return parse(out, &t, name);
 }

@@ -62,10 +62,6 @@ int larder__panel_room(larder__panel *p, const larder__kernel *k, size_t n) {
 
 /* ---- from a data set ------------------------------------------------------------------------- */
 
-static uint32_t feature(const larder__kernel *k, uint32_t index) {
-    return index < k->map_n ? k->map[index] : UINT32_MAX;
-}
-
 static void fill_bits(larder__panel *p, const larder__kernel *k, size_t i, uint32_t f) {
     uint32_t bit = UINT32_C(1) << f % 32;
     p->words[i * k->words + f / 32] |= bit;
@@ -77,8 +73,6 @@ static double fill_dense(larder__panel *p, const larder__kernel *k, size_t i) {
     float *row = p->dense + i * k->dim;
     double norm = 0;
     for (size_t f = 0; f < k->dim; f++) {
-        if (k->shift)
-            row[f] -= k->shift[f];
         norm += (double)row[f] * (double)row[f];
         if (k->direct)
             p->dense_planes[f * p->stride + i] = row[f];
@@ -99,8 +93,10 @@ static void fill_point(larder__panel *p, const larder__kernel *k, const larder_s
                        size_t row, size_t i) {
     uint64_t pairs = p->begin && i > 0 ? p->end[i - 1] : 0;
     double norm = 0;
+    for (size_t f = 0; k->shift && f < k->dim; f++)
+        p->dense[i * k->dim + f] = -k->shift[f];
     for (uint64_t at = d->start[row]; at < d->start[row + 1]; at++) {
-        uint32_t f = feature(k, d->index[at]);
+        uint32_t f = larder__kernel_feature(k, d->index[at]);
         double x = d->value[at];
         norm += x * x;
         if (f == UINT32_MAX || x == 0)
@@ -108,11 +104,11 @@ static void fill_point(larder__panel *p, const larder__kernel *k, const larder_s
         if (k->engine == LARDER__ENGINE_BITS)
             fill_bits(p, k, i, f);
         else if (k->engine == LARDER__ENGINE_DENSE)
-            p->dense[i * k->dim + f] = (float)x;
+            p->dense[i * k->dim + f] = (float)(x - (k->shift ? (double)k->shift[f] : 0));
         else
             p->index[pairs] = f, p->value[pairs++] = (float)x;
     }
-    if (k->engine == LARDER__ENGINE_SPARSE) {
+    if (p->begin) {
         p->begin[i] = i > 0 ? p->end[i - 1] : 0;
         p->end[i] = pairs;
     }

@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { WS = LARDER__WS, HALF = WS / 2, EMPTY = UINT32_MAX };
+enum { WS = LARDER__WS, HALF = WS / 2 };
+#define EMPTY UINT32_MAX /* a slot without a variable */
 
 /* A round's small problem ends at a tenth of its first violation: more would be undone by the
  * variables outside, less would waste the rows. */
@@ -119,6 +120,11 @@ static size_t choose(solver *s, uint32_t *out, size_t want) {
     const larder__qp *q = s->qp;
     unsigned groups = q->group ? 2 : 1;
     size_t n = 0;
+    if (q->n <= want) { /* everybody */
+        for (uint32_t v = 0; v < q->n; v++)
+            s->inside[v] = true, out[n++] = v;
+        return n;
+    }
     for (unsigned g = 0; g < groups; g++) {
         size_t ups = 0, lows = 0, share = want / groups;
         for (uint32_t v = 0; v < q->n; v++) {

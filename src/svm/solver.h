@@ -35,7 +35,6 @@ typedef struct larder__solved {
 
 typedef struct larder__solver_conf {
     double tolerance;
-    bool shrinking;
     uint64_t most_iterations; /* 0: no limit */
     larder__team *team;
     struct larder__row_cache *rows; /* NULL: rows are computed each time they are wanted */

@@ -159,6 +159,10 @@ typedef struct feed {
 } feed;
 
 static int refill(feed *f) {
+    if (!f->from) { /* all of it is there */
+        f->ended = true;
+        return 0;
+    }
     if (f->room - f->size < CHUNK / 2) { /* a line longer than the buffer */
         size_t room = f->room ? f->room * 2 : CHUNK;
         char *fresh = larder__realloc(f->buf, room);
@@ -209,21 +213,34 @@ static int read_all(larder_svm_data *d, feed *f, const char *path, uint32_t firs
     return f->size ? take_line(d, f, path, f->buf, f->size, first) : 0;
 }
 
+static int read_feed(larder_svm_data **out, feed *f, const char *name, unsigned flags) {
+    int rc = data_new(out, (flags & LARDER_SVM_MULTI_LABEL) != 0);
+    if (rc == 0)
+        rc = read_all(*out, f, name, (flags & LARDER_SVM_INDEX_ZERO) ? 0 : 1);
+    if (rc == 0 && (*out)->rows == 0)
+        rc = larder__fail(LARDER_E_FORMAT, "%s: there is no row in it", name);
+    larder__unpack_close(&f->from);
+    larder__free(f->buf);
+    if (rc < 0)
+        larder_svm_data_close(out);
+    return rc;
+}
+
 int larder_svm_read(larder_svm_data **out, const char *path, unsigned flags) {
     feed f = {0};
     *out = NULL;
     int rc = larder__unpack_open(&f.from, path);
-    if (rc == 0)
-        rc = data_new(out, (flags & LARDER_SVM_MULTI_LABEL) != 0);
-    if (rc == 0)
-        rc = read_all(*out, &f, path, (flags & LARDER_SVM_INDEX_ZERO) ? 0 : 1);
-    if (rc == 0 && (*out)->rows == 0)
-        rc = larder__fail(LARDER_E_FORMAT, "%s: there is no row in it", path);
-    larder__unpack_close(&f.from);
-    larder__free(f.buf);
-    if (rc < 0)
-        larder_svm_data_close(out);
-    return rc;
+    return rc < 0 ? rc : read_feed(out, &f, path, flags);
+}
+
+int larder__svm_parse(larder_svm_data **out, const void *bytes, size_t size, const char *name,
+                      unsigned flags) {
+    feed f = {.buf = larder__malloc(size + 1), .size = size, .room = size};
+    *out = NULL;
+    if (!f.buf)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu bytes", size);
+    memcpy(f.buf, bytes, size);
+    return read_feed(out, &f, name, flags);
 }
 
 /* ---- from memory ----------------------------------------------------------------------------- */
@@ -255,11 +272,11 @@ int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
         rc = data_new(out, false);
     if (rc == 0)
         rc = larder__svm_data_grow(*out, rows, start[rows], 0);
-    if (rc < 0) {
+    larder_svm_data *d = *out;
+    if (rc < 0 || !d) {
         larder_svm_data_close(out);
         return rc;
     }
-    larder_svm_data *d = *out;
     d->rows = rows;
     memcpy(d->start, start, (rows + 1) * sizeof *start);
     memcpy(d->label, label, rows * sizeof *label);
@@ -281,11 +298,11 @@ int larder__svm_data_pick(larder_svm_data **out, const larder_svm_data *from, co
     int rc = data_new(out, false);
     if (rc == 0)
         rc = larder__svm_data_grow(*out, n, pairs, 0);
-    if (rc < 0) {
+    larder_svm_data *d = *out;
+    if (rc < 0 || !d) {
         larder_svm_data_close(out);
         return rc;
     }
-    larder_svm_data *d = *out;
     d->features = from->features;
     for (size_t i = 0; i < n; i++) {
         uint64_t at = from->start[pick[i]], count = from->start[pick[i] + 1] - at;

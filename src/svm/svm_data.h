@@ -17,6 +17,9 @@ struct larder_svm_data {
     uint64_t pair_room, list_room;
 };
 
+/* LIBSVM text that lies in memory; `name` is for sentences. */
+int larder__svm_parse(larder_svm_data **out, const void *bytes, size_t size, const char *name,
+                      unsigned flags);
 /* Room for one more row or pair. */
 int larder__svm_data_grow(larder_svm_data *, size_t rows, uint64_t pairs, uint64_t labels);
 /* The rows given by `pick`, in that order. */

@@ -12,4 +12,13 @@ int larder__svm_check(const larder_svm_data *, const larder_svm_conf *);
 int larder__svm_train(larder_svm_model **out, const larder_svm_data *, const uint32_t *rows,
                       size_t n, const larder_svm_conf *, larder__team *, larder_svm_stats *stats);
 
+/* The same in steps, for several values of C on one kernel: samples, kernel and kept rows stay, and
+ * each solution is where the next begins. */
+typedef struct larder__svm_session larder__svm_session;
+int larder__svm_session_open(larder__svm_session **, const larder_svm_data *, const uint32_t *rows,
+                             size_t n, const larder_svm_conf *, larder__team *,
+                             larder_svm_stats *stats);
+int larder__svm_session_run(larder__svm_session *, double c, larder_svm_model **out);
+void larder__svm_session_close(larder__svm_session **);
+
 #endif

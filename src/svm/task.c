@@ -4,7 +4,6 @@
 #include "base/mem.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -197,27 +196,25 @@ void larder__decision_close(larder__decision *d) {
     d->coef = NULL;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(const larder_svm_conf *c, const char *format,
-                                                      ...) {
-    char line[160];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    c->print(c->print_arg, line);
-}
-
 void larder__decision_print(const larder__decision *d, const larder__task *t,
                             const larder_svm_conf *c) {
+    char line[160];
     if (!c->print)
         return;
-    say(c, "*\noptimization finished, #iter = %llu\n", (unsigned long long)d->solved.iterations);
-    if (c->task == LARDER_SVM_EPSILON_SVR || (c->task == LARDER_SVM_C_SVC && t->c[0] == t->c[1]))
-        say(c, "nu = %f\n", d->extra);
-    else if (c->task == LARDER_SVM_NU_SVC)
-        say(c, "C = %f\n", d->extra);
-    else if (c->task == LARDER_SVM_NU_SVR)
-        say(c, "epsilon = %f\n", d->extra);
-    say(c, "obj = %f, rho = %f\n", d->solved.objective, d->rho);
-    say(c, "nSV = %zu, nBSV = %zu\n", d->vectors, d->bounded);
+    snprintf(line, sizeof line, "*\noptimization finished, #iter = %llu\n",
+             (unsigned long long)d->solved.iterations);
+    c->print(c->print_arg, line);
+    const char *extra =
+        c->task == LARDER_SVM_EPSILON_SVR || (c->task == LARDER_SVM_C_SVC && t->c[0] == t->c[1])
+            ? "nu"
+        : c->task == LARDER_SVM_NU_SVC ? "C"
+        : c->task == LARDER_SVM_NU_SVR ? "epsilon"
+                                       : NULL;
+    if (extra) {
+        snprintf(line, sizeof line, "%s = %f\n", extra, d->extra);
+        c->print(c->print_arg, line);
+    }
+    snprintf(line, sizeof line, "obj = %f, rho = %f\nnSV = %zu, nBSV = %zu\n", d->solved.objective,
+             d->rho, d->vectors, d->bounded);
+    c->print(c->print_arg, line);
 }

@@ -13,6 +13,6 @@ int larder__team_open(larder__team **, unsigned threads);
 void larder__team_close(larder__team **);
 unsigned larder__team_threads(const larder__team *);
 /* Returns when all pieces are done. The caller is thread 0 and works too. */
-void larder__team_run(larder__team *, larder__piece_fn *, void *arg, size_t pieces);
+void larder__team_run(larder__team *, larder__piece_fn *work, void *arg, size_t pieces);
 
 #endif

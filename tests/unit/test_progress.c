@@ -26,7 +26,8 @@ static void test_format(void **state) {
     assert_string_equal(line, "lru epoch 1/4   0%  0/s  hits 0%  read 0.0 MB/s  stall 0%  "
                               "h 0.50  left ?");
     char small[8];
-    larder__progress_format(small, sizeof small, &view);
+    volatile size_t room = sizeof small; /* or the compiler warns of the cut that is meant */
+    larder__progress_format(small, room, &view);
     assert_string_equal(small, "minio e");
 }
 

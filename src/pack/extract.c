@@ -1,0 +1,197 @@
+#include "pack/extract.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "source/source.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { AT_ONCE = 16, NAME = 4096 };
+static const char half[] = ".larder-unpack.tmp"; /* what is being written */
+
+typedef struct extract {
+    const larder__extract_conf *conf;
+    larder__extract_result *out;
+    larder__data *data;
+    int folder;
+} extract;
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool is_dots(const char *at, size_t n) {
+    return (n == 1 && at[0] == '.') || (n == 2 && at[0] == '.' && at[1] == '.');
+}
+
+void larder__extract_name(char *out, size_t cap, const char *name, uint64_t id) {
+    const char *colon = strrchr(name, ':'), *at = colon ? colon + 1 : name; /* "shard.tar:x.jpg" */
+    size_t n = 0;
+    while (*at) {
+        size_t len = strcspn(at, "/");
+        if (len && !is_dots(at, len) && len < 250 && n + len + 2 < cap) {
+            if (n)
+                out[n++] = '/';
+            for (size_t i = 0; i < len; i++)
+                out[n++] =
+                    (unsigned char)at[i] < 0x20 || at[i] == 0x7f || at[i] == '\\' ? '_' : at[i];
+        }
+        at += len + (at[len] == '/');
+    }
+    out[n] = 0;
+    if (n == 0)
+        snprintf(out, cap, "%09llu.bin", (unsigned long long)id);
+}
+
+/* "a/b.jpg" to "a/b~17.jpg" */
+static void with_number(char *out, size_t cap, const char *name, uint64_t id) {
+    const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
+    int stem = dot ? (int)(dot - name) : (int)strlen(name);
+    snprintf(out, cap, "%.*s~%llu%s", stem, name, (unsigned long long)id, dot ? dot : "");
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int failed(const char *name, const char *what) {
+    int err = errno;
+    return larder__fail(larder__code_of_errno(err), "%s: %s: %s", name, what, strerror(err));
+}
+
+static int make_folders(const extract *x, const char *name) {
+    char path[NAME + 32];
+    snprintf(path, sizeof path, "%s", name);
+    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdirat(x->folder, path, 0777) != 0 && errno != EEXIST)
+            return failed(path, "cannot be made");
+        *slash = '/';
+    }
+    return 0;
+}
+
+static int write_all(int fd, const unsigned char *bytes, size_t size) {
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, bytes + at, size - at);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* 1: the file is there with these bytes; 0: there is none; -1: it is there and another. */
+static int compare_file(const extract *x, const char *name, const unsigned char *bytes,
+                        size_t size) {
+    unsigned char block[1 << 14];
+    int fd = openat(x->folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    size_t at = 0;
+    ssize_t n;
+    while ((n = read(fd, block, sizeof block)) > 0 && at + (size_t)n <= size &&
+           memcmp(block, bytes + at, (size_t)n) == 0)
+        at += (size_t)n;
+    close(fd);
+    return n == 0 && at == size ? 1 : -1;
+}
+
+static int write_file(const extract *x, const char *name, const unsigned char *bytes, size_t size) {
+    int rc = make_folders(x, name);
+    int fd = rc < 0 ? rc
+                    : openat(x->folder, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                             0666);
+    if (rc < 0)
+        return rc;
+    if (fd < 0)
+        return failed(name, "cannot be written");
+    if (write_all(fd, bytes, size) != 0)
+        rc = failed(name, "cannot be written");
+    if (close(fd) != 0 && rc == 0)
+        rc = failed(name, "cannot be closed");
+    if (rc == 0 && renameat(x->folder, half, x->folder, name) != 0)
+        rc = failed(name, "cannot be put in place");
+    if (rc < 0)
+        unlinkat(x->folder, half, 0);
+    return rc;
+}
+
+static int put_sample(extract *x, uint64_t id, const larder_read *r) {
+    char given[NAME] = "", name[NAME], other[NAME + 32];
+    const char *to = name;
+    int rc = r->code < 0 ? larder__fail(r->code, "%s", r->why)
+                         : larder__data_name(x->data, id, given, sizeof given);
+    if (rc < 0)
+        return rc;
+    const unsigned char *bytes = larder_buf_data(r->buf);
+    size_t size = larder_buf_size(r->buf);
+    larder__extract_name(name, sizeof name, given, id);
+    int found = compare_file(x, name, bytes, size);
+    if (found < 0) {
+        with_number(other, sizeof other, name, id);
+        to = other;
+        found = compare_file(x, to, bytes, size);
+        x->out->renamed++;
+    }
+    if (found < 0)
+        return larder__fail(LARDER_E_STATE, "%s: is there with other bytes", to);
+    x->out->there += found == 1;
+    x->out->bytes += size;
+    if (found == 1)
+        return 0;
+    rc = write_file(x, to, bytes, size);
+    x->out->written += rc == 0;
+    return rc;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static int put_some(extract *x, uint64_t first, size_t n) {
+    uint64_t ids[AT_ONCE] = {0};
+    larder_read reads[AT_ONCE] = {0};
+    for (size_t i = 0; i < n; i++)
+        ids[i] = first + i;
+    int rc = larder__data_read(x->data, ids, n, reads);
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0)
+            rc = put_sample(x, ids[i], &reads[i]);
+        larder_buf_unref(&reads[i].buf);
+    }
+    return rc;
+}
+
+static int open_extract(extract *x) {
+    const char *folder = x->conf->folder;
+    int rc = larder__data_open(&x->data, x->conf->source);
+    if (rc < 0)
+        return rc;
+    if (larder__data_about(x->data)->raw.h)
+        return larder__fail(LARDER_E_UNSUPPORTED, "%s: holds raw pixels, not files",
+                            x->conf->source);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return failed(folder, "cannot be made");
+    x->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return x->folder < 0 ? failed(folder, "cannot be opened") : 0;
+}
+
+int larder__extract_run(const larder__extract_conf *conf, larder__extract_result *out) {
+    *out = (larder__extract_result){0};
+    extract x = {.conf = conf, .out = out, .folder = -1};
+    int rc = open_extract(&x);
+    uint64_t all = rc == 0 ? larder__data_about(x.data)->count : 0;
+    for (uint64_t at = 0; rc == 0 && at < all;) {
+        size_t n = all - at < AT_ONCE ? (size_t)(all - at) : AT_ONCE;
+        rc = put_some(&x, at, n);
+        at += n;
+        if (conf->progress)
+            conf->progress(conf->progress_arg, at, all, out->bytes);
+        if (rc == 0 && conf->stop && *conf->stop)
+            rc = larder__fail(LARDER_E_CANCELLED, "interrupted; the same command goes on");
+    }
+    if (rc == 0)
+        syncfs(x.folder); /* once for all: a file system that cannot is not worth failing */
+    if (x.folder >= 0)
+        close(x.folder);
+    larder__data_close(&x.data);
+    return rc;
+}

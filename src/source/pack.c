@@ -1,0 +1,477 @@
+/* Packed shards: WebDataset tars with an index beside each, as `larder pack` writes them. What a
+ * crop needs of a picture is read, and no more: the index tells which bytes these are. */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "source/answer.h"
+#include "source/fd_pool.h"
+#include "source/pack_index.h"
+#include "source/pread_full.h"
+#include "source/shards.h"
+#include "source/split.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <strings.h>
+
+typedef struct shard {
+    char *index_path;
+    larder__pack_file index;
+    larder__stamp tar, beside; /* of the two files */
+    uint64_t first;            /* id of its first sample here */
+} shard;
+
+typedef struct pack {
+    larder__names paths;
+    shard *shards;
+    larder__pack_entry *entries; /* of all shards */
+    larder__names classes;
+    larder__fd_pool *pool; /* file 2 i is shard i's tar, 2 i + 1 its index */
+    uint64_t count, bytes, fingerprint;
+    uint32_t class_count;
+    uint32_t margin, gap;
+    bool verify;
+} pack;
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static int open_plain(const char *path, larder__stamp *stamp) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return larder__fail(LARDER_E_FORMAT, "%s is not a regular file", path);
+    }
+    *stamp = larder__stamp_of(&st);
+    return fd;
+}
+
+static int open_index(shard *s, const char *path) {
+    char beside[PATH_MAX];
+    int rc = larder__pack_path(beside, sizeof beside, path);
+    if (rc < 0)
+        return rc;
+    s->index_path = larder__strdup(beside);
+    if (!s->index_path)
+        return LARDER_E_NOMEM;
+    int fd = open_plain(s->index_path, &s->beside);
+    if (fd == LARDER_E_NOTFOUND)
+        return larder__fail(fd, "%s: has no index %s beside it; tar:%s reads it without", path,
+                            s->index_path, path);
+    if (fd < 0)
+        return fd;
+    rc = larder__pack_file_begin(&s->index, s->index_path, fd);
+    close(fd);
+    return rc;
+}
+
+/* The head of each index, and is the tar beside it the one it speaks of? */
+static int open_shard(pack *p, uint64_t i) {
+    shard *s = &p->shards[i];
+    const char *path = larder__names_get(&p->paths, i);
+    int rc = open_index(s, path);
+    int fd = rc < 0 ? rc : open_plain(path, &s->tar);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    if (s->tar.size != s->index.shard_bytes)
+        return larder__fail(
+            LARDER_E_CHANGED, "%s: has %llu bytes, its index speaks of %llu; pack it again", path,
+            (unsigned long long)s->tar.size, (unsigned long long)s->index.shard_bytes);
+    s->first = p->count;
+    p->count += s->index.count;
+    p->fingerprint = larder__mix64(p->fingerprint ^ s->index.own_sum);
+    return 0;
+}
+
+static int read_entries(pack *p, uint64_t i) {
+    shard *s = &p->shards[i];
+    int fd = open_plain(s->index_path, &s->beside);
+    if (fd < 0)
+        return fd;
+    int rc = larder__pack_file_entries(&s->index, fd, p->entries + s->first);
+    if (rc == 0 && i == 0)
+        rc = larder__pack_file_classes(&s->index, fd, &p->classes);
+    close(fd);
+    return rc;
+}
+
+static int summarise(pack *p) {
+    int32_t highest = -1;
+    for (uint64_t i = 0; i < p->count; i++) {
+        p->bytes += p->entries[i].bytes;
+        highest = p->entries[i].label > highest ? p->entries[i].label : highest;
+    }
+    p->class_count = (uint32_t)highest + 1;
+    if (p->classes.count > p->class_count)
+        p->class_count = (uint32_t)p->classes.count;
+    return p->count ? 0
+                    : larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples",
+                                   larder__names_get(&p->paths, 0));
+}
+
+static int pack_open(void *st, const char *where, const larder_args *args) {
+    pack *p = st;
+    p->margin = (uint32_t)larder_args_number(args, "margin");
+    double gap = larder_args_number(args, "gap");
+    p->gap = gap < UINT32_MAX ? (uint32_t)gap : UINT32_MAX;
+    p->verify = larder_args_number(args, "verify") != 0;
+    int rc = larder__shards_expand(&p->paths, where, larder_args_text(args, "split"));
+    if (rc < 0)
+        return rc;
+    p->shards = larder__calloc(p->paths.count, sizeof *p->shards);
+    if (!p->shards)
+        return LARDER_E_NOMEM;
+    for (uint64_t i = 0; rc == 0 && i < p->paths.count; i++)
+        rc = open_shard(p, i);
+    if (rc == 0 && !(p->entries = larder__calloc(p->count + 1, sizeof *p->entries)))
+        rc = LARDER_E_NOMEM;
+    for (uint64_t i = 0; rc == 0 && i < p->paths.count; i++)
+        rc = read_entries(p, i);
+    if (rc == 0)
+        rc = summarise(p);
+    return rc < 0 ? rc : larder__fd_pool_open(&p->pool, (uint32_t)p->paths.count * 2);
+}
+
+static void pack_close(void *st) {
+    pack *p = st;
+    larder__fd_pool_close(&p->pool);
+    for (uint64_t i = 0; p->shards && i < p->paths.count; i++)
+        larder__free(p->shards[i].index_path);
+    larder__free(p->shards);
+    larder__free(p->entries);
+    larder__names_free(&p->classes);
+    larder__names_free(&p->paths);
+}
+
+/* Shards whose first one has an index beside it. */
+static int probe(const char *where) {
+    size_t n = strlen(where);
+    char beside[PATH_MAX];
+    bool folder = larder__is_folder(where);
+    if (!folder && !(n > 4 && strcasecmp(where + n - 4, ".tar") == 0))
+        return 0;
+    larder__names found = {0};
+    bool there = larder__shards_expand(&found, where, "auto") == 0 && found.count > 0 &&
+                 larder__pack_path(beside, sizeof beside, larder__names_get(&found, 0)) == 0 &&
+                 larder__is_file(beside);
+    larder__names_free(&found);
+    return there ? (folder ? 40 : 60) : 0;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static int describe(void *st, larder_dataset *out) {
+    const pack *p = st;
+    *out = (larder_dataset){.count = p->count,
+                            .bytes = p->bytes,
+                            .classes = p->class_count,
+                            .fingerprint = p->fingerprint,
+                            .parts = true};
+    return 0;
+}
+
+static int stat_one(void *st, uint64_t id, larder_sample *out) {
+    const larder__pack_entry *e = &((const pack *)st)->entries[id];
+    *out = (larder_sample){.bytes = e->bytes, .label = e->label};
+    return 0;
+}
+
+/* The last shard that begins at or before id; empty shards begin where the next one does. */
+static uint32_t shard_of(const pack *p, uint64_t id) {
+    uint64_t low = 0, high = p->paths.count;
+    while (high - low > 1) {
+        uint64_t mid = low + (high - low) / 2;
+        if (p->shards[mid].first <= id)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (uint32_t)low;
+}
+
+static const char *class_name(void *st, uint32_t label) {
+    const pack *p = st;
+    return label < p->classes.count ? larder__names_get(&p->classes, label) : NULL;
+}
+
+/* ---- files in hand --------------------------------------------------------------------------- */
+
+typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
+    uint32_t shard;
+    int tar, index;    /* -1: not open */
+    uint16_t *lengths; /* of the segments of one sample */
+    larder__run *runs;
+    size_t lengths_cap, runs_cap; /* in elements */
+} held;
+
+static const held nothing_held = {.tar = -1, .index = -1};
+
+static void let_go(pack *p, held *h) {
+    if (h->tar >= 0)
+        larder__fd_pool_give(p->pool, h->shard * 2, h->tar);
+    if (h->index >= 0)
+        larder__fd_pool_give(p->pool, h->shard * 2 + 1, h->index);
+    h->tar = h->index = -1;
+}
+
+static void end_hold(pack *p, held *h) {
+    let_go(p, h);
+    larder__free(h->lengths);
+    larder__free(h->runs);
+}
+
+static int hold_file(pack *p, int *fd, uint32_t which, const char *path,
+                     const larder__stamp *stamp) {
+    if (*fd >= 0)
+        return 0;
+    *fd = larder__fd_pool_take(p->pool, which, path);
+    return *fd < 0 ? *fd : larder__fd_unchanged(*fd, path, stamp);
+}
+
+/* Both files of a shard, or the index alone. */
+static int hold(pack *p, held *h, uint32_t i, bool tar) {
+    shard *s = &p->shards[i];
+    if (h->shard != i)
+        let_go(p, h);
+    h->shard = i;
+    int rc = hold_file(p, &h->index, i * 2 + 1, s->index_path, &s->beside);
+    if (rc == 0 && tar)
+        rc = hold_file(p, &h->tar, i * 2, larder__names_get(&p->paths, i), &s->tar);
+    if (rc < 0)
+        let_go(p, h);
+    return rc;
+}
+
+static int room_for(void *items, size_t *cap, size_t need, size_t size) {
+    if (need <= *cap)
+        return 0;
+    void *old;
+    memcpy(&old, items, sizeof old);
+    larder__free(old);
+    void *fresh = larder__malloc(need * size);
+    memcpy(items, &fresh, sizeof fresh);
+    *cap = fresh ? need : 0;
+    return fresh ? 0 : LARDER_E_NOMEM;
+}
+
+static int name_held(pack *p, held *h, uint64_t id, char *out, size_t cap) {
+    uint32_t i = shard_of(p, id);
+    int rc = hold(p, h, i, false);
+    return rc < 0 ? rc
+                  : larder__pack_file_name(&p->shards[i].index, h->index, id - p->shards[i].first,
+                                           out, cap);
+}
+
+static int name(void *st, uint64_t id, char *out, size_t cap) {
+    held h = nothing_held;
+    int rc = name_held(st, &h, id, out, cap);
+    end_hold(st, &h);
+    return rc;
+}
+
+/* "shard: sample n" in front of what went wrong. */
+static int blame(const pack *p, uint64_t id, int code) {
+    const char *path = larder__names_get(&p->paths, shard_of(p, id)), *slash = strrchr(path, '/');
+    return larder__fail_in(code, "%.120s, sample %llu", slash ? slash + 1 : path,
+                           (unsigned long long)id);
+}
+
+/* ---- whole samples --------------------------------------------------------------------------- */
+
+static int check_sum(pack *p, held *h, uint64_t id, const larder_buf *buf, const void *bytes) {
+    const shard *s = &p->shards[h->shard];
+    unsigned char told[8];
+    int rc = larder__pread_full(h->index, s->index_path, told, sizeof told,
+                                s->index.at[LARDER__PACK_SUMS] + (id - s->first) * 8);
+    larder_reader r = {told, told + 8, 0};
+    if (rc == 0 && larder_read_u64(&r) != larder__pack_sum(bytes, larder_buf_size(buf)))
+        rc = larder__fail(LARDER_E_FORMAT, "its bytes are not the ones that were packed");
+    return rc;
+}
+
+static int read_whole(pack *p, held *h, uint64_t id, larder_buf **out) {
+    const larder__pack_entry *e = &p->entries[id];
+    uint32_t i = shard_of(p, id);
+    *out = larder_buf_new(e->bytes);
+    if (!*out)
+        return LARDER_E_NOMEM;
+    void *bytes = larder_buf_data(*out);
+    int rc = hold(p, h, i, true);
+    if (rc == 0)
+        rc =
+            larder__pread_full(h->tar, larder__names_get(&p->paths, i), bytes, e->bytes, e->offset);
+    if (rc == 0 && p->verify)
+        rc = check_sum(p, h, id, *out, bytes);
+    if (rc == 0)
+        return 0;
+    larder_buf_unref(out);
+    return blame(p, id, rc);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static int extent(void *st, uint64_t id, uint32_t *w, uint32_t *h) {
+    const larder__pack_entry *e = &((const pack *)st)->entries[id];
+    *w = e->data_at ? e->grid.w : 0;
+    *h = e->data_at ? e->grid.h : 0;
+    return 0;
+}
+
+static bool covers_all(const larder__grid *g, const larder_rect *r) {
+    return r->x0 == 0 && r->y0 == 0 && r->x1 == g->w && r->y1 == g->h;
+}
+
+static int check_rect(const larder__grid *g, const larder_rect *r) {
+    if (r->x0 < r->x1 && r->y0 < r->y1 && r->x1 <= g->w && r->y1 <= g->h && r->shrink >= 1 &&
+        r->shrink <= 8)
+        return 0;
+    return larder__fail(LARDER_E_RANGE, "pixels %u..%u by %u..%u of a picture of %u x %u", r->x0,
+                        r->x1, r->y0, r->y1, g->w, g->h);
+}
+
+/* Which segments a rectangle needs: the part's head, its runs and lengths in `h`. */
+static int plan_part(pack *p, held *h, uint64_t id, const larder_rect *want, larder__part *out) {
+    const larder__pack_entry *e = &p->entries[id];
+    uint32_t i = shard_of(p, id);
+    *out = (larder__part){.magic = LARDER__PART_MAGIC,
+                          .grid = e->grid,
+                          .head = e->data_at - e->head_at,
+                          .jfif = e->jfif};
+    int rc = check_rect(&e->grid, want);
+    if (rc == 0)
+        rc = room_for(&h->lengths, &h->lengths_cap, larder__grid_segments(&e->grid),
+                      sizeof *h->lengths);
+    if (rc == 0)
+        rc = room_for(&h->runs, &h->runs_cap, larder__grid_down(&e->grid), sizeof *h->runs);
+    if (rc == 0)
+        rc = hold(p, h, i, true);
+    if (rc == 0)
+        rc = larder__pack_file_lengths(&p->shards[i].index, h->index, e, h->lengths);
+    if (rc < 0 || !h->runs)
+        return rc;
+    larder_rect wide = larder__grid_widen(&e->grid, *want, p->margin * want->shrink);
+    if (covers_all(&e->grid, want)) {
+        h->runs[0] = (larder__run){0, larder__grid_segments(&e->grid)};
+        out->runs = 1;
+    } else
+        out->runs = larder__grid_runs(&e->grid, &wide, h->lengths, p->gap, h->runs);
+    return 0;
+}
+
+/* The JPEG's head and the runs, one read each; what lies side by side is one read. */
+static int read_runs(pack *p, held *h, uint64_t id, const larder__part *part, unsigned char *to) {
+    const larder__pack_entry *e = &p->entries[id];
+    const char *path = larder__names_get(&p->paths, h->shard);
+    uint64_t at = e->offset + e->head_at; /* what is to be read next … */
+    size_t n = part->head;                /* … and how much of it */
+    uint64_t pos = e->offset + e->data_at;
+    uint32_t segment = 0;
+    for (uint32_t k = 0; k < part->runs; k++) {
+        size_t bytes = 0;
+        for (; segment < h->runs[k].first; segment++)
+            pos += h->lengths[segment];
+        for (uint32_t s = 0; s < h->runs[k].count; s++)
+            bytes += h->lengths[segment++];
+        if (pos != at + n) {
+            int rc = larder__pread_full(h->tar, path, to, n, at);
+            if (rc < 0)
+                return rc;
+            to += n;
+            at = pos;
+            n = 0;
+        }
+        n += bytes;
+        pos += bytes;
+    }
+    return larder__pread_full(h->tar, path, to, n, at);
+}
+
+static int read_part(pack *p, held *h, uint64_t id, const larder_rect *want, larder_buf **out) {
+    larder__part part;
+    uint32_t data_at;
+    *out = NULL;
+    int rc = plan_part(p, h, id, want, &part);
+    uint32_t size = rc == 0 ? larder__part_size(&part, h->runs, h->lengths, &data_at) : 0;
+    if (rc == 0 && (size == 0 || !(*out = larder_buf_new(size))))
+        rc = LARDER_E_NOMEM;
+    if (rc == 0) {
+        unsigned char *to = larder_buf_data(*out);
+        rc = read_runs(p, h, id, &part, to + larder__part_begin(to, &part, h->runs, h->lengths));
+    }
+    if (rc == 0)
+        return 0;
+    larder_buf_unref(out);
+    return blame(p, id, rc);
+}
+
+static int part_bytes(void *st, uint64_t id, const larder_rect *want, uint32_t *out) {
+    pack *p = st;
+    const larder__pack_entry *e = &p->entries[id];
+    if (e->data_at && covers_all(&e->grid, want)) {
+        uint64_t size = sizeof(larder__part) + sizeof(larder__run) +
+                        (uint64_t)larder__grid_segments(&e->grid) * 2 + e->bytes - e->head_at;
+        *out = size <= UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+        return 0;
+    }
+    held h = nothing_held;
+    larder__part part;
+    uint32_t data_at;
+    int rc = plan_part(p, &h, id, want, &part);
+    if (rc == 0)
+        *out = larder__part_size(&part, h.runs, h.lengths, &data_at);
+    end_hold(p, &h);
+    return rc < 0 ? blame(p, id, rc) : 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int read_parts(void *st, const uint64_t *ids, const larder_rect *rects, size_t n,
+                      larder_read *out) {
+    pack *p = st;
+    held h = nothing_held;
+    for (size_t i = 0; i < n; i++) {
+        larder_buf *buf;
+        bool part = rects && rects[i].x1 && p->entries[ids[i]].data_at;
+        int rc = part ? read_part(p, &h, ids[i], &rects[i], &buf) : read_whole(p, &h, ids[i], &buf);
+        if (rc < 0)
+            larder__answer_failure(&out[i], rc);
+        else
+            larder__answer_buf(&out[i], buf);
+    }
+    end_hold(p, &h);
+    return 0;
+}
+
+static int pack_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
+    return read_parts(st, ids, NULL, n, out);
+}
+
+static const larder_param params[] = {
+    LARDER__SPLIT_PARAM,
+    {"margin", "int", "2", "pixels read around a crop, so that its edge is as in a full decode", 0,
+     4096},
+    {"gap", "size", "64", "read over this many bytes rather than begin another read", 0, 0},
+    {"verify", "bool", "false", "compare the checksum of samples that are read whole", 0, 0},
+    {0}};
+
+const larder_source larder__source_pack = {
+    .plugin = {.name = "pack",
+               .summary = "shards that larder pack wrote: of a picture, what a crop needs is read",
+               .params = params,
+               .state_size = sizeof(pack)},
+    .probe = probe,
+    .open = pack_open,
+    .close = pack_close,
+    .describe = describe,
+    .stat = stat_one,
+    .name = name,
+    .class_name = class_name,
+    .read = pack_read,
+    .extent = extent,
+    .part_bytes = part_bytes,
+    .read_parts = read_parts,
+};
