@@ -236,7 +236,7 @@ static int introduce(attachment *a, const larder__welcome *w) {
 }
 
 static int attach(attachment *a) {
-    larder__welcome w;
+    larder__welcome w = {0};
     mapping *m = NULL;
     a->fd = connect_to(a->path);
     if (a->fd < 0)
