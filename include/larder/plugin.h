@@ -241,6 +241,12 @@ typedef struct larder_pace { /* measured while running, smoothed; 0: not known y
     double trained, waited; /* seconds since the start, not smoothed: in steps, and for batches */
 } larder_pace;
 
+typedef struct larder_stream { /* a place in a random order of all ids that is swept again and again
+                                */
+    uint64_t seed;             /* of the orders */
+    uint64_t sweep, at;        /* sweeps done; ids passed in this one */
+} larder_stream;
+
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     uint64_t n;                  /* samples of the data set */
     uint64_t seed;
@@ -257,6 +263,11 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     /* larder_policy.exchange for a whole batch; without one, served is what was wanted. */
     void (*exchange)(void *arg, const uint64_t *wanted, size_t n, uint64_t *served);
     void *exchange_arg;
+    /* Jobs that share a cache sweep in one order. Tells how far this one is, after a batch; and
+     * before the first, with `join`: answers where the others are, false if there are none. NULL:
+     * the cache is not shared. */
+    bool (*stream)(void *arg, larder_stream *, bool join);
+    void *stream_arg;
 } larder_draw_env;
 
 typedef struct larder_sampler {

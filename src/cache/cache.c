@@ -397,8 +397,15 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
 int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_form form,
                           uint64_t mark, larder__ticket *out) {
     larder_access a = {.key = key, .size = size};
-    if (c->link)
+    if (c->link && form == LARDER_ENCODED)
         return claim_there(c, &a, 1, out);
+    if (c->link) { /* no other has this very row, and pixels are soon made again */
+        c->link->alone(c->link_state, &a, out);
+        out->form = out->make = form == LARDER_AUGMENTED ? LARDER_AUGMENTED : LARDER_ENCODED;
+        out->mark = mark;
+        out->kept = true;
+        return 0;
+    }
     int rc = begin(c, &a, 1);
     if (rc < 0)
         return rc;
@@ -422,6 +429,10 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
 /* ---- filling --------------------------------------------------------------------------------- */
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
+
+bool larder__ticket_stays(const larder__ticket *t) {
+    return t->flight && t->flight->slot != LARDER_NO_SLOT;
+}
 
 /* A decoded entry may be smaller than what it reserved, and may be kept encoded there. */
 static bool fits(const larder__cache *c, const larder__ticket *t, larder_slot s, size_t bytes) {
@@ -706,13 +717,21 @@ size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
 
 void larder__cache_exchange(larder__cache *c, uint32_t job, const uint64_t *wanted, size_t n,
                             uint64_t *served) {
-    if (c->link || !c->policy->exchange) {
+    if (c->link) {
+        c->link->exchange(c->link_state, wanted, n, served);
+        return;
+    }
+    if (!c->policy->exchange) {
         memcpy(served, wanted, n * sizeof *served);
         return;
     }
     pthread_mutex_lock(&c->lock);
     c->policy->exchange(c->policy_state, job, &c->rng, wanted, n, served);
     pthread_mutex_unlock(&c->lock);
+}
+
+bool larder__cache_stream(larder__cache *c, larder_stream *s, bool join) {
+    return c->link && c->link->stream(c->link_state, s, join);
 }
 
 int larder__cache_tell(larder__cache *c, int (*change)(void *policy_state, void *arg), void *arg) {
@@ -776,6 +795,8 @@ void larder__cache_show(larder__cache *c, double out[LARDER_FIGURES]) {
 }
 
 void larder__cache_list(larder__cache *c, const uint8_t *tags) {
+    if (c->link)
+        c->link->list(c->link_state, tags);
     if (c->link || !c->policy->list)
         return;
     pthread_mutex_lock(&c->lock);

@@ -90,6 +90,8 @@ void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char 
 int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out);
 enum { LARDER__TAKE_OVER = 1 };
 void larder__ticket_drop(larder__ticket *);
+/* MAKE: will the cache keep it, as decided so far? */
+bool larder__ticket_stays(const larder__ticket *);
 
 /* How an entry is made. `have`: a shorter version of it, or NULL. *out: one reference. */
 typedef int (*larder__make_fn)(void *arg, const larder_access *want, larder_buf *have,
@@ -123,6 +125,9 @@ size_t larder__cache_fetch(larder__cache *, uint64_t *keys, size_t max);
 /* The policy's exchange; without one everybody is served what they want. */
 void larder__cache_exchange(larder__cache *, uint32_t job, const uint64_t *wanted, size_t n,
                             uint64_t *served);
+/* Where the jobs that share this cache are in their stream of fresh samples, as
+ * larder_draw_env.stream; false where nobody shares it. */
+bool larder__cache_stream(larder__cache *, larder_stream *, bool join);
 /* Calls `change` with the policy's state, under the lock: for policies with more to tell than a
  * larder_policy hears, as jobs that come and go. */
 int larder__cache_tell(larder__cache *, int (*change)(void *policy_state, void *arg), void *arg);

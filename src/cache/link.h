@@ -13,7 +13,14 @@ typedef struct larder__link {
     int (*wait)(void *st, larder__ticket *, larder_buf **out); /* or LARDER__TAKE_OVER */
     void (*score)(void *st, const uint64_t *keys, const float *scores, size_t n);
     void (*accuracy)(void *st, double accuracy);
+    void (*list)(void *st, const uint8_t *tags); /* larder_policy.list */
     void (*epoch)(void *st, uint64_t epoch);
+    /* larder_policy.exchange. The claim that follows is for what is served, and what `fetch` gives
+     * after it came with the same answer. */
+    void (*exchange)(void *st, const uint64_t *wanted, size_t n, uint64_t *served);
+    bool (*stream)(void *st, larder_stream *, bool join);
+    /* A ticket to make this entry for oneself, without asking anybody. */
+    void (*alone)(void *st, const larder_access *, larder__ticket *out);
     bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
     /* What is known of the residents now; slot_of may move when the other side comes back. */

@@ -194,6 +194,25 @@ void larder__ods_epoch(larder__ods *o, uint32_t job, const uint8_t *left_out) {
     recount(o);
 }
 
+void larder__ods_resume(larder__ods *o, uint32_t job, const uint64_t *seen) {
+    larder__ods_job *j = find_job(o, job);
+    uint64_t n = o->slots->keys;
+    if (!j)
+        return;
+    memcpy(j->seen, seen, words(n) * sizeof *j->seen);
+    j->seen[n / 64] &= ((uint64_t)1 << (n % 64)) - 1;
+    recount(o);
+}
+
+void larder__ods_had_all(larder__ods *o, uint32_t job) {
+    larder__ods_job *j = find_job(o, job);
+    for (larder_slot s = 0; j && s < o->slots->used; s++)
+        if (o->slots->key_of[s] != UINT32_MAX && is_augmented(o, s)) {
+            bit_set(j->used, s);
+            sort_slot(o, s);
+        }
+}
+
 /* ---- a batch --------------------------------------------------------------------------------- */
 
 static void earn(larder__ods *o, int64_t more) {

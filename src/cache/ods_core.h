@@ -71,6 +71,11 @@ void larder__ods_rest(larder__ods *, uint32_t job, bool rests);
 /* The job's next epoch: nothing is seen. `left_out` (NULL: none): a tag a sample, those tagged
  * LARDER_TAG_LEFT are not for this job and count as seen. O(N). */
 void larder__ods_epoch(larder__ods *, uint32_t job, const uint8_t *left_out);
+/* As larder__ods_epoch, in the middle of one: these samples were served already, one bit each, or
+ * are not for this job. Bits behind the last sample are ignored. O(N). */
+void larder__ods_resume(larder__ods *, uint32_t job, const uint64_t *seen);
+/* This job may have had any augmented entry that is there now: it gets none of them. */
+void larder__ods_had_all(larder__ods *, uint32_t job);
 
 /* What a job is served of what it wants, as larder_policy.exchange. The slots of residents are
  * promised until larder__ods_hit, or the next batch. E_ARGS with a sentence and nothing changed: a

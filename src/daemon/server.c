@@ -128,7 +128,7 @@ static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
     if (rc < 0)
         return rc;
     uint64_t want = b.relative ? (uint64_t)(b.fraction * (double)h->payload) : b.bytes;
-    if (want > h->payload)
+    if (want > h->payload && h->forms_id == 0)
         want = h->payload; /* more than everything is never of use */
     drop_idle(s, want);
     uint64_t left = s->conf.cache - s->promised;
@@ -155,8 +155,15 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
     if (i == LARDER__SHELVES)
         return larder__fail(LARDER_E_FULL, "%d data sets are in use, and that is the most",
                             LARDER__SHELVES);
-    larder__shelf_conf conf = {
-        .fingerprint = h->fingerprint, .keys = h->keys, .seed = h->seed, .policy = h->policy};
+    larder__shelf_conf conf = {.fingerprint = h->fingerprint,
+                               .keys = h->keys,
+                               .seed = h->seed,
+                               .policy = h->policy,
+                               .forms_id = h->forms_id,
+                               .forms = {.decoded_ratio = h->decoded_ratio,
+                                         .decoded_bytes = h->decoded_bytes,
+                                         .row_bytes = h->row_bytes}};
+    memcpy(conf.forms.share, h->share, sizeof conf.forms.share);
     int rc = budget_of(s, h, &conf.budget);
     /* Heads and rounding of the blocks, and what jobs still read of evicted entries. */
     uint64_t mean = h->keys ? h->payload / h->keys + 1 : 1;
@@ -170,10 +177,11 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
     return rc;
 }
 
+/* Of one data set, and of one way to make pixels and rows of it. */
 static int find_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
     for (size_t i = 0; i < LARDER__SHELVES; i++) {
         const larder__shelf_conf *a = s->shelves[i] ? larder__shelf_about(s->shelves[i]) : NULL;
-        if (!a || a->fingerprint != h->fingerprint)
+        if (!a || a->fingerprint != h->fingerprint || a->forms_id != h->forms_id)
             continue;
         if (a->keys != h->keys)
             return larder__fail(LARDER_E_CHANGED,
@@ -195,7 +203,9 @@ static int welcome(larder__server *s, client *c) {
                          .job = c->about.job,
                          .arena_bytes = larder__shelf_arena_bytes(shelf),
                          .keys = larder__shelf_about(shelf)->keys,
-                         .budget = larder__shelf_about(shelf)->budget};
+                         .budget = larder__shelf_about(shelf)->budget,
+                         .wants_sizes = larder__shelf_wants_sizes(shelf)};
+    m.streaming = larder__shelf_streaming(shelf, &m.stream);
     int fds[] = {larder__shelf_arena_fd(shelf), larder__shelf_table_fd(shelf)};
     s->body.size = 0;
     larder__welcome_write(&m, &s->body);
@@ -213,7 +223,12 @@ static int hello(larder__server *s, client *c, larder_reader *r) {
     if (rc == 0)
         rc = find_shelf(s, &h, &shelf);
     if (rc == 0)
-        rc = larder__shelf_join(shelf, s->conf.quota, &c->about.job);
+        rc = larder__shelf_join(shelf, s->conf.quota, h.again == 1, &c->about.job);
+    larder_stream stream;
+    if (rc == 0 && !h.again && !larder__shelf_streaming(shelf, &stream)) /* its order, if any */
+        larder__shelf_stream(shelf, &(larder_stream){.seed = h.seed});
+    if (rc == 0 && h.size)
+        larder__shelf_one_size(shelf, h.size);
     if (rc < 0) {
         say(s, "refused %s (pid %u): %s", h.name, h.pid, larder_errmsg());
         return refuse(s, c, rc);
@@ -227,27 +242,102 @@ static int hello(larder__server *s, client *c, larder_reader *r) {
     return welcome(s, c);
 }
 
-static int claim(larder__server *s, client *c, larder_reader *r, bool answer) {
-    larder__claim m;
-    int rc = larder__claim_read(&m, r, &s->room);
+/* What was made and given back since the last batch. */
+static int returns(larder__server *s, client *c, larder_reader *r, larder__claim *m) {
+    int rc = larder__claim_read(m, r, &s->room);
     if (rc < 0)
         return rc;
-    for (uint32_t i = 0; i < m.makes; i++)
-        larder__shelf_made(c->about.shelf, c->about.job, m.made[i].lease, m.made[i].code);
-    for (uint32_t i = 0; i < m.releases; i++)
-        larder__shelf_release(c->about.shelf, c->about.job, m.released[i]);
-    if (!answer)
-        return 0;
+    for (uint32_t i = 0; i < m->makes; i++)
+        larder__shelf_made(c->about.shelf, c->about.job, m->made[i].lease, m->made[i].code);
+    for (uint32_t i = 0; i < m->releases; i++)
+        larder__shelf_release(c->about.shelf, c->about.job, m->released[i]);
+    return 0;
+}
+
+/* Room for n answers behind `head` bytes, in the body. */
+static larder__wire_ticket *ticket_room(larder__server *s, size_t head, size_t n) {
     s->body.size = 0;
-    larder__write_space(&s->body, m.n * sizeof(larder__wire_ticket));
-    if (s->body.code < 0)
+    larder__write_space(&s->body, head + n * sizeof(larder__wire_ticket));
+    return s->body.code < 0 ? NULL : (larder__wire_ticket *)(void *)(s->body.bytes + head);
+}
+
+static int claim(larder__server *s, client *c, larder_reader *r) {
+    larder__claim m;
+    int rc = returns(s, c, r, &m);
+    if (rc < 0)
+        return rc;
+    larder__wire_ticket *out = ticket_room(s, 0, m.n);
+    if (!out)
         return s->body.code;
-    larder__wire_ticket *out = (larder__wire_ticket *)(void *)s->body.bytes;
     rc = larder__shelf_claim(c->about.shelf, c->about.job, m.accesses, m.n, out);
     if (rc < 0)
         return rc;
     larder__client_count(&c->about, out, m.n);
     return reply(s, c, LARDER__MSG_TICKETS);
+}
+
+/* The answer: how many rows, how many entries besides, then both. */
+static int exchange(larder__server *s, client *c, larder_reader *r) {
+    enum { FETCH_MOST = 4096, HEAD = 8 };
+    larder__claim m;
+    size_t fetched = 0;
+    int rc = returns(s, c, r, &m);
+    if (rc < 0)
+        return rc;
+    size_t most = m.fetch < FETCH_MOST ? m.fetch : FETCH_MOST;
+    larder__wire_ticket *out = ticket_room(s, HEAD, m.n + most);
+    if (!out)
+        return s->body.code;
+    rc = larder__shelf_exchange(c->about.shelf, c->about.job, m.accesses, m.n, most, out, &fetched);
+    if (rc < 0)
+        return rc;
+    uint32_t counts[2] = {m.n, (uint32_t)fetched};
+    memcpy(s->body.bytes, counts, HEAD);
+    s->body.size = HEAD + (m.n + fetched) * sizeof *out;
+    larder__client_count(&c->about, out, m.n);
+    for (size_t i = 0; i < fetched; i++)
+        c->about.background += out[m.n + i].kind == LARDER_MISS;
+    return reply(s, c, LARDER__MSG_EXCHANGED);
+}
+
+/* Nothing, or a bit for every sample that this job will not ask for in this epoch. */
+static int epoch(larder__server *s, client *c, larder_reader *r) {
+    c->about.epoch = larder_read_u64(r);
+    size_t bytes = larder__read_left(r);
+    uint64_t keys = larder__shelf_about(c->about.shelf)->keys, words = keys / 64 + 1;
+    if (larder_read_status(r) < 0 || (bytes && bytes != words * 8))
+        return larder__fail(LARDER_E_FORMAT, "an epoch in which %zu bytes of samples are seen",
+                            bytes);
+    s->room.size = 0;
+    larder__write_space(&s->room, bytes);
+    if (s->room.code < 0)
+        return s->room.code;
+    larder_read_bytes(r, s->room.bytes, bytes);
+    larder__shelf_epoch(c->about.shelf, c->about.job, c->about.epoch,
+                        bytes ? (const uint64_t *)(const void *)s->room.bytes : NULL);
+    return 0;
+}
+
+static int sizes(larder__server *s, client *c, larder_reader *r) {
+    uint32_t from = larder_read_u32(r);
+    size_t n = larder__read_left(r) / sizeof(uint32_t);
+    s->room.size = 0;
+    larder__write_space(&s->room, n * sizeof(uint32_t));
+    if (s->room.code < 0)
+        return s->room.code;
+    larder_read_bytes(r, s->room.bytes, n * sizeof(uint32_t));
+    if (larder_read_status(r) < 0)
+        return larder__fail(LARDER_E_FORMAT, "sizes that begin nowhere");
+    return larder__shelf_sizes(c->about.shelf, from, (const uint32_t *)(const void *)s->room.bytes,
+                               n);
+}
+
+static int stream(client *c, larder_reader *r) {
+    larder_stream at = {.seed = larder_read_u64(r), .sweep = larder_read_u64(r)};
+    at.at = larder_read_u64(r);
+    if (larder_read_status(r) == 0)
+        larder__shelf_stream(c->about.shelf, &at);
+    return larder_read_status(r);
 }
 
 static int scores(client *c, larder_reader *r) {
@@ -324,18 +414,22 @@ static int handle(larder__server *s, client *c, uint16_t type, larder_reader *r)
         return larder__fail(LARDER_E_STATE, "it did not say hello");
     switch (type) {
     case LARDER__MSG_CLAIM:
-        return claim(s, c, r, true);
+        return claim(s, c, r);
+    case LARDER__MSG_EXCHANGE:
+        return exchange(s, c, r);
     case LARDER__MSG_RETURNS:
-        return claim(s, c, r, false);
+        return returns(s, c, r, &(larder__claim){0});
+    case LARDER__MSG_SIZES:
+        return sizes(s, c, r);
+    case LARDER__MSG_STREAM:
+        return stream(c, r);
     case LARDER__MSG_SCORES:
         return scores(c, r);
     case LARDER__MSG_ACCURACY:
         larder__cache_accuracy(larder__shelf_cache(c->about.shelf), larder_read_f64(r));
         return 0;
     case LARDER__MSG_EPOCH:
-        c->about.epoch = larder_read_u64(r);
-        larder__cache_epoch(larder__shelf_cache(c->about.shelf), c->about.epoch);
-        return 0;
+        return epoch(s, c, r);
     case LARDER__MSG_PICKS:
         return picks(s, c, r);
     case LARDER__MSG_FETCH:

@@ -8,6 +8,7 @@
 #include "daemon/arena.h"
 #include "daemon/lease.h"
 #include "daemon/merge.h"
+#include "daemon/ods_jobs.h"
 #include "plugins.h"
 
 #include <math.h>
@@ -16,7 +17,9 @@
 #include <unistd.h>
 
 enum { BUCKETS = 4096, HEAD = sizeof(larder__block_head) };
-static const double PATIENCE = 2; /* seconds a job may go without keeping any promise */
+static const double PATIENCE = 2;    /* seconds a job may go without keeping any promise */
+static const double PAUSES = 8;      /* and of its longest pauses between two batches of late, */
+static const double PAUSE_MOST = 60; /* of which none counts for more */
 
 typedef struct waiter { /* a ticket of somebody who wants what another job makes */
     struct waiter *next;
@@ -39,6 +42,9 @@ typedef struct job {
     uint64_t quota, brought; /* bytes this job may keep in the cache, and has brought in */
     double kept_at;          /* when it last kept a promise, or had none to keep */
     uint32_t promises;
+    uint32_t counted; /* its number among the jobs that the policy counts */
+    bool rests;
+    double asked_at, pause; /* its last batch; the longest time between two, fading */
 } job;
 
 struct larder__shelf {
@@ -61,16 +67,25 @@ struct larder__shelf {
     size_t room;
     uint64_t now, no_block, capped;
     uint64_t makings;
-    double clock; /* seconds, of this look */
+    double clock;    /* seconds, of this look */
+    bool counts;     /* the policy counts jobs: opportunistic sampling */
+    uint32_t *sizes; /* bytes of every sample; NULL: nobody needs to know */
+    uint64_t sized;  /* so many are known, from the first on */
+    uint64_t *ids;   /* room for one exchange: wanted, then served */
+    larder__wire_access *served;
+    size_t exchange_room;
+    larder_stream stream;
+    bool streaming;
 };
 
 /* ---- entries being made ---------------------------------------------------------------------- */
 
 static making **bucket_of(larder__shelf *s, uint64_t key) { return &s->buckets[key % BUCKETS]; }
 
-static making *making_find(larder__shelf *s, uint64_t key) {
-    making *m = *bucket_of(s, key);
-    while (m && m->key != key)
+/* The one that this ticket waits for. */
+static making *making_find(larder__shelf *s, const larder__ticket *t) {
+    making *m = *bucket_of(s, t->key);
+    while (m && m->maker.flight != t->flight)
         m = m->next;
     return m;
 }
@@ -86,6 +101,29 @@ static void announce(larder_buf *b, uint32_t state) {
     larder__word_wake(word);
 }
 
+static void let_go(void *whole, uint64_t unused) {
+    (void)unused;
+    larder_buf_unref(&(larder_buf *){whole});
+}
+
+/* The bytes of an entry as its maker says they are. It writes to memory that it shares with us, so
+ * nothing is looked at twice. NULL: not as promised, or no memory. */
+static larder_buf *made_bytes(making *m) {
+    const larder__block_head *head = head_of(m->buf);
+    uint32_t size = __atomic_load_n(&head->size, __ATOMIC_RELAXED);
+    uint8_t held = __atomic_load_n(&head->held, __ATOMIC_RELAXED);
+    if (size > larder_buf_size(m->buf) || held >= LARDER_FORMS)
+        return NULL;
+    m->maker.held = held;
+    if (size == larder_buf_size(m->buf))
+        return larder_buf_ref(m->buf);
+    larder_buf *part =
+        larder__buf_outside(larder_buf_data(m->buf), size, let_go, larder_buf_ref(m->buf), 0);
+    if (!part)
+        larder_buf_unref(&(larder_buf *){m->buf});
+    return part;
+}
+
 /* The maker is done with it, or will never be. */
 static void land(larder__shelf *s, making *m, int code) {
     making **at = bucket_of(s, m->key);
@@ -94,12 +132,16 @@ static void land(larder__shelf *s, making *m, int code) {
     *at = m->next;
     s->makings--;
     s->jobs[m->job].promises--;
-    if (code == 0) {
+    if (code == 0)
         s->jobs[m->job].kept_at = larder__now();
-        larder__cache_fill(s->cache, &m->maker, m->buf);
-    } else
-        larder__cache_fail(s->cache, &m->maker, code, "another job could not make it");
-    announce(m->buf, code == 0 ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
+    larder_buf *made = code == 0 ? made_bytes(m) : NULL;
+    if (made)
+        larder__cache_fill(s->cache, &m->maker, made);
+    else
+        larder__cache_fail(s->cache, &m->maker, code < 0 ? code : LARDER_E_FORMAT,
+                           "another job could not make it");
+    announce(m->buf, made ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
+    larder_buf_unref(&made);
     for (waiter *w; (w = m->waiters);) { /* has landed, so nobody waits here */
         larder_buf *bytes = NULL;
         m->waiters = w->next;
@@ -172,7 +214,7 @@ static bool holds_too_much(const larder__shelf *s, const job *j) {
 /* The job has to make it. In the arena if there is a place, for itself alone otherwise. */
 static void answer_make(larder__shelf *s, job *j, larder__ticket *t, larder__wire_ticket *out) {
     larder__ticket_drop(t); /* a shorter version of it: nobody extends over the wire */
-    bool stays = larder__cache_resident(s->cache, t->key);
+    bool stays = larder__ticket_stays(t);
     making *m = stays ? making_start(s, t) : NULL;
     if (m) {
         lend(s, j, out, larder_buf_ref(m->buf), m);
@@ -190,7 +232,7 @@ static void answer_make(larder__shelf *s, job *j, larder__ticket *t, larder__wir
 
 /* The flight has its maker among ours, or has landed since for want of a place. */
 static void answer_wait(larder__shelf *s, job *j, larder__ticket *t, larder__wire_ticket *out) {
-    making *m = making_find(s, t->key);
+    making *m = making_find(s, t);
     if (m) {
         making_wait(s, m, t);
         lend(s, j, out, larder_buf_ref(m->buf), NULL);
@@ -207,12 +249,16 @@ static void answer(larder__shelf *s, job *j, larder__ticket *t, larder__wire_tic
                                  .lease = LARDER__NO_LEASE,
                                  .size = t->size,
                                  .task = t->task,
-                                 .kind = t->kind};
+                                 .kind = t->kind,
+                                 .form = t->form,
+                                 .make = t->make,
+                                 .held = t->held,
+                                 .mark = t->mark};
     if (t->task == LARDER__MAKE) {
         answer_make(s, j, t, out);
     } else if (t->task == LARDER__WAIT) {
         answer_wait(s, j, t, out);
-    } else {
+    } else if (t->buf) { /* else it was to be brought in and was not let in */
         out->size = (uint32_t)larder_buf_size(t->buf);
         lend(s, j, out, t->buf, NULL);
     }
@@ -241,13 +287,14 @@ static int reserve(larder__shelf *s, job *j, size_t n) {
     return 0;
 }
 
-/* Not through the cache at all: the job reads it for itself. */
+/* Not through the cache at all: the job reads it for itself, or if nobody asked, not at all. */
 static void answer_alone(const larder__wire_access *a, larder__wire_ticket *out) {
+    bool asked = a->tag != LARDER_TAG_FETCH;
     *out = (larder__wire_ticket){.key = a->key,
                                  .lease = LARDER__NO_LEASE,
                                  .size = a->size,
-                                 .task = LARDER__MAKE,
-                                 .kind = LARDER_MISS};
+                                 .task = asked ? LARDER__MAKE : LARDER__READY,
+                                 .kind = asked ? LARDER_MISS : LARDER_HIT};
 }
 
 static void note_table(larder__shelf *s) {
@@ -257,13 +304,16 @@ static void note_table(larder__shelf *s) {
     atomic_store_explicit(&s->table->budget, slots->budget, memory_order_relaxed);
 }
 
-int larder__shelf_claim(larder__shelf *s, uint32_t number, const larder__wire_access *in, size_t n,
-                        larder__wire_ticket *out) {
-    job *j = &s->jobs[number];
+static int check_keys(const larder__shelf *s, const larder__wire_access *in, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (in[i].key >= s->conf.keys)
             return larder__fail(LARDER_E_RANGE, "sample %u: the data set has %llu", in[i].key,
                                 (unsigned long long)s->conf.keys);
+    return 0;
+}
+
+static int claim(larder__shelf *s, job *j, const larder__wire_access *in, size_t n,
+                 larder__wire_ticket *out) {
     int rc = reserve(s, j, n);
     if (rc < 0)
         return rc;
@@ -280,19 +330,143 @@ int larder__shelf_claim(larder__shelf *s, uint32_t number, const larder__wire_ac
                                            .now = s->now++,
                                            .next_use = in[i].next_use,
                                            .size = in[i].size,
-                                           .job = number,
+                                           .job = s->counts ? j->counted : (uint32_t)(j - s->jobs),
                                            .tag = in[i].tag,
                                            .score = in[i].score};
         out[i].task = UINT8_MAX; /* still to be answered */
     }
     if ((rc = larder__cache_claim(s->cache, s->accesses, m, s->tickets)) < 0)
         return rc;
-    for (size_t i = 0, k = 0; i < n; i++)
-        if (out[i].task == UINT8_MAX)
-            answer(s, j, &s->tickets[k++], &out[i]);
+    for (size_t i = 0, k = 0; i < n; i++) {
+        if (out[i].task != UINT8_MAX)
+            continue;
+        answer(s, j, &s->tickets[k++], &out[i]);
+        if (out[i].lease == LARDER__NO_LEASE && in[i].tag == LARDER_TAG_FETCH)
+            answer_alone(&in[i], &out[i]);
+    }
+    return 0;
+}
+
+/* It asks: it counts. */
+static void note_asking(larder__shelf *s, job *j) {
+    double now = larder__now();
+    if (j->rests)
+        larder__ods_jobs_rest(s->cache, j->counted, false);
+    j->pause = fmax(0.9 * j->pause, fmin(now - j->asked_at, PAUSE_MOST));
+    j->rests = false;
+    j->asked_at = now;
+}
+
+int larder__shelf_claim(larder__shelf *s, uint32_t number, const larder__wire_access *in, size_t n,
+                        larder__wire_ticket *out) {
+    int rc = check_keys(s, in, n);
+    note_asking(s, &s->jobs[number]);
+    if (rc == 0)
+        rc = claim(s, &s->jobs[number], in, n, out);
+    if (rc < 0)
+        return rc;
     larder__cache_batch(s->cache);
     note_table(s);
     return 0;
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+static int exchange_reserve(larder__shelf *s, size_t n) {
+    if (n <= s->exchange_room)
+        return 0;
+    uint64_t *ids = larder__realloc(s->ids, 2 * n * sizeof *ids);
+    if (ids)
+        s->ids = ids;
+    larder__wire_access *served = larder__realloc(s->served, n * sizeof *served);
+    if (served)
+        s->served = served;
+    if (!ids || !served)
+        return LARDER_E_NOMEM;
+    s->exchange_room = n;
+    return 0;
+}
+
+static uint32_t known_size(const larder__shelf *s, const larder__wire_access *in, uint64_t id) {
+    bool asked = in->key == id; /* another one is resident: then its size is known */
+    return s->sizes && (s->sized == s->conf.keys || !asked) ? s->sizes[id] : in->size;
+}
+
+/* What it wants besides what is asked for. */
+static int bring_in(larder__shelf *s, job *j, size_t most, larder__wire_ticket *out, size_t *n) {
+    *n = s->sized == s->conf.keys && !holds_too_much(s, j)
+             ? larder__cache_fetch(s->cache, s->ids, most)
+             : 0;
+    for (size_t i = 0; i < *n; i++)
+        s->served[i] = (larder__wire_access){.key = (uint32_t)s->ids[i],
+                                             .size = s->sizes[s->ids[i]],
+                                             .tag = LARDER_TAG_FETCH,
+                                             .score = NAN,
+                                             .next_use = LARDER_UNKNOWN};
+    return claim(s, j, s->served, *n, out);
+}
+
+int larder__shelf_exchange(larder__shelf *s, uint32_t number, const larder__wire_access *in,
+                           size_t n, size_t fetch, larder__wire_ticket *out, size_t *fetched) {
+    job *j = &s->jobs[number];
+    int rc = check_keys(s, in, n);
+    *fetched = 0;
+    if (rc == 0)
+        rc = exchange_reserve(s, n > fetch ? n : fetch);
+    if (rc < 0)
+        return rc;
+    note_asking(s, j);
+    uint64_t *wanted = s->ids, *served = s->ids + n;
+    for (size_t i = 0; i < n; i++)
+        wanted[i] = in[i].key;
+    larder__cache_exchange(s->cache, j->counted, wanted, n, served);
+    for (size_t i = 0; i < n; i++) {
+        s->served[i] = in[i];
+        s->served[i].size = known_size(s, &in[i], served[i]);
+        s->served[i].key = (uint32_t)served[i];
+    }
+    rc = claim(s, j, s->served, n, out);
+    if (rc == 0)
+        rc = bring_in(s, j, fetch, out + n, fetched);
+    larder__cache_batch(s->cache);
+    note_table(s);
+    return rc;
+}
+
+int larder__shelf_sizes(larder__shelf *s, uint32_t from, const uint32_t *sizes, size_t n) {
+    if (from > s->conf.keys || n > s->conf.keys - from)
+        return larder__fail(LARDER_E_RANGE, "sizes of %zu samples from %u on: there are %llu", n,
+                            from, (unsigned long long)s->conf.keys);
+    if (!s->sizes || from != s->sized)
+        return 0; /* another job has told it */
+    memcpy(s->sizes + from, sizes, n * sizeof *sizes);
+    s->sized += n;
+    return 0;
+}
+
+int larder__shelf_one_size(larder__shelf *s, uint32_t size) {
+    for (; s->sizes && s->sized < s->conf.keys; s->sized++)
+        s->sizes[s->sized] = size;
+    return 0;
+}
+
+bool larder__shelf_wants_sizes(const larder__shelf *s) {
+    return s->sizes && s->sized < s->conf.keys;
+}
+
+void larder__shelf_stream(larder__shelf *s, const larder_stream *at) {
+    const larder_stream *here = &s->stream;
+    bool begun = s->streaming && (here->sweep || here->at); /* else any order will do */
+    bool ahead = at->sweep > here->sweep || (at->sweep == here->sweep && at->at > here->at);
+    if (at->at > s->conf.keys || (begun && (at->seed != here->seed || !ahead)))
+        return;
+    s->stream = *at;
+    s->streaming = true;
+}
+
+bool larder__shelf_streaming(const larder__shelf *s, larder_stream *out) {
+    *out = s->stream;
+    return s->streaming;
 }
 
 void larder__shelf_made(larder__shelf *s, uint32_t number, uint32_t lease, int code) {
@@ -338,15 +512,27 @@ bool larder__shelf_watch(larder__shelf *s, double now) {
     s->clock = now;
     watch_each(s, is_there);
     watch_each(s, is_void);
-    return s->makings > 0;
+    for (uint32_t i = 0; s->counts && i < LARDER__SHELF_JOBS; i++) {
+        job *j = &s->jobs[i];
+        bool silent = now - j->asked_at > fmax(PATIENCE, PAUSES * j->pause);
+        if (!j->here || j->rests || !silent)
+            continue;
+        larder__ods_jobs_rest(s->cache, j->counted, true);
+        j->rests = true;
+    }
+    return s->makings > 0 || (s->counts && s->job_count > 1);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-int larder__shelf_join(larder__shelf *s, uint64_t quota, uint32_t *number) {
+int larder__shelf_join(larder__shelf *s, uint64_t quota, bool again, uint32_t *number) {
     for (uint32_t i = 0; i < LARDER__SHELF_JOBS; i++)
         if (!s->jobs[i].here) {
-            s->jobs[i] = (job){.here = true, .quota = quota};
+            job j = {.here = true, .quota = quota, .asked_at = larder__now()};
+            int rc = s->counts ? larder__ods_jobs_join(s->cache, again, &j.counted) : 0;
+            if (rc < 0)
+                return rc;
+            s->jobs[i] = j;
             s->job_count++;
             *number = i;
             return 0;
@@ -363,8 +549,18 @@ void larder__shelf_leave(larder__shelf *s, uint32_t number) {
         larder__shelf_release(s, number, i);
     larder__leases_free(&j->leases);
     larder__merge_leave(s->merge, number);
+    if (s->counts)
+        larder__ods_jobs_leave(s->cache, j->counted);
     j->here = false;
-    s->job_count--;
+    if (--s->job_count == 0)
+        s->streaming = false;
+}
+
+void larder__shelf_epoch(larder__shelf *s, uint32_t number, uint64_t epoch, const uint64_t *seen) {
+    if (s->counts)
+        larder__ods_jobs_epoch(s->cache, s->jobs[number].counted, seen);
+    else
+        larder__cache_epoch(s->cache, epoch);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -419,6 +615,13 @@ static int open_table(larder__shelf *s) {
     return 0;
 }
 
+static int open_counting(larder__shelf *s) {
+    s->counts = strcmp(s->policy->plugin.name, "ods") == 0;
+    if (s->policy->exchange && !(s->sizes = larder__calloc(s->conf.keys, sizeof *s->sizes)))
+        return LARDER_E_NOMEM;
+    return s->counts ? larder__ods_jobs_begin(s->cache) : 0;
+}
+
 int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
     *out = NULL;
     if (conf->keys == 0 || conf->keys >= UINT32_MAX)
@@ -428,6 +631,8 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
     if (!s)
         return LARDER_E_NOMEM;
     s->conf = *conf;
+    if (conf->forms_id == 0)
+        s->conf.forms = (larder__forms){.share = {1}};
     s->table_fd = -1;
     int rc = open_policy(s);
     if (rc == 0)
@@ -441,10 +646,13 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
                                 .store = &larder__store_heap,
                                 .keys = conf->keys,
                                 .budget = conf->budget,
+                                .forms = &s->conf.forms,
                                 .seed = conf->seed,
                                 .slot_of = rc == 0 ? (larder_slot *)(s->table + 1) : NULL};
     if (rc == 0)
         rc = larder__cache_open(&s->cache, &cache);
+    if (rc == 0)
+        rc = open_counting(s);
     s->conf.policy = s->policy ? s->policy->plugin.name : "";
     if (rc < 0) {
         larder__shelf_close(&s);
@@ -476,6 +684,9 @@ void larder__shelf_close(larder__shelf **ps) {
     }
     larder__free(s->tickets);
     larder__free(s->accesses);
+    larder__free(s->sizes);
+    larder__free(s->ids);
+    larder__free(s->served);
     larder__free(s);
 }
 

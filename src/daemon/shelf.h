@@ -17,6 +17,8 @@ typedef struct larder__shelf_conf {
     uint64_t budget; /* bytes of payload the cache may hold */
     uint64_t spare;  /* bytes more in the arena, for what jobs still read of evicted entries */
     const char *policy;
+    uint64_t forms_id; /* what pixels and rows depend on */
+    larder__forms forms;
 } larder__shelf_conf;
 
 enum { LARDER__SHELF_JOBS = 64 };
@@ -26,19 +28,38 @@ void larder__shelf_close(larder__shelf **); /* jobs that are left are made to le
 
 /* A job number, below LARDER__SHELF_JOBS; E_FULL when there are that many. `quota`: bytes of the
  * cache that this job may bring in and keep, 0: no limit of its own. */
-int larder__shelf_join(larder__shelf *, uint64_t quota, uint32_t *job);
+int larder__shelf_join(larder__shelf *, uint64_t quota, bool again, uint32_t *job);
 void larder__shelf_leave(larder__shelf *, uint32_t job);
+/* This job's next epoch; `seen` (NULL: none): one bit a sample, in whole words, served already. */
+void larder__shelf_epoch(larder__shelf *, uint32_t job, uint64_t epoch, const uint64_t *seen);
+
+/* Bytes of samples from..from+n-1. Where the policy brings in samples that nobody asked for, it has
+ * to be known how large they are; before all are told it brings in none. */
+int larder__shelf_sizes(larder__shelf *, uint32_t from, const uint32_t *sizes, size_t n);
+int larder__shelf_one_size(larder__shelf *, uint32_t size); /* all of them are alike */
+bool larder__shelf_wants_sizes(const larder__shelf *);
 
 /* `out` has room for n answers. E_RANGE for keys that do not exist: the client lies. */
 int larder__shelf_claim(larder__shelf *, uint32_t job, const larder__wire_access *, size_t n,
                         larder__wire_ticket *out);
+/* A batch of samples that are wanted. The policy says what is served instead; that is claimed, and
+ * up to `fetch` entries that it wants besides. The answers follow each other: n, then *fetched;
+ * `out` has room for n + fetch. */
+int larder__shelf_exchange(larder__shelf *, uint32_t job, const larder__wire_access *, size_t n,
+                           size_t fetch, larder__wire_ticket *out, size_t *fetched);
 /* Both ignore leases the job does not hold. */
 void larder__shelf_release(larder__shelf *, uint32_t job, uint32_t lease);
 void larder__shelf_made(larder__shelf *, uint32_t job, uint32_t lease, int code);
 
 /* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
- * job that has kept none for two seconds are void. `now`: seconds. False: nothing is being made. */
+ * job that has kept none for two seconds are void. A job that asks for nothing much longer than is
+ * its way does not count for the policy until it asks again. `now`: seconds. False: there is
+ * nothing to watch. */
 bool larder__shelf_watch(larder__shelf *, double now);
+
+/* The place of the jobs in the stream of fresh samples they share: that of who is farthest. */
+void larder__shelf_stream(larder__shelf *, const larder_stream *);
+bool larder__shelf_streaming(const larder__shelf *, larder_stream *); /* false: nobody does */
 
 /* Scores of one job; where several jobs share, the policy hears the highest of a sample's ranks
  * among each job's own scores. */

@@ -58,6 +58,7 @@ static void write_client(larder__json *j, const larder__client_about *a) {
     larder__json_u64(j, "substitutes", a->substitutes);
     larder__json_u64(j, "misses", a->misses);
     larder__json_u64(j, "shared_reads", a->shared);
+    larder__json_u64(j, "background", a->background);
     larder__json_close(j, '}');
 }
 

@@ -12,6 +12,7 @@ typedef struct larder__client_about {
     char name[64];
     double since;
     uint64_t epoch, requests, hits, substitutes, misses, shared; /* shared: another job's read */
+    uint64_t background; /* reads of what nobody had asked for yet */
 } larder__client_about;
 
 void larder__client_count(larder__client_about *, const larder__wire_ticket *, size_t n);

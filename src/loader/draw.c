@@ -399,8 +399,12 @@ static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *se
     larder__cache_exchange(cache, 0, wanted, n, served);
 }
 
+static bool stream(void *cache, larder_stream *s, bool join) {
+    return larder__cache_stream(cache, s, join);
+}
+
 /* The split may come with the cache's text, with the recipe, or with both if they agree. */
-static int read_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
+static int read_own_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
     char whole[160];
     double share[LARDER_FORMS];
     if (recipe->split[0] && !strchr(cache, ':')) {
@@ -417,6 +421,15 @@ static int read_budget(const larder__recipe *recipe, const char *cache, larder__
                               "cache \"%.60s\" and split=%s of the recipe disagree; give one",
                               cache, recipe->split);
     return rc;
+}
+
+/* Of a cache in a daemon too, which may be of any size: then only the split counts. */
+static int read_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
+    char text[160];
+    if (!larder__cache_names_daemon(cache))
+        return read_own_budget(recipe, cache, out);
+    int rc = larder__shared_cache_budget(cache, text, sizeof text);
+    return rc < 0 ? rc : read_own_budget(recipe, text[0] ? text : "100%", out);
 }
 
 int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS],
@@ -459,16 +472,16 @@ static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
-    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
-        if (larder__parts_keep(d->conf.parts))
-            return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
-        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe);
-        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
-            return there; /* the environment is a wish: a full daemon stops nobody */
-    }
     int rc = read_budget(&d->recipe, d->conf.cache, &b);
     if (rc < 0)
         return rc;
+    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
+        if (larder__parts_keep(d->conf.parts))
+            return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
+        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
+        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
+            return there; /* the environment is a wish: a full daemon stops nobody */
+    }
     if (d->recipe.policy->holds_all)
         b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
     uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
@@ -546,7 +559,9 @@ static int open_sampler(larder__draw *d) {
                                .pick = pick_resident,
                                .pick_arg = d->cache,
                                .exchange = exchange,
-                               .exchange_arg = d->cache};
+                               .exchange_arg = d->cache,
+                               .stream = stream,
+                               .stream_arg = d->cache};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;

@@ -30,6 +30,7 @@ typedef struct larder__draw_conf {
     double decoded_ratio;
     uint32_t decoded_bytes, row_bytes;
     uint32_t cores;                               /* that prepare samples, for plan=auto */
+    uint64_t pipeline;                            /* hash of what pixels and rows depend on */
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
     uint64_t batch, seed;

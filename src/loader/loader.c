@@ -2,6 +2,7 @@
  * it are in worker.c. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "loader/inside.h"
@@ -140,18 +141,24 @@ uint32_t larder__entry_bytes(void *loader, uint64_t id) {
     return larder__parts_bytes(l->parts, id, &whole);
 }
 
+/* Jobs that share a cache may exchange pixels and rows where this agrees. */
+static uint64_t pipeline_hash(const larder_loader *l) {
+    const char *augment = l->conf.augment ? l->conf.augment : "";
+    uint64_t about[] = {l->conf.dtype, l->conf.layout, l->row_bytes};
+    return larder__hash_bytes(larder__hash_bytes(1, about, sizeof about), augment, strlen(augment));
+}
+
 /* What samples come to in other forms than the file's. */
 static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     double share[LARDER_FORMS];
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
-    if (larder__cache_is_shared(l->conf.cache)) /* it keeps what the source gives */
-        return 0;
     int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share, &l->plans);
     if (rc < 0)
         return rc;
     l->spread = share[LARDER_ENCODED] < 1 || l->plans;
     draw->cores = larder__cpu_count();
     draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
+    draw->pipeline = pipeline_hash(l);
     draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
     return share[LARDER_DECODED] > 0 || l->plans
                ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)

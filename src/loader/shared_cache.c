@@ -60,25 +60,37 @@ static int policy_text(char *out, size_t cap, const larder__recipe *r) {
                                      r->policy->plugin.name);
 }
 
+int larder__shared_cache_budget(const char *cache, char *budget, size_t cap) {
+    char path[108];
+    return parse(cache, path, budget, cap);
+}
+
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf,
-                              const larder__recipe *recipe) {
+                              const larder__recipe *recipe, const double share[LARDER_FORMS]) {
     char path[108];
     larder__attach_conf a = {.socket = path,
                              .hello = {.batch = (uint32_t)conf->batch,
                                        .fingerprint = conf->fingerprint,
                                        .keys = conf->n,
                                        .payload = conf->payload,
-                                       .seed = conf->seed},
-                             .stats = conf->stats};
+                                       .seed = conf->seed,
+                                       .decoded_ratio = conf->decoded_ratio,
+                                       .decoded_bytes = conf->decoded_bytes,
+                                       .row_bytes = conf->row_bytes,
+                                       .size = conf->size},
+                             .stats = conf->stats,
+                             .exchanges = recipe->policy->exchange != NULL,
+                             .size_of = conf->size_of,
+                             .size_arg = conf->size_arg};
+    for (int f = 0; f < LARDER_FORMS; f++)
+        a.hello.share[f] = share[f];
+    a.hello.forms_id = share[LARDER_ENCODED] < 1 ? conf->pipeline | 1 : 0;
     int rc = parse(conf->cache, path, a.hello.budget, sizeof a.hello.budget);
     if (rc == 0)
         rc = policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
-    larder__budget b = {0};
-    if (rc == 0 && a.hello.budget[0])
-        rc = larder__parse_budget(a.hello.budget, &b);
-    if (rc == 0 && (b.split || recipe->split[0] || recipe->replan))
+    if (rc == 0 && recipe->replan)
         rc = larder__fail(LARDER_E_UNSUPPORTED,
-                          "a daemon keeps samples encoded alone; leave out the split and plan=");
+                          "plan=auto needs a cache of its own; give a daemon a split instead");
     snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);
     return rc < 0 ? rc : larder__attach_open(out, &a);
 }

@@ -9,7 +9,10 @@
 bool larder__cache_names_daemon(const char *cache);
 /* Does this cache text, or the environment, name a daemon? */
 bool larder__cache_is_shared(const char *cache);
+/* The size and split that such a text asks for, as larder__parse_budget reads them; "": whatever
+ * the daemon has. */
+int larder__shared_cache_budget(const char *cache, char *budget, size_t cap);
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *,
-                              const larder__recipe *);
+                              const larder__recipe *, const double share[LARDER_FORMS]);
 
 #endif

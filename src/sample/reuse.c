@@ -16,13 +16,34 @@ static void clear(uint64_t *bits, uint64_t id) { bits[id >> 6] &= ~((uint64_t)1 
 static void begin_sweep(larder__reuse *r, uint64_t sweep) {
     r->sweep = sweep;
     r->at = 0;
-    larder__permute(r->order, (uint32_t)r->env->n, r->env->seed, sweep);
+    larder__permute(r->order, (uint32_t)r->env->n, r->seed, sweep);
     memset(r->served, 0, words(r) * sizeof *r->served);
+}
+
+/* Where the others are. Ranks have parts of their own, which they do not share. */
+static bool shares_stream(const larder__reuse *r) {
+    return r->conf.shares && r->env->stream && r->env->world == 1;
+}
+
+static void join_stream(larder__reuse *r) {
+    larder_stream others;
+    if (!shares_stream(r) || !r->env->stream(r->env->stream_arg, &others, true) ||
+        others.at > r->env->n)
+        return;
+    r->seed = others.seed;
+    begin_sweep(r, others.sweep);
+    r->at = others.at < larder__reuse_length(r) ? others.at : larder__reuse_length(r);
+}
+
+static void tell_stream(const larder__reuse *r) {
+    larder_stream here = {.seed = r->seed, .sweep = r->sweep, .at = r->at};
+    if (shares_stream(r))
+        r->env->stream(r->env->stream_arg, &here, false);
 }
 
 int larder__reuse_init(larder__reuse *r, const larder_draw_env *env,
                        const larder__reuse_conf *conf) {
-    *r = (larder__reuse){.env = env, .conf = *conf, .fresh = 1};
+    *r = (larder__reuse){.env = env, .conf = *conf, .seed = env->seed, .fresh = 1};
     larder__shard_init(&r->shard, env->n, env);
     larder_rng_seed(&r->rng, env->seed, 0xec400000u + env->rank);
     r->order = larder__malloc(env->n * sizeof *r->order);
@@ -32,6 +53,7 @@ int larder__reuse_init(larder__reuse *r, const larder_draw_env *env,
     if (!r->order || !r->served || !r->inside || !r->late)
         return LARDER_E_NOMEM;
     begin_sweep(r, 0);
+    join_stream(r);
     return 0;
 }
 
@@ -61,6 +83,8 @@ bool larder__reuse_filled(larder__reuse *r) {
 /* Any resident, for policies without a preference. */
 static bool any_resident(larder__reuse *r, uint64_t *id, double *share) {
     const larder_slots *s = r->env->slots;
+    if (!s->key_of || !s->used) /* of a cache that lives elsewhere */
+        return false;
     *id = s->key_of[larder_rng_below(&r->rng, s->used)];
     *share = 1;
     return *id != UINT32_MAX;
@@ -69,6 +93,8 @@ static bool any_resident(larder__reuse *r, uint64_t *id, double *share) {
 /* The first resident not in the batch from a random place on: only when it holds nearly all. */
 static bool search(larder__reuse *r, uint64_t *id) {
     const larder_slots *s = r->env->slots;
+    if (!s->key_of || !s->used)
+        return false;
     uint32_t from = larder_rng_below(&r->rng, s->used);
     for (uint32_t i = 0; i < s->used; i++) {
         *id = s->key_of[(uint32_t)(((uint64_t)from + i) % s->used)];
@@ -167,12 +193,14 @@ size_t larder__reuse_draw(larder__reuse *r, double h, larder_pick *out, size_t w
     for (size_t i = 0; i < n; i++)
         clear(r->inside, out[i].id);
     r->taken += n;
+    tell_stream(r);
     return n;
 }
 
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 void larder__reuse_save(const larder__reuse *r, larder_writer *w) {
+    larder_write_u64(w, r->seed);
     larder_write_u64(w, r->sweep);
     larder_write_u64(w, r->at);
     larder_write_u64(w, r->taken);
@@ -189,6 +217,7 @@ void larder__reuse_save(const larder__reuse *r, larder_writer *w) {
 }
 
 int larder__reuse_load(larder__reuse *r, larder_reader *in) {
+    r->seed = larder_read_u64(in);
     begin_sweep(r, larder_read_u64(in));
     r->at = larder_read_u64(in);
     r->taken = larder_read_u64(in);

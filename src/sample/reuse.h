@@ -7,7 +7,9 @@
  *   already in it wait for the next one.
  * - Nothing is drawn from residents until the cache has filled up for the first time: a few early
  *   samples would be served over and over.
- * - Sweeps go on over the ends of epochs; an epoch serves as many samples as the rank has ids. */
+ * - Sweeps go on over the ends of epochs; an epoch serves as many samples as the rank has ids.
+ * - Jobs that share a cache may share the stream (larder_draw_env.stream): who comes later goes on
+ *   where the others are, in their order, so that what one has read the others find. */
 #ifndef LARDER_SAMPLE_REUSE_H
 #define LARDER_SAMPLE_REUSE_H
 
@@ -17,6 +19,7 @@
 
 typedef struct larder__reuse_conf {
     bool skips;     /* the stream passes over residents that were served in this sweep */
+    bool shares;    /* the stream is that of all jobs that share the cache */
     double fill;    /* of the cache's budget that must be used before residents are drawn */
     double correct; /* exponent of the weight 1 / (R p) of a drawn resident; 0: weight 1 */
 } larder__reuse_conf;
@@ -30,6 +33,7 @@ typedef struct larder__reuse {
     uint64_t *inside; /* one bit an id: in the batch being drawn */
     uint32_t *late;   /* ids of this sweep that wait for the next batch; room for one batch */
     uint32_t waiting;
+    uint64_t seed;      /* of the orders: this job's, or that of those it shares a cache with */
     uint64_t sweep, at; /* sweeps done; ids of this rank passed in this one */
     uint64_t taken;     /* ids drawn in this epoch */
     bool filled;        /* the cache was full once */

@@ -28,6 +28,7 @@ static const larder_param params[] = {
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     rotate *r = st;
     larder__reuse_conf conf = {.skips = true,
+                               .shares = true,
                                .fill = larder_args_number(args, "fill"),
                                .correct = larder_args_number(args, "correct")};
     int rc = larder__reuse_init(&r->reuse, env, &conf);

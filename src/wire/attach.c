@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "wire/frame.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static const double ANSWER_SECONDS = 2, RETRY_FIRST = 1, RETRY_MOST = 30;
 /* The daemon sees to makers that are stuck. Should it be gone too, whoever waits reads for itself
  * after this long, and does not wait at all for a while after that. */
 static const double MAKER_SECONDS = 5, IMPATIENCE_SECONDS = 10;
-enum { PICKS_AT_ONCE = 256 };
+enum { PICKS_AT_ONCE = 256, FETCH_AT_ONCE = 1024, SIZES_AT_ONCE = 1 << 20 };
 
 /* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
 typedef struct mapping {
@@ -39,6 +40,13 @@ typedef struct passage { /* an entry in the arena that is promised to be made */
 
 static passage nowhere_to_put_it; /* an entry that is made for this job alone */
 
+/* Answers to an exchange that wait for the claims that follow it: rows, then entries besides. */
+typedef struct kept {
+    larder__wire_ticket *tickets;
+    size_t room;
+    size_t rows, fetched; /* still to be claimed; 0: none */
+} kept;
+
 typedef struct attachment {
     char path[108];
     larder__hello hello;
@@ -52,6 +60,17 @@ typedef struct attachment {
     size_t room;
     larder__wire_pick picks[PICKS_AT_ONCE];
     size_t picked, pick_at;
+    kept kept;
+    bool exchanges;
+    uint32_t (*size_of)(void *arg, uint64_t id);
+    void *size_arg;
+    /* This job's epoch, for a daemon that comes back: one bit a sample that was served in it. */
+    uint64_t *seen;
+    const uint8_t *tags; /* the sampler's; NULL: all samples are for this job */
+    uint64_t epoch;
+    bool epoch_begun;
+    larder_stream stream; /* where the others were when we came */
+    bool streaming;
     double retry_at, retry_after;
     _Atomic double impatient_until;
     pthread_mutex_t lists; /* what is to be returned, and which memory it is about */
@@ -180,8 +199,44 @@ static void forget_memory(attachment *a) {
     map_unref(&old);
 }
 
+static void begin(attachment *a) { a->body.size = 0, a->body.code = 0; }
+
+static int send_body(attachment *a, uint16_t type) {
+    return a->body.code < 0 ? a->body.code
+                            : larder__frame_send(a->fd, type, a->body.bytes, a->body.size, NULL, 0);
+}
+
+static size_t seen_words(const attachment *a) { return (size_t)(a->hello.keys / 64 + 1); }
+
+static int send_epoch(attachment *a) {
+    size_t bytes = a->seen ? seen_words(a) * sizeof *a->seen : 0;
+    begin(a);
+    larder_write_u64(&a->body, a->epoch);
+    if (bytes <= LARDER__FRAME_MOST - 64) /* else it hears it with every batch, as it is refused */
+        larder_write_bytes(&a->body, a->seen, bytes);
+    return send_body(a, LARDER__MSG_EPOCH);
+}
+
+static int send_sizes(attachment *a) {
+    int rc = 0;
+    for (uint64_t from = 0; rc == 0 && from < a->hello.keys; from += SIZES_AT_ONCE) {
+        begin(a);
+        larder_write_u32(&a->body, (uint32_t)from);
+        for (uint64_t i = from; i < a->hello.keys && i < from + SIZES_AT_ONCE; i++)
+            larder_write_u32(&a->body, a->size_of(a->size_arg, i));
+        rc = send_body(a, LARDER__MSG_SIZES);
+    }
+    return rc;
+}
+
+/* What the daemon has to know before the first batch. */
+static int introduce(attachment *a, const larder__welcome *w) {
+    int rc = w->wants_sizes && a->size_of ? send_sizes(a) : 0;
+    return rc == 0 && a->epoch_begun ? send_epoch(a) : rc;
+}
+
 static int attach(attachment *a) {
-    larder__welcome w;
+    larder__welcome w = {0};
     mapping *m = NULL;
     a->fd = connect_to(a->path);
     if (a->fd < 0)
@@ -196,12 +251,17 @@ static int attach(attachment *a) {
         if (table >= 0)
             close(table);
     }
+    if (rc == 0 && (rc = introduce(a, &w)) < 0)
+        map_unref(&m);
     if (rc < 0) {
         close(a->fd);
         a->fd = -1;
         larder__inbox_free(&a->in);
         return rc;
     }
+    a->hello.again = 1;
+    a->stream = w.stream;
+    a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;
     a->picked = a->pick_at = 0;
     a->retry_after = RETRY_FIRST;
     pthread_mutex_lock(&a->lists);
@@ -216,6 +276,7 @@ static void lose(attachment *a) {
     close(a->fd);
     a->fd = -1;
     larder__inbox_free(&a->in);
+    a->kept.rows = a->kept.fetched = 0;
     forget_memory(a);
     a->retry_at = larder__now() + a->retry_after;
     if (a->stats)
@@ -240,9 +301,7 @@ static bool there(attachment *a) {
 
 /* Sends a->body; on failure the daemon counts as gone. */
 static int tell(attachment *a, uint16_t type) {
-    int rc = a->body.code;
-    if (rc == 0)
-        rc = larder__frame_send(a->fd, type, a->body.bytes, a->body.size, NULL, 0);
+    int rc = send_body(a, type);
     if (rc < 0)
         lose(a);
     return rc;
@@ -254,8 +313,6 @@ static int ask(attachment *a, uint16_t type, uint16_t answer, larder_reader *bod
         lose(a);
     return rc;
 }
-
-static void begin(attachment *a) { a->body.size = 0, a->body.code = 0; }
 
 /* ---- what goes back -------------------------------------------------------------------------- */
 
@@ -301,19 +358,26 @@ static void buf_done(void *arg, uint64_t lease) {
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
+/* Whoever did not ask (tag FETCH) need not read it either. */
 static void answer_alone(attachment *a, const larder_access *want, larder__ticket *t) {
+    bool asked = want->tag != LARDER_TAG_FETCH;
     *t = (larder__ticket){.key = want->key,
-                          .flight = (larder__flight *)(void *)&nowhere_to_put_it,
+                          .flight = asked ? (larder__flight *)(void *)&nowhere_to_put_it : NULL,
                           .size = want->size,
-                          .kind = LARDER_MISS,
-                          .task = LARDER__MAKE};
-    if (a->stats)
+                          .kind = asked ? LARDER_MISS : LARDER_HIT,
+                          .task = asked ? LARDER__MAKE : LARDER__READY};
+    if (a->stats && asked)
         larder__stat_add(a->stats, a->alone, 1);
+}
+
+static void link_alone(void *st, const larder_access *want, larder__ticket *out) {
+    answer_alone(st, want, out);
 }
 
 /* Believes nothing that would lead outside the arena. */
 static bool sound(const mapping *m, const larder__wire_ticket *w, uint64_t keys) {
-    return w->key < keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
+    bool form = w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS;
+    return form && w->key < keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
            w->offset < m->arena_bytes && sizeof(larder__block_head) < m->arena_bytes - w->offset &&
            w->size <= m->arena_bytes - w->offset - sizeof(larder__block_head);
 }
@@ -324,7 +388,14 @@ static bool board(attachment *a, mapping *m, const larder__wire_ticket *w, larde
     if (!sound(m, w, a->hello.keys))
         return false;
     larder__block_head *head = (larder__block_head *)(void *)(m->arena + w->offset);
-    *t = (larder__ticket){.key = w->key, .size = w->size, .kind = w->kind, .task = w->task};
+    *t = (larder__ticket){.key = w->key,
+                          .size = w->size,
+                          .kind = w->kind,
+                          .task = w->task,
+                          .form = w->form,
+                          .make = w->make,
+                          .held = w->held,
+                          .mark = w->mark};
     if (w->task == LARDER__READY) {
         t->buf = larder__buf_outside(head + 1, w->size, buf_done, map_ref(m), w->lease);
         if (!t->buf)
@@ -339,22 +410,27 @@ static bool board(attachment *a, mapping *m, const larder__wire_ticket *w, larde
     return true;
 }
 
+static void take_ticket(attachment *a, const larder__wire_ticket *w, const larder_access *in,
+                        larder__ticket *out) {
+    bool mine = w->lease != LARDER__NO_LEASE;
+    if (mine && board(a, a->map, w, out))
+        return;
+    if (mine)
+        return_lease(a, a->map, w->lease);
+    answer_alone(a, in, out);
+}
+
 static void take_tickets(attachment *a, larder_reader *body, const larder_access *in, size_t n,
                          larder__ticket *out) {
     for (size_t i = 0; i < n; i++) {
         larder__wire_ticket w;
         larder_read_bytes(body, &w, sizeof w);
-        bool mine = w.lease != LARDER__NO_LEASE;
-        if (mine && board(a, a->map, &w, &out[i]))
-            continue;
-        if (mine)
-            return_lease(a, a->map, w.lease);
-        answer_alone(a, &in[i], &out[i]);
+        take_ticket(a, &w, &in[i], &out[i]);
     }
 }
 
-static void write_claim(attachment *a, const larder_access *in, size_t n) {
-    for (size_t i = 0; i < n; i++)
+static void write_claim(attachment *a, const larder_access *in, size_t n, uint32_t fetch) {
+    for (size_t i = 0; in && i < n; i++)
         a->accesses[i] = (larder__wire_access){.key = (uint32_t)in[i].key,
                                                .size = in[i].size,
                                                .tag = in[i].tag,
@@ -367,7 +443,8 @@ static void write_claim(attachment *a, const larder_access *in, size_t n) {
                        .accesses = a->accesses,
                        .releases = (uint32_t)a->releases,
                        .makes = (uint32_t)a->makes,
-                       .n = (uint32_t)n};
+                       .n = (uint32_t)n,
+                       .fetch = fetch};
     larder__claim_write(&c, &a->body);
     a->releases = a->makes = 0;
     pthread_mutex_unlock(&a->lists);
@@ -384,15 +461,47 @@ static int reserve(attachment *a, size_t n) {
     return 0;
 }
 
+/* Answers that nobody comes for go back. */
+static void refuse_kept(attachment *a) {
+    size_t n = a->kept.rows + a->kept.fetched;
+    for (size_t i = 0; i < n; i++)
+        if (a->kept.tickets[i].lease != LARDER__NO_LEASE)
+            return_lease(a, a->map, a->kept.tickets[i].lease);
+    a->kept.rows = a->kept.fetched = 0;
+}
+
+/* Are these the requests that an exchange has answered already? Takes the answers if so. */
+static bool take_kept(attachment *a, const larder_access *in, size_t n, larder__ticket *out) {
+    kept *k = &a->kept;
+    size_t *count = k->rows ? &k->rows : &k->fetched;
+    bool same = *count == n && a->fd >= 0;
+    for (size_t i = 0; same && i < n; i++)
+        same = k->tickets[i].key == in[i].key;
+    if (!same)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        take_ticket(a, &k->tickets[i], &in[i], &out[i]);
+    *count = 0;
+    memmove(k->tickets, k->tickets + n, k->fetched * sizeof *k->tickets);
+    return true;
+}
+
 static int link_claim(void *st, larder_access *in, size_t n, larder__ticket *out) {
     attachment *a = st;
     larder_reader body;
+    if (n == 0)
+        return 0;
     pthread_mutex_lock(&a->talk);
+    if (take_kept(a, in, n, out)) {
+        pthread_mutex_unlock(&a->talk);
+        return 0;
+    }
+    refuse_kept(a);
     int rc = reserve(a, n);
     if (rc == 0) {
         bool answered = false;
         if (there(a)) {
-            write_claim(a, in, n);
+            write_claim(a, in, n, 0);
             answered = ask(a, LARDER__MSG_CLAIM, LARDER__MSG_TICKETS, &body) == 0 &&
                        larder__read_left(&body) == n * sizeof(larder__wire_ticket);
         }
@@ -423,9 +532,14 @@ static void link_fill(void *st, larder__ticket *t, larder_buf *b) {
     t->flight = NULL;
     if (p == &nowhere_to_put_it)
         return;
-    bool fits = larder_buf_size(b) == t->size;
-    if (fits)
-        memcpy(p->head + 1, larder_buf_data(b), t->size);
+    size_t bytes = larder_buf_size(b);
+    bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
+                                          : bytes == t->size && t->held == t->make;
+    if (fits) {
+        memcpy(p->head + 1, larder_buf_data(b), bytes);
+        __atomic_store_n(&p->head->size, (uint32_t)bytes, __ATOMIC_RELAXED);
+        __atomic_store_n(&p->head->held, t->held, __ATOMIC_RELAXED);
+    }
     settle(p->head, fits ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
     note_made(a, p->map, p->lease, fits ? 0 : LARDER_E_CHANGED);
     return_lease(a, p->map, p->lease);
@@ -455,11 +569,15 @@ static int link_wait(void *st, larder__ticket *t, larder_buf **out) {
     while ((state = atomic_load(&p->head->state)) == LARDER__BLOCK_PENDING && larder__now() < until)
         larder__word_wait(&p->head->state, LARDER__BLOCK_PENDING, 0.1);
     int rc = LARDER__TAKE_OVER;
-    if (state == LARDER__BLOCK_FULL &&
-        (*out = larder__buf_outside(p->head + 1, t->size, buf_done, map_ref(p->map), p->lease)))
+    uint32_t size = __atomic_load_n(&p->head->size, __ATOMIC_RELAXED);
+    uint8_t held = __atomic_load_n(&p->head->held, __ATOMIC_RELAXED);
+    bool there = state == LARDER__BLOCK_FULL && size <= t->size && held < LARDER_FORMS;
+    if (there &&
+        (*out = larder__buf_outside(p->head + 1, size, buf_done, map_ref(p->map), p->lease))) {
+        t->held = held;
         rc = 0;
-    else {
-        if (state == LARDER__BLOCK_FULL)
+    } else {
+        if (there)
             map_unref(&(mapping *){p->map});
         if (state == LARDER__BLOCK_PENDING) {
             if (patient)
@@ -502,15 +620,103 @@ static void link_accuracy(void *st, double accuracy) {
     pthread_mutex_unlock(&a->talk);
 }
 
+static void link_list(void *st, const uint8_t *tags) {
+    attachment *a = st;
+    pthread_mutex_lock(&a->talk);
+    a->tags = tags;
+    pthread_mutex_unlock(&a->talk);
+}
+
+static void note_seen(attachment *a, uint64_t id) {
+    if (a->seen && id < a->hello.keys)
+        a->seen[id >> 6] |= (uint64_t)1 << (id & 63);
+}
+
 static void link_epoch(void *st, uint64_t epoch) {
     attachment *a = st;
     pthread_mutex_lock(&a->talk);
-    if (there(a)) {
-        begin(a);
-        larder_write_u64(&a->body, epoch);
-        tell(a, LARDER__MSG_EPOCH);
+    a->epoch = epoch;
+    if (a->seen)
+        memset(a->seen, 0, seen_words(a) * sizeof *a->seen);
+    for (uint64_t id = 0; a->tags && id < a->hello.keys; id++)
+        if ((a->tags[id] & LARDER_TAG_RANK) == LARDER_TAG_LEFT)
+            note_seen(a, id);
+    bool was = a->fd >= 0;
+    a->epoch_begun = true; /* whoever attaches from here on tells it */
+    if (there(a) && was && send_epoch(a) < 0)
+        lose(a);
+    pthread_mutex_unlock(&a->talk);
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+static int keep_tickets(attachment *a, larder_reader *body, size_t n) {
+    kept *k = &a->kept;
+    uint32_t rows = larder_read_u32(body), fetched = larder_read_u32(body);
+    uint64_t all = (uint64_t)rows + fetched;
+    if (larder_read_status(body) < 0 || rows != n || fetched > FETCH_AT_ONCE ||
+        larder__read_left(body) != all * sizeof *k->tickets)
+        return larder__fail(LARDER_E_FORMAT, "the daemon answers an exchange with something else");
+    if (all > k->room) {
+        larder__wire_ticket *grown = larder__realloc(k->tickets, all * sizeof *grown);
+        if (!grown)
+            return LARDER_E_NOMEM;
+        k->tickets = grown;
+        k->room = all;
+    }
+    larder_read_bytes(body, k->tickets, all * sizeof *k->tickets);
+    k->rows = rows;
+    k->fetched = fetched;
+    return 0;
+}
+
+/* 0: the answers are kept. */
+static int ask_exchange(attachment *a, const uint64_t *wanted, size_t n) {
+    larder_reader body;
+    int rc = reserve(a, n);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        a->accesses[i] = (larder__wire_access){
+            .key = (uint32_t)wanted[i],
+            .size = a->size_of ? a->size_of(a->size_arg, wanted[i]) : a->hello.size,
+            .score = NAN,
+            .next_use = LARDER_UNKNOWN};
+    if (rc < 0)
+        return rc;
+    write_claim(a, NULL, n, FETCH_AT_ONCE);
+    if ((rc = ask(a, LARDER__MSG_EXCHANGE, LARDER__MSG_EXCHANGED, &body)) < 0)
+        return rc;
+    if ((rc = keep_tickets(a, &body, n)) < 0)
+        lose(a); /* its leases would stay with us */
+    return rc;
+}
+
+static void link_exchange(void *st, const uint64_t *wanted, size_t n, uint64_t *served) {
+    attachment *a = st;
+    pthread_mutex_lock(&a->talk);
+    refuse_kept(a);
+    bool answered = a->exchanges && there(a) && ask_exchange(a, wanted, n) == 0;
+    for (size_t i = 0; i < n; i++) {
+        served[i] = answered ? a->kept.tickets[i].key : wanted[i];
+        note_seen(a, served[i]);
     }
     pthread_mutex_unlock(&a->talk);
+}
+
+static bool link_stream(void *st, larder_stream *s, bool join) {
+    attachment *a = st;
+    pthread_mutex_lock(&a->talk);
+    bool got = join && a->streaming;
+    if (got)
+        *s = a->stream;
+    if (!join && there(a)) {
+        begin(a);
+        larder_write_u64(&a->body, s->seed);
+        larder_write_u64(&a->body, s->sweep);
+        larder_write_u64(&a->body, s->at);
+        tell(a, LARDER__MSG_STREAM);
+    }
+    pthread_mutex_unlock(&a->talk);
+    return got;
 }
 
 /* A page of picks at a time: they may be a batch old when they are used. */
@@ -547,7 +753,10 @@ static size_t link_fetch(void *st, uint64_t *keys, size_t max) {
     larder_reader body;
     size_t n = 0;
     pthread_mutex_lock(&a->talk);
-    if (there(a)) {
+    if (a->exchanges) { /* they came with the answer to the exchange */
+        for (; n < max && n < a->kept.fetched && !a->kept.rows; n++)
+            keys[n] = a->kept.tickets[n].key;
+    } else if (there(a)) {
         begin(a);
         larder_write_u32(&a->body, (uint32_t)(max < UINT32_MAX ? max : UINT32_MAX));
         if (ask(a, LARDER__MSG_FETCH, LARDER__MSG_FETCHED, &body) == 0)
@@ -585,6 +794,8 @@ static void link_close(void **st) {
     map_unref(&a->nowhere);
     larder__writer_free(&a->body);
     larder__free(a->accesses);
+    larder__free(a->kept.tickets);
+    larder__free(a->seen);
     larder__free(a->released);
     larder__free(a->made);
     pthread_mutex_destroy(&a->talk);
@@ -600,7 +811,11 @@ static const larder__link link_daemon = {
     .wait = link_wait,
     .score = link_score,
     .accuracy = link_accuracy,
+    .list = link_list,
     .epoch = link_epoch,
+    .exchange = link_exchange,
+    .stream = link_stream,
+    .alone = link_alone,
     .pick = link_pick,
     .fetch = link_fetch,
     .look = link_look,
@@ -660,11 +875,16 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     a->hello.version = LARDER__WIRE_VERSION;
     a->hello.pid = (uint32_t)getpid();
     a->stats = conf->stats;
+    a->exchanges = conf->exchanges;
+    a->size_of = conf->size_of;
+    a->size_arg = conf->size_arg;
     a->retry_after = RETRY_FIRST;
     snprintf(a->path, sizeof a->path, "%s", conf->socket);
     int rc = strlen(conf->socket) < sizeof a->path
                  ? map_nowhere(a)
                  : larder__fail(LARDER_E_ARGS, "%.60s…: too long for a socket", conf->socket);
+    if (rc == 0 && a->exchanges && !(a->seen = larder__calloc(seen_words(a), sizeof *a->seen)))
+        rc = LARDER_E_NOMEM;
     if (rc == 0)
         rc = show(a);
     if (rc == 0)

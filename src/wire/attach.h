@@ -12,6 +12,10 @@ typedef struct larder__attach_conf {
     const char *socket;
     larder__hello hello; /* without magic, version and pid */
     larder__stats *stats;
+    bool exchanges; /* the policy exchanges what is wanted for what it has */
+    /* Bytes of a sample, asked for at every attachment where the daemon wants to know. */
+    uint32_t (*size_of)(void *arg, uint64_t id);
+    void *size_arg;
 } larder__attach_conf;
 
 /* The first attachment has to work: a wrong path or a refusal is an error with its sentence. */

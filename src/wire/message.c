@@ -18,9 +18,35 @@ void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u64(w, h->keys);
     larder_write_u64(w, h->payload);
     larder_write_u64(w, h->seed);
+    larder_write_u64(w, h->forms_id);
+    for (int f = 0; f < LARDER_FORMS; f++)
+        larder_write_f64(w, h->share[f]);
+    larder_write_f64(w, h->decoded_ratio);
+    larder_write_u32(w, h->decoded_bytes);
+    larder_write_u32(w, h->row_bytes);
+    larder_write_u32(w, h->size);
+    larder_write_u32(w, h->again);
     larder__write_text(w, h->name);
     larder__write_text(w, h->policy);
     larder__write_text(w, h->budget);
+}
+
+/* Shares that are shares, or encoded samples alone. */
+static void forms_read(larder__hello *h, larder_reader *r) {
+    double sum = 0;
+    bool sane = true;
+    h->forms_id = larder_read_u64(r);
+    for (int f = 0; f < LARDER_FORMS; f++) {
+        h->share[f] = larder_read_f64(r);
+        sane = sane && h->share[f] >= 0 && h->share[f] <= 1;
+        sum += sane ? h->share[f] : 0;
+    }
+    h->decoded_ratio = larder_read_f64(r);
+    h->decoded_bytes = larder_read_u32(r);
+    h->row_bytes = larder_read_u32(r);
+    sane = sane && sum > 0.999 && sum < 1.001 && h->decoded_ratio >= 0 && h->decoded_ratio < 1e9;
+    if (!sane || (h->forms_id == 0 && h->share[LARDER_ENCODED] < 1))
+        larder_read_reject(r, "its cache is shared out between forms in a way that makes no sense");
 }
 
 /* A wrong version is no malformed message: it gets its own sentence, so the rest is not looked at
@@ -42,6 +68,9 @@ int larder__hello_read(larder__hello *h, larder_reader *r) {
     h->keys = larder_read_u64(r);
     h->payload = larder_read_u64(r);
     h->seed = larder_read_u64(r);
+    forms_read(h, r);
+    h->size = larder_read_u32(r);
+    h->again = larder_read_u32(r);
     larder__read_text(r, h->name, sizeof h->name);
     larder__read_text(r, h->policy, sizeof h->policy);
     larder__read_text(r, h->budget, sizeof h->budget);
@@ -54,6 +83,11 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u64(w, m->arena_bytes);
     larder_write_u64(w, m->keys);
     larder_write_u64(w, m->budget);
+    larder_write_u32(w, m->wants_sizes);
+    larder_write_u32(w, m->streaming);
+    larder_write_u64(w, m->stream.seed);
+    larder_write_u64(w, m->stream.sweep);
+    larder_write_u64(w, m->stream.at);
 }
 
 int larder__welcome_read(larder__welcome *m, larder_reader *r) {
@@ -62,6 +96,11 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->arena_bytes = larder_read_u64(r);
     m->keys = larder_read_u64(r);
     m->budget = larder_read_u64(r);
+    m->wants_sizes = larder_read_u32(r);
+    m->streaming = larder_read_u32(r);
+    m->stream.seed = larder_read_u64(r);
+    m->stream.sweep = larder_read_u64(r);
+    m->stream.at = larder_read_u64(r);
     return larder_read_status(r);
 }
 
@@ -83,6 +122,7 @@ void larder__claim_write(const larder__claim *c, larder_writer *w) {
     larder_write_u32(w, c->releases);
     larder_write_u32(w, c->makes);
     larder_write_u32(w, c->n);
+    larder_write_u32(w, c->fetch);
     larder_write_bytes(w, c->released, c->releases * sizeof *c->released);
     larder_write_bytes(w, c->made, c->makes * sizeof *c->made);
     larder_write_bytes(w, c->accesses, c->n * sizeof *c->accesses);
@@ -92,6 +132,7 @@ int larder__claim_read(larder__claim *c, larder_reader *r, larder_writer *room) 
     c->releases = larder_read_u32(r);
     c->makes = larder_read_u32(r);
     c->n = larder_read_u32(r);
+    c->fetch = larder_read_u32(r);
     uint64_t bytes = (uint64_t)c->releases * sizeof *c->released +
                      (uint64_t)c->makes * sizeof *c->made + (uint64_t)c->n * sizeof *c->accesses;
     if (larder_read_status(r) < 0 || bytes != larder__read_left(r))

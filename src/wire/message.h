@@ -1,8 +1,10 @@
 /* What the daemon and its clients say to each other. docs/daemon.md describes it for people.
  *
  * A client says HELLO and gets WELCOME, with the arena and the table of residents as descriptors,
- * or REFUSED. Then one CLAIM and its TICKETS a batch; what was made and what is no longer needed
- * since the last batch ride along. Everything else needs no answer. Bytes never cross the socket.
+ * or REFUSED. Then one question and its answer a batch; what was made and what is no longer needed
+ * since the last batch ride along. The question is CLAIM, or where the policy exchanges what is
+ * wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in what it wants
+ * besides, at once. Everything else needs no answer. Bytes never cross the socket.
  */
 #ifndef LARDER_WIRE_MESSAGE_H
 #define LARDER_WIRE_MESSAGE_H
@@ -11,7 +13,7 @@
 
 #include <stdatomic.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 1 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 2 };
 #define LARDER__NO_LEASE UINT32_MAX
 
 #define LARDER__MESSAGES(XX)                                                                       \
@@ -29,7 +31,11 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 1 };
     XX(FETCH, "client: what does the policy want brought in besides?")                             \
     XX(FETCHED, "daemon: those keys")                                                              \
     XX(STATUS, "anybody: how are you?")                                                            \
-    XX(STATUS_IS, "daemon: JSON")
+    XX(STATUS_IS, "daemon: JSON")                                                                  \
+    XX(EXCHANGE, "client: a batch of samples that are wanted, others will do")                     \
+    XX(EXCHANGED, "daemon: what is served instead, and what is brought in besides")                \
+    XX(SIZES, "client: bytes of every sample")                                                     \
+    XX(STREAM, "client: how far I am in the stream of fresh samples")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
@@ -43,6 +49,12 @@ typedef struct larder__hello {
     uint32_t pid, batch;
     uint64_t fingerprint, keys, payload; /* the data set; payload: bytes of all samples */
     uint64_t seed;
+    uint64_t forms_id;          /* what pixels and rows depend on; 0: encoded samples alone */
+    double share[LARDER_FORMS]; /* and the rest as in larder__forms; whoever comes first decides */
+    double decoded_ratio;
+    uint32_t decoded_bytes, row_bytes;
+    uint32_t size;    /* of every sample, 0: SIZES will tell */
+    uint32_t again;   /* 1: this job was attached before */
     char name[64];    /* the job's, for people */
     char policy[512]; /* policy text with its parameters, as in a recipe */
     char budget[32];  /* "8GiB", "20%", "": whatever is left */
@@ -51,6 +63,9 @@ typedef struct larder__hello {
 typedef struct larder__welcome {
     uint32_t version, job;
     uint64_t arena_bytes, keys, budget;
+    uint32_t wants_sizes; /* 1: please tell SIZES */
+    uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
+    larder_stream stream;
 } larder__welcome;
 
 /* One request and one answer; a claim holds arrays of them. */
@@ -64,8 +79,10 @@ typedef struct larder__wire_ticket {
     uint32_t key;
     uint32_t lease;  /* LARDER__NO_LEASE: MAKE it for yourself alone */
     uint64_t offset; /* of the block in the arena */
-    uint32_t size;   /* bytes of the entry, behind the block's head */
-    uint8_t task, kind, form, zero;
+    uint64_t mark;   /* as the rest, of larder__ticket */
+    uint32_t size;   /* bytes of the entry, behind the block's head; MAKE: at most */
+    uint8_t task, kind, form, make, held;
+    uint8_t zero[7];
 } larder__wire_ticket;
 
 typedef struct larder__wire_made { /* a lease whose bytes are there now, or will never be */
@@ -79,15 +96,16 @@ typedef struct larder__wire_pick {
 } larder__wire_pick;
 
 _Static_assert(sizeof(larder__wire_access) == 24, "no holes");
-_Static_assert(sizeof(larder__wire_ticket) == 24, "no holes");
+_Static_assert(sizeof(larder__wire_ticket) == 40, "no holes");
 
 /* The head of every block in the arena. Whoever waits for the bytes sleeps on `state`. */
 enum { LARDER__BLOCK_PENDING, LARDER__BLOCK_FULL, LARDER__BLOCK_FAILED };
 typedef struct larder__block_head {
     _Atomic uint32_t state;
-    uint32_t size;
+    uint32_t size; /* bytes that lie there; a maker may need less than it was given */
     uint64_t key;
-    unsigned char rest[48];
+    uint8_t held; /* larder_form of the bytes */
+    unsigned char rest[47];
 } larder__block_head;
 _Static_assert(sizeof(larder__block_head) == 64, "data stay aligned");
 
@@ -106,12 +124,13 @@ void larder__refused_write(larder_writer *, int code, const char *why);
 /* The code, with its sentence set. */
 int larder__refused_read(larder_reader *);
 
-/* Body of CLAIM, or with n = 0 of RETURNS. */
+/* Body of CLAIM, of EXCHANGE (the keys are wanted, `fetch` more may be brought in), or with n = 0
+ * of RETURNS. */
 typedef struct larder__claim {
     const uint32_t *released; /* leases */
     const larder__wire_made *made;
     const larder__wire_access *accesses;
-    uint32_t releases, makes, n;
+    uint32_t releases, makes, n, fetch;
 } larder__claim;
 void larder__claim_write(const larder__claim *, larder_writer *);
 /* Points into the reader's bytes, which may be unaligned: the arrays are copied to `room`. */

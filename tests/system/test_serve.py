@@ -73,7 +73,7 @@ def serving(folder, *args):
 def job(folder, path, *args, epochs=3):
     return subprocess.Popen(
         [LARDER, "train", folder, "--cache", f"unix:{path}", "--recipe", "minio", "--epochs",
-         str(epochs), "--json", "--quiet", "--batch", "32", *args],
+         str(epochs), "--json", "--quiet", "--batch", "32", *args],  # later options win
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -103,6 +103,74 @@ def test_shared(folder):
         assert again[0]["hits"] == N and again[0]["storage_bytes"] == 0
         alone = finish(job(folder, "", "--seed", "0", "--cache", "64MiB"))
         assert [e["accuracy"] for e in alone] == [e["accuracy"] for e in runs[0]], "another order"
+
+
+def seneca(folder, path, budget, seed, *args, recipe="seneca", epochs=4):
+    return job(folder, f"{path}?budget={budget}", "--recipe", recipe, "--seed", str(seed), *args,
+               epochs=epochs)
+
+
+def test_seneca(folder):
+    """Opportunistic sampling: storage is asked about once for all jobs, each sees all once."""
+    with serving(folder, "--cache", "64MiB") as d:
+        jobs = [seneca(folder, d.path, "20%", s, "--slow", "bandwidth=2MiB") for s in range(3)]
+        runs = [finish(p) for p in jobs]
+        for r in runs:
+            check_whole(r, 4)
+        reads = sum(e["storage_bytes"] for r in runs for e in r) / (SIDE * SIDE)
+        assert reads < 0.5 * 3 * 4 * N, reads  # without sharing 0.8 of it at best
+        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert shelf["policy"] == "ods" and shelf["leases"] == 0 and shelf["leased_bytes"] == 0
+
+
+def test_seneca_forms(folder):
+    with serving(folder, "--cache", "64MiB") as d:
+        jobs = [seneca(folder, d.path, "60%", s, recipe="seneca:split=20/40/40") for s in range(2)]
+        jobs.append(seneca(folder, d.path, "60%:20/40/40", 7))
+        runs = [finish(p) for p in jobs]
+        for r in runs:
+            check_whole(r, 4)
+        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert shelf["leases"] == 0 and shelf["leased_bytes"] == 0
+        other = finish(seneca(folder, d.path, "20%", 1, epochs=1))  # encoded: a shelf of its own
+        check_whole(other, 1)
+        assert len(d.status()["data_sets"]) == 2
+        assert "disagree" in says("train", folder, "--epochs", "1", "--quiet", "--recipe",
+                                  "seneca:split=100/0/0", "--cache",
+                                  f"unix:{d.path}?budget=9%:20/40/40")
+
+
+def test_seneca_killed(folder):
+    """Jobs and the daemon are killed; those that live see every sample once an epoch."""
+    path = f"{folder}/s"
+    slow = ("--slow", "bandwidth=3MiB")
+    d = Daemon(path, "--cache", "64MiB")
+    jobs = [seneca(folder, path, "30%", s, *slow, recipe="seneca:split=50/25/25", epochs=8)
+            for s in range(2)]
+    victim = seneca(folder, path, "30%", 9, *slow, recipe="seneca:split=50/25/25", epochs=50)
+    wait_for(lambda: len(d.status()["jobs"]) == 3)
+    time.sleep(0.3)
+    victim.kill()
+    victim.communicate()
+    wait_for(lambda: victim.pid not in [j["pid"] for j in d.status()["jobs"]], 1.5)
+    d.end(signal.SIGKILL)
+    time.sleep(0.3)
+    d = Daemon(path, "--cache", "64MiB")
+    wait_for(lambda: d.status()["jobs"])
+    for p in jobs:
+        check_whole(finish(p), 8)
+    d.end()
+
+
+def test_rotate_stream(folder):
+    """One stream of fresh samples: who comes later goes on where the other is."""
+    with serving(folder, "--cache", "64MiB") as d:
+        slow = ("--slow", "bandwidth=1MiB")
+        jobs = [seneca(folder, d.path, "30%", s, *slow, recipe="rotate:h=0.5") for s in range(2)]
+        runs = [finish(p) for p in jobs]
+        fresh = sum(e["served"] - e["repeats"] for r in runs for e in r)
+        reads = sum(e["storage_bytes"] for r in runs for e in r) / (SIDE * SIDE)
+        assert reads < 0.8 * fresh, (reads, fresh)
 
 
 def test_environment(folder):

@@ -122,7 +122,7 @@ static void step(world *w) {
     client *c = &w->jobs[larder_rng_below(&w->rng, JOBS)];
     uint32_t what = larder_rng_below(&w->rng, 100);
     if (!c->here) {
-        check_ok(larder__shelf_join(w->shelf, 0, &c->number));
+        check_ok(larder__shelf_join(w->shelf, 0, false, &c->number));
         c->here = true;
         c->n = 0;
     } else if (what < 2) { /* killed: nothing is given back in order */
@@ -160,7 +160,7 @@ static void test_one_maker_for_all(void **st) {
     larder__wire_ticket t[3];
     uint32_t number[3];
     for (int i = 0; i < 3; i++) {
-        check_ok(larder__shelf_join(w.shelf, 0, &number[i]));
+        check_ok(larder__shelf_join(w.shelf, 0, false, &number[i]));
         check_ok(larder__shelf_claim(w.shelf, number[i], &a, 1, &t[i]));
     }
     assert_int_equal(t[0].task, LARDER__MAKE);
@@ -183,8 +183,8 @@ static void test_stuck_job(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t stuck, other;
-    check_ok(larder__shelf_join(w.shelf, 0, &stuck));
-    check_ok(larder__shelf_join(w.shelf, 0, &other));
+    check_ok(larder__shelf_join(w.shelf, 0, false, &stuck));
+    check_ok(larder__shelf_join(w.shelf, 0, false, &other));
     for (uint32_t k = 0; k < KEYS; k++) {
         larder__wire_access a = {.key = k, .size = size_of(k)};
         larder__wire_ticket t;
@@ -210,8 +210,8 @@ static void test_quota(void **st) {
     world w;
     open_world(&w, "lru", 100000, 0);
     uint32_t small, large;
-    check_ok(larder__shelf_join(w.shelf, 5000, &small));
-    check_ok(larder__shelf_join(w.shelf, 0, &large));
+    check_ok(larder__shelf_join(w.shelf, 5000, false, &small));
+    check_ok(larder__shelf_join(w.shelf, 0, false, &large));
     uint32_t kept = 0;
     for (uint32_t k = 0; k < 40; k++) {
         larder__wire_access a = {.key = k, .size = size_of(k)};
@@ -230,7 +230,7 @@ static void test_lies(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t j;
-    check_ok(larder__shelf_join(w.shelf, 0, &j));
+    check_ok(larder__shelf_join(w.shelf, 0, false, &j));
     larder__wire_access a = {.key = KEYS, .size = 10};
     larder__wire_ticket t;
     assert_int_equal(larder__shelf_claim(w.shelf, j, &a, 1, &t), LARDER_E_RANGE);
@@ -258,8 +258,8 @@ static void test_full_house(void **st) {
     uint32_t j;
     open_world(&w, "lru", 50000, 0);
     for (int i = 0; i < LARDER__SHELF_JOBS; i++)
-        check_ok(larder__shelf_join(w.shelf, 0, &j));
-    assert_int_equal(larder__shelf_join(w.shelf, 0, &j), LARDER_E_FULL);
+        check_ok(larder__shelf_join(w.shelf, 0, false, &j));
+    assert_int_equal(larder__shelf_join(w.shelf, 0, false, &j), LARDER_E_FULL);
     for (uint32_t i = 0; i < LARDER__SHELF_JOBS; i++)
         larder__shelf_leave(w.shelf, i);
     close_world(&w);

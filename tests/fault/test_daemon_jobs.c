@@ -1,0 +1,450 @@
+/* Opportunistic sampling through a real daemon in a process of its own: jobs that are processes
+ * come, leave and are killed at random moments, and so is the daemon. Every job sees every sample
+ * exactly once an epoch, the bytes are the sample's, and no augmented entry comes twice to a job.
+ * Then jobs in step: what they read of storage against the bounds. */
+#include "check.h"
+#include "daemon/server.h"
+#include "plugins.h"
+#include "wire/attach.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROW = 300, DECODED = 700, BATCH_MOST = 64, ENTRIES = BATCH_MOST + 1024 };
+
+/* What an entry begins with; the rest is filled with its key. */
+typedef struct label {
+    uint32_t key, form;
+    uint64_t tensor; /* of augmented entries, one of a kind */
+} label;
+
+typedef struct progress { /* of one process, seen by the parent */
+    _Atomic uint64_t epochs, served, reads, hits, used;
+} progress;
+
+typedef struct setup {
+    const char *socket;
+    uint64_t n;
+    bool even; /* all samples are alike */
+    double share[LARDER_FORMS];
+    const char *budget;
+    uint32_t batch;
+    uint64_t seed;
+} setup;
+
+typedef struct task { /* one job */
+    setup s;
+    larder__cache *cache;
+    const larder_sampler *how;
+    void *sampler;
+    larder_draw_env env;
+    larder_pick picks[BATCH_MOST];
+    larder_access in[ENTRIES];
+    larder__ticket tickets[ENTRIES];
+    uint8_t *times;
+    uint64_t epoch, drawn;
+    uint64_t *had; /* tensors it was served, hashed by value; grows */
+    size_t had_count, had_cap;
+    progress *to;
+} task;
+
+/* A process that was forked has no test around it: it says why and ends. */
+#define must(truth)                                                                                \
+    do {                                                                                           \
+        if (!(truth)) {                                                                            \
+            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #truth,              \
+                    larder_errmsg());                                                              \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static uint32_t size_of(void *even, uint64_t id) {
+    return *(bool *)even ? 500 : 100 + (uint32_t)(id * 7919 % 400);
+}
+
+static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *served) {
+    larder__cache_exchange(cache, 0, wanted, n, served);
+}
+
+static void task_open(task *t, const setup *s, progress *to) {
+    *t = (task){.s = *s, .to = to};
+    larder__attach_conf conf = {.socket = s->socket,
+                                .hello = {.batch = s->batch,
+                                          .fingerprint = 77,
+                                          .keys = s->n,
+                                          .payload = s->n * 500,
+                                          .seed = s->seed,
+                                          .forms_id = s->share[LARDER_ENCODED] < 1 ? 5 : 0,
+                                          .decoded_bytes = DECODED,
+                                          .row_bytes = s->even ? 500 : ROW,
+                                          .policy = "ods",
+                                          .name = "test"},
+                                .exchanges = true,
+                                .size_of = size_of,
+                                .size_arg = &t->s.even};
+    if (s->even)
+        conf.hello.decoded_bytes = 0;
+    memcpy(conf.hello.share, s->share, sizeof s->share);
+    snprintf(conf.hello.budget, sizeof conf.hello.budget, "%s", s->budget);
+    int rc = larder__attach_open(&t->cache, &conf);
+    for (int i = 0; rc < 0 && i < 500; i++) { /* the daemon may be down just now */
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        rc = larder__attach_open(&t->cache, &conf);
+    }
+    must(rc == 0);
+    t->env = (larder_draw_env){.n = s->n,
+                               .seed = s->seed,
+                               .batch = s->batch,
+                               .world = 1,
+                               .slots = larder__cache_slots(t->cache),
+                               .exchange = exchange,
+                               .exchange_arg = t->cache};
+    t->how = larder__sampler_find("ods");
+    t->sampler = calloc(1, t->how->plugin.state_size);
+    t->times = calloc(s->n, 1);
+    must(t->sampler && t->times && t->how->init(t->sampler, &t->env, NULL) == 0);
+}
+
+static void task_close(task *t) {
+    t->how->fini(t->sampler);
+    free(t->sampler);
+    free(t->times);
+    free(t->had);
+    larder__cache_close(&t->cache);
+}
+
+static uint64_t tensors; /* of this process */
+
+static larder_buf *make_entry(larder__ticket *k, uint32_t encoded) {
+    uint32_t size = k->make == LARDER_AUGMENTED ? k->size
+                    : k->make == LARDER_DECODED ? encoded + (k->size - encoded) / 2
+                                                : encoded;
+    k->held = k->make;
+    if (k->make == LARDER_DECODED && k->key % 7 == 0) { /* does not fit: kept as it came */
+        k->held = LARDER_ENCODED;
+        size = encoded;
+    }
+    larder_buf *b = larder_buf_new(size);
+    must(b);
+    memset(larder_buf_data(b), (int)(k->key & 0xff), size);
+    label l = {(uint32_t)k->key, k->held, (uint64_t)getpid() << 32 | ++tensors};
+    memcpy(larder_buf_data(b), &l, sizeof l);
+    return b;
+}
+
+static void note_tensor(task *t, uint64_t tensor) {
+    for (size_t i = 0; i < t->had_count; i++)
+        must(t->had[i] != tensor); /* an augmented entry came twice */
+    if (t->had_count == t->had_cap) {
+        t->had_cap = t->had_cap ? 2 * t->had_cap : 256;
+        t->had = realloc(t->had, t->had_cap * sizeof *t->had);
+        must(t->had);
+    }
+    t->had[t->had_count++] = tensor;
+}
+
+static void check_entry(task *t, const larder__ticket *k, larder_buf *b) {
+    label l;
+    size_t size = larder_buf_size(b);
+    must(size >= sizeof l);
+    memcpy(&l, larder_buf_data(b), sizeof l);
+    const unsigned char *at = larder_buf_data(b);
+    must(l.key == k->key && l.form == k->held);
+    must(at[size - 1] == (k->key & 0xff) && at[size / 2] == (k->key & 0xff));
+    must(k->form != LARDER_AUGMENTED || k->held == LARDER_AUGMENTED);
+    if (k->form == LARDER_AUGMENTED)
+        note_tensor(t, l.tensor);
+}
+
+/* Bytes of one answer, row or not. */
+static void settle(task *t, size_t i, bool row) {
+    larder__ticket *k = &t->tickets[i];
+    larder_buf *b = k->buf;
+    if (k->task == LARDER__MAKE) {
+        b = make_entry(k, size_of(&t->s.even, k->key));
+        larder__cache_fill(t->cache, k, b);
+        atomic_fetch_add(&t->to->reads, 1);
+        if (k->form != k->held) /* the row begins with what was read, which is fine */
+            larder_buf_unref(&b);
+    } else if (k->task == LARDER__WAIT) {
+        int rc = larder__cache_wait(t->cache, k, &b);
+        must(rc >= 0);
+        atomic_fetch_add(&t->to->reads, rc == LARDER__TAKE_OVER);
+    }
+    if (row && b)
+        check_entry(t, k, b);
+    larder_buf_unref(&b);
+}
+
+static larder_access request(task *t, uint64_t id, uint32_t tag) {
+    return (larder_access){.key = id,
+                           .size = size_of(&t->s.even, id),
+                           .tag = tag,
+                           .score = NAN,
+                           .next_use = LARDER_UNKNOWN};
+}
+
+static void settle_all(task *t, size_t n, bool row) {
+    for (size_t i = 0; i < n; i++)
+        if (t->tickets[i].task != LARDER__WAIT)
+            settle(t, i, row);
+    for (size_t i = 0; i < n; i++)
+        if (t->tickets[i].task == LARDER__WAIT)
+            settle(t, i, row);
+}
+
+/* One batch; true: it ended an epoch in which all came once. */
+static bool task_step(task *t) {
+    uint64_t ids[1024];
+    if (t->drawn == 0) {
+        must(t->how->epoch(t->sampler, t->epoch) == 0);
+        larder__cache_epoch(t->cache, t->epoch);
+        memset(t->times, 0, t->s.n);
+    }
+    size_t n = t->how->draw(t->sampler, t->picks, t->s.batch);
+    must(n > 0);
+    for (size_t i = 0; i < n; i++) {
+        must(t->picks[i].id < t->s.n && t->times[t->picks[i].id]++ == 0);
+        t->in[i] = request(t, t->picks[i].id, 0);
+    }
+    must(larder__cache_claim(t->cache, t->in, n, t->tickets) == 0);
+    for (size_t i = 0; i < n; i++)
+        atomic_fetch_add(&t->to->hits, t->tickets[i].kind == LARDER_HIT);
+    settle_all(t, n, true);
+    size_t more = larder__cache_fetch(t->cache, ids, 1024);
+    for (size_t i = 0; i < more; i++)
+        t->in[i] = request(t, ids[i], LARDER_TAG_FETCH);
+    must(larder__cache_claim(t->cache, t->in, more, t->tickets) == 0);
+    settle_all(t, more, false);
+    atomic_fetch_add(&t->to->served, n);
+    t->drawn += n;
+    if (t->drawn < t->s.n)
+        return false;
+    for (uint64_t id = 0; id < t->s.n; id++)
+        must(t->times[id] == 1);
+    t->drawn = 0;
+    t->epoch++;
+    atomic_fetch_add(&t->to->epochs, 1);
+    atomic_store(&t->to->used, t->had_count);
+    return true;
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static char folder[32], path[64];
+
+static void begin_folder(void) {
+    snprintf(folder, sizeof folder, "/tmp/larder-jobs-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/s", folder);
+}
+
+static void end_folder(void) {
+    char lock[80];
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    unlink(path);
+    unlink(lock);
+    rmdir(folder);
+}
+
+static pid_t start_daemon(void) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        larder__server *server = NULL;
+        larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
+        must(larder__server_open(&server, &conf) == 0);
+        larder__server_run(server);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void end_process(pid_t pid, bool killed) {
+    int status;
+    if (killed)
+        kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (killed)
+        assert_true(WIFSIGNALED(status));
+    else
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+enum { SLOTS = 8 };
+typedef struct board { /* shared by all processes */
+    _Atomic bool leave[SLOTS];
+    progress of[SLOTS];
+} board;
+
+static pid_t start_job(board *b, size_t slot, const setup *s, uint32_t pace_us) {
+    atomic_store(&b->leave[slot], false);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        task *t = malloc(sizeof *t);
+        must(t);
+        task_open(t, s, &b->of[slot]);
+        while (!atomic_load(&b->leave[slot]) || t->drawn > 0) {
+            task_step(t);
+            if (pace_us)
+                nanosleep(&(struct timespec){.tv_nsec = (long)pace_us * 1000}, NULL);
+        }
+        task_close(t);
+        free(t);
+        _exit(0);
+    }
+    return pid;
+}
+
+static double seconds_to_run(void) { return getenv("LARDER_LONG") ? 120 : 5; }
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void run_chaos(const char *name, const setup *base, uint64_t seed) {
+    larder_rng rng;
+    pid_t jobs[SLOTS] = {0}, daemon;
+    uint64_t kills = 0, joins = 0, leaves = 0, daemons = 0;
+    board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(b != MAP_FAILED);
+    larder_rng_seed(&rng, seed, 0);
+    begin_folder();
+    daemon = start_daemon();
+    double begun = now(), limit = seconds_to_run(), daemon_at = begun + limit / 3;
+    while (now() - begun < limit) {
+        size_t i = larder_rng_below(&rng, SLOTS);
+        if (!jobs[i]) {
+            setup s = *base;
+            s.socket = path;
+            s.batch = 5 + larder_rng_below(&rng, 40);
+            s.seed = larder_rng_next(&rng);
+            jobs[i] = start_job(b, i, &s, larder_rng_below(&rng, 3) * 500);
+            joins++;
+        } else if (larder_rng_below(&rng, 2)) {
+            end_process(jobs[i], true);
+            jobs[i] = 0;
+            kills++;
+        } else {
+            atomic_store(&b->leave[i], true);
+            end_process(jobs[i], false);
+            jobs[i] = 0;
+            leaves++;
+        }
+        if (now() > daemon_at) {
+            end_process(daemon, true);
+            daemon = start_daemon();
+            daemon_at = now() + limit / 3;
+            daemons++;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = (long)larder_rng_below(&rng, 60) * 1000000}, NULL);
+    }
+    for (size_t i = 0; i < SLOTS; i++)
+        atomic_store(&b->leave[i], true);
+    for (size_t i = 0; i < SLOTS; i++)
+        if (jobs[i])
+            end_process(jobs[i], false);
+    end_process(daemon, true);
+    uint64_t epochs = 0, used = 0, hits = 0, served = 1;
+    for (size_t i = 0; i < SLOTS; i++) {
+        epochs += b->of[i].epochs;
+        hits += b->of[i].hits;
+        served += b->of[i].served;
+        used += b->of[i].used;
+    }
+    printf("%s: %llu whole epochs, %.0f %% hits, %llu joins, %llu leaves, %llu kills of jobs, %llu "
+           "of the "
+           "daemon\n",
+           name, (unsigned long long)epochs, 100.0 * (double)hits / (double)served,
+           (unsigned long long)joins, (unsigned long long)leaves, (unsigned long long)kills,
+           (unsigned long long)daemons);
+    assert_true(epochs > 20 && hits > 0 && kills > 0 && leaves > 0);
+    assert_true(base->share[LARDER_AUGMENTED] == 0 || used > 0);
+    munmap(b, sizeof *b);
+    end_folder();
+}
+
+static void test_chaos_encoded(void **st) {
+    (void)st;
+    run_chaos("encoded", &(setup){.n = 400, .share = {1}, .budget = "20%"}, 1);
+}
+
+static void test_chaos_forms(void **st) {
+    (void)st;
+    run_chaos("in three forms", &(setup){.n = 400, .share = {0.2, 0.4, 0.4}, .budget = "40%"}, 2);
+}
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+/* Jobs in step, in one process, each with its own connection: reads a sample after the first epoch.
+ */
+static double reads_in_step(size_t jobs, const double share[LARDER_FORMS], const char *budget) {
+    enum { N = 1000, EPOCHS = 4 };
+    progress to = {0};
+    task *t = calloc(jobs, sizeof *t);
+    assert_non_null(t);
+    begin_folder();
+    pid_t daemon = start_daemon();
+    setup s = {.socket = path, .n = N, .even = true, .budget = budget, .batch = 20};
+    memcpy(s.share, share, sizeof s.share);
+    for (size_t j = 0; j < jobs; j++) {
+        s.seed = 100 + j;
+        task_open(&t[j], &s, &to);
+    }
+    for (int e = 0; e < EPOCHS; e++) {
+        for (size_t step = 0; step < N / 20; step++)
+            for (size_t j = 0; j < jobs; j++)
+                task_step(&t[j]);
+        if (e == 0)
+            to = (progress){0};
+    }
+    double reads = (double)to.reads / (double)to.served;
+    for (size_t j = 0; j < jobs; j++)
+        task_close(&t[j]);
+    free(t);
+    end_process(daemon, true);
+    end_folder();
+    return reads;
+}
+
+static void test_reads_in_step(void **st) {
+    (void)st;
+    static const double encoded[] = {1, 0, 0}, decoded[] = {0, 1, 0}, augmented[] = {0, 0, 1};
+    static const double *const shares[] = {encoded, decoded, augmented};
+    static const char *const names[] = {"encoded", "decoded", "augmented"};
+    static const int caches[] = {20, 40, 60};
+    for (size_t f = 0; f < 3; f++)
+        for (size_t jobs = 1; jobs <= 4; jobs++)
+            for (size_t c = 0; c < 3; c++) {
+                char budget[8];
+                snprintf(budget, sizeof budget, "%d%%", caches[c]);
+                double bound = (f == 2 ? 1 : 1 - caches[c] / 100.0) / (double)jobs;
+                double reads = reads_in_step(jobs, shares[f], budget);
+                printf("%s, %zu jobs, %s: %.4f reads a sample, bound %.4f\n", names[f], jobs,
+                       budget, reads, bound);
+                assert_true(reads <= 1.1 * bound && reads >= 0.97 * bound);
+            }
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* nothing is left to be printed by those that are forked */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_in_step),
+        cmocka_unit_test(test_chaos_encoded),
+        cmocka_unit_test(test_chaos_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
