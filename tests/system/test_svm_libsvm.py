@@ -258,9 +258,12 @@ def interrupted(folder):
 def wrong_input(folder):
     bad, two = os.path.join(folder, "bad"), os.path.join(folder, "two")
     open(bad, "w").write("1 1:1\n-1 3:1 2:1\n")
+    large = os.path.join(folder, "large")
+    open(large, "w").write("1 1:1\n-1 3:1e30\n")
     for words, code, sentence in (
             ([bad], 1, "line 2, column 8: expected an index above 3"),
             ([os.path.join(folder, "none")], 1, "none"),
+            ([large], 2, "row 2: 3:1e+30 is beyond"),
             (["-s", "7", two], 2, "-s is 0 to 4"),
             (["-c", "-1", two], 2, "C is above 0"),
             (["-s", "1", "-n", "2", two], 2, "nu is above 0"),
