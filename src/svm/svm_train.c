@@ -279,6 +279,7 @@ static int solve_function(trainer *t, function *f, bool all_points) {
                                 .arg = t,
                                 .tolerance = inner_tolerance(t),
                                 .most_iterations = most_iterations(f->task.n),
+                                .shrinking = t->conf->shrinking,
                                 .team = t->team,
                                 .rows = t->in_use,
                                 .watch = watch,

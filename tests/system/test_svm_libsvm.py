@@ -321,6 +321,24 @@ def same_bits(folder):
         check(close(objectives[:1], objectives[1:], 1e-5), f"{engine}: {objectives}")
 
 
+def shrinking(folder):
+    """-h 1 leaves points out, computes fewer values and ends in the same place; so does a run that is
+    shrunk under two threads, to the bit."""
+    path, stats, model = os.path.join(SHARED, "libsvm", "a9a.xz"), folder + "/stats", folder + "/m"
+    if not os.path.exists(path):
+        print("a9a: skipped, not here")
+        return
+    objectives, values = [], []
+    for h, threads in (("0", "1"), ("1", "1"), ("1", "2")):
+        said = run(LARDER, "svm-train", "-h", h, "--cache", "off", "--threads", threads, "--stats",
+                   stats, "-c", "100", "-g", "0.5", path, model)
+        objectives += field(said, "obj")
+        values.append(json.load(open(stats))["values"])
+    check(close(objectives[:1], objectives[1:2], 1e-5), f"shrinking: {objectives}")
+    check(objectives[1:2] == objectives[2:] and values[1] == values[2], "shrinking under threads")
+    check(values[1] < values[0], f"shrinking: nothing was left out, {values}")
+
+
 def real_sets(folder):
     """Every task on real sets, where they are there, at the default tolerance."""
     cases = [("heart_scale", ["-s", task, "-t", kernel]) for task in "01234" for kernel in "0123"]
@@ -350,7 +368,7 @@ def real_sets(folder):
 
 with tempfile.TemporaryDirectory() as place:
     for part in (tasks, probabilities, cross, several, scale, interrupted, wrong_input, stats,
-                 same_bits, real_sets):
+                 same_bits, shrinking, real_sets):
         began = time.monotonic()
         part(place)
         print(f"{part.__name__}: {time.monotonic() - began:.1f} s")
