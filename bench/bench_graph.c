@@ -372,7 +372,7 @@ static void growth(void) {
         bench_open(&b, n, 512, 100);
         rig exact, few;
         rig_open(&exact, &b, "exact", 0, 0, 1);
-        rig_open(&few, &b, "strata", 224, 155000, 1);
+        rig_open(&few, &b, "strata", 96, 155000, 1);
         rig *all[] = {&exact, &few};
         fill(&b, all, 2);
         double radius = settle(&b, &few, 20), t[2][5];
@@ -424,7 +424,7 @@ static void kernels(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     bool all = strcmp(what, "all") == 0;
-    static const setting settings[] = {{128, 155000}, {224, 155000}, {256, 140000}};
+    static const setting settings[] = {{64, 155000}, {96, 155000}};
     if (all || strcmp(what, "kernels") == 0)
         kernels();
     if (all || strcmp(what, "speed") == 0)
@@ -437,9 +437,9 @@ int main(int argc, char **argv) {
     uint32_t classes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     if (all || strcmp(what, "strata") == 0) {
         if (classes != 1000)
-            strata(n, classes ? classes : 10, settings, 3, 5);
+            strata(n, classes ? classes : 10, settings, 2, 5);
         if (classes == 0 || classes == 1000)
-            strata(n, 1000, settings, 3, 5);
+            strata(n, 1000, settings, 2, 5);
     }
     return 0;
 }

@@ -1,10 +1,11 @@
 /* Photographs to RandomResizedCrop(224), flip, normalise, per core-second: from packed shards of
  * which the crop's segments are read, from the same pictures as they were, and with a full decode.
  *
- *     bench_pack --packed FOLDER --plain URI [--rounds N] [--samples N] [--open]
+ *     bench_pack --packed FOLDER --plain URI [--rounds N] [--samples N] [--open|--profile|--epoch]
  *
  * The cases take turns; CPU time of the process, median and spread of the rounds. --open measures
- * opening the packed set instead: seconds and peak memory. */
+ * opening the packed set instead: seconds and peak memory. --profile runs the packed case
+ * alone, for a profiler; --epoch an epoch of it, by the clock on the wall. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "source/source.h"
@@ -22,7 +23,7 @@ typedef struct options {
     const char *packed, *plain;
     int rounds;
     uint64_t samples;
-    bool open;
+    bool open, profile, epoch;
 } options;
 
 static void die(const char *what) {
@@ -77,11 +78,13 @@ static rate through_loader(const char *source, larder_parts parts, uint64_t want
 
 /* ---- reading and decoding all of each picture ------------------------------------------------ */
 
-static rate full_decode(const char *source, uint64_t want) {
+/* One sample after the other, without a loader around it: all of each picture, or what its crop
+ * needs. */
+static rate one_by_one(const char *source, bool whole, uint64_t want) {
     larder__data *d = NULL;
     larder__pipeline *p = NULL;
     larder__scratch *s = NULL;
-    larder__pipeline_conf conf = {.spec = AUGMENT, .dtype = LARDER_F32, .whole = true};
+    larder__pipeline_conf conf = {.spec = AUGMENT, .dtype = LARDER_F32, .whole = whole};
     if (larder__data_open(&d, source) < 0 || larder__pipeline_open(&p, &conf) < 0 ||
         larder__scratch_open(&s) < 0)
         die(source);
@@ -94,7 +97,14 @@ static rate full_decode(const char *source, uint64_t want) {
     for (uint64_t i = 0; i < want; i++) {
         uint64_t id = i * 7919 % n;
         larder_read r = {0};
-        if (larder__data_read(d, &id, 1, &r) < 0 || r.code < 0 ||
+        larder_rect need = {0};
+        uint32_t w = 0, h = 0;
+        if (!whole && (larder__data_extent(d, id, &w, &h) < 0 ||
+                       (w && larder__pipeline_reach(p, w, h, i, &need) < 0)))
+            die(source);
+        int rc =
+            w ? larder__data_read_parts(d, &id, &need, 1, &r) : larder__data_read(d, &id, 1, &r);
+        if (rc < 0 || r.code < 0 ||
             larder__pipeline_run(p, s, larder_buf_data(r.buf), larder_buf_size(r.buf), i,
                                  batch + i % 64 * row) < 0)
             die(source);
@@ -108,6 +118,48 @@ static rate full_decode(const char *source, uint64_t want) {
     larder__pipeline_close(&p);
     larder__data_close(&d);
     return (rate){(double)want / seconds, (double)bytes / (double)want, payload};
+}
+
+/* ---- an epoch by the clock on the wall ------------------------------------------------------- */
+
+/* The sum over some of the pixels tells whether two sources gave the same crops. */
+static double glance(const larder_batch *b, size_t row) {
+    const float *x = b->x;
+    double sum = 0;
+    for (size_t i = 0; i < b->n * row / sizeof *x; i += 1009)
+        sum += (double)x[i];
+    return sum;
+}
+
+static void measure_epoch(const char *source) {
+    larder_loader_conf conf;
+    larder_loader_defaults(&conf);
+    conf.source = source;
+    conf.cache = "0";
+    conf.augment = AUGMENT;
+    conf.batch = 64;
+    conf.threads = 2;
+    conf.epochs = 1; /* of a small set, the next one would share reads that are under way */
+    larder_loader *l = NULL;
+    if (larder_loader_open(&l, &conf) < 0)
+        die(source);
+    const larder_batch *b;
+    double begun = larder__now(), sum = 0;
+    for (int rc; (rc = larder_loader_next(l, &b)) != LARDER_END;) {
+        if (rc < 0)
+            die(source);
+        if (rc == LARDER_END_EPOCH)
+            continue;
+        sum += glance(b, 3 * 224 * 224 * sizeof(float));
+        larder_loader_done(l, b);
+    }
+    larder_figures f;
+    if (larder_loader_figures(l, 0, &f) < 0)
+        die(source);
+    printf("an epoch of %llu: %.2f s, %llu bytes a sample, sum %.3f\n",
+           (unsigned long long)f.served, larder__now() - begun,
+           (unsigned long long)(f.storage_bytes / f.served), sum);
+    larder_loader_close(&l);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -149,9 +201,13 @@ int main(int argc, char **argv) {
             o.samples = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--open") == 0)
             o.open = true;
+        else if (strcmp(argv[i], "--profile") == 0)
+            o.profile = true;
+        else if (strcmp(argv[i], "--epoch") == 0)
+            o.epoch = true;
     }
     o.rounds = o.rounds < 1 ? 1 : o.rounds > 99 ? 99 : o.rounds;
-    if (!o.packed || (!o.plain && !o.open)) {
+    if (!o.packed || (!o.plain && !o.open && !o.profile && !o.epoch)) {
         fprintf(stderr, "bench_pack: --packed FOLDER --plain URI\n");
         return 2;
     }
@@ -159,17 +215,28 @@ int main(int argc, char **argv) {
         measure_open(o.packed);
         return 0;
     }
-    double packed[99], plain[99], full[99];
-    rate a = {0}, b = {0}, c = {0};
+    if (o.epoch) {
+        measure_epoch(o.packed);
+        return 0;
+    }
+    if (o.profile) {
+        rate only = through_loader(o.packed, LARDER_PARTS_READ, o.samples);
+        printf("%.0f samples/core-s, %.0f bytes a sample\n", only.samples, only.bytes);
+        return 0;
+    }
+    double packed[99], direct[99], plain[99], full[99];
+    rate a = {0}, b = {0}, c = {0}, d = {0};
     for (int i = 0; i < o.rounds; i++) {
         packed[i] = (a = through_loader(o.packed, LARDER_PARTS_READ, o.samples)).samples;
         plain[i] = (b = through_loader(o.plain, LARDER_PARTS_OFF, o.samples)).samples;
-        full[i] = (c = full_decode(o.plain, o.samples)).samples;
+        direct[i] = (d = one_by_one(o.packed, false, o.samples)).samples;
+        full[i] = (c = one_by_one(o.plain, true, o.samples)).samples;
     }
     print("packed-loader", packed, o.rounds, a.bytes, c.payload);
     print("plain-loader", plain, o.rounds, b.bytes, c.payload);
+    print("packed-direct", direct, o.rounds, d.bytes, c.payload);
     print("full-decode", full, o.rounds, c.bytes, c.payload);
     printf("packed is %.2f times as fast as a full decode, %.2f times as a cropped one\n",
-           packed[o.rounds / 2] / full[o.rounds / 2], packed[o.rounds / 2] / plain[o.rounds / 2]);
+           direct[o.rounds / 2] / full[o.rounds / 2], packed[o.rounds / 2] / plain[o.rounds / 2]);
     return 0;
 }

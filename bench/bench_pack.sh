@@ -7,10 +7,11 @@
 #     bench/bench_pack.sh [TAR...]
 #
 # ROUNDS (5), SAMPLES (1000 a round), FILES (1000 pictures: repeated under new names up to that),
-# MILLION (1: measure opening), BUILD (build), PYTHON (/usr/bin/python3).
+# SLOW (4MB 8MB 16MB: bandwidths for epochs from slow storage), MILLION (1: measure opening), BUILD (build), PYTHON (/usr/bin/python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-5} samples=${SAMPLES:-1000} files=${FILES:-1000} million=${MILLION:-1}
+slow=${SLOW-4MB 8MB 16MB}
 python=${PYTHON:-/usr/bin/python3} build=${BUILD:-build}
 if [ $# -eq 0 ]; then
     set -- "${LARDER_SHARED:-../shared/data}"/jpeg/*.tar
@@ -75,11 +76,20 @@ awk '/samples\/core-s/ { n[$1]++; v[$1, n[$1]] = $2 }
          ours = median("packed-loader")
          line("packed-loader", "packed, crop before read")
          line("plain-loader", "plain files, cropped decode")
+         line("packed-direct", "the same without a loader")
+         ours = "packed-direct" in n ? median("packed-direct") : ours
          line("full-decode", "plain files, full decode")
          line("dataloader-0-workers", "PyTorch DataLoader")
          gsub(/[()]/, "", share)
          printf "bytes read a sample: %s of the file\n", share
      }' "$folder/rates"
+
+tar cf "$folder/plain.tar" --sort=name -C "$folder/photos" .
+for rate in $slow; do
+    for what in "pack:$folder/packed" "tar:$folder/plain.tar"; do
+        echo "storage of $rate a second, ${what%%:*}: $("$build/bench_pack" --epoch --packed "slow:bandwidth=$rate:$what")"
+    done
+done
 
 if [ "$million" = 1 ]; then # one shard under a thousand names: the index is what counts
     shard=$folder/packed/shard-000000

@@ -24,9 +24,10 @@ svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm
 pack:   base plugins source stage
 daemon: base plugins cache wire
+profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim train report pack
+cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim profile train report pack
 TABLE
 }
 

@@ -227,6 +227,10 @@ int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
  * this state: feedback acts when it acted there, and a batch waits for it where it must. May come
  * before restore. */
 int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
+/* Recipes with plan=auto: the i-th change of how the cache is shared out, oldest first; E_RANGE
+ * past the end. Such a run repeats by larder_loader_replay as well. The struct: larder/plan.h. */
+struct larder_replan;
+int larder_loader_replan(larder_loader *, size_t i, struct larder_replan *out);
 void larder_free(void *);
 
 uint64_t larder_loader_samples(const larder_loader *);

@@ -18,6 +18,7 @@
 #define LARDER_PLAN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,6 +38,7 @@ extern "C" {
     XX(s_cache, NAN, bytes, "bytes of the cache")                                                  \
     XX(s_data, NAN, bytes, "bytes of a mean encoded sample")                                       \
     XX(m, NAN, number, "how much larger a decoded or augmented sample is")                         \
+    XX(m_decoded, NAN, number, "how much larger a decoded one is, where that differs; else m")     \
     XX(n_total, NAN, number, "samples of the data set")                                            \
     XX(gpus, 1, number, "GPUs of a node")                                                          \
     XX(batch, 256, number, "samples between two exchanges of gradients")                           \
@@ -88,6 +90,14 @@ typedef struct larder_plan {
     size_t ties;              /* other splits that are as fast */
     larder_outlook runner_up; /* the fastest that is slower; equal to best where none is */
 } larder_plan;
+
+/* A change of plan while training runs: recipes with plan=auto, larder_loader_replan. */
+typedef struct larder_replan {
+    uint64_t batch; /* the first one decided under it, counted over the whole run */
+    int encoded, decoded, augmented; /* percent, as in larder_split */
+    double expected, before;         /* samples/s by the model, with it and with what there was */
+    larder_resource held_up_by;      /* what made that slower */
+} larder_replan;
 
 void larder_rates_defaults(larder_rates *);
 int larder_rates_set(larder_rates *, const char *key, const char *value);

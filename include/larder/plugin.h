@@ -236,7 +236,9 @@ static inline uint32_t larder_tag_sweep(uint64_t sweep) {
 typedef struct larder_pace { /* measured while running, smoothed; 0: not known yet */
     double read_seconds;     /* storage's time for one sample that has to be read */
     double step_seconds;     /* training's time for one sample */
-    double trained, waited;  /* seconds since the start, not smoothed: in steps, and for batches */
+    double decode_seconds;  /* a processor's time to decode and augment one; with plan=auto alone */
+    double augment_seconds; /* and to augment one that is decoded */
+    double trained, waited; /* seconds since the start, not smoothed: in steps, and for batches */
 } larder_pace;
 
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */

@@ -647,6 +647,20 @@ void larder__cache_offer(larder__cache *c, larder_access *a, larder_buf *const *
     pthread_mutex_unlock(&c->lock);
 }
 
+void larder__cache_share_out(larder__cache *c, const double share[LARDER_FORMS]) {
+    if (c->link || !c->forms.movable)
+        return;
+    pthread_mutex_lock(&c->lock);
+    memcpy(c->forms.share, share, sizeof c->forms.share);
+    larder__cache_note_budget(c);
+    for (larder_slot s = c->slots.used; s-- > 0;) {
+        int f = c->form_of[s];
+        if (c->key_of[s] != UINT32_MAX && c->slots.form_bytes[f] > c->slots.form_budget[f])
+            evict(c, s);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 bool larder__cache_switched(larder__cache *c, uint64_t i, larder_switch *out) {
     if (!c->policy->switched)
         return false;

@@ -29,6 +29,7 @@ typedef struct larder__forms {
     double decoded_ratio;       /* a decoded entry reserves so many times its encoded size, */
     uint32_t decoded_bytes;     /* or this if it is more; never less than its encoded size */
     uint32_t row_bytes;         /* of an augmented entry */
+    bool movable;               /* the shares may change: larder__cache_share_out */
 } larder__forms;
 
 typedef struct larder__cache_conf {
@@ -97,6 +98,10 @@ typedef int (*larder__make_fn)(void *arg, const larder_access *want, larder_buf 
  * NULL. */
 int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_fn, void *arg,
                       larder_buf **out, uint8_t *kinds);
+
+/* Other shares from now on, of a cache opened as movable. What is above its new share leaves at
+ * once, the highest slots first, so that the budgets of all forms hold. Between two batches. */
+void larder__cache_share_out(larder__cache *, const double share[LARDER_FORMS]);
 
 bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
 /* Any number of scores may be given at once: a few hundred keys at a time, between requests and

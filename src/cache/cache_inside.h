@@ -67,6 +67,13 @@ static inline void larder__cache_note_budget(larder__cache *c) {
         c->slots.form_budget[f] = larder__form_room(c, f, c->slots.budget);
 }
 
+static inline bool larder__cache_has_forms(const larder__cache *c) {
+    return c->forms.movable || c->forms.share[LARDER_ENCODED] < 1;
+}
+static inline bool larder__cache_has_rows(const larder__cache *c) {
+    return c->forms.movable || c->forms.share[LARDER_AUGMENTED] > 0;
+}
+
 /* Bytes an entry counts for in this form; 0: no entry of that form can be had. */
 static inline uint32_t larder__form_size(const larder__cache *c, int form, uint32_t encoded) {
     if (form == LARDER_ENCODED)

@@ -12,8 +12,8 @@ static uint64_t fixed_metadata(const larder__cache *c) {
 }
 
 static uint64_t slot_metadata(const larder__cache *c) {
-    size_t forms = c->forms.share[LARDER_ENCODED] < 1 ? sizeof *c->form_of + sizeof *c->held : 0;
-    forms += c->forms.share[LARDER_AUGMENTED] > 0 ? sizeof *c->mark : 0;
+    size_t forms = larder__cache_has_forms(c) ? sizeof *c->form_of + sizeof *c->held : 0;
+    forms += larder__cache_has_rows(c) ? sizeof *c->mark : 0;
     return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + forms +
            c->policy->slot_size + c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
 }
@@ -79,7 +79,7 @@ static int show(larder__cache *c, larder__stats *s) {
         {"cache_augmented_bytes", "bytes", "residents kept as finished rows", probe_augmented},
     };
     int rc = 0;
-    bool forms = c->forms.share[LARDER_ENCODED] < 1; /* the last four say nothing without */
+    bool forms = larder__cache_has_forms(c); /* the last four say nothing without */
     size_t count = sizeof probes / sizeof *probes - (forms ? 0 : 4);
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
@@ -98,10 +98,9 @@ static int open_tables(larder__cache *c, larder_slot *lent) {
     c->slots.slot_data = larder__calloc(n, c->policy->slot_size);
     c->slots.key_data = larder__calloc(n, c->policy->key_size);
     c->form_of = larder__calloc(n, sizeof *c->form_of);
-    bool forms = c->forms.share[LARDER_ENCODED]<1, rows = c->forms.share[LARDER_AUGMENTED]> 0;
-    if (forms && !(c->held = larder__calloc(n, sizeof *c->held)))
+    if (larder__cache_has_forms(c) && !(c->held = larder__calloc(n, sizeof *c->held)))
         return LARDER_E_NOMEM;
-    if (rows && !(c->mark = larder__calloc(n, sizeof *c->mark)))
+    if (larder__cache_has_rows(c) && !(c->mark = larder__calloc(n, sizeof *c->mark)))
         return LARDER_E_NOMEM;
     if (!c->form_of || !c->key_of || !c->size_of || !c->slot_of || !c->state ||
         !c->slots.slot_data || !c->slots.key_data)

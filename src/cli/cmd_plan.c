@@ -18,7 +18,8 @@
 enum { PROFILE_MAX = 1 << 20, POINTS = 41 };
 
 typedef struct options {
-    const char *profile, *model, *plot;
+    const char *profile, *model, *plot, *split;
+    larder_split given; /* of --split */
     larder__texts set;
     bool json;
 } options;
@@ -39,6 +40,7 @@ static int parse_options(options *o, int argc, char **argv) {
         {"model", LARDER__TEXT, &o->model, "M",
          "shared: costs add up on every resource; paper: "
          "Seneca's equations (shared)"},
+        {"split", LARDER__TEXT, &o->split, "E/D/A", "also say what this split would feed: 58/42/0"},
         {"plot", LARDER__TEXT, &o->plot, "FILE", "an SVG: rate against the size of the cache"},
         {"json", LARDER__FLAG, &o->json, NULL, "one JSON object for programs"},
         {0}};
@@ -112,6 +114,17 @@ static int read_rates(larder_rates *r, const options *o) {
     return rc;
 }
 
+static int read_split(options *o) {
+    double share[LARDER_FORMS];
+    int rc = larder__parse_split(o->split, share);
+    if (rc < 0)
+        return rc;
+    o->given.encoded = (int)(100 * share[LARDER_ENCODED] + 0.5);
+    o->given.decoded = (int)(100 * share[LARDER_DECODED] + 0.5);
+    o->given.augmented = 100 - o->given.encoded - o->given.decoded;
+    return 0;
+}
+
 /* ---- what would help ------------------------------------------------------------------------- */
 
 typedef struct change {
@@ -167,7 +180,8 @@ static const struct {
 } corners[] = {
     {"all encoded", {100, 0, 0}}, {"all decoded", {0, 100, 0}}, {"all augmented", {0, 0, 100}}};
 
-static void print_text(const larder_rates *r, const larder_plan *p, const change *c) {
+static void print_text(const options *given, const larder_rates *r, const larder_plan *p,
+                       const change *c) {
     char cache[32], all[32];
     printf("cache of %s, data set of %s, model %s\n\n", larder__print_bytes(r->s_cache, cache),
            larder__print_bytes(r->n_total * r->s_data, all),
@@ -183,6 +197,10 @@ static void print_text(const larder_rates *r, const larder_plan *p, const change
     for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) {
         larder_outlook o = larder_plan_outlook(r, p->model, corners[i].split);
         print_outlook(corners[i].name, &o);
+    }
+    if (given->split) {
+        larder_outlook o = larder_plan_outlook(r, p->model, given->given);
+        print_outlook("as given", &o);
     }
     printf("\n  of the samples %.1f %% lie encoded, %.1f %% decoded and %.1f %% augmented in the "
            "cache,\n  %.1f %% in storage alone\n\n",
@@ -202,7 +220,8 @@ static void json_outlook(larder__json *j, const larder_outlook *o) {
     larder__json_text(j, "bottleneck", larder_resource_name(o->bottleneck));
 }
 
-static void print_json(const larder_plan *p, const change *c) {
+static void print_json(const options *given, const larder_rates *r, const larder_plan *p,
+                       const change *c) {
     larder__json j = {.to = stdout};
     larder__json_open(&j, NULL, '{');
     larder__json_text(&j, "model", p->model == LARDER_PLAN_PAPER ? "paper" : "shared");
@@ -211,6 +230,12 @@ static void print_json(const larder_plan *p, const change *c) {
     larder__json_open(&j, "runner_up", '{');
     json_outlook(&j, &p->runner_up);
     larder__json_close(&j, '}');
+    if (given->split) {
+        larder_outlook o = larder_plan_outlook(r, p->model, given->given);
+        larder__json_open(&j, "given", '{');
+        json_outlook(&j, &o);
+        larder__json_close(&j, '}');
+    }
     larder__json_open(&j, "shares", '{');
     larder__json_f64(&j, "encoded", p->best.encoded);
     larder__json_f64(&j, "decoded", p->best.decoded);
@@ -274,6 +299,8 @@ int larder__cmd_plan(int argc, char **argv) {
     }
     larder_plan_model model = paper ? LARDER_PLAN_PAPER : LARDER_PLAN_SHARED;
     int rc = read_rates(&rates, &o);
+    if (rc == 0 && o.split)
+        rc = read_split(&o);
     if (rc == 0)
         rc = larder_plan_make(&p, &rates, model);
     if (rc == 0 && o.plot)
@@ -284,8 +311,8 @@ int larder__cmd_plan(int argc, char **argv) {
     }
     find_changes(changes, &rates, &p);
     if (o.json)
-        print_json(&p, changes);
+        print_json(&o, &rates, &p, changes);
     else
-        print_text(&rates, &p, changes);
+        print_text(&o, &rates, &p, changes);
     return 0;
 }

@@ -141,7 +141,11 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
                                                    .h = t->h,
-                                                   .ratio = t->ratio},
+                                                   .ratio = t->ratio,
+                                                   .planned = isfinite(t->encoded),
+                                                   .encoded = t->encoded,
+                                                   .decoded = t->decoded,
+                                                   .augmented = t->augmented},
                           larder__now());
 }
 
@@ -233,6 +237,16 @@ static void print_tail(const output *out) {
         printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
                share(t->hits_encoded, hits), share(t->hits_decoded, hits),
                share(t->hits_augmented, hits));
+}
+
+/* How plan=auto shared the cache out, and why. */
+static void print_plans(const output *out, const larder__trainer *t) {
+    larder_replan p;
+    for (size_t i = 0; !out->o->json && larder__trainer_replan(t, i, &p) == 0; i++)
+        printf("%s: from batch %llu on the cache is split %d/%d/%d: %.0f samples/s expected "
+               "instead of %.0f, which %s held up\n",
+               out->o->name, (unsigned long long)p.batch, p.encoded, p.decoded, p.augmented,
+               p.expected, p.before, larder_resource_name(p.held_up_by));
 }
 
 /* What --on-bad passed over: never silent, but not line by line either. */
@@ -345,6 +359,7 @@ static int run(const options *o, larder__stop *stop) {
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
+    print_plans(&out, t);
     print_bad(t);
     print_scratch(t);
     if (rc < 0)

@@ -51,6 +51,9 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
         snprintf(reuse, sizeof reuse, "  h %.2f", fmin(fmax(v->h, 0), 1));
     else if (v->ratio > 0)
         snprintf(reuse, sizeof reuse, "  ratio %.2f", fmin(v->ratio, 1));
+    else if (v->planned)
+        snprintf(reuse, sizeof reuse, "  split %.0f/%.0f/%.0f", v->encoded, v->decoded,
+                 v->augmented);
     snprintf(out, cap,
              "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%%s  left %s",
              v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,

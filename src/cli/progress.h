@@ -23,6 +23,8 @@ typedef struct larder__progress_view { /* of the whole run so far */
     double seconds, stall_seconds; /* of training */
     double h;                      /* share of reused samples now; NAN: not shown */
     double ratio; /* share of the cache for important samples; 0 or NAN: not shown */
+    bool planned; /* the cache's shares are shown: */
+    double encoded, decoded, augmented; /* percent */
 } larder__progress_view;
 
 /* A terminal gets the live line, unless TERM is dumb; NO_COLOR takes the colours off. */

@@ -22,7 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, BACKLOG = 128, REPLY_MOST = 64 << 20, WATCH_MS = 250 };
+enum { EVENTS = 64, BACKLOG = 128, REPLY_MOST = 64 << 20, WATCH_MS = 250, TABLES_FREE = 64 << 20 };
 
 typedef struct client {
     struct client *next;

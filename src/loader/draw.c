@@ -16,6 +16,7 @@ struct larder__draw {
     void *sampler, *signal; /* their states */
     larder__cache *cache;
     larder__feedback *feedback;
+    larder__replan replan;    /* plan=auto alone */
     larder__scoring *scoring; /* of signals that take long; NULL: others */
     bool related;             /* a hub of the report that takes effect was taken */
     float *scores;
@@ -92,6 +93,13 @@ uint64_t larder__planned_reads(const larder__planned *p) {
     for (size_t i = p->n; i < p->n + p->fetched; i++)
         reads += p->tickets[i].kind == LARDER_MISS;
     return reads;
+}
+
+void larder__planned_note_plan(larder__planned *p, const larder__draw *d) {
+    const larder__turns *t = &d->replan.turns;
+    p->split = d->replan.split;
+    p->plan_changes = t->count;
+    p->plan_rate = t->count ? t->at[t->count - 1].expected : (double)NAN;
 }
 
 static void tell_policy(void *arg, const uint64_t *ids, size_t count) {
@@ -306,12 +314,23 @@ void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *l
         }
 }
 
+static void share_out(larder__draw *d) {
+    const larder_split *s = &d->replan.split;
+    double share[LARDER_FORMS] = {0};
+    share[LARDER_ENCODED] = s->encoded / 100.0;
+    share[LARDER_DECODED] = s->decoded / 100.0;
+    share[LARDER_AUGMENTED] = s->augmented / 100.0;
+    larder__cache_share_out(d->cache, share);
+}
+
 int larder__draw_next(larder__draw *d, larder__planned *p) {
     int rc = observe_due(d);
     if (rc < 0)
         return rc;
     if (wants_evaluation(d))
         return LARDER__EVALUATE;
+    if (d->recipe.replan && larder__replan_next(&d->replan, d->number, &d->pace))
+        share_out(d);
     p->first = !d->epoch_begun;
     if (!d->epoch_begun && (rc = begin_epoch(d)) < 0)
         return rc;
@@ -320,6 +339,7 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
         return rc;
     if (fetch_room(d) && (rc = fetch_more(d, p)) < 0)
         return rc;
+    larder__planned_note_plan(p, d);
     larder__cache_batch(d->cache);
     larder__cache_show(d->cache, p->figures);
     d->number++;
@@ -356,6 +376,10 @@ larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
 bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }
 const char *larder__draw_shown_name(const larder__draw *d) { return d->recipe.sampler->shown_name; }
 void larder__draw_pace(larder__draw *d, const larder_pace *pace) { d->pace = *pace; }
+
+const larder__replan *larder__draw_replan(const larder__draw *d) {
+    return d->recipe.replan ? &d->replan : NULL;
+}
 
 void larder__draw_set_future(larder__draw *d, const uint32_t *next_use, uint64_t count) {
     d->future = next_use;
@@ -395,7 +419,8 @@ static int read_budget(const larder__recipe *recipe, const char *cache, larder__
     return rc;
 }
 
-int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]) {
+int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS],
+                        bool *replan) {
     larder__recipe parsed;
     larder__budget b;
     int rc = larder__recipe_parse(&parsed, recipe);
@@ -403,8 +428,32 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
         return rc;
     if ((rc = read_budget(&parsed, cache, &b)) == 0)
         memcpy(share, b.share, sizeof b.share);
+    *replan = parsed.replan;
     larder__recipe_free(&parsed);
     return rc;
+}
+
+static int percent(double share) { return (int)(share * 100 + 0.5); }
+
+/* What is known before anything is measured. */
+static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
+    larder_rates r;
+    double each = (double)d->conf.payload / (double)d->conf.n;
+    double pixels = fmax(d->conf.decoded_ratio * each, d->conf.decoded_bytes);
+    uint64_t mine = d->conf.n / d->conf.world;
+    larder_rates_defaults(&r);
+    r.n_total = (double)(mine ? mine : 1);
+    r.s_data = fmax(each, 1);
+    r.s_cache = (double)larder__cache_slots(d->cache)->budget;
+    r.m = fmax(d->conf.row_bytes / r.s_data, 1e-9);
+    r.m_decoded = fmax(pixels / r.s_data, 1);
+    r.batch = (double)d->conf.batch;
+    r.jobs = 1; /* this one: an augmented sample has to be made again for its next use */
+    larder_split start = {.encoded = percent(share[LARDER_ENCODED]),
+                          .decoded = percent(share[LARDER_DECODED]),
+                          .augmented = percent(share[LARDER_AUGMENTED])};
+    larder__replan_open(&d->replan, &r, start, d->conf.cores ? d->conf.cores : 1,
+                        mine / d->conf.batch + 1);
 }
 
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
@@ -430,13 +479,17 @@ static int open_cache(larder__draw *d) {
                             larder__print_bytes((double)larder__memory_limit(), have));
     }
     uint64_t limit;
-    if (b.share[LARDER_ENCODED] < 1 && larder__draw_scratch(d, &limit))
+    if ((b.share[LARDER_ENCODED] < 1 || d->recipe.replan) && larder__draw_scratch(d, &limit))
         return larder__fail(LARDER_E_ARGS,
                             "packages in a scratch folder hold encoded samples: leave out the "
-                            "split or scratch= (and LARDER_SCRATCH)");
+                            "split, plan= or scratch= (and LARDER_SCRATCH)");
+    if (d->recipe.replan && d->recipe.policy->holds_all)
+        return larder__fail(LARDER_E_ARGS, "policy %s keeps everything: there is nothing to plan",
+                            d->recipe.policy->plugin.name);
     larder__forms forms = {.decoded_ratio = d->conf.decoded_ratio,
                            .decoded_bytes = d->conf.decoded_bytes,
-                           .row_bytes = d->conf.row_bytes};
+                           .row_bytes = d->conf.row_bytes,
+                           .movable = d->recipe.replan};
     memcpy(forms.share, b.share, sizeof forms.share);
     larder__cache_conf conf = {.policy = d->recipe.policy,
                                .args = &d->recipe.policy_args,
@@ -449,7 +502,10 @@ static int open_cache(larder__draw *d) {
                                .epochs = d->conf.epochs,
                                .stats = d->conf.stats,
                                .alone = d->conf.parts != NULL};
-    return larder__cache_open(&d->cache, &conf);
+    rc = larder__cache_open(&d->cache, &conf);
+    if (rc == 0 && d->recipe.replan)
+        open_replan(d, b.share);
+    return rc;
 }
 
 static int open_signal(larder__draw *d) {
@@ -589,6 +645,7 @@ void larder__draw_close(larder__draw **pd) {
     if (d->signal && d->recipe.signal && d->recipe.signal->fini)
         d->recipe.signal->fini(d->signal);
     larder__cache_close(&d->cache);
+    larder__replan_close(&d->replan);
     larder__feedback_close(&d->feedback);
     larder__recipe_free(&d->recipe);
     larder__free(d->sampler);
@@ -606,12 +663,16 @@ void larder__draw_close(larder__draw **pd) {
 void larder__draw_effects(larder__draw *d, larder_writer *w) {
     if (d->scoring)
         larder__scoring_effects(d->scoring, w);
+    if (d->recipe.replan)
+        larder__replan_save(&d->replan, w);
 }
 int larder__draw_past(larder__draw *d, larder_reader *r) {
-    return d->scoring ? larder__scoring_past(d->scoring, r) : 0;
+    int rc = d->scoring ? larder__scoring_past(d->scoring, r) : 0;
+    return rc < 0 || !d->recipe.replan ? rc : larder__replan_past(&d->replan, r);
 }
 int larder__draw_follow(larder__draw *d, larder_reader *r) {
-    return d->scoring ? larder__scoring_follow(d->scoring, r) : 0;
+    int rc = d->scoring ? larder__scoring_follow(d->scoring, r) : 0;
+    return rc < 0 || !d->recipe.replan ? rc : larder__replan_follow(&d->replan, r);
 }
 
 void larder__draw_save(larder__draw *d, larder_writer *w) {
@@ -654,6 +715,8 @@ int larder__draw_load(larder__draw *d, larder_reader *r) {
     uint32_t flags = larder_read_u32(r);
     bool begun = flags & 1;
     d->evaluated = flags & 2;
+    if (d->recipe.replan && d->replan.turns.count)
+        share_out(d);
     int rc = larder__cache_load(d->cache, r);
     if (rc == 0 && larder__parts_keep(d->conf.parts))
         rc = larder__parts_load(d->conf.parts, larder__cache_slots(d->cache), r);

@@ -12,6 +12,7 @@
 #include "loader/feedback.h"
 #include "loader/picture_parts.h"
 #include "loader/recipe.h"
+#include "loader/replan.h"
 #include "loader/scoring.h"
 
 typedef struct larder__draw larder__draw;
@@ -28,6 +29,7 @@ typedef struct larder__draw_conf {
     /* What entries of other forms come to, as in larder__forms. */
     double decoded_ratio;
     uint32_t decoded_bytes, row_bytes;
+    uint32_t cores;                               /* that prepare samples, for plan=auto */
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
     uint64_t batch, seed;
@@ -47,6 +49,9 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     larder_package package; /* as which those come */
     uint64_t dropped[16];   /* packages that will not come again */
     size_t dropped_count;
+    larder_split split; /* plan=auto: of the cache, when it was decided */
+    double plan_rate;   /* and what the model promised then; NAN: no plan yet */
+    size_t plan_changes;
     bool first, last;               /* of its epoch */
     double shown;                   /* the sampler's figure, if it has one */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
@@ -66,11 +71,13 @@ larder_rect larder__planned_rect(const larder__planned *, const larder__parts *,
 uint32_t larder__planned_bytes(const larder__planned *, const larder__parts *, size_t i);
 
 /* The shares of the forms that recipe and cache text give together; 1/0/0 if neither does. */
-int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS]);
+int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS],
+                        bool *replan);
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
+void larder__planned_note_plan(larder__planned *, const larder__draw *);
 size_t larder__planned_room(const larder__draw *); /* rows and fetched entries, at most */
 
 /* Decides the next batch. 0, negative, or LARDER__EVALUATE: nothing is decided, the sampler wants
@@ -103,6 +110,9 @@ larder__feedback *larder__draw_feedback(larder__draw *);
 int larder__draw_reported(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */
 void larder__draw_pace(larder__draw *, const larder_pace *);
+
+/* plan=auto's changes so far; NULL: the split is fixed. */
+const larder__replan *larder__draw_replan(const larder__draw *);
 
 /* Tells the policy the future: request number of the next use of each coming request (simulation).
  */

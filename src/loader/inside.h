@@ -11,6 +11,7 @@
 #include "stage/pipeline.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* A batch on its way. FREE -> (planned) WORKING -> FILLED -> LENT -> FREE; batch k lives in place
@@ -70,11 +71,13 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
     bool first, last;
 } larder__kept;
 
+enum { LARDER__PLAN_STATS = 5 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
         scratch_written, scratch_time;
     larder__stat figures[LARDER_FIGURES];
+    larder__stat plan[LARDER__PLAN_STATS];
 } larder__loader_stats;
 
 typedef struct larder__readers { /* threads that only read, for storage that answers late */
@@ -98,8 +101,10 @@ struct larder_loader {
     larder__loader_stats stat;
     size_t row_bytes;             /* of x */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
-    bool spread;            /* what is fetched besides is shared between threads as rows are */
-    larder__crates *crates; /* NULL: packages are not laid down */
+    bool plans;                   /* plan=auto: what stages take is measured row by row */
+    _Atomic uint32_t probed; /* rows prepared once more, from pixels, to know what that takes */
+    bool spread;             /* what is fetched besides is shared between threads as rows are */
+    larder__crates *crates;  /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
     size_t handed_rows;

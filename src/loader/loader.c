@@ -146,12 +146,14 @@ static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
     if (larder__cache_is_shared(l->conf.cache)) /* it keeps what the source gives */
         return 0;
-    int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share);
+    int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share, &l->plans);
     if (rc < 0)
         return rc;
-    l->spread = share[LARDER_ENCODED] < 1;
+    l->spread = share[LARDER_ENCODED] < 1 || l->plans;
+    draw->cores = larder__cpu_count();
+    draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
     draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
-    return share[LARDER_DECODED] > 0
+    return share[LARDER_DECODED] > 0 || l->plans
                ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)
                : 0;
 }
@@ -172,6 +174,28 @@ static int open_figures(larder_loader *l) {
     for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
         rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
     return rc;
+}
+
+static int open_replan(larder_loader *l) {
+    static const struct {
+        const char *name, *unit, *help;
+    } of[LARDER__PLAN_STATS] = {
+        {"plan_encoded", "percent", "of the cache for encoded samples"},
+        {"plan_decoded", "percent", "of the cache for decoded samples"},
+        {"plan_augmented", "percent", "of the cache for augmented samples"},
+        {"plan_rate", "samples/s", "what the model promised at the last change"},
+        {"plan_changes", "", "how often the cache was shared out anew"}};
+    int rc = 0;
+    for (size_t i = 0; l->plans && rc == 0 && i < LARDER__PLAN_STATS; i++)
+        rc = larder__stat_gauge(l->stats, &l->stat.plan[i], of[i].name, of[i].unit, of[i].help);
+    return rc;
+}
+
+static void show_plan(larder_loader *l, const larder__planned *p) {
+    const double now[LARDER__PLAN_STATS] = {p->split.encoded, p->split.decoded, p->split.augmented,
+                                            p->plan_rate, (double)p->plan_changes};
+    for (size_t i = 0; l->plans && i < LARDER__PLAN_STATS; i++)
+        larder__stat_set(l->stats, l->stat.plan[i], now[i]);
 }
 
 static double scratch_refused(const void *l) {
@@ -240,7 +264,7 @@ static int open_parts(larder_loader *l) {
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
-    if ((rc = open_figures(l)) < 0)
+    if ((rc = open_figures(l)) < 0 || (rc = open_replan(l)) < 0)
         return rc;
     l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
     if ((rc = open_crates(l)) < 0)
@@ -488,6 +512,7 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
     e->samples = e->reads = e->bytes = 0;
     if (larder__draw_shown_name(l->draw))
         larder__stat_set(l->stats, l->stat.shown, plan->shown);
+    show_plan(l, plan);
     const larder_figure *f = larder__draw_policy(l->draw)->figures;
     for (size_t i = 0; f && f[i].name && i < LARDER_FIGURES; i++)
         larder__stat_set(l->stats, l->stat.figures[i], plan->figures[i]);

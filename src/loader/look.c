@@ -100,6 +100,22 @@ int larder_loader_bad(larder_loader *l, size_t i, larder_bad *out) {
     return rc;
 }
 
+int larder_loader_replan(larder_loader *l, size_t i, larder_replan *out) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    while (l->planning) /* the list may grow meanwhile */
+        pthread_cond_wait(&l->ready, &l->lock);
+    const larder__replan *r = larder__draw_replan(l->draw);
+    size_t count = r ? r->turns.count : 0;
+    if (i < count)
+        *out = r->turns.at[i];
+    else
+        rc = larder__fail(LARDER_E_RANGE, "the cache was shared out anew %zu times", count);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
 int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t cap) {
     *refused = 0;
     if (cap)

@@ -74,10 +74,23 @@ void larder__pace_wait(larder__pace *p, double seconds) {
     pthread_mutex_unlock(&p->lock);
 }
 
+void larder__pace_stage(larder__pace *p, bool decoded, double cpu_seconds) {
+    pthread_mutex_lock(&p->lock);
+    if (decoded)
+        add(&p->augment_time, &p->augment_count, cpu_seconds, 1);
+    else
+        add(&p->decode_time, &p->decode_count, cpu_seconds, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static double mean(double time, double count) { return count > 0 ? time / count : 0; }
+
 larder_pace larder__pace_now(larder__pace *p) {
     pthread_mutex_lock(&p->lock);
     larder_pace out = {.read_seconds = read_seconds(p),
-                       .step_seconds = p->step_count > 0 ? p->step_time / p->step_count : 0,
+                       .step_seconds = mean(p->step_time, p->step_count),
+                       .decode_seconds = mean(p->decode_time, p->decode_count),
+                       .augment_seconds = mean(p->augment_time, p->augment_count),
                        .trained = p->trained,
                        .waited = p->waited};
     pthread_mutex_unlock(&p->lock);

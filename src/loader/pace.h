@@ -21,7 +21,8 @@ typedef struct larder__pace {
     uint64_t under_way;           /* samples being read */
     double reads, q, w, qq, qw;   /* of each read: samples under way, seconds; sums, fading */
     double step_time, step_count;
-    double trained, waited; /* these do not fade */
+    double decode_time, decode_count, augment_time, augment_count; /* processor time */
+    double trained, waited;                                        /* these do not fade */
 } larder__pace;
 
 void larder__pace_open(larder__pace *);
@@ -35,6 +36,8 @@ larder__pace_read larder__pace_read_begin(larder__pace *, double now, size_t sam
 void larder__pace_read_end(larder__pace *, double now, larder__pace_read);
 void larder__pace_step(larder__pace *, double seconds, size_t samples);
 void larder__pace_wait(larder__pace *, double seconds);
+/* A row was made, of a sample that was decoded already or not. */
+void larder__pace_stage(larder__pace *, bool decoded, double cpu_seconds);
 larder_pace larder__pace_now(larder__pace *);
 
 #endif

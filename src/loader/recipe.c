@@ -9,6 +9,8 @@ const larder_param larder__recipe_params[] = {
     {"policy", "text", "", "another cache policy than the recipe's own", 0, 0},
     {"signal", "text", "", "another signal than the recipe's own; none switches it off", 0, 0},
     {"split", "text", "", "percent of the cache for encoded/decoded/augmented, as 58/42/0", 0, 0},
+    {"plan", "fixed|auto", "fixed",
+     "auto: measure, then share the cache out between forms by larder plan's model", 0, 0},
     {"scoring", "beside|wait", "beside",
      "of signals that take long: nothing waits for it, or a batch waits for what is due", 0, 0},
     {0}};
@@ -42,6 +44,7 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
     out->sampler = larder__sampler_find(chosen(&args, "sampler", r->sampler));
     out->policy = out->sampler ? larder__policy_find(chosen(&args, "policy", r->policy)) : NULL;
     out->wait = strcmp(larder_args_text(&args, "scoring"), "wait") == 0;
+    out->replan = strcmp(larder_args_text(&args, "plan"), "auto") == 0;
     rc = out->policy ? 0 : LARDER_E_ARGS;
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;

@@ -14,6 +14,7 @@ typedef struct larder__recipe {
     bool wait;                   /* scoring=wait: a draw waits for the feedback that is due */
     larder_args sampler_args, policy_args, signal_args;
     char split[64]; /* "58/42/0", or "" */
+    bool replan;    /* plan=auto: the split follows what is measured */
 } larder__recipe;
 
 extern const larder_param larder__recipe_params[]; /* those every recipe has */

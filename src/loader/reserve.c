@@ -6,6 +6,7 @@
  * most samples decoded per byte reserved win. Nothing else is learned later: what is decided
  * depends on the data set alone, not on which sample was decoded first. A sample whose pixels do
  * not fit what it has reserved stays encoded in that place. */
+#include "loader/reserve.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/inside.h"
@@ -14,22 +15,22 @@
 
 enum { PROBES = 48 };
 
-typedef struct probe {
-    double encoded, decoded;
-} probe;
+static double reserved_by(const larder__probe *p, double ratio, double bytes) {
+    return fmax(p->encoded, fmax(floor(ratio * p->encoded), bytes));
+}
 
 /* Samples kept decoded per byte, if each reserves `ratio` times its size or `bytes`. */
-static double worth(const probe *p, size_t n, double ratio, double bytes) {
+static double worth(const larder__probe *p, size_t n, double ratio, double bytes) {
     double fit = 0, reserved = 0;
     for (size_t i = 0; i < n; i++) {
-        double mine = fmax(p[i].encoded, fmax(floor(ratio * p[i].encoded), bytes));
+        double mine = reserved_by(&p[i], ratio, bytes);
         fit += p[i].decoded <= mine;
         reserved += mine;
     }
     return reserved > 0 ? fit / reserved : 0;
 }
 
-static void choose(const probe *p, size_t n, double *ratio, uint32_t *bytes) {
+void larder__reserve_choose(const larder__probe *p, size_t n, double *ratio, uint32_t *bytes) {
     double best = 0;
     *ratio = 1;
     *bytes = 0;
@@ -50,7 +51,16 @@ static void choose(const probe *p, size_t n, double *ratio, uint32_t *bytes) {
     }
 }
 
-static size_t measure(larder_loader *l, larder_read *reads, size_t n, probe *out) {
+double larder__reserve_mean(const larder__probe *p, size_t n) {
+    double ratio, sum = 0;
+    uint32_t bytes;
+    larder__reserve_choose(p, n, &ratio, &bytes);
+    for (size_t i = 0; i < n; i++)
+        sum += reserved_by(&p[i], ratio, bytes);
+    return n ? sum / (double)n : 0;
+}
+
+static size_t measure(larder_loader *l, larder_read *reads, size_t n, larder__probe *out) {
     size_t good = 0;
     uint64_t bytes = 0, decoded;
     for (size_t i = 0; i < n; i++) {
@@ -61,7 +71,7 @@ static size_t measure(larder_loader *l, larder_read *reads, size_t n, probe *out
         l->probes++;
         if (larder__pipeline_measure(l->pipeline, l->own_scratch, larder_buf_data(reads[i].buf),
                                      size, &decoded) == 0)
-            out[good++] = (probe){(double)size, (double)decoded};
+            out[good++] = (larder__probe){(double)size, (double)decoded};
         larder_buf_unref(&reads[i].buf);
     }
     l->probe_bytes += bytes; /* nobody asked for them: background reads of the first batch */
@@ -77,7 +87,7 @@ int larder__reserve_learn(larder_loader *l, double *ratio, uint32_t *bytes) {
     if (about->raw.h || about->count == 0)
         return 0;
     uint64_t ids[PROBES];
-    probe seen[PROBES];
+    larder__probe seen[PROBES];
     size_t n = about->count < PROBES ? (size_t)about->count : PROBES;
     for (size_t i = 0; i < n; i++)
         ids[i] = (2 * i + 1) * about->count / (2 * n);
@@ -87,7 +97,7 @@ int larder__reserve_learn(larder_loader *l, double *ratio, uint32_t *bytes) {
     int rc = larder__data_read(l->data, ids, n, reads);
     if (rc == 0) {
         size_t good = measure(l, reads, n, seen);
-        choose(seen, good, ratio, bytes); /* none is good: training will say why */
+        larder__reserve_choose(seen, good, ratio, bytes); /* none is good: training will say why */
     }
     larder__free(reads);
     return rc;

@@ -76,9 +76,9 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     larder__budget b = {0};
     if (rc == 0 && a.hello.budget[0])
         rc = larder__parse_budget(a.hello.budget, &b);
-    if (rc == 0 && (b.split || recipe->split[0]))
+    if (rc == 0 && (b.split || recipe->split[0] || recipe->replan))
         rc = larder__fail(LARDER_E_UNSUPPORTED,
-                          "a daemon keeps samples encoded alone; leave out the split");
+                          "a daemon keeps samples encoded alone; leave out the split and plan=");
     snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);
     return rc < 0 ? rc : larder__attach_open(out, &a);
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "loader/inside.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* ---- filling rows ---------------------------------------------------------------------------- */
@@ -65,15 +66,48 @@ int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place
     return 0;
 }
 
+enum { PROBED = 64 };
+
+static double thread_seconds(void) { return larder__seconds_of(CLOCK_THREAD_CPUTIME_ID); }
+
+/* plan=auto has to know what pixels would save before there are any: the first rows are prepared
+ * once more, from theirs. Nobody sees the result, so what goes wrong here is left out. */
+static void probe_pixels(larder_loader *l, larder__scratch *scratch, larder_buf *encoded,
+                         uint64_t seed) {
+    larder_buf *pixels = NULL;
+    unsigned char *row = larder__malloc(l->row_bytes + 1);
+    if (row && larder__pipeline_decode(l->pipeline, scratch, encoded, SIZE_MAX, &pixels) == 0 &&
+        pixels) {
+        double begun = thread_seconds();
+        if (make_row(l, scratch, pixels, LARDER_DECODED, seed, row) == 0)
+            larder__pace_stage(&l->pace, true, thread_seconds() - begun);
+    }
+    larder_buf_unref(&pixels);
+    larder__free(row);
+}
+
+static void note_stage(larder_loader *l, larder__scratch *scratch, const larder__ticket *t,
+                       larder_buf *bytes, uint64_t seed, double cpu) {
+    if (t->held == LARDER_AUGMENTED)
+        return;
+    larder__pace_stage(&l->pace, t->held == LARDER_DECODED, cpu);
+    if (t->held == LARDER_ENCODED && atomic_load(&l->probed) < PROBED &&
+        atomic_fetch_add(&l->probed, 1) < PROBED)
+        probe_pixels(l, scratch, bytes, seed);
+}
+
 static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
     uint64_t seed = p->calm ? LARDER__NO_CHANCE : larder__row_seed(l, p->plan.number, row);
     p->form[row] = t->form;
+    double begun = l->plans ? thread_seconds() : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
         row_failed(p, row, rc, larder_errmsg());
+    else if (l->plans)
+        note_stage(l, scratch, t, bytes, seed, thread_seconds() - begun);
 }
 
 /* The entry that the cache wants, from what was read; `held` says what became of it. */
@@ -383,6 +417,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
     p->last = k->last;
     p->n = p->fetched = p->dropped_count = 0;
     p->package = (larder_package){0};
+    larder__planned_note_plan(p, l->draw);
     for (size_t i = 0; i < k->n; i++) {
         int rc = reclaim(l, p, i, k->served[i], (larder_form)k->form[i], k->mark[i]);
         if (rc < 0)

@@ -28,15 +28,22 @@ static double exchanged(double given, double members, double free_from, const la
     return given / r->batch;
 }
 
+/* Bytes of a sample in the cache. Decoded ones are pixels at native size, one byte each; augmented
+ * ones are what training takes. */
+static double tensor_bytes(const larder_rates *r) { return r->m * r->s_data; }
+static double pixel_bytes(const larder_rates *r) {
+    return (isnan(r->m_decoded) ? r->m : r->m_decoded) * r->s_data;
+}
+
 typedef struct mix { /* samples in each form, Eq. 2, 4, 6 and 8 */
     double augmented, decoded, encoded, stored;
 } mix;
 
 static mix mix_of(const larder_rates *r, larder_split s) {
-    double tensor = r->m * r->s_data, n = r->n_total;
+    double n = r->n_total;
     mix x;
-    x.augmented = fmin(n, s.augmented / 100.0 * r->s_cache / tensor);
-    x.decoded = fmin(n - x.augmented, s.decoded / 100.0 * r->s_cache / tensor);
+    x.augmented = fmin(n, s.augmented / 100.0 * r->s_cache / tensor_bytes(r));
+    x.decoded = fmin(n - x.augmented, s.decoded / 100.0 * r->s_cache / pixel_bytes(r));
     x.encoded = fmin(n - x.augmented - x.decoded, s.encoded / 100.0 * r->s_cache / r->s_data);
     x.stored = fmax(0, n - x.augmented - x.decoded - x.encoded);
     return x;
@@ -56,7 +63,7 @@ static void narrow(way *w, double rate, larder_resource by) {
 
 /* Eq. 1, 3, 5 and 7, without what only some of them have. `bytes`: what comes from the cache. */
 static way common_way(const larder_rates *r, double bytes) {
-    double tensor = r->m * r->s_data;
+    double tensor = tensor_bytes(r);
     way w = {r->n * r->t_gpu, LARDER_RESOURCE_GPU};
     narrow(&w, r->n * r->b_pcie / (tensor + exchanged(r->c_pcie, r->gpus, 1, r)),
            LARDER_RESOURCE_PCIE);
@@ -66,7 +73,7 @@ static way common_way(const larder_rates *r, double bytes) {
 }
 
 static void paper(larder_outlook *o, const larder_rates *r, const mix *x) {
-    way augmented = common_way(r, r->m * r->s_data), decoded = augmented;
+    way augmented = common_way(r, tensor_bytes(r)), decoded = common_way(r, pixel_bytes(r));
     narrow(&decoded, r->n * r->t_a, LARDER_RESOURCE_CPU);
     way encoded = common_way(r, r->s_data);
     narrow(&encoded, r->n * r->t_da, LARDER_RESOURCE_CPU);
@@ -93,13 +100,14 @@ static void paper(larder_outlook *o, const larder_rates *r, const mix *x) {
 /* ---- the shared model: what a mean sample costs on each resource ----------------------------- */
 
 static void shared(larder_outlook *o, const larder_rates *r) {
-    double tensor = r->m * r->s_data, n = r->n;
+    double tensor = tensor_bytes(r), n = r->n;
     double read = o->stored, made = 0; /* per served sample; made: augmented again for the cache */
     if (r->jobs >= 1) { /* reads are shared; an augmented sample serves every job once */
         made = o->augmented / r->jobs;
         read = o->stored / r->jobs + made;
     }
-    double from_cache = (o->augmented + o->decoded + made) * tensor + o->encoded * r->s_data;
+    double from_cache =
+        (o->augmented + made) * tensor + o->decoded * pixel_bytes(r) + o->encoded * r->s_data;
     const double seconds[LARDER_RESOURCES] = {
         [LARDER_RESOURCE_STORAGE] = read * r->s_data / r->b_storage,
         [LARDER_RESOURCE_CACHE] = from_cache / r->b_cache,

@@ -94,23 +94,30 @@ static int check_positive(const larder_rates *r) {
                     {"b_storage", r->b_storage},
                     {"s_data", r->s_data},
                     {"m", r->m},
+                    {"m_decoded", isnan(r->m_decoded) ? 1 : r->m_decoded},
                     {"n_total", r->n_total},
                     {"gpus", r->gpus},
                     {"batch", r->batch}};
     for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
         if (!(positive[i].value > 0))
             return larder__fail(LARDER_E_ARGS, "%s has to be above 0", positive[i].key);
-    if (!isfinite(r->s_data) || !isfinite(r->m) || !isfinite(r->n_total) || !isfinite(r->s_cache))
-        return larder__fail(LARDER_E_ARGS, "s_data, m, n_total and s_cache have to be finite");
+    if (!isfinite(r->s_data) || !isfinite(r->m) || isinf(r->m_decoded) || !isfinite(r->n_total) ||
+        !isfinite(r->s_cache))
+        return larder__fail(LARDER_E_ARGS,
+                            "s_data, m, m_decoded, n_total and s_cache have to be finite");
     return 0;
+}
+
+/* Not given, these follow from the others. */
+static bool is_derived(const char *key) {
+    return strcmp(key, "c_nw") == 0 || strcmp(key, "c_pcie") == 0 || strcmp(key, "m_decoded") == 0;
 }
 
 int larder_rates_check(const larder_rates *r) {
     char missing[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < KEYS; i++) {
-        bool computed = strcmp(keys[i].key, "c_nw") == 0 || strcmp(keys[i].key, "c_pcie") == 0;
-        if (!computed && isnan(get(r, i)))
+        if (!is_derived(keys[i].key) && isnan(get(r, i)))
             used += (size_t)snprintf(missing + used, sizeof missing - used, " %s", keys[i].key);
     }
     if (used)

@@ -189,6 +189,9 @@ AXIS_OF(ratio)
 AXIS_OF(sigma)
 AXIS_OF(slope)
 AXIS_OF(u)
+AXIS_OF(plan_encoded)
+AXIS_OF(plan_decoded)
+AXIS_OF(plan_augmented)
 
 /* Figures that only some recipes have, in the order of their causes. */
 static const struct {
@@ -199,6 +202,9 @@ static const struct {
     {"Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio},
     {"Spread of the scores", "sigma, standard deviation", axis_sigma},
     {"Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope},
+    {"Cache for encoded samples", "percent, as planned", axis_plan_encoded},
+    {"Cache for decoded samples", "percent, as planned", axis_plan_decoded},
+    {"Cache for augmented samples", "percent, as planned", axis_plan_augmented},
     {"Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u},
 };
 

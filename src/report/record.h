@@ -18,7 +18,12 @@
     XX(opt, u)                                                                                     \
     XX(opt, hubs)                                                                                  \
     XX(opt, covered)                                                                               \
-    XX(opt, withdrawn) XX(opt, score_seconds) XX(opt, score_late) XX(opt, score_rows_lost)
+    XX(opt, withdrawn)                                                                             \
+    XX(opt, score_seconds)                                                                         \
+    XX(opt, score_late)                                                                            \
+    XX(opt, score_rows_lost)                                                                       \
+    XX(opt, plan_encoded)                                                                          \
+    XX(opt, plan_decoded) XX(opt, plan_augmented) XX(opt, plan_rate) XX(opt, plan_changes)
 
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
  * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row

@@ -11,8 +11,9 @@ typedef struct larder__graph_conf {
     uint64_t n;            /* samples of the data set, below 2^32 */
     uint32_t dim;          /* of the embeddings, at most 4096 */
     uint32_t threads;      /* that share the counting of one batch */
-    uint32_t project;      /* strata: dimensions of the codes; at least dim: no projection */
-    uint32_t budget;       /* strata: rows looked at for a query; 0: all */
+    uint32_t project;      /* strata: dimensions of the short codes; at least dim: none are short */
+    uint32_t budget;       /* strata: rows looked at for a query */
+    uint32_t learn;        /* strata: rows that a class's frame is learnt from; 0: by n */
     uint32_t k, ef, links; /* hnsw: neighbours asked for, width of the search, links a node */
     uint32_t pq;           /* hnswpq: bytes of a code */
     uint64_t seed;

@@ -6,11 +6,8 @@
  * four dimensions of 16 rows. A query is the same code less 128, as s8. With u the row, v the
  * query, |u - v|^2 <= R^2   <=>   dot(u, v - 128) - row_const >= bound where row_const = |u|^2/2 -
  * 128 sum(u) and bound = (|v|^2 - R^2)/2: squared distances are never formed, and whatever else
- * belongs to the row alone or the query alone fits into the two.
- *
- * Codes may also have four bits: a byte then holds dimension j below and j + dims/2 above, a group
- * holds eight dimensions, and u and v are 0..15 in the same formulas. "Dimensions" are those of the
- * vector, "groups" are four bytes of a row. */
+ * belongs to the row alone or the query alone fits into the two. "Groups" are four
+ * dimensions. */
 #ifndef LARDER_SIGNAL_GRAPH_KERNEL_H
 #define LARDER_SIGNAL_GRAPH_KERNEL_H
 
@@ -35,7 +32,7 @@ typedef struct larder__graph_kernel {
     /* Brings a query, dims codes less 128, into the kernel's own form. */
     void (*pack)(const int8_t *query, uint32_t dims, void *packed);
     /* counts[k] += rows of the chunk within the bound of query k, for 6 packed queries. */
-    larder__graph_count_fn *count, *count_halves; /* of codes of 8 and of 4 bits */
+    larder__graph_count_fn *count;
 } larder__graph_kernel;
 
 /* The fastest this machine has, or the one of this name; NULL: it cannot run here. */
@@ -49,7 +46,5 @@ extern const larder__graph_kernel larder__graph_kernel_vnni, larder__graph_kerne
 
 /* dot(u, v - 128) of one unpacked query with every row of a chunk. */
 void larder__chunk_dots(const uint8_t *codes, uint32_t groups, const int8_t *query, int32_t *dots);
-void larder__chunk_dots_halves(const uint8_t *codes, uint32_t groups, const int8_t *query,
-                               int32_t *dots);
 
 #endif

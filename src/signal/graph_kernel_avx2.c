@@ -39,11 +39,6 @@ static void pack(const int8_t *query, uint32_t dims, void *packed) {
 #define LOAD(from) _mm256_load_si256((const __m256i *)(const void *)(from))
 #define TARGET __attribute__((target("avx2,popcnt")))
 
-#define COUNT_ALL                                                                                  \
-    ae = LOAD(row_const);                                                                          \
-    be = LOAD(row_const + 8);                                                                      \
-    THREE(COUNT)
-
 TARGET static void count_16x3(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
                               const void *const *packed, const int32_t *bounds, uint32_t *counts) {
     const __m256i low = _mm256_set1_epi16(0xff);
@@ -56,53 +51,19 @@ TARGET static void count_16x3(const uint8_t *codes, const int32_t *row_const, ui
         be = _mm256_and_si256(bo, low), bo = _mm256_srli_epi16(bo, 8);
         THREE(MULTIPLY)
     }
-    COUNT_ALL
-}
-
-TARGET static void halves_16x3(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                               const void *const *packed, const int32_t *bounds, uint32_t *counts) {
-    const __m256i low = _mm256_set1_epi16(15);
-    __m256i ae, ao, be, bo, even, odd;
-    THREE(SUMS)
-    for (uint32_t g = 0, at = 0; g < groups; g++, codes += 4 * LARDER__CHUNK_ROWS) {
-        ao = LOAD(codes);
-        bo = LOAD(codes + 32);
-        ae = _mm256_and_si256(ao, low), ao = _mm256_and_si256(_mm256_srli_epi16(ao, 8), low);
-        be = _mm256_and_si256(bo, low), bo = _mm256_and_si256(_mm256_srli_epi16(bo, 8), low);
-        at = g;
-        THREE(MULTIPLY)
-        ao = LOAD(codes);
-        bo = LOAD(codes + 32);
-        ae = _mm256_and_si256(_mm256_srli_epi16(ao, 4), low), ao = _mm256_srli_epi16(ao, 12);
-        be = _mm256_and_si256(_mm256_srli_epi16(bo, 4), low), bo = _mm256_srli_epi16(bo, 12);
-        at = groups + g;
-        THREE(MULTIPLY)
-    }
-    COUNT_ALL
-}
-
-static void tiles(larder__graph_count_fn *tile, const uint8_t *codes, const int32_t *row_const,
-                  uint32_t groups, const void *const *packed, const int32_t *bounds,
-                  uint32_t *counts) {
-    for (int rows = 0; rows < LARDER__CHUNK_ROWS; rows += 16)
-        for (int k = 0; k < LARDER__TILE_QUERIES; k += 3)
-            tile(codes + 4 * rows, row_const + rows, groups, packed + k, bounds + k, counts + k);
+    ae = LOAD(row_const);
+    be = LOAD(row_const + 8);
+    THREE(COUNT)
 }
 
 static void count(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
                   const void *const *packed, const int32_t *bounds, uint32_t *counts) {
-    tiles(count_16x3, codes, row_const, groups, packed, bounds, counts);
+    for (int rows = 0; rows < LARDER__CHUNK_ROWS; rows += 16)
+        for (int k = 0; k < LARDER__TILE_QUERIES; k += 3)
+            count_16x3(codes + 4 * rows, row_const + rows, groups, packed + k, bounds + k,
+                       counts + k);
 }
 
-static void count_halves(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                         const void *const *packed, const int32_t *bounds, uint32_t *counts) {
-    tiles(halves_16x3, codes, row_const, groups, packed, bounds, counts);
-}
-
-const larder__graph_kernel larder__graph_kernel_avx2 = {.name = "avx2",
-                                                        .macs = 4.6e10,
-                                                        .packed_bytes = packed_bytes,
-                                                        .pack = pack,
-                                                        .count = count,
-                                                        .count_halves = count_halves};
+const larder__graph_kernel larder__graph_kernel_avx2 = {
+    .name = "avx2", .macs = 4.6e10, .packed_bytes = packed_bytes, .pack = pack, .count = count};
 #endif

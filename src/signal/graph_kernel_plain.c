@@ -15,32 +15,17 @@ void larder__chunk_dots(const uint8_t *codes, uint32_t groups, const int8_t *que
     }
 }
 
-/* The lower halves against the first half of the query, the upper ones against the second. */
-LARDER__CLONES
-void larder__chunk_dots_halves(const uint8_t *codes, uint32_t groups, const int8_t *query,
-                               int32_t *dots) {
-    const int8_t *upper = query + (size_t)groups * 4;
-    memset(dots, 0, LARDER__CHUNK_ROWS * sizeof *dots);
-    for (uint32_t g = 0; g < groups; g++, codes += 4 * LARDER__CHUNK_ROWS, query += 4, upper += 4)
-        for (int k = 0; k < 4; k++) {
-            int32_t a = query[k], b = upper[k];
-            for (int i = 0; i < LARDER__CHUNK_ROWS; i++)
-                dots[i] += (codes[4 * i + k] & 15) * a + (codes[4 * i + k] >> 4) * b;
-        }
-}
-
 static size_t packed_bytes(uint32_t dims) { return dims; }
 
 static void pack(const int8_t *query, uint32_t dims, void *packed) { memcpy(packed, query, dims); }
 
-static void add_counts(void (*dot)(const uint8_t *, uint32_t, const int8_t *, int32_t *),
-                       const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                       const void *const *packed, const int32_t *bounds, uint32_t *counts) {
+static void count(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
+                  const void *const *packed, const int32_t *bounds, uint32_t *counts) {
     int32_t dots[LARDER__CHUNK_ROWS];
     for (int k = 0; k < LARDER__TILE_QUERIES; k++) {
         if (k && packed[k] == packed[k - 1]) /* filling of a short tile: nobody reads its count */
             continue;
-        dot(codes, groups, packed[k], dots);
+        larder__chunk_dots(codes, groups, packed[k], dots);
         uint32_t within = 0;
         for (int i = 0; i < LARDER__CHUNK_ROWS; i++)
             within += dots[i] - row_const[i] >= bounds[k];
@@ -48,19 +33,5 @@ static void add_counts(void (*dot)(const uint8_t *, uint32_t, const int8_t *, in
     }
 }
 
-static void count(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                  const void *const *packed, const int32_t *bounds, uint32_t *counts) {
-    add_counts(larder__chunk_dots, codes, row_const, groups, packed, bounds, counts);
-}
-
-static void count_halves(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                         const void *const *packed, const int32_t *bounds, uint32_t *counts) {
-    add_counts(larder__chunk_dots_halves, codes, row_const, groups, packed, bounds, counts);
-}
-
-const larder__graph_kernel larder__graph_kernel_plain = {.name = "plain",
-                                                         .macs = 5e9,
-                                                         .packed_bytes = packed_bytes,
-                                                         .pack = pack,
-                                                         .count = count,
-                                                         .count_halves = count_halves};
+const larder__graph_kernel larder__graph_kernel_plain = {
+    .name = "plain", .macs = 5e9, .packed_bytes = packed_bytes, .pack = pack, .count = count};

@@ -37,20 +37,11 @@ static void pack(const int8_t *query, uint32_t dims, void *packed) { memcpy(pack
         (uint64_t)WITHIN(a##k, ra, t) | (uint64_t)WITHIN(b##k, rb, t) << 16 |                      \
         (uint64_t)WITHIN(c##k, rc, t) << 32 | (uint64_t)WITHIN(d##k, rd, t) << 48);
 
-#define ROWS(from, turn)                                                                           \
-    ra = turn(_mm512_load_si512(from));                                                            \
-    rb = turn(_mm512_load_si512((from) + 64));                                                     \
-    rc = turn(_mm512_load_si512((from) + 128));                                                    \
-    rd = turn(_mm512_load_si512((from) + 192));
-
-#define WHOLE(rows) rows
-#define LOWER(rows) _mm512_and_si512(rows, low)
-#define UPPER(rows) _mm512_and_si512(_mm512_srli_epi16(rows, 4), low)
-
-#define COUNT_ALL                                                                                  \
-    const uint8_t *constants = (const uint8_t *)row_const;                                         \
-    ROWS(constants, WHOLE)                                                                         \
-    FOR_QUERIES(COUNT)
+#define ROWS(from)                                                                                 \
+    ra = _mm512_load_si512(from);                                                                  \
+    rb = _mm512_load_si512((from) + 64);                                                           \
+    rc = _mm512_load_si512((from) + 128);                                                          \
+    rd = _mm512_load_si512((from) + 192);
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vnni,popcnt")))
 
@@ -59,34 +50,14 @@ TARGET static void count(const uint8_t *codes, const int32_t *row_const, uint32_
     __m512i ra, rb, rc, rd, q, t;
     FOR_QUERIES(SUMS)
     for (uint32_t at = 0; at < groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
-        ROWS(codes, WHOLE)
+        ROWS(codes)
         FOR_QUERIES(MULTIPLY)
     }
-    COUNT_ALL
+    const uint8_t *constants = (const uint8_t *)row_const;
+    ROWS(constants)
+    FOR_QUERIES(COUNT)
 }
 
-TARGET static void count_halves(const uint8_t *codes, const int32_t *row_const, uint32_t groups,
-                                const void *const *packed, const int32_t *bounds,
-                                uint32_t *counts) {
-    const __m512i low = _mm512_set1_epi8(15);
-    __m512i ra, rb, rc, rd, q, t;
-    FOR_QUERIES(SUMS)
-    for (uint32_t at = 0; at < groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
-        ROWS(codes, LOWER)
-        FOR_QUERIES(MULTIPLY)
-    }
-    codes -= (size_t)groups * 4 * LARDER__CHUNK_ROWS;
-    for (uint32_t at = groups; at < 2 * groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
-        ROWS(codes, UPPER)
-        FOR_QUERIES(MULTIPLY)
-    }
-    COUNT_ALL
-}
-
-const larder__graph_kernel larder__graph_kernel_vnni = {.name = "vnni",
-                                                        .macs = 1.9e11,
-                                                        .packed_bytes = packed_bytes,
-                                                        .pack = pack,
-                                                        .count = count,
-                                                        .count_halves = count_halves};
+const larder__graph_kernel larder__graph_kernel_vnni = {
+    .name = "vnni", .macs = 1.9e11, .packed_bytes = packed_bytes, .pack = pack, .count = count};
 #endif

@@ -1,30 +1,40 @@
-/* Which chunks a query looks at when it cannot look at all of them. Each pair of query and class
- * has a level l: every 2^l-th chunk of the class is looked at, a random sample of its rows. A
- * query's own class comes first (x_same governs the score), then the classes whose centres are
- * nearest, finer than the rest; the rest shares what is left of the budget evenly. */
+/* Which classes, and which of their chunks, a query looks at when it cannot look at all. A query's
+ * own class comes first (x_same governs the score), then the classes whose centres are nearest.
+ * Each pair of query and class has a level l: every 2^l-th chunk of the class is looked at, a
+ * random sample of its rows. Classes farther than the nearest 16 are taken to hold no neighbours.
+ */
 #ifndef LARDER_SIGNAL_GRAPH_PLAN_H
 #define LARDER_SIGNAL_GRAPH_PLAN_H
 
-#include "signal/graph_store.h"
+#include "signal/graph_centres.h"
 
-enum { LARDER__LEVELS = 32, LARDER__NEAR_CLASSES = 8 };
+enum { LARDER__LEVELS = 32, LARDER__NEAR_CLASSES = 16 };
 
-typedef struct larder__graph_finer { /* query looks at class at a level below the common one */
+typedef struct larder__graph_pair {
     uint32_t class, query;
     uint32_t level;
-} larder__graph_finer;
+    float weight; /* of classes picked at random: how many others this one stands for; else 1 */
+} larder__graph_pair;
 
 typedef struct larder__graph_plan {
-    uint32_t common; /* level of all pairs that have none of their own */
     size_t count, room;
-    larder__graph_finer *finer; /* by class, then query */
-    float *centres, *distances; /* dims x classes, classes; NULL: nobody is nearest */
-    uint32_t classes, dims;     /* that they have room for */
+    larder__graph_pair *pairs; /* by class, then level, then query */
+    float *distances;          /* of four queries to all centres */
+    size_t distances_room;
 } larder__graph_plan;
 
-/* codes: n x dims of the queries, classes: theirs. budget: rows a query; 0: all rows. */
-int larder__graph_plan_make(larder__graph_plan *, const larder__graph_store *, uint32_t budget,
-                            const uint8_t *codes, const uint32_t *classes, size_t n);
+typedef struct larder__graph_wish {
+    uint64_t budget;       /* rows a query */
+    const uint32_t *sizes; /* rows of each class */
+    uint32_t class_count;
+    uint64_t turn;           /* of what is random */
+    const uint32_t *classes; /* of the queries */
+    const float *x;          /* n x dim */
+    size_t n;
+} larder__graph_wish;
+
+int larder__graph_plan_make(larder__graph_plan *, const larder__graph_centres *,
+                            const larder__graph_wish *);
 void larder__graph_plan_free(larder__graph_plan *);
 
 /* Level of the i-th chunk of a class in this batch: a query of level l looks at it if l is not

@@ -1,111 +1,76 @@
 #include "signal/graph_project.h"
 
 #include "base/clones.h"
-#include "base/err.h"
-#include "base/mem.h"
-#include "signal/graph_store.h"
 
-#include <larder/plugin.h>
 #include <math.h>
+#include <string.h>
 
-/* Columns are done in strips as wide as two of the widest registers; the last one is padded. */
-enum { LANES = 16, STRIP = 2 * LANES };
+/* A strip is as wide as two of the widest registers; so many inputs of it are widened at a time. */
+enum { LANES = LARDER__STRIP / 2, BLOCK = 64 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-static uint32_t strips(uint32_t dims) { return (dims + STRIP - 1) / STRIP; }
-
-static float normal(larder_rng *rng) { /* Box-Muller */
-    double u = 1 - larder_rng_unit(rng), v = larder_rng_unit(rng);
-    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+float larder__graph_direction_set(int8_t *matrix, uint32_t dim, uint32_t direction,
+                                  const float *values) {
+    float most = 1e-30f;
+    for (uint32_t i = 0; i < dim; i++)
+        most = fmaxf(most, fabsf(values[i]));
+    float scale = most / 127;
+    for (uint32_t i = 0; i < dim; i++)
+        matrix[larder__strip_at(dim, direction, i)] = (int8_t)rintf(values[i] / scale);
+    return scale;
 }
 
-static double dot(const float *a, const float *b, uint32_t n) {
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
-/* Gram-Schmidt over `dims` rows of length dim; twice is enough for float accuracy. */
-static void orthonormalise(float *rows, uint32_t dims, uint32_t dim) {
-    for (uint32_t k = 0; k < dims; k++) {
-        float *row = rows + (size_t)k * dim;
-        for (int pass = 0; pass < 2; pass++)
-            for (uint32_t j = 0; j < k; j++) {
-                const float *other = rows + (size_t)j * dim;
-                float along = (float)dot(row, other, dim);
-                for (uint32_t i = 0; i < dim; i++)
-                    row[i] -= along * other[i];
-            }
-        float scale = (float)(1 / sqrt(dot(row, row, dim)));
-        for (uint32_t i = 0; i < dim; i++)
-            row[i] *= scale;
-    }
-}
-
-int larder__graph_projection(float **out, uint32_t dim, uint32_t dims, uint64_t seed) {
-    size_t count = (size_t)dim * dims;
-    float *rows = larder__malloc(count * sizeof *rows);
-    *out = larder__calloc((size_t)strips(dims) * STRIP * dim, sizeof **out);
-    if (!rows || !*out) {
-        larder__free(rows);
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory for a projection of %u dimensions",
-                            dim);
-    }
-    larder_rng rng;
-    larder_rng_seed(&rng, seed, 0x67726170);
-    for (size_t i = 0; i < count; i++)
-        rows[i] = normal(&rng);
-    orthonormalise(rows, dims, dim);
-    float scale = sqrtf((float)dim / (float)dims);
-    for (uint32_t k = 0; k < dims; k++)
-        for (uint32_t i = 0; i < dim; i++)
-            (*out)[((size_t)(k / STRIP) * dim + i) * STRIP + k % STRIP] =
-                rows[(size_t)k * dim + i] * scale;
-    larder__free(rows);
-    return 0;
+void larder__graph_direction_get(const int8_t *matrix, uint32_t dim, uint32_t direction,
+                                 float *entries) {
+    for (uint32_t i = 0; i < dim; i++)
+        entries[i] = (float)matrix[larder__strip_at(dim, direction, i)];
 }
 
 #define ROW_SUMS(r)                                                                                \
     lanes a##r = {0}, b##r = {0};                                                                  \
-    const float *x##r = x + (size_t)(r)*dim;
+    const float *x##r = rows[r];
 #define ROW_ADD(r)                                                                                 \
     a##r += x##r[i] * first;                                                                       \
     b##r += x##r[i] * second;
 #define ROW_STORE(r)                                                                               \
-    memcpy(y + (r)*STRIP, &a##r, sizeof a##r);                                                     \
-    memcpy(y + (r)*STRIP + LANES, &b##r, sizeof b##r);
+    memcpy(y + (size_t)(r)*stride, &a##r, sizeof a##r);                                            \
+    memcpy(y + (size_t)(r)*stride + LANES, &b##r, sizeof b##r);
 
 /* Four rows times one strip. Every sum runs over the inputs in order, so it is the same whatever
  * the width of the registers. */
 LARDER__CLONES
-static void project_strip(const float *strip, uint32_t dim, const float *x, float *y) {
+static void project_strip(const int8_t *strip, uint32_t dim, const float *const *rows, float *y,
+                          size_t stride) {
+    float wide[BLOCK * LARDER__STRIP];
+    lanes first, second;
     ROW_SUMS(0)
-    ROW_SUMS(1) ROW_SUMS(2) ROW_SUMS(3) for (uint32_t i = 0; i < dim; i++, strip += STRIP) {
-        lanes first, second;
-        memcpy(&first, strip, sizeof first);
-        memcpy(&second, strip + LANES, sizeof second);
-        ROW_ADD(0) ROW_ADD(1) ROW_ADD(2) ROW_ADD(3)
+    ROW_SUMS(1)
+    ROW_SUMS(2)
+    ROW_SUMS(3)
+    for (uint32_t from = 0; from < dim; from += BLOCK) {
+        uint32_t to = dim - from < BLOCK ? dim : from + BLOCK;
+        for (uint32_t k = 0; k < (to - from) * LARDER__STRIP; k++)
+            wide[k] = (float)strip[(size_t)from * LARDER__STRIP + k];
+        const float *at = wide;
+        for (uint32_t i = from; i < to; i++, at += LARDER__STRIP) {
+            memcpy(&first, at, sizeof first);
+            memcpy(&second, at + LANES, sizeof second);
+            ROW_ADD(0)
+            ROW_ADD(1)
+            ROW_ADD(2)
+            ROW_ADD(3)
+        }
     }
-    ROW_STORE(0) ROW_STORE(1) ROW_STORE(2) ROW_STORE(3)
+    ROW_STORE(0)
+    ROW_STORE(1)
+    ROW_STORE(2)
+    ROW_STORE(3)
 }
 
-void larder__graph_project(const float *projection, uint32_t dim, uint32_t dims, const float *x,
-                           size_t n, float *y) {
-    float four[4 * STRIP], tail[4 * LARDER__DIM_MAX];
-    for (size_t r = 0; r < n; r += 4) {
-        size_t rows = n - r < 4 ? n - r : 4;
-        const float *from = x + r * dim;
-        if (rows < 4) {
-            memset(tail, 0, 4 * dim * sizeof *tail);
-            memcpy(tail, from, rows * dim * sizeof *tail);
-            from = tail;
-        }
-        for (uint32_t s = 0; s < strips(dims); s++) {
-            uint32_t width = dims - s * STRIP < STRIP ? dims - s * STRIP : STRIP;
-            project_strip(projection + (size_t)s * dim * STRIP, dim, from, four);
-            for (size_t k = 0; k < rows; k++)
-                memcpy(y + (r + k) * dims + s * STRIP, four + k * STRIP, width * sizeof *y);
-        }
-    }
+void larder__graph_project(const int8_t *matrix, uint32_t dim, uint32_t dims,
+                           const float *const rows[LARDER__PROJECT_ROWS], float *y) {
+    uint32_t n = larder__strips(dims);
+    for (uint32_t s = 0; s < n; s++)
+        project_strip(matrix + (size_t)s * dim * LARDER__STRIP, dim, rows,
+                      y + (size_t)s * LARDER__STRIP, (size_t)n * LARDER__STRIP);
 }

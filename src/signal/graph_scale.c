@@ -4,10 +4,8 @@
 
 #include <math.h>
 
-/* Share of values that may fall outside, at either end: where sixteen codes have to do, a finer
- * step is worth more than the tails. */
-#define TAIL_OF_8_BITS 1e-4
-#define TAIL_OF_4_BITS 3e-3
+#define TOP 255.0f    /* the largest code */
+#define TAIL 1e-4     /* share of values that may fall outside, at either end */
 #define LOOK_EVERY 32 /* batches between two looks at whether the range is too wide */
 
 /* The value of rank k; the array is reordered (Hoare's FIND). */
@@ -90,9 +88,9 @@ static void move_row(const void *arg, uint8_t *codes, int32_t *row_const) {
 }
 
 static void set_range(larder__graph_scale *s, larder__graph_store *store, float low, float high) {
-    float margin = s->top > 15 ? (high - low) * 0.05f : 0;
+    float margin = (high - low) * 0.05f;
     larder__graph_scale old = *s;
-    s->step = fmaxf((high - low + 2 * margin) / s->top, 1e-30f);
+    s->step = fmaxf((high - low + 2 * margin) / TOP, 1e-30f);
     /* Zero gets a code without error: behind ReLU half of the values are zero, and an error that
      * both ends of a pair share does not add to their distance. */
     s->low = rintf((low - margin) / s->step) * s->step;
@@ -103,9 +101,9 @@ static void set_range(larder__graph_scale *s, larder__graph_store *store, float 
               .ratio = (double)old.step / s->step * ((double)old.step / s->step)};
     for (int i = 0; i < 256; i++) {
         float at = (old.low + old.step * (float)i - s->low) / s->step;
-        float code = rintf(fminf(fmaxf(at, 0), s->top));
+        float code = rintf(fminf(fmaxf(at, 0), TOP));
         m.code[i] = (uint8_t)code;
-        m.error[i] = at < 0 || at > s->top ? 0 : (at - code) * (at - code);
+        m.error[i] = at < 0 || at > TOP ? 0 : (at - code) * (at - code);
     }
     larder__graph_store_rewrite(store, move_row, &m);
 }
@@ -113,20 +111,19 @@ static void set_range(larder__graph_scale *s, larder__graph_store *store, float 
 void larder__graph_scale_follow(larder__graph_scale *s, larder__graph_store *store,
                                 const float *values, size_t count, float *space) {
     float low, high;
-    double tail = s->top > 15 ? TAIL_OF_8_BITS : TAIL_OF_4_BITS;
     if (count == 0)
         return;
     uint64_t batch = s->batches++;
     if (s->step <= 0) {
-        range_of(values, count, tail, space, &low, &high);
+        range_of(values, count, TAIL, space, &low, &high);
         set_range(s, store, low, high);
         return;
     }
-    float top = s->low + s->top * s->step;
-    bool spills = (double)outside(values, count, s->low, top) > 4 * tail * (double)count + 1;
+    float top = s->low + TOP * s->step;
+    bool spills = (double)outside(values, count, s->low, top) > 4 * TAIL * (double)count + 1;
     if (!spills && batch % LOOK_EVERY)
         return;
-    range_of(values, count, tail, space, &low, &high);
+    range_of(values, count, TAIL, space, &low, &high);
     s->narrower = (high - low) * 2 < top - s->low ? s->narrower + 1 : 0;
     if (spills)
         set_range(s, store, fminf(low, s->low), fmaxf(high, top));
@@ -149,10 +146,16 @@ static void round_row(const float *values, uint32_t dims, float low, float scale
     }
 }
 
+void larder__graph_scale_values(const larder__graph_scale *s, const uint8_t *codes, uint32_t dims,
+                                float *values) {
+    for (uint32_t i = 0; i < dims; i++)
+        values[i] = s->low + s->step * (float)codes[i];
+}
+
 void larder__graph_scale_code(const larder__graph_scale *s, const float *values, uint32_t dims,
                               uint32_t padded, uint8_t *codes, int32_t *row_const) {
     float errors[LARDER__DIM_MAX];
-    round_row(values, dims, s->low, 1 / s->step, s->top, codes, errors);
+    round_row(values, dims, s->low, 1 / s->step, TOP, codes, errors);
     for (uint32_t i = dims; i < padded; i++)
         codes[i] = 0;
     double error = 0;

@@ -1,4 +1,4 @@
-/* From floats to codes of eight or four bits: one offset and one step for all dimensions, so that
+/* From floats to codes of eight bits: one offset and one step for all dimensions, so that
  * distances between codes are distances. The range follows the embeddings as training changes them;
  * when it moves, the codes that are there are written anew.
  *
@@ -11,7 +11,6 @@
 #include "signal/graph_store.h"
 
 typedef struct larder__graph_scale {
-    float top;         /* largest code: 255 or 15 */
     float low, step;   /* value = low + step x code; step 0: nothing seen yet */
     uint64_t batches;  /* looked at */
     uint32_t narrower; /* looks in a row that found the range twice as wide as needed */
@@ -24,6 +23,9 @@ void larder__graph_scale_follow(larder__graph_scale *, larder__graph_store *stor
 /* Codes one row: `dims` values into `padded` codes. */
 void larder__graph_scale_code(const larder__graph_scale *, const float *values, uint32_t dims,
                               uint32_t padded, uint8_t *codes, int32_t *row_const);
+/* And back. */
+void larder__graph_scale_values(const larder__graph_scale *, const uint8_t *codes, uint32_t dims,
+                                float *values);
 /* Half the squared radius in units of the codes. */
 int32_t larder__graph_scale_half(const larder__graph_scale *, double radius);
 /* The bound of a query that is the row (codes, row_const), see graph_kernel.h. */

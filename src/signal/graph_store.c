@@ -6,16 +6,10 @@
 
 #include <assert.h>
 
-#define ABSENT UINT32_MAX
-
-int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims, bool halves,
-                             bool sums) {
-    uint32_t groups = halves ? (dims + 7) / 8 : (dims + 3) / 4;
-    *s = (larder__graph_store){.n = n,
-                               .groups = groups,
-                               .dims = groups * (halves ? 8 : 4),
-                               .halves = halves,
-                               .wants_sums = sums};
+int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims) {
+    uint32_t groups = (dims + 3) / 4;
+    *s = (larder__graph_store){
+        .n = n, .groups = groups, .dims = groups * 4, .spare = LARDER__NO_CHUNK};
     s->stride = (size_t)s->groups * 4 * LARDER__CHUNK_ROWS + LARDER__CHUNK_ROWS * 8;
     s->place = larder__malloc(n * sizeof *s->place);
     if (!s->place)
@@ -26,20 +20,19 @@ int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims, 
 }
 
 void larder__graph_store_close(larder__graph_store *s) {
-    for (uint32_t i = 0; s->slabs && i < s->chunk_room / LARDER__SLAB_CHUNKS; i++)
-        larder__free(s->slabs[i]);
-    larder__free(s->slabs);
+    for (uint32_t i = 0; i < s->chunk_count; i++)
+        larder__free(s->memory[i]);
+    larder__free(s->memory);
     larder__free(s->chunks);
     larder__free(s->classes);
-    larder__free(s->sums);
     larder__free(s->place);
     *s = (larder__graph_store){0};
 }
 
 size_t larder__graph_store_bytes(const larder__graph_store *s) {
-    size_t sums = s->sums ? (size_t)s->class_count * s->dims * 4 : 0;
-    return s->n * sizeof *s->place + s->chunk_room * (s->stride + sizeof *s->chunks) +
-           s->class_count * sizeof *s->classes + sums;
+    return s->n * sizeof *s->place + s->held * s->stride +
+           s->chunk_room * (sizeof *s->chunks + sizeof *s->memory) +
+           s->class_count * sizeof *s->classes;
 }
 
 static bool grow(void **array, size_t count, size_t size) {
@@ -52,39 +45,43 @@ static bool grow(void **array, size_t count, size_t size) {
 int larder__graph_store_classes(larder__graph_store *s, uint32_t count) {
     if (count <= s->class_count)
         return 0;
-    size_t dims = s->dims;
-    if (!grow((void **)&s->classes, count, sizeof *s->classes) ||
-        (s->wants_sums && !grow((void **)&s->sums, count * dims, sizeof *s->sums)))
+    if (!grow((void **)&s->classes, count, sizeof *s->classes))
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u classes", count);
     for (uint32_t c = s->class_count; c < count; c++)
         s->classes[c] = (larder__graph_class){LARDER__NO_CHUNK, LARDER__NO_CHUNK, 0};
-    if (s->sums)
-        memset(s->sums + s->class_count * dims, 0, (count - s->class_count) * dims * 4);
     s->class_count = count;
     return 0;
 }
 
-static int add_slab(larder__graph_store *s) {
-    uint32_t slabs = s->chunk_room / LARDER__SLAB_CHUNKS, room = s->chunk_room;
-    unsigned char *slab = NULL;
-    if (grow((void **)&s->slabs, slabs + 1, sizeof *s->slabs) &&
-        grow((void **)&s->chunks, room + LARDER__SLAB_CHUNKS, sizeof *s->chunks))
-        slab = larder__memalign(64, LARDER__SLAB_CHUNKS * s->stride);
-    if (!slab)
+/* A chunk with memory: a dropped one again, or a new one. */
+static int take_chunk(larder__graph_store *s, uint32_t *out) {
+    uint32_t chunk = s->spare != LARDER__NO_CHUNK ? s->spare : s->chunk_count;
+    bool room = chunk < s->chunk_room;
+    if (!room) {
+        uint32_t more = s->chunk_room + s->chunk_room / 8 + 16;
+        room = grow((void **)&s->memory, more, sizeof *s->memory) &&
+               grow((void **)&s->chunks, more, sizeof *s->chunks);
+        s->chunk_room = room ? more : s->chunk_room;
+    }
+    unsigned char *memory = room ? larder__memalign(64, s->stride) : NULL;
+    if (!memory)
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for more than %u rows", s->rows);
-    s->slabs[slabs] = slab;
-    s->chunk_room += LARDER__SLAB_CHUNKS;
+    if (chunk == s->spare)
+        s->spare = s->chunks[chunk].next;
+    else
+        s->chunk_count++;
+    s->memory[chunk] = memory;
+    s->held++;
+    *out = chunk;
     return 0;
 }
 
 /* A fresh chunk at the end of a class. */
 static int add_chunk(larder__graph_store *s, uint32_t class) {
-    if (s->chunk_count == s->chunk_room) {
-        int rc = add_slab(s);
-        if (rc < 0)
-            return rc;
-    }
-    uint32_t chunk = s->chunk_count++;
+    uint32_t chunk = 0;
+    int rc = take_chunk(s, &chunk);
+    if (rc < 0)
+        return rc;
     memset(larder__chunk_codes(s, chunk), 0, s->stride);
     for (int i = 0; i < LARDER__CHUNK_ROWS; i++)
         larder__chunk_consts(s, chunk)[i] = LARDER__ROW_ABSENT;
@@ -103,33 +100,30 @@ void larder__chunk_get(const larder__graph_store *s, uint32_t chunk, uint32_t la
     const uint8_t *from = larder__chunk_codes(s, chunk) + (size_t)lane * 4;
     for (uint32_t g = 0; g < s->groups; g++)
         memcpy(codes + (size_t)g * 4, from + (size_t)g * 4 * LARDER__CHUNK_ROWS, 4);
-    for (uint32_t i = 0; s->halves && i < s->groups * 4; i++) {
-        codes[s->groups * 4 + i] = codes[i] >> 4;
-        codes[i] &= 15;
-    }
 }
 
 void larder__chunk_set(larder__graph_store *s, uint32_t chunk, uint32_t lane, const uint8_t *codes,
                        int32_t row_const) {
     uint8_t *to = larder__chunk_codes(s, chunk) + (size_t)lane * 4;
-    const uint8_t *upper = codes + (size_t)s->groups * 4;
-    for (uint32_t g = 0; g < s->groups; g++, to += 4 * LARDER__CHUNK_ROWS)
-        for (uint32_t k = 0; k < 4; k++)
-            to[k] = (uint8_t)(codes[g * 4 + k] | (s->halves ? upper[g * 4 + k] << 4 : 0));
+    for (uint32_t g = 0; g < s->groups; g++)
+        memcpy(to + (size_t)g * 4 * LARDER__CHUNK_ROWS, codes + (size_t)g * 4, 4);
     larder__chunk_consts(s, chunk)[lane] = row_const;
 }
 
-/* Adds a row to the sum of its class, or takes it out; wraps round as unsigned numbers do, so what
- * went in comes out. */
-static void sum_row(larder__graph_store *s, uint32_t chunk, uint32_t lane, bool out) {
-    if (!s->sums)
-        return;
-    uint32_t *sum = s->sums + (size_t)s->chunks[chunk].class * s->dims;
-    uint8_t codes[LARDER__DIM_MAX];
-    memset(codes, 0, s->dims); /* all of them are set; an analyser does not see it */
-    larder__chunk_get(s, chunk, lane, codes);
-    for (uint32_t k = 0; k < s->dims; k++)
-        sum[k] += out ? -(uint32_t)codes[k] : codes[k];
+void larder__graph_store_drop(larder__graph_store *s, uint32_t class) {
+    larder__graph_class *c = &s->classes[class];
+    for (uint32_t chunk = c->first, next; chunk != LARDER__NO_CHUNK; chunk = next) {
+        next = s->chunks[chunk].next;
+        for (uint32_t i = 0; i < larder__chunk_used(s, chunk); i++)
+            s->place[larder__chunk_ids(s, chunk)[i]] = LARDER__NO_PLACE;
+        larder__free(s->memory[chunk]);
+        s->memory[chunk] = NULL;
+        s->held--;
+        s->chunks[chunk].next = s->spare;
+        s->spare = chunk;
+    }
+    s->rows -= c->rows;
+    *c = (larder__graph_class){LARDER__NO_CHUNK, LARDER__NO_CHUNK, 0};
 }
 
 static int append(larder__graph_store *s, uint32_t id, uint32_t class) {
@@ -150,42 +144,46 @@ static int append(larder__graph_store *s, uint32_t id, uint32_t class) {
 int larder__graph_store_put(larder__graph_store *s, uint32_t id, uint32_t class,
                             const uint8_t *codes, int32_t row_const) {
     assert(id < s->n && class < s->class_count);
-    bool fresh = s->place[id] == ABSENT;
-    int rc = fresh ? append(s, id, class) : 0;
+    int rc = larder__graph_store_holds(s, id) ? 0 : append(s, id, class);
     if (rc < 0)
         return rc;
     uint32_t chunk = s->place[id] / LARDER__CHUNK_ROWS, lane = s->place[id] % LARDER__CHUNK_ROWS;
-    if (!fresh)
-        sum_row(s, chunk, lane, true);
     larder__chunk_set(s, chunk, lane, codes, row_const);
-    sum_row(s, chunk, lane, false);
     return 0;
+}
+
+void larder__graph_store_rewrite_class(larder__graph_store *s, uint32_t class,
+                                       larder__graph_map_fn map, const void *arg) {
+    uint8_t codes[LARDER__DIM_MAX];
+    uint32_t chunk = s->classes[class].first;
+    for (; chunk != LARDER__NO_CHUNK; chunk = s->chunks[chunk].next)
+        for (uint32_t lane = 0; lane < larder__chunk_used(s, chunk); lane++) {
+            int32_t row_const = larder__chunk_consts(s, chunk)[lane];
+            larder__chunk_get(s, chunk, lane, codes);
+            map(arg, codes, &row_const);
+            larder__chunk_set(s, chunk, lane, codes, row_const);
+        }
 }
 
 void larder__graph_store_rewrite(larder__graph_store *s, larder__graph_map_fn map,
                                  const void *arg) {
-    uint8_t codes[LARDER__DIM_MAX];
-    for (uint32_t chunk = 0; chunk < s->chunk_count; chunk++)
-        for (uint32_t lane = 0; lane < larder__chunk_used(s, chunk); lane++) {
-            int32_t row_const = larder__chunk_consts(s, chunk)[lane];
-            sum_row(s, chunk, lane, true);
-            larder__chunk_get(s, chunk, lane, codes);
-            map(arg, codes, &row_const);
-            larder__chunk_set(s, chunk, lane, codes, row_const);
-            sum_row(s, chunk, lane, false);
-        }
+    for (uint32_t class = 0; class < s->class_count; class ++)
+        larder__graph_store_rewrite_class(s, class, map, arg);
 }
 
-/* ---- saved state: bit for bit, chunk by chunk ------------------------------------------------ */
+/* ---- saved state: bit for bit, class by class ------------------------------------------------ */
 
 void larder__graph_store_save(const larder__graph_store *s, larder_writer *w) {
     larder_write_u32(w, s->dims);
     larder_write_u32(w, s->class_count);
-    larder_write_u32(w, s->chunk_count);
-    for (uint32_t i = 0; i < s->chunk_count; i++) {
-        larder_write_u32(w, s->chunks[i].class);
-        larder_write_u32(w, larder__chunk_used(s, i));
-        larder_write_bytes(w, larder__chunk_codes(s, i), s->stride);
+    larder_write_u32(w, s->held);
+    for (uint32_t class = 0; class < s->class_count; class ++) {
+        uint32_t chunk = s->classes[class].first;
+        for (; chunk != LARDER__NO_CHUNK; chunk = s->chunks[chunk].next) {
+            larder_write_u32(w, class);
+            larder_write_u32(w, larder__chunk_used(s, chunk));
+            larder_write_bytes(w, larder__chunk_codes(s, chunk), s->stride);
+        }
     }
 }
 
@@ -198,12 +196,11 @@ static int load_rows(larder__graph_store *s, uint32_t chunk, uint32_t used, lard
             consts[i] = LARDER__ROW_ABSENT;
             continue;
         }
-        if (ids[i] >= s->n || s->place[ids[i]] != ABSENT)
+        if (ids[i] >= s->n || larder__graph_store_holds(s, ids[i]))
             return larder_read_reject(r, "a sample of its index is out of range or there twice");
         if (consts[i] >= LARDER__BOUND_LIMIT || consts[i] <= -LARDER__BOUND_LIMIT)
             return larder_read_reject(r, "a row of its index has an impossible length");
         s->place[ids[i]] = chunk * LARDER__CHUNK_ROWS + i;
-        sum_row(s, chunk, i, false);
     }
     s->classes[s->chunks[chunk].class].rows += used;
     s->rows += used;

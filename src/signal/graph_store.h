@@ -3,7 +3,7 @@
  * stand in the order in which their samples were first seen, hence any chunk of a shuffled training
  * is a random sample of its class. Only the last chunk of a class may have room.
  *
- * Memory: a code (1 or 1/2 byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and
+ * Memory: a code (a byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and
  * less than a chunk a class for what is not filled. Used by one thread at a time, except that
  * readers may share. */
 #ifndef LARDER_SIGNAL_GRAPH_STORE_H
@@ -14,6 +14,7 @@
 #include <larder/plugin.h>
 
 #define LARDER__NO_CHUNK UINT32_MAX
+#define LARDER__NO_PLACE UINT32_MAX
 enum { LARDER__DIM_MAX = 4096, LARDER__CLASSES_MAX = (1 << 20) + 1 };
 
 typedef struct larder__graph_class {
@@ -29,22 +30,19 @@ typedef struct larder__graph_chunk {
 typedef struct larder__graph_store {
     uint64_t n;      /* ids are 0..n-1 */
     uint32_t groups; /* of four bytes a row */
-    uint32_t dims;   /* of a row: a multiple of 4, or of 8 with codes of four bits */
-    bool halves;     /* codes have four bits, 0..15; else eight */
+    uint32_t dims;   /* of a row: a multiple of 4 */
     uint32_t chunk_count, chunk_room, class_count;
     uint32_t rows; /* samples seen */
     size_t stride; /* bytes of a chunk: codes, row constants, ids */
     uint32_t *place;
-    unsigned char **slabs;
+    uint32_t spare;         /* chunks that were dropped, linked by next */
+    uint32_t held;          /* chunks that have memory */
+    unsigned char **memory; /* of each chunk */
     larder__graph_chunk *chunks;
     larder__graph_class *classes;
-    /* Sum of the codes of a class, class_count x dims; NULL unless asked for. */
-    uint32_t *sums;
-    bool wants_sums;
 } larder__graph_store;
 
-int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims, bool halves,
-                             bool sums);
+int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims);
 void larder__graph_store_close(larder__graph_store *);
 /* Enters or replaces a sample's row: dims codes, a byte each. Its class is the one it came with
  * first. */
@@ -53,16 +51,24 @@ int larder__graph_store_put(larder__graph_store *, uint32_t id, uint32_t class,
 /* Lets `map` write every row anew. */
 typedef void (*larder__graph_map_fn)(const void *arg, uint8_t *codes, int32_t *row_const);
 void larder__graph_store_rewrite(larder__graph_store *, larder__graph_map_fn, const void *arg);
+void larder__graph_store_rewrite_class(larder__graph_store *, uint32_t class, larder__graph_map_fn,
+                                       const void *arg);
+/* Forgets all samples of a class. */
+void larder__graph_store_drop(larder__graph_store *, uint32_t class);
 /* Makes room for classes 0..count-1. */
 int larder__graph_store_classes(larder__graph_store *, uint32_t count);
 void larder__graph_store_save(const larder__graph_store *, larder_writer *);
 int larder__graph_store_load(larder__graph_store *, larder_reader *); /* into an empty one */
 size_t larder__graph_store_bytes(const larder__graph_store *);
 
-enum { LARDER__SLAB_CHUNKS = 16 };
-
+static inline bool larder__graph_store_holds(const larder__graph_store *s, uint32_t id) {
+    return s->place[id] != LARDER__NO_PLACE;
+}
+static inline uint32_t larder__graph_store_class(const larder__graph_store *s, uint32_t id) {
+    return s->chunks[s->place[id] / LARDER__CHUNK_ROWS].class;
+}
 static inline uint8_t *larder__chunk_codes(const larder__graph_store *s, uint32_t chunk) {
-    return s->slabs[chunk / LARDER__SLAB_CHUNKS] + chunk % LARDER__SLAB_CHUNKS * s->stride;
+    return s->memory[chunk];
 }
 static inline int32_t *larder__chunk_consts(const larder__graph_store *s, uint32_t chunk) {
     return (int32_t *)(void *)(larder__chunk_codes(s, chunk) +

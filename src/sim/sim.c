@@ -280,7 +280,8 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
     double share[LARDER_FORMS];
-    if ((rc = larder__draw_shares(c->recipe, c->cache, share)) < 0)
+    bool replan; /* there is no clock here: the split stays as it begins */
+    if ((rc = larder__draw_shares(c->recipe, c->cache, share, &replan)) < 0)
         return rc;
     r->out->forms = share[LARDER_ENCODED] < 1;
     if (c->data && c->trace)

@@ -2,38 +2,11 @@
 
 #include "base/clones.h"
 #include "base/err.h"
+#include "stage/sum_rows.h"
 
 #include <string.h>
 
-#define LANES 16   /* bytes a row are rounded up to this */
-#define TOGETHER 4 /* rows summed in one go */
-
 typedef float pixel_f __attribute__((vector_size(16)));
-
-/* Down: `n` bytes of `count` rows, weighted, into floats. A group of rows short of TOGETHER repeats
- * its last row with weight 0. */
-LARDER__INLINE void sum_rows(float *restrict line, const uint8_t *restrict row, ptrdiff_t stride,
-                             size_t n, const float *weight, int32_t count) {
-    for (int32_t k = 0; k < count; k += TOGETHER, row += TOGETHER * stride) {
-        int32_t left = count - k;
-        const uint8_t *restrict r0 = row, *restrict r1 = left > 1 ? r0 + stride : r0;
-        const uint8_t *restrict r2 = left > 2 ? r1 + stride : r1;
-        const uint8_t *restrict r3 = left > 3 ? r2 + stride : r2;
-        float w0 = weight[k], w1 = left > 1 ? weight[k + 1] : 0;
-        float w2 = left > 2 ? weight[k + 2] : 0, w3 = left > 3 ? weight[k + 3] : 0;
-        if (left <= 2 && k == 0)
-            for (size_t i = 0; i < n; i++)
-                line[i] = (float)r0[i] * w0 + (float)r1[i] * w1;
-        else if (k == 0)
-            for (size_t i = 0; i < n; i++)
-                line[i] = ((float)r0[i] * w0 + (float)r1[i] * w1) +
-                          ((float)r2[i] * w2 + (float)r3[i] * w3);
-        else
-            for (size_t i = 0; i < n; i++)
-                line[i] += ((float)r0[i] * w0 + (float)r1[i] * w1) +
-                           ((float)r2[i] * w2 + (float)r3[i] * w3);
-    }
-}
 
 /* `taps` is a constant wherever it is small, so that these loops are unrolled. */
 LARDER__INLINE void sum_each(float *restrict out, const float *restrict line, const larder__taps *t,
@@ -76,6 +49,7 @@ LARDER__CLONES
 static void both_ways(uint8_t *out, float *line, size_t bytes, const larder__picture *in,
                       const larder__taps *tx, const larder__taps *ty) {
     float *across = line + bytes;
+    larder__sum_rows *sum_rows = larder__sum_rows_best();
     for (size_t y = 0; y < ty->n; y++) {
         sum_rows(line, in->at + ty->from[y] * in->row, in->row, bytes, ty->weight + y * ty->width,
                  ty->count[y]);
@@ -97,7 +71,8 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     if (rc != 0)
         return rc;
     larder__taps_even(&tx, (int32_t)(to - from));
-    size_t bytes = ((size_t)(to - from) * 4 + LANES - 1) / LANES * LANES;
+    const size_t lanes = LARDER__ROW_LANES;
+    size_t bytes = ((size_t)(to - from) * 4 + lanes - 1) / lanes * lanes;
     float *line = larder__scratch_take(s, LARDER__BLOCK_LINE, (bytes + tx.n * 4) * sizeof *line);
     uint8_t *pixels = larder__scratch_take(s, LARDER__BLOCK_RESIZED, tx.n * ty.n * 4 + 64);
     if (!line || !pixels)

@@ -34,7 +34,8 @@ struct larder__trainer {
     double rate;
     larder__epoch before; /* sums of the finished epochs */
     size_t h_stat;        /* where the loader shows h; SIZE_MAX: it has none */
-    size_t shown[SHOWN];  /* and the figures below */
+    size_t shown[SHOWN];  /* and the figures above */
+    size_t split[3];      /* and plan=auto's percent of each form */
     size_t wait_stat, fill_stat, evaluation_stat;
     bool forms; /* its cache is shared out between forms */
     _Atomic bool cancelled;
@@ -116,6 +117,9 @@ static void find_figures(larder__trainer *t) {
     t->wait_stat = find_stat(t, "stall_seconds");
     t->fill_stat = find_stat(t, "fill_seconds");
     t->evaluation_stat = find_stat(t, "evaluation_seconds");
+    static const char *const split[3] = {"plan_encoded", "plan_decoded", "plan_augmented"};
+    for (size_t i = 0; i < 3; i++)
+        t->split[i] = find_stat(t, split[i]);
     for (size_t i = 0; i < SHOWN; i++)
         t->shown[i] = find_stat(t, shown_fields[i].name);
 }
@@ -256,6 +260,10 @@ const char *larder__trainer_augment(const larder__trainer *t) { return t->augmen
 int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
     return larder_loader_bad(t->train, i, out);
 }
+int larder__trainer_replan(const larder__trainer *t, size_t i, larder_replan *out) {
+    return larder_loader_replan(t->train, i, out);
+}
+
 int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *why, size_t cap) {
     return larder_loader_scratch(t->train, refused, why, cap);
 }
@@ -377,7 +385,10 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
                         .h = h_now(t),
-                        .ratio = stat_now(t, t->shown[RATIO])});
+                        .ratio = stat_now(t, t->shown[RATIO]),
+                        .encoded = stat_now(t, t->split[0]),
+                        .decoded = stat_now(t, t->split[1]),
+                        .augmented = stat_now(t, t->split[2])});
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "report/record.h"
 
 #include <larder/larder.h>
+#include <larder/plan.h>
 
 typedef struct larder__trainer larder__trainer;
 
@@ -17,6 +18,7 @@ typedef struct larder__tick { /* after every batch; sums are over the whole run 
     double seconds, stall_seconds;
     double h;     /* share of reused samples in use now, NAN: the recipe has none */
     double ratio; /* share of the cache for important samples, NAN: the same */
+    double encoded, decoded, augmented; /* percent of the cache by plan=auto, NAN: the same */
 } larder__tick;
 
 typedef struct larder__trainer_conf {
@@ -54,6 +56,8 @@ const char *larder__trainer_augment(const larder__trainer *);
 /* Training samples skipped or replaced: entry i, E_RANGE past the end. */
 int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 /* As larder_loader_scratch of the training loader. */
+/* The i-th change of plan=auto; E_RANGE past the end. */
+int larder__trainer_replan(const larder__trainer *, size_t i, larder_replan *out);
 int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
 
 #endif

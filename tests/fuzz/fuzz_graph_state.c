@@ -54,7 +54,8 @@ static void close_signal(const larder_signal *s, void *st) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const specs[] = {"engine=exact,degree=9", "engine=strata,degree=9,project=8",
+    static const char *const specs[] = {"engine=exact,degree=9",
+                                        "engine=strata,degree=9,project=8,learn=24",
                                         "engine=hnsw,k=20,ef=20", "engine=hnswpq,k=20,ef=20,pq=3"};
     size_t engines = larder__graph_hnsw.open ? 4 : 2;
     const larder_signal *s = larder__signal_find("graph");

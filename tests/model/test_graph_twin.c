@@ -14,6 +14,7 @@ typedef struct world {
     graph_twin twin;
     uint64_t n;
     larder_rng rng;
+    bool turned; /* dimensions in reverse order: all directions are others */
     uint64_t ids[BATCH];
     int64_t labels[BATCH];
     float *x;
@@ -41,7 +42,12 @@ static const larder_report *batch(world *w, int64_t first, uint64_t moved) {
     for (size_t i = 0; i < n; i++) {
         w->ids[i] = first < 0 ? larder_rng_below(&w->rng, (uint32_t)w->n) : (uint64_t)first + i;
         w->labels[i] = clusters_class(&w->data, w->ids[i]);
-        clusters_sample(&w->data, w->ids[i], moved, w->x + i * w->data.dim);
+        float *x = w->x + i * w->data.dim;
+        clusters_sample(&w->data, w->ids[i], moved, x);
+        for (uint32_t k = 0; w->turned && k < w->data.dim / 2; k++) {
+            float value = x[k];
+            x[k] = x[w->data.dim - 1 - k], x[w->data.dim - 1 - k] = value;
+        }
     }
     w->rep = (larder_report){.n = n,
                              .dim = w->data.dim,
@@ -108,6 +114,29 @@ static void strata_fits(void **state) {
     (void)state;
     scores_fit("engine=strata,degree=60", 128, 0.01);                        /* all rows */
     scores_fit("engine=strata,degree=60,project=96,budget=2000", 256, 0.05); /* a part of them */
+    scores_fit("engine=strata,degree=60,project=64,learn=200", 256, 0.02);   /* in frames */
+}
+
+/* When the embeddings turn, frames are learnt anew and scores fit again. */
+static void strata_follows(void **state) {
+    (void)state;
+    world w;
+    graph_kit k;
+    world_open(&w, 3000, 256, 4, 0.3);
+    graph_kit_open(&k, 3000, "engine=strata,degree=60,project=64,learn=150");
+    fill(&w, &k);
+    w.turned = true;
+    for (int epoch = 0; epoch < 4; epoch++)
+        fill(&w, &k);
+    for (int round = 0; round < 2; round++) {
+        double radius = graph_kit_figure(&k, "graph_radius");
+        graph_kit_tell(&k, batch(&w, -1, 0));
+        sums s = compare(&w, &k, radius, 500);
+        if (s.score > 0.02 || s.truth < 20 * (double)s.rows)
+            fail_msg("scores are off by %g; %g neighbours", s.score, s.truth / (double)s.rows);
+    }
+    graph_kit_close(&k);
+    world_close(&w);
 }
 
 static void hnsw_fits(void **state) {
@@ -255,9 +284,13 @@ static void radius_holds_on_a_real_training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_on_a_line), cmocka_unit_test(counts_of_exact),
-        cmocka_unit_test(exact_fits),       cmocka_unit_test(strata_fits),
-        cmocka_unit_test(hnsw_fits),        cmocka_unit_test(radius_holds_on_a_real_training),
+        cmocka_unit_test(golden_on_a_line),
+        cmocka_unit_test(counts_of_exact),
+        cmocka_unit_test(exact_fits),
+        cmocka_unit_test(strata_fits),
+        cmocka_unit_test(strata_follows),
+        cmocka_unit_test(hnsw_fits),
+        cmocka_unit_test(radius_holds_on_a_real_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,14 +8,15 @@
 #include <sys/stat.h>
 
 static const check_jpeg_conf pictures[] = {
-    {200, 150, 3, 2, 2, false, 0, 1},  {201, 149, 3, 2, 2, false, 0, 2},
-    {97, 131, 3, 2, 1, false, 0, 3},   {130, 98, 3, 1, 2, false, 0, 4},
-    {120, 90, 3, 1, 1, false, 0, 5},   {77, 93, 1, 1, 1, false, 0, 6},
-    {160, 120, 4, 1, 1, false, 0, 7},  {151, 113, 3, 2, 2, true, 0, 8},
-    {90, 160, 1, 1, 1, true, 0, 9},    {143, 57, 3, 4, 1, false, 0, 10},
-    {16, 16, 3, 2, 2, false, 0, 11},   {1, 1, 3, 2, 2, false, 0, 12},
-    {9, 300, 3, 2, 2, false, 0, 13},   {300, 9, 3, 1, 1, false, 0, 14},
-    {181, 182, 3, 2, 2, false, 5, 15}, {250, 187, 3, 2, 2, false, 0, 16},
+    {200, 150, 3, 2, 2, false, 0, 1, false},  {201, 149, 3, 2, 2, false, 0, 2, false},
+    {97, 131, 3, 2, 1, false, 0, 3, false},   {130, 98, 3, 1, 2, false, 0, 4, false},
+    {120, 90, 3, 1, 1, false, 0, 5, false},   {77, 93, 1, 1, 1, false, 0, 6, false},
+    {160, 120, 4, 1, 1, false, 0, 7, false},  {151, 113, 3, 2, 2, true, 0, 8, false},
+    {90, 160, 1, 1, 1, true, 0, 9, false},    {143, 57, 3, 4, 1, false, 0, 10, false},
+    {16, 16, 3, 2, 2, false, 0, 11, false},   {1, 1, 3, 2, 2, false, 0, 12, false},
+    {9, 300, 3, 2, 2, false, 0, 13, false},   {300, 9, 3, 1, 1, false, 0, 14, false},
+    {181, 182, 3, 2, 2, false, 5, 15, false}, {250, 187, 3, 2, 2, false, 0, 16, false},
+    {174, 121, 3, 2, 2, false, 0, 17, true},  {83, 140, 1, 1, 1, true, 0, 18, true},
 };
 enum { PICTURES = sizeof pictures / sizeof *pictures };
 

@@ -16,6 +16,14 @@ static uint8_t made_up(uint32_t x, uint32_t y, uint32_t c, uint32_t seed) {
     return (uint8_t)((x * (c + 1) / 2 + y * (3 - c % 3) + seed * 13 + noise % 61) % 256);
 }
 
+bool check_jpeg_arithmetic(void) {
+#if defined(C_ARITH_CODING_SUPPORTED) && defined(D_ARITH_CODING_SUPPORTED)
+    return true;
+#else
+    return false;
+#endif
+}
+
 unsigned char *check_jpeg(const check_jpeg_conf *conf, size_t *size) {
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr err;
@@ -39,6 +47,7 @@ unsigned char *check_jpeg(const check_jpeg_conf *conf, size_t *size) {
     if (conf->progressive)
         jpeg_simple_progression(&c);
     c.restart_interval = conf->restart;
+    c.arith_code = conf->arithmetic && check_jpeg_arithmetic();
     jpeg_start_compress(&c, TRUE);
     size_t stride = (size_t)conf->w * (size_t)conf->channels;
     unsigned char *row = malloc(stride);
@@ -57,6 +66,8 @@ unsigned char *check_jpeg(const check_jpeg_conf *conf, size_t *size) {
     return out;
 }
 #else
+bool check_jpeg_arithmetic(void) { return false; }
+
 unsigned char *check_jpeg(const check_jpeg_conf *conf, size_t *size) {
     (void)conf;
     *size = 0;

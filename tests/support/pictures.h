@@ -13,10 +13,12 @@ typedef struct check_jpeg_conf {
     bool progressive;
     uint32_t restart; /* MCUs between restart markers; 0: none */
     uint32_t seed;
+    bool arithmetic; /* coded so where libjpeg can, check_jpeg_arithmetic() */
 } check_jpeg_conf;
 
 /* Bytes to free() by the caller, or NULL where this build has no such library. */
 unsigned char *check_jpeg(const check_jpeg_conf *, size_t *size);
+bool check_jpeg_arithmetic(void);
 unsigned char *check_png(uint32_t w, uint32_t h, int colour_type, int depth, bool interlaced,
                          size_t *size);
 /* What check_png put into it, as 8-bit RGB would be read back. */

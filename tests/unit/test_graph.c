@@ -12,9 +12,9 @@
 
 enum { N = 700, BATCH = 64, DIM = 48 };
 
-static const char *const specs[] = {"engine=exact,degree=20", "engine=strata,degree=20,budget=1024",
-                                    "engine=hnsw,degree=20,k=50,ef=60",
-                                    "engine=hnswpq,degree=20,k=50,ef=60,pq=8"};
+static const char *const specs[] = {
+    "engine=exact,degree=20", "engine=strata,degree=20,budget=1024,project=16,learn=40",
+    "engine=hnsw,degree=20,k=50,ef=60", "engine=hnswpq,degree=20,k=50,ef=60,pq=8"};
 
 static size_t spec_count(void) { return larder__graph_hnsw.open ? 4 : 2; }
 

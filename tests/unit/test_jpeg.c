@@ -77,8 +77,9 @@ static void parts_equal_the_whole(void **state) {
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
         for (size_t k = 0; k < sizeof samps / sizeof *samps; k++)
             for (int form = 0; form < 4; form++) {
-                check_jpeg_conf conf = {sides[i][0], sides[i][1], form == 3 ? 1 : 3, samps[k][0],
-                                        samps[k][1], form == 1,   form == 2 ? 3 : 0, (uint32_t)i};
+                check_jpeg_conf conf = {sides[i][0],       sides[i][1], form == 3 ? 1 : 3,
+                                        samps[k][0],       samps[k][1], form == 1,
+                                        form == 2 ? 3 : 0, (uint32_t)i, false};
                 size_t size;
                 unsigned char *bytes = check_jpeg(&conf, &size);
                 if (!bytes)
@@ -131,7 +132,7 @@ static void parts_of_photographs(void **state) {
 static void truncated_anywhere_is_an_error(void **state) {
     (void)state;
     for (int progressive = 0; progressive < 2; progressive++) {
-        check_jpeg_conf conf = {90, 70, 3, 2, 2, progressive, 0, 3};
+        check_jpeg_conf conf = {90, 70, 3, 2, 2, progressive, 0, 3, false};
         size_t size;
         unsigned char *bytes = check_jpeg(&conf, &size);
         if (!bytes)
@@ -154,7 +155,7 @@ static void truncated_anywhere_is_an_error(void **state) {
 
 static void flipped_bits_do_no_harm(void **state) {
     (void)state;
-    check_jpeg_conf conf = {61, 47, 3, 2, 2, false, 4, 9};
+    check_jpeg_conf conf = {61, 47, 3, 2, 2, false, 4, 9, false};
     size_t size;
     unsigned char *bytes = check_jpeg(&conf, &size);
     if (!bytes)
@@ -179,7 +180,7 @@ static void flipped_bits_do_no_harm(void **state) {
 
 static void giant_dimensions_are_refused(void **state) {
     (void)state;
-    check_jpeg_conf conf = {40, 30, 3, 1, 1, false, 0, 1};
+    check_jpeg_conf conf = {40, 30, 3, 1, 1, false, 0, 1, false};
     size_t size, at = 2;
     unsigned char *bytes = check_jpeg(&conf, &size);
     if (!bytes)
@@ -198,7 +199,7 @@ static void giant_dimensions_are_refused(void **state) {
 static void grey_and_ink_become_rgb(void **state) {
     (void)state;
     for (int channels = 1; channels <= 4; channels += 3) {
-        check_jpeg_conf conf = {33, 21, channels, 1, 1, false, 0, 5};
+        check_jpeg_conf conf = {33, 21, channels, 1, 1, false, 0, 5, false};
         size_t size;
         unsigned char *bytes = check_jpeg(&conf, &size);
         if (!bytes)
@@ -213,7 +214,7 @@ static void grey_and_ink_become_rgb(void **state) {
 
 static void one_scratch_serves_good_after_bad(void **state) {
     (void)state;
-    check_jpeg_conf conf = {50, 40, 3, 2, 2, false, 0, 2};
+    check_jpeg_conf conf = {50, 40, 3, 2, 2, false, 0, 2, false};
     size_t size;
     unsigned char *bytes = check_jpeg(&conf, &size);
     if (!bytes)

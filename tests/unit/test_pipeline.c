@@ -231,7 +231,8 @@ static void every_allocation_may_fail(void **state) {
         n++;
     assert_true(n > 6);
     size_t size;
-    unsigned char *bytes = check_jpeg(&(check_jpeg_conf){40, 30, 3, 2, 2, false, 0, 1}, &size);
+    unsigned char *bytes =
+        check_jpeg(&(check_jpeg_conf){40, 30, 3, 2, 2, false, 0, 1, false}, &size);
     for (n = 1; bytes && !survive(n, "rrc:size=16", none, bytes, size, out);)
         n++;
     free(bytes);

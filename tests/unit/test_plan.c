@@ -74,15 +74,18 @@ static larder_rates random_rates(larder_rng *rng) {
     r.s_cache = r.n_total * r.s_data * between(rng, 0.01, 40);
     r.batch = 64, r.model_bytes = larder_rng_below(rng, 2) * between(rng, 1e5, 1e9);
     r.nvlink = larder_rng_below(rng, 3);
+    if (larder_rng_below(rng, 2))
+        r.m_decoded = between(rng, 1, 20);
     return r;
 }
 
 /* The equations once more, with other names and another order of work. */
 static double twin(const larder_rates *r, larder_plan_model model, int e, int d, int a) {
     double ms = r->m * r->s_data, N = r->n_total, S = r->s_cache;
+    double px = r->m_decoded > 0 ? r->m_decoded * r->s_data : ms;
     double cn = (r->nvlink > 1 ? 0 : r->model_bytes * (2 - 2 / r->n)) / r->batch;
     double cp = (r->nvlink > 0 ? 0 : r->model_bytes * (2 - 2 / r->gpus)) / r->batch;
-    double na = a * S / (100 * ms), nd = d * S / (100 * ms), ne = e * S / (100 * r->s_data);
+    double na = a * S / (100 * ms), nd = d * S / (100 * px), ne = e * S / (100 * r->s_data);
     na = na > N ? N : na;
     nd = na + nd > N ? N - na : nd;
     ne = na + nd + ne > N ? N - na - nd : ne;
@@ -90,13 +93,14 @@ static double twin(const larder_rates *r, larder_plan_model model, int e, int d,
     double pcie = r->n * r->b_pcie / (ms + cp), gpu = r->n * r->t_gpu;
     if (model == LARDER_PLAN_PAPER) {
         double big = fmin(fmin(r->b_cache / ms, r->n * r->b_nic / (ms + cn)), fmin(pcie, gpu));
+        double pixels = fmin(fmin(r->b_cache / px, r->n * r->b_nic / (px + cn)), fmin(pcie, gpu));
         double small = fmin(fmin(r->b_cache / r->s_data, r->n * r->b_nic / (r->s_data + cn)),
                             fmin(fmin(pcie, gpu), r->n * r->t_da));
-        return (na * big + nd * fmin(big, r->n * r->t_a) + ne * small +
+        return (na * big + nd * fmin(pixels, r->n * r->t_a) + ne * small +
                 ns * fmin(small, r->b_storage / r->s_data)) /
                N;
     }
-    double cached = (na + nd) * ms + ne * r->s_data; /* seconds of a whole epoch on each */
+    double cached = na * ms + nd * px + ne * r->s_data; /* seconds of a whole epoch on each */
     double worst = N / fmin(pcie, gpu);
     worst = fmax(worst, ns * r->s_data / r->b_storage);
     worst = fmax(worst, cached / r->b_cache);
@@ -212,6 +216,28 @@ static void test_jobs_remake_augmented(void **st) {
     assert_int_equal(p.best.split.augmented, 0);
 }
 
+/* Given as what it is anyway, the size of decoded samples changes nothing; smaller ones help. */
+static void test_decoded_size(void **st) {
+    (void)st;
+    larder_rates r = rates_of(&platforms[2], 1.3e6, 114.62e3), same = r, pixels = r;
+    same.m_decoded = same.m;
+    pixels.m_decoded = pixels.m / 4; /* bytes instead of floats */
+    for (int model = LARDER_PLAN_SHARED; model <= LARDER_PLAN_PAPER; model++)
+        for (int d = 0; d <= 100; d += 20) {
+            const larder_split s = {100 - d, d / 2, d - d / 2};
+            larder_outlook a = larder_plan_outlook(&r, (larder_plan_model)model, s);
+            larder_outlook b = larder_plan_outlook(&same, (larder_plan_model)model, s);
+            larder_outlook c = larder_plan_outlook(&pixels, (larder_plan_model)model, s);
+            assert_true(a.throughput == b.throughput && a.decoded == b.decoded);
+            assert_true(c.decoded >= a.decoded && c.augmented == a.augmented);
+        }
+    larder_plan p;
+    check_ok(larder_rates_set(&r, "m_decoded", "0"));
+    assert_int_equal(larder_plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
+    check_ok(larder_rates_set(&r, "m_decoded", "inf"));
+    assert_int_equal(larder_plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
+}
+
 static void test_gradients(void **st) {
     (void)st;
     larder_rates r = rates_of(&platforms[1], 1.3e6, 114.62e3), given;
@@ -260,6 +286,7 @@ int main(void) {
         cmocka_unit_test(test_all_equal_is_a_tie),
         cmocka_unit_test(test_each_resource_can_be_the_bottleneck),
         cmocka_unit_test(test_jobs_remake_augmented),
+        cmocka_unit_test(test_decoded_size),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_wrong_input),
     };

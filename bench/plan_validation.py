@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""larder plan's model against the loader: predicted and measured samples/s, as in Seneca's section 6.
+
+Writes JPEGs of one size (the pictures of ../shared/data/jpeg, scaled, each under several keys), reads
+them through throttled storage, and for every cache size and split compares what `larder plan` says with
+what `larder_loader_next` delivers once the cache is full. The rates come from `larder profile` on the
+same throttled storage; the storage rates are low, so that storage decides and not the other work of the
+machine.
+
+    bench/plan_validation.py --markdown --svg docs/plan-validation.svg
+
+prints a line a point, the correlation of each split, and its relative error.
+"""
+import argparse
+import ctypes
+import io
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SPLITS = ["100/0/0", "0/100/0", "0/0/100", "50/50/0", "50/0/50", "0/50/50"]
+AUGMENT = "rrc:size=128|flip"
+U8 = 0
+
+
+def jpegs(count, side):
+    """`count` JPEG files: the shared pictures where they are there, else noise of the same size."""
+    from PIL import Image
+    shared = os.environ.get("LARDER_SHARED", os.path.join(ROOT, "..", "shared", "data"))
+    folder = os.path.join(shared, "jpeg")
+    pictures = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if name.endswith(".tar") and len(pictures) < count:
+            with tarfile.open(os.path.join(folder, name)) as tar:
+                for member in tar:
+                    if member.name.lower().endswith((".jpg", ".jpeg")):
+                        with Image.open(tar.extractfile(member)) as picture:
+                            pictures.append(picture.convert("RGB").resize((side, side)))
+    while not pictures or len(pictures) < min(count, 8):
+        noise = Image.frombytes("RGB", (side // 8, side // 8), os.urandom((side // 8) ** 2 * 3))
+        pictures.append(noise.resize((side, side)))
+    for i in range(count):
+        out = io.BytesIO()
+        pictures[i % len(pictures)].save(out, "JPEG", quality=95)
+        yield out.getvalue()
+
+
+def write_data(path, count, side):
+    with tarfile.open(path, "w") as tar:
+        for i, data in enumerate(jpegs(count, side)):
+            for ext, body in (("jpg", data), ("cls", str(i % 10).encode())):
+                member = tarfile.TarInfo(f"{i:06d}.{ext}")
+                member.size = len(body)
+                tar.addfile(member, io.BytesIO(body))
+
+
+class Conf(ctypes.Structure):
+    """The beginning of larder_loader_conf; the rest is set by larder_loader_defaults."""
+    _fields_ = [("source", ctypes.c_char_p), ("recipe", ctypes.c_char_p), ("cache", ctypes.c_char_p),
+                ("augment", ctypes.c_char_p), ("batch", ctypes.c_size_t), ("seed", ctypes.c_uint64),
+                ("epochs", ctypes.c_uint64), ("threads", ctypes.c_uint32),
+                ("prefetch", ctypes.c_uint32), ("lag", ctypes.c_uint32), ("rank", ctypes.c_uint32),
+                ("world", ctypes.c_uint32), ("dtype", ctypes.c_int), ("layout", ctypes.c_int),
+                ("rest", ctypes.c_char * 1024)]
+
+
+def measure(lib, source, cache, split, batch, epochs):
+    """Samples/s of each epoch but the first, in which the cache fills, and the last, during which
+    nothing is read ahead any more. Little is read ahead, so that epochs stay apart."""
+    conf = Conf()
+    lib.larder_loader_defaults(ctypes.byref(conf))
+    conf.source, conf.recipe = source.encode(), f"seneca:split={split}".encode()
+    conf.cache, conf.augment = cache.encode(), AUGMENT.encode()
+    conf.batch, conf.seed, conf.epochs, conf.dtype = batch, 1, epochs, U8
+    conf.prefetch = 2
+    loader, got = ctypes.c_void_p(), ctypes.c_void_p()
+
+    def check(rc):
+        if rc < 0:
+            raise RuntimeError(lib.larder_errmsg().decode())
+        return rc
+
+    check(lib.larder_loader_open(ctypes.byref(loader), ctypes.byref(conf)))
+    n, rates, begun = lib.larder_loader_samples(loader), [], time.monotonic()
+    while True:
+        rc = check(lib.larder_loader_next(loader, ctypes.byref(got)))
+        if rc == 0:
+            check(lib.larder_loader_done(loader, got))
+            continue
+        now = time.monotonic()
+        if rc == LARDER_END:
+            break
+        rates.append(n / (now - begun))
+        begun = now
+    lib.larder_loader_close(ctypes.byref(loader))
+    return rates[1:-1]
+
+
+LARDER_END_EPOCH, LARDER_END = 1, 2
+
+
+def predict(larder, profile, cache_bytes, split):
+    out = subprocess.run([larder, "plan", "--profile", profile, "--set",
+                          f"s_cache={cache_bytes:.0f}", "--split", split, "--json"],
+                         capture_output=True, text=True, check=True)
+    given = json.loads(out.stdout)["given"]
+    return given["throughput"], given["bottleneck"]
+
+
+def pearson(x, y):
+    mx, my = statistics.fmean(x), statistics.fmean(y)
+    over = sum((a - mx) * (b - my) for a, b in zip(x, y))
+    under = math.sqrt(sum((a - mx) ** 2 for a in x) * sum((b - my) ** 2 for b in y))
+    return over / under if under else math.nan
+
+
+def plot(path, points):
+    """Predicted across, measured up, a colour a split, the diagonal between them; logarithmic."""
+    colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#555555"]
+    side, edge = 420, 60
+    values = [v for p in points for v in (p["predicted"], p["measured"])]
+    low, high = math.log10(min(values) * 0.85), math.log10(max(values) * 1.15)
+
+    def at(v):
+        return edge + (math.log10(v) - low) / (high - low) * side
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {side + 2 * edge + 120} '
+           f'{side + 2 * edge}" font-family="sans-serif" font-size="12">',
+           '<title>Predicted and measured samples a second</title>',
+           '<rect width="100%" height="100%" fill="white"/>',
+           f'<path d="M{edge} {edge}V{edge + side}H{edge + side}" fill="none" stroke="#333"/>',
+           f'<path d="M{edge} {edge + side}L{edge + side} {edge}" stroke="#aaa" '
+           'stroke-dasharray="4 4"/>']
+    ticks = [k * 10 ** e for e in range(7) for k in (1, 2, 5)]
+    for v in (t for t in ticks if low <= math.log10(t) <= high):
+        out.append(f'<text x="{at(v):.1f}" y="{edge + side + 18}" text-anchor="middle">{v:.0f}</text>')
+        out.append(f'<text x="{edge - 6}" y="{2 * edge + side - at(v) + 4:.1f}" '
+                   f'text-anchor="end">{v:.0f}</text>')
+    out.append(f'<text x="{edge + side / 2}" y="{side + 2 * edge - 16}" '
+               'text-anchor="middle">predicted, samples/s</text>')
+    out.append(f'<text transform="translate(16 {edge + side / 2}) rotate(-90)" '
+               'text-anchor="middle">measured, samples/s</text>')
+    for i, split in enumerate(SPLITS):
+        y = edge + 20 * i
+        out.append(f'<circle cx="{side + edge + 30}" cy="{y}" r="5" fill="{colours[i]}"/>'
+                   f'<text x="{side + edge + 42}" y="{y + 4}">{split}</text>')
+        out += [f'<circle cx="{at(p["predicted"]):.1f}" '
+                f'cy="{2 * edge + side - at(p["measured"]):.1f}" r="4" fill="{colours[i]}" '
+                'fill-opacity="0.7"/>' for p in points if p["split"] == split]
+    with open(path, "w") as f:
+        f.write("\n".join(out) + "\n</svg>\n")
+
+
+def correlation(points):
+    return pearson([p["predicted"] for p in points], [p["measured"] for p in points])
+
+
+def within(points):
+    """The correlation over cache sizes alone, at each storage rate; - where they change nothing."""
+    rates = sorted({p["storage"] for p in points})
+    found = [correlation([p for p in points if p["storage"] == r]) for r in rates]
+    return ", ".join("-" if math.isnan(c) else f"{c:.3f}" for c in found)
+
+
+def print_table(points, markdown):
+    if markdown:
+        print("| split | Pearson | over cache sizes alone | error, median | largest | points | "
+              "held up by |\n|---|---|---|---|---|---|---|")
+    for split in SPLITS:
+        mine = [p for p in points if p["split"] == split]
+        errors = [abs(p["predicted"] / p["measured"] - 1) * 100 for p in mine]
+        by = sorted({p["bottleneck"] for p in mine},
+                    key=lambda b: -sum(p["bottleneck"] == b for p in mine))
+        row = (split, f"{correlation(mine):.3f}", within(mine),
+               f"{statistics.median(errors):.0f} %", f"{max(errors):.0f} %", str(len(mine)),
+               ", ".join(by))
+        print("| " + " | ".join(row) + " |" if markdown else "  ".join(f"{c:>10}" for c in row))
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ask.add_argument("--samples", type=int, default=400)
+    ask.add_argument("--side", type=int, default=256)
+    ask.add_argument("--caches", default="20,45,70,90", help="percent of the encoded bytes")
+    ask.add_argument("--storage", default="3,6", help="MB/s")
+    ask.add_argument("--epochs", type=int, default=4)
+    ask.add_argument("--batch", type=int, default=16)
+    ask.add_argument("--build", default=os.path.join(ROOT, "build"))
+    ask.add_argument("--svg")
+    ask.add_argument("--json", help="write the points there, one a line")
+    ask.add_argument("--again", help="only the table and plot of points that --json wrote")
+    ask.add_argument("--markdown", action="store_true")
+    o = ask.parse_args()
+    if o.again:
+        with open(o.again) as f:
+            points = [json.loads(line) for line in f]
+        print_table(points, o.markdown)
+        if o.svg:
+            plot(o.svg, points)
+        return
+    lib = ctypes.CDLL(os.path.join(o.build, "liblarder.so"))
+    lib.larder_errmsg.restype = ctypes.c_char_p
+    lib.larder_loader_samples.restype = ctypes.c_uint64
+    lib.larder_loader_samples.argtypes = [ctypes.c_void_p]
+    lib.larder_loader_next.argtypes = lib.larder_loader_done.argtypes = [ctypes.c_void_p] * 2
+    larder, points = os.path.join(o.build, "larder"), []
+    with tempfile.TemporaryDirectory() as folder:
+        data, profile = f"{folder}/data.tar", f"{folder}/profile.json"
+        write_data(data, o.samples, o.side)
+        for rate in o.storage.split(","):
+            source = f"slow:bandwidth={float(rate):g}MB:tar:{data}?index=off"
+            subprocess.run([larder, "profile", source, "--augment", AUGMENT, "--dtype", "u8",
+                            "--seconds", "6", "--t-gpu", "1e9", "--quiet", "-o", profile], check=True)
+            with open(profile) as f:
+                rates = json.load(f)
+            payload = rates["n_total"] * rates["s_data"]
+            print(f"# storage {rate} MB/s: profile says {rates['b_storage'] / 1e6:.2f} MB/s, "
+                  f"t_da {rates['t_da']:.0f}, t_a {rates['t_a']:.0f}, s_data {rates['s_data']:.0f}, "
+                  f"m {rates['m']:.2f}, m_decoded {rates['m_decoded']:.2f}", file=sys.stderr)
+            for cache in map(float, o.caches.split(",")):
+                for split in SPLITS:
+                    want, by = predict(larder, profile, cache / 100 * payload, split)
+                    got = measure(lib, source, f"{cache:g}%", split, o.batch, o.epochs)
+                    p = {"storage": float(rate), "cache": cache, "split": split, "predicted": want,
+                         "measured": statistics.median(got), "bottleneck": by}
+                    points.append(p)
+                    print(f"{rate:>4} MB/s  cache {cache:3.0f} %  {split:>8}  predicted {want:6.0f}/s  "
+                          f"measured {p['measured']:6.0f}/s  ({by})", file=sys.stderr, flush=True)
+                    if o.json:
+                        with open(o.json, "a") as f:
+                            f.write(json.dumps(p) + "\n")
+    print_table(points, o.markdown)
+    if o.svg:
+        plot(o.svg, points)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+/* larder profile: what this machine gives for a data set, as the rates that larder plan takes. */
+#include "base/err.h"
+#include "base/file.h"
+#include "base/spec.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/stop.h"
+#include "profile/profile.h"
+#include "report/record.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    const char *uri, *out, *augment, *dtype, *layout, *run, *cache;
+    uint64_t threads, batch, jobs;
+    double seconds, t_gpu;
+    bool quiet;
+} options;
+
+static int wrong(const char *why) {
+    fprintf(stderr, "larder profile: %s; larder profile --help tells more\n", why);
+    return -1;
+}
+
+static int check(const options *o) {
+    if (!(o->seconds > 0 && o->seconds <= 86400))
+        return wrong("--seconds is above 0 and at most 86400");
+    if (o->threads > 1024)
+        return wrong("--threads is at most 1024");
+    if (o->batch < 1 || o->jobs > 1024)
+        return wrong("--batch is at least 1, --jobs at most 1024");
+    if (!(o->t_gpu >= 0))
+        return wrong("--t-gpu is samples a second");
+    if (o->t_gpu > 0 && o->run)
+        return wrong("the training rate comes from --t-gpu or --run, not from both");
+    if (strcmp(o->dtype, "f32") != 0 && strcmp(o->dtype, "u8") != 0)
+        return wrong("--dtype is f32 or u8");
+    if (strcmp(o->layout, "nchw") != 0 && strcmp(o->layout, "nhwc") != 0)
+        return wrong("--layout is nchw or nhwc");
+    return 0;
+}
+
+static int read_options(options *o, int argc, char **argv) {
+    *o = (options){.dtype = "f32",
+                   .layout = "nchw",
+                   .cache = "20%",
+                   .seconds = 10,
+                   .batch = 256,
+                   .jobs = 1,
+                   .augment = ""};
+    const larder__option table[] = {
+        {"o", LARDER__TEXT, &o->out, "FILE", "where to write the JSON object (standard output)"},
+        {"augment", LARDER__TEXT, &o->augment, "SPEC", "what is done to a sample, as in training"},
+        {"dtype", LARDER__TEXT, &o->dtype, "f32|u8", "of a finished sample (f32)"},
+        {"layout", LARDER__TEXT, &o->layout, "nchw|nhwc", "of a finished sample (nchw)"},
+        {"threads", LARDER__NUMBER, &o->threads, "T", "that decode; 0: as many as cores (0)"},
+        {"t-gpu", LARDER__REAL, &o->t_gpu, "N", "samples a second that training takes"},
+        {"run", LARDER__TEXT, &o->run, "DIR", "or take that from a record of larder train --out"},
+        {"cache", LARDER__TEXT, &o->cache, "X", "the cache to plan for: 20% or 8GiB (20%)"},
+        {"batch", LARDER__NUMBER, &o->batch, "B", "samples a step (256)"},
+        {"jobs", LARDER__NUMBER, &o->jobs, "J", "that will share the cache (1)"},
+        {"seconds", LARDER__REAL, &o->seconds, "S", "to spend, about (10)"},
+        {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
+        {0}};
+    const larder__command command = {
+        "profile", "larder profile URI [-o FILE] [--augment SPEC] [--t-gpu N | --run DIR]",
+        "Measures what this machine gives for a data set: storage with 1, 4, 16 and 64 reads in\n"
+        "flight, decoding and augmenting, cache and memory, and a daemon's cache where\n"
+        "LARDER_SOCKET names one. Writes one flat JSON object for larder plan. Samples are read "
+        "in\n"
+        "random order and none twice; what the page cache holds already is still fast, so profile\n"
+        "before the data were read, or drop the page cache.",
+        "  larder profile photos/ --augment 'rrc:size=224|flip' --t-gpu 900 -o machine.json\n"
+        "  larder plan --profile machine.json --set s_cache=64GiB",
+        table};
+    size_t words;
+    int rc = larder__options_parse(&command, argc, argv, &o->uri, 1, &words);
+    if (rc != 0)
+        return rc;
+    return words == 1 ? check(o) : wrong("name the data set to measure");
+}
+
+/* What training takes when it does not wait. */
+static int rate_of_run(const char *folder, double *out) {
+    larder__run run;
+    int rc = larder__run_read(&run, folder);
+    if (rc < 0)
+        return rc;
+    larder__epoch t = larder__run_total(&run);
+    larder__run_free(&run);
+    double busy = t.seconds - t.stall_seconds;
+    if (!(t.served > 0 && busy > 0))
+        return larder__fail(LARDER_E_ARGS, "%s: nothing was trained in this record", folder);
+    *out = (double)t.served / busy;
+    return 0;
+}
+
+static void tell(void *quiet, const char *line) {
+    if (!*(const bool *)quiet)
+        fprintf(stderr, "larder profile: %s\n", line);
+}
+
+static void warn(const options *o, const larder__profile *p, const larder_rates *r) {
+    bool small;
+    larder__profile_storage(p, &small);
+    if (small)
+        fprintf(stderr,
+                "larder profile: %llu samples are too few to tell storage's rate: b_storage is a "
+                "guess\n",
+                (unsigned long long)p->samples);
+    else if (p->from_device < 0.5 && strncmp(o->uri, "slow:", 5) != 0)
+        fprintf(stderr,
+                "larder profile: only %.0f %% of the bytes came from a device that the kernel "
+                "counts; if the\nrest lay in the page cache, b_storage is too high\n",
+                100 * fmax(p->from_device, 0));
+    if (isnan(r->t_gpu))
+        fprintf(stderr, "larder profile: how fast is training? Give --t-gpu or --run, or later "
+                        "larder plan --set t_gpu=N\n");
+}
+
+static int write_out(const options *o, const larder__profile *p, const larder_rates *r,
+                     const larder__profiler_conf *conf) {
+    if (!o->out)
+        return larder__profile_write(stdout, p, r, conf);
+    larder__fresh file;
+    int rc = larder__fresh_open(&file, o->out);
+    return rc < 0 ? rc : larder__fresh_close(&file, larder__profile_write(file.to, p, r, conf));
+}
+
+static void ask_profiler(void *p) { larder__profiler_cancel(p); }
+
+static int run(const options *o, larder__stop *stop) {
+    const char *socket = getenv("LARDER_SOCKET");
+    bool quiet = o->quiet;
+    larder__profiler_conf conf = {.source = o->uri,
+                                  .augment = o->augment,
+                                  .dtype = strcmp(o->dtype, "u8") == 0 ? LARDER_U8 : LARDER_F32,
+                                  .layout =
+                                      strcmp(o->layout, "nhwc") == 0 ? LARDER_NHWC : LARDER_NCHW,
+                                  .threads = (uint32_t)o->threads,
+                                  .seconds = o->seconds,
+                                  .socket = socket && *socket ? socket : NULL,
+                                  .tell = tell,
+                                  .tell_arg = &quiet};
+    larder_rates rates;
+    larder__budget budget;
+    larder__profile found;
+    larder__profiler *p = NULL;
+    larder_rates_defaults(&rates);
+    int rc = larder__parse_budget(o->cache, &budget);
+    if (rc == 0 && o->run)
+        rc = rate_of_run(o->run, &rates.t_gpu);
+    else if (o->t_gpu > 0)
+        rates.t_gpu = o->t_gpu;
+    if (rc < 0 || (rc = larder__profiler_open(&p, &conf)) < 0)
+        return rc;
+    larder__stop_tell(stop, ask_profiler, p);
+    rc = larder__profiler_run(p, &found);
+    larder__stop_tell(stop, NULL, NULL);
+    if (rc == 0) {
+        larder__profile_rates(&found, &rates);
+        rates.batch = (double)o->batch;
+        rates.jobs = (double)o->jobs;
+        rates.s_cache =
+            budget.relative ? budget.fraction * (double)found.bytes : (double)budget.bytes;
+        warn(o, &found, &rates);
+        rc = write_out(o, &found, &rates, &conf);
+    }
+    larder__profiler_close(&p);
+    return rc;
+}
+
+int larder__cmd_profile(int argc, char **argv) {
+    options o;
+    larder__stop stop;
+    int rc = read_options(&o, argc, argv);
+    if (rc != 0)
+        return rc > 0 ? 0 : 2;
+    if ((rc = larder__stop_open(&stop)) == 0) {
+        rc = run(&o, &stop);
+        int code = larder__stop_code(&stop);
+        larder__stop_close(&stop);
+        if (code) {
+            fprintf(stderr, "larder profile: stopped\n");
+            return code;
+        }
+    }
+    if (rc < 0)
+        fprintf(stderr, "larder profile: %s\n", larder_errmsg());
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+}

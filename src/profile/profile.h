@@ -1,0 +1,70 @@
+/* What this machine gives for one data set, measured: storage at several depths, decoding and
+ * augmenting, caches and memory. What larder plan wants to know, and how it was found out.
+ *
+ * Storage is read in a random order and every sample at most once, so that the page cache does not
+ * flatter it more than it has to. A profiler is used by one thread; cancel may come from any. */
+#ifndef LARDER_PROFILE_PROFILE_H
+#define LARDER_PROFILE_PROFILE_H
+
+#include <larder/plan.h>
+#include <larder/plugin.h>
+#include <stdio.h>
+
+enum { LARDER__DEPTHS = 4 }; /* 1, 4, 16 and 64 reads in flight */
+
+typedef struct larder__depth {
+    uint32_t inflight;
+    uint64_t reads, bytes;
+    double seconds; /* from the first read asked for to the last one there */
+    double latency; /* mean of one read, seconds */
+    bool whole;     /* there was nothing left to read before the time was over */
+} larder__depth;
+
+typedef struct larder__crew_rate { /* samples a second */
+    double core;                   /* of one thread, by its own processor time */
+    double all;                    /* of all threads together, by the clock */
+} larder__crew_rate;
+
+typedef struct larder__profile {
+    uint64_t samples, bytes; /* of the data set */
+    uint64_t bad;            /* read, and could not be read or decoded */
+    uint32_t threads;        /* that decoded */
+    double row_bytes;        /* of an augmented sample */
+    double decoded_bytes;    /* mean that the cache reserves for a decoded one */
+    larder__depth depths[LARDER__DEPTHS];
+    double from_device;                /* share of the bytes read that the kernel fetched from a
+                                          device; NAN: it does not say */
+    larder__crew_rate decode, augment; /* decode and augment; augment alone */
+    double cache, daemon;              /* bytes/s read in place; daemon NAN: none was asked */
+    double memory_read, memory_copy;   /* bytes/s of all threads */
+} larder__profile;
+
+typedef struct larder__profiler_conf {
+    const char *source, *augment;
+    larder_dtype dtype;
+    larder_layout layout;
+    uint32_t threads;   /* 0: as many as cores */
+    double seconds;     /* for everything; less where there is little to read */
+    const char *socket; /* a daemon to measure besides; NULL: none */
+    void (*tell)(void *arg, const char *line); /* what was found, step by step; NULL: nobody */
+    void *tell_arg;
+} larder__profiler_conf;
+
+typedef struct larder__profiler larder__profiler;
+
+int larder__profiler_open(larder__profiler **out,
+                          const larder__profiler_conf *); /* copies nothing */
+void larder__profiler_close(larder__profiler **);
+int larder__profiler_run(larder__profiler *, larder__profile *out); /* once */
+void larder__profiler_cancel(larder__profiler *);                   /* run ends with E_CANCELLED */
+
+/* Bytes a second of storage at its best depth. Depths that read too little to tell count only
+ * where there is nothing else; `small` says that none of them could. */
+double larder__profile_storage(const larder__profile *, bool *small);
+/* The keys of larder plan that can be measured; the others are left as they are. */
+void larder__profile_rates(const larder__profile *, larder_rates *);
+/* One flat JSON object: those keys, then how they were found. */
+int larder__profile_write(FILE *, const larder__profile *, const larder_rates *,
+                          const larder__profiler_conf *);
+
+#endif

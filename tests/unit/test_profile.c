@@ -1,0 +1,149 @@
+/* The profiler: every sample read at most once, rates that fit each other, storage as slow as it
+ * was made, bad and tiny data sets, stopping. No time is asserted. */
+#include "check.h"
+
+#include "profile/profile.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static larder__profiler_conf conf_of(const char *source) {
+    return (larder__profiler_conf){.source = source, .threads = 2, .seconds = 0.6};
+}
+
+static larder__profile profile(const larder__profiler_conf *conf) {
+    larder__profiler *p;
+    larder__profile found;
+    check_ok(larder__profiler_open(&p, conf));
+    check_ok(larder__profiler_run(p, &found));
+    larder__profiler_close(&p);
+    return found;
+}
+
+static void check_sane(const larder__profile *p) {
+    uint64_t reads = 0;
+    for (int k = 0; k < LARDER__DEPTHS; k++)
+        reads += p->depths[k].reads;
+    assert_in_range(reads, 1, p->samples); /* none twice */
+    const double positive[] = {p->row_bytes,  p->decoded_bytes, p->decode.core,
+                               p->decode.all, p->augment.core,  p->augment.all,
+                               p->cache,      p->memory_read,   p->memory_copy};
+    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
+        assert_true(positive[i] > 0 && isfinite(positive[i]));
+    larder_rates r;
+    larder_plan plan;
+    larder_rates_defaults(&r);
+    larder__profile_rates(p, &r);
+    r.t_gpu = 1000, r.s_cache = 1e6;
+    check_ok(larder_plan_make(&plan, &r, LARDER_PLAN_SHARED));
+}
+
+static void test_raw_pixels(void **st) {
+    (void)st;
+    larder__profiler_conf conf = conf_of("mem:?n=20000&h=16&w=16&c=3");
+    larder__profile p = profile(&conf);
+    check_sane(&p);
+    assert_int_equal(p.samples, 20000);
+    assert_true(p.row_bytes == 16 * 16 * 3 && p.decoded_bytes == 16 * 16 * 3);
+    conf.dtype = LARDER_F32;
+    p = profile(&conf);
+    assert_true(p.row_bytes == 4 * 16 * 16 * 3 && p.decoded_bytes == 16 * 16 * 3);
+    assert_true(isnan(p.daemon));
+}
+
+/* What the throttle lets pass is an upper bound at every depth, but for its burst. */
+static void test_slow_storage_is_seen(void **st) {
+    (void)st;
+    larder__profiler_conf conf =
+        conf_of("slow:bandwidth=1MiB,latency=2ms,burst=0:mem:?n=20000&h=16&w=16&c=3");
+    conf.seconds = 2;
+    larder__profile p = profile(&conf);
+    bool small;
+    check_sane(&p);
+    assert_true(larder__profile_storage(&p, &small) < 0x1p20 * 1.05);
+    assert_false(small);
+    assert_true(p.depths[0].latency >= 2e-3);
+}
+
+static void test_tiny(void **st) {
+    (void)st;
+    const char *const sources[] = {"mem:?n=1&h=4&w=4&c=3", "mem:?n=3&h=4&w=4&c=3",
+                                   "mem:?n=9&h=4&w=4&c=3"};
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        larder__profiler_conf conf = conf_of(sources[i]);
+        conf.seconds = 0.2;
+        larder__profile p = profile(&conf);
+        bool small;
+        check_sane(&p);
+        assert_true(larder__profile_storage(&p, &small) > 0);
+        assert_true(small);
+    }
+}
+
+static void test_bad_samples(void **st) {
+    (void)st;
+    larder__profiler *p;
+    larder__profile found;
+    larder__profiler_conf conf = conf_of("mem:?n=400&bytes=300"); /* no pictures */
+    conf.augment = "rrc:size=8";
+    check_ok(larder__profiler_open(&p, &conf));
+    assert_int_equal(larder__profiler_run(p, &found), LARDER_E_FORMAT);
+    assert_non_null(strstr(larder_errmsg(), "no sample could be decoded: sample "));
+    larder__profiler_close(&p);
+    conf.source = "/nowhere/at/all";
+    assert_true(larder__profiler_open(&p, &conf) < 0);
+    assert_null(p);
+    conf = conf_of("mem:?n=400&h=4&w=4&c=3");
+    conf.augment = "nonsense";
+    assert_true(larder__profiler_open(&p, &conf) < 0);
+}
+
+static void *cancel(void *p) {
+    larder__profiler_cancel(p);
+    return NULL;
+}
+
+static void test_cancel(void **st) {
+    (void)st;
+    larder__profiler *p;
+    larder__profile found;
+    larder__profiler_conf conf = conf_of("slow:latency=10s:mem:?n=400&h=4&w=4&c=3");
+    conf.seconds = 3600;
+    pthread_t thread;
+    check_ok(larder__profiler_open(&p, &conf));
+    assert_int_equal(pthread_create(&thread, NULL, cancel, p), 0);
+    assert_int_equal(larder__profiler_run(p, &found), LARDER_E_CANCELLED);
+    pthread_join(thread, NULL);
+    larder__profiler_close(&p);
+}
+
+static void test_json_is_flat(void **st) {
+    (void)st;
+    larder__profiler_conf conf = conf_of("mem:?n=400&h=4&w=4&c=3");
+    conf.seconds = 0.2;
+    larder__profile p = profile(&conf);
+    larder_rates r;
+    larder_rates_defaults(&r);
+    larder__profile_rates(&p, &r);
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    check_ok(larder__profile_write(to, &p, &r, &conf));
+    fclose(to);
+    assert_int_equal(text[0], '{');
+    assert_null(strpbrk(text + 1, "{["));
+    assert_non_null(strstr(text, "\"t_gpu\": null"));
+    assert_non_null(strstr(text, "\"storage_64_iops\": "));
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_raw_pixels), cmocka_unit_test(test_slow_storage_is_seen),
+        cmocka_unit_test(test_tiny),       cmocka_unit_test(test_bad_samples),
+        cmocka_unit_test(test_cancel),     cmocka_unit_test(test_json_is_flat),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
