@@ -83,7 +83,8 @@ typedef struct larder_svm_conf {
     double coef0, c, nu, epsilon /* of the loss of SVR */, tolerance;
     const larder_svm_weight *weights;
     size_t weight_count;
-    bool shrinking; /* LIBSVM's -h: taken and without effect, all rows stay in every round */
+    bool shrinking; /* LIBSVM's -h: points that stay at a bound are left out, where rows are not
+                       kept */
     bool probability;
     bool one_vs_all;        /* several classes by one solver a class, not one a pair */
     bool merge;             /* equal vectors with equal labels become one of higher bound */

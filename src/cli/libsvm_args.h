@@ -38,7 +38,7 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
         {"p", LARDER__REAL, &(a)->conf.epsilon, "EPS", "of the loss of epsilon-SVR (0.1)"},        \
         {"e", LARDER__REAL, &(a)->conf.tolerance, "TOL", "where to end (0.001)"},                  \
         {"shrinking", LARDER__NUMBER, &(a)->shrinking, "0|1",                                      \
-         "and -h 0|1: taken for LIBSVM's sake, without effect"},                                   \
+         "and -h 0|1: leave out points that stay at a bound (1)"},                                 \
         {"m", LARDER__REAL, &(a)->cache_mb, "MB", "memory for kernel rows (as suits)"},            \
         {"rows", LARDER__NUMBER, &(a)->rows, "N", "kernel rows to keep, instead of -m"},           \
         {"cache-policy", LARDER__TEXT, &(a)->policy, "P",                                          \

@@ -17,6 +17,9 @@ enum {
 /* gamma |x|^2 above which rounding of |x|^2 + |y|^2 - 2xy in floats would show in the objective. */
 static const double direct_norm = 100;
 
+/* Products of larger values, or values of a given kernel beyond the second, are no floats. */
+static const double most_value = 1e17, most_given = 1e37;
+
 typedef struct look { /* at one or two data sets */
     bool binary;
     uint64_t pairs;
@@ -36,6 +39,17 @@ static void look_at(look *l, const larder_svm_data *d) {
     }
     for (uint64_t p = 0; p < d->start[d->rows] && l->binary; p++)
         l->binary = d->value[p] == 1 || d->value[p] == 0;
+}
+
+static int check_range(const larder_svm_data *d, double most) {
+    for (size_t i = 0; d && i < d->rows; i++)
+        for (uint64_t p = d->start[i]; p < d->start[i + 1]; p++)
+            if (!(fabs(d->value[p]) <= most))
+                return larder__fail(LARDER_E_ARGS,
+                                    "row %zu: %u:%g is beyond what kernel rows of floats can hold "
+                                    "(%g); scale the values, as larder svm-scale does",
+                                    i + 1, d->index[p], d->value[p], most);
+    return 0;
 }
 
 /* ---- features -------------------------------------------------------------------------------- */
@@ -190,12 +204,18 @@ int larder__kernel_open(larder__kernel *k, const larder__kernel_conf *conf,
     look_at(&l, a);
     look_at(&l, b);
     k->longest = l.longest;
+    double most = conf->type == LARDER_SVM_PRECOMPUTED ? most_given : most_value;
+    int rc = check_range(a, most);
+    if (rc == 0)
+        rc = check_range(b, most);
+    if (rc < 0)
+        return rc;
     if (conf->type == LARDER_SVM_PRECOMPUTED) {
         k->engine = LARDER__ENGINE_GIVEN;
         k->dim = (size_t)l.highest + 1;
         return 0;
     }
-    int rc = map_features(k, &l, a, b);
+    rc = map_features(k, &l, a, b);
     if (rc == 0 && engine == LARDER__ENGINE_BITS && !l.binary)
         rc = larder__fail(LARDER_E_ARGS, "the bits engine wants values 0 and 1");
     if (rc == 0 && engine == LARDER__ENGINE_AUTO)

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-/* e^x for x in -87.3 .. 88; below, 0. Cody and Waite's split of ln 2, a polynomial on half an
- * octave either way, the exponent put together as bits. */
+/* e^x for x in -87.3 .. 88; below, and of no number, 0. Cody and Waite's split of ln 2, a
+ * polynomial on half an octave either way, the exponent put together as bits. */
 LARDER__INLINE float exp_of(float x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: rounds to whole numbers */
-    float inside = x < -87.3f ? -87.3f : x > 88.0f ? 88.0f : x;
+    float inside = x > -87.3f ? x < 88.0f ? x : 88.0f : -87.3f;
     float n = (inside * 1.44269504f + magic) - magic;
     float r = inside - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
@@ -25,7 +25,7 @@ LARDER__INLINE float exp_of(float x) {
     int32_t bits = ((int32_t)n + 127) * (1 << 23);
     float scale;
     memcpy(&scale, &bits, sizeof scale);
-    return x < -87.3f ? 0.0f : p * scale;
+    return x > -87.3f ? p * scale : 0.0f;
 }
 
 LARDER__INLINE float tanh_of(float x) {

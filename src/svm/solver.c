@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/held_rows.h"
+#include "svm/shrink.h"
 #include "svm/smo.h"
 #include "svm/working_set.h"
 
@@ -37,6 +38,7 @@ typedef struct solver {
     double weight[WS];
     larder__smo smo;
     larder__held held_rows; /* where rows are kept */
+    larder__shrunk shrunk;  /* where they are not */
     void **scratch;         /* a thread each */
     unsigned threads;
     double ends[2][2]; /* group: smallest f that may rise, largest that may fall */
@@ -53,11 +55,18 @@ static bool may_rise(const larder__qp *q, size_t v) { return q->beta[v] < q->hi[
 static bool may_fall(const larder__qp *q, size_t v) { return q->beta[v] > q->lo[v]; }
 static unsigned group_of(const larder__qp *q, size_t v) { return q->group ? q->group[v] : 0; }
 
+/* Left out by shrinking. */
+static bool is_idle(const solver *s, size_t v) {
+    return s->shrunk.on && s->shrunk.idle[s->qp->point[v]];
+}
+
 static double find_gap(solver *s) {
     double gap = 0;
     for (unsigned g = 0; g < 2; g++)
         s->ends[g][0] = INFINITY, s->ends[g][1] = -INFINITY;
     for (size_t v = 0; v < s->qp->n; v++) {
+        if (is_idle(s, v))
+            continue;
         double f = gradient(s, v), *e = s->ends[group_of(s->qp, v)];
         if (may_rise(s->qp, v) && f < e[0])
             e[0] = f;
@@ -73,6 +82,7 @@ static double find_gap(solver *s) {
 typedef struct adding {
     solver *s;
     size_t rows;
+    const larder__panel *columns;
     double *to;
 } adding;
 
@@ -80,22 +90,33 @@ static void add_tile(void *arg, size_t piece, unsigned thread) {
     adding *a = arg;
     solver *s = a->s;
     size_t c0 = piece * LARDER__TILE, c1 = c0 + LARDER__TILE;
-    c1 = c1 < s->all->n ? c1 : s->all->n;
-    larder__kernel_add(s->kernel, &s->left, a->rows, s->weight, s->all, c0, c1, a->to + c0,
+    c1 = c1 < a->columns->n ? c1 : a->columns->n;
+    larder__kernel_add(s->kernel, &s->left, a->rows, s->weight, a->columns, c0, c1, a->to + c0,
                        s->scratch[thread]);
 }
 
-/* f += the rows of s->points with s->weight. */
-static void add_rows(solver *s, size_t rows) {
+/* to += the rows of s->points with s->weight, as far as these columns go. */
+static void add_columns(solver *s, size_t rows, const larder__panel *columns, double *to) {
     if (rows == 0)
         return;
     double from = larder__now();
     larder__panel_pick(&s->left, s->kernel, s->all, s->points, rows);
-    adding a = {s, rows, s->f};
-    larder__team_run(s->conf->team, add_tile, &a, (s->all->n + LARDER__TILE - 1) / LARDER__TILE);
+    adding a = {s, rows, columns, to};
+    larder__team_run(s->conf->team, add_tile, &a, (columns->n + LARDER__TILE - 1) / LARDER__TILE);
     s->out->rows_made += rows;
-    s->out->values += rows * s->all->n;
+    s->out->values += rows * columns->n;
     s->out->times.kernel += larder__now() - from;
+}
+
+/* f += them, but for idle points. */
+static void add_rows(solver *s, size_t rows) {
+    larder__shrunk *h = &s->shrunk;
+    if (!h->on) {
+        add_columns(s, rows, s->all, s->f);
+        return;
+    }
+    add_columns(s, rows, &h->part, h->sum);
+    larder__shrunk_spread(h, s->f, h->ids, h->active);
 }
 
 /* The gradient of a start that is not zero. */
@@ -128,7 +149,7 @@ static size_t choose(solver *s, uint32_t *out, size_t want) {
     for (unsigned g = 0; g < groups; g++) {
         size_t ups = 0, lows = 0, share = want / groups;
         for (uint32_t v = 0; v < q->n; v++) {
-            if (s->inside[v] || group_of(q, v) != g)
+            if (s->inside[v] || group_of(q, v) != g || is_idle(s, v))
                 continue;
             double f = gradient(s, v);
             if (may_rise(q, v))
@@ -330,6 +351,80 @@ static size_t pass_on(solver *s) {
     return rows;
 }
 
+/* While some are idle, f is right for the others alone: the change since then, from both ends. */
+static double objective(const solver *s) {
+    const larder__shrunk *h = &s->shrunk;
+    const larder__qp *q = s->qp;
+    double sum = 0;
+    for (size_t v = 0; v < q->n; v++)
+        if (h->on)
+            sum += (q->beta[v] - h->beta[v]) *
+                   (h->f[q->point[v]] + s->f[q->point[v]] + 2 * q->linear[v]);
+        else
+            sum += q->beta[v] * (gradient(s, v) + q->linear[v]);
+    return sum / 2 + (h->on ? h->objective : 0);
+}
+
+/* ---- shrinking ------------------------------------------------------------------------------- */
+
+/* A look every so many rounds; a point that could be idle in two of them is. Laying out the rest
+ * and adding up what it missed costs some rounds, so a quarter must be gained. */
+enum { LOOK_ROUNDS = 8, QUIET_LOOKS = 2, MOST_TIMES = 4 };
+static const double worth_shrinking = 0.25;
+
+/* At a bound and beyond everybody it could be paired with (LIBSVM's rule). */
+static bool could_idle(const solver *s, size_t v) {
+    const double *e = s->ends[group_of(s->qp, v)];
+    bool up = may_rise(s->qp, v), low = may_fall(s->qp, v);
+    double f = gradient(s, v);
+    return !s->inside[v] && ((!up && !low) || (!low && f > e[1]) || (!up && f < e[0]));
+}
+
+/* The gradient of idle points, as if they had never been idle. */
+static void bring_back(solver *s) {
+    larder__shrunk *h = &s->shrunk;
+    const larder__qp *q = s->qp;
+    size_t rows = 0;
+    if (!h->on)
+        return;
+    for (size_t v = 0; v < q->n; v++) {
+        if (q->beta[v] != h->beta[v]) {
+            s->points[rows] = q->point[v];
+            s->weight[rows++] = q->beta[v] - h->beta[v];
+        }
+        if (rows == s->slots || v + 1 == q->n) {
+            add_columns(s, rows, &h->rest, h->sum);
+            rows = 0;
+        }
+    }
+    larder__shrunk_spread(h, s->f, h->ids + h->active, h->points - h->active);
+    h->on = false;
+    memset(h->quiet, 0, h->points * sizeof *h->quiet);
+}
+
+static int consider_shrinking(solver *s) {
+    larder__shrunk *h = &s->shrunk;
+    if (!h->idle || h->on || h->times == MOST_TIMES || s->out->rounds % LOOK_ROUNDS != 0)
+        return 0;
+    size_t many = 0, before = h->many;
+    memset(h->idle, true, h->points * sizeof *h->idle);
+    for (size_t v = 0; v < s->qp->n; v++)
+        if (!could_idle(s, v))
+            h->idle[s->qp->point[v]] = false;
+    for (size_t p = 0; p < h->points; p++) {
+        h->quiet[p] = h->idle[p] ? (uint8_t)(h->quiet[p] + (h->quiet[p] < QUIET_LOOKS)) : 0;
+        many += h->idle[p] = h->quiet[p] == QUIET_LOOKS;
+    }
+    h->many = many;
+    /* Not while their number still grows fast: it is done once, and whoever is not idle then stays.
+     */
+    if ((double)many < worth_shrinking * (double)h->points || many - many / 8 > before)
+        return 0;
+    h->objective = objective(s);
+    memcpy(h->f, s->f, h->points * sizeof *h->f);
+    return larder__shrunk_begin(h, s->kernel, s->all, s->qp->beta, s->qp->n);
+}
+
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 static int renew(solver *s) {
@@ -348,13 +443,6 @@ static int renew(solver *s) {
     if (rc == 0)
         fill_small(s, from, to);
     return rc;
-}
-
-static double objective(const solver *s) {
-    double sum = 0;
-    for (size_t v = 0; v < s->qp->n; v++)
-        sum += s->qp->beta[v] * (gradient(s, v) + s->qp->linear[v]);
-    return sum / 2;
 }
 
 /* The multiplier of a group: the mean gradient of free variables, else the middle (LIBSVM's). */
@@ -381,6 +469,10 @@ static int rounds(solver *s) {
     for (;;) {
         double start = larder__now();
         s->out->gap = find_gap(s);
+        if (s->shrunk.on && !(s->out->gap > s->conf->tolerance)) {
+            bring_back(s);
+            s->out->gap = find_gap(s);
+        }
         s->out->times.select += larder__now() - start;
         if (!(s->out->gap > s->conf->tolerance))
             return 0;
@@ -394,13 +486,18 @@ static int rounds(solver *s) {
                 return 0;
             }
         }
-        int rc = !whole || s->out->rounds == 0 ? renew(s) : 0;
+        int rc = consider_shrinking(s);
+        if (rc == 0 && (!whole || s->out->rounds == 0))
+            rc = renew(s);
         if (rc < 0)
             return rc;
         solve_small(s, whole);
         /* Nothing moved: what is left of the gap is rounding. */
-        if ((whole ? take_back(s) : pass_on(s)) == 0 && (whole || s->out->rounds > 0))
-            return 0;
+        if ((whole ? take_back(s) : pass_on(s)) == 0 && (whole || s->out->rounds > 0)) {
+            if (!s->shrunk.on)
+                return 0;
+            bring_back(s);
+        }
         s->out->rounds++;
     }
 }
@@ -471,12 +568,16 @@ static int open_solver(solver *s) {
                                   .team = s->conf->team,
                                   .scratch = s->scratch,
                                   .threads = s->threads};
+    /* Whoever keeps or records rows wants them whole. */
+    if (rc == 0 && s->conf->shrinking && !s->conf->rows && !s->conf->scores && n > s->slots)
+        rc = larder__shrunk_open(&s->shrunk, points, n);
     return rc == 0 && s->conf->rows ? larder__held_open(&s->held_rows) : rc;
 }
 
 static void close_solver(solver *s) {
     if (s->conf->rows)
         larder__held_close(&s->held_rows);
+    larder__shrunk_close(&s->shrunk);
     larder__free(s->f);
     larder__free(s->diagonal);
     larder__free(s->scores);
@@ -505,9 +606,11 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
         larder__kernel_diagonal(k, all, s->diagonal);
         begin_gradient(s);
         rc = rounds(s);
+        bring_back(s);
     }
     out->rows_made += s->held_rows.made;
     out->values += s->held_rows.made * all->n;
+    out->shrunk = s->shrunk.times;
     out->times.kernel += s->held_rows.kernel_seconds;
     out->times.cache += s->held_rows.cache_seconds;
     if (rc == 0) {

@@ -29,6 +29,7 @@ typedef struct larder__solved {
     double rho[2]; /* of each group: the multiplier of its sum */
     uint64_t rounds, iterations;
     uint64_t rows_asked, rows_made, values; /* entering rows; rows and values computed */
+    unsigned shrunk;                        /* how often points were left out */
     larder__solver_times times;
     bool stopped; /* by `watch` */
 } larder__solved;
@@ -36,6 +37,7 @@ typedef struct larder__solved {
 typedef struct larder__solver_conf {
     double tolerance;
     uint64_t most_iterations; /* 0: no limit */
+    bool shrinking;           /* leave out points that stay at their bounds */
     larder__team *team;
     struct larder__row_cache *rows; /* NULL: rows are computed each time they are wanted */
     /* Optional: what the solver asks for, see svm/access.h. */

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/calibrate.h"
+#include "svm/near_border.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,6 +14,9 @@ typedef struct deciding {
     const larder_svm_model *m;
     larder__kernel kernel;
     larder__panel vectors, rows;
+    larder__border border;
+    const larder_svm_data *data;
+    const uint32_t *ids; /* of the rows in the data; NULL: all */
     double *out;
     uint32_t *class_of; /* a support vector each */
     void **scratch;     /* a thread each: the engine's, then a tile, then sums */
@@ -50,9 +54,11 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
         for (size_t i = s; i < to; i++)
             deal(d, i, tile + (i - s) * n, sums, n);
     }
-    for (size_t c = 0; c < n; c++)
+    for (size_t c = c0; c < c1; c++)
         for (size_t v = 0; v < values; v++)
-            d->out[(c0 + c) * values + v] = sums[v * LARDER__TILE + c] - d->m->rho[v];
+            d->out[c * values + v] = larder__border_settle(
+                &d->border, v, d->data, d->ids ? d->ids[c] : c, (double)d->rows.norm[c],
+                sums[v * LARDER__TILE + c - c0] - d->m->rho[v]);
 }
 
 static int check_serials(const larder_svm_model *m, const larder_svm_data *data) {
@@ -108,7 +114,7 @@ static int open_panels(deciding *d, const larder_svm_data *data, const uint32_t 
 
 int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, const uint32_t *rows,
                        size_t n, larder__team *team, double *out) {
-    deciding d = {.m = m, .out = out};
+    deciding d = {.m = m, .data = data, .ids = rows, .out = out};
     unsigned threads = larder__team_threads(team);
     if (larder_svm_vectors(m) == 0) { /* stopped before the first step, or one class */
         for (size_t i = 0; i < n * m->values; i++)
@@ -119,6 +125,8 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
     if (rc == 0)
         rc = open_panels(&d, data, rows, n);
     if (rc == 0)
+        rc = larder__border_open(&d.border, m, &d.kernel, &d.vectors);
+    if (rc == 0)
         rc = open_scratch(&d, threads);
     if (rc == 0)
         larder__team_run(team, decide_tile, &d, (n + LARDER__TILE - 1) / LARDER__TILE);
@@ -126,6 +134,7 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
         larder__free(d.scratch[i]);
     larder__free(d.scratch);
     larder__free(d.class_of);
+    larder__border_close(&d.border);
     larder__panel_free(&d.vectors);
     larder__panel_free(&d.rows);
     larder__kernel_close(&d.kernel);

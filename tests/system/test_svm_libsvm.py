@@ -66,51 +66,110 @@ def given(source, path):
                                                      for j, v in enumerate(values)) + "\n")
 
 
-def both(folder, data, options, room=1e-5, tight=True):
-    """Trains with both; compares objectives; predicts with both programs from both models."""
-    ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
-    # LIBSVM stops anywhere within the tolerance; a tighter one makes objectives comparable.
-    end = ["-e", "0.00001"] if tight else []
-    mine = run(LARDER, "svm-train", *options, *end, data, ours)
-    its = run("svm-train", *options, *end, data, theirs)
-    name = f"{os.path.basename(data)} {' '.join(options)}"
-    check(close(field(mine, "obj"), field(its, "obj"), room),
+def near_optimum(name, options, mine, data, model):
+    """Our objectives at the default tolerance against LIBSVM's: 1e-5, 1e-3 for the sigmoid kernel,
+    which has several optima. LIBSVM's nu-SVC divides its objective by the square of a margin known to
+    the tolerance only (0.23 % off on heart_scale at 0.001), so it is asked for a tighter one there."""
+    sigmoid, nu_svc = "-t 3" in name, "-s 1" in name
+    its = run("svm-train", *options, *(["-e", "0.000001"] if nu_svc else []), data, model)
+    check(close(field(mine, "obj"), field(its, "obj"), 1e-3 if sigmoid else 1e-5),
           f"{name}: obj {field(mine, 'obj')[:3]}, LIBSVM {field(its, 'obj')[:3]}")
     for kind in ("nSV", "rho"):
         check(len(field(mine, kind)) == len(field(its, kind)), f"{name}: lines with {kind}")
-    out = [os.path.join(folder, f"out{i}") for i in range(4)]
-    said = [run(LARDER, "svm-predict", data, ours, out[0]), run("svm-predict", data, ours, out[1]),
-            run(LARDER, "svm-predict", data, theirs, out[2]),
-            run("svm-predict", data, theirs, out[3])]
-    # Free vectors of a one-class task lie on its border: their sign is rounding.
-    border = 20 if "-s 2" in name else 200
-    check(abs(field(said[0], "Accuracy")[0] - field(said[1], "Accuracy")[0]) < 100 / border
-          if "Accuracy" in said[0] else "regression" in said[0],
-          f"{name}: {said[0]!r} and LIBSVM on our model {said[1]!r}")
-    lines = [[float(x) for x in open(p)] for p in out]
-    for a, b in ((0, 1), (2, 3)):
-        far = sum(abs(x - y) > 1e-4 * (1 + abs(y)) for x, y in zip(lines[a], lines[b]))
-        check(len(lines[a]) == len(lines[b]) and far <= len(lines[b]) // border,
+
+
+def both(folder, data, options, compare=near_optimum):
+    """Trains with both; compares objectives; predicts with both programs from both models."""
+    ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
+    name = f"{os.path.basename(data)} {' '.join(options)}"
+    compare(name, options, run(LARDER, "svm-train", *options, data, ours), data, theirs)
+    head = os.path.join(folder, "head")
+    with open(data) as f, open(head, "w") as g:
+        g.writelines(line for line, _ in zip(f, range(500)))
+    for model in ours, theirs:
+        out = [os.path.join(folder, f"out{i}") for i in range(2)]
+        said = [run(LARDER, "svm-predict", head, model, out[0]),
+                run("svm-predict", head, model, out[1])]
+        check(field(said[0], "Accuracy") == field(said[1], "Accuracy"), f"{name}: {said}")
+        lines = [[float(x) for x in open(p)] for p in out]
+        # Labels are the same to the last one, targets to what floats hold.
+        room = 1e-4 if "regression" in said[0] else 0
+        far = sum(abs(x - y) > room * (1 + abs(y)) for x, y in zip(*lines))
+        check(len(lines[0]) == len(lines[1]) and far == 0,
               f"{name}: {far} predictions differ between the programs")
+
+
+def pairs(line):
+    return {int(p.split(":")[0]): float(p.split(":")[1]) for p in line}
+
+
+def optimal_nu_svc(name, options, mine, data, model):
+    """A sigmoid kernel is not positive definite: programs end in optima whose objectives differ by
+    any factor. What must hold is optimality itself: the violation of each pair of classes, in
+    doubles from the text of the model, and the sums of nu-SVC."""
+    run("svm-train", *options, data, model)
+    ours = os.path.join(os.path.dirname(model), "ours")
+    head, body = open(ours).read().split("SV\n", 1)
+    said = {line.split()[0]: line.split()[1:] for line in head.splitlines()}
+    gamma, coef0 = float(said["gamma"][0]), float(said["coef0"][0])
+    counts, labels = [int(x) for x in said["nr_sv"]], said["label"]
+    rows = [(line.split()[0], pairs(line.split()[1:])) for line in open(data)]
+    k, at, pair = len(labels), 0, 0
+    vectors = []
+    for c, n in enumerate(counts):
+        for line in body.splitlines()[at:at + n]:
+            words = line.split()
+            vectors.append((c, [float(x) for x in words[:k - 1]], pairs(words[k - 1:])))
+        at += n
+    values = [[math.tanh(gamma * sum(v * x.get(j, 0) for j, v in vec.items()) + coef0)
+               for _, _, vec in vectors] for _, x in rows]
+    nu, scales = float(options[options.index("-n") + 1]), field(mine, "C")
+    for a in range(k):
+        for b in range(a + 1, k):
+            # alpha = |coefficient| / C, of equal rows together
+            part = [(v[1][b - 1] if v[0] == a else v[1][a] if v[0] == b else 0) for v in vectors]
+            held = {}
+            for v, w in zip(vectors, part):
+                held[v[0], tuple(sorted(v[2].items()))] = w
+            rho, many, c = float(said["rho"][pair]), {}, scales[pair]
+            for y, x in rows:
+                key = y, tuple(sorted(x.items()))
+                many[key] = many.get(key, 0) + 1
+            total = sum(n for (y, _), n in many.items() if y in (labels[a], labels[b]))
+            for sign in 1, -1:
+                check(abs(sum(abs(w) for w in part if w * sign > 0) - nu * total / 2 * c) <
+                      1e-4 * c * total, f"{name}: the sum of pair {a} {b}")
+            worst = 0
+            for (y, x), row in zip(rows, values):
+                if y not in (labels[a], labels[b]):
+                    continue
+                side = 1 if y == labels[a] else -1
+                value = side * (sum(w * kv for w, kv in zip(part, row)) - rho)
+                key = tuple(sorted(x.items()))
+                w = abs(held.get((labels.index(y), key), 0))
+                if w < many[y, key] * c * (1 - 1e-6):  # may grow: must not lie inside the margin
+                    worst = max(worst, 1 - value)
+                if w > 1e-9:
+                    worst = max(worst, value - 1)
+            check(worst / c < 0.001, f"{name}: pair {a} {b} violates by {worst / c:.2g}")
+            pair += 1
 
 
 def tasks(folder):
     two, three, real = (os.path.join(folder, k) for k in ("two", "three", "real"))
     toy(two, 400, "two", 1), toy(three, 500, "three", 2), toy(real, 300, "real", 3)
     for kernel in ("0", "1", "2", "3"):
-        room = 1e-3 if kernel == "3" else 1e-5
         for task, data in (("0", two), ("0", three), ("1", two), ("1", three), ("2", two),
                            ("3", real), ("4", real)):
-            if (task, kernel, data) == ("1", "3", three):
-                continue  # an indefinite kernel whose margin is near zero: many optima, far apart
+            far_apart = (task, kernel, data) == ("1", "3", three)
             both(folder, data, ["-s", task, "-t", kernel, "-n", "0.3", "-c", "2", "-r", "0.5"],
-                 room if task not in "14" else max(room, 1e-4))
+                 optimal_nu_svc if far_apart else near_optimum)
     both(folder, two, ["-w1", "3", "-w-1", "0.5"])
     toy(os.path.join(folder, "more"), 3000, "two", 4)
-    both(folder, os.path.join(folder, "more"), ["-c", "5", "-g", "0.3"], tight=False)
+    both(folder, os.path.join(folder, "more"), ["-c", "5", "-g", "0.3"])
     given(two, os.path.join(folder, "given"))
-    for task in "0", "3":
-        both(folder, os.path.join(folder, "given"), ["-s", task, "-t", "4"])
+    for task in "0", "2", "3":
+        both(folder, os.path.join(folder, "given"), ["-s", task, "-t", "4", "-n", "0.2"])
 
 
 def probabilities(folder):
@@ -199,9 +258,12 @@ def interrupted(folder):
 def wrong_input(folder):
     bad, two = os.path.join(folder, "bad"), os.path.join(folder, "two")
     open(bad, "w").write("1 1:1\n-1 3:1 2:1\n")
+    large = os.path.join(folder, "large")
+    open(large, "w").write("1 1:1\n-1 3:1e30\n")
     for words, code, sentence in (
             ([bad], 1, "line 2, column 8: expected an index above 3"),
             ([os.path.join(folder, "none")], 1, "none"),
+            ([large], 2, "row 2: 3:1e+30 is beyond"),
             (["-s", "7", two], 2, "-s is 0 to 4"),
             (["-c", "-1", two], 2, "C is above 0"),
             (["-s", "1", "-n", "2", two], 2, "nu is above 0"),
@@ -229,28 +291,87 @@ def stats(folder):
     check(os.path.getsize(rows) > s["cache"]["asked"], "the record of rows is short")
 
 
+def same_bits(folder):
+    """The number of threads changes no byte of a model, whatever the engine and with rows kept or
+    not; keeping rows changes the rounding, and the objective by less than the tolerance leaves."""
+    rng = random.Random(9)
+    sets = {}
+    for engine, features, share in (("dense", 40, 1.0), ("direct", 8, 1.0), ("bits", 60, 0.2),
+                                    ("sparse", 3000, 0.01)):
+        path = sets[engine] = os.path.join(folder, engine)
+        with open(path, "w") as f:
+            for _ in range(1500):
+                x = [(j, 1 if engine == "bits" else round(rng.uniform(-1, 1), 4))
+                     for j in range(1, features + 1) if rng.random() < share]
+                y = sum(v * math.cos(j) for j, v in x) + rng.gauss(0, 0.3)
+                f.write(f"{1 if y > 0 else -1} " + " ".join(f"{j}:{v}" for j, v in x) + "\n")
+    stats, model = os.path.join(folder, "stats.json"), os.path.join(folder, "m")
+    for engine, path in sets.items():
+        objectives = []
+        for cache in "off", "on":
+            seen = set()
+            for threads in "1", "2", "3":
+                said = run(LARDER, "svm-train", "-c", "10", "--threads", threads, "--cache", cache,
+                           "--rows", "700", "--stats", stats, path, model)
+                s = json.load(open(stats))
+                check(s["engine"] == engine and s["cache"]["on"] == (cache == "on"), f"{s}")
+                seen.add(open(model).read())
+            check(len(seen) == 1, f"{engine}, cache {cache}: threads change the model")
+            objectives += field(said, "obj")
+        check(close(objectives[:1], objectives[1:], 1e-5), f"{engine}: {objectives}")
+
+
+def shrinking(folder):
+    """-h 1 leaves points out, computes fewer values and ends in the same place; so does a run that is
+    shrunk under two threads, to the bit."""
+    path, stats, model = os.path.join(SHARED, "libsvm", "a9a.xz"), folder + "/stats", folder + "/m"
+    if not os.path.exists(path):
+        print("a9a: skipped, not here")
+        return
+    objectives, values = [], []
+    for h, threads in (("0", "1"), ("1", "1"), ("1", "2")):
+        said = run(LARDER, "svm-train", "-h", h, "--cache", "off", "--threads", threads, "--stats",
+                   stats, "-c", "100", "-g", "0.5", path, model)
+        objectives += field(said, "obj")
+        values.append(json.load(open(stats))["values"])
+    check(close(objectives[:1], objectives[1:2], 1e-5), f"shrinking: {objectives}")
+    check(objectives[1:2] == objectives[2:] and values[1] == values[2], "shrinking under threads")
+    check(values[1] < values[0], f"shrinking: nothing was left out, {values}")
+
+
 def real_sets(folder):
-    """Objectives of real sets, where they are there."""
-    for name, options in (("heart_scale", []), ("dna.scale", ["-c", "4"]),
-                          ("abalone_scale", ["-s", "3", "-c", "10"]),
-                          ("pendigits", ["-c", "10", "-g", "0.0005"])):
-        packed = os.path.join(SHARED, "libsvm", name + ".xz")
+    """Every task on real sets, where they are there, at the default tolerance."""
+    cases = [("heart_scale", ["-s", task, "-t", kernel]) for task in "01234" for kernel in "0123"]
+    cases += [("dna.scale", ["-s", task, "-t", kernel]) for task, kernel in
+              (("0", "2"), ("1", "1"), ("2", "3"))]
+    cases += [("abalone_scale", ["-s", task, "-t", kernel]) for task, kernel in
+              (("3", "1"), ("4", "2"))]
+    cases += [("pendigits", ["-s", task, "-g", "0.0005"]) for task in "0"]
+    if os.environ.get("LARDER_LONG"):
+        cases += [("dna.scale", ["-s", task, "-t", kernel]) for task in "012" for kernel in "0123"]
+        cases += [("abalone_scale", ["-s", task, "-t", kernel]) for task in "34" for kernel in "023"]
+        cases += [("pendigits", ["-s", task, "-g", "0.0005"]) for task in "12"]
+        cases += [("phishing", ["-s", task, "-t", kernel]) for task in "012" for kernel in "23"]
+    for name in dict.fromkeys(c[0] for c in cases):
+        packed, plain = os.path.join(SHARED, "libsvm", name + ".xz"), os.path.join(folder, name)
         if not os.path.exists(packed):
             print(f"{name}: skipped, not here")
             continue
-        plain = os.path.join(folder, name)
         with open(plain, "wb") as f:
             f.write(lzma.open(packed).read())
-        mine = run(LARDER, "svm-train", *options, packed, os.path.join(folder, "m"))
-        its = run("svm-train", *options, plain, os.path.join(folder, "n"))
-        check(close(field(mine, "obj"), field(its, "obj"), 1e-5),
-              f"{name}: obj {field(mine, 'obj')[:2]}, LIBSVM {field(its, 'obj')[:2]}")
+        if name == "heart_scale":
+            check(run(LARDER, "svm-train", packed, os.path.join(folder, "m")) ==
+                  run(LARDER, "svm-train", plain, os.path.join(folder, "m")), "packed files differ")
+        for _, options in (c for c in cases if c[0] == name):
+            both(folder, plain, options)
 
 
 with tempfile.TemporaryDirectory() as place:
     for part in (tasks, probabilities, cross, several, scale, interrupted, wrong_input, stats,
-                 real_sets):
+                 same_bits, shrinking, real_sets):
+        began = time.monotonic()
         part(place)
+        print(f"{part.__name__}: {time.monotonic() - began:.1f} s")
 for line in failures:
     print("FAILED:", line)
 sys.exit(1 if failures else 0)

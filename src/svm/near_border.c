@@ -1,0 +1,138 @@
+#include "svm/near_border.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <math.h>
+
+/* A kernel value in floats is off by some units in its last place, each its own way. Eight units
+ * times the root of the squared sum is beyond what such sums stray. */
+static const double stray = 8.0 / (1 << 23);
+
+/* A decision function as a sum over runs of support vectors, which stand by class: all of them, or
+ * those of the two classes of a pair. */
+typedef struct run {
+    size_t begin, end;
+    const double *coef; /* by vector */
+} run;
+
+static run run_of_class(const larder_svm_model *m, size_t class, size_t line) {
+    run r = {.coef = m->coef + line * m->vectors->rows};
+    for (size_t c = 0; c < class; c++)
+        r.begin += m->class_vectors[c];
+    r.end = r.begin + m->class_vectors[class];
+    r.end = r.end < m->vectors->rows ? r.end : m->vectors->rows;
+    return r;
+}
+
+static size_t runs_of(const larder_svm_model *m, size_t v, run out[2]) {
+    if (!larder__task_has_classes(m->task) || m->one_vs_all) {
+        out[0] = (run){0, m->vectors->rows, m->coef + v * m->vectors->rows};
+        return 1;
+    }
+    size_t a = 0;
+    while (v >= m->classes - 1 - a)
+        v -= m->classes - 1 - a++;
+    size_t b = a + 1 + v;
+    out[0] = run_of_class(m, a, b - 1);
+    out[1] = run_of_class(m, b, a);
+    return 2;
+}
+
+int larder__border_open(larder__border *b, const larder_svm_model *m, const larder__kernel *k,
+                        const larder__panel *vectors) {
+    *b = (larder__border){.model = m, .kernel = k};
+    if (!(b->spread = larder__calloc(m->values + 1, sizeof *b->spread)))
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict");
+    for (size_t i = 0; i < m->vectors->rows; i++)
+        b->most_norm = fmax(b->most_norm, (double)vectors->norm[i]);
+    for (size_t v = 0; v < m->values; v++) {
+        run runs[2];
+        double sum = 0;
+        for (size_t n = runs_of(m, v, runs); n-- > 0;)
+            for (size_t i = runs[n].begin; i < runs[n].end; i++)
+                sum += runs[n].coef[i] * runs[n].coef[i];
+        b->spread[v] = sqrt(sum);
+    }
+    return 0;
+}
+
+void larder__border_close(larder__border *b) {
+    larder__free(b->spread);
+    b->spread = NULL;
+}
+
+/* How large kernel values of this row can be, times how many units they may be off. */
+static double size_of(const larder__border *b, const larder_svm_data *data, size_t row,
+                      double norm) {
+    larder__kernel_conf c = b->model->kernel;
+    double reach = sqrt(norm * b->most_norm), most = 0;
+    switch (c.type) {
+    case LARDER_SVM_RBF: /* |x|^2 + |y|^2 - 2xy loses what the norms have above the distance */
+        return b->kernel->engine == LARDER__ENGINE_BITS
+                   ? 1
+                   : 1 + c.gamma * (norm + b->most_norm + 2 * reach);
+    case LARDER_SVM_SIGMOID:
+        return 1 + fabs(c.gamma) * reach;
+    case LARDER_SVM_POLY:
+        c.gamma = fabs(c.gamma), c.coef0 = fabs(c.coef0);
+        return (1 + c.degree) * larder__kernel_value(&c, reach, 0);
+    case LARDER_SVM_LINEAR:
+        return reach;
+    case LARDER_SVM_PRECOMPUTED:
+        for (uint64_t p = data->start[row]; p < data->start[row + 1]; p++)
+            most = fmax(most, data->index[p] ? fabs(data->value[p]) : 0);
+        break;
+    }
+    return most;
+}
+
+/* ---- in doubles ------------------------------------------------------------------------------ */
+
+static double exact_kernel(const larder__kernel_conf *c, const larder_svm_data *a, size_t i,
+                           const larder_svm_data *b, size_t j) {
+    uint64_t p = a->start[i], pe = a->start[i + 1], q = b->start[j], qe = b->start[j + 1];
+    double product = 0, distance = 0;
+    while (p < pe || q < qe) {
+        bool left = p < pe && (q == qe || a->index[p] <= b->index[q]);
+        bool right = q < qe && (p == pe || b->index[q] <= a->index[p]);
+        double x = left ? a->value[p] : 0, y = right ? b->value[q] : 0;
+        product += x * y;
+        distance += (x - y) * (x - y);
+        p += left;
+        q += right;
+    }
+    return larder__kernel_value(c, product, distance);
+}
+
+/* Support vector j of a precomputed kernel is a serial number: a column of the row's values. */
+static double given(const larder_svm_data *data, size_t row, const larder_svm_data *vectors,
+                    size_t j) {
+    double serial = vectors->value[vectors->start[j]];
+    for (uint64_t p = data->start[row]; p < data->start[row + 1]; p++)
+        if ((double)data->index[p] == serial)
+            return data->value[p];
+    return 0;
+}
+
+static double exact(const larder__border *b, size_t v, const larder_svm_data *data, size_t row) {
+    const larder_svm_model *m = b->model;
+    run runs[2];
+    double sum = 0;
+    size_t many = runs_of(m, v, runs);
+    for (size_t n = 0; n < many; n++)
+        for (size_t i = runs[n].begin; i < runs[n].end; i++)
+            sum += runs[n].coef[i] * (m->kernel.type == LARDER_SVM_PRECOMPUTED
+                                          ? given(data, row, m->vectors, i)
+                                          : exact_kernel(&m->kernel, data, row, m->vectors, i));
+    return sum - m->rho[v];
+}
+
+double larder__border_settle(const larder__border *b, size_t v, const larder_svm_data *data,
+                             size_t row, double norm, double value) {
+    bool by_sign =
+        larder__task_has_classes(b->model->task) || b->model->task == LARDER_SVM_ONE_CLASS;
+    if (!by_sign || !(fabs(value) < stray * b->spread[v] * size_of(b, data, row, norm)))
+        return value;
+    return exact(b, v, data, row);
+}
