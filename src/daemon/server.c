@@ -225,8 +225,10 @@ static int hello(larder__server *s, client *c, larder_reader *r) {
     if (rc == 0)
         rc = larder__shelf_join(shelf, s->conf.quota, h.again == 1, &c->about.job);
     larder_stream stream;
-    if (rc == 0 && !h.again && !larder__shelf_streaming(shelf, &stream)) /* its order, if any */
-        larder__shelf_stream(shelf, &(larder_stream){.seed = h.seed});
+    if (rc == 0 && !h.again && !larder__shelf_streaming(shelf, &stream)) { /* its order, if any */
+        stream = (larder_stream){.seed = h.seed};
+        larder__shelf_stream(shelf, &stream);
+    }
     if (rc == 0 && h.size)
         larder__shelf_one_size(shelf, h.size);
     if (rc < 0) {

@@ -206,7 +206,8 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
                                           .fingerprint = 0x70726f66696c65u ^ s.size,
                                           .keys = s.keys,
                                           .payload = s.keys * s.size,
-                                          .seed = 1}};
+                                          .seed = 1,
+                                          .share = {[LARDER_ENCODED] = 1}}};
     snprintf(conf.hello.name, sizeof conf.hello.name, "profile");
     snprintf(conf.hello.policy, sizeof conf.hello.policy, "lru");
     snprintf(conf.hello.budget, sizeof conf.hello.budget, "100%%");
