@@ -886,9 +886,9 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     if (rc == 0 && a->exchanges && !(a->seen = larder__calloc(seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
     if (rc == 0)
-        rc = show(a);
-    if (rc == 0)
         rc = attach(a);
+    if (rc == 0) /* not before: whoever is refused goes on without us, and figures stay */
+        rc = show(a);
     if (rc < 0) {
         link_close(&(void *){a});
         return rc;
