@@ -214,7 +214,7 @@ static bool is_covered(const larder__splice *s, const larder_rect *r) {
 
 int larder__splice_plan(larder__splice *s, const void *bytes, size_t size, larder_rect want,
                         uint32_t margin) {
-    frame f;
+    frame f = {0};
     int rc = larder__part_parse(&s->part, bytes, size);
     if (rc == 0)
         rc = read_head(&f, s->part.head, s->part.about.head);

@@ -244,7 +244,7 @@ int larder__row_cache_take_part(larder__row_cache *c, const uint32_t *ids, size_
 
 int larder__row_cache_take(larder__row_cache *c, const uint32_t *ids, size_t n, uint32_t cost_us,
                            larder_buf **out, bool *missing) {
-    uint32_t few[1024], *have = few;
+    uint32_t few[1024] = {0}, *have = few;
     if (n > sizeof few / sizeof *few && !(have = larder__malloc(n * sizeof *have)))
         return LARDER_E_NOMEM;
     int rc = larder__row_cache_take_part(c, ids, n, (uint32_t)c->rows, cost_us, out, have);
