@@ -218,7 +218,7 @@ int larder__splice_plan(larder__splice *s, const void *bytes, size_t size, larde
     int rc = larder__part_parse(&s->part, bytes, size);
     if (rc == 0)
         rc = read_head(&f, s->part.head, s->part.about.head);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     const larder__grid *g = &s->part.about.grid;
     if (f.restart != g->step)

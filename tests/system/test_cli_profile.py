@@ -1,4 +1,6 @@
 """larder profile as people call it: its file feeds larder plan; records, daemons, wrong input."""
+# release build only
+# (what it plans follows from rates, and a sanitizer changes them)
 import json
 import os
 import signal
