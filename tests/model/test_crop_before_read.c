@@ -99,7 +99,7 @@ static void pack(const char *source, const char *folder, uint32_t restart) {
     check_ok(larder__pack_run(&conf, &result));
 }
 
-static uint64_t rounds_of(uint64_t n) { return getenv("LARDER_LONG") ? n * 20 : n; }
+static uint64_t rounds_of(uint64_t n) { return getenv("LARDER_LONG") ? n * 4 : n; }
 
 static void test_made_up(void **state) {
     (void)state;

@@ -360,7 +360,7 @@ static void run_pair(uint64_t seed, size_t steps) {
 
 static void the_twins_agree(void **state) {
     (void)state;
-    size_t rounds = getenv("LARDER_LONG") ? 2000 : 200;
+    size_t rounds = getenv("LARDER_LONG") ? 800 : 200;
     for (uint64_t seed = 0; seed < rounds; seed++)
         run_pair(seed, 20000);
 }
