@@ -94,6 +94,7 @@ typedef struct larder_svm_conf {
     uint64_t cache_rows;    /* counts instead of cache_bytes where not 0 */
     const char *policy;     /* of the cache, "hcst" or with parameters; NULL: chosen */
     bool cache_always;      /* also where making a row again is measured to be cheaper */
+    bool separate_rows;     /* each pair of classes and each fold keeps rows of its own */
     const char *access_log; /* file for the sequence of rows asked for; NULL: none */
     const char *checkpoint; /* model file written now and then and when interrupted; NULL: none */
     double checkpoint_seconds;
