@@ -17,6 +17,7 @@ struct larder_svm_model {
     size_t coefs;            /* coefficients a vector: classes - 1, or classes of one-vs-all */
     size_t *class_vectors;   /* support vectors of each class, NULL as label */
     larder_svm_data *vectors;
+    uint32_t *rows; /* a vector each: its row in the training data; NULL: read from a file */
     double *coef; /* coefs x vectors->rows */
 };
 

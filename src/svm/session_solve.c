@@ -253,7 +253,9 @@ static int solve(larder__solving *f) {
     if (rc == 0)
         rc = larder__solving_rows(f);
     larder__solver_conf conf = {.tolerance = t->conf->tolerance,
-                                .most_iterations = most_iterations(f->task.n),
+                                .most_iterations = t->conf->most_iterations
+                                                       ? t->conf->most_iterations
+                                                       : most_iterations(f->task.n),
                                 .shrinking = t->conf->shrinking,
                                 .team = f->team,
                                 .rows = f->kept,

@@ -1,0 +1,1 @@
+"""larder: a training-aware cache, sampler and loader; ``larder.svm`` has support vector machines."""
