@@ -106,7 +106,8 @@ typedef struct larder_svm_conf {
     const char *access_log; /* file for the sequence of rows asked for; NULL: none */
     const char *checkpoint; /* model file written now and then and when interrupted; NULL: none */
     double checkpoint_seconds;
-    /* Called between rounds, by one thread at a time but any of them; not 0 ends training with LARDER_E_CANCELLED. */
+    /* Called between rounds, by one thread at a time but any of them; not 0 ends training with
+     * LARDER_E_CANCELLED. */
     int (*progress)(void *arg, const larder_svm_progress *);
     void *progress_arg;
     /* Lines of LIBSVM's summary, with their newlines; NULL: quiet. */
@@ -160,7 +161,7 @@ larder_svm_task larder_svm_model_task(const larder_svm_model *);
 size_t larder_svm_classes(const larder_svm_model *); /* 2 for regression and one-class, as LIBSVM */
 size_t larder_svm_vectors(const larder_svm_model *);
 bool larder_svm_has_probability(const larder_svm_model *);
-double larder_svm_class(const larder_svm_model *, size_t i); /* its label */
+double larder_svm_class(const larder_svm_model *, size_t i);         /* its label */
 size_t larder_svm_class_vectors(const larder_svm_model *, size_t i); /* support vectors of it */
 /* Coefficients a support vector (classes - 1, classes of one-vs-all, or 1), and all of them: line
  * after line, a support vector each. Signs and order are LIBSVM's. Valid as long as the model. */
@@ -185,8 +186,8 @@ typedef struct larder_svm_parts {
     const double *label;           /* a class each; not read for regression and one-class */
     const uint64_t *class_vectors; /* the same */
     const double *coef, *rho;
-    const double *sigmoid_a, *sigmoid_b;  /* NULL: no probabilities */
-    const larder_svm_data *vectors;       /* with a precomputed kernel 0:serial alone */
+    const double *sigmoid_a, *sigmoid_b; /* NULL: no probabilities */
+    const larder_svm_data *vectors;      /* with a precomputed kernel 0:serial alone */
 } larder_svm_parts;
 int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *);
 /* Decision values a row: pairs of classes, or one a class for one-vs-all, or 1. */

@@ -3,8 +3,8 @@
 #ifndef LARDER_SVM_HELD_ROWS_H
 #define LARDER_SVM_HELD_ROWS_H
 
-#include "svm/kernel.h"
 #include "svm/kept_rows.h"
+#include "svm/kernel.h"
 #include "svm/team.h"
 
 typedef struct larder__held {

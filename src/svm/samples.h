@@ -20,7 +20,8 @@ typedef struct larder__samples {
 int larder__samples_open(larder__samples *, const larder_svm_data *, const uint32_t *rows, size_t n,
                          const uint64_t *keys, bool merge);
 /* Sorts samples by cell (a number below `cells` each), and makes each of them its own point. `also`
- * is another figure a sample each, which moves along. `start`: cells + 1, gets where each begins. */
+ * is another figure a sample each, which moves along. `start`: cells + 1, gets where each begins.
+ */
 int larder__samples_sort(larder__samples *, size_t rows, uint32_t *cell, uint32_t *also,
                          size_t cells, size_t *start);
 void larder__samples_close(larder__samples *);

@@ -32,9 +32,9 @@ struct larder__svm_session {
     larder__decision *made; /* a decision function each */
     uint32_t **members;     /* of each decision function: its samples */
     size_t *member_count;
-    size_t functions, at;    /* how many decision functions, how many are solved */
-    larder__kept_rows *kept; /* over all points, for all decision functions; NULL: not so */
-    bool keeps;              /* rows are kept, by all decision functions or by each its own */
+    size_t functions, at;        /* how many decision functions, how many are solved */
+    larder__kept_rows *kept;     /* over all points, for all decision functions; NULL: not so */
+    bool keeps;                  /* rows are kept, by all decision functions or by each its own */
     const uint32_t *fold_of_row; /* a row of the list each: folds to leave out; NULL: none */
     size_t folds, left_out;      /* 1 and SIZE_MAX where there are none */
     uint32_t *cell;              /* a sample each, where points lie in cells; else NULL */
@@ -46,7 +46,7 @@ struct larder__svm_session {
     size_t printed;              /* decision functions of which the lines are out */
     size_t finished;
     bool *done;              /* a decision function each */
-    double *prob_a, *prob_b;  /* a decision function each; NULL: not wanted */
+    double *prob_a, *prob_b; /* a decision function each; NULL: not wanted */
     double began;
     _Atomic bool stopped;
     int code; /* why a checkpoint could not be written, with its sentence; 0: it could */
@@ -81,7 +81,7 @@ int larder__session_solve(larder__svm_session *, size_t at, size_t a, size_t b, 
 int larder__session_decide_rows(larder__svm_session *);
 /* Which rows this function uses, and its own cache where it has one. */
 int larder__solving_rows(larder__solving *);
-void larder__solving_count(larder__solving *); /* hits of a cache of its own */
+void larder__solving_count(larder__solving *);     /* hits of a cache of its own */
 void larder__session_count(larder__svm_session *); /* hits of the one for all */
 int larder__session_open_log(larder__svm_session *);
 int larder__solving_log(larder__solving *, larder__solver_conf *);

@@ -135,8 +135,7 @@ int larder__session_samples(trainer *t) {
     if (!keys)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", t->n);
     int rc = make_keys(t, keys);
-    bool merge =
-        t->conf->merge && t->conf->kernel != LARDER_SVM_PRECOMPUTED && !t->fold_of_row;
+    bool merge = t->conf->merge && t->conf->kernel != LARDER_SVM_PRECOMPUTED && !t->fold_of_row;
     if (rc == 0)
         rc = larder__samples_open(&t->samples, t->data, t->rows, t->n, keys, merge);
     if (rc == 0 && !(t->class_of = larder__calloc(t->samples.n + 1, sizeof *t->class_of)))

@@ -37,14 +37,16 @@ static int open_rows(const trainer *t, larder__kept_rows **out, const larder__pa
     return larder__kept_rows_open(out, &conf, panel, cells);
 }
 
+/* Members of a function lie by class then. */
 static bool by_pairs(const trainer *t) {
-    return larder__task_has_classes(t->conf->task) && !t->conf->one_vs_all && t->classes > 2;
+    return larder__task_has_classes(t->conf->task) && !t->conf->one_vs_all;
 }
+static bool has_parts(const trainer *t) { return (by_pairs(t) && t->classes > 2) || t->folds > 1; }
 
 /* Points of the largest problem. */
 static int find_largest(const trainer *t, size_t *out) {
     *out = t->samples.n;
-    if (!by_pairs(t))
+    if (!by_pairs(t) || t->classes <= 2)
         return 0;
     size_t most = 0, next = 0, *n = larder__calloc(t->classes + 1, sizeof *n);
     if (!n)
@@ -103,7 +105,7 @@ static int lay_in_cells(trainer *t) {
 /* One cache for all problems, if it holds the rows of the largest at least: its rows are as long as
  * all points, of which a problem needs a part. */
 static int share_rows(trainer *t, size_t largest) {
-    bool several = by_pairs(t) || t->folds > 1, hold = true;
+    bool several = has_parts(t), hold = true;
     uint64_t row = t->samples.n * sizeof(float);
     if (t->conf->separate_rows || (several && cache_budget(t, t->samples.n) < largest * row))
         return 0;
@@ -135,7 +137,7 @@ int larder__session_decide_rows(trainer *t) {
 }
 
 /* Cells of all points that are this function's, one after the other as its members are. */
-static void list_parts(larder__solving *f) {
+static int list_parts(larder__solving *f) {
     const trainer *t = f->t;
     for (size_t c = 0; c < t->cells; c++) {
         size_t n = t->cell_start[c + 1] - t->cell_start[c], local = 0;
@@ -146,6 +148,10 @@ static void list_parts(larder__solving *f) {
         if (local < f->task.n && f->own_points[local] == t->cell_start[c])
             f->parts[f->part_count++] = (larder__row_part){local, t->cell_start[c], n, c};
     }
+    const larder__row_part *last = f->parts + f->part_count - 1;
+    return f->part_count && last->local + last->n == f->task.n
+               ? 0
+               : larder__fail(LARDER_E_STATE, "samples do not lie in cells");
 }
 
 int larder__solving_rows(larder__solving *f) {
@@ -156,8 +162,7 @@ int larder__solving_rows(larder__solving *f) {
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu cells", t->cells);
     if (t->kept && t->cell) {
         f->kept = t->kept;
-        list_parts(f);
-        return 0;
+        return list_parts(f);
     }
     f->parts[0] = (larder__row_part){.n = f->own_points ? f->own.n : t->panel.n};
     f->part_count = 1;

@@ -291,8 +291,8 @@ static int fit_pair(larder__solving *f, size_t a, size_t b) {
         if (c == a || c == b)
             rows[n++] = larder__session_row(t, i);
     }
-    int rc = larder__svm_fit_pair(t->data, rows, n, t->conf, f->team, t->label[a], &t->prob_a[f->at],
-                                  &t->prob_b[f->at]);
+    int rc = larder__svm_fit_pair(t->data, rows, n, t->conf, f->team, t->label[a],
+                                  &t->prob_a[f->at], &t->prob_b[f->at]);
     larder__free(rows);
     return rc;
 }

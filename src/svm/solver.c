@@ -67,7 +67,7 @@ static void begin_gradient(solver *s) {
     }
 }
 
-/* ---- the working set changes ------------------------------------------------------------------ */
+/* ---- the working set changes ----------------------------------------------------------------- */
 
 /* How far a variable is from being chosen again, for policies that ask (ALGORITHMS 5: dist). */
 static float distance(const solver *s, uint32_t v) {

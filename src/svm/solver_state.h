@@ -39,8 +39,8 @@ typedef struct larder__solver {
     uint32_t points[LARDER__WS];  /* work: points of slots */
     uint32_t columns[LARDER__WS]; /* work: where they lie in kept rows */
     float dist[LARDER__WS];
-    double before[LARDER__WS];    /* beta when the round began */
-    larder__panel left, right;    /* the new points, all points of the working set */
+    double before[LARDER__WS]; /* beta when the round began */
+    larder__panel left, right; /* the new points, all points of the working set */
     double weight[LARDER__WS];
     larder__smo smo;
     larder__held held_rows; /* where rows are kept */

@@ -33,8 +33,8 @@ static int train_others(const crossing *c, larder__svm_session *all, const larde
     return larder__svm_train(out, c->data, others, rest, c->conf, c->team, c->stats);
 }
 
-static int one_fold(const crossing *c, larder__svm_session *all, const larder__folds *f, size_t fold,
-                    uint32_t *others) {
+static int one_fold(const crossing *c, larder__svm_session *all, const larder__folds *f,
+                    size_t fold, uint32_t *others) {
     larder_svm_model *m = NULL;
     size_t at = f->start[fold], n = f->start[fold + 1] - at;
     int rc = train_others(c, all, f, fold, others, &m);

@@ -205,11 +205,10 @@ void larder__decision_print(const larder__decision *d, const larder_svm_conf *c)
              (unsigned long long)d->solved.iterations);
     c->print(c->print_arg, line);
     const char *extra =
-        c->task == LARDER_SVM_EPSILON_SVR || (c->task == LARDER_SVM_C_SVC && d->one_c)
-            ? "nu"
-        : c->task == LARDER_SVM_NU_SVC ? "C"
-        : c->task == LARDER_SVM_NU_SVR ? "epsilon"
-                                       : NULL;
+        c->task == LARDER_SVM_EPSILON_SVR || (c->task == LARDER_SVM_C_SVC && d->one_c) ? "nu"
+        : c->task == LARDER_SVM_NU_SVC                                                 ? "C"
+        : c->task == LARDER_SVM_NU_SVR                                                 ? "epsilon"
+                                                                                       : NULL;
     if (extra) {
         snprintf(line, sizeof line, "%s = %f\n", extra, d->extra);
         c->print(c->print_arg, line);

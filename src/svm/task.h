@@ -10,10 +10,10 @@ typedef struct larder__task { /* `n` samples of a panel */
     size_t n;
     const uint32_t *point;
     const double *count; /* rows that a sample stands for, or the sum of their weights */
-    const double *y;       /* +1 or -1, or the target */
+    const double *y;     /* +1 or -1, or the target */
     double rows;         /* sum of count */
-    double c[2];           /* C of y = +1, of y = -1 */
-    const double *start;   /* coefficients to start from (C-SVC, epsilon-SVR); NULL: zero */
+    double c[2];         /* C of y = +1, of y = -1 */
+    const double *start; /* coefficients to start from (C-SVC, epsilon-SVR); NULL: zero */
 } larder__task;
 
 typedef struct larder__decision {

@@ -22,17 +22,18 @@ struct larder__team {
     pthread_cond_t begin, end;
     size_t started; /* helpers with a thread */
     unsigned threads;
-    bool patient;             /* there is a core for each thread: a short wait may be awake */
-    _Atomic uint64_t run;     /* its number, whether it is over, and how many helpers are in it */
-    _Atomic bool leave;       /* set under the lock */
-    larder__piece_fn *work;   /* these three: changed while no helper is in a run */
+    bool patient;           /* there is a core for each thread: a short wait may be awake */
+    _Atomic uint64_t run;   /* its number, whether it is over, and how many helpers are in it */
+    _Atomic bool leave;     /* set under the lock */
+    larder__piece_fn *work; /* these three: changed while no helper is in a run */
     void *arg;
     size_t pieces;
     _Atomic size_t next;
     helper helpers[];
 };
 
-/* A helper that wakes when all pieces are taken does not enter any more, and nobody waits for it. */
+/* A helper that wakes when all pieces are taken does not enter any more, and nobody waits for it.
+ */
 enum { INSIDE = 0x7fff, OVER = 0x8000, NUMBER_SHIFT = 16 };
 static uint64_t number_of(uint64_t run) { return run >> NUMBER_SHIFT; }
 
