@@ -25,8 +25,8 @@ int larder__kept_rows_open(larder__kept_rows **, const larder__row_cache_conf *,
                            const larder__panel *, size_t cells);
 void larder__kept_rows_close(larder__kept_rows **);
 /* Distances of a problem's points; rows of other points keep theirs. */
-void larder__kept_rows_score(larder__kept_rows *, const float *dist, const larder__row_part *,
-                             size_t parts);
+void larder__kept_rows_score(larder__kept_rows *, const float *dist, const larder__row_part *parts,
+                             size_t n);
 static inline bool larder__kept_has(const larder__kept_rows *k, size_t row, size_t cell) {
     return k->filled[row * k->words + cell / 64] >> cell % 64 & 1;
 }

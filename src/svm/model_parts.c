@@ -64,9 +64,9 @@ int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *p) {
     int rc = check_parts(p);
     if (rc == 0)
         rc = larder__model_new(out, p->task, &kernel, p->classes, p->one_vs_all);
-    if (rc < 0)
-        return rc;
     larder_svm_model *m = *out;
+    if (rc < 0 || !m)
+        return rc;
     bool named = larder__task_has_classes(p->task);
     for (size_t c = 0; named && c < p->classes; c++) {
         m->label[c] = p->label[c];
