@@ -190,6 +190,10 @@ typedef struct larder_loader_conf {
      * where neither is given and nothing in the recipe listens to training, up to 16 that take at
      * most 64 MiB. */
     uint32_t ahead;
+    /* A file that gets a record of the job: requests, where they came from, what training said
+     * (docs/record.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD names,
+     * for the first loader of a process, or for all where it has %n, their number; "": none. */
+    const char *record;
 } larder_loader_conf;
 
 void larder_loader_defaults(larder_loader_conf *);
@@ -255,6 +259,9 @@ int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
 /* Packages that could not be laid down in the scratch folder or read back from it (then storage
  * gave them): how many, and the last reason as a sentence, "" if there was none. */
 int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
+/* Bytes of the job's record so far, 0: none is made; and where it had to end before the job (a full
+ * disk), a sentence, else "". */
+int larder_loader_recorded(larder_loader *, uint64_t *bytes, char *why, size_t cap);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 
