@@ -50,7 +50,7 @@ static bool pin(larder__mapping *m, const larder__place *places, size_t n, uint3
                                   memory_order_relaxed);
             pins[have++] = at;
         }
-    if (have < n) {
+    if (n == 0 || have < n) {
         unpin(m, pins, have);
         return false;
     }
@@ -110,7 +110,7 @@ bool larder__pins_take(larder__attachment *a, const larder_access *in, size_t n,
     larder__place places[AT_MOST];
     uint32_t pins[AT_MOST];
     larder__mapping *m = a->map;
-    if (!m || !m->pins || n > AT_MOST || n > m->pin_limit || !look_up(m, in, n, places) ||
+    if (!m || !m->pins || n == 0 || n > AT_MOST || n > m->pin_limit || !look_up(m, in, n, places) ||
         !pin(m, places, n, pins))
         return false;
     atomic_thread_fence(memory_order_seq_cst); /* pins before the second look: see above */
