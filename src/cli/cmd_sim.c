@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 enum { MANY = 64 };
+#define UNSAID UINT64_MAX
 
 typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
     char *at[MANY];
@@ -267,8 +268,10 @@ static int run_command(sim_args *a) {
         rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
     if (rc == 0 && !a->access && a->batch == 0)
         a->batch = 256;
-    if (rc == 0 && !a->replay && a->epochs == 0)
-        a->epochs = 5;
+    if (rc == 0 && a->replay && a->epochs == 0)
+        rc = larder__fail(LARDER_E_ARGS, "--epochs is at least 1");
+    if (a->epochs == UNSAID)
+        a->epochs = a->replay ? 0 : 5;
     if (rc == 0)
         rc = a->replay ? run_tape(a) : a->access ? run_replays(a) : run_recipes(a);
     if (rc < 0 && rc != LARDER_E_CANCELLED)
@@ -277,11 +280,11 @@ static int run_command(sim_args *a) {
 }
 
 int larder__cmd_sim(int argc, char **argv) {
-    sim_args a = {.size = 3072};
+    sim_args a = {.epochs = UNSAID, .size = 3072};
     const larder__option options[] = {
         {"recipe", LARDER__TEXTS, &a.recipes, "R,…", "recipes to run; larder list shows all"},
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
-        {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
+        {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5, or as many as were recorded)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
         {"cache", LARDER__TEXTS, &a.caches, "X,…",
          "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},

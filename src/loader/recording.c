@@ -135,21 +135,30 @@ void larder__recording_batch(larder_loader *l, const larder__place *p) {
     larder__tape_rows rows = {
         .ids = plan->ids, .served = p->served, .kinds = p->kind, .about = about, .arg = l};
     larder__tape_add_batch(l->tape, &b, &rows);
+    l->stepped = 0;
     larder_figures f;
     if (plan->last && larder__ledger_figures(l->ledger, plan->epoch, &f) == 0)
         larder__tape_add_epoch(l->tape, &f, larder__now() - l->opened);
 }
 
-void larder__recording_losses(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
+void larder__recording_losses(larder_loader *l, uint64_t number, const uint64_t *served,
+                              const int64_t *labels, size_t n, const larder_feedback *fb,
+                              bool whole) {
     if (!l->tape || (!fb->loss && !fb->logits))
         return;
-    larder_report r = {.n = b->n,
+    larder_report r = {.n = n,
                        .classes = fb->classes,
-                       .ids = b->served,
-                       .labels = b->y,
+                       .ids = served,
+                       .labels = labels,
                        .loss = fb->loss,
                        .logits = fb->logits};
-    for (size_t i = 0; i < b->n; i++)
-        l->tape_loss[i] = larder__report_loss(&r, i);
-    larder__tape_add_losses(l->tape, b->number, l->tape_loss, b->n);
+    for (size_t at = 0, m; at < n; at += m) { /* rows of several ranks may come together */
+        m = n - at < l->conf.batch ? n - at : l->conf.batch;
+        for (size_t i = 0; i < m; i++)
+            l->tape_loss[i] = larder__report_loss(&r, at + i);
+        if (whole)
+            larder__tape_add_losses(l->tape, number, l->tape_loss, m);
+        else
+            larder__tape_add_rows(l->tape, number, served + at, l->tape_loss, m);
+    }
 }

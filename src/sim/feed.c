@@ -8,26 +8,31 @@
 
 struct larder__feed {
     const larder__tape *tape;
-    uint64_t first_epoch, epochs; /* on the tape */
-    uint64_t *begin;              /* of each of them, in batches; one more at the end */
-    uint64_t at;                  /* batches whose losses are in `latest` */
-    float *latest;                /* by id; NAN: none before this place */
-    float *first;                 /* by id; NAN: none at all */
-    double sum, known;            /* of all losses so far */
-    uint64_t looked;              /* looks that are in `latest` */
+    uint64_t epochs;   /* on the tape, one after the other, whatever their numbers */
+    uint64_t *begin;   /* of each of them, in batches; one more at the end */
+    uint64_t at;       /* batches whose losses are in `latest` */
+    float *latest;     /* by id; NAN: none before this place */
+    float *first;      /* by id; NAN: none at all */
+    double sum, known; /* of all losses so far */
+    uint64_t looked;   /* looks that are in `latest` */
     uint32_t mean_size;
 };
 
+static bool begins(const larder__tape *t, uint64_t b) {
+    return b == 0 || t->batches[b].first || t->batches[b].epoch != t->batches[b - 1].epoch;
+}
+
 static int find_epochs(larder__feed *f) {
     const larder__tape *t = f->tape;
-    uint64_t last = t->count ? t->batches[t->count - 1].epoch : 0;
-    f->first_epoch = t->count ? t->batches[0].epoch : 0;
-    f->epochs = t->count ? last - f->first_epoch + 1 : 0;
+    for (uint64_t b = 0; b < t->count; b++)
+        f->epochs += begins(t, b);
     f->begin = larder__calloc(f->epochs + 1, sizeof *f->begin);
     if (!f->begin)
         return LARDER_E_NOMEM;
-    for (uint64_t b = 0; b < t->count; b++)
-        f->begin[t->batches[b].epoch - f->first_epoch + 1] = b + 1;
+    for (uint64_t b = 0, e = 0; b < t->count; b++)
+        if (begins(t, b))
+            f->begin[e++] = b;
+    f->begin[f->epochs] = t->count;
     return 0;
 }
 
@@ -77,8 +82,7 @@ void larder__feed_close(larder__feed **pf) {
 
 /* An epoch of the tape for this one: the nearest there is. */
 static uint64_t epoch_of(const larder__feed *f, uint64_t epoch) {
-    uint64_t e = epoch < f->first_epoch ? 0 : epoch - f->first_epoch;
-    return e < f->epochs ? e : f->epochs - 1;
+    return epoch < f->epochs ? epoch : f->epochs - 1;
 }
 
 /* Whole numbers throughout: with epochs of the recorded length this is the same batch, exactly. */
@@ -158,10 +162,8 @@ double larder__feed_accuracy(const larder__feed *f, uint64_t epoch) {
 }
 
 larder_pace larder__feed_pace(const larder__feed *f, uint64_t number) {
-    const larder__tape *t = f->tape;
-    uint64_t first = t->count ? t->batches[0].number : 0;
-    return number >= first && number - first < t->count ? t->batches[number - first].pace
-                                                        : (larder_pace){0};
+    const larder__tape_batch *b = larder__tape_find(f->tape, number);
+    return b ? b->pace : (larder_pace){0};
 }
 
 uint32_t larder__feed_size(const larder__feed *f, uint64_t id) {

@@ -118,7 +118,7 @@ static int claim(replay *r, const larder__tape_batch *b) {
 }
 
 static int book(replay *r, const larder__tape_batch *b) {
-    int rc = larder__ledger_begin(r->ledger, b->epoch, b->length);
+    int rc = larder__ledger_begin(r->ledger, b->epoch, b->length, b->first);
     uint64_t all = 0;
     for (uint64_t i = 0; rc == 0 && i < b->n; i++) {
         r->served[i] = r->t[i].key;

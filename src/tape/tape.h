@@ -23,7 +23,8 @@ enum { LARDER__TAPE_BLOCK_MAX = 1 << 28 };
 typedef enum {
     LARDER__TAPE_JOB = 'j',
     LARDER__TAPE_BATCH = 'b',
-    LARDER__TAPE_LOSSES = 'l',
+    LARDER__TAPE_LOSSES = 'l', /* of a batch, row by row */
+    LARDER__TAPE_ROWS = 'r',   /* of some rows of a batch, by their ids */
     LARDER__TAPE_ACCURACY = 'a',
     LARDER__TAPE_LOOKED = 'e', /* losses looked at again between epochs */
     LARDER__TAPE_EPOCH = 'f',  /* the ledger's figures of an epoch */
@@ -100,6 +101,8 @@ int larder__tape_create(larder__tape_writer **out, const char *path, const larde
 void larder__tape_add_batch(larder__tape_writer *, const larder__tape_batch *,
                             const larder__tape_rows *);
 void larder__tape_add_losses(larder__tape_writer *, uint64_t batch, const float *loss, size_t n);
+void larder__tape_add_rows(larder__tape_writer *, uint64_t batch, const uint64_t *ids,
+                           const float *loss, size_t n);
 void larder__tape_add_accuracy(larder__tape_writer *, uint64_t batch, double accuracy);
 void larder__tape_add_looked(larder__tape_writer *, uint64_t epoch, const uint64_t *ids,
                              const float *loss, size_t n);
@@ -147,6 +150,8 @@ int larder__tape_read(larder__tape *out, const char *path);
 int larder__tape_parse(larder__tape *out, const unsigned char *bytes, size_t size,
                        const char *where);
 void larder__tape_free(larder__tape *);
+/* The batch of this number, NULL: none. Numbers rise, but some may be left out. */
+larder__tape_batch *larder__tape_find(const larder__tape *, uint64_t number);
 bool larder__tape_probe(const char *path); /* does it begin as one? */
 
 /* ---- what both know -------------------------------------------------------------------------- */

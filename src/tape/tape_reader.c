@@ -18,6 +18,7 @@ typedef struct parser {
     uint64_t blocks;
     unsigned width;
     uint64_t batch_room, row_room, epoch_room, looked_room, looked_row_room;
+    uint64_t *row_of; /* by id: a row that served it; NULL: not needed yet */
 } parser;
 
 static int bad(parser *p, const char *why) {
@@ -206,8 +207,7 @@ static int read_batch(parser *p) {
     const larder__tape_batch *last = t->count ? &t->batches[t->count - 1] : NULL;
     if (larder_read_status(r) < 0)
         return bad(p, "a batch ends too early");
-    if (last &&
-        (b.number != last->number + 1 || b.epoch < last->epoch || b.epoch > last->epoch + 1))
+    if (last && b.number <= last->number)
         return bad(p, "batches are out of order");
     if (b.epoch > 1u << 24 || b.length > t->job.samples * 1024 || b.read_bytes >> 56 ||
         b.fetched_bytes >> 56 || b.fetched >> 40)
@@ -220,15 +220,22 @@ static int read_batch(parser *p) {
     return rc;
 }
 
-static larder__tape_batch *find_batch(const larder__tape *t, uint64_t number) {
-    uint64_t first = t->count ? t->batches[0].number : 0;
-    return number >= first && number - first < t->count ? &t->batches[number - first] : NULL;
+larder__tape_batch *larder__tape_find(const larder__tape *t, uint64_t number) {
+    uint64_t from = 0, to = t->count;
+    while (from < to) {
+        uint64_t middle = from + (to - from) / 2;
+        if (t->batches[middle].number < number)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < t->count && t->batches[from].number == number ? &t->batches[from] : NULL;
 }
 
 static int read_losses(parser *p) {
     larder__tape *t = p->out;
     uint64_t number = get_count(&p->r), n = get_count(&p->r);
-    const larder__tape_batch *b = find_batch(t, number);
+    const larder__tape_batch *b = larder__tape_find(t, number);
     if (!b || b->n != n)
         return bad(p, "losses belong to no batch");
     for (uint64_t i = 0; i < n; i++) {
@@ -238,8 +245,39 @@ static int read_losses(parser *p) {
     return 0;
 }
 
+/* Rows that came together from several ranks, or in another order: those of this batch count. */
+static int read_some(parser *p) {
+    larder__tape *t = p->out;
+    uint64_t number = get_count(&p->r), n = get_count(&p->r);
+    const larder__tape_batch *b = larder__tape_find(t, number);
+    if (!b || n > larder__read_left(&p->r) / 4)
+        return bad(p, "losses belong to no batch");
+    if (!p->row_of && !(p->row_of = larder__calloc(t->job.samples, sizeof *p->row_of)))
+        return LARDER_E_NOMEM;
+    for (uint64_t i = b->begin; i < b->begin + b->n; i++)
+        p->row_of[t->served[i]] = i;
+    larder_reader ids = p->r;
+    size_t packed = (size_t)((n * p->width + 7) / 8);
+    if (packed > larder__read_left(&p->r))
+        return bad(p, "losses end too early");
+    p->r.at += packed;
+    bits in = {.from = &ids};
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t id = get_bits(&in, p->width);
+        float loss = get_f32(&p->r);
+        if (id >= t->job.samples)
+            return bad(p, "an id is beyond the data set");
+        uint64_t row = p->row_of[id];
+        if (row < b->begin || row >= b->begin + b->n || t->served[row] != id)
+            continue; /* another rank's */
+        t->losses += isfinite(loss) && !isfinite(t->loss[row]);
+        t->loss[row] = loss;
+    }
+    return 0;
+}
+
 static int read_accuracy(parser *p) {
-    larder__tape_batch *b = find_batch(p->out, get_count(&p->r));
+    larder__tape_batch *b = larder__tape_find(p->out, get_count(&p->r));
     double accuracy = larder_read_f64(&p->r);
     if (!b || !(accuracy >= 0 && accuracy <= 1))
         return bad(p, "an accuracy belongs to no batch, or is none");
@@ -298,8 +336,7 @@ static int read_epoch(parser *p) {
         *all[i] = get_count(&p->r);
     f->touched = larder_read_f64(&p->r);
     e.seconds = get_seconds(larder_read_f64(&p->r));
-    bool later = t->epoch_count == 0 || f->epoch > t->epochs[t->epoch_count - 1].figures.epoch;
-    if (!later || !(f->touched >= 0 && f->touched <= 1))
+    if (!(f->touched >= 0 && f->touched <= 1) || f->epoch > 1u << 24)
         return bad(p, "an epoch's figures make no sense");
     e.begin = t->epoch_count ? t->epochs[t->epoch_count - 1].end : 0;
     e.end = t->count;
@@ -317,6 +354,8 @@ static int read_record(parser *p) {
         return read_batch(p);
     case LARDER__TAPE_LOSSES:
         return read_losses(p);
+    case LARDER__TAPE_ROWS:
+        return read_some(p);
     case LARDER__TAPE_ACCURACY:
         return read_accuracy(p);
     case LARDER__TAPE_LOOKED:
@@ -405,6 +444,7 @@ int larder__tape_parse(larder__tape *out, const unsigned char *bytes, size_t siz
         return larder__fail(LARDER_E_FORMAT, "%s: was recorded in format %llu, this build reads %d",
                             where, (unsigned long long)version, LARDER__TAPE_VERSION);
     int rc = read_blocks(&p, bytes, size);
+    larder__free(p.row_of);
     if (rc < 0) {
         larder__tape_free(out);
         return rc;

@@ -253,15 +253,25 @@ void larder__tape_add_accuracy(larder__tape_writer *t, uint64_t batch, double ac
     pthread_mutex_unlock(&t->lock);
 }
 
-void larder__tape_add_looked(larder__tape_writer *t, uint64_t epoch, const uint64_t *ids,
-                             const float *loss, size_t n) {
-    if (!begin(t, LARDER__TAPE_LOOKED))
+static void add_by_id(larder__tape_writer *t, larder__tape_tag tag, uint64_t number,
+                      const uint64_t *ids, const float *loss, size_t n) {
+    if (!begin(t, tag))
         return;
-    put_count(&t->buffer, epoch);
+    put_count(&t->buffer, number);
     put_count(&t->buffer, n);
     put_ids(t, &t->buffer, ids, n);
     put_losses(&t->buffer, loss, n);
     pthread_mutex_unlock(&t->lock);
+}
+
+void larder__tape_add_rows(larder__tape_writer *t, uint64_t batch, const uint64_t *ids,
+                           const float *loss, size_t n) {
+    add_by_id(t, LARDER__TAPE_ROWS, batch, ids, loss, n);
+}
+
+void larder__tape_add_looked(larder__tape_writer *t, uint64_t epoch, const uint64_t *ids,
+                             const float *loss, size_t n) {
+    add_by_id(t, LARDER__TAPE_LOOKED, epoch, ids, loss, n);
 }
 
 void larder__tape_add_epoch(larder__tape_writer *t, const larder_figures *f, double seconds) {

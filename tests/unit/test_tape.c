@@ -64,8 +64,11 @@ static void write_batches(larder__tape_writer *w, uint64_t from, uint64_t to) {
         larder__tape_add_batch(w, &b, &rows);
         for (int i = 0; i < ROWS; i++)
             loss[i] = loss_of(k, (uint64_t)i);
-        if (k % 3 != 2)
+        if (k % 3 == 0)
             larder__tape_add_losses(w, k, loss, ROWS);
+        if (k % 3 == 1) /* the same, by ids and in two pieces */
+            for (int half = 8; half >= 0; half -= 8)
+                larder__tape_add_rows(w, k, served + half, loss + half, ROWS / 2);
         if (b.last) {
             larder_figures f = {.epoch = b.epoch, .served = 80, .touched = 0.5};
             larder__tape_add_epoch(w, &f, 1.5 * (double)k);
@@ -153,7 +156,12 @@ static void reads_back(void **state) {
     assert_int_equal(t.looked_rows, 2 * ROWS);
     assert_true(t.batches[4].accuracy == 0.75 && isnan(t.batches[3].accuracy));
     for (uint64_t i = 0; i < ROWS; i++) {
-        assert_true(t.loss[4 * ROWS + i] == loss_of(4, i));
+        assert_true(t.loss[3 * ROWS + i] == loss_of(3, i));
+        uint64_t row = i; /* the last one that served this id */
+        for (uint64_t k = i; k < ROWS; k++)
+            row = t.served[4 * ROWS + k] == t.served[4 * ROWS + i] ? k : row;
+        if (row == i)
+            assert_true(isfinite(t.loss[4 * ROWS + i]));
         assert_true(isnan(t.loss[2 * ROWS + i]));
     }
     assert_true(larder__tape_probe(in("a")));
