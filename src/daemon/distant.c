@@ -61,7 +61,7 @@ int larder__distant_listen(int *fd, const char *where) {
 }
 
 uint16_t larder__distant_port(int fd) {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t n = sizeof at;
     if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &n) < 0)
         return 0;

@@ -51,7 +51,21 @@ static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
     return 0;
 }
 
+/* What is noted about each sample takes memory beside the cache, and a client may say any number. */
+static int check_tables(const larder__server *s, const larder__hello *h) {
+    enum { A_SAMPLE = 32, TABLES_FREE = 64 << 20 }; /* bytes, about; and what any daemon allows */
+    uint64_t most = (s->conf.cache + TABLES_FREE) / A_SAMPLE;
+    return h->keys <= most ? 0
+                           : larder__fail(LARDER_E_FULL,
+                                          "tables for %llu samples would be larger than the "
+                                          "daemon's cache; start it with a larger --cache",
+                                          (unsigned long long)h->keys);
+}
+
 static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
+    int rc = check_tables(s, h);
+    if (rc < 0)
+        return rc;
     size_t i = 0;
     while (i < LARDER__SHELVES && s->shelves[i])
         i++;
@@ -72,7 +86,7 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
                                          .decoded_bytes = h->decoded_bytes,
                                          .row_bytes = h->row_bytes}};
     memcpy(conf.forms.share, h->share, sizeof conf.forms.share);
-    int rc = budget_of(s, h, &conf.budget);
+    rc = budget_of(s, h, &conf.budget);
     /* Heads and rounding of the blocks, and what jobs still read of evicted entries. */
     uint64_t mean = h->keys ? h->payload / h->keys + 1 : 1;
     conf.spare = conf.budget / 8 + (8 << 20) + (conf.budget / mean + 1) * 96;

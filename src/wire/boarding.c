@@ -68,8 +68,9 @@ static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_
                           .held = w->held,
                           .mark = w->mark};
     if (w->task == LARDER__READY && a->distant) {
-        t->buf = *value;
-        *value = NULL;
+        t->buf = value ? *value : NULL;
+        if (value)
+            *value = NULL;
         return t->buf != NULL;
     }
     if (w->task == LARDER__READY) {
