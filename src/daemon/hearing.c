@@ -51,7 +51,7 @@ static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
     return 0;
 }
 
-/* What is noted about each sample takes memory beside the cache, and a client may say any number. */
+/* What is noted about each sample takes memory beside the cache, and clients may say any number. */
 static int check_tables(const larder__server *s, const larder__hello *h) {
     enum { A_SAMPLE = 32, TABLES_FREE = 64 << 20 }; /* bytes, about; and what any daemon allows */
     uint64_t most = (s->conf.cache + TABLES_FREE) / A_SAMPLE;
