@@ -1,6 +1,6 @@
 """Support vector machines through scikit-learn's interface, and beside scikit-learn's own.
 
-    PYTHONPATH=python python3 examples/svm.py [rows]
+    PYTHONPATH=python python3 examples/svm_digits.py [rows]
 
 Digits that come with scikit-learn, repeated with noise until there are `rows` (4000): a search over C,
 then the best model against sklearn.svm.SVC with the same parameters."""
