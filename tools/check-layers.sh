@@ -19,7 +19,8 @@ signal: base plugins
 sample: base plugins
 plan:   base
 wire:   base plugins cache
-loader: base plugins plan wire source stage cache signal sample
+redis:  base plugins cache
+loader: base plugins plan wire redis source stage cache signal sample
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm
 pack:   base plugins source stage
@@ -27,7 +28,7 @@ daemon: base plugins cache wire
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim profile train report pack
+cli:    base plugins source stage cache signal sample plan wire redis loader daemon svm sim profile train report pack
 TABLE
 }
 

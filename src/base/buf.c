@@ -63,6 +63,12 @@ larder_buf *larder__buf_outside(void *data, uint32_t size, larder__buf_done_fn d
     return &o->head;
 }
 
+void *larder__buf_outside_arg(larder_buf *b, larder__buf_done_fn done) {
+    bool out = atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
+    const outside *o = (const outside *)b;
+    return out && o->done == done ? o->arg : NULL;
+}
+
 void *larder_buf_data(larder_buf *b) {
     bool out = atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
     return out ? ((outside *)b)->data : (char *)b + DATA_AT;

@@ -24,6 +24,9 @@ typedef void (*larder__buf_done_fn)(void *arg, uint64_t tag);
 larder_buf *larder__buf_outside(void *data, uint32_t size, larder__buf_done_fn, void *arg,
                                 uint64_t tag);
 
+/* Whose bytes: `arg` if they lie outside with this `done`, else NULL. */
+void *larder__buf_outside_arg(larder_buf *, larder__buf_done_fn);
+
 /* Sixteen bytes in front of the data: a cache of millions of small entries pays for each of them.
  */
 struct larder_buf {

@@ -183,7 +183,7 @@ static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
  * version is made but not kept. */
 static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, larder_slot s) {
     t->kind = LARDER_MISS;
-    if (c->store->real && c->state[s] == LARDER__FULL)
+    if (c->store->real && c->state[s] == LARDER__FULL && !c->store->send)
         t->buf = c->store->get(c->store_state, s);
     c->policy->hit(c->policy_state, s, a);
     bool stays = make_room(c, a, 1 << LARDER_ENCODED, c->size_of[s], s) == LARDER_ENCODED;
@@ -351,6 +351,30 @@ static int claim_there(larder__cache *c, larder_access *a, size_t n, larder__tic
     return rc;
 }
 
+/* Bytes that are elsewhere are sent for at once, so that they come while others are prepared. What
+ * was only to be brought in is there: nobody wants it. */
+static void send_for(larder__cache *c, const larder_access *a, size_t n, larder__ticket *t) {
+    enum { AT_ONCE = 1024 };
+    larder_buf *bufs[AT_ONCE];
+    size_t of[AT_ONCE];
+    for (size_t i = 0; c->store->send && i < n;) {
+        size_t m = 0;
+        for (; m < AT_ONCE && i < n; i++) {
+            if (t[i].task != LARDER__READY || !t[i].buf)
+                continue;
+            if (a && a[i].tag == LARDER_TAG_FETCH) {
+                larder__ticket_drop(&t[i]);
+                continue;
+            }
+            of[m] = i;
+            bufs[m++] = t[i].buf;
+        }
+        c->store->send(c->store_state, bufs, m);
+        for (size_t k = 0; k < m; k++)
+            t[of[k]].buf = bufs[k];
+    }
+}
+
 int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
     if (c->link)
         return claim_there(c, a, n, out);
@@ -364,6 +388,7 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
         decide(c, &a[i], &out[i]);
     }
     pthread_mutex_unlock(&c->lock);
+    send_for(c, a, n, out);
     return 0;
 }
 
@@ -391,6 +416,7 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
         }
     }
     pthread_mutex_unlock(&c->lock);
+    send_for(c, a, n, out);
     return 0;
 }
 
@@ -423,7 +449,64 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
             board(c, out, LARDER_NO_SLOT, bytes);
     }
     pthread_mutex_unlock(&c->lock);
+    send_for(c, NULL, 1, out);
     return 0;
+}
+
+static void make_again(larder__cache *c, larder__ticket *t) {
+    larder_slot s = c->slot_of[t->key];
+    bool same = s != LARDER_NO_SLOT && c->form_of[s] == t->form &&
+                (!c->mark || c->mark[s] == t->mark) && c->state[s] != LARDER__PENDING;
+    if (t->kind == LARDER_HIT) {
+        t->kind = LARDER_MISS;
+        c->figures.hits--;
+        c->figures.misses++;
+    }
+    t->make = t->form;
+    if (same && c->state[s] == LARDER__FULL)
+        strip(c, s);
+    if (same)
+        t->size = c->size_of[s];
+    if (!larder__flights_find(&c->flights, t->key)) {
+        board(c, t, same ? s : LARDER_NO_SLOT, t->size);
+        return;
+    }
+    /* Its maker may belong to a later batch, which nobody is at yet: not worth waiting for. */
+    t->task = LARDER__MAKE;
+    t->flight = larder__flights_start(&c->flights, t->key, t->size, t->make, false);
+}
+
+/* A token's bytes are not to be had: whoever asked makes them. */
+static int lost(larder__cache *c, larder__ticket *t) {
+    pthread_mutex_lock(&c->lock);
+    int rc = larder__flights_reserve(&c->flights, 1);
+    if (rc == 0)
+        make_again(c, t);
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+bool larder__cache_is_far(const larder__cache *c) {
+    return c->link ? c->link->receive != NULL : c->store->receive != NULL;
+}
+
+int larder__cache_receive(larder__cache *c, larder__ticket *t, size_t n, larder_buf **bufs) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (t[i].task != LARDER__READY || !t[i].buf)
+            continue;
+        larder_buf *token = t[i].buf;
+        t[i].buf = NULL;
+        t[i].size = (uint32_t)larder_buf_size(token);
+        bufs[i] = token;
+        if (c->link && c->link->receive) {
+            rc = c->link->receive(c->link_state, &t[i], token, &bufs[i]);
+        } else if (!c->link && c->store->receive) {
+            bufs[i] = c->store->receive(c->store_state, token);
+            rc = bufs[i] ? 0 : lost(c, &t[i]);
+        }
+    }
+    return rc;
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -432,6 +515,14 @@ void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
 
 bool larder__ticket_stays(const larder__ticket *t) {
     return t->flight && t->flight->slot != LARDER_NO_SLOT;
+}
+
+static void put(larder__cache *c, larder_slot s, larder_buf *b, uint8_t held) {
+    larder__entry e = {.key = c->key_of[s],
+                       .mark = c->mark ? c->mark[s] : 0,
+                       .form = c->form_of[s],
+                       .held = held};
+    c->store->put(c->store_state, s, b, &e);
 }
 
 /* A decoded entry may be smaller than what it reserved, and may be kept encoded there. */
@@ -451,7 +542,7 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     pthread_mutex_lock(&c->lock);
     larder_slot s = t->flight->slot;
     if (s != LARDER_NO_SLOT && fits(c, t, s, larder_buf_size(b))) {
-        c->store->put(c->store_state, s, b);
+        put(c, s, b, t->held);
         c->state[s] = LARDER__FULL;
         c->filled_bytes += larder_buf_size(b);
         if (c->held)
@@ -554,6 +645,10 @@ bool larder__cache_resident(const larder__cache *c, uint64_t key) {
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
 
+void *larder__cache_store_state(larder__cache *c, const larder__store *kind) {
+    return !c->link && c->store == kind ? c->store_state : NULL;
+}
+
 static void score_chunk(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (i + FAR < n && keys[i + FAR] < c->slots.keys)
@@ -644,7 +739,7 @@ static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
     if (!c->store->real)
         return;
     larder__buf_enter(b, c->account);
-    c->store->put(c->store_state, s, b);
+    put(c, s, b, LARDER_ENCODED);
     c->filled_bytes += a->size;
 }
 

@@ -36,6 +36,7 @@ typedef struct larder__cache_conf {
     const larder_policy *policy;
     const larder_args *args; /* of the policy; borrowed for open */
     const larder__store *store;
+    void *store_state; /* of a store that is open already, which is taken over; NULL: open it */
     uint64_t keys;
     uint64_t budget;            /* bytes */
     bool budget_covers_all;     /* metadata counts too (absolute sizes); else payload alone (20%) */
@@ -89,6 +90,11 @@ void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char 
 /* A reference; or LARDER__TAKE_OVER: whoever had promised it is gone, make it for yourself. */
 int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out);
 enum { LARDER__TAKE_OVER = 1 };
+/* The bytes of READY tickets, where they may lie behind a network: bufs[i] gets one reference each
+ * and the ticket is settled, or it has become one to MAKE, a miss, since the bytes are not to be had
+ * any more. E_NOMEM: as much is settled as bufs says. */
+int larder__cache_receive(larder__cache *, larder__ticket *, size_t n, larder_buf **bufs);
+bool larder__cache_is_far(const larder__cache *); /* receive may wait for a network */
 void larder__ticket_drop(larder__ticket *);
 /* MAKE: will the cache keep it, as decided so far? */
 bool larder__ticket_stays(const larder__ticket *);
@@ -143,6 +149,8 @@ void larder__cache_show(larder__cache *, double out[LARDER_FIGURES]);
 void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);
+/* The state of its store, if it is of this kind; else NULL. */
+void *larder__cache_store_state(larder__cache *, const larder__store *);
 
 typedef struct larder__cache_figures {
     uint64_t requests, hits, misses, substitutes, insertions, evictions, refusals;

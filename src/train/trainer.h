@@ -58,6 +58,7 @@ int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 /* As larder_loader_scratch of the training loader. */
 /* The i-th change of plan=auto; E_RANGE past the end. */
 int larder__trainer_replan(const larder__trainer *, size_t i, larder_replan *out);
+int larder__trainer_cache_note(const larder__trainer *, char *why, size_t cap);
 int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
 
 #endif
