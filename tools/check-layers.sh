@@ -19,7 +19,7 @@ signal: base plugins
 sample: base plugins
 plan:   base
 wire:   base plugins cache
-redis:  base plugins cache
+redis:  base plugins cache daemon
 loader: base plugins plan wire redis source stage cache signal sample
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm

@@ -39,6 +39,8 @@ static void strip(larder__cache *c, larder_slot s) {
 }
 
 static void empty_slot(larder__cache *c, larder_slot s) {
+    if (c->watch)
+        c->watch(c->watch_arg, c->key_of[s], (larder_form)c->form_of[s], NULL);
     if (c->store->real)
         strip(c, s);
     larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
@@ -130,6 +132,8 @@ static larder_slot enter(larder__cache *c, const larder_access *a, int form) {
     if (c->store->real)
         c->state[s] = LARDER__FULL; /* or soon PENDING */
     c->figures.insertions++;
+    if (c->watch)
+        c->watch(c->watch_arg, a->key, (larder_form)form, a);
     return s;
 }
 
@@ -638,12 +642,20 @@ int larder__cache_get(larder__cache *c, larder_access *a, size_t n, larder__make
 
 /* ---- looking in ------------------------------------------------------------------------------ */
 
+uint32_t larder__cache_entry_size(const larder__cache *c, larder_form form, uint32_t encoded) {
+    return larder__form_size(c, (int)form, encoded);
+}
+
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
     return key < c->slots.keys &&
            __atomic_load_n(&c->slots.slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
 }
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
+
+void *larder__cache_link_state(larder__cache *c, const larder__link *kind) {
+    return c->link == kind ? c->link_state : NULL;
+}
 
 void *larder__cache_store_state(larder__cache *c, const larder__store *kind) {
     return !c->link && c->store == kind ? c->store_state : NULL;

@@ -47,6 +47,10 @@ typedef struct larder__cache_conf {
     bool alone; /* requests for one key want different bytes: none shares what another makes, but
                    for what the cache holds or will hold */
     larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
+    /* Called under the lock when an entry has entered (`by`) and when it is about to leave (NULL).
+     * NULL: nobody wants to know. */
+    void (*watch)(void *arg, uint64_t key, larder_form, const larder_access *by);
+    void *watch_arg;
 } larder__cache_conf;
 
 typedef enum {
@@ -111,6 +115,8 @@ int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_
  * once, the highest slots first, so that the budgets of all forms hold. Between two batches. */
 void larder__cache_share_out(larder__cache *, const double share[LARDER_FORMS]);
 
+/* Bytes an entry of this form reserves, by its encoded size. */
+uint32_t larder__cache_entry_size(const larder__cache *, larder_form, uint32_t encoded);
 bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
 /* Any number of scores may be given at once: a few hundred keys at a time, between requests and
  * beside them. All have taken effect when it returns. Keys that are not resident reach the policy's

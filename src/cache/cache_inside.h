@@ -42,7 +42,9 @@ struct larder__cache {
     uint64_t limit;                         /* the budget as given */
     uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
     uint64_t refused_fills;
-    bool alone; /* see larder__cache_conf */
+    bool alone; /* see larder__cache_conf, as of the two below */
+    void (*watch)(void *arg, uint64_t key, larder_form, const larder_access *by);
+    void *watch_arg;
     larder_rng rng;
     larder__cache_figures figures;
     const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */

@@ -135,6 +135,8 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     c->limit = conf->budget;
     c->forms = conf->forms ? *conf->forms : (larder__forms){.share = {1}};
     c->alone = conf->alone;
+    c->watch = conf->watch;
+    c->watch_arg = conf->watch_arg;
     c->free_slot = LARDER_NO_SLOT;
     larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
     if (conf->budget_covers_all) {

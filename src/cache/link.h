@@ -35,4 +35,7 @@ typedef struct larder__link {
 int larder__cache_open_link(larder__cache **out, const larder__link *, void *st, uint64_t keys,
                             larder__stats *);
 
+/* The other side's state, if it is of this kind; else NULL. */
+void *larder__cache_link_state(larder__cache *, const larder__link *);
+
 #endif

@@ -523,7 +523,7 @@ static int open_cache(larder__draw *d) {
                                .epochs = d->conf.epochs,
                                .stats = d->conf.stats,
                                .alone = d->conf.parts != NULL};
-    rc = real && far ? larder__far_cache_open(&d->cache, &d->conf, &conf)
+    rc = real && far ? larder__far_cache_open(&d->cache, &d->conf, &d->recipe, &conf)
                      : larder__cache_open(&d->cache, &conf);
     if (rc == 0 && d->recipe.replan)
         open_replan(d, b.share);

@@ -15,6 +15,8 @@ enum { HOPS = 4 };
 
 /* ---- an errand's life ------------------------------------------------------------------------ */
 
+const larder__value *larder__errand_value(const larder__errand *e) { return &e->value; }
+uint8_t larder__errand_held(const larder__errand *e) { return larder__value_held(e->head); }
 void larder__errand_hold(larder__errand *e, larder_buf *token) { e->token = token; }
 larder_buf *larder__errand_token(const larder__errand *e) { return e->token; }
 

@@ -105,6 +105,9 @@ void larder__far_close(larder__far **pf) {
     *pf = NULL;
     if (!f)
         return;
+    for (uint32_t i = 0; larder__fleet_at(f, i); i++) /* who holds what nobody waits for any more */
+        for (uint32_t k = 0; k < f->conf.lanes; k++)
+            larder__lane_drain(&larder__fleet_at(f, i)->lanes[k]);
     larder__keeper_stop(f);
     larder__fleet_close(f);
     pthread_mutex_destroy(&f->grow);

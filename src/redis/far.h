@@ -36,6 +36,9 @@ larder__errand *larder__errand_new(const larder__value *);
 void larder__errand_hold(larder__errand *, larder_buf *token);
 larder_buf *larder__errand_token(const larder__errand *);
 void larder__errand_unref(larder__errand **);
+const larder__value *larder__errand_value(const larder__errand *);
+/* The larder_form of the bytes that came, where it was asked for with LARDER__ANY_FORM. */
+uint8_t larder__errand_held(const larder__errand *);
 /* Sends for all of them: one round trip to each node that has any. Does not wait. */
 void larder__far_send(larder__far *, larder__errand *const *, size_t n);
 /* Waits for one. NULL: it is not to be had. */

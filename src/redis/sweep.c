@@ -61,7 +61,7 @@ static bool owned(larder__far *f, const char *key) {
     const char *owner = end;
     while (owner > key && owner[-1] != ':')
         owner--;
-    if (strncmp(owner, "g-", 2) == 0) /* belongs to whoever shares it */
+    if (strncmp(owner, "g-", 2) == 0 || owner[0] == '{') /* belongs to whoever shares it */
         return true;
     lease_key(key, (size_t)(end - key), lease);
     redisReply *r = ask_about(f, lease, 2, (const char *const[]){"EXISTS", lease});

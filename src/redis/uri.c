@@ -273,10 +273,8 @@ static int check(const larder__redis_conf *r, const char *cache) {
         return wrong(cache, "a split belongs to budget=, not to the cache in front", "");
     if (r->replicas && !r->cluster)
         return wrong(cache, "replicas=1 is for redis-cluster://", "");
-    if (r->group[0] && r->front[0] && !r->inclusive)
-        return wrong(cache, "what jobs share lies in Redis: add tier=inclusive to the cache in "
-                            "front",
-                     "");
+    if (r->group[0] && r->front[0])
+        return wrong(cache, "there is no cache in front of one that is shared", "");
     if ((r->cert[0] != '\0') != (r->key[0] != '\0'))
         return wrong(cache, "cert= and key= belong together", "");
     return 0;

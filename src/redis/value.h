@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 /* Also part of every key: values of another version are never even asked for. */
-enum { LARDER__VALUE_VERSION = 1, LARDER__VALUE_HEAD = 40 };
+enum { LARDER__VALUE_VERSION = 1, LARDER__VALUE_HEAD = 40, LARDER__ANY_FORM = 0xff };
 
 typedef struct larder__value {
     uint64_t id;
     uint64_t mark; /* which making of it: names are never used twice */
     uint32_t size; /* bytes behind the head; where asked for: at most so many */
     uint8_t form;  /* larder_form in the name */
-    uint8_t held;  /* larder_form of the bytes */
+    uint8_t held;  /* larder_form of the bytes; where asked for: or LARDER__ANY_FORM */
 } larder__value;
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *,
@@ -23,6 +23,7 @@ void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__v
 /* Is this the head of the value that is asked for, in front of `size` bytes? */
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size);
+uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]);
 /* And are these its bytes? */
 bool larder__value_sound(const unsigned char head[LARDER__VALUE_HEAD], const void *bytes,
                          size_t size);
