@@ -522,10 +522,8 @@ bool larder__ticket_stays(const larder__ticket *t) {
 }
 
 static void put(larder__cache *c, larder_slot s, larder_buf *b, uint8_t held) {
-    larder__entry e = {.key = c->key_of[s],
-                       .mark = c->mark ? c->mark[s] : 0,
-                       .form = c->form_of[s],
-                       .held = held};
+    larder__entry e = {
+        .key = c->key_of[s], .mark = c->mark ? c->mark[s] : 0, .form = c->form_of[s], .held = held};
     c->store->put(c->store_state, s, b, &e);
 }
 

@@ -95,8 +95,8 @@ void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char 
 int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out);
 enum { LARDER__TAKE_OVER = 1 };
 /* The bytes of READY tickets, where they may lie behind a network: bufs[i] gets one reference each
- * and the ticket is settled, or it has become one to MAKE, a miss, since the bytes are not to be had
- * any more. E_NOMEM: as much is settled as bufs says. */
+ * and the ticket is settled, or it has become one to MAKE, a miss, since the bytes are not to be
+ * had any more. E_NOMEM: as much is settled as bufs says. */
 int larder__cache_receive(larder__cache *, larder__ticket *, size_t n, larder_buf **bufs);
 bool larder__cache_is_far(const larder__cache *); /* receive may wait for a network */
 void larder__ticket_drop(larder__ticket *);

@@ -12,7 +12,7 @@ typedef struct larder__link {
     void (*fail)(void *st, larder__ticket *, int code, const char *why);
     int (*wait)(void *st, larder__ticket *, larder_buf **out); /* or LARDER__TAKE_OVER */
     /* Optional: the bytes of a READY ticket, of which `token` was given; it is taken over. NULL in
-     * *out: they are not to be had, and the ticket is one to MAKE now. */
+     * *out: they are not to be had, and the ticket is one to MAKE or to WAIT for now. */
     int (*receive)(void *st, larder__ticket *, larder_buf *token, larder_buf **out);
     void (*score)(void *st, const uint64_t *keys, const float *scores, size_t n);
     void (*accuracy)(void *st, double accuracy);

@@ -6,8 +6,8 @@
 #include <larder/plugin.h>
 
 typedef struct larder__entry { /* what is put */
-    uint64_t key, mark; /* mark: whose chance an augmented entry has */
-    uint8_t form, held; /* larder_form it is kept as, and that of the bytes */
+    uint64_t key, mark;        /* mark: whose chance an augmented entry has */
+    uint8_t form, held;        /* larder_form it is kept as, and that of the bytes */
 } larder__entry;
 
 typedef struct larder__store {

@@ -158,7 +158,8 @@ static void print_head(const output *out, const larder__trainer *t) {
         return;
     char cache[256];
     printf("%s: %s, cache %s, %llu samples of %s%s%s\n", out->o->name, out->o->conf.recipe,
-           larder__redis_mask(out->o->conf.cache, cache, sizeof cache), (unsigned long long)larder__trainer_samples(t), out->o->uri,
+           larder__redis_mask(out->o->conf.cache, cache, sizeof cache),
+           (unsigned long long)larder__trainer_samples(t), out->o->uri,
            out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
          "touched %  read MB");

@@ -214,9 +214,9 @@ static int introduce(larder__conn *c, const larder__redis_conf *r, bool replica)
 #if LARDER_HAVE_HIREDIS_SSL
 static int start_tls(larder__conn *c, const larder__redis_conf *r, const char *host) {
     redisSSLContextError err = REDIS_SSL_CTX_NONE;
-    redisSSLContext *s = redisCreateSSLContext(
-        r->ca[0] ? r->ca : NULL, r->ca[0] ? NULL : "/etc/ssl/certs", r->cert[0] ? r->cert : NULL,
-        r->key[0] ? r->key : NULL, host, &err);
+    redisSSLContext *s =
+        redisCreateSSLContext(r->ca[0] ? r->ca : NULL, r->ca[0] ? NULL : "/etc/ssl/certs",
+                              r->cert[0] ? r->cert : NULL, r->key[0] ? r->key : NULL, host, &err);
     if (!s)
         return larder__fail(LARDER_E_ARGS, "%s: TLS: %s", c->name, redisSSLContextGetError(err));
     int rc = redisInitiateSSLWithContext(context(c), s);

@@ -10,7 +10,8 @@
 /* Up to this size one MGET is faster than many GETs; from here on Redis 7 is slower at it, since it
  * builds the whole answer before it sends any (bench/bench_redis.c). */
 static const uint64_t MGET_MOST = 8 << 10;
-static const double BYTES_A_SECOND = 1 << 20; /* an answer that comes more slowly than this is late */
+static const double BYTES_A_SECOND = 1
+                                     << 20; /* an answer that comes more slowly than this is late */
 enum { HOPS = 4 };
 
 /* ---- an errand's life ------------------------------------------------------------------------ */
@@ -168,8 +169,7 @@ static int question_all(larder__far *f, larder__lane *l, larder__errand *const *
     char head[48];
     if (room_for_due(l, n + 1) < 0 || room_for_out(l, n * (LARDER__KEY + 24) + 48) < 0)
         return LARDER_E_NOMEM;
-    append(l, head,
-           (size_t)snprintf(head, sizeof head, "*%zu\r\n$4\r\nMGET\r\n", n + 1));
+    append(l, head, (size_t)snprintf(head, sizeof head, "*%zu\r\n$4\r\nMGET\r\n", n + 1));
     push(l, NULL, (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         append_key(l, key, larder__far_key(f, &e[i]->value, key));
@@ -393,9 +393,9 @@ larder_buf *larder__far_receive(larder__far *f, larder__errand *e) {
     }
     if (!out)
         larder__far_count(f,
-                          e->foreign                     ? f->stat.damaged
-                          : state == LARDER__NO_ANSWER   ? f->stat.unanswered
-                                                         : f->stat.gone,
+                          e->foreign                   ? f->stat.damaged
+                          : state == LARDER__NO_ANSWER ? f->stat.unanswered
+                                                       : f->stat.gone,
                           1);
     return out;
 }

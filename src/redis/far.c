@@ -145,9 +145,9 @@ larder_buf *larder__far_receive(larder__far *f, larder__errand *e) {
     (void)f, (void)e;
     return NULL;
 }
-void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b,
+void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b, uint32_t ttl,
                      larder__far_done_fn done, void *arg) {
-    (void)f, (void)v, (void)b;
+    (void)f, (void)v, (void)b, (void)ttl;
     done(arg, false);
 }
 void larder__far_drop(larder__far *f, const larder__value *v) { (void)f, (void)v; }

@@ -44,11 +44,11 @@ void larder__far_send(larder__far *, larder__errand *const *, size_t n);
 /* Waits for one. NULL: it is not to be had. */
 larder_buf *larder__far_receive(larder__far *, larder__errand *);
 
-/* Writes in the background, and says how it went: from another thread, or at once if there is too
- * much to write already. */
+/* Writes in the background, to stay for `ttl` seconds (0: for ever), and says how it went: from
+ * another thread, or at once if there is too much to write already. */
 typedef void (*larder__far_done_fn)(void *arg, bool stored);
-void larder__far_put(larder__far *, const larder__value *, larder_buf *, larder__far_done_fn,
-                     void *arg);
+void larder__far_put(larder__far *, const larder__value *, larder_buf *, uint32_t ttl,
+                     larder__far_done_fn, void *arg);
 void larder__far_drop(larder__far *, const larder__value *);
 /* Until what was given so far is written or given up; false: it takes longer than that. */
 bool larder__far_settle(larder__far *, double seconds);

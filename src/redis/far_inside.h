@@ -47,9 +47,9 @@ typedef struct larder__node {
     uint16_t port;
     bool replica;
     larder__lane lanes[LARDER__LANES];
-    pthread_mutex_t gate;      /* connections come and go under it */
-    _Atomic bool up, wanted;   /* all of it can be used; some slot lies here */
-    larder__conn writer;       /* the keeper's, as all that follows */
+    pthread_mutex_t gate;    /* connections come and go under it */
+    _Atomic bool up, wanted; /* all of it can be used; some slot lies here */
+    larder__conn writer;     /* the keeper's, as all that follows */
     double retry_at, retry_after;
     bool was_up;
     char scan[24]; /* where the look for what nobody owns has come to; "": done */
@@ -61,6 +61,7 @@ typedef struct larder__op { /* something to write */
     larder_buf *bytes; /* NULL: to delete */
     larder__far_done_fn done;
     void *arg;
+    uint32_t ttl;
     uint8_t tries;
 } larder__op;
 
@@ -93,8 +94,8 @@ struct larder__far {
     double lease_at, map_at; /* the keeper's */
     larder__stats *stats;
     struct {
-        larder__stat asked, bytes, gone, damaged, unanswered, written, written_bytes, refused,
-            lost, found;
+        larder__stat asked, bytes, gone, damaged, unanswered, written, written_bytes, refused, lost,
+            found;
     } stat;
 };
 

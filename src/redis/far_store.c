@@ -13,17 +13,18 @@
 typedef struct entry {
     struct far_store *store;
     larder__value value;
-    larder_buf *token;   /* not counted: the others' */
-    larder_buf *bytes;   /* while they are written, or as long as they are in front */
+    larder_buf *token;           /* not counted: the others' */
+    larder_buf *bytes;           /* while they are written, or as long as they are in front */
     struct entry *next, *before; /* the ring of those in front */
     bool in_front, used, written, gone;
 } entry;
 
 typedef struct far_store {
     larder__far *far;
-    larder_buf **tokens; /* by slot */
+    larder_buf **tokens;  /* by slot */
     pthread_mutex_t lock; /* of all entries, and of what follows */
     uint64_t front, front_used;
+    uint32_t ttl;
     bool inclusive;
     entry *hand; /* goes round those in front */
     uint64_t mark;
@@ -134,7 +135,7 @@ static void redis_put(void *st, larder_slot slot, larder_buf *b, const larder__e
     if (front && !s->inclusive)
         return;
     larder_buf_ref(token); /* for the keeper */
-    larder__far_put(s->far, &e->value, b, stored, e);
+    larder__far_put(s->far, &e->value, b, s->ttl, stored, e);
 }
 
 static larder_buf *redis_get(void *st, larder_slot slot) {
@@ -268,6 +269,7 @@ int larder__far_store_open(void **out, const larder__far_store_conf *conf) {
         return LARDER_E_NOMEM;
     pthread_mutex_init(&s->lock, NULL);
     s->front = conf->front;
+    s->ttl = conf->redis->ttl;
     s->inclusive = conf->redis->inclusive;
     larder__far_conf far = {.redis = conf->redis,
                             .fingerprint = conf->fingerprint,

@@ -13,11 +13,12 @@
 
 #if LARDER_HAVE_HIREDIS
 
-static const double LEASE = 10;             /* seconds without a batch, then the others go on */
+static const double LEASE = 10; /* seconds without a batch, then the others go on */
 static const double RETRY_FIRST = 0.5, RETRY_MOST = 10;
-static const double MAKER_SECONDS = 2;      /* another job may take to keep its promise, */
+static const double MAKER_SECONDS = 2; /* another job may take to keep its promise, */
+static const double NEWS_SECONDS = 0.03;
 static const double IMPATIENCE_SECONDS = 5; /* and is not waited for so long if it does not */
-enum { PICKS_AT_ONCE = 256, FETCH_AT_ONCE = 1024, SNAPSHOT_EVERY = 2048 };
+enum { PICKS_AT_ONCE = 256, FETCH_AT_ONCE = 1024, SNAPSHOT_EVERY = 2048, BRIEFLY = 30 };
 
 typedef struct group {
     larder__far *far;
@@ -25,8 +26,10 @@ typedef struct group {
     larder__agreement mine;
     larder__replica_conf replica_conf;
     bool exchanges;
-    pthread_mutex_t talk; /* all but `made` */
-    larder__replica *replica; /* NULL: not joined */
+    uint32_t ttl;
+    pthread_mutex_t talk;     /* all but what `state` and `lists` are for */
+    pthread_mutex_t state;    /* the replica, against those who look in while we talk */
+    larder__replica *replica; /* NULL: not joined; changed with both */
     larder_slot *table;
     uint32_t job, number; /* number: of our records */
     bool again;
@@ -116,7 +119,9 @@ static void queue_epoch(group *g) {
 static void lose(group *g) {
     if (!g->replica)
         return;
+    pthread_mutex_lock(&g->state);
     larder__replica_close(&g->replica);
+    pthread_mutex_unlock(&g->state);
     memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
     queue_clear(g);
     g->rows = g->fetched = g->picked = g->pick_at = g->key_count = 0;
@@ -125,8 +130,8 @@ static void lose(group *g) {
     g->retry_after = RETRY_FIRST;
 }
 
-static void doom(group *g, const larder__outcome *o) {
-    bool ours = o->for_all ? larder__replica_first(g->replica, g->job) : o->job == g->job;
+static void doom(group *g, const larder__replica *r, const larder__outcome *o) {
+    bool ours = o->for_all ? larder__replica_first(r, g->job) : o->job == g->job;
     if (!ours || o->doomed_count == 0)
         return;
     if (g->doomed_count + o->doomed_count > g->doomed_cap) {
@@ -145,8 +150,7 @@ static void doom(group *g, const larder__outcome *o) {
 static void delete_old(group *g) {
     for (size_t i = 0; i < g->doomed_old; i++) {
         const larder__doomed *d = &g->doomed[i];
-        larder__far_drop(g->far,
-                         &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
+        larder__far_drop(g->far, &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
     }
     memmove(g->doomed, g->doomed + g->doomed_old,
             (g->doomed_count - g->doomed_old) * sizeof *g->doomed);
@@ -185,14 +189,14 @@ static int keep_outcome(group *g, const larder__outcome *o) {
     return 0;
 }
 
-static int apply_all(group *g, const larder__history *h) {
+static int apply_all(group *g, larder__replica *r, const larder__history *h) {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < h->count; i++) {
         larder__outcome o;
-        rc = larder__replica_apply(g->replica, h->records[i].bytes, h->records[i].size, &o);
+        rc = larder__replica_apply(r, h->records[i].bytes, h->records[i].size, &o);
         if (rc < 0)
             break;
-        doom(g, &o);
+        doom(g, r, &o);
         if (o.job == g->job && o.number == g->number && o.type > LARDER__REC_LEAVE)
             rc = keep_outcome(g, &o);
     }
@@ -226,21 +230,26 @@ static int join(group *g) {
     int rc = agree(g, &agreed);
     if (rc < 0)
         return rc;
+    larder__replica *fresh = NULL;
     g->replica_conf.agreement = &agreed;
-    rc = larder__replica_open(&g->replica, &g->replica_conf);
+    rc = larder__replica_open(&fresh, &g->replica_conf);
     if (rc == 0)
         rc = larder__journal_join(g->journal, g->again, &g->job, &h);
     if (rc == 0 && h.snapshot_size) {
         larder_reader in = {.at = h.snapshot,
                             .end = (const unsigned char *)h.snapshot + h.snapshot_size};
-        rc = larder__replica_load(g->replica, &in);
+        rc = larder__replica_load(fresh, &in);
     }
     if (rc == 0)
-        rc = apply_all(g, &h);
+        rc = apply_all(g, fresh, &h);
     if (rc < 0) {
-        lose(g);
+        larder__replica_close(&fresh);
+        memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
         return rc;
     }
+    pthread_mutex_lock(&g->state);
+    g->replica = fresh;
+    pthread_mutex_unlock(&g->state);
     queue_clear(g);
     g->doomed_count = g->doomed_old = 0; /* whoever wrote those deletes them */
     g->streaming = larder__replica_stream(g->replica, &g->stream);
@@ -305,8 +314,11 @@ static bool step(group *g) {
         rc = larder__journal_step(g->journal, records, g->queued, &h);
     queue_clear(g);
     delete_old(g);
-    if (rc == 0)
-        rc = apply_all(g, &h);
+    if (rc == 0) {
+        pthread_mutex_lock(&g->state);
+        rc = apply_all(g, g->replica, &h);
+        pthread_mutex_unlock(&g->state);
+    }
     if (rc < 0) {
         larder__far_say(g->far, larder_errmsg());
         lose(g);
@@ -495,9 +507,9 @@ static void stored(void *arg, bool there_now) {
 
 /* It may have left again before it was made. */
 static bool still_wanted(group *g, const larder__value *v) {
-    pthread_mutex_lock(&g->talk);
+    pthread_mutex_lock(&g->state);
     bool wanted = g->replica && larder__replica_holds(g->replica, v->id, v->mark);
-    pthread_mutex_unlock(&g->talk);
+    pthread_mutex_unlock(&g->state);
     return wanted;
 }
 
@@ -510,13 +522,16 @@ static void link_fill(void *st, larder__ticket *t, larder_buf *b) {
     size_t bytes = larder_buf_size(b);
     bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
                                           : bytes == t->size && t->held == t->make;
-    if (!fits || !still_wanted(g, &p->value)) {
+    if (!fits) {
         stored(p, false);
         return;
     }
     p->value.size = (uint32_t)bytes;
     p->value.held = t->held;
-    larder__far_put(g->far, &p->value, b, stored, p);
+    /* If not, whoever deletes it may have been here already: then only for those who wait for it.
+     */
+    uint32_t seconds = still_wanted(g, &p->value) ? g->ttl : BRIEFLY;
+    larder__far_put(g->far, &p->value, b, seconds, stored, p);
 }
 
 static void link_fail(void *st, larder__ticket *t, int code, const char *why) {
@@ -527,18 +542,12 @@ static void link_fail(void *st, larder__ticket *t, int code, const char *why) {
         stored(p, false);
 }
 
-static int link_wait(void *st, larder__ticket *t, larder_buf **out) {
-    (void)st, (void)t;
-    *out = NULL;
-    return LARDER__TAKE_OVER;
-}
-
 /* Has somebody promised this very value and not brought it yet? */
 static bool promised(group *g, const larder__value *v) {
-    pthread_mutex_lock(&g->talk);
+    pthread_mutex_lock(&g->state);
     bool yes = g->replica && larder__replica_holds(g->replica, v->id, v->mark) &&
                larder__replica_maker(g->replica, v->id) != UINT32_MAX;
-    pthread_mutex_unlock(&g->talk);
+    pthread_mutex_unlock(&g->state);
     return yes;
 }
 
@@ -553,26 +562,61 @@ static larder_buf *ask_again(group *g, const larder__value *v, uint8_t *held) {
     return out;
 }
 
-/* Another job is at it: looks again, less and less often. */
+/* What the others did since our last question; nobody may be asking one for a while. */
+static void hear_news(group *g) {
+    if (pthread_mutex_trylock(&g->talk) != 0)
+        return;
+    if (g->replica && !g->rows && !g->fetched) {
+        queue_made(g);
+        step(g);
+    }
+    pthread_mutex_unlock(&g->talk);
+}
+
+/* Another job is at it: looks again, less and less often. Makers take their batches in the order of
+ * the journal, and make before they wait; so whoever waits, waits for somebody who is not waiting
+ * for them. */
 static larder_buf *wait_for_maker(group *g, const larder__value *v, uint8_t *held) {
-    larder_buf *out = NULL;
-    double began = larder__now(), pause = 0.001;
-    if (!promised(g, v) || began < atomic_load(&g->impatient_until))
-        return NULL;
+    double began = larder__now(), pause = 0.001, news = began + NEWS_SECONDS;
     count(g, g->waited);
-    while (!out && larder__now() < began + MAKER_SECONDS && !larder__far_away(g->far)) {
+    while (larder__now() < began + MAKER_SECONDS && !larder__far_away(g->far)) {
+        if (began < atomic_load(&g->impatient_until))
+            return NULL;
         bool last = !promised(g, v); /* what is made now is there */
-        out = ask_again(g, v, held);
+        larder_buf *out = ask_again(g, v, held);
         if (out || last)
             return out;
         larder__sleep_until(larder__now() + pause);
-        pause = pause < 0.05 ? 1.5 * pause : 0.05;
+        pause = pause < 0.02 ? 1.5 * pause : 0.02;
+        if (larder__now() > news) {
+            hear_news(g);
+            news = larder__now() + NEWS_SECONDS;
+        }
     }
-    if (!out) {
-        count(g, g->stuck);
-        atomic_store(&g->impatient_until, larder__now() + IMPATIENCE_SECONDS);
-    }
-    return out;
+    count(g, g->stuck);
+    atomic_store(&g->impatient_until, larder__now() + IMPATIENCE_SECONDS);
+    return NULL;
+}
+
+/* Bytes of a form that does for what was promised. */
+static bool does(larder__ticket *t, const larder__value *v, uint8_t held, larder_buf **b) {
+    t->held = held;
+    if (*b && (held == v->form || (v->form == LARDER_DECODED && held == LARDER_ENCODED)))
+        return true;
+    larder_buf_unref(b);
+    return false;
+}
+
+static int link_wait(void *st, larder__ticket *t, larder_buf **out) {
+    passage *p = (passage *)(void *)t->flight;
+    uint8_t held = LARDER_ENCODED;
+    t->flight = NULL;
+    *out = wait_for_maker(st, &p->value, &held);
+    bool got = does(t, &p->value, held, out);
+    larder__free(p);
+    if (!got && t->kind == LARDER_HIT)
+        t->kind = LARDER_MISS;
+    return got ? 0 : LARDER__TAKE_OVER;
 }
 
 static int link_receive(void *st, larder__ticket *t, larder_buf *token, larder_buf **out) {
@@ -580,29 +624,24 @@ static int link_receive(void *st, larder__ticket *t, larder_buf *token, larder_b
     larder__errand *e = larder__buf_outside_arg(token, errand_done);
     larder__value v = *larder__errand_value(e);
     *out = larder__far_receive(g->far, e);
-    uint8_t held = *out ? larder__errand_held(e) : LARDER_ENCODED;
-    if (!*out)
-        *out = wait_for_maker(g, &v, &held);
+    bool got = does(t, &v, *out ? larder__errand_held(e) : LARDER_ENCODED, out);
     larder_buf_unref(&token);
-    if (*out && held == v.form) {
-        t->held = held;
+    if (got)
         return 0;
-    }
-    if (*out && v.form == LARDER_DECODED && held == LARDER_ENCODED) {
-        t->held = held;
-        return 0;
-    }
-    larder_buf_unref(out);
-    /* Nobody has it: made here, and put where it should be. */
     passage *p = larder__malloc(sizeof *p);
-    t->task = LARDER__MAKE;
-    t->make = t->form;
-    t->size = v.size;
-    if (t->kind == LARDER_HIT)
-        t->kind = LARDER_MISS;
     if (p)
         *p = (passage){g, v};
     t->flight = (larder__flight *)(void *)(p ? p : &nowhere_to_put_it);
+    t->size = v.size;
+    if (p && promised(g, &v)) {
+        t->task = LARDER__WAIT;
+        return 0;
+    }
+    /* Nobody has it: made here, and put where it should be. */
+    t->task = LARDER__MAKE;
+    t->make = t->form;
+    if (t->kind == LARDER_HIT)
+        t->kind = LARDER_MISS;
     return 0;
 }
 
@@ -747,14 +786,14 @@ static size_t link_fetch(void *st, uint64_t *keys, size_t max) {
 
 static void link_look(void *st, larder_slots *out) {
     group *g = st;
-    pthread_mutex_lock(&g->talk);
+    pthread_mutex_lock(&g->state);
     const larder_slots *s =
         g->replica ? larder__cache_slots(larder__replica_cache(g->replica)) : NULL;
     out->slot_of = g->table;
     out->resident = s ? s->resident : 0;
     out->bytes = s ? s->bytes : 0;
     out->budget = s ? s->budget : g->mine.budget;
-    pthread_mutex_unlock(&g->talk);
+    pthread_mutex_unlock(&g->state);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -780,6 +819,7 @@ static void link_close(void **st) {
     larder__free(g->seen);
     larder__free(g->table);
     pthread_mutex_destroy(&g->talk);
+    pthread_mutex_destroy(&g->state);
     pthread_mutex_destroy(&g->lists);
     larder__free(g);
 }
@@ -806,9 +846,9 @@ const larder__link larder__link_group = {
 
 static double probe_jobs(const void *arg) {
     group *g = (group *)(uintptr_t)arg;
-    pthread_mutex_lock(&g->talk);
+    pthread_mutex_lock(&g->state);
     double jobs = g->replica ? larder__replica_jobs(g->replica) : 0;
-    pthread_mutex_unlock(&g->talk);
+    pthread_mutex_unlock(&g->state);
     return jobs;
 }
 
@@ -827,8 +867,8 @@ static int show(group *g, larder__stats *stats) {
         rc = larder__stat_counter(stats, &g->joined, "group_joined", "times",
                                   "this job joined its group");
     if (rc == 0)
-        rc = larder__stat_probe(stats, "group_jobs", "jobs", "that share the cache now",
-                                probe_jobs, g);
+        rc = larder__stat_probe(stats, "group_jobs", "jobs", "that share the cache now", probe_jobs,
+                                g);
     g->stats = stats;
     return rc;
 }
@@ -859,9 +899,11 @@ int larder__group_open(larder__cache **out, const larder__group_conf *conf) {
     if (!g)
         return LARDER_E_NOMEM;
     pthread_mutex_init(&g->talk, NULL);
+    pthread_mutex_init(&g->state, NULL);
     pthread_mutex_init(&g->lists, NULL);
     g->mine = conf->agreement;
     g->retry_after = RETRY_FIRST;
+    g->ttl = conf->redis->ttl;
     g->replica_conf = (larder__replica_conf){
         .size = conf->size, .size_of = conf->size_of, .size_arg = conf->size_arg};
     /* No two jobs that have the same place one after the other count alike. */
@@ -871,9 +913,9 @@ int larder__group_open(larder__cache **out, const larder__group_conf *conf) {
                    (g->mine.policy[3] == '\0' || g->mine.policy[3] == ':');
     int rc = open_parts(g, conf);
     if (rc == 0)
-        rc = join(g);
-    if (rc == 0)
         rc = show(g, conf->stats);
+    if (rc == 0)
+        rc = join(g);
     if (rc < 0) {
         link_close(&(void *){g});
         return rc;

@@ -46,18 +46,16 @@ static const char *const scripts[] = {
     "for i=6,#ARGV do redis.call('RPUSH',KEYS[2],ARGV[i]) end "
     "return {0,redis.call('LRANGE',KEYS[2],from-base,-1)}",
     /* snapshot: index, bytes, records to keep behind it, ttl -> 1 */
-    PROLOGUE
-    "if not mine() then return 0 end local at=tonumber(ARGV[4]) "
-    "local base=tonumber(redis.call('HGET',KEYS[1],'base') or 0) "
-    "if at<=tonumber(redis.call('HGET',KEYS[1],'snapat') or 0) or "
-    "at>base+redis.call('LLEN',KEYS[2]) then return 0 end "
-    "redis.call('SET',KEYS[5],ARGV[5]) redis.call('HSET',KEYS[1],'snapat',at) "
-    "local first=at-ARGV[6] if first>base then redis.call('LTRIM',KEYS[2],first-base,-1) "
-    "redis.call('HSET',KEYS[1],'base',first) end keep(ARGV[7]) return 1",
+    PROLOGUE "if not mine() then return 0 end local at=tonumber(ARGV[4]) "
+             "local base=tonumber(redis.call('HGET',KEYS[1],'base') or 0) "
+             "if at<=tonumber(redis.call('HGET',KEYS[1],'snapat') or 0) or "
+             "at>base+redis.call('LLEN',KEYS[2]) then return 0 end "
+             "redis.call('SET',KEYS[5],ARGV[5]) redis.call('HSET',KEYS[1],'snapat',at) "
+             "local first=at-ARGV[6] if first>base then redis.call('LTRIM',KEYS[2],first-base,-1) "
+             "redis.call('HSET',KEYS[1],'base',first) end keep(ARGV[7]) return 1",
     /* leave */
-    PROLOGUE
-    "if mine() then redis.call('ZREM',KEYS[3],ARGV[2]) redis.call('HDEL',KEYS[4],ARGV[2]) "
-    "redis.call('RPUSH',KEYS[2],struct.pack('<I4I4',2+ARGV[2]*256,0)) end return 1",
+    PROLOGUE "if mine() then redis.call('ZREM',KEYS[3],ARGV[2]) redis.call('HDEL',KEYS[4],ARGV[2]) "
+             "redis.call('RPUSH',KEYS[2],struct.pack('<I4I4',2+ARGV[2]*256,0)) end return 1",
 };
 enum { JOIN, STEP, SNAPSHOT, LEAVE, SCRIPTS };
 
@@ -157,8 +155,7 @@ static int take_records(larder__journal *j, const redisReply *list, larder__hist
         return 0;
     j->last.size = 0;
     j->last.code = 0;
-    larder_write_bytes(&j->last, j->records[out->count - 1].bytes,
-                       j->records[out->count - 1].size);
+    larder_write_bytes(&j->last, j->records[out->count - 1].bytes, j->records[out->count - 1].size);
     return j->last.code;
 }
 
@@ -233,14 +230,14 @@ int larder__journal_join(larder__journal *j, bool again, uint32_t *job, larder__
     const redisReply *r = j->reply;
     bool array = r->type == REDIS_REPLY_ARRAY && r->elements > 0;
     if (array && r->elements == 1)
-        return hang_up(j, larder__fail(LARDER_E_FULL, "%d jobs are in this group already",
-                                       JOBS_MOST));
+        return hang_up(j,
+                       larder__fail(LARDER_E_FULL, "%d jobs are in this group already", JOBS_MOST));
     if (!array || r->elements != 5 || r->element[0]->type != REDIS_REPLY_INTEGER ||
         r->element[0]->integer < 0 || r->element[0]->integer >= JOBS_MOST ||
         r->element[1]->type != REDIS_REPLY_INTEGER || r->element[1]->integer < 0 ||
         r->element[4]->type != REDIS_REPLY_STRING)
-        return hang_up(j, larder__fail(LARDER_E_FORMAT, "%s answers with something else",
-                                       j->conn.name));
+        return hang_up(
+            j, larder__fail(LARDER_E_FORMAT, "%s answers with something else", j->conn.name));
     *job = (uint32_t)r->element[0]->integer;
     snprintf(j->number, sizeof j->number, "%u", *job);
     j->at = j->snapshot_at = (uint64_t)r->element[1]->integer;

@@ -64,11 +64,12 @@ static bool enqueue(larder__far *f, larder__op *op) {
     return fits;
 }
 
-void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b,
+void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b, uint32_t ttl,
                      larder__far_done_fn done, void *arg) {
     larder__op *op = larder__malloc(sizeof *op);
     if (op)
-        *op = (larder__op){.value = *v, .bytes = larder_buf_ref(b), .done = done, .arg = arg};
+        *op = (larder__op){
+            .value = *v, .bytes = larder_buf_ref(b), .ttl = ttl, .done = done, .arg = arg};
     if (op && enqueue(f, op))
         return;
     larder__far_count(f, f->stat.refused, 1);
@@ -117,15 +118,15 @@ static int write_message(larder__far *f, larder__op *op, message *m, struct iove
     }
     size_t size = larder_buf_size(op->bytes);
     len = snprintf(m->before, sizeof m->before, "*%d\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n",
-                   f->conf.ttl ? 5 : 3, n, key, size + LARDER__VALUE_HEAD);
+                   op->ttl ? 5 : 3, n, key, size + LARDER__VALUE_HEAD);
     larder__value_write(m->head, &op->value, larder_buf_data(op->bytes));
     iov[0] = (struct iovec){m->before, (size_t)len};
     iov[1] = (struct iovec){m->head, LARDER__VALUE_HEAD};
     iov[2] = (struct iovec){larder_buf_data(op->bytes), size};
     len = 2;
-    if (f->conf.ttl) {
+    if (op->ttl) {
         char ttl[16];
-        int digits = snprintf(ttl, sizeof ttl, "%u", f->conf.ttl);
+        int digits = snprintf(ttl, sizeof ttl, "%u", op->ttl);
         len = snprintf(m->after, sizeof m->after, "\r\n$2\r\nEX\r\n$%d\r\n%s\r\n", digits, ttl);
     } else
         memcpy(m->after, "\r\n", 2);

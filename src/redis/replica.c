@@ -130,7 +130,9 @@ static int decide(larder__replica *r, size_t from, size_t n) {
     int rc = larder__cache_claim(r->cache, r->accesses + from, n, r->tickets + from);
     for (size_t i = from; rc == 0 && i < from + n; i++) {
         larder__ticket *t = &r->tickets[i];
-        if (t->kind == LARDER_MISS || t->form != LARDER_AUGMENTED)
+        if (!t->kept)
+            t->mark = 0;
+        else if (t->kind == LARDER_MISS || t->form != LARDER_AUGMENTED)
             t->mark = r->mark[t->key];
         t->size = larder__cache_entry_size(r->cache, (larder_form)t->make, size_of(r, t->key));
     }

@@ -90,8 +90,9 @@ static int read_user(larder__redis_conf *r, const char *cache, const char **at) 
         fine &= decode(r->password, sizeof r->password, colon + 1, (size_t)(end - colon - 1));
     *at = end + 1;
     return fine ? 0
-                : wrong(cache, "user and password stand before the @ as user:password, with %40 "
-                               "for a character that means something there",
+                : wrong(cache,
+                        "user and password stand before the @ as user:password, with %40 "
+                        "for a character that means something there",
                         "");
 }
 
@@ -170,7 +171,8 @@ static int read_path(larder__redis_conf *r, const char *cache, const char **at) 
 }
 
 static bool group_name(const char *text) {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t n = strlen(text);
     return n > 0 && n < 40 && strspn(text, allowed) == n;
 }

@@ -28,14 +28,14 @@ typedef struct larder__redis_conf {
     char path[108]; /* of a Unix socket; "": TCP */
     uint32_t db;
     bool tls, cluster;
-    char budget[96]; /* as larder__parse_budget reads it */
-    char front[64];  /* an embedded cache in front; "": none */
-    bool inclusive;  /* what lies in front lies in Redis too */
-    bool replicas;   /* of a cluster: reads go to replicas as well */
-    char group[48];  /* jobs of this name share; "": a cache of one's own */
-    double timeout;  /* seconds an answer may take */
-    uint32_t ttl;    /* seconds after which Redis may forget a value; 0: never */
-    uint32_t lanes;  /* connections for reading, to each node */
+    char budget[96];                   /* as larder__parse_budget reads it */
+    char front[64];                    /* an embedded cache in front; "": none */
+    bool inclusive;                    /* what lies in front lies in Redis too */
+    bool replicas;                     /* of a cluster: reads go to replicas as well */
+    char group[48];                    /* jobs of this name share; "": a cache of one's own */
+    double timeout;                    /* seconds an answer may take */
+    uint32_t ttl;                      /* seconds after which Redis may forget a value; 0: never */
+    uint32_t lanes;                    /* connections for reading, to each node */
     char ca[256], cert[256], key[256]; /* files for TLS; "": the system's, none */
 } larder__redis_conf;
 

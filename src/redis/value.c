@@ -72,8 +72,8 @@ uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]) { retur
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size) {
     return memcmp(head, MAGIC, sizeof MAGIC) == 0 && head[4] == LARDER__VALUE_VERSION &&
-           head[5] == asked->form && (head[6] == asked->held || asked->held == LARDER__ANY_FORM) && size <= asked->size &&
-           get(head + 8, 4) == size && get(head + 16, 8) == asked->id &&
+           head[5] == asked->form && (head[6] == asked->held || asked->held == LARDER__ANY_FORM) &&
+           size <= asked->size && get(head + 8, 4) == size && get(head + 16, 8) == asked->id &&
            get(head + 24, 8) == asked->mark;
 }
 

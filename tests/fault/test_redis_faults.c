@@ -85,7 +85,8 @@ static void test_values_that_changed(void **unused) {
     (void)unused;
     static const char *const ways[] = {
         /* a bit of the bytes, of the head, cut, longer, empty, another type, another's value */
-        "redis.call('setrange',k,100,string.char((redis.call('getrange',k,100,100)):byte()~=7 and 7 "
+        "redis.call('setrange',k,100,string.char((redis.call('getrange',k,100,100)):byte()~=7 and "
+        "7 "
         "or 8))",
         "redis.call('setrange',k,17,'Z')",
         "redis.call('set',k,redis.call('getrange',k,0,150))",

@@ -49,9 +49,8 @@ static uint16_t free_port(void) {
         if (port < 55000)
             return port;
         port = (uint16_t)(20000 + (port * 7919u + (unsigned)getpid()) % 30000);
-        struct sockaddr_in a = {.sin_family = AF_INET,
-                                .sin_port = htons(port),
-                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        struct sockaddr_in a = {
+            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         bool there = bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
         close(fd);
@@ -64,8 +63,9 @@ static uint16_t free_port(void) {
 
 static void spawn(kit_redis *r) {
     char port[8], log[300];
-    const char *argv[32] = {"redis-server", "--port", port, "--dir", r->folder, "--save", "",
-                            "--bind", "127.0.0.1", "--loglevel", "warning"};
+    const char *argv[32] = {"redis-server", "--port",     port,     "--dir",
+                            r->folder,      "--save",     "",       "--bind",
+                            "127.0.0.1",    "--loglevel", "warning"};
     int n = 11;
     snprintf(port, sizeof port, "%u", r->port);
     for (int i = 0; i < r->option_count; i++)
@@ -84,9 +84,8 @@ static void spawn(kit_redis *r) {
 }
 
 static bool answers(const kit_redis *r) {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons(r->port),
-                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(r->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     char byte;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval t = {.tv_usec = 200000};
@@ -169,8 +168,8 @@ void kit_cluster_start(kit_cluster *c) {
             kit_redis_cli(&c->nodes[i], "cluster info", out, sizeof out);
             ready = strstr(out, "cluster_state:ok") && strstr(out, "cluster_known_nodes:6");
             kit_redis_cli(&c->nodes[i], "info replication", out, sizeof out);
-            ready = ready && (strstr(out, "connected_slaves:1") ||
-                              strstr(out, "master_link_status:up"));
+            ready = ready &&
+                    (strstr(out, "connected_slaves:1") || strstr(out, "master_link_status:up"));
         }
         if (!ready)
             kit_nap(0.1);
@@ -189,9 +188,8 @@ void kit_cluster_stop(kit_cluster *c) {
 enum { PAIRS = 64 };
 
 static int connect_to(uint16_t port) {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons(port),
-                            .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
         return fd;
@@ -274,10 +272,10 @@ void kit_proxy_stop(kit_proxy *p) {
 }
 
 static void answer_with_noise(int fd, uint64_t *seed, unsigned asked) {
-    static const char *const begins[] = {"$",     "$40\r\nLRDV", "*256\r\n", "-MOVED 5 :1\r\n",
-                                         "-ASK ", "$-1\r\n",     ":7\r\n",   "+OK\r\n",
-                                         "-ERR ", "$2000000000\r\n", "*-1\r\n", "\r\n",
-                                         "$3\r\nabc\r\n", "-LOADING x\r\n", "*3\r\n$"};
+    static const char *const begins[] = {
+        "$",       "$40\r\nLRDV", "*256\r\n",      "-MOVED 5 :1\r\n", "-ASK ",
+        "$-1\r\n", ":7\r\n",      "+OK\r\n",       "-ERR ",           "$2000000000\r\n",
+        "*-1\r\n", "\r\n",        "$3\r\nabc\r\n", "-LOADING x\r\n",  "*3\r\n$"};
     char noise[512];
     if (asked < 6) { /* let it in first */
         send(fd, "+PONG\r\n", 7, MSG_NOSIGNAL);

@@ -42,11 +42,10 @@ static void same(const outcome *a, const outcome *b, const char *what) {
         fail_msg("%s: other samples or pixels", what);
     for (int e = 0; e < 3; e++)
         if (memcmp(&a->figures[e], &b->figures[e], sizeof a->figures[e]) != 0)
-            fail_msg("%s: other figures in epoch %d: %llu hits and %llu misses, not %llu and %llu",
-                     what, e, (unsigned long long)b->figures[e].hits,
-                     (unsigned long long)b->figures[e].misses,
-                     (unsigned long long)a->figures[e].hits,
-                     (unsigned long long)a->figures[e].misses);
+            fail_msg(
+                "%s: other figures in epoch %d: %llu hits and %llu misses, not %llu and %llu", what,
+                e, (unsigned long long)b->figures[e].hits, (unsigned long long)b->figures[e].misses,
+                (unsigned long long)a->figures[e].hits, (unsigned long long)a->figures[e].misses);
 }
 
 static double asked; /* of Redis by all runs; what is still being written is served from here */
@@ -64,7 +63,8 @@ static void compare(const char *recipe, const char *embedded, const char *redis)
 
 static void test_as_embedded(void **unused) {
     (void)unused;
-    static const char *const recipes[] = {"lru", "minio", "rotate:h=0.5", "shade", "seneca", "icache"};
+    static const char *const recipes[] = {"lru",   "minio",  "rotate:h=0.5",
+                                          "shade", "seneca", "icache"};
     kit_redis r;
     char cache[100];
     kit_redis_or_skip();
@@ -77,8 +77,8 @@ static void test_as_embedded(void **unused) {
     compare("seneca", "90%:40/30/30", cache);
     snprintf(cache, sizeof cache, "10%%+redis://127.0.0.1:%u?budget=20%%&timeout=30s", r.port);
     compare("lru", "30%", cache);
-    snprintf(cache, sizeof cache, "10%%+redis://127.0.0.1:%u?budget=30%%&tier=inclusive&timeout=30s",
-             r.port);
+    snprintf(cache, sizeof cache,
+             "10%%+redis://127.0.0.1:%u?budget=30%%&tier=inclusive&timeout=30s", r.port);
     compare("lru", "30%", cache);
     compare("minio", "30%", cache);
     assert_true(asked > 100);
@@ -114,7 +114,8 @@ static void test_sockets_and_passwords(void **unused) {
     unsetenv("LARDER_REDIS_PASSWORD");
     kit_redis_cli(&r, "-a 'pst:@/?x' acl setuser ann on '>sesame' '~larder:*' +@all", out,
                   sizeof out);
-    snprintf(cache, sizeof cache, "redis://ann:sesame@127.0.0.1:%u?budget=30%%&timeout=30s", r.port);
+    snprintf(cache, sizeof cache, "redis://ann:sesame@127.0.0.1:%u?budget=30%%&timeout=30s",
+             r.port);
     run(&b, "lru", cache, 2);
     same(&a, &b, "a user");
     snprintf(cache, sizeof cache, "redis://ann:hunter2@127.0.0.1:%u?budget=30%%", r.port);
@@ -217,8 +218,8 @@ static void test_cluster(void **unused) {
     char cache[200];
     kit_redis_or_skip();
     kit_cluster_start(&k);
-    snprintf(cache, sizeof cache, "redis-cluster://127.0.0.1:1,127.0.0.1:%u?budget=30%%&timeout=30s",
-             k.nodes[1].port);
+    snprintf(cache, sizeof cache,
+             "redis-cluster://127.0.0.1:1,127.0.0.1:%u?budget=30%%&timeout=30s", k.nodes[1].port);
     compare("minio", "30%", cache);
     compare("seneca", "30%", cache);
     for (int i = 0; i < 3; i++)

@@ -96,7 +96,8 @@ static void test_wrong_texts(void **unused) {
 
 static void test_values(void **unused) {
     (void)unused;
-    unsigned char bytes[LARDER__VALUE_HEAD + 100], *head = bytes, *body = bytes + LARDER__VALUE_HEAD;
+    unsigned char bytes[LARDER__VALUE_HEAD + 100], *head = bytes,
+                                                   *body = bytes + LARDER__VALUE_HEAD;
     for (uint32_t size = 0; size <= 100; size += 7) {
         larder__value v = {.id = 77, .mark = 5, .size = size, .form = 1, .held = 0};
         for (uint32_t i = 0; i < size; i++)
@@ -141,10 +142,9 @@ static void test_slots(void **unused) {
     assert_string_equal(m.host, "::1");
     assert_true(larder__redis_moved("MOVED 1 :6381", &m));
     assert_string_equal(m.host, "");
-    static const char *const wrong[] = {"MOVED",          "MOVED ",       "MOVED 16384 h:1",
-                                        "MOVED 1 h",      "MOVED 1 h:0",  "MOVED 1 h:65536",
-                                        "MOVED -1 h:1",   "ASK 1 h:1x",   "MOVED 1h:1",
-                                        "ERR MOVED 1 h:1"};
+    static const char *const wrong[] = {
+        "MOVED",           "MOVED ",       "MOVED 16384 h:1", "MOVED 1 h",  "MOVED 1 h:0",
+        "MOVED 1 h:65536", "MOVED -1 h:1", "ASK 1 h:1x",      "MOVED 1h:1", "ERR MOVED 1 h:1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_false(larder__redis_moved(wrong[i], &m));
 }
@@ -205,8 +205,8 @@ static void test_answers(void **unused) {
         assert_true(larder__resp_next(&in, &r) < 0);
         larder__resp_close(&in);
     }
-    static const char *const wrong[] = {"hello\r\n", "$x\r\n",  "$-2\r\n", "$99999999999\r\n",
-                                        "\r\n",      "+OK\n",   "*\r\n",   "$1 \r\n",
+    static const char *const wrong[] = {"hello\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n",
+                                        "\r\n",      "+OK\n",  "*\r\n",   "$1 \r\n",
                                         "!3\r\n",    "$-\r\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tape t = {wrong[i], 0, strlen(wrong[i]), 100};
@@ -220,8 +220,8 @@ static void test_answers(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),  cmocka_unit_test(test_wrong_texts),
-        cmocka_unit_test(test_values), cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_wrong_texts),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_slots),
         cmocka_unit_test(test_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
