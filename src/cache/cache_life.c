@@ -20,10 +20,11 @@ static uint64_t slot_metadata(const larder__cache *c) {
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     if (c->link) {
-        c->link->look(c->link_state, &c->slots);
-        *out = (larder__cache_figures){.resident = c->slots.resident,
-                                       .resident_bytes = c->slots.bytes,
-                                       .budget = c->slots.budget,
+        larder_slots now = {0}; /* those of the cache belong to whoever claims */
+        c->link->look(c->link_state, &now);
+        *out = (larder__cache_figures){.resident = now.resident,
+                                       .resident_bytes = now.bytes,
+                                       .budget = now.budget,
                                        .elsewhere = true};
         return;
     }

@@ -164,8 +164,8 @@ int larder__conn_ask(larder__conn *c, redisReply **out, int argc, const char *co
     redisFreeCommand(command);
     if (rc == 0)
         rc = hear(c, out);
-    if (rc < 0 || (*out)->type != REDIS_REPLY_ERROR)
-        return rc;
+    if (rc < 0 || !*out || (*out)->type != REDIS_REPLY_ERROR)
+        return *out || rc < 0 ? rc : LARDER_E_IO;
     rc = larder__fail(LARDER_E_STATE, "%s: %.160s", c->name, (*out)->str);
     freeReplyObject(*out);
     *out = NULL;

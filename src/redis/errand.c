@@ -90,7 +90,7 @@ static int room_for_due(larder__lane *l, size_t n) {
     larder__due *more = larder__malloc(cap * sizeof *more);
     if (!more)
         return LARDER_E_NOMEM;
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; l->cap && i < l->count; i++)
         more[i] = l->due[(l->head + i) % l->cap];
     larder__free(l->due);
     l->due = more;
@@ -127,8 +127,9 @@ static void append(larder__lane *l, const char *text, size_t n) {
 }
 
 static void append_key(larder__lane *l, const char *key, size_t n) {
-    char length[24];
-    append(l, length, (size_t)snprintf(length, sizeof length, "$%zu\r\n", n));
+    char length[24] = "";
+    int digits = snprintf(length, sizeof length, "$%zu\r\n", n);
+    append(l, length, (size_t)digits);
     append(l, key, n);
     append(l, "\r\n", 2);
 }
@@ -166,10 +167,11 @@ static void flush(larder__far *f, larder__lane *l) {
 
 static int question_all(larder__far *f, larder__lane *l, larder__errand *const *e, size_t n) {
     char key[LARDER__KEY];
-    char head[48];
+    char head[48] = "";
     if (room_for_due(l, n + 1) < 0 || room_for_out(l, n * (LARDER__KEY + 24) + 48) < 0)
         return LARDER_E_NOMEM;
-    append(l, head, (size_t)snprintf(head, sizeof head, "*%zu\r\n$4\r\nMGET\r\n", n + 1));
+    int length = snprintf(head, sizeof head, "*%zu\r\n$4\r\nMGET\r\n", n + 1);
+    append(l, head, (size_t)length);
     push(l, NULL, (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         append_key(l, key, larder__far_key(f, &e[i]->value, key));

@@ -60,9 +60,9 @@ static bool front_room(far_store *s, uint64_t size) {
     if (size > s->front)
         return false;
     while (s->front_used + size > s->front) {
-        if (!s->inclusive)
-            return false;
         entry *e = s->hand;
+        if (!s->inclusive || !e)
+            return false;
         s->hand = e->next;
         if (!e->used && !e->written)
             return false; /* its only copy, as yet */

@@ -210,10 +210,10 @@ int larder__journal_agree(larder__journal *j, const larder_writer *mine, larder_
     const char *get[] = {"HGET", j->keys[0], "conf"};
     if (rc == 0)
         rc = larder__conn_ask(&j->conn, &j->reply, 3, get, NULL);
-    if (rc == 0 && j->reply->type != REDIS_REPLY_STRING)
+    if (rc == 0 && (!j->reply || j->reply->type != REDIS_REPLY_STRING))
         rc = larder__fail(LARDER_E_FORMAT, "%s answers with something else", j->conn.name);
-    if (rc < 0)
-        return hang_up(j, rc);
+    if (rc < 0 || !j->reply)
+        return hang_up(j, rc < 0 ? rc : LARDER_E_IO);
     *agreed = (larder_reader){.at = (unsigned char *)j->reply->str,
                               .end = (unsigned char *)j->reply->str + j->reply->len};
     return 0;
