@@ -9,7 +9,8 @@ small takes the first 6000 rows of each set (some minutes), full all of adult an
 rows of MNIST (LIBSVM alone needs half an hour). policies: training time with each policy of the row
 cache and where it goes, and what Eq. 4 promised (HCST's paper, tables II and III); reuse: rows shared
 by pairs, classes, labels, folds and grids, and not (table VI); sklearn: larder.svm beside sklearn.svm.
-These three take some minutes and go on where they stood if --state names a file (JSON lines).
+These three take some minutes (less with REPEATS=1) and go on where they stood if --state names a file
+(JSON lines).
 Data: ../shared/data or $LARDER_SHARED."""
 import json
 import lzma
@@ -109,7 +110,7 @@ class Results:
         return self.known[key]
 
 
-def timed(folder, words, repeats=3):
+def timed(folder, words, repeats=int(os.environ.get("REPEATS", "3"))):
     """The median run by CPU time, with what --stats says of it."""
     stats, found = os.path.join(folder, "stats"), []
     for _ in range(repeats):
@@ -125,7 +126,7 @@ def timed(folder, words, repeats=3):
 
 
 def policies(results):
-    print(f"load {os.getloadavg()[0]:.1f}; CPU s, median of three, one thread; shares are of the wall time\n")
+    print(f"load {os.getloadavg()[0]:.1f}; CPU s of one thread, the median; shares are of the wall time\n")
     print("| set, rows, kept | | none | " + " | ".join(POLICIES) + " |")
     print("|---" * (len(POLICIES) + 3) + "|")
     for name, (file, rows, kept, options) in SUBSETS.items():
@@ -157,7 +158,7 @@ def policies(results):
 
 
 REUSE = {  # name: file, rows, options
-    "45 pairs of MNIST": ("mnist", 10000, ["-c", "10", "-g", "0.125"]),
+    "45 pairs of MNIST": ("mnist", 6000, ["-c", "10", "-g", "0.125"]),
     "10 classes of MNIST against the rest": ("mnist", 3000, ["-c", "10", "-g", "0.125",
                                                               "--multi-class", "ova"]),
     "12 labels of MNIST": ("lists", 3000, ["--multi-label", "-c", "10", "-g", "0.125"]),

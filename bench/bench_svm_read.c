@@ -4,8 +4,8 @@
  *     build/bench_svm_read FILE [rounds] */
 #include "base/clock.h"
 
-#include <larder/svm.h>
 #include <fcntl.h>
+#include <larder/svm.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
