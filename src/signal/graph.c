@@ -127,7 +127,8 @@ static void fini(void *st) {
 static uint32_t code_length(const graph *g, const larder_report *rep) {
     int64_t classes = (int64_t)rep->classes;
     for (size_t i = 0; rep->labels && i < rep->n; i++)
-        classes = rep->labels[i] >= classes ? rep->labels[i] + 1 : classes;
+        if (rep->labels[i] >= classes && rep->labels[i] < LARDER__CLASSES_MAX)
+            classes = rep->labels[i] + 1;
     return classes > 0 && g->conf.n / (uint64_t)classes < SMALL_CLASS ? 80 : 96;
 }
 
