@@ -51,13 +51,14 @@ static void fill_ac(larder__ac_entry *to, uint32_t code, uint32_t length, uint8_
     }
 }
 
-/* The library has checked the table when it made its own of it. */
+/* For DC or for AC, the other one is NULL. The library has checked the table when it made its own
+ * of it. */
 static void make_codes(larder__codes *c, const JHUFF_TBL *t, larder__dc_entry *dc,
                        larder__ac_entry *ac) {
     uint32_t code = 0, at = 0;
     if (dc)
         memset(dc, 0, sizeof *dc << LARDER__LOOK_DC);
-    else
+    if (ac)
         memset(ac, 0, sizeof *ac << LARDER__LOOK_AC);
     memcpy(c->symbols, t->huffval, sizeof c->symbols);
     for (uint32_t length = 1; length <= 16; length++, code <<= 1) {
