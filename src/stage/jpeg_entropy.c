@@ -60,7 +60,8 @@ static void make_codes(larder__codes *c, const JHUFF_TBL *t, larder__dc_entry *d
         memset(dc, 0, sizeof *dc << LARDER__LOOK_DC);
     if (ac)
         memset(ac, 0, sizeof *ac << LARDER__LOOK_AC);
-    memcpy(c->symbols, t->huffval, sizeof c->symbols);
+    for (uint32_t i = 0; i < 256; i++)
+        c->symbols[i] = t->huffval[i];
     for (uint32_t length = 1; length <= 16; length++, code <<= 1) {
         c->offset[length] = (int32_t)at - (int32_t)code;
         for (uint32_t k = 0; k < t->bits[length] && at < 256; k++, at++, code++) {
