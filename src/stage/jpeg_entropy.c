@@ -51,24 +51,19 @@ static void fill_ac(larder__ac_entry *to, uint32_t code, uint32_t length, uint8_
     }
 }
 
-/* For DC or for AC, the other one is NULL. The library has checked the table when it made its own
- * of it. */
-static void make_codes(larder__codes *c, const JHUFF_TBL *t, larder__dc_entry *dc,
-                       larder__ac_entry *ac) {
-    uint32_t code = 0, at = 0;
-    if (dc)
-        memset(dc, 0, sizeof *dc << LARDER__LOOK_DC);
-    if (ac)
-        memset(ac, 0, sizeof *ac << LARDER__LOOK_AC);
-    for (uint32_t i = 0; i < 256; i++)
-        c->symbols[i] = t->huffval[i];
+/* `entries`: larder__dc_entry or larder__ac_entry. The library has checked the table when it made
+ * its own of it. */
+static void make_codes(larder__codes *c, const JHUFF_TBL *t, bool dc, void *entries) {
+    uint32_t code = 0, at = 0, look = dc ? LARDER__LOOK_DC : LARDER__LOOK_AC;
+    memset(entries, 0, (dc ? sizeof(larder__dc_entry) : sizeof(larder__ac_entry)) << look);
+    memcpy(c->symbols, t->huffval, sizeof c->symbols);
     for (uint32_t length = 1; length <= 16; length++, code <<= 1) {
         c->offset[length] = (int32_t)at - (int32_t)code;
         for (uint32_t k = 0; k < t->bits[length] && at < 256; k++, at++, code++) {
-            if (dc && length <= LARDER__LOOK_DC)
-                fill_dc(dc, code, length, t->huffval[at]);
-            if (ac && length <= LARDER__LOOK_AC)
-                fill_ac(ac, code, length, t->huffval[at]);
+            if (dc && length <= look)
+                fill_dc(entries, code, length, t->huffval[at]);
+            else if (length <= look)
+                fill_ac(entries, code, length, t->huffval[at]);
         }
         c->limit[length] = (int32_t)(code << (16 - length));
     }
@@ -238,9 +233,9 @@ bool larder__entropy_take(larder__entropy *e, j_decompress_ptr cinfo) {
             !cinfo->ac_huff_tbl_ptrs[ac])
             return false;
         if (!made[0][dc])
-            make_codes(&e->dc_codes[dc], cinfo->dc_huff_tbl_ptrs[dc], e->dc[dc], NULL);
+            make_codes(&e->dc_codes[dc], cinfo->dc_huff_tbl_ptrs[dc], true, e->dc[dc]);
         if (!made[1][ac])
-            make_codes(&e->ac_codes[ac], cinfo->ac_huff_tbl_ptrs[ac], NULL, e->ac[ac]);
+            make_codes(&e->ac_codes[ac], cinfo->ac_huff_tbl_ptrs[ac], false, e->ac[ac]);
         made[0][dc] = made[1][ac] = true;
     }
     for (int b = 0; b < cinfo->blocks_in_MCU; b++) {
