@@ -200,6 +200,10 @@ typedef struct larder_loader_conf {
      * (an answer other than 0) is used all the same; the statistics count it. NULL: not pinned. */
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
+    /* The order alone: batches have ids, labels, kinds and weights, and no pixels (x is NULL).
+     * Nothing is read; what the cache would hold is only counted. For those who read by themselves.
+     */
+    bool order_only;
 } larder_loader_conf;
 
 /* A program and a library of different versions agree on the fields that both know. */
@@ -297,6 +301,7 @@ void larder_free(void *);
 /* Does the recipe want to know what training says of samples? */
 bool larder_loader_listens(const larder_loader *);
 uint64_t larder_loader_samples(const larder_loader *);
+uint64_t larder_loader_payload(const larder_loader *); /* bytes of all samples as they are stored */
 uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
 uint32_t larder_loader_classes(const larder_loader *); /* 0 if unknown */
 larder_shape larder_loader_shape(const larder_loader *);

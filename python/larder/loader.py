@@ -146,6 +146,7 @@ class Loader:
         conf.layout = _choice(_lib.LAYOUTS, "layout", layout)
         conf.on_bad = _choice(_lib.ON_BAD, "on_bad", on_bad)
         conf.parts = _choice(_lib.PARTS, "parts", parts)
+        conf.order_only = self._order_only
         if self._pins:
             conf.pin, conf.unpin = self._pins
         handle = ctypes.c_void_p()
@@ -592,6 +593,8 @@ class Loader:
         """Of one sample of x, as larder's stages give it."""
         s = self._lib.larder_loader_shape(self._open())
         return (s.h, s.w, s.c)
+
+    _order_only = False
 
     # Habits of Lightning and Accelerate: they look for these.
     num_workers = 0

@@ -460,6 +460,52 @@ static void by_id_from_threads(void **state) {
     }
 }
 
+/* ---- the order alone ------------------------------------------------------------------------- */
+
+static void order_without_pixels(void **state) {
+    (void)state;
+    static const char *recipes[] = {"lru", "quiver", "seneca", "rotate:h=0.5", "shade", "icache"};
+    for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
+        larder_loader_conf c = kit_conf(SOURCE, recipes[r]);
+        larder_loader *l = open_loader(&c), *o = NULL;
+        c.order_only = true;
+        o = open_loader(&c);
+        assert_int_equal(larder_loader_payload(o), 203 * 8 * 8 * 3);
+        for (int i = 0; i < 40; i++) {
+            const larder_batch *a, *b;
+            int rc = larder_loader_next(l, &a);
+            check_ok(rc);
+            assert_int_equal(larder_loader_next(o, &b), rc);
+            if (rc == LARDER_END_EPOCH)
+                continue;
+            assert_null(b->x);
+            assert_int_equal(a->n, b->n);
+            assert_memory_equal(a->ids, b->ids, a->n * 8);
+            assert_memory_equal(a->served, b->served, a->n * 8);
+            assert_memory_equal(a->kind, b->kind, a->n);
+            assert_memory_equal(a->y, b->y, a->n * 8);
+            float losses[16];
+            for (size_t k = 0; k < a->n; k++)
+                losses[k] = kit_loss(a->served[k], a->epoch);
+            larder_feedback fb = {.loss = losses};
+            check_ok(larder_loader_report(l, a, &fb));
+            check_ok(larder_loader_report(o, b, &fb));
+            check_ok(larder_loader_done(l, a));
+            check_ok(larder_loader_done(o, b));
+        }
+        larder_figures f, g;
+        check_ok(larder_loader_figures(l, 1, &f));
+        check_ok(larder_loader_figures(o, 1, &g));
+        assert_memory_equal(&f, &g, sizeof f);
+        assert_true(stat_of(o, "storage_reads") == 0);
+        uint64_t id = 0;
+        int64_t y;
+        assert_int_equal(larder_loader_get(o, &id, 1, NULL, &id, &y), LARDER_E_STATE);
+        larder_loader_close(&l);
+        larder_loader_close(&o);
+    }
+}
+
 /* Every allocation fails once: nothing leaks, nothing hangs, and the loader still closes. */
 static void memory_that_fails(void **state) {
     (void)state;
@@ -494,6 +540,7 @@ int main(void) {
         cmocka_unit_test(begin_in_the_middle),    cmocka_unit_test(a_wait_that_looks_up),
         cmocka_unit_test(late_feedback),          cmocka_unit_test(by_id),
         cmocka_unit_test(by_id_from_threads),     cmocka_unit_test(memory_that_fails),
+        cmocka_unit_test(order_without_pixels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
