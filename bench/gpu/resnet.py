@@ -47,9 +47,9 @@ class ResNet18(nn.Module):
 class Trainer:
     """SGD with Nesterov momentum; the learning rate is a tensor, so that a graph can follow it."""
 
-    def __init__(self, classes, batch, shape, seed, momentum=.9, decay=5e-4):
+    def __init__(self, classes, batch, shape, seed, device, momentum=.9, decay=5e-4):
         torch.manual_seed(seed)
-        self.device = torch.device("cuda")
+        self.device = device
         self.model = ResNet18(classes).to(self.device).to(memory_format=torch.channels_last)
         self.params = [p for p in self.model.parameters()]
         self.speed = [torch.zeros_like(p) for p in self.params]
@@ -63,7 +63,7 @@ class Trainer:
     def _step(self, x, y, w):
         for p in self.params:
             p.grad = None
-        with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
+        with torch.autocast(self.device, torch.bfloat16, cache_enabled=False):
             logits, e = self.model(x.contiguous(memory_format=torch.channels_last))
         loss = F.cross_entropy(logits.float(), y, reduction="none")
         (loss * w).mean().backward()
@@ -98,8 +98,8 @@ class Trainer:
 
     def step(self, x, y, w):
         """One step; losses and embeddings of the rows, valid until the next call but one."""
-        if len(x) != self.batch:
-            return self._step(x, y, w)
+        if len(x) != self.batch or self.device == "cpu":
+            return self._step(x.to(self.device), y.to(self.device), w.to(self.device))
         if self.graph is None:
             self._capture()
         self.x.copy_(x, non_blocking=True)
@@ -112,7 +112,7 @@ class Trainer:
     def losses(self, x, y):
         """A forward pass alone, as an evaluator wants it."""
         self.model.eval()
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast(self.device, torch.bfloat16):
             logits, _ = self.model(x.contiguous(memory_format=torch.channels_last))
         self.model.train()
         return F.cross_entropy(logits.float(), y, reduction="none")
@@ -123,7 +123,7 @@ class Trainer:
         self.model.eval()
         one = five = 0
         for i in range(0, len(x), 2000):
-            with torch.autocast("cuda", torch.bfloat16):
+            with torch.autocast(self.device, torch.bfloat16):
                 logits, _ = self.model(x[i:i + 2000].contiguous(memory_format=torch.channels_last))
             top = logits.float().topk(5, 1).indices == y[i:i + 2000, None]
             one += top[:, 0].sum().item()

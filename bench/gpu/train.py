@@ -21,6 +21,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "python")]
 import larder  # noqa: E402
 from resnet import Trainer  # noqa: E402
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU to try it out, not to measure
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 AUGMENT = "crop:size=32,pad=4|flip|normalize:mean={},std={}".format(
     "/".join(map(str, MEAN)), "/".join(map(str, STD)))
@@ -32,7 +33,7 @@ def test_set(folder):
     raw = np.fromfile(os.path.join(folder, "test_batch.bin"), np.uint8).reshape(-1, 3073)
     x = torch.from_numpy(raw[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / 255)
     x = (x - torch.tensor(MEAN).view(1, 3, 1, 1)) / torch.tensor(STD).view(1, 3, 1, 1)
-    return x.cuda(), torch.from_numpy(raw[:, 0].astype(np.int64)).cuda()
+    return x.to(DEVICE), torch.from_numpy(raw[:, 0].astype(np.int64)).to(DEVICE)
 
 
 def rate_at(done, top=0.1, warm=2 / 30):
@@ -52,14 +53,13 @@ def epoch(loader, trainer, number, epochs, wants):
         if batch is None:
             break
         trainer.lr.fill_(rate_at((number + min(i / batches, 1)) / epochs))
-        loss, embedding = trainer.step(batch.x.to("cuda", non_blocking=True),
-                                       batch.y.to("cuda", non_blocking=True),
-                                       batch.weight.to("cuda", non_blocking=True))
+        loss, embedding = trainer.step(batch.x, batch.y, batch.weight)
         if wants == "embeddings":
             loader.report(loss=loss, embeddings=embedding)
         elif wants == "loss":
             loader.report(loss=loss)
-    torch.cuda.synchronize()
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
     return i, waited
 
 
@@ -76,10 +76,10 @@ def run(a):
     torch.backends.cudnn.benchmark = True
     curve = []
     with larder.Loader(uri, a.batch, recipe=a.recipe, cache=a.cache, seed=a.seed, augment=AUGMENT,
-                       threads=a.threads, epochs=a.epochs) as loader:
-        trainer = Trainer(10, a.batch, (3, 32, 32), a.seed)
+                       threads=a.threads, epochs=a.epochs, device=DEVICE) as loader:
+        trainer = Trainer(10, a.batch, (3, 32, 32), a.seed, DEVICE)
         if a.recipe.startswith("impact"):
-            loader.evaluator(lambda b: trainer.losses(b.x.cuda(), b.y.cuda()))
+            loader.set_evaluator(lambda b: trainer.losses(b.x.to(DEVICE), b.y.to(DEVICE)))
         start = time.perf_counter()
         for number in range(a.epochs):
             began = time.perf_counter()
@@ -88,8 +88,8 @@ def run(a):
             one, five = trainer.accuracy(x, y)
             loader.validate(one)
             f = loader.figures(number)
-            row = {k: getattr(f, k) for k in FIGURES}
-            row.update(touched=f.touched, accuracy=one, top5=five, seconds=seconds, steps=steps,
+            row = {k: f[k] for k in FIGURES}
+            row.update(touched=f["touched"], accuracy=one, top5=five, seconds=seconds, steps=steps,
                        stall_seconds=waited)
             curve.append(row)
             if a.progress:
@@ -99,7 +99,7 @@ def run(a):
         total = time.perf_counter() - start
     out = {"recipe": a.recipe, "seed": a.seed, "cache": a.cache, "epochs": a.epochs,
            "batch": a.batch, "slow": a.slow, "accuracy": one, "top5": five, "total_seconds": total,
-           "gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "curve": curve}
+           "gpu": torch.cuda.get_device_name(0) if DEVICE == "cuda" else "none", "torch": torch.__version__, "curve": curve}
     for k in FIGURES + ("seconds", "stall_seconds"):
         out[k] = sum(row[k] for row in curve)
     out["touched"] = sum(row["touched"] for row in curve) / len(curve)
