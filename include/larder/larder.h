@@ -282,9 +282,11 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 
 /* The state after the batches taken so far, to go on exactly there: same remaining ids, same
  * augmentation, with any number of threads. `restore` comes right after open, once, with the same
- * source, recipe, cache size, seed, batch size, rank and world; recipes that listen to feedback
- * want the same `lag` too. Feedback given after the save is not in it. Works after cancel. Free
- * *bytes with larder_free. */
+ * source, recipe, cache size and seed; recipes that listen to feedback want the same `lag` too.
+ * With the same batch size, rank and world it goes on to the bit. With others it does where all
+ * ranks have one order in common (uniform, sequential): any rank's state, the same for all; what
+ * the old ranks had not taken of the epoch is divided anew. Feedback given after the save is not in
+ * it. Works after cancel. Free *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
 /* Recipes that score beside training (spider) let feedback act when its scoring is ready, which
