@@ -10,6 +10,7 @@
 #include "loader/pixels.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
+#include "tape/tape.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -102,6 +103,8 @@ struct larder_loader {
     larder__stats *stats;
     larder__loader_stats stat;
     size_t row_bytes;             /* of x */
+    double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
+    uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */
     _Atomic uint32_t probed; /* rows prepared once more, from pixels, to know what that takes */
@@ -139,6 +142,10 @@ struct larder_loader {
     larder__scratch *own_scratch; /* of next(), for replacements */
 
     larder__evaluation evaluation;
+
+    larder__tape_writer *tape;      /* NULL: nothing is recorded */
+    float *tape_loss;               /* of one batch */
+    double opened, waited, stepped; /* when; for the batch handed out; by the step before it */
 
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;
@@ -218,6 +225,15 @@ void larder__readers_note(larder_loader *, double wall, double cpu);
  * filled batch, before it is handed out. */
 void larder__bad_replace(larder_loader *, larder__scratch *, larder__place *);
 int larder__bad_settle(larder_loader *, larder__place *);
+
+/* recording.c, for all but open with the lock held: what goes onto the job's tape, if there is one.
+ */
+int larder__recording_open(larder_loader *, const larder_loader_conf *given);
+void larder__recording_close(larder_loader *);
+void larder__recording_batch(larder_loader *, const larder__place *);
+/* `whole`: of all rows of the batch, in their order. */
+void larder__recording_losses(larder_loader *, uint64_t number, const uint64_t *served,
+                              const int64_t *labels, size_t n, const larder_feedback *, bool whole);
 
 /* resume.c */
 void larder__kept_free(larder__kept *); /* and all that follow it */

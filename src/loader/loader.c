@@ -70,7 +70,7 @@ static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
 
 static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
-    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
+    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = l->conf.record = NULL;
     if (!c->source)
         return larder__fail(LARDER_E_ARGS, "no source given");
     if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)
@@ -186,9 +186,11 @@ static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
     draw->pipeline = pipeline_hash(l);
     draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
-    return share[LARDER_DECODED] > 0 || l->plans
-               ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)
-               : 0;
+    if (share[LARDER_DECODED] > 0 || l->plans)
+        rc = larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes);
+    l->decoded_ratio = draw->decoded_ratio;
+    l->decoded_bytes = draw->decoded_bytes;
+    return rc;
 }
 
 static uint32_t sample_class(void *data, uint64_t id) {
@@ -413,7 +415,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     larder__pace_open(&l->pace);
     l->owner = getpid();
     if ((rc = copy_conf(l, &given)) < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0 ||
-        (rc = open_ring(l, &given)) < 0)
+        (rc = open_ring(l, &given)) < 0 || (rc = larder__recording_open(l, &given)) < 0)
         goto fail;
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
@@ -454,6 +456,7 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t i = 0; i < l->readers.started; i++)
         pthread_join(l->readers.threads[i], NULL);
     larder__worker_abandon(l);
+    larder__recording_close(l);
     larder__crates_close(&l->crates);
     for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
@@ -529,8 +532,10 @@ static bool wait_ready(larder_loader *l, double until) {
  * looked up again after each wait, since another thread may have taken that batch meanwhile. */
 static int await(larder_loader *l, double until, larder__place **out) {
     double begun = larder__now();
-    if (l->handed_out > 0)
-        larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
+    if (l->handed_out > 0) {
+        l->stepped = begun - l->handed_out;
+        larder__pace_step(&l->pace, l->stepped, l->handed_rows);
+    }
     l->handed_out = 0;
     if (l->waiting > 0) /* this wait began in an earlier call */
         begun = l->waiting;
@@ -561,9 +566,9 @@ static int await(larder_loader *l, double until, larder__place **out) {
             return LARDER_NOT_YET;
         }
     }
-    double waited = larder__now() - begun;
-    larder__stat_observe(l->stats, l->stat.stall, waited);
-    larder__pace_wait(&l->pace, waited);
+    l->waited = larder__now() - begun;
+    larder__stat_observe(l->stats, l->stat.stall, l->waited);
+    larder__pace_wait(&l->pace, l->waited);
     return 0;
 }
 
@@ -615,6 +620,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
     }
     larder__stat_add(l->stats, l->stat.samples, plan->n);
     larder__stat_add(l->stats, l->stat.batches, 1);
+    larder__recording_batch(l, p);
     return 0;
 }
 
@@ -640,6 +646,7 @@ int larder_loader_next_within(larder_loader *l, const larder_batch **out, double
                (rc = hand_out(l, p)) == 0)
         *out = &p->batch;
     pthread_mutex_unlock(&l->lock);
+    larder__tape_flush(l->tape); /* a disk that is slow keeps nobody else waiting */
     return rc;
 }
 

@@ -32,8 +32,10 @@ int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
     else if (larder__draw_listens(l->draw))
         rc = larder__feedback_note(larder__draw_feedback(l->draw), number, epoch, n, served, labels,
                                    fb);
-    if (rc == 0)
+    if (rc == 0) {
+        larder__recording_losses(l, number, served, labels, n, fb, false);
         rc = larder__draw_reported(l->draw);
+    }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
     pthread_mutex_unlock(&l->lock);
     return rc;
@@ -56,6 +58,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
                                    b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
+        larder__recording_losses(l, b->number, b->served, b->y, b->n, fb, true);
         rc = larder__draw_reported(l->draw);
     }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
@@ -74,13 +77,17 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
         rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
     else if (to)
         rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
+    if (rc == 0)
+        larder__tape_add_accuracy(l->tape, l->taken - 1, accuracy);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
 /* ---- looking in ------------------------------------------------------------------------------ */
 
-bool larder_loader_listens(const larder_loader *l) { return larder__draw_listens(l->draw); }
+bool larder_loader_listens(const larder_loader *l) {
+    return larder__draw_listens(l->draw) || l->tape;
+}
 
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;
@@ -163,6 +170,18 @@ int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t
         return rc;
     if (l->crates)
         *refused = larder__crates_refused(l->crates, why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
+int larder_loader_recorded(larder_loader *l, uint64_t *bytes, char *why, size_t cap) {
+    *bytes = 0;
+    if (cap)
+        why[0] = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    *bytes = larder__tape_written(l->tape, why, cap);
     pthread_mutex_unlock(&l->lock);
     return 0;
 }
