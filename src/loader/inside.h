@@ -90,6 +90,11 @@ typedef struct larder__readers { /* threads that only read, for storage that ans
     bool blocking;      /* a read is mostly waiting: leave it to them */
 } larder__readers;
 
+typedef struct larder__source_figure { /* what a probe needs to ask for one */
+    larder__data *data;
+    size_t i;
+} larder__source_figure;
+
 struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__data *data;
@@ -99,6 +104,7 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
+    larder__source_figure source_figures[LARDER_FIGURES];
     size_t row_bytes;             /* of x */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */

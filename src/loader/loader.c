@@ -170,10 +170,28 @@ static uint32_t sample_class(void *data, uint64_t id) {
     return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
 }
 
-/* What sampler and policy show of their own. */
+static double source_figure(const void *arg) {
+    const larder__source_figure *f = arg;
+    return larder__data_figure(f->data, f->i);
+}
+
+static int open_source_figures(larder_loader *l) {
+    const larder_figure *f = larder__data_figures(l->data);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++) {
+        l->source_figures[i] = (larder__source_figure){l->data, i};
+        rc = larder__stat_probe(l->stats, f[i].name, f[i].unit, f[i].help, source_figure,
+                                &l->source_figures[i]);
+    }
+    return rc;
+}
+
+/* What source, sampler and policy show of their own. */
 static int open_figures(larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
-    int rc = 0;
+    int rc = open_source_figures(l);
+    if (rc < 0)
+        return rc;
     if (shown)
         rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
                                 "the sampler's own figure for the batch handed out last");
