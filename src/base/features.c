@@ -43,9 +43,14 @@ const char *larder_features(void) {
 #else
                                 PART_OFF("uring")
 #endif
-#if LARDER_HAVE_HNSW
-                                    PART_ON("hnsw");
+#if LARDER_HAVE_CURL
+                                    PART_ON("curl")
 #else
-                                    PART_OFF("hnsw");
+                                    PART_OFF("curl")
+#endif
+#if LARDER_HAVE_HNSW
+                                        PART_ON("hnsw");
+#else
+                                        PART_OFF("hnsw");
 #endif
 }
