@@ -19,15 +19,16 @@ signal: base plugins
 sample: base plugins
 plan:   base
 wire:   base plugins cache
-loader: base plugins plan wire source stage cache signal sample
+tape:   base
+loader: base plugins plan wire source stage cache signal sample tape
 svm:    base plugins cache source
-sim:    base plugins source cache signal sample loader svm
+sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
 daemon: base plugins cache wire
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
-report: base
-cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim profile train report pack
+report: base tape
+cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim profile train report pack tape
 TABLE
 }
 

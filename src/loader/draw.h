@@ -54,6 +54,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     double plan_rate;   /* and what the model promised then; NAN: no plan yet */
     size_t plan_changes;
     bool first, last;               /* of its epoch */
+    larder_pace pace;               /* what was known of it then */
     double shown;                   /* the sampler's figure, if it has one */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
     uint64_t *ids;                  /* asked for */
@@ -86,6 +87,9 @@ size_t larder__planned_room(const larder__draw *); /* rows and fetched entries, 
  * empty, and larder__draw_evaluated takes their losses; then this is called again. */
 enum { LARDER__EVALUATE = 1 };
 int larder__draw_next(larder__draw *, larder__planned *out);
+/* The next batch is this epoch's first, whatever is left of the one under way. */
+void larder__draw_begin(larder__draw *, uint64_t epoch);
+bool larder__draw_between(const larder__draw *);    /* no batch of its epoch has been drawn */
 uint64_t larder__draw_number(const larder__draw *); /* of the batch that comes next */
 uint64_t larder__draw_epoch(const larder__draw *);  /* it belongs to */
 uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids */

@@ -15,10 +15,8 @@
 static int open_calm(larder_loader *l, larder__place *p) {
     p->calm = true;
     int rc = larder__place_open(l, p);
-    if (rc == 0)
-        rc = larder__pixels_open(l, &p->x);
-    p->batch.x = p->x;
-    return rc;
+    p->batch.x = p->x = larder__memalign(64, l->conf.batch * l->row_bytes + 64);
+    return rc < 0 || p->x ? rc : LARDER_E_NOMEM;
 }
 
 int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) {
@@ -41,6 +39,7 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
     if (rc == 0) {
         e->fn = fn;
         e->arg = arg;
+        larder__tape_add_looked(l->tape, 0, NULL, NULL, 0); /* there is one, says the tape */
     }
     pthread_mutex_unlock(&l->lock);
     return rc;
@@ -123,6 +122,7 @@ static int look_at_batch(larder_loader *l, larder__place *p) {
         return rc < 0 ? larder__fail_in(rc, "the evaluator")
                       : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
     larder__draw_evaluated(l->draw, p->served, e->loss, p->batch.n);
+    larder__tape_add_looked(l->tape, p->batch.epoch, p->served, e->loss, p->batch.n);
     larder__stat_add(l->stats, l->stat.evaluated, p->batch.n);
     return 0;
 }

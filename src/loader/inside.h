@@ -7,8 +7,10 @@
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "loader/pace.h"
+#include "loader/pixels.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
+#include "tape/tape.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,8 +30,9 @@ typedef struct larder__row_fault { /* why a row could not be filled; code 0: it 
 typedef struct larder__place {
     larder__phase phase;
     bool reported;
-    bool calm;    /* for the evaluator: prepared without chance */
-    double begun; /* when the first of its rows was taken */
+    bool calm;               /* for the evaluator: prepared without chance */
+    const uint64_t *chances; /* of samples by id: of each row; NULL: as the batch's number says */
+    double begun;            /* when the first of its rows was taken */
     larder__planned plan;
     size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
@@ -106,6 +109,8 @@ struct larder_loader {
     larder__loader_stats stat;
     larder__source_figure source_figures[LARDER_FIGURES];
     size_t row_bytes;             /* of x */
+    double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
+    uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */
     _Atomic uint32_t probed; /* rows prepared once more, from pixels, to know what that takes */
@@ -118,9 +123,12 @@ struct larder_loader {
     pthread_mutex_t lock;
     pthread_cond_t work, ready, unread;
     larder__place *ring;
-    unsigned char **x; /* memory for the pixels of `prefetch` batches */
-    uint64_t *x_of;    /* the batch each belongs to; UINT64_MAX: none */
-    size_t piece;      /* rows that are read and prepared together */
+    larder__pool *pool;
+    larder_hold **x;        /* memory for the pixels of `prefetch` batches */
+    uint64_t *x_of;         /* the batch each belongs to; UINT64_MAX: none */
+    double waiting;         /* since when somebody waits who looks up now and then; 0: nobody */
+    _Atomic uint64_t by_id; /* requests for samples by id so far */
+    size_t piece;           /* rows that are read and prepared together */
     larder__readers readers;
     larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
     uint64_t planned, taken; /* batches put into the ring; handed to the user */
@@ -138,6 +146,10 @@ struct larder_loader {
     larder__scratch *own_scratch; /* of next(), for replacements */
 
     larder__evaluation evaluation;
+
+    larder__tape_writer *tape;      /* NULL: nothing is recorded */
+    float *tape_loss;               /* of one batch */
+    double opened, waited, stepped; /* when; for the batch handed out; by the step before it */
 
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;
@@ -159,8 +171,10 @@ larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
 /* All of a place but x. */
 int larder__place_open(larder_loader *, larder__place *);
-int larder__pixels_open(larder_loader *, unsigned char **x); /* of one batch */
 void larder__place_close(larder__place *);
+
+/* turn.c, with the lock held: a batch that was handed out or is not wanted leaves the ring. */
+int larder__place_leave(larder_loader *, larder__place *);
 
 /* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
  * it, giving up the lock meanwhile. */
@@ -180,6 +194,11 @@ void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);
 void larder__rows_prepare(larder_loader *, larder__scratch *, larder__place *, size_t from,
                           size_t n);
 enum { LARDER__ROWS_AT_ONCE = 64 };
+/* The bytes of one row that was read, and not prepared, in the form they are held in. */
+int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf **out,
+                      uint8_t *held);
+/* One sample from storage, past the cache. */
+int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
 /* With the lock held. Which batch has rows that nobody reads yet, the oldest first; NULL: none, or
  * enough reads are under way. `take` reads some of them, giving up the lock; n is 0 where nothing
  * is left to prepare, else the piece is prepared now or kept for later. */
@@ -210,6 +229,15 @@ void larder__readers_note(larder_loader *, double wall, double cpu);
  * filled batch, before it is handed out. */
 void larder__bad_replace(larder_loader *, larder__scratch *, larder__place *);
 int larder__bad_settle(larder_loader *, larder__place *);
+
+/* recording.c, for all but open with the lock held: what goes onto the job's tape, if there is one.
+ */
+int larder__recording_open(larder_loader *, const larder_loader_conf *given);
+void larder__recording_close(larder_loader *);
+void larder__recording_batch(larder_loader *, const larder__place *);
+/* `whole`: of all rows of the batch, in their order. */
+void larder__recording_losses(larder_loader *, uint64_t number, const uint64_t *served,
+                              const int64_t *labels, size_t n, const larder_feedback *, bool whole);
 
 /* resume.c */
 void larder__kept_free(larder__kept *); /* and all that follow it */

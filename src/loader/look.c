@@ -4,13 +4,48 @@
 
 /* ---- feedback -------------------------------------------------------------------------------- */
 
-int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
+static int check_feedback(const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
     if (fb->embeddings_dtype < 0 || fb->embeddings_dtype > LARDER_BF16)
         return larder__fail(LARDER_E_ARGS, "embeddings are f32, f16 or bf16, not type %d",
                             (int)fb->embeddings_dtype);
-    int rc = larder__loader_enter(l);
+    return 0;
+}
+
+int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
+                              const uint64_t *served, const int64_t *labels, size_t n,
+                              const larder_feedback *fb) {
+    int rc = check_feedback(fb);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        if (served[i] >= larder_loader_samples(l))
+            return larder__fail(LARDER_E_RANGE, "feedback about sample %llu of %llu",
+                                (unsigned long long)served[i],
+                                (unsigned long long)larder_loader_samples(l));
+    if ((rc = larder__loader_enter(l)) < 0)
+        return rc;
+    if (number >= l->taken)
+        rc = larder__fail(LARDER_E_STATE, "batch %llu has not been taken yet",
+                          (unsigned long long)number);
+    else if (larder__draw_listens(l->draw))
+        rc = larder__feedback_note(larder__draw_feedback(l->draw), number, epoch, n, served, labels,
+                                   fb);
+    if (rc == 0) {
+        larder__recording_losses(l, number, served, labels, n, fb, false);
+        rc = larder__draw_reported(l->draw);
+    }
+    larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
+    int rc = check_feedback(fb);
+    if (rc < 0)
+        return rc;
+    rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
     larder__place *p = larder__place_held(l, b);
@@ -23,6 +58,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
                                    b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
+        larder__recording_losses(l, b->number, b->served, b->y, b->n, fb, true);
         rc = larder__draw_reported(l->draw);
     }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
@@ -41,11 +77,17 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
         rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
     else if (to)
         rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
+    if (rc == 0)
+        larder__tape_add_accuracy(l->tape, l->taken - 1, accuracy);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
 /* ---- looking in ------------------------------------------------------------------------------ */
+
+bool larder_loader_listens(const larder_loader *l) {
+    return larder__draw_listens(l->draw) || l->tape;
+}
 
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;
@@ -125,6 +167,18 @@ int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t
         return rc;
     if (l->crates)
         *refused = larder__crates_refused(l->crates, why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
+int larder_loader_recorded(larder_loader *l, uint64_t *bytes, char *why, size_t cap) {
+    *bytes = 0;
+    if (cap)
+        why[0] = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    *bytes = larder__tape_written(l->tape, why, cap);
     pthread_mutex_unlock(&l->lock);
     return 0;
 }
