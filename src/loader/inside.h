@@ -137,6 +137,8 @@ struct larder_loader {
     char audit_says[256];
     bool planning; /* somebody draws, saves or restores: `draw` is theirs */
     bool stop, cancelled, epoch_over, restored;
+    uint64_t divided_epoch, divided_taken; /* of this epoch so many ids were gone when the ranks
+                                              changed; 0: they did not */
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */

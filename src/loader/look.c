@@ -1,5 +1,6 @@
 /* What goes through a loader beside the batches: feedback in, figures out. */
 #include "base/err.h"
+#include "loader/far_cache.h"
 #include "loader/inside.h"
 
 /* ---- feedback -------------------------------------------------------------------------------- */
@@ -92,6 +93,9 @@ bool larder_loader_listens(const larder_loader *l) {
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;
 }
+uint64_t larder_loader_payload(const larder_loader *l) {
+    return larder__data_about(l->data)->bytes;
+}
 uint32_t larder_loader_classes(const larder_loader *l) {
     return larder__data_about(l->data)->classes;
 }
@@ -156,6 +160,15 @@ int larder_loader_replan(larder_loader *l, size_t i, larder_replan *out) {
         rc = larder__fail(LARDER_E_RANGE, "the cache was shared out anew %zu times", count);
     pthread_mutex_unlock(&l->lock);
     return rc;
+}
+
+int larder_loader_cache_note(larder_loader *l, char *why, size_t cap) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    larder__far_cache_note(larder__draw_cache(l->draw), why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
 }
 
 int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t cap) {
