@@ -198,10 +198,28 @@ static uint32_t sample_class(void *data, uint64_t id) {
     return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
 }
 
-/* What sampler and policy show of their own. */
+static double source_figure(const void *arg) {
+    const larder__source_figure *f = arg;
+    return larder__data_figure(f->data, f->i);
+}
+
+static int open_source_figures(larder_loader *l) {
+    const larder_figure *f = larder__data_figures(l->data);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++) {
+        l->source_figures[i] = (larder__source_figure){l->data, i};
+        rc = larder__stat_probe(l->stats, f[i].name, f[i].unit, f[i].help, source_figure,
+                                &l->source_figures[i]);
+    }
+    return rc;
+}
+
+/* What source, sampler and policy show of their own. */
 static int open_figures(larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
-    int rc = 0;
+    int rc = open_source_figures(l);
+    if (rc < 0)
+        return rc;
     if (shown)
         rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
                                 "the sampler's own figure for the batch handed out last");
@@ -219,7 +237,9 @@ static int open_replan(larder_loader *l) {
         {"plan_decoded", "percent", "of the cache for decoded samples"},
         {"plan_augmented", "percent", "of the cache for augmented samples"},
         {"plan_rate", "samples/s", "what the model promised at the last change"},
-        {"plan_changes", "", "how often the cache was shared out anew"}};
+        {"plan_changes", "", "how often the cache was shared out anew"},
+        {"plan_bottleneck", "",
+         "what holds the last plan up: 0 storage 1 cache 4 processors 5 GPU"}};
     int rc = 0;
     for (size_t i = 0; l->plans && rc == 0 && i < LARDER__PLAN_STATS; i++)
         rc = larder__stat_gauge(l->stats, &l->stat.plan[i], of[i].name, of[i].unit, of[i].help);
@@ -227,8 +247,9 @@ static int open_replan(larder_loader *l) {
 }
 
 static void show_plan(larder_loader *l, const larder__planned *p) {
-    const double now[LARDER__PLAN_STATS] = {p->split.encoded, p->split.decoded, p->split.augmented,
-                                            p->plan_rate, (double)p->plan_changes};
+    const double now[LARDER__PLAN_STATS] = {p->split.encoded,        p->split.decoded,
+                                            p->split.augmented,      p->plan_rate,
+                                            (double)p->plan_changes, p->plan_bottleneck};
     for (size_t i = 0; l->plans && i < LARDER__PLAN_STATS; i++)
         larder__stat_set(l->stats, l->stat.plan[i], now[i]);
 }
