@@ -163,7 +163,7 @@ static void test_recipes(void **unused) {
         for (int j = 0; j < 3; j++) {
             reads += p[j].reads;
             served += p[j].served;
-            assert_int_equal(p[j].joined, 1);
+            assert_true(p[j].joined >= 1); /* a slow one may have been expelled, and joined again */
             assert_true(p[j].resident <= N / 4);
         }
         if (getenv("LARDER_VERBOSE"))
