@@ -59,8 +59,8 @@ static void start_server(bench *b, bool tcp) {
         snprintf(port, sizeof port, "%d", 20000 + (int)getpid() % 30000);
     b->server = fork();
     if (b->server == 0) {
-        execlp("redis-server", "redis-server", "--port", port, "--unixsocket", b->path, "--save", "",
-               "--loglevel", "warning", (char *)NULL);
+        execlp("redis-server", "redis-server", "--port", port, "--unixsocket", b->path, "--save",
+               "", "--loglevel", "warning", (char *)NULL);
         _exit(127);
     }
     for (int i = 0; i < 200; i++) {
@@ -223,10 +223,12 @@ static void compare(bench *b, uint32_t size, uint32_t count, uint32_t batches, i
     }
     printf("%u bytes, %u values\n", size, count);
     for (int w = 0; w < WAYS; w++) {
-        double m = measure_median(t[w], (size_t)rounds), x = measure_median(ratio[w], (size_t)rounds);
-        printf("  %-28s %9.2f ms a batch %8.0f MB/s   larder is %.2f times as fast (%.2f to %.2f)\n",
-               names[w], m * 1e3, BATCH * (double)size / m / 1e6, x, ratio[w][0],
-               ratio[w][rounds - 1]);
+        double m = measure_median(t[w], (size_t)rounds),
+               x = measure_median(ratio[w], (size_t)rounds);
+        printf(
+            "  %-28s %9.2f ms a batch %8.0f MB/s   larder is %.2f times as fast (%.2f to %.2f)\n",
+            names[w], m * 1e3, BATCH * (double)size / m / 1e6, x, ratio[w][0],
+            ratio[w][rounds - 1]);
     }
 }
 

@@ -241,8 +241,8 @@ static void test_cluster(void **unused) {
     char cache[128];
     kit_redis_or_skip();
     kit_cluster_start(&k);
-    snprintf(cache, sizeof cache,
-             "redis-cluster://127.0.0.1:%u?budget=25%%&shared=c&timeout=500ms", k.nodes[0].port);
+    snprintf(cache, sizeof cache, "redis-cluster://127.0.0.1:%u?budget=25%%&shared=c&timeout=500ms",
+             k.nodes[0].port);
     progress *p = progress_new();
     pid_t pids[2];
     for (uint64_t j = 0; j < 2; j++)
