@@ -12,8 +12,8 @@
 #include "loader/feedback.h"
 #include "loader/picture_parts.h"
 #include "loader/recipe.h"
-#include "loader/replan.h"
 #include "loader/scoring.h"
+#include "plan/replan.h"
 
 typedef struct larder__draw larder__draw;
 
@@ -50,8 +50,9 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     larder_package package; /* as which those come */
     uint64_t dropped[16];   /* packages that will not come again */
     size_t dropped_count;
-    larder_split split; /* plan=auto: of the cache, when it was decided */
-    double plan_rate;   /* and what the model promised then; NAN: no plan yet */
+    larder_split split;     /* plan=auto: of the cache, when it was decided */
+    double plan_rate;       /* and what the model promised then; NAN: no plan yet */
+    double plan_bottleneck; /* larder_resource; NAN likewise */
     size_t plan_changes;
     bool first, last;               /* of its epoch */
     larder_pace pace;               /* what was known of it then */
@@ -131,5 +132,17 @@ int larder__draw_follow(larder__draw *, larder_reader *);
 
 void larder__draw_save(larder__draw *, larder_writer *);
 int larder__draw_load(larder__draw *, larder_reader *);
+
+/* A state of another rank, or of other batches, as far as it goes before the draw's own part. */
+typedef struct larder__division {
+    uint64_t batch, world;       /* of who saved it */
+    bool kept;                   /* batches had been drawn and not taken: */
+    uint64_t epoch, length;      /* of the first of them */
+    uint64_t kept_ids;           /* of that epoch in them */
+    uint64_t known_epoch, known; /* ids of this epoch that were taken before an earlier division */
+} larder__division;
+/* Goes on in the middle of an epoch with what is left of it: *taken ids of its global order are
+ * gone (0: it begins). Of samplers with `divide`. */
+int larder__draw_divide(larder__draw *, larder_reader *, const larder__division *, uint64_t *taken);
 
 #endif
