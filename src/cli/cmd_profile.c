@@ -150,7 +150,7 @@ static int run(const options *o, larder__stop *stop) {
                                   .tell = tell,
                                   .tell_arg = &quiet};
     larder_rates rates;
-    larder__budget budget;
+    larder__budget budget = {0};
     larder__profile found;
     larder__profiler *p = NULL;
     larder_rates_defaults(&rates);
