@@ -19,8 +19,9 @@ signal: base plugins
 sample: base plugins
 plan:   base
 wire:   base plugins cache
+redis:  base plugins cache daemon
 tape:   base
-loader: base plugins plan wire source stage cache signal sample tape
+loader: base plugins plan wire redis source stage cache signal sample tape
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
@@ -28,7 +29,7 @@ daemon: base plugins cache wire
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim profile train report pack tape
+cli:    base plugins source stage cache signal sample plan wire redis loader daemon svm sim profile train report pack tape
 TABLE
 }
 

@@ -1,4 +1,5 @@
-/* Caches that live in a daemon: "unix:PATH?budget=20%" or "unix:" for the usual path; with
+/* Caches that live in a daemon: "unix:PATH?budget=20%" or "unix:" for the usual path, or on another
+ * machine "tcp://HOST:PORT?token-file=FILE&budget=20%"; with
  * $LARDER_SOCKET set, every plain budget means the daemon there. */
 #ifndef LARDER_LOADER_SHARED_CACHE_H
 #define LARDER_LOADER_SHARED_CACHE_H
@@ -12,6 +13,8 @@ bool larder__cache_is_shared(const char *cache);
 /* The size and split that such a text asks for, as larder__parse_budget reads them; "": whatever
  * the daemon has. */
 int larder__shared_cache_budget(const char *cache, char *budget, size_t cap);
+/* "app:factor=2": what those who share have to know of a recipe. */
+int larder__policy_text(char *out, size_t cap, const larder__recipe *);
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *,
                               const larder__recipe *, const double share[LARDER_FORMS]);
 
