@@ -71,7 +71,7 @@ double larder__welch(const larder__spread *a, const larder__spread *b) {
 
 void larder__holm(double *p, size_t n) {
     enum { MOST = 64 };
-    double given[MOST];
+    double given[MOST] = {0};
     size_t known = 0, done = 0;
     if (n > MOST)
         n = MOST;
@@ -85,6 +85,8 @@ void larder__holm(double *p, size_t n) {
         for (size_t i = 0; i < n; i++)
             if (!isnan(given[i]) && (at == n || given[i] < given[at]))
                 at = i;
+        if (at == n)
+            break;
         floor_ = fmax(floor_, fmin(1, given[at] * (double)(known - done)));
         p[at] = floor_;
         given[at] = NAN;
