@@ -93,6 +93,11 @@ typedef struct larder__readers { /* threads that only read, for storage that ans
     bool blocking;      /* a read is mostly waiting: leave it to them */
 } larder__readers;
 
+typedef struct larder__source_figure { /* what a probe needs to ask for one */
+    larder__data *data;
+    size_t i;
+} larder__source_figure;
+
 struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__data *data;
@@ -102,6 +107,7 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
+    larder__source_figure source_figures[LARDER_FIGURES];
     size_t row_bytes;             /* of x */
     double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
     uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
@@ -131,6 +137,8 @@ struct larder_loader {
     char audit_says[256];
     bool planning; /* somebody draws, saves or restores: `draw` is theirs */
     bool stop, cancelled, epoch_over, restored;
+    uint64_t divided_epoch, divided_taken; /* of this epoch so many ids were gone when the ranks
+                                              changed; 0: they did not */
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */

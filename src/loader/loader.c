@@ -198,10 +198,28 @@ static uint32_t sample_class(void *data, uint64_t id) {
     return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
 }
 
-/* What sampler and policy show of their own. */
+static double source_figure(const void *arg) {
+    const larder__source_figure *f = arg;
+    return larder__data_figure(f->data, f->i);
+}
+
+static int open_source_figures(larder_loader *l) {
+    const larder_figure *f = larder__data_figures(l->data);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++) {
+        l->source_figures[i] = (larder__source_figure){l->data, i};
+        rc = larder__stat_probe(l->stats, f[i].name, f[i].unit, f[i].help, source_figure,
+                                &l->source_figures[i]);
+    }
+    return rc;
+}
+
+/* What source, sampler and policy show of their own. */
 static int open_figures(larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
-    int rc = 0;
+    int rc = open_source_figures(l);
+    if (rc < 0)
+        return rc;
     if (shown)
         rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
                                 "the sampler's own figure for the batch handed out last");
@@ -251,13 +269,19 @@ static int open_crates(larder_loader *l) {
 
 static int open_pipeline(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
+    if (l->conf.order_only) { /* any shape will do */
+        larder__free((void *)(uintptr_t)l->conf.augment);
+        l->conf.augment = larder__strdup("resize:h=1,w=1");
+        if (!l->conf.augment)
+            return LARDER_E_NOMEM;
+    }
     larder__pipeline_conf pipe = {.spec = l->conf.augment,
                                   .raw = about->raw,
                                   .raw_layout = about->layout,
                                   .dtype = l->conf.dtype,
                                   .layout = l->conf.layout};
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
-    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF)
+    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
         return rc;
     larder__parts_conf parts = {.data = l->data,
                                 .pipeline = l->pipeline,
@@ -276,7 +300,8 @@ static int open_parts(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
     larder__draw_conf draw = {.recipe = l->conf.recipe,
                               .cache = l->conf.cache,
-                              .store = &larder__store_heap,
+                              .store =
+                                  l->conf.order_only ? &larder__store_null : &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
                               /* Jobs that share a cache must agree on what an entry is. */

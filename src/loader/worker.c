@@ -292,8 +292,26 @@ void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n
     make_rows(l, p, from, n, &(joint){ids, rows, reads, rects, p->bytes + from});
 }
 
+/* Of a loader that decides the order alone. */
+static void book_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
+    for (size_t i = from; i < from + n && i < p->plan.n; i++) {
+        const larder__ticket *t = &p->plan.tickets[i];
+        larder_sample s = {.label = -1};
+        larder__data_stat(l->data, t->key, &s);
+        p->y[i] = s.label;
+        p->served[i] = t->key;
+        p->kind[i] = t->kind;
+        p->form[i] = t->form;
+        p->read_bytes[i] = larder__planned_bytes(&p->plan, l->parts, i);
+    }
+}
+
 void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
                           size_t n) {
+    if (l->conf.order_only) {
+        book_rows(l, p, from, n);
+        return;
+    }
     larder_buf **bytes = p->bytes + from;
     double begun = larder__now();
     for (size_t i = 0; i < n; i++) {
@@ -572,7 +590,8 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
     if (p->calm || l->x_of[k % l->conf.prefetch] == k)
         return;
     l->x_of[k % l->conf.prefetch] = k;
-    p->batch.x = p->x = larder__block_pixels(l->x[k % l->conf.prefetch]);
+    p->x = larder__block_pixels(l->x[k % l->conf.prefetch]);
+    p->batch.x = l->conf.order_only ? NULL : p->x;
 }
 
 /* The oldest batch with a piece that was read and may be prepared. */
