@@ -25,7 +25,7 @@ loader: base plugins plan wire redis source stage cache signal sample tape
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache wire
+daemon: base plugins cache wire plan
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
