@@ -7,7 +7,7 @@
 #ifndef LARDER_REPORT_COMPARE_RUNS_H
 #define LARDER_REPORT_COMPARE_RUNS_H
 
-#include "report/group.h"
+#include "report/seed_group.h"
 
 enum { LARDER__COMPARED = 32 };
 

@@ -3,8 +3,8 @@
 #ifndef LARDER_REPORT_HTML_H
 #define LARDER_REPORT_HTML_H
 
-#include "report/group.h"
 #include "report/record.h"
+#include "report/seed_group.h"
 #include "report/table.h"
 
 /* 0, E_NOMEM, or E_IO when the stream has failed. */

@@ -1,7 +1,7 @@
 /* Runs that differ in nothing but their seed are one group: its mean run, and the spread of each
  * figure. */
-#ifndef LARDER_REPORT_GROUP_H
-#define LARDER_REPORT_GROUP_H
+#ifndef LARDER_REPORT_SEED_GROUP_H
+#define LARDER_REPORT_SEED_GROUP_H
 
 #include "report/metric.h"
 #include "report/spread.h"

@@ -1,4 +1,4 @@
-#include "report/group.h"
+#include "report/seed_group.h"
 
 #include "base/err.h"
 #include "base/mem.h"
