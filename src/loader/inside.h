@@ -7,6 +7,7 @@
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "loader/pace.h"
+#include "loader/stall.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
 
@@ -34,6 +35,7 @@ typedef struct larder__place {
     size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
     size_t unprepared;          /* of the batch's own */
+    _Atomic uint32_t reading;   /* joint reads under way */
     bool *piece_read;           /* piece i, of l->piece rows: read, and nobody prepares it yet */
     size_t pieces_read;         /* how many such */
     larder_buf **bytes;         /* of each row, one reference, from reading to preparing */
@@ -75,7 +77,8 @@ enum { LARDER__PLAN_STATS = 5 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
-        scratch_written, scratch_time;
+        scratch_written, scratch_time, hits, substitutes, misses, repeats, demand_bytes;
+    larder__stat time[LARDER_TIMES];
     larder__stat figures[LARDER_FIGURES];
     larder__stat plan[LARDER__PLAN_STATS];
 } larder__loader_stats;
@@ -83,7 +86,7 @@ typedef struct larder__loader_stats {
 typedef struct larder__readers { /* threads that only read, for storage that answers late */
     pthread_t *threads;
     uint32_t started, most; /* of them */
-    uint32_t idle;
+    uint32_t idle, seated;
     bool called;        /* one was woken or started and has not looked yet */
     uint32_t under_way; /* reads, by any thread */
     double wall, cpu;   /* seconds of one joint read, smoothed */
@@ -107,7 +110,12 @@ struct larder_loader {
     larder__crates *crates;  /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
+    double ready_at;   /* when the wait for it was over */
     size_t handed_rows;
+    larder__stall stall;
+    larder__seat *seats; /* of the threads, then of the readers */
+    uint32_t seated;     /* threads that sit */
+    uint32_t idle;       /* threads with nothing to do */
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready, unread;
@@ -147,6 +155,12 @@ int larder__loader_fail(larder_loader *, int code);
 
 /* What the cache is charged for a sample of this loader, whole. */
 uint32_t larder__entry_bytes(void *loader, uint64_t id);
+
+/* measures.c: registers figures, those of the recipe once it is open; and brings them up to date
+ * with a batch that goes out, `before` being the ledger's figures before it. */
+int larder__measures_open(larder_loader *);
+int larder__measures_figures(larder_loader *);
+void larder__measures_handed(larder_loader *, const larder__place *, const larder_figures *before);
 
 /* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
 larder__place *larder__place_held(larder_loader *, const larder_batch *);
@@ -197,8 +211,9 @@ int larder__reserve_learn(larder_loader *, double *ratio, uint32_t *bytes);
  * it? Wakes or starts one of them. */
 bool larder__readers_wanted(const larder_loader *);
 void larder__readers_call(larder_loader *);
-/* Without the lock: seconds one joint read took, and those of them on a processor. */
-void larder__readers_note(larder_loader *, double wall, double cpu);
+/* Without the lock: a joint read for this place is over; seconds it took, and those of them on a
+ * processor. */
+void larder__readers_note(larder_loader *, larder__place *, double wall, double cpu);
 
 /* bad.c: on_bad=replace for a batch whose rows are all done, without the lock; then on_bad for a
  * filled batch, before it is handed out. */

@@ -213,6 +213,8 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 
 larder__epoch larder__run_total(const larder__run *run) {
     larder__epoch t = larder__epoch_blank();
+    t.training_seconds = t.wait_storage = t.wait_decode = 0;
+    t.wait_augment = t.wait_cache = t.wait_assembly = 0;
     double served = 0, reused = 0;                   /* h as the mean over what was served */
     double wait = 0, wait2 = 0, fill = 0, fill2 = 0; /* sums of batch times and of their squares */
     for (size_t i = 0; i < run->count; i++) {
@@ -229,6 +231,9 @@ larder__epoch larder__run_total(const larder__run *run) {
         wait2 += (e->wait_mean * e->wait_mean + e->wait_sd * e->wait_sd) * (double)e->served;
         fill2 += (e->fill_mean * e->fill_mean + e->fill_sd * e->fill_sd) * (double)e->served;
         t.wait_p99 = e->wait_p99, t.fill_p99 = e->fill_p99;
+        t.training_seconds += e->training_seconds, t.wait_storage += e->wait_storage;
+        t.wait_decode += e->wait_decode, t.wait_augment += e->wait_augment;
+        t.wait_cache += e->wait_cache, t.wait_assembly += e->wait_assembly; /* NAN stays */
         t.hits_encoded += e->hits_encoded, t.hits_decoded += e->hits_decoded;
         t.hits_augmented += e->hits_augmented; /* NAN stays */
         t.touched += e->touched / (double)run->count;

@@ -28,8 +28,9 @@
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
  * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row
  * taken by a thread to its last row there (fill), as mean and standard deviation over the epoch;
- * the percentile is that of the run so far. h is the mean share of reused samples, of recipes that
- * have one; hits by form where the cache is shared out between forms. */
+ * the percentile is that of the run so far. training_seconds and wait_…: seconds inside training
+ * steps, and of waiting by what was waited for (larder_times). h is the mean share of reused
+ * samples, of recipes that have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -57,6 +58,12 @@
     XX(f64, fill_mean)                                                                             \
     XX(f64, fill_sd)                                                                               \
     XX(f64, fill_p99)                                                                              \
+    XX(opt, training_seconds)                                                                      \
+    XX(opt, wait_storage)                                                                          \
+    XX(opt, wait_decode)                                                                           \
+    XX(opt, wait_augment)                                                                          \
+    XX(opt, wait_cache)                                                                            \
+    XX(opt, wait_assembly)                                                                         \
     XX(opt, h)                                                                                     \
     XX(opt, hits_encoded)                                                                          \
     XX(opt, hits_decoded)                                                                          \
@@ -83,9 +90,11 @@ typedef struct larder__epoch {
     XX(text, net)                                                                                  \
     XX(text, augment)                                                                              \
     XX(u64, samples)                                                                               \
-    XX(u64, batch) XX(u64, epochs_asked) XX(u64, seed) XX(f64, rate) XX(text, version)
+    XX(u64, batch)                                                                                 \
+    XX(u64, epochs_asked) XX(u64, seed) XX(f64, rate) XX(text, version) XX(text, verdict)
 
-typedef struct larder__meta { /* status: "running", "done", "interrupted", "failed" */
+/* status: "running", "done", "interrupted", "failed"; verdict: what held the run up, in words. */
+typedef struct larder__meta {
 #define XX(kind, name) larder__field_##kind name;
     LARDER__META_FIELDS(XX)
 #undef XX

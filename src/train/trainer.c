@@ -268,6 +268,13 @@ int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *w
     return larder_loader_scratch(t->train, refused, why, cap);
 }
 
+larder_times larder__trainer_times(const larder__trainer *t) {
+    larder_times out;
+    if (larder_loader_times(t->train, &out) < 0)
+        out = (larder_times){0};
+    return out;
+}
+
 /* ---- one batch ------------------------------------------------------------------------------- */
 
 typedef struct times { /* of a histogram: observations, their sum and that of their squares */
@@ -294,6 +301,7 @@ typedef struct pass { /* the epoch under way */
     double start, loss_sum, h_sum;
     uint64_t samples;
     times wait, fill, evaluation; /* as it began */
+    larder_times spent;
 } pass;
 
 /* Falls to 0 at the end of the last epoch, also when recipes make epochs of different length. */
@@ -369,6 +377,14 @@ static void take_times(const larder__trainer *t, const pass *p, larder__epoch *o
     mean_between(p->fill, fill, &out->fill_mean, &out->fill_sd);
     out->wait_p99 = wait.p99, out->fill_p99 = fill.p99;
     out->evaluation_seconds = times_of(t, t->evaluation_stat).sum - p->evaluation.sum;
+    larder_times spent = larder__trainer_times(t);
+    double part[LARDER_TIMES];
+    for (int k = 0; k < LARDER_TIMES; k++)
+        part[k] = spent.seconds[k] - p->spent.seconds[k];
+    out->training_seconds = part[LARDER_TIME_TRAINING];
+    out->wait_storage = part[LARDER_TIME_STORAGE];
+    out->wait_decode = part[LARDER_TIME_DECODE], out->wait_augment = part[LARDER_TIME_AUGMENT];
+    out->wait_cache = part[LARDER_TIME_CACHE], out->wait_assembly = part[LARDER_TIME_ASSEMBLY];
 }
 
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
@@ -463,7 +479,8 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     pass p = {.start = larder__now(),
               .wait = times_of(t, t->wait_stat),
               .fill = times_of(t, t->fill_stat),
-              .evaluation = times_of(t, t->evaluation_stat)};
+              .evaluation = times_of(t, t->evaluation_stat),
+              .spent = larder__trainer_times(t)};
     *out = larder__epoch_blank();
     out->epoch = t->epoch;
     if (t->epoch >= t->conf.epochs)
