@@ -1,4 +1,4 @@
-/* What the files of the cache share: its struct and two steps over it. Nobody else includes this.
+/* What the files of the cache share: its struct and the steps over it. Nobody else includes this.
  */
 #ifndef LARDER_CACHE_INSIDE_H
 #define LARDER_CACHE_INSIDE_H
@@ -92,5 +92,28 @@ static inline uint32_t larder__form_size(const larder__cache *c, int form, uint3
 static inline void larder__cache_note_slot(larder__cache *c, uint64_t key, larder_slot s) {
     __atomic_store_n(&c->slot_of[key], s, __ATOMIC_RELAXED);
 }
+
+/* Keys and slots ahead of which their lines are asked for: see decide.c. */
+enum { LARDER__FAR = 48 };
+static inline void larder__ask_for_key(const larder__cache *c, uint64_t key) {
+    __builtin_prefetch(&c->slot_of[key]);
+    if (c->policy->key_size)
+        __builtin_prefetch((char *)c->slots.key_data + key * c->policy->key_size, 1);
+}
+
+/* All that follows is called under the lock. Room (room.c): bytes that lie in a FULL slot; taking
+ * them, or the promise of them, off a slot; emptying it; the form in which an entry enters, of
+ * which `held` bytes are in slot `growing` already, or LARDER__NO_FORM; entering. */
+enum { LARDER__NO_FORM = -1 };
+uint64_t larder__slot_bytes(larder__cache *, larder_slot);
+void larder__slot_strip(larder__cache *, larder_slot);
+void larder__slot_evict(larder__cache *, larder_slot);
+int larder__cache_make_room(larder__cache *, const larder_access *, uint32_t mask, uint32_t held,
+                            larder_slot growing);
+larder_slot larder__cache_enter(larder__cache *, const larder_access *, int form);
+
+/* Requests take the lock so, and do a little of a rescoring under way (rescore.c). */
+void larder__cache_lock(larder__cache *);
+void larder__cache_help_rescoring(larder__cache *);
 
 #endif

@@ -1,0 +1,307 @@
+/* Deciding: who is a hit, who enters, who leaves. In the order of requests; bytes come later. */
+#include "base/err.h"
+#include "cache/cache_inside.h"
+#include "cache/link.h"
+
+#include <assert.h>
+
+/* The ticket of somebody who has to make the entry, or to wait for its maker. Only somebody who
+ * makes the same form is worth waiting for: what is served must not depend on who was faster. */
+static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
+    larder__flight *f = larder__flights_find(&c->flights, t->key);
+    /* Nobody else waits for what is made for this one row alone. */
+    bool listed = (t->make != LARDER_AUGMENTED && !c->alone) || s != LARDER_NO_SLOT;
+    bool ours = f && listed && f->form == t->make && f->size >= size && (!c->alone || f->slot == s);
+    if (f && !ours) {
+        if (f->slot != LARDER_NO_SLOT && f->slot != s)
+            listed = false; /* it makes what others will ask for */
+        else if (listed)
+            larder__flights_forget(&c->flights, f); /* its waiters keep it, we start another */
+        f = NULL;
+    }
+    t->task = f ? LARDER__WAIT : LARDER__MAKE;
+    t->flight = f ? larder__flight_join(f)
+                  : larder__flights_start(&c->flights, t->key, size, t->make, listed);
+    t->size = size;
+    if (s != LARDER_NO_SLOT) {
+        t->flight->slot = s;
+        c->state[s] = LARDER__PENDING;
+    }
+}
+
+/* Serves resident slot s. */
+static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
+    t->form = t->make = c->form_of[s];
+    t->mark = c->mark ? c->mark[s] : 0;
+    t->kept = true;
+    if (!c->store->real)
+        return;
+    if (c->state[s] == LARDER__FULL) {
+        t->buf = c->store->get(c->store_state, s);
+        t->held = c->held ? c->held[s] : LARDER_ENCODED;
+        if (t->buf)
+            return;
+        c->filled_bytes -= larder__slot_bytes(c, s); /* the store lost it: cold from now on */
+        c->state[s] = LARDER__COLD;
+    }
+    if (c->state[s] == LARDER__COLD && t->kind == LARDER_HIT)
+        t->kind = LARDER_MISS;
+    board(c, t, s, c->size_of[s]);
+}
+
+/* A resident entry that is shorter than what is wanted: it grows if there is room, else the long
+ * version is made but not kept. */
+static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, larder_slot s) {
+    t->kind = LARDER_MISS;
+    if (c->store->real && c->state[s] == LARDER__FULL)
+        t->buf = c->store->get(c->store_state, s);
+    c->policy->hit(c->policy_state, s, a);
+    bool stays =
+        larder__cache_make_room(c, a, 1 << LARDER_ENCODED, c->size_of[s], s) == LARDER_ENCODED;
+    if (!stays && c->slot_of[a->key] == s)
+        larder__slot_evict(c, s);
+    if (stays) {
+        if (c->store->real)
+            larder__slot_strip(c, s);
+        c->slots.bytes += a->size - c->size_of[s];
+        c->slots.form_bytes[LARDER_ENCODED] += a->size - c->size_of[s];
+        c->size_of[s] = a->size;
+    }
+    t->kept = stays;
+    if (c->store->real)
+        board(c, t, stays ? s : LARDER_NO_SLOT, a->size);
+}
+
+/* A missing entry that is let in: its slot. The row itself is served in the same form; but an
+ * augmented entry only where the policy counts who has used it, else it is one for later. */
+static larder_slot let_in(larder__cache *c, const larder_access *a, larder__ticket *t, int form) {
+    larder_slot s = larder__cache_enter(c, a, form);
+    t->make = (uint8_t)form;
+    t->form = form != LARDER_AUGMENTED || c->policy->spent ? (uint8_t)form : LARDER_ENCODED;
+    t->mark = a->now;
+    return s;
+}
+
+static bool stood_in(larder__cache *c, const larder_access *a, larder__ticket *t) {
+    uint64_t other;
+    if (!c->policy->stand_in || !c->policy->stand_in(c->policy_state, a, &other) ||
+        other >= c->slots.keys || c->slot_of[other] == LARDER_NO_SLOT)
+        return false;
+    t->key = other;
+    t->kind = LARDER_SUBSTITUTE;
+    c->figures.substitutes++;
+    serve(c, t, c->slot_of[other]);
+    return true;
+}
+
+static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
+    if (stood_in(c, a, t))
+        return;
+    t->kind = LARDER_MISS;
+    larder_slot s = LARDER_NO_SLOT;
+    bool may = !c->policy->admit || c->policy->admit(c->policy_state, a);
+    uint32_t mask = c->policy->forms ? c->policy->forms(c->policy_state, a) : UINT32_MAX;
+    int form = may ? larder__cache_make_room(c, a, mask, 0, LARDER_NO_SLOT) : LARDER__NO_FORM;
+    if (form != LARDER__NO_FORM)
+        s = let_in(c, a, t, form);
+    else {
+        c->figures.refusals++;
+        if (a->tag == LARDER_TAG_FETCH && !c->policy->reads_all) { /* nobody asked: not read */
+            t->kind = LARDER_HIT;
+            return;
+        }
+    }
+    t->kept = s != LARDER_NO_SLOT;
+    if (c->store->real)
+        board(c, t, s, s == LARDER_NO_SLOT ? a->size : c->size_of[s]);
+}
+
+/* Resident, but not for who asks. */
+static void make_apart(larder__cache *c, const larder_access *a, larder__ticket *t) {
+    t->kind = LARDER_MISS;
+    if (c->policy->admit)
+        c->policy->admit(c->policy_state, a);
+    if (c->store->real)
+        board(c, t, LARDER_NO_SLOT, a->size);
+}
+
+static void hit(larder__cache *c, larder_access *a, larder__ticket *t, larder_slot s) {
+    c->policy->hit(c->policy_state, s, a);
+    serve(c, t, s);
+    if (c->form_of[s] == LARDER_AUGMENTED && a->tag != LARDER_TAG_FETCH &&
+        (!c->policy->spent || c->policy->spent(c->policy_state, s)))
+        larder__slot_evict(c, s); /* the ticket holds it, or the promise of it */
+}
+
+static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t) {
+    assert(a->key < c->slots.keys);
+    a->rng = &c->rng;
+    *t = (larder__ticket){.key = a->key, .kind = LARDER_HIT, .task = LARDER__READY};
+    larder_slot s = c->slot_of[a->key];
+    if (s == LARDER_NO_SLOT)
+        miss(c, a, t);
+    else if (c->policy->serves && !c->policy->serves(c->policy_state, s, a))
+        make_apart(c, a, t);
+    else if (a->size > c->size_of[s] && c->form_of[s] == LARDER_ENCODED)
+        grow(c, a, t, s);
+    else
+        hit(c, a, t, s);
+    if (a->tag == LARDER_TAG_FETCH)
+        return;
+    c->figures.requests++;
+    c->figures.hits += t->kind == LARDER_HIT;
+    c->figures.misses += t->kind == LARDER_MISS;
+}
+
+/* A batch walks tables much larger than the processor's caches: ask for the lines in time, first
+ * those found by key, then those found by slot, then the head of the entry. */
+enum { FAR = LARDER__FAR, MIDDLE = 24, NEAR = 12 };
+
+static inline void ask_for_slot(const larder__cache *c, larder_slot s) {
+    if (s == LARDER_NO_SLOT)
+        return;
+    __builtin_prefetch(&c->size_of[s]);
+    __builtin_prefetch((char *)c->slots.slot_data + s * c->policy->slot_size, 1);
+    if (!c->store->prefetch)
+        return;
+    __builtin_prefetch(&c->state[s]);
+    c->store->prefetch(c->store_state, s, false);
+}
+
+static inline void look_ahead(const larder__cache *c, const larder_access *a, size_t i, size_t n) {
+    if (i + FAR < n)
+        larder__ask_for_key(c, a[i + FAR].key);
+    if (i + MIDDLE < n)
+        ask_for_slot(c, c->slot_of[a[i + MIDDLE].key]);
+    if (c->store->prefetch && i + NEAR < n && c->slot_of[a[i + NEAR].key] != LARDER_NO_SLOT)
+        c->store->prefetch(c->store_state, c->slot_of[a[i + NEAR].key], true);
+}
+
+static int begin(larder__cache *c, const larder_access *a, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (a[i].key >= c->slots.keys)
+            return larder__fail(LARDER_E_RANGE, "key %llu: the cache knows keys up to %llu",
+                                (unsigned long long)a[i].key, (unsigned long long)c->slots.keys);
+    for (size_t i = 0; i < n && i < FAR; i++)
+        larder__ask_for_key(c, a[i].key);
+    larder__cache_lock(c);
+    if (c->rescoring.keys)
+        larder__cache_help_rescoring(c);
+    int rc = c->store->real ? larder__flights_reserve(&c->flights, n) : 0;
+    if (rc < 0)
+        pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
+/* From the cache that lives elsewhere, and what it says of its residents now. */
+static int claim_there(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    int rc = c->link->claim(c->link_state, a, n, out);
+    c->link->look(c->link_state, &c->slots);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        out[i].kept = true; /* whatever is made there is made for all who want it: whole */
+    return rc;
+}
+
+int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    if (c->link)
+        return claim_there(c, a, n, out);
+    int rc = begin(c, a, n);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n && i < MIDDLE; i++)
+        ask_for_slot(c, c->slot_of[a[i].key]);
+    for (size_t i = 0; i < n; i++) {
+        look_ahead(c, a, i, n);
+        decide(c, &a[i], &out[i]);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
+    if (c->link)
+        return claim_there(c, a, n, out);
+    int rc = begin(c, a, n);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        larder_slot s = c->slot_of[a[i].key];
+        bool there = s != LARDER_NO_SLOT && a[i].size <= c->size_of[s];
+        out[i] = (larder__ticket){.kind = LARDER_MISS, .task = LARDER__READY};
+        if (there)
+            decide(c, &a[i], &out[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (out[i].kind != LARDER_MISS || out[i].task == LARDER__MAKE)
+            continue;
+        decide(c, &a[i], &out[i]);
+        if (out[i].kind == LARDER_HIT) { /* came twice in this batch: it was missing at look-up */
+            out[i].kind = LARDER_MISS;
+            c->figures.hits--;
+            c->figures.misses++;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_form form,
+                          uint64_t mark, larder__ticket *out) {
+    larder_access a = {.key = key, .size = size};
+    if (c->link && form == LARDER_ENCODED)
+        return claim_there(c, &a, 1, out);
+    if (c->link) { /* no other has this very row, and pixels are soon made again */
+        c->link->alone(c->link_state, &a, out);
+        out->form = out->make = form == LARDER_AUGMENTED ? LARDER_AUGMENTED : LARDER_ENCODED;
+        out->mark = mark;
+        out->kept = true;
+        return 0;
+    }
+    int rc = begin(c, &a, 1);
+    if (rc < 0)
+        return rc;
+    *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
+    larder_slot s = c->slot_of[key];
+    uint32_t bytes = larder__form_size(c, (int)form, size);
+    if (s != LARDER_NO_SLOT && c->form_of[s] == form && c->size_of[s] == bytes &&
+        (form != LARDER_AUGMENTED || c->mark[s] == mark))
+        serve(c, out, s);
+    else {
+        out->kind = LARDER_MISS;
+        out->form = out->make = (uint8_t)form;
+        out->mark = mark;
+        if (c->store->real)
+            board(c, out, LARDER_NO_SLOT, bytes);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
+    larder_slot s = c->slot_of[a->key];
+    if (s != LARDER_NO_SLOT) {
+        if (c->policy->score)
+            c->policy->score(c->policy_state, s, a->score);
+        return;
+    }
+    a->rng = &c->rng;
+    if (!c->policy->offer || !c->policy->offer(c->policy_state, a) ||
+        larder__cache_make_room(c, a, 1 << LARDER_ENCODED, 0, LARDER_NO_SLOT) == LARDER__NO_FORM)
+        return;
+    s = larder__cache_enter(c, a, LARDER_ENCODED);
+    if (!c->store->real)
+        return;
+    larder__buf_enter(b, c->account);
+    c->store->put(c->store_state, s, b);
+    c->filled_bytes += a->size;
+}
+
+void larder__cache_offer(larder__cache *c, larder_access *a, larder_buf *const *bufs, size_t n) {
+    if (!c->policy->offer && !c->policy->score)
+        return;
+    larder__cache_lock(c);
+    for (size_t i = 0; i < n; i++)
+        if (a[i].key < c->slots.keys)
+            offer_one(c, &a[i], bufs ? bufs[i] : NULL);
+    pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,138 @@
+/* Who has which slot and how much room there is: entering, making room, leaving. Under the lock. */
+#include "cache/cache_inside.h"
+
+#include <assert.h>
+
+/* Bytes that lie in a FULL slot: what was reserved, but for pixels that came to less. */
+uint64_t larder__slot_bytes(larder__cache *c, larder_slot s) {
+    if (c->form_of[s] != LARDER_DECODED)
+        return c->size_of[s];
+    larder_buf *b = c->store->get(c->store_state, s);
+    uint64_t bytes = b ? larder_buf_size(b) : 0;
+    larder_buf_unref(&b);
+    return bytes;
+}
+
+/* Takes the bytes, or the promise of bytes, off a slot; whoever holds or awaits them keeps them. */
+void larder__slot_strip(larder__cache *c, larder_slot s) {
+    if (c->state[s] == LARDER__PENDING) {
+        larder__flight *f = larder__flights_find(&c->flights, c->key_of[s]);
+        if (c->form_of[s] == LARDER_AUGMENTED) /* nobody else may have this very tensor */
+            larder__flights_forget(&c->flights, f);
+        else
+            larder__flight_detach(f);
+    } else if (c->state[s] == LARDER__FULL) {
+        c->filled_bytes -= larder__slot_bytes(c, s);
+        c->store->drop(c->store_state, s);
+    }
+    c->state[s] = LARDER__COLD;
+}
+
+static void empty_slot(larder__cache *c, larder_slot s) {
+    if (c->store->real)
+        larder__slot_strip(c, s);
+    larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
+    c->slots.bytes -= c->size_of[s];
+    c->slots.form_bytes[c->form_of[s]] -= c->size_of[s];
+    c->slots.resident--;
+    c->key_of[s] = UINT32_MAX;
+    c->form_of[s] = LARDER_ENCODED;
+    c->size_of[s] = c->free_slot;
+    c->free_slot = s;
+}
+
+void larder__slot_evict(larder__cache *c, larder_slot s) {
+    assert(s < c->slots.used && c->key_of[s] != UINT32_MAX);
+    c->policy->remove(c->policy_state, s, true);
+    empty_slot(c, s);
+    c->figures.evictions++;
+}
+
+/* The form that `need` more bytes of an entry fit in, of those in `mask`, over `taken` bytes there
+ * (NULL: nothing is there). Those that serve again and again come first. */
+static int form_with_room(const larder__cache *c, const larder_access *a, uint32_t mask,
+                          uint32_t used, const uint64_t *taken, uint32_t held) {
+    uint64_t room = larder__cache_room(c, used), all = taken ? c->slots.bytes : 0;
+    static const uint8_t order[LARDER_FORMS] = {LARDER_DECODED, LARDER_ENCODED, LARDER_AUGMENTED};
+    for (int i = 0; i < LARDER_FORMS; i++) {
+        int f = order[i];
+        uint64_t size = larder__form_size(c, f, a->size), there = taken ? taken[f] : 0;
+        if (!(mask >> f & 1) || c->forms.share[f] <= 0 || (f != LARDER_ENCODED && size == 0))
+            continue;
+        size -= held;
+        if (all + size <= room && there + size <= larder__form_room(c, f, room))
+            return f;
+    }
+    return LARDER__NO_FORM;
+}
+
+/* Makes room for an entry of which `held` bytes are there already, in slot `growing` unless there
+ * are none. Answers the form it enters in, or LARDER__NO_FORM: it stays out. When the entry that is
+ * to grow is itself evicted, that is the policy's word: LARDER__NO_FORM too. */
+int larder__cache_make_room(larder__cache *c, const larder_access *a, uint32_t mask, uint32_t held,
+                            larder_slot growing) {
+    bool fresh = growing == LARDER_NO_SLOT;
+    uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
+    /* With everybody else gone; whoever goes leaves a slot behind. */
+    if (form_with_room(c, a, mask, c->slots.resident ? c->slots.used : used, NULL, 0) ==
+        LARDER__NO_FORM)
+        return LARDER__NO_FORM;
+    int form;
+    while ((form = form_with_room(c, a, mask, used, c->slots.form_bytes, held)) ==
+           LARDER__NO_FORM) {
+        if (c->slots.resident == 0)
+            return LARDER__NO_FORM;
+        larder_slot v = c->policy->victim(c->policy_state, a);
+        if (v == LARDER_NO_SLOT)
+            return LARDER__NO_FORM;
+        larder__slot_evict(c, v);
+        if (v == growing)
+            return LARDER__NO_FORM;
+        used = c->slots.used;
+    }
+    return form;
+}
+
+static larder_slot take_slot(larder__cache *c, const larder_access *a, int form) {
+    larder_slot s = c->free_slot;
+    if (s != LARDER_NO_SLOT)
+        c->free_slot = c->size_of[s];
+    else {
+        s = c->slots.used++;
+        if (c->slot_overhead)
+            larder__cache_note_budget(c);
+    }
+    c->key_of[s] = (uint32_t)a->key;
+    c->size_of[s] = larder__form_size(c, form, a->size);
+    c->form_of[s] = (uint8_t)form;
+    if (c->mark)
+        c->mark[s] = a->now;
+    larder__cache_note_slot(c, a->key, s);
+    c->slots.bytes += c->size_of[s];
+    c->slots.form_bytes[form] += c->size_of[s];
+    c->slots.resident++;
+    return s;
+}
+
+larder_slot larder__cache_enter(larder__cache *c, const larder_access *a, int form) {
+    larder_slot s = take_slot(c, a, form);
+    c->policy->insert(c->policy_state, s, a);
+    if (c->store->real)
+        c->state[s] = LARDER__FULL; /* or soon PENDING */
+    c->figures.insertions++;
+    return s;
+}
+
+void larder__cache_share_out(larder__cache *c, const double share[LARDER_FORMS]) {
+    if (c->link || !c->forms.movable)
+        return;
+    pthread_mutex_lock(&c->lock);
+    memcpy(c->forms.share, share, sizeof c->forms.share);
+    larder__cache_note_budget(c);
+    for (larder_slot s = c->slots.used; s-- > 0;) {
+        int f = c->form_of[s];
+        if (c->key_of[s] != UINT32_MAX && c->slots.form_bytes[f] > c->slots.form_budget[f])
+            larder__slot_evict(c, s);
+    }
+    pthread_mutex_unlock(&c->lock);
+}

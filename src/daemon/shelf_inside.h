@@ -1,0 +1,80 @@
+/* What a shelf is made of, for the files that make it up: shelf.c (jobs, opening), claiming.c (the
+ * answers to batches) and making.c (entries that jobs have promised to make). */
+#ifndef LARDER_DAEMON_SHELF_INSIDE_H
+#define LARDER_DAEMON_SHELF_INSIDE_H
+
+#include "base/spec.h"
+#include "daemon/arena.h"
+#include "daemon/lease.h"
+#include "daemon/merge.h"
+#include "daemon/shelf.h"
+
+enum { LARDER__MAKING_BUCKETS = 4096, LARDER__BLOCK_HEAD = sizeof(larder__block_head) };
+
+typedef struct larder__waiter { /* a ticket of somebody who wants what another job makes */
+    struct larder__waiter *next;
+    larder__ticket ticket;
+} larder__waiter;
+
+/* An entry somebody has promised to make. */
+typedef struct larder__making {
+    struct larder__making *next; /* of the bucket */
+    uint64_t key;
+    uint32_t job, lease; /* the maker's */
+    larder_buf *buf;
+    larder__ticket maker;
+    larder__waiter *waiters;
+} larder__making;
+
+typedef struct larder__job {
+    bool here;
+    larder__leases leases;
+    uint64_t quota, brought; /* bytes this job may keep in the cache, and has brought in */
+    double kept_at;          /* when it last kept a promise, or had none to keep */
+    uint32_t promises;
+    uint32_t counted; /* its number among the jobs that the policy counts */
+    bool rests;
+    double asked_at, pause; /* its last batch; the longest time between two, fading */
+} larder__job;
+
+struct larder__shelf {
+    larder__shelf_conf conf;
+    larder__cache *cache;
+    larder_args args;
+    const larder_policy *policy;
+    larder__arena *arena;
+    int table_fd;
+    larder__table_head *table; /* slots of all keys behind it */
+    size_t table_bytes;
+    larder__making *buckets[LARDER__MAKING_BUCKETS];
+    larder__job jobs[LARDER__SHELF_JOBS];
+    uint32_t job_count;
+    larder__merge *merge;
+    larder__waiter *spare_waiters;
+    size_t spares;
+    larder__ticket *tickets; /* room for one claim */
+    larder_access *accesses;
+    size_t room;
+    uint64_t now, no_block, capped;
+    uint64_t makings;
+    double clock;    /* seconds, of this look */
+    bool counts;     /* the policy counts jobs: opportunistic sampling */
+    uint32_t *sizes; /* bytes of every sample; NULL: nobody needs to know */
+    uint64_t sized;  /* so many are known, from the first on */
+    uint64_t *ids;   /* room for one exchange: wanted, then served */
+    larder__wire_access *served;
+    size_t exchange_room;
+    larder_stream stream;
+    bool streaming;
+};
+
+/* The one that this ticket waits for, NULL: it has landed. */
+larder__making *larder__making_find(larder__shelf *, const larder__ticket *);
+/* A block for what this ticket is to make; NULL: there is no room. */
+larder__making *larder__making_start(larder__shelf *, const larder__ticket *);
+/* The claim has reserved a waiter for it. */
+void larder__making_wait(larder__shelf *, larder__making *, const larder__ticket *);
+larder__block_head *larder__head_of(larder_buf *); /* of a buffer in the arena */
+void larder__shelf_note_table(larder__shelf *);    /* what everybody may know of the residents */
+
+#endif

@@ -1,0 +1,49 @@
+/* How large the cache is and how it is shared out: by the cache's text, by the recipe, or both. */
+#include "base/err.h"
+#include "loader/draw_inside.h"
+#include "loader/shared_cache.h"
+
+#include <stdio.h>
+
+/* The split may come with the cache's text, with the recipe, or with both if they agree. */
+static int read_own_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
+    char whole[160];
+    double share[LARDER_FORMS];
+    if (recipe->split[0] && !strchr(cache, ':')) {
+        snprintf(whole, sizeof whole, "%.80s:%s", cache, recipe->split);
+        return larder__parse_budget(whole, out);
+    }
+    int rc = larder__parse_budget(cache, out);
+    if (rc < 0 || !recipe->split[0])
+        return rc;
+    rc = larder__parse_split(recipe->split, share);
+    for (int f = 0; rc == 0 && f < LARDER_FORMS; f++)
+        if (share[f] != out->share[f])
+            rc = larder__fail(LARDER_E_ARGS,
+                              "cache \"%.60s\" and split=%s of the recipe disagree; give one",
+                              cache, recipe->split);
+    return rc;
+}
+
+/* Of a cache in a daemon too, which may be of any size: then only the split counts. */
+int larder__draw_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
+    char text[160];
+    if (!larder__cache_names_daemon(cache))
+        return read_own_budget(recipe, cache, out);
+    int rc = larder__shared_cache_budget(cache, text, sizeof text);
+    return rc < 0 ? rc : read_own_budget(recipe, text[0] ? text : "100%", out);
+}
+
+int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS],
+                        bool *replan) {
+    larder__recipe parsed;
+    larder__budget b;
+    int rc = larder__recipe_parse(&parsed, recipe);
+    if (rc < 0)
+        return rc;
+    if ((rc = larder__draw_budget(&parsed, cache, &b)) == 0)
+        memcpy(share, b.share, sizeof b.share);
+    *replan = parsed.replan;
+    larder__recipe_free(&parsed);
+    return rc;
+}

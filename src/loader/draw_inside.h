@@ -1,0 +1,43 @@
+/* What the files of the deciding half share. Nobody else includes this. */
+#ifndef LARDER_LOADER_DRAW_INSIDE_H
+#define LARDER_LOADER_DRAW_INSIDE_H
+
+#include "loader/draw.h"
+
+struct larder__draw {
+    larder__draw_conf conf; /* its texts are not used after open */
+    larder__recipe recipe;
+    larder_draw_env env;
+    void *sampler, *signal; /* their states */
+    larder__cache *cache;
+    larder__feedback *feedback;
+    larder__replan replan;    /* plan=auto alone */
+    larder__scoring *scoring; /* of signals that take long; NULL: others */
+    bool related;             /* a hub of the report that takes effect was taken */
+    float *scores;
+    larder_pick *picks; /* of one batch */
+    uint64_t *fetched;  /* ids brought in with it */
+    larder_pace pace;
+    uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
+    uint64_t now;                          /* requests so far */
+    bool epoch_begun;
+    bool evaluator, evaluated;         /* there is one; it has been asked about the coming epoch */
+    const uint32_t *to_evaluate;       /* the sampler's */
+    size_t evaluating, evaluate_count; /* of these handed out, and all */
+    void *ahead;            /* a second state of the sampler, an epoch ahead; NULL: not wanted */
+    uint32_t *next_place;   /* id -> its place in the next epoch, UINT32_MAX: none */
+    uint64_t next_start;    /* request number of the next epoch's first */
+    const uint32_t *future; /* next use of each request, UINT32_MAX: never */
+    uint64_t future_count;
+};
+
+size_t larder__draw_fetch_room(const larder__draw *); /* entries brought in with a batch, at most */
+void larder__draw_tell_tags(larder__draw *);          /* the sampler's, to the cache */
+int larder__draw_look_ahead(larder__draw *);          /* at the order of the epoch after this one */
+void larder__draw_share_out(larder__draw *);          /* the cache, as planned */
+
+/* What recipe and cache text say together; of a cache in a daemon, which may be of any size, only
+ * the split counts. */
+int larder__draw_budget(const larder__recipe *, const char *cache, larder__budget *out);
+
+#endif

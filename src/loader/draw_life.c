@@ -1,0 +1,252 @@
+/* The deciding half's beginning and end: recipe, cache, signal and sampler. */
+#include "base/err.h"
+#include "base/limit.h"
+#include "base/mem.h"
+#include "loader/draw_inside.h"
+#include "loader/shared_cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static bool is_resident(const void *cache, uint64_t id) {
+    return larder__cache_resident(cache, id);
+}
+static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *share) {
+    return larder__cache_pick(cache, rng, id, share);
+}
+
+static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *served) {
+    larder__cache_exchange(cache, 0, wanted, n, served);
+}
+
+static bool stream(void *cache, larder_stream *s, bool join) {
+    return larder__cache_stream(cache, s, join);
+}
+
+static int percent(double share) { return (int)(share * 100 + 0.5); }
+
+/* What is known before anything is measured. */
+static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
+    larder_rates r;
+    double each = (double)d->conf.payload / (double)d->conf.n;
+    double pixels = fmax(d->conf.decoded_ratio * each, d->conf.decoded_bytes);
+    uint64_t mine = d->conf.n / d->conf.world;
+    larder_rates_defaults(&r);
+    r.n_total = (double)(mine ? mine : 1);
+    r.s_data = fmax(each, 1);
+    r.s_cache = (double)larder__cache_slots(d->cache)->budget;
+    r.m = fmax(d->conf.row_bytes / r.s_data, 1e-9);
+    r.m_decoded = fmax(pixels / r.s_data, 1);
+    r.batch = (double)d->conf.batch;
+    r.jobs = 1; /* this one: an augmented sample has to be made again for its next use */
+    larder_split start = {.encoded = percent(share[LARDER_ENCODED]),
+                          .decoded = percent(share[LARDER_DECODED]),
+                          .augmented = percent(share[LARDER_AUGMENTED])};
+    larder__replan_open(&d->replan, &r, start, d->conf.cores ? d->conf.cores : 1,
+                        mine / d->conf.batch + 1);
+}
+
+/* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
+static int open_cache(larder__draw *d) {
+    larder__budget b;
+    int rc = larder__draw_budget(&d->recipe, d->conf.cache, &b);
+    if (rc < 0)
+        return rc;
+    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
+        if (larder__parts_keep(d->conf.parts))
+            return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
+        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
+        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
+            return there; /* the environment is a wish: a full daemon stops nobody */
+    }
+    if (d->recipe.policy->holds_all)
+        b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
+    uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
+    if (d->conf.store->real && bytes > larder__memory_limit()) {
+        char want[32], have[32];
+        return larder__fail(LARDER_E_RANGE, "cache \"%s\" is %s, but this process may use %s",
+                            d->conf.cache, larder__print_bytes((double)bytes, want),
+                            larder__print_bytes((double)larder__memory_limit(), have));
+    }
+    uint64_t limit;
+    if ((b.share[LARDER_ENCODED] < 1 || d->recipe.replan) && larder__draw_scratch(d, &limit))
+        return larder__fail(LARDER_E_ARGS,
+                            "packages in a scratch folder hold encoded samples: leave out the "
+                            "split, plan= or scratch= (and LARDER_SCRATCH)");
+    if (d->recipe.replan && d->recipe.policy->holds_all)
+        return larder__fail(LARDER_E_ARGS, "policy %s keeps everything: there is nothing to plan",
+                            d->recipe.policy->plugin.name);
+    larder__forms forms = {.decoded_ratio = d->conf.decoded_ratio,
+                           .decoded_bytes = d->conf.decoded_bytes,
+                           .row_bytes = d->conf.row_bytes,
+                           .movable = d->recipe.replan};
+    memcpy(forms.share, b.share, sizeof forms.share);
+    larder__cache_conf conf = {.policy = d->recipe.policy,
+                               .args = &d->recipe.policy_args,
+                               .store = d->conf.store,
+                               .keys = d->conf.n,
+                               .budget = bytes,
+                               .budget_covers_all = !b.relative,
+                               .forms = &forms,
+                               .seed = d->conf.seed,
+                               .epochs = d->conf.epochs,
+                               .stats = d->conf.stats,
+                               .alone = d->conf.parts != NULL};
+    rc = larder__cache_open(&d->cache, &conf);
+    if (rc == 0 && d->recipe.replan)
+        open_replan(d, b.share);
+    return rc;
+}
+
+static int open_signal(larder__draw *d) {
+    if (!d->recipe.signal)
+        return 0;
+    d->scores = larder__malloc(d->conf.n * sizeof *d->scores);
+    d->signal = larder__calloc(1, d->recipe.signal->plugin.state_size);
+    if (!d->scores || !d->signal)
+        return LARDER_E_NOMEM;
+    for (uint64_t i = 0; i < d->conf.n; i++)
+        d->scores[i] = NAN;
+    int rc = d->recipe.signal->init(d->signal, d->conf.n, &d->recipe.signal_args);
+    if (rc < 0 || !d->recipe.signal->prepare)
+        return rc;
+    larder__scoring_conf conf = {.signal = d->recipe.signal,
+                                 .state = d->signal,
+                                 .scores = d->scores,
+                                 .n = d->conf.n,
+                                 .lag = d->conf.lag,
+                                 .mode = !d->conf.beside  ? LARDER__SCORE_INLINE
+                                         : d->recipe.wait ? LARDER__SCORE_WAIT
+                                                          : LARDER__SCORE_BESIDE,
+                                 .stats = d->conf.stats};
+    return larder__scoring_open(&d->scoring, &conf);
+}
+
+static int open_sampler(larder__draw *d) {
+    d->env = (larder_draw_env){.n = d->conf.n,
+                               .seed = d->conf.seed,
+                               .batch = d->conf.batch,
+                               .rank = d->conf.rank,
+                               .world = d->conf.world,
+                               .drop_last = d->conf.drop_last,
+                               .scores = d->scores,
+                               .slots = larder__cache_slots(d->cache),
+                               .resident = is_resident,
+                               .resident_arg = d->cache,
+                               .pick = pick_resident,
+                               .pick_arg = d->cache,
+                               .exchange = exchange,
+                               .exchange_arg = d->cache,
+                               .stream = stream,
+                               .stream_arg = d->cache};
+    d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
+    int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
+                        : LARDER_E_NOMEM;
+    if (rc < 0)
+        return rc;
+    d->length = d->recipe.sampler->length(d->sampler);
+    if (!d->recipe.policy->needs_order || !d->recipe.sampler->fixed_order)
+        return 0;
+    d->next_place = larder__malloc(d->conf.n * sizeof *d->next_place);
+    d->ahead = larder__calloc(1, d->recipe.sampler->plugin.state_size);
+    return d->next_place && d->ahead
+               ? d->recipe.sampler->init(d->ahead, &d->env, &d->recipe.sampler_args)
+               : LARDER_E_NOMEM;
+}
+
+/* A folder in the environment counts where the recipe names none, in simulation as well. */
+static int take_scratch(larder__recipe *r) {
+    const char *folder = getenv("LARDER_SCRATCH");
+    if (!r->policy->package || !folder || !folder[0] ||
+        larder_args_text(&r->policy_args, "scratch")[0])
+        return 0;
+    if (strlen(folder) > 4000)
+        return larder__fail(LARDER_E_ARGS,
+                            "LARDER_SCRATCH names a folder by %zu bytes; 4000 are "
+                            "enough",
+                            strlen(folder));
+    return larder__args_set_text(&r->policy_args, "scratch", folder);
+}
+
+static int check(const larder__draw_conf *c) {
+    if (c->n == 0)
+        return larder__fail(LARDER_E_ARGS, "the data set is empty");
+    if (c->n >= UINT32_MAX)
+        return larder__fail(LARDER_E_RANGE, "%llu samples: at most 4 billion",
+                            (unsigned long long)c->n);
+    if (c->batch == 0 || c->batch > 1u << 24)
+        return larder__fail(LARDER_E_ARGS, "a batch size of %llu makes no sense",
+                            (unsigned long long)c->batch);
+    if (c->world == 0 || c->rank >= c->world || c->world > 1u << 20)
+        return larder__fail(LARDER_E_ARGS, "rank %u of %u makes no sense", c->rank, c->world);
+    if (c->drop_last && c->n < c->batch * c->world)
+        return larder__fail(LARDER_E_ARGS, "drop_last leaves nothing: %llu samples, batch of %llu",
+                            (unsigned long long)c->n, (unsigned long long)(c->batch * c->world));
+    return 0;
+}
+
+int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
+    *out = NULL;
+    int rc = check(conf);
+    if (rc < 0)
+        return rc;
+    larder__draw *d = larder__calloc(1, sizeof *d);
+    if (!d)
+        return LARDER_E_NOMEM;
+    d->conf = *conf;
+    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0 ||
+        (rc = take_scratch(&d->recipe)) < 0) {
+        larder__recipe_free(&d->recipe);
+        larder__free(d);
+        return rc;
+    }
+    if (larder__parts_keep(conf->parts) && d->recipe.policy->stand_in)
+        rc = larder__fail(LARDER_E_ARGS,
+                          "policy %s serves stand-ins, and they need whole samples: it does not go "
+                          "with a cache that keeps parts",
+                          d->recipe.policy->plugin.name);
+    if (rc == 0 && d->recipe.policy->needs_future && conf->store->real)
+        rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
+                          d->recipe.policy->plugin.name);
+    if (rc == 0 &&
+        (!(d->picks = larder__calloc(conf->batch, sizeof *d->picks)) ||
+         !(d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched))))
+        rc = LARDER_E_NOMEM;
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
+    if (rc == 0 && hears)
+        rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
+    if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
+        (rc = open_sampler(d)) < 0) {
+        larder__draw_close(&d);
+        return rc;
+    }
+    d->conf.recipe = d->conf.cache = NULL;
+    *out = d;
+    return 0;
+}
+
+void larder__draw_close(larder__draw **pd) {
+    larder__draw *d = *pd;
+    *pd = NULL;
+    if (!d)
+        return;
+    larder__scoring_close(&d->scoring); /* its thread uses the signal */
+    if (d->sampler && d->recipe.sampler->fini)
+        d->recipe.sampler->fini(d->sampler);
+    if (d->ahead && d->recipe.sampler->fini)
+        d->recipe.sampler->fini(d->ahead);
+    if (d->signal && d->recipe.signal && d->recipe.signal->fini)
+        d->recipe.signal->fini(d->signal);
+    larder__cache_close(&d->cache);
+    larder__replan_close(&d->replan);
+    larder__feedback_close(&d->feedback);
+    larder__recipe_free(&d->recipe);
+    larder__free(d->sampler);
+    larder__free(d->ahead);
+    larder__free(d->next_place);
+    larder__free(d->signal);
+    larder__free(d->scores);
+    larder__free(d->picks);
+    larder__free(d->fetched);
+    larder__free(d);
+}

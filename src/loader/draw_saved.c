@@ -1,0 +1,80 @@
+/* The deciding half's saved state. */
+#include "loader/draw_inside.h"
+
+void larder__draw_effects(larder__draw *d, larder_writer *w) {
+    if (d->scoring)
+        larder__scoring_effects(d->scoring, w);
+    if (d->recipe.replan)
+        larder__replan_save(&d->replan, w);
+}
+int larder__draw_past(larder__draw *d, larder_reader *r) {
+    int rc = d->scoring ? larder__scoring_past(d->scoring, r) : 0;
+    return rc < 0 || !d->recipe.replan ? rc : larder__replan_past(&d->replan, r);
+}
+int larder__draw_follow(larder__draw *d, larder_reader *r) {
+    int rc = d->scoring ? larder__scoring_follow(d->scoring, r) : 0;
+    return rc < 0 || !d->recipe.replan ? rc : larder__replan_follow(&d->replan, r);
+}
+
+void larder__draw_save(larder__draw *d, larder_writer *w) {
+    larder_write_u64(w, d->number);
+    larder_write_u64(w, d->epoch);
+    larder_write_u64(w, d->drawn);
+    larder_write_u64(w, d->now);
+    larder_write_u32(w, (uint32_t)d->epoch_begun | (uint32_t)d->evaluated << 1);
+    larder__cache_save(d->cache, w);
+    if (larder__parts_keep(d->conf.parts))
+        larder__parts_save(d->conf.parts, larder__cache_slots(d->cache), w);
+    if (d->feedback)
+        larder__feedback_save(d->feedback, w);
+    if (d->signal) {
+        larder_write_bytes(w, d->scores, d->conf.n * sizeof *d->scores);
+        if (d->scoring)
+            larder__scoring_save(d->scoring, w);
+        else if (d->recipe.signal->save)
+            d->recipe.signal->save(d->signal, w);
+    }
+    d->recipe.sampler->save(d->sampler, w);
+}
+
+static int load_signal(larder__draw *d, larder_reader *r) {
+    int rc = d->feedback ? larder__feedback_load(d->feedback, r) : 0;
+    if (rc < 0 || !d->signal)
+        return rc;
+    larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);
+    rc = larder_read_status(r);
+    if (rc == 0 && d->scoring)
+        return larder__scoring_load(d->scoring, r);
+    return rc < 0 || !d->recipe.signal->load ? rc : d->recipe.signal->load(d->signal, r);
+}
+
+int larder__draw_load(larder__draw *d, larder_reader *r) {
+    d->number = larder_read_u64(r);
+    d->epoch = larder_read_u64(r);
+    uint64_t drawn = larder_read_u64(r);
+    d->now = larder_read_u64(r);
+    uint32_t flags = larder_read_u32(r);
+    bool begun = flags & 1;
+    d->evaluated = flags & 2;
+    if (d->recipe.replan && d->replan.turns.count)
+        larder__draw_share_out(d);
+    int rc = larder__cache_load(d->cache, r);
+    if (rc == 0 && larder__parts_keep(d->conf.parts))
+        rc = larder__parts_load(d->conf.parts, larder__cache_slots(d->cache), r);
+    if (rc < 0 || (rc = load_signal(d, r)) < 0)
+        return rc;
+    if (!begun) /* between two epochs there may still be something to remember */
+        return d->recipe.sampler->load(d->sampler, r);
+    /* The order of the epoch is made again; then the sampler is told how far it was. */
+    if ((rc = d->recipe.sampler->epoch(d->sampler, d->epoch)) < 0)
+        return rc;
+    d->epoch_begun = true;
+    d->drawn = drawn;
+    if ((rc = d->recipe.sampler->load(d->sampler, r)) < 0)
+        return rc;
+    d->length = d->recipe.sampler->length(d->sampler); /* may depend on scores that have changed */
+    if (drawn >= d->length)
+        return larder_read_reject(r, "its epoch is longer than this one");
+    larder__draw_tell_tags(d);
+    return larder__draw_look_ahead(d);
+}

@@ -1,0 +1,296 @@
+#include "wire/attachment.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const double ANSWER_SECONDS = 2, RETRY_FIRST = 1, RETRY_MOST = 30;
+enum { SIZES_AT_ONCE = 1 << 20 };
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void larder__mapping_unref(larder__mapping **pm) {
+    larder__mapping *m = *pm;
+    *pm = NULL;
+    if (!m || atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    if (m->arena)
+        munmap(m->arena, m->arena_bytes);
+    if (m->table)
+        munmap(m->table, m->table_bytes);
+    larder__free(m);
+}
+
+larder__mapping *larder__mapping_ref(larder__mapping *m) {
+    atomic_fetch_add(&m->refs, 1);
+    return m;
+}
+
+/* The other side may say anything: what is mapped must be as large as we believe, or touching it
+ * would be a signal. */
+static void *map_fd(int fd, uint64_t bytes, int how) {
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
+        return NULL;
+    void *at = mmap(NULL, bytes, how, MAP_SHARED, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static int map_new(larder__mapping **out, larder__attachment *a, const larder__welcome *w,
+                   int arena, int table) {
+    larder__mapping *m = larder__calloc(1, sizeof *m);
+    *out = m;
+    if (!m)
+        return LARDER_E_NOMEM;
+    atomic_init(&m->refs, 1);
+    m->owner = a;
+    m->keys = w->keys;
+    m->arena_bytes = w->arena_bytes;
+    m->table_bytes = sizeof *m->table + w->keys * sizeof(larder_slot);
+    m->arena = map_fd(arena, m->arena_bytes, PROT_READ | PROT_WRITE);
+    m->table = map_fd(table, m->table_bytes, PROT_READ);
+    if (!m->arena || !m->table) {
+        larder__mapping_unref(out);
+        return larder__fail(LARDER_E_IO, "%s: the daemon's memory cannot be mapped", a->path);
+    }
+    madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE);
+    return 0;
+}
+
+/* ---- talking --------------------------------------------------------------------------------- */
+
+int larder__daemon_connect(const char *path) {
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof to.sun_path)
+        return larder__fail(LARDER_E_ARGS, "%.60s…: too long for a socket", path);
+    memcpy(to.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval t = {.tv_sec = (time_t)ANSWER_SECONDS};
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0 ||
+        connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
+        int err = errno;
+        if (fd >= 0)
+            close(fd);
+        return larder__fail(
+            larder__code_of_errno(err), "%s: %s%s", path, strerror(err),
+            err == ENOENT || err == ECONNREFUSED ? "; is larder serve running there?" : "");
+    }
+    return fd;
+}
+
+/* The next frame, which has to be of that type; a refusal is its own error. */
+int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader *body) {
+    double until = larder__now() + ANSWER_SECONDS;
+    uint16_t type;
+    int rc;
+    while ((rc = larder__inbox_next(in, &type, body)) == 0) {
+        if ((rc = larder__inbox_read(in, fd)) < 0)
+            return rc;
+        if (rc == 0 && larder__now() > until)
+            return larder__fail(LARDER_E_IO, "the daemon does not answer");
+    }
+    if (rc < 0)
+        return rc;
+    if (type == LARDER__MSG_REFUSED)
+        return larder__refused_read(body);
+    return type == want
+               ? 0
+               : larder__fail(LARDER_E_FORMAT, "the daemon answers something else (%u)", type);
+}
+
+static int greet(larder__attachment *a, larder__welcome *w) {
+    larder_reader body;
+    a->body.size = 0;
+    a->body.code = 0;
+    larder__hello_write(&a->hello, &a->body);
+    int rc = a->body.code;
+    if (rc == 0)
+        rc = larder__frame_send(a->fd, LARDER__MSG_HELLO, a->body.bytes, a->body.size, NULL, 0);
+    if (rc == 0)
+        rc = larder__daemon_hear(a->fd, &a->in, LARDER__MSG_WELCOME, &body);
+    if (rc == 0)
+        rc = larder__welcome_read(w, &body);
+    if (rc == 0 && w->keys != a->hello.keys)
+        rc = larder__fail(LARDER_E_CHANGED, "the daemon's data set is another one");
+    return rc;
+}
+
+/* Both lists belong to the memory they came with: after that is gone nobody wants them back. */
+void larder__attachment_forget(larder__attachment *a) {
+    pthread_mutex_lock(&a->lists);
+    larder__mapping *old = a->map;
+    a->map = NULL;
+    a->releases = a->makes = 0;
+    pthread_mutex_unlock(&a->lists);
+    larder__mapping_unref(&old);
+}
+
+void larder__attachment_begin(larder__attachment *a) { a->body.size = 0, a->body.code = 0; }
+
+static int send_body(larder__attachment *a, uint16_t type) {
+    return a->body.code < 0 ? a->body.code
+                            : larder__frame_send(a->fd, type, a->body.bytes, a->body.size, NULL, 0);
+}
+
+size_t larder__attachment_seen_words(const larder__attachment *a) {
+    return (size_t)(a->hello.keys / 64 + 1);
+}
+
+int larder__attachment_send_epoch(larder__attachment *a) {
+    size_t bytes = a->seen ? larder__attachment_seen_words(a) * sizeof *a->seen : 0;
+    larder__attachment_begin(a);
+    larder_write_u64(&a->body, a->epoch);
+    if (bytes <= LARDER__FRAME_MOST - 64) /* else it hears it with every batch, as it is refused */
+        larder_write_bytes(&a->body, a->seen, bytes);
+    return send_body(a, LARDER__MSG_EPOCH);
+}
+
+static int send_sizes(larder__attachment *a) {
+    int rc = 0;
+    for (uint64_t from = 0; rc == 0 && from < a->hello.keys; from += SIZES_AT_ONCE) {
+        larder__attachment_begin(a);
+        larder_write_u32(&a->body, (uint32_t)from);
+        for (uint64_t i = from; i < a->hello.keys && i < from + SIZES_AT_ONCE; i++)
+            larder_write_u32(&a->body, a->size_of(a->size_arg, i));
+        rc = send_body(a, LARDER__MSG_SIZES);
+    }
+    return rc;
+}
+
+/* What the daemon has to know before the first batch. */
+static int introduce(larder__attachment *a, const larder__welcome *w) {
+    int rc = w->wants_sizes && a->size_of ? send_sizes(a) : 0;
+    return rc == 0 && a->epoch_begun ? larder__attachment_send_epoch(a) : rc;
+}
+
+int larder__attachment_attach(larder__attachment *a) {
+    larder__welcome w = {0};
+    larder__mapping *m = NULL;
+    a->fd = larder__daemon_connect(a->path);
+    if (a->fd < 0)
+        return a->fd;
+    larder__inbox_init(&a->in);
+    int rc = greet(a, &w);
+    if (rc == 0) {
+        int arena = larder__inbox_take_fd(&a->in), table = larder__inbox_take_fd(&a->in);
+        rc = map_new(&m, a, &w, arena, table);
+        if (arena >= 0)
+            close(arena);
+        if (table >= 0)
+            close(table);
+    }
+    if (rc == 0 && (rc = introduce(a, &w)) < 0)
+        larder__mapping_unref(&m);
+    if (rc < 0) {
+        close(a->fd);
+        a->fd = -1;
+        larder__inbox_free(&a->in);
+        return rc;
+    }
+    a->hello.again = 1;
+    a->stream = w.stream;
+    a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;
+    a->picked = a->pick_at = 0;
+    a->retry_after = RETRY_FIRST;
+    pthread_mutex_lock(&a->lists);
+    a->map = m;
+    pthread_mutex_unlock(&a->lists);
+    return 0;
+}
+
+void larder__attachment_lose(larder__attachment *a) {
+    if (a->fd < 0)
+        return;
+    close(a->fd);
+    a->fd = -1;
+    larder__inbox_free(&a->in);
+    a->kept.rows = a->kept.fetched = 0;
+    larder__attachment_forget(a);
+    a->retry_at = larder__now() + a->retry_after;
+    if (a->stats)
+        larder__stat_add(a->stats, a->lost, 1);
+}
+
+/* Is there a daemon to talk to? Looks for it now and then when there is none. */
+bool larder__attachment_there(larder__attachment *a) {
+    if (a->fd >= 0)
+        return true;
+    if (larder__now() < a->retry_at)
+        return false;
+    if (larder__attachment_attach(a) == 0) {
+        if (a->stats)
+            larder__stat_add(a->stats, a->found, 1);
+        return true;
+    }
+    a->retry_at = larder__now() + a->retry_after;
+    a->retry_after = a->retry_after * 2 < RETRY_MOST ? a->retry_after * 2 : RETRY_MOST;
+    return false;
+}
+
+/* Sends a->body; on failure the daemon counts as gone. */
+int larder__attachment_tell(larder__attachment *a, uint16_t type) {
+    int rc = send_body(a, type);
+    if (rc < 0)
+        larder__attachment_lose(a);
+    return rc;
+}
+
+int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer,
+                           larder_reader *body) {
+    int rc = larder__attachment_tell(a, type);
+    if (rc == 0 && (rc = larder__daemon_hear(a->fd, &a->in, answer, body)) < 0)
+        larder__attachment_lose(a);
+    return rc;
+}
+
+/* ---- what goes back -------------------------------------------------------------------------- */
+
+static void *longer(void *list, size_t *cap, size_t element) {
+    size_t more = *cap ? *cap * 2 : 256;
+    void *grown = larder__realloc(list, more * element);
+    if (grown)
+        *cap = more;
+    return grown;
+}
+
+/* A lease that cannot be noted stays with the daemon until this job leaves. */
+void larder__attachment_release(larder__attachment *a, const larder__mapping *m, uint32_t lease) {
+    pthread_mutex_lock(&a->lists);
+    if (a->map == m) {
+        void *grown = a->released;
+        if (a->releases == a->release_cap &&
+            (grown = longer(a->released, &a->release_cap, sizeof *a->released)))
+            a->released = grown;
+        if (grown)
+            a->released[a->releases++] = lease;
+    }
+    pthread_mutex_unlock(&a->lists);
+}
+
+void larder__attachment_made(larder__attachment *a, const larder__mapping *m, uint32_t lease,
+                             int code) {
+    pthread_mutex_lock(&a->lists);
+    if (a->map == m) {
+        void *grown = a->made;
+        if (a->makes == a->make_cap && (grown = longer(a->made, &a->make_cap, sizeof *a->made)))
+            a->made = grown;
+        if (grown)
+            a->made[a->makes++] = (larder__wire_made){lease, code};
+    }
+    pthread_mutex_unlock(&a->lists);
+}
+
+void larder__mapping_done(void *arg, uint64_t lease) {
+    larder__mapping *m = arg;
+    larder__attachment_release(m->owner, m, (uint32_t)lease);
+    larder__mapping_unref(&m);
+}

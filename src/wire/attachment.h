@@ -1,0 +1,96 @@
+/* A connection to the daemon: the socket, the memory that came with it, and what is to go back with
+ * the next question. It may end at any time; then the memory stays mapped as long as somebody reads
+ * in it, and the daemon is looked for again now and then. */
+#ifndef LARDER_WIRE_ATTACHMENT_H
+#define LARDER_WIRE_ATTACHMENT_H
+
+#include "base/stat.h"
+#include "wire/frame.h"
+#include "wire/message.h"
+
+#include <larder/plugin.h>
+#include <pthread.h>
+
+enum { LARDER__PICKS_AT_ONCE = 256 };
+
+/* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
+typedef struct larder__mapping {
+    struct larder__attachment *owner;
+    _Atomic uint32_t refs;
+    unsigned char *arena;
+    larder__table_head *table;
+    uint64_t arena_bytes, table_bytes, keys;
+} larder__mapping;
+
+/* Answers to an exchange that wait for the claims that follow it: rows, then entries besides. */
+typedef struct larder__kept {
+    larder__wire_ticket *tickets;
+    size_t room;
+    size_t rows, fetched; /* still to be claimed; 0: none */
+} larder__kept;
+
+typedef struct larder__attachment {
+    char path[108];
+    larder__hello hello;
+    larder__stats *stats;
+    larder__stat lost, found, alone, stuck;
+    pthread_mutex_t talk; /* the socket and what belongs to a question */
+    int fd;               /* -1: the daemon is gone */
+    larder__inbox in;
+    larder_writer body;
+    larder__wire_access *accesses;
+    size_t room;
+    larder__wire_pick picks[LARDER__PICKS_AT_ONCE];
+    size_t picked, pick_at;
+    larder__kept kept;
+    bool exchanges;
+    uint32_t (*size_of)(void *arg, uint64_t id);
+    void *size_arg;
+    /* This job's epoch, for a daemon that comes back: one bit a sample that was served in it. */
+    uint64_t *seen;
+    const uint8_t *tags; /* the sampler's; NULL: all samples are for this job */
+    uint64_t epoch;
+    bool epoch_begun;
+    larder_stream stream; /* where the others were when we came */
+    bool streaming;
+    double retry_at, retry_after;
+    _Atomic double impatient_until;
+    pthread_mutex_t lists; /* what is to be returned, and which memory it is about */
+    larder__mapping *map;  /* NULL: none */
+    uint32_t *released;
+    larder__wire_made *made;
+    size_t releases, release_cap, makes, make_cap;
+    larder__mapping *nowhere; /* a table that says that nothing is resident */
+} larder__attachment;
+
+void larder__mapping_unref(larder__mapping **);
+larder__mapping *larder__mapping_ref(larder__mapping *);
+/* larder__buf_done_fn of a lease: takes the mapping's reference. */
+void larder__mapping_done(void *mapping, uint64_t lease);
+
+/* A socket, or a code with its sentence. */
+int larder__daemon_connect(const char *path);
+/* The next frame, which has to be of that type; a refusal is its own error. */
+int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
+
+/* All of these are called with `talk` held. */
+int larder__attachment_attach(larder__attachment *);
+/* Is there a daemon to talk to? Looks for it now and then when there is none. */
+bool larder__attachment_there(larder__attachment *);
+void larder__attachment_lose(larder__attachment *);
+void larder__attachment_begin(larder__attachment *); /* a message; write it to `body`, then */
+/* sends it. On failure the daemon counts as gone. */
+int larder__attachment_tell(larder__attachment *, uint16_t type);
+int larder__attachment_ask(larder__attachment *, uint16_t type, uint16_t answer,
+                           larder_reader *body);
+int larder__attachment_send_epoch(larder__attachment *);
+size_t larder__attachment_seen_words(const larder__attachment *);
+
+/* From any thread. Both are about leases in that memory, and nothing once it is another's. */
+void larder__attachment_release(larder__attachment *, const larder__mapping *, uint32_t lease);
+void larder__attachment_made(larder__attachment *, const larder__mapping *, uint32_t lease,
+                             int code);
+/* Both lists belong to the memory they came with: after that is gone nobody wants them back. */
+void larder__attachment_forget(larder__attachment *);
+
+#endif
