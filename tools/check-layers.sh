@@ -18,16 +18,17 @@ cache:  base plugins
 signal: base plugins
 sample: base plugins
 plan:   base
+see:    base
 wire:   base plugins cache
-loader: base plugins plan wire source stage cache signal sample
-svm:    base plugins cache source
+loader: base plugins plan see wire source stage cache signal sample
+svm:    base plugins cache source see
 sim:    base plugins source cache signal sample loader svm
 pack:   base plugins source stage
-daemon: base plugins cache wire
+daemon: base plugins cache wire see
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base
-cli:    base plugins source stage cache signal sample plan wire loader daemon svm sim profile train report pack
+cli:    base plugins source stage cache signal sample plan see wire loader daemon svm sim profile train report pack
 TABLE
 }
 

@@ -39,6 +39,24 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     pthread_mutex_unlock(&c->lock);
 }
 
+bool larder__cache_map(larder__cache *c, size_t cells, uint8_t (*out)[LARDER_FORMS]) {
+    enum { ASKED = 20 }; /* of each range */
+    if (c->link)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < cells; i++) {
+        uint64_t from = c->slots.keys * i / cells, to = c->slots.keys * (i + 1) / cells;
+        uint64_t step = (to - from) / ASKED + 1, asked = 0, there[LARDER_FORMS] = {0};
+        for (uint64_t k = from; k < to; k += step, asked++)
+            if (c->slot_of[k] != LARDER_NO_SLOT)
+                there[c->form_of[c->slot_of[k]] % LARDER_FORMS]++;
+        for (int form = 0; form < LARDER_FORMS; form++)
+            out[i][form] = (uint8_t)(asked ? (there[form] * 9 + asked / 2) / asked : 0);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return true;
+}
+
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 #define CACHE_PROBE(figure) CACHE_PROBE_AS(figure, figure)

@@ -8,6 +8,7 @@
 #include "loader/ledger.h"
 #include "loader/pace.h"
 #include "loader/stall.h"
+#include "see/expose.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
 
@@ -83,6 +84,13 @@ typedef struct larder__loader_stats {
     larder__stat plan[LARDER__PLAN_STATS];
 } larder__loader_stats;
 
+typedef struct larder__curve { /* of one epoch, to be looked at */
+    uint64_t epoch, reported;
+    double loss_sum, accuracy; /* NAN: not validated */
+    double low, high;          /* of the scores when it began; NAN: none */
+    uint16_t bins[LARDER__JOB_BINS];
+} larder__curve;
+
 typedef struct larder__readers { /* threads that only read, for storage that answers late */
     pthread_t *threads;
     uint32_t started, most; /* of them */
@@ -140,6 +148,10 @@ struct larder_loader {
     larder__scratch *own_scratch; /* of next(), for replacements */
 
     larder__evaluation evaluation;
+    larder__exposed exposed;
+    double opened;
+    uint64_t shown_epoch, shown_batch; /* of the batch handed out last; batches of it so far */
+    larder__curve curves[LARDER__JOB_EPOCHS]; /* epoch e is at e % LARDER__JOB_EPOCHS */
 
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;
@@ -219,6 +231,13 @@ void larder__readers_note(larder_loader *, larder__place *, double wall, double 
  * filled batch, before it is handed out. */
 void larder__bad_replace(larder_loader *, larder__scratch *, larder__place *);
 int larder__bad_settle(larder_loader *, larder__place *);
+
+/* shown.c: what a look from outside sees, and what is noted for it, with the lock held. */
+void larder__shown_look(void *loader, larder__job *out);
+void larder__shown_begin(larder_loader *); /* at open */
+larder__curve *larder__shown_curve(larder_loader *, uint64_t epoch);
+/* Without the lock, by whoever draws: how the scores lie as an epoch begins. */
+void larder__shown_scores(const larder__draw *, uint64_t n, larder__curve *out);
 
 /* resume.c */
 void larder__kept_free(larder__kept *); /* and all that follow it */

@@ -288,8 +288,10 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     if (rc < 0 || (rc = larder__measures_open(l)) < 0 || (rc = open_parts(l)) < 0 ||
         (rc = open_ring(l, conf)) < 0)
         goto fail;
+    larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
+    larder__expose(&l->exposed, larder__shown_look, l);
     *out = l;
     return 0;
 fail:
@@ -316,6 +318,9 @@ void larder_loader_close(larder_loader **pl) {
     *pl = NULL;
     if (!l || larder__loader_enter(l) < 0) /* a forked child leaves it to its owner */
         return;
+    pthread_mutex_unlock(&l->lock);
+    larder__expose_end(&l->exposed); /* who looks takes the lock */
+    pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->work);
     pthread_cond_broadcast(&l->unread);
@@ -474,6 +479,8 @@ static int hand_out(larder_loader *l, larder__place *p) {
     l->taken++;
     larder__measures_handed(l, p, &before);
     l->handed_rows = plan->n;
+    l->shown_batch = l->shown_epoch == plan->epoch ? l->shown_batch + 1 : 1;
+    l->shown_epoch = plan->epoch;
     l->epoch_length = plan->length;
     l->epoch_over = plan->last;
     if (plan->last) {

@@ -2,7 +2,20 @@
 #include "base/err.h"
 #include "loader/inside.h"
 
+#include <math.h>
+
 /* ---- feedback -------------------------------------------------------------------------------- */
+
+static void note_loss(larder_loader *l, const larder_batch *b, const float *loss) {
+    larder__curve *c = larder__shown_curve(l, b->epoch);
+    double sum = 0;
+    for (size_t i = 0; loss && i < b->n; i++)
+        sum += (double)loss[i];
+    if (loss && isfinite(sum)) {
+        c->loss_sum += sum;
+        c->reported += b->n;
+    }
+}
 
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
@@ -23,6 +36,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
                                    b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
+        note_loss(l, b, fb->loss);
         rc = larder__draw_reported(l->draw);
     }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
@@ -41,6 +55,8 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
         rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
     else if (to)
         rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
+    if (rc == 0)
+        larder__shown_curve(l, l->shown_epoch)->accuracy = accuracy;
     pthread_mutex_unlock(&l->lock);
     return rc;
 }

@@ -160,6 +160,7 @@ int larder_loader_times(larder_loader *l, larder_times *out) {
                                   .cache = l->conf.cache,
                                   .hit_share = served > 0 ? value_of(l, l->stat.hits) / served : 0,
                                   .late = answers_late(l, all),
+                                  .told = larder__pace_known(&l->pace),
                                   .encoded_kept = !l->plans && !l->spread &&
                                                   larder__data_about(l->data)->raw.h == 0 &&
                                                   !strchr(l->conf.cache, ':'),

@@ -58,7 +58,7 @@ typedef struct larder__loader_about { /* what the sentence may advise on */
     uint32_t threads, cores, ahead, inflight;
     const char *cache;
     double hit_share;  /* of all samples served */
-    bool late;         /* storage answers late rather than slowly: asking earlier would help */
+    bool late, told;   /* storage answers late rather than slowly; and that can be told */
     bool encoded_kept; /* the cache holds encoded samples only, of pictures */
     bool shared;       /* the cache is a daemon's */
 } larder__loader_about;

@@ -14,18 +14,20 @@ const char *larder_time_name(int part) {
 }
 
 static void advise_storage(char *out, size_t cap, const larder__loader_about *a) {
-    if (a->late)
+    char cache[96] = "a larger cache of the daemon";
+    if (!a->shared)
+        snprintf(cache, sizeof cache, "a larger cache (--cache, now %.40s, %.0f %% hits)", a->cache,
+                 100 * a->hit_share);
+    if (!a->told)
+        snprintf(out, cap, "%s or more batches ahead (--ahead, now %u) would help", cache,
+                 a->ahead);
+    else if (a->late)
         snprintf(out, cap,
                  "answers come late: more batches ahead (--ahead, now %u) or a larger cache would "
                  "help",
                  a->ahead);
-    else if (a->shared)
-        snprintf(out, cap, "a larger cache of the daemon or a recipe that reads less would help");
     else
-        snprintf(out, cap,
-                 "a larger cache (--cache, now %.40s, %.0f %% hits) or a recipe that reads less "
-                 "would help",
-                 a->cache, 100 * a->hit_share);
+        snprintf(out, cap, "%s or a recipe that reads less would help", cache);
 }
 
 static void advise_work(char *out, size_t cap, int part, const larder__loader_about *a) {

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "loader/inside.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -517,10 +518,18 @@ static void draw_batch(larder_loader *l) {
     larder_pace pace = larder__pace_now(&l->pace);
     larder__draw_pace(l->draw, &pace);
     int rc = l->kept ? reopen_kept(l, &p->plan) : larder__draw_next(l->draw, &p->plan);
+    larder__curve fresh = {.low = (double)NAN};
     if (rc == 0)
         plan_package(l, p);
+    if (rc == 0 && p->plan.first)
+        larder__shown_scores(l->draw, larder__data_about(l->data)->count, &fresh);
     larder__seat_turn(LARDER__AT_NOTHING);
     pthread_mutex_lock(&l->lock);
+    if (isfinite(fresh.low)) {
+        larder__curve *c = larder__shown_curve(l, p->plan.epoch);
+        c->low = fresh.low, c->high = fresh.high;
+        memcpy(c->bins, fresh.bins, sizeof c->bins);
+    }
     larder__stall_note(l);
     l->planning = false;
     if (rc < 0) {

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/gemm.h"
 #include "base/mem.h"
+#include "loader/shown.h"
 #include "source/source.h"
 #include "train/net.h"
 #include "train/parts.h"
@@ -172,6 +173,7 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     if ((rc = larder_loader_open(&t->test, &lc)) < 0)
         return conf->derived ? no_test(rc)
                              : larder__fail_in(rc, "validation on %.200s", conf->test);
+    larder__loader_hide(t->test);
     if ((rc = check_apart(t, conf)) < 0)
         return rc;
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
