@@ -2,7 +2,8 @@
  * where they lie, against redis-server with 256 GETs in flight and memcached with one get of 256
  * keys, all on Unix sockets in one run, and against the cache in this process. Every way looks at
  * every byte of every sample. Rounds are interleaved; the median of their rates and the extremes,
- * by the clock and by CPU time of client and server together. Usage: bench_daemon [rounds] */
+ * by the clock and by CPU time of client and server together. Usage: bench_daemon [rounds [alone]];
+ * alone: without redis and memcached, for profilers */
 #include "base/clock.h"
 #include "cache/cache.h"
 #include "daemon/server.h"
@@ -309,11 +310,11 @@ static void table(bench *b, const bool *there, size_t rounds) {
                    median[DAEMON] / median[w], busy[w] / 1e3, busy[DAEMON] / busy[w]);
 }
 
-static void run(uint32_t size, size_t rounds) {
+static void run(uint32_t size, size_t rounds, bool peers) {
     bench b = {.size = size, .values = TOTAL / size, .memcached = -1, .room = malloc(ROOM)};
     larder_rng_seed(&b.rng, 1, 0);
-    bool there[WAYS] = {embedded_open(&b), daemon_open(&b), redis_open(&b),
-                        b.room && memcached_open(&b)};
+    bool there[WAYS] = {embedded_open(&b), daemon_open(&b), peers && redis_open(&b),
+                        peers && b.room && memcached_open(&b)};
     for (int w = 0; w < WAYS; w++)
         if (!there[w])
             printf("%s: not there, left out\n", names[w]);
@@ -347,8 +348,9 @@ int main(int argc, char **argv) {
     rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
     if (!mkdtemp(folder))
         return 1;
-    run(3072, rounds);
-    run(110 << 10, rounds);
+    bool peers = argc < 3;
+    run(3072, rounds, peers);
+    run(110 << 10, rounds, peers);
     rmdir(folder);
     return 0;
 }

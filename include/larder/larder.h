@@ -28,7 +28,8 @@
  * Threads: a loader may be used from several; figures, statistics and cancel at any time. A call's
  * failure is in larder_errmsg() of the thread that made it, also when a loader thread was the one
  * that failed. close is the last call. A forked child cannot use its parent's loader (E_STATE); it
- * opens its own. Keep batches until done, and do not use them after close.
+ * opens its own. Keep batches until done, and do not use them after close;
+ * larder_loader_hold lets one outlive both.
  */
 #ifndef LARDER_LARDER_H
 #define LARDER_LARDER_H
@@ -68,6 +69,7 @@ enum larder_error {
 /* Positive answers of larder_loader_next. */
 #define LARDER_END_EPOCH 1 /* this epoch is over; the next call starts the next one */
 #define LARDER_END 2       /* all epochs asked for are over */
+#define LARDER_NOT_YET 3   /* of larder_loader_next_within alone: the time is over */
 
 const char *larder_version(void);  /* "0.1.0" */
 const char *larder_features(void); /* "jpeg png zlib …", space separated; "-name" if left out */
@@ -167,6 +169,7 @@ typedef enum {
 typedef struct larder_loader larder_loader;
 
 typedef struct larder_loader_conf {
+    size_t size;         /* of this struct as the caller knows it: larder_loader_defaults sets it */
     const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
     const char *recipe;  /* "lru", "minio", "quiver:factor=10", …; larder list shows all */
     const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none; "8GiB:58/42/0"
@@ -190,9 +193,20 @@ typedef struct larder_loader_conf {
      * where neither is given and nothing in the recipe listens to training, up to 16 that take at
      * most 64 MiB. */
     uint32_t ahead;
+    uint32_t hold_most; /* batches on hold at once (larder_loader_hold); 0: a quarter of memory */
+    /* Locks batch memory in place, as a device wants it: called once for each piece of it, by the
+     * thread that opens the loader or gives a batch back; unpin before it is freed. With flags 1
+     * the types are those of cudaHostRegister and cudaHostUnregister. Memory that cannot be pinned
+     * (an answer other than 0) is used all the same; the statistics count it. NULL: not pinned. */
+    int (*pin)(void *memory, size_t bytes, unsigned flags);
+    int (*unpin)(void *memory);
 } larder_loader_conf;
 
-void larder_loader_defaults(larder_loader_conf *);
+/* A program and a library of different versions agree on the fields that both know. */
+void larder_loader_init(larder_loader_conf *, size_t size);
+static inline void larder_loader_defaults(larder_loader_conf *c) {
+    larder_loader_init(c, sizeof *c);
+}
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */
 void larder_loader_close(larder_loader **);
 
@@ -201,11 +215,58 @@ void larder_loader_close(larder_loader **);
  * prefetch comes only after batch k was given back (E_STATE before). A failure ends the run: next
  * says the same again. With on_bad=skip or replace, running out of memory still fails. */
 int larder_loader_next(larder_loader *, const larder_batch **out);
+/* As next, but waits so many seconds at most: LARDER_NOT_YET, and the next call goes on waiting.
+ * For programs that must look up now and then, at a signal for example. */
+int larder_loader_next_within(larder_loader *, const larder_batch **out, double seconds);
 /* Feedback about a batch still held; at most once a batch. */
 int larder_loader_report(larder_loader *, const larder_batch *, const larder_feedback *);
 /* Validation accuracy (fraction of 1) as of now. */
 int larder_loader_validate(larder_loader *, double accuracy);
 int larder_loader_done(larder_loader *, const larder_batch *);
+/* Feedback about batch `number` of `epoch` as n samples, wherever they were served: for what comes
+ * after done (E_STATE when it is too late to act, see `lag`), and for processes that train together
+ * and tell each other. At most once a batch, instead of larder_loader_report. */
+int larder_loader_report_rows(larder_loader *, uint64_t number, uint64_t epoch,
+                              const uint64_t *served, const int64_t *labels, size_t n,
+                              const larder_feedback *);
+
+/* A batch that stays valid after done and close, until the last reference is gone: the loader goes
+ * on with other memory. At most hold_most at once, else E_FULL. References from any thread, also
+ * after close. */
+typedef struct larder_hold larder_hold;
+int larder_loader_hold(larder_loader *, const larder_batch *, larder_hold **out);
+const larder_batch *larder_hold_batch(const larder_hold *);
+larder_hold *larder_hold_ref(larder_hold *);
+void larder_hold_unref(larder_hold **); /* takes NULL; the caller's pointer becomes NULL */
+
+/* The batch that next() would give at once, without taking it: 0, or LARDER_NOT_YET where it is not
+ * ready, an epoch ends before it or a row of it is bad. Its x lies still until done or begin. */
+int larder_loader_peek(larder_loader *, larder_batch *out);
+
+/* The next batch is the first of this epoch: what is left of the one under way is given up, and so
+ * are batches drawn ahead, whose numbers are left out. Cache and scores stay. Right after open (or
+ * restore, which it makes forget its place), or when no batch is lent. */
+int larder_loader_begin(larder_loader *, uint64_t epoch);
+/* Epoch of the batch that next() gives or waits for; of the one just over until its END_EPOCH. */
+uint64_t larder_loader_epoch(const larder_loader *);
+
+/* Samples by id, through the same cache and pipeline, from any thread and beside next(): rows of
+ * larder_loader_shape, and labels. `chance` seeds the random stages of each; NULL: their middle
+ * position. With recipes that may serve another sample: E_ARGS. */
+int larder_loader_get(larder_loader *, const uint64_t *ids, size_t n, const uint64_t *chance,
+                      void *x, int64_t *y);
+/* One sample before any stage: its file's bytes, or its pixels, u8 at native size. */
+typedef struct larder_item {
+    larder_buf *buf;  /* one reference, of the caller */
+    const void *data; /* inside it */
+    size_t size;
+    larder_shape shape;   /* LARDER_DECODED alone */
+    larder_layout layout; /* of the pixels */
+    int64_t label;        /* -1: none */
+} larder_item;
+int larder_loader_item(larder_loader *, uint64_t id, larder_form, larder_item *out);
+/* For people: "cat/7.jpg". */
+int larder_loader_name(larder_loader *, uint64_t id, char *out, size_t cap);
 
 /* Some recipes (impact) want losses looked at again between epochs: `loss` gets that of each of the
  * batch's samples, by a forward pass alone; 0, or negative to end the run. Called inside
@@ -233,6 +294,8 @@ struct larder_replan;
 int larder_loader_replan(larder_loader *, size_t i, struct larder_replan *out);
 void larder_free(void *);
 
+/* Does the recipe want to know what training says of samples? */
+bool larder_loader_listens(const larder_loader *);
 uint64_t larder_loader_samples(const larder_loader *);
 uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
 uint32_t larder_loader_classes(const larder_loader *); /* 0 if unknown */

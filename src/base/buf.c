@@ -4,15 +4,7 @@
 #include "base/mem.h"
 
 enum { DATA_AT = sizeof(larder_buf) };
-static const uint32_t OUTSIDE = 1u << 31;
-
-typedef struct outside { /* what stands behind the head where the data would */
-    larder_buf head;
-    void *data;
-    larder__buf_done_fn done;
-    void *arg;
-    uint64_t tag;
-} outside;
+static const uint32_t OUTSIDE = 1u << 31, LENT = 1u << 30;
 _Static_assert(DATA_AT % 16 == 0, "the data are aligned as malloc aligns");
 
 larder_buf *larder_buf_new(size_t bytes) {
@@ -40,32 +32,42 @@ void larder_buf_unref(larder_buf **pb) {
     if (!b)
         return;
     uint32_t refs = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
-    if ((refs & ~OUTSIDE) != 1)
+    if ((refs & ~(OUTSIDE | LENT)) != 1)
         return;
     if (b->account) {
         atomic_fetch_sub_explicit(&b->account->bytes, b->size, memory_order_relaxed);
         larder__account_unref(&b->account);
     }
     if (refs & OUTSIDE) {
-        const outside *o = (const outside *)b;
-        o->done(o->arg, o->tag);
+        const larder__outside *o = (const larder__outside *)b;
+        o->done(o->arg, o->tag); /* a lent head is gone from here on */
     }
-    larder__free(b);
+    if (!(refs & LENT))
+        larder__free(b);
+}
+
+static larder_buf *set_outside(larder__outside *o, void *data, uint32_t size,
+                               larder__buf_done_fn done, void *arg, uint64_t tag, uint32_t how) {
+    *o = (larder__outside){
+        .head = {.size = size}, .data = data, .done = done, .arg = arg, .tag = tag};
+    atomic_init(&o->head.refs, how | 1);
+    return &o->head;
 }
 
 larder_buf *larder__buf_outside(void *data, uint32_t size, larder__buf_done_fn done, void *arg,
                                 uint64_t tag) {
-    outside *o = larder__malloc(sizeof *o);
-    if (!o)
-        return NULL;
-    *o = (outside){.head = {.size = size}, .data = data, .done = done, .arg = arg, .tag = tag};
-    atomic_init(&o->head.refs, OUTSIDE | 1);
-    return &o->head;
+    larder__outside *o = larder__malloc(sizeof *o);
+    return o ? set_outside(o, data, size, done, arg, tag, OUTSIDE) : NULL;
+}
+
+larder_buf *larder__buf_outside_at(larder__outside *o, void *data, uint32_t size,
+                                   larder__buf_done_fn done, void *arg, uint64_t tag) {
+    return set_outside(o, data, size, done, arg, tag, OUTSIDE | LENT);
 }
 
 void *larder_buf_data(larder_buf *b) {
     bool out = atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
-    return out ? ((outside *)b)->data : (char *)b + DATA_AT;
+    return out ? ((larder__outside *)b)->data : (char *)b + DATA_AT;
 }
 size_t larder_buf_size(const larder_buf *b) { return b->size; }
 

@@ -18,18 +18,30 @@ void larder__account_unref(larder__account **);
 /* Enters a fresh, unpublished buffer into an account. A buffer is in at most one. */
 void larder__buf_enter(larder_buf *, larder__account *);
 
+/* Sixteen bytes in front of the data: a cache of millions of small entries pays for each of them.
+ */
+struct larder_buf {
+    larder__account *account;
+    uint32_t size;
+    _Atomic uint32_t refs; /* the highest bit says that the data lie outside, the next that this
+                              head does too */
+};
+
 /* Bytes that lie somewhere else: `done` is called once, by whoever lets go last, from any thread.
  */
 typedef void (*larder__buf_done_fn)(void *arg, uint64_t tag);
 larder_buf *larder__buf_outside(void *data, uint32_t size, larder__buf_done_fn, void *arg,
                                 uint64_t tag);
 
-/* Sixteen bytes in front of the data: a cache of millions of small entries pays for each of them.
- */
-struct larder_buf {
-    larder__account *account;
-    uint32_t size;
-    _Atomic uint32_t refs; /* the highest bit says that the data lie outside */
-};
+/* The same in memory of the caller, who gets it back when `done` is called. */
+typedef struct larder__outside {
+    larder_buf head;
+    void *data;
+    larder__buf_done_fn done;
+    void *arg;
+    uint64_t tag;
+} larder__outside;
+larder_buf *larder__buf_outside_at(larder__outside *, void *data, uint32_t size,
+                                   larder__buf_done_fn, void *arg, uint64_t tag);
 
 #endif

@@ -79,6 +79,15 @@ int larder__cache_claim(larder__cache *, larder_access *a, size_t n, larder__tic
 /* As claim, but all are looked up before any of the missing enters (a solver's batch of rows). */
 int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
 
+/* Hits that were served without asking: the policy hears of them now. Those that have left since
+ * are counted and no more. E_RANGE: there is no such key, and then nothing has changed. */
+typedef struct larder__touch {
+    uint32_t key, tag; /* as in larder_access */
+    float score;
+} larder__touch;
+int larder__cache_touch(larder__cache *, const larder__touch *, size_t n, uint32_t job,
+                        uint64_t now);
+
 /* A ticket for a request that was decided before a save, to be served in this form: finds the
  * entry's bytes or their maker without telling the policy. E_NOMEM: nothing has changed. */
 int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder_form, uint64_t mark,

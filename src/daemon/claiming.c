@@ -11,13 +11,9 @@ static const double PAUSE_MOST = 60; /* seconds; no pause between two batches co
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
-static uint64_t offset_of(const larder__shelf *s, larder_buf *b) {
-    return (uint64_t)((char *)larder__head_of(b) - (char *)larder__arena_base(s->arena));
-}
-
 static void lend(larder__shelf *s, larder__job *j, larder__wire_ticket *out, larder_buf *b,
                  void *promise) {
-    out->offset = offset_of(s, b);
+    out->offset = larder__shelf_offset(s, b);
     out->lease = larder__leases_add(&j->leases, b, promise);
 }
 
@@ -186,6 +182,15 @@ int larder__shelf_claim(larder__shelf *s, uint32_t number, const larder__wire_ac
     larder__cache_batch(s->cache);
     larder__shelf_note_table(s);
     return 0;
+}
+
+int larder__shelf_touch(larder__shelf *s, uint32_t number, const larder__touch *in, size_t n) {
+    note_asking(s, &s->jobs[number]);
+    int rc = larder__cache_touch(s->cache, in, n, number, s->now);
+    s->now += n;
+    if (rc == 0)
+        larder__cache_batch(s->cache);
+    return rc;
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------- */

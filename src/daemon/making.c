@@ -28,6 +28,10 @@ larder__block_head *larder__head_of(larder_buf *b) {
     return (larder__block_head *)(void *)((char *)larder_buf_data(b) - LARDER__BLOCK_HEAD);
 }
 
+uint64_t larder__shelf_offset(const larder__shelf *s, larder_buf *b) {
+    return (uint64_t)((char *)larder__head_of(b) - (char *)larder__arena_base(s->arena));
+}
+
 /* Tells everybody who sleeps on the block how it ended. */
 static void announce(larder_buf *b, uint32_t state) {
     _Atomic uint32_t *word = &larder__head_of(b)->state;
@@ -58,6 +62,18 @@ static larder_buf *made_bytes(larder__making *m) {
     return part;
 }
 
+/* Everybody may take it from here on, if the cache has kept it as it is. */
+static void publish(larder__shelf *s, const larder__making *m, const larder_buf *made) {
+    const larder_slots *slots = larder__cache_slots(s->cache);
+    larder_slot at = slots->slot_of[m->key];
+    size_t size = larder_buf_size(made);
+    if (!s->open_hand || at == LARDER_NO_SLOT || slots->form_of[at] != m->maker.held)
+        return;
+    if (m->maker.held == LARDER_DECODED ? size <= slots->size_of[at] : size == slots->size_of[at])
+        larder__limbo_publish(&s->limbo, m->key, larder__shelf_offset(s, m->buf), m->maker.held,
+                              (uint32_t)size);
+}
+
 /* The maker is done with it, or will never be. */
 static void land(larder__shelf *s, larder__making *m, int code) {
     larder__making **at = bucket_of(s, m->key);
@@ -69,9 +85,10 @@ static void land(larder__shelf *s, larder__making *m, int code) {
     if (code == 0)
         s->jobs[m->job].kept_at = larder__now();
     larder_buf *made = code == 0 ? made_bytes(m) : NULL;
-    if (made)
+    if (made) {
         larder__cache_fill(s->cache, &m->maker, made);
-    else
+        publish(s, m, made);
+    } else
         larder__cache_fail(s->cache, &m->maker, code < 0 ? code : LARDER_E_FORMAT,
                            "another job could not make it");
     announce(m->buf, made ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
@@ -89,21 +106,22 @@ static void land(larder__shelf *s, larder__making *m, int code) {
     larder__free(m);
 }
 
-static void give_back(void *arena, uint64_t block) {
-    larder__arena_give(arena, (larder__block)block);
+static void give_back(void *limbo, uint64_t key_and_block) {
+    larder__limbo_give(limbo, (larder__block)key_and_block, key_and_block >> 32);
 }
 
 /* A block in the arena for an entry that is to be made; NULL: there is none. */
 static larder_buf *block_new(larder__shelf *s, uint64_t key, uint32_t size) {
-    larder__block b = larder__arena_take(s->arena, (uint64_t)size + LARDER__BLOCK_HEAD);
+    larder__block b = larder__limbo_take(&s->limbo, (uint64_t)size + LARDER__BLOCK_HEAD);
     if (b == LARDER__NO_BLOCK)
         return NULL;
     larder__block_head *head = larder__arena_at(s->arena, b);
     *head = (larder__block_head){.size = size, .key = key};
     atomic_store(&head->state, LARDER__BLOCK_PENDING);
-    larder_buf *buf = larder__buf_outside(head + 1, size, give_back, s->arena, b);
+    larder_buf *buf =
+        larder__buf_outside(head + 1, size, give_back, &s->limbo, key << 32 | (uint64_t)b);
     if (!buf)
-        larder__arena_give(s->arena, b);
+        larder__limbo_give(&s->limbo, b, key);
     return buf;
 }
 

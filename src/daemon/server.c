@@ -168,6 +168,9 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
     /* Heads and rounding of the blocks, and what jobs still read of evicted entries. */
     uint64_t mean = h->keys ? h->payload / h->keys + 1 : 1;
     conf.spare = conf.budget / 8 + (8 << 20) + (conf.budget / mean + 1) * 96;
+    /* As much as a job may hold of what it has asked for. */
+    uint64_t pins = (conf.budget + conf.spare / 2) / mean;
+    conf.pins = pins < LARDER__PINS ? (uint32_t)pins : LARDER__PINS;
     if (rc == 0)
         rc = larder__shelf_open(&s->shelves[i], &conf);
     if (rc == 0) {
@@ -206,12 +209,15 @@ static int welcome(larder__server *s, client *c) {
                          .budget = larder__shelf_about(shelf)->budget,
                          .wants_sizes = larder__shelf_wants_sizes(shelf)};
     m.streaming = larder__shelf_streaming(shelf, &m.stream);
-    int fds[] = {larder__shelf_arena_fd(shelf), larder__shelf_table_fd(shelf)};
+    int pins = larder__shelf_pins_fd(shelf, c->about.job);
+    m.pins = pins >= 0 ? larder__shelf_about(shelf)->pins : 0;
+    int fds[] = {larder__shelf_arena_fd(shelf), larder__shelf_table_fd(shelf), pins};
     s->body.size = 0;
     larder__welcome_write(&m, &s->body);
     if (s->body.code < 0)
         return s->body.code;
-    return larder__frame_send(c->fd, LARDER__MSG_WELCOME, s->body.bytes, s->body.size, fds, 2);
+    return larder__frame_send(c->fd, LARDER__MSG_WELCOME, s->body.bytes, s->body.size, fds,
+                              pins >= 0 ? 3 : 2);
 }
 
 static int hello(larder__server *s, client *c, larder_reader *r) {
@@ -342,6 +348,28 @@ static int stream(client *c, larder_reader *r) {
     return larder_read_status(r);
 }
 
+/* Batches of residents that were taken without asking. */
+static int touched(larder__server *s, client *c, larder_reader *r) {
+    while (larder__read_left(r)) {
+        uint32_t n = larder_read_u32(r);
+        uint64_t bytes = (uint64_t)n * sizeof(larder__touch);
+        if (larder_read_status(r) < 0 || bytes > larder__read_left(r))
+            return larder__fail(LARDER_E_FORMAT, "a batch of hits that is shorter than it says");
+        s->room.size = 0;
+        larder__write_space(&s->room, (size_t)bytes);
+        if (s->room.code < 0)
+            return s->room.code;
+        larder_read_bytes(r, s->room.bytes, (size_t)bytes);
+        int rc = larder__shelf_touch(c->about.shelf, c->about.job,
+                                     (const larder__touch *)(const void *)s->room.bytes, n);
+        if (rc < 0)
+            return rc;
+        c->about.requests += n;
+        c->about.hits += n;
+    }
+    return 0;
+}
+
 static int scores(client *c, larder_reader *r) {
     enum { AT_ONCE = 256 };
     uint32_t keys[AT_ONCE];
@@ -421,6 +449,8 @@ static int handle(larder__server *s, client *c, uint16_t type, larder_reader *r)
         return exchange(s, c, r);
     case LARDER__MSG_RETURNS:
         return returns(s, c, r, &(larder__claim){0});
+    case LARDER__MSG_TOUCHED:
+        return touched(s, c, r);
     case LARDER__MSG_SIZES:
         return sizes(s, c, r);
     case LARDER__MSG_STREAM:

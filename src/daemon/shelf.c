@@ -8,6 +8,7 @@
 #include "daemon/shelf_inside.h"
 #include "plugins.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -61,6 +62,8 @@ int larder__shelf_join(larder__shelf *s, uint64_t quota, bool again, uint32_t *n
             if (rc < 0)
                 return rc;
             s->jobs[i] = j;
+            if (s->open_hand) /* without memory for it, it asks */
+                larder__limbo_join(&s->limbo, i, &(int){-1});
             s->job_count++;
             *number = i;
             return 0;
@@ -76,6 +79,7 @@ void larder__shelf_leave(larder__shelf *s, uint32_t number) {
     for (uint32_t i = 0; i < j->leases.cap; i++)
         larder__shelf_release(s, number, i);
     larder__leases_free(&j->leases);
+    larder__limbo_leave(&s->limbo, number);
     larder__merge_leave(s->merge, number);
     if (s->counts)
         larder__ods_jobs_leave(s->cache, j->counted);
@@ -131,8 +135,8 @@ static int open_policy(larder__shelf *s) {
 }
 
 static int open_table(larder__shelf *s) {
-    s->table_bytes = sizeof *s->table + s->conf.keys * sizeof(larder_slot);
-    s->table_fd = memfd_create("larder-table", MFD_CLOEXEC);
+    s->table_bytes = larder__table_bytes(s->conf.keys);
+    s->table_fd = memfd_create("larder-table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (s->table_fd < 0 || ftruncate(s->table_fd, (off_t)s->table_bytes) < 0)
         return larder__fail(larder__code_of_errno(errno), "a table of %llu samples: %s",
                             (unsigned long long)s->conf.keys, strerror(errno));
@@ -140,10 +144,14 @@ static int open_table(larder__shelf *s) {
     if (at == MAP_FAILED)
         return larder__fail(LARDER_E_NOMEM, "mapping a table: %s", strerror(errno));
     s->table = at;
+    /* Clients only read it. Kernels before 5.1 do not know the seal: then they are trusted. */
+    fcntl(s->table_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
     return 0;
 }
 
 static int open_counting(larder__shelf *s) {
+    s->open_hand = s->conf.pins && !s->policy->serves && !s->policy->exchange &&
+                   !s->policy->spent && s->conf.forms.share[LARDER_AUGMENTED] <= 0;
     s->counts = strcmp(s->policy->plugin.name, "ods") == 0;
     if (s->policy->exchange && !(s->sizes = larder__calloc(s->conf.keys, sizeof *s->sizes)))
         return LARDER_E_NOMEM;
@@ -167,6 +175,9 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
         rc = open_table(s);
     if (rc == 0)
         rc = larder__arena_open(&s->arena, conf->budget + conf->spare);
+    if (rc == 0)
+        rc = larder__limbo_open(&s->limbo, s->arena, larder__table_places(s->table, conf->keys),
+                                LARDER__SHELF_JOBS);
     if (rc == 0)
         rc = larder__merge_open(&s->merge, conf->keys, LARDER__SHELF_JOBS);
     larder__cache_conf cache = {.policy = s->policy,
@@ -201,6 +212,7 @@ void larder__shelf_close(larder__shelf **ps) {
     larder__cache_close(&s->cache); /* gives its blocks back: before the arena */
     larder__merge_close(&s->merge);
     larder__args_free(&s->args);
+    larder__limbo_close(&s->limbo);
     larder__arena_close(&s->arena);
     if (s->table)
         munmap(s->table, s->table_bytes);
@@ -223,6 +235,7 @@ void larder__shelf_close(larder__shelf **ps) {
 larder__cache *larder__shelf_cache(larder__shelf *s) { return s->cache; }
 int larder__shelf_arena_fd(const larder__shelf *s) { return larder__arena_fd(s->arena); }
 int larder__shelf_table_fd(const larder__shelf *s) { return s->table_fd; }
+int larder__shelf_pins_fd(const larder__shelf *s, uint32_t job) { return s->limbo.jobs[job].fd; }
 uint64_t larder__shelf_arena_bytes(const larder__shelf *s) { return larder__arena_bytes(s->arena); }
 const larder__shelf_conf *larder__shelf_about(const larder__shelf *s) { return &s->conf; }
 
@@ -230,6 +243,7 @@ void larder__shelf_read_figures(const larder__shelf *s, larder__shelf_figures *f
     *f = (larder__shelf_figures){.jobs = s->job_count,
                                  .arena_bytes = larder__arena_bytes(s->arena),
                                  .arena_taken = larder__arena_taken(s->arena),
+                                 .limbo = s->limbo.count,
                                  .no_block = s->no_block,
                                  .capped = s->capped,
                                  .huge_pages = larder__arena_huge(s->arena)};

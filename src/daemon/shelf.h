@@ -16,6 +16,7 @@ typedef struct larder__shelf_conf {
     uint64_t fingerprint, keys, seed;
     uint64_t budget; /* bytes of payload the cache may hold */
     uint64_t spare;  /* bytes more in the arena, for what jobs still read of evicted entries */
+    uint32_t pins;   /* entries a job may hold without asking, where the policy allows it */
     const char *policy;
     uint64_t forms_id; /* what pixels and rows depend on */
     larder__forms forms;
@@ -47,6 +48,8 @@ int larder__shelf_claim(larder__shelf *, uint32_t job, const larder__wire_access
  * `out` has room for n + fetch. */
 int larder__shelf_exchange(larder__shelf *, uint32_t job, const larder__wire_access *, size_t n,
                            size_t fetch, larder__wire_ticket *out, size_t *fetched);
+/* A batch of residents that this job has taken without asking. */
+int larder__shelf_touch(larder__shelf *, uint32_t job, const larder__touch *, size_t n);
 /* Both ignore leases the job does not hold. */
 void larder__shelf_release(larder__shelf *, uint32_t job, uint32_t lease);
 void larder__shelf_made(larder__shelf *, uint32_t job, uint32_t lease, int code);
@@ -69,6 +72,7 @@ larder__cache *larder__shelf_cache(larder__shelf *);
 
 int larder__shelf_arena_fd(const larder__shelf *);
 int larder__shelf_table_fd(const larder__shelf *);
+int larder__shelf_pins_fd(const larder__shelf *, uint32_t job); /* -1: it has to ask */
 uint64_t larder__shelf_arena_bytes(const larder__shelf *);
 const larder__shelf_conf *larder__shelf_about(const larder__shelf *);
 
@@ -76,6 +80,7 @@ typedef struct larder__shelf_figures {
     uint32_t jobs;
     uint64_t leases, leased_bytes;
     uint64_t arena_bytes, arena_taken;
+    uint64_t limbo;    /* blocks that only somebody who took them without asking still reads */
     uint64_t no_block; /* entries that found no place in the arena */
     uint64_t capped;   /* answers without a lease because the job held too much already */
     bool huge_pages;

@@ -6,6 +6,7 @@
 #include "base/spec.h"
 #include "daemon/arena.h"
 #include "daemon/lease.h"
+#include "daemon/limbo.h"
 #include "daemon/merge.h"
 #include "daemon/shelf.h"
 
@@ -43,6 +44,8 @@ struct larder__shelf {
     larder_args args;
     const larder_policy *policy;
     larder__arena *arena;
+    larder__limbo limbo;
+    bool open_hand; /* residents may be taken without asking */
     int table_fd;
     larder__table_head *table; /* slots of all keys behind it */
     size_t table_bytes;
@@ -74,7 +77,8 @@ larder__making *larder__making_find(larder__shelf *, const larder__ticket *);
 larder__making *larder__making_start(larder__shelf *, const larder__ticket *);
 /* The claim has reserved a waiter for it. */
 void larder__making_wait(larder__shelf *, larder__making *, const larder__ticket *);
-larder__block_head *larder__head_of(larder_buf *); /* of a buffer in the arena */
-void larder__shelf_note_table(larder__shelf *);    /* what everybody may know of the residents */
+uint64_t larder__shelf_offset(const larder__shelf *, larder_buf *); /* of its head in the arena */
+larder__block_head *larder__head_of(larder_buf *);                  /* of a buffer in the arena */
+void larder__shelf_note_table(larder__shelf *); /* what everybody may know of the residents */
 
 #endif

@@ -41,6 +41,7 @@ static void write_shelf(larder__json *j, larder__shelf *s) {
     larder__json_u64(j, "leased_bytes", f.leased_bytes);
     larder__json_u64(j, "arena_bytes", f.arena_bytes);
     larder__json_u64(j, "arena_taken", f.arena_taken);
+    larder__json_u64(j, "limbo_blocks", f.limbo);
     larder__json_u64(j, "no_block", f.no_block);
     larder__json_u64(j, "capped", f.capped);
     larder__json_bool(j, "huge_pages", f.huge_pages);

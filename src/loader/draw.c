@@ -257,8 +257,15 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     return 0;
 }
 
+void larder__draw_begin(larder__draw *d, uint64_t epoch) {
+    d->epoch = epoch;
+    d->epoch_begun = d->evaluated = false;
+    d->drawn = 0;
+}
+
 /* ---- looking in ------------------------------------------------------------------------------ */
 
+bool larder__draw_between(const larder__draw *d) { return !d->epoch_begun; }
 uint64_t larder__draw_number(const larder__draw *d) { return d->number; }
 uint64_t larder__draw_epoch(const larder__draw *d) { return d->epoch; }
 uint64_t larder__draw_length(const larder__draw *d) { return d->length; }

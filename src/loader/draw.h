@@ -86,6 +86,9 @@ size_t larder__planned_room(const larder__draw *); /* rows and fetched entries, 
  * empty, and larder__draw_evaluated takes their losses; then this is called again. */
 enum { LARDER__EVALUATE = 1 };
 int larder__draw_next(larder__draw *, larder__planned *out);
+/* The next batch is this epoch's first, whatever is left of the one under way. */
+void larder__draw_begin(larder__draw *, uint64_t epoch);
+bool larder__draw_between(const larder__draw *);    /* no batch of its epoch has been drawn */
 uint64_t larder__draw_number(const larder__draw *); /* of the batch that comes next */
 uint64_t larder__draw_epoch(const larder__draw *);  /* it belongs to */
 uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids */

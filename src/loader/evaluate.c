@@ -15,10 +15,8 @@
 static int open_calm(larder_loader *l, larder__place *p) {
     p->calm = true;
     int rc = larder__place_open(l, p);
-    if (rc == 0)
-        rc = larder__pixels_open(l, &p->x);
-    p->batch.x = p->x;
-    return rc;
+    p->batch.x = p->x = larder__memalign(64, l->conf.batch * l->row_bytes + 64);
+    return rc < 0 || p->x ? rc : LARDER_E_NOMEM;
 }
 
 int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) {

@@ -7,6 +7,7 @@
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "loader/pace.h"
+#include "loader/pixels.h"
 #include "loader/stall.h"
 #include "see/expose.h"
 #include "source/source.h"
@@ -30,8 +31,9 @@ typedef struct larder__row_fault { /* why a row could not be filled; code 0: it 
 typedef struct larder__place {
     larder__phase phase;
     bool reported;
-    bool calm;    /* for the evaluator: prepared without chance */
-    double begun; /* when the first of its rows was taken */
+    bool calm;               /* for the evaluator: prepared without chance */
+    const uint64_t *chances; /* of samples by id: of each row; NULL: as the batch's number says */
+    double begun;            /* when the first of its rows was taken */
     larder__planned plan;
     size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
@@ -128,9 +130,12 @@ struct larder_loader {
     pthread_mutex_t lock;
     pthread_cond_t work, ready, unread;
     larder__place *ring;
-    unsigned char **x; /* memory for the pixels of `prefetch` batches */
-    uint64_t *x_of;    /* the batch each belongs to; UINT64_MAX: none */
-    size_t piece;      /* rows that are read and prepared together */
+    larder__pool *pool;
+    larder_hold **x;        /* memory for the pixels of `prefetch` batches */
+    uint64_t *x_of;         /* the batch each belongs to; UINT64_MAX: none */
+    double waiting;         /* since when somebody waits who looks up now and then; 0: nobody */
+    _Atomic uint64_t by_id; /* requests for samples by id so far */
+    size_t piece;           /* rows that are read and prepared together */
     larder__readers readers;
     larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
     uint64_t planned, taken; /* batches put into the ring; handed to the user */
@@ -179,8 +184,10 @@ larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
 /* All of a place but x. */
 int larder__place_open(larder_loader *, larder__place *);
-int larder__pixels_open(larder_loader *, unsigned char **x); /* of one batch */
 void larder__place_close(larder__place *);
+
+/* turn.c, with the lock held: a batch that was handed out or is not wanted leaves the ring. */
+int larder__place_leave(larder_loader *, larder__place *);
 
 /* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
  * it, giving up the lock meanwhile. */
@@ -200,6 +207,11 @@ void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);
 void larder__rows_prepare(larder_loader *, larder__scratch *, larder__place *, size_t from,
                           size_t n);
 enum { LARDER__ROWS_AT_ONCE = 64 };
+/* The bytes of one row that was read, and not prepared, in the form they are held in. */
+int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf **out,
+                      uint8_t *held);
+/* One sample from storage, past the cache. */
+int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
 /* With the lock held. Which batch has rows that nobody reads yet, the oldest first; NULL: none, or
  * enough reads are under way. `take` reads some of them, giving up the lock; n is 0 where nothing
  * is left to prepare, else the piece is prepared now or kept for later. */

@@ -55,8 +55,9 @@ static page *add_page(larder__ledger *l) {
     return p;
 }
 
-int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected) {
-    if (l->used && l->pages[l->used - 1].f.epoch == epoch)
+int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected, bool first) {
+    if (l->used && l->pages[l->used - 1].f.epoch == epoch &&
+        !(first && l->pages[l->used - 1].f.served))
         return 0;
     page *p = add_page(l);
     if (!p)

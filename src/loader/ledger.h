@@ -11,8 +11,9 @@ typedef struct larder__ledger larder__ledger;
 int larder__ledger_open(larder__ledger **out, uint64_t n, uint32_t world);
 void larder__ledger_close(larder__ledger **);
 
-/* A new epoch that should serve `expected` ids; nothing if it is the newest one already. */
-int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected);
+/* A new epoch that should serve `expected` ids; nothing if it is the newest one already, unless its
+ * first batch comes (again): then what was there of it is another page. */
+int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected, bool first);
 /* form[i]: larder_form of what came from memory. read_bytes[i]: what storage gave for this request;
  * 0 for hits. */
 void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8_t *kind,

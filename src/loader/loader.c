@@ -8,6 +8,8 @@
 #include "loader/inside.h"
 #include "loader/shared_cache.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -33,13 +35,37 @@ int larder__loader_fail(larder_loader *l, int code) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-void larder_loader_defaults(larder_loader_conf *c) {
-    *c = (larder_loader_conf){.recipe = "lru",
-                              .cache = "20%",
-                              .batch = 256,
-                              .world = 1,
-                              .dtype = LARDER_F32,
-                              .layout = LARDER_NCHW};
+void larder_loader_init(larder_loader_conf *c, size_t size) {
+    const larder_loader_conf all = {.size = size,
+                                    .recipe = "lru",
+                                    .cache = "20%",
+                                    .batch = 256,
+                                    .world = 1,
+                                    .dtype = LARDER_F32,
+                                    .layout = LARDER_NCHW};
+    size_t known = size < sizeof all ? size : sizeof all;
+    memset(c, 0, size);
+    memcpy(c, &all, known);
+}
+
+/* The caller's struct may be of an older or a newer version: what it does not have is as it is
+ * unless said, what is not known here must not be asked for. */
+static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
+    enum { FIRST = offsetof(larder_loader_conf, hold_most) }; /* what version 0.1.0 began with */
+    larder_loader_init(own, sizeof *own);
+    if (c->size < FIRST || c->size > 1 << 16)
+        return larder__fail(LARDER_E_ARGS,
+                            "a configuration begins with larder_loader_defaults, which sets its "
+                            "size (%zu)",
+                            c->size);
+    const unsigned char *bytes = (const unsigned char *)c;
+    for (size_t i = sizeof *own; i < c->size; i++)
+        if (bytes[i])
+            return larder__fail(LARDER_E_UNSUPPORTED,
+                                "the configuration asks for something that larder " LARDER_VERSION
+                                " does not know; a newer library does");
+    memcpy(own, c, c->size < sizeof *own ? c->size : sizeof *own);
+    return 0;
 }
 
 static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
@@ -209,6 +235,24 @@ static uint32_t batches_ahead(const larder_loader *l) {
     return (uint32_t)(fit > MOST ? MOST : fit > l->conf.prefetch ? fit : l->conf.prefetch);
 }
 
+static int open_pool(larder_loader *l) {
+    const larder__pool_conf conf = {.rows = l->conf.batch,
+                                    .row_bytes = l->row_bytes,
+                                    .own = l->conf.prefetch,
+                                    .most = l->conf.hold_most,
+                                    .pin = l->conf.pin,
+                                    .unpin = l->conf.unpin};
+    int rc = larder__pool_open(&l->pool, &conf);
+    if (rc == 0)
+        rc = larder__stat_probe(l->stats, "batches_on_hold", "batches",
+                                "kept by the user after their turn", larder__pool_out, l->pool);
+    if (rc == 0 && l->conf.pin)
+        rc = larder__stat_probe(l->stats, "batches_not_pinned", "pieces",
+                                "of batch memory that could not be locked in place",
+                                larder__pool_unpinned, l->pool);
+    return rc;
+}
+
 static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     if (given->ahead == 0 && given->prefetch == 0 && !larder__draw_feedback(l->draw))
         l->conf.ahead = batches_ahead(l);
@@ -225,23 +269,14 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     if (!l->ring || !l->x || !l->x_of || !l->threads || !l->readers.threads || !l->seats)
         return LARDER_E_NOMEM;
     memset(l->seats, 0, seats * sizeof *l->seats);
-    int rc = 0;
+    int rc = open_pool(l);
     for (uint32_t k = 0; k < l->conf.prefetch && rc == 0; k++) {
         l->x_of[k] = UINT64_MAX;
-        rc = larder__pixels_open(l, &l->x[k]);
+        rc = larder__block_take(l->pool, &l->x[k]);
     }
     for (uint32_t k = 0; k < l->conf.ahead && rc == 0; k++)
         rc = larder__place_open(l, &l->ring[k]);
     return rc;
-}
-
-int larder__pixels_open(larder_loader *l, unsigned char **x) {
-    size_t n = l->conf.batch;
-    if (n > SIZE_MAX / 2 / (l->row_bytes + 1))
-        return larder__fail(LARDER_E_RANGE, "a batch of %zu samples of %zu bytes is too large", n,
-                            l->row_bytes);
-    *x = larder__memalign(64, n * l->row_bytes + 64);
-    return *x ? 0 : LARDER_E_NOMEM;
 }
 
 int larder__place_open(larder_loader *l, larder__place *p) {
@@ -275,18 +310,25 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     *out = NULL;
     if (!conf)
         return larder__fail(LARDER_E_ARGS, "no configuration given");
+    larder_loader_conf given;
+    int rc = adopt_conf(&given, conf);
+    if (rc < 0)
+        return rc;
     larder_loader *l = larder__calloc(1, sizeof *l);
     if (!l)
         return LARDER_E_NOMEM;
+    pthread_condattr_t steady; /* waiting for so long must not depend on somebody's clock */
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
-    pthread_cond_init(&l->ready, NULL);
+    pthread_cond_init(&l->ready, &steady);
+    pthread_condattr_destroy(&steady);
     pthread_cond_init(&l->unread, NULL);
     larder__pace_open(&l->pace);
     l->owner = getpid();
-    int rc = copy_conf(l, conf);
-    if (rc < 0 || (rc = larder__measures_open(l)) < 0 || (rc = open_parts(l)) < 0 ||
-        (rc = open_ring(l, conf)) < 0)
+    if ((rc = copy_conf(l, &given)) < 0 || (rc = larder__measures_open(l)) < 0 ||
+        (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0)
         goto fail;
     larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
@@ -336,7 +378,8 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
     for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)
-        larder__free(l->x[k]);
+        larder_hold_unref(&l->x[k]);
+    larder__pool_close(&l->pool);
     larder__evaluation_close(&l->evaluation);
     larder__kept_free(l->kept);
     larder__scratch_close(&l->own_scratch);
@@ -403,16 +446,28 @@ static int evaluate(larder_loader *l, double *begun) {
     return rc;
 }
 
+/* Waits on `ready` until the time is over; false: it is. */
+static bool wait_ready(larder_loader *l, double until) {
+    if (until == INFINITY)
+        return pthread_cond_wait(&l->ready, &l->lock) == 0;
+    struct timespec at = {.tv_sec = (time_t)until,
+                          .tv_nsec = (long)((until - (double)(time_t)until) * 1e9)};
+    return pthread_cond_timedwait(&l->ready, &l->lock, &at) != ETIMEDOUT;
+}
+
 /* With the lock held: waits for the next batch in order. 0, LARDER_END or negative. The place is
  * looked up again after each wait, since another thread may have taken that batch meanwhile. */
-static int await(larder_loader *l, larder__place **out) {
+static int await(larder_loader *l, double until, larder__place **out) {
     double begun = larder__now();
     if (l->handed_out > 0) {
         larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
         larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_TRAINING], begun - l->handed_out);
     }
     l->handed_out = 0;
-    for (;; pthread_cond_wait(&l->ready, &l->lock)) {
+    if (l->waiting > 0) /* this wait began in an earlier call */
+        begun = l->waiting;
+    l->waiting = 0;
+    for (bool late = false;; late = !wait_ready(l, until)) {
         larder__place *p = *out = &l->ring[l->taken % l->conf.ahead];
         uint64_t holder = l->x_of[l->taken % l->conf.prefetch];
         if (l->cancelled)
@@ -433,6 +488,10 @@ static int await(larder_loader *l, larder__place **out) {
                                 "batch %llu is still held; batch %llu comes after "
                                 "larder_loader_done has given it back",
                                 (unsigned long long)holder, (unsigned long long)l->taken);
+        if (late) {
+            l->waiting = begun;
+            return LARDER_NOT_YET;
+        }
     }
     double now = larder__now();
     larder__stall_end(l, now);
@@ -463,7 +522,7 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
 static int hand_out(larder_loader *l, larder__place *p) {
     const larder__planned *plan = &p->plan;
     larder_figures before = {0};
-    int rc = larder__ledger_begin(l->ledger, plan->epoch, plan->length);
+    int rc = larder__ledger_begin(l->ledger, plan->epoch, plan->length, plan->first);
     if (rc == 0)
         rc = larder__ledger_figures(l->ledger, plan->epoch, &before);
     if (rc < 0 || (rc = larder__bad_settle(l, p)) < 0) {
@@ -493,7 +552,15 @@ static int hand_out(larder_loader *l, larder__place *p) {
 }
 
 int larder_loader_next(larder_loader *l, const larder_batch **out) {
+    return larder_loader_next_within(l, out, (double)INFINITY);
+}
+
+int larder_loader_next_within(larder_loader *l, const larder_batch **out, double seconds) {
     *out = NULL;
+    if (!(seconds >= 0))
+        return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", seconds);
+    /* A clock that counts from some start has few digits left for a wait of thousands of years. */
+    double until = seconds < 1e9 ? larder__now() + seconds : (double)INFINITY;
     larder__place *p;
     int rc = larder__loader_enter(l);
     if (rc < 0)
@@ -502,10 +569,10 @@ int larder_loader_next(larder_loader *l, const larder_batch **out) {
         l->epoch_over = false;
         l->handed_out = 0; /* what comes between epochs is no training step */
         rc = LARDER_END_EPOCH;
-    } else if ((rc = start_threads(l)) == 0 && (rc = await(l, &p)) == 0 &&
+    } else if ((rc = start_threads(l)) == 0 && (rc = await(l, until, &p)) == 0 &&
                (rc = hand_out(l, p)) == 0)
         *out = &p->batch;
-    l->stall.waiting = false; /* of a wait that came to nothing */
+    l->stall.waiting &= rc == LARDER_NOT_YET; /* else of a wait that came to nothing */
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
@@ -516,19 +583,4 @@ larder__place *larder__place_held(larder_loader *l, const larder_batch *b) {
             return &l->ring[k];
     larder__fail(LARDER_E_STATE, "this batch is not held (any more)");
     return NULL;
-}
-
-int larder_loader_done(larder_loader *l, const larder_batch *b) {
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    larder__place *p = larder__place_held(l, b);
-    if (p) {
-        p->phase = LARDER__FREE;
-        p->plan.n = p->plan.fetched = 0;
-        l->x_of[b->number % l->conf.prefetch] = UINT64_MAX;
-        pthread_cond_broadcast(&l->work);
-    }
-    pthread_mutex_unlock(&l->lock);
-    return p ? 0 : LARDER_E_STATE;
 }

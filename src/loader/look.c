@@ -6,24 +6,60 @@
 
 /* ---- feedback -------------------------------------------------------------------------------- */
 
-static void note_loss(larder_loader *l, const larder_batch *b, const float *loss) {
-    larder__curve *c = larder__shown_curve(l, b->epoch);
+/* For whoever looks from outside. */
+static void note_loss(larder_loader *l, uint64_t epoch, size_t n, const float *loss) {
     double sum = 0;
-    for (size_t i = 0; loss && i < b->n; i++)
+    for (size_t i = 0; loss && i < n; i++)
         sum += (double)loss[i];
-    if (loss && isfinite(sum)) {
-        c->loss_sum += sum;
-        c->reported += b->n;
-    }
+    if (!loss || !isfinite(sum) || l->shown_epoch == UINT64_MAX || epoch > l->shown_epoch)
+        return;
+    larder__curve *c = larder__shown_curve(l, epoch);
+    c->loss_sum += sum;
+    c->reported += n;
 }
 
-int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
+static int check_feedback(const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
     if (fb->embeddings_dtype < 0 || fb->embeddings_dtype > LARDER_BF16)
         return larder__fail(LARDER_E_ARGS, "embeddings are f32, f16 or bf16, not type %d",
                             (int)fb->embeddings_dtype);
-    int rc = larder__loader_enter(l);
+    return 0;
+}
+
+int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
+                              const uint64_t *served, const int64_t *labels, size_t n,
+                              const larder_feedback *fb) {
+    int rc = check_feedback(fb);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        if (served[i] >= larder_loader_samples(l))
+            return larder__fail(LARDER_E_RANGE, "feedback about sample %llu of %llu",
+                                (unsigned long long)served[i],
+                                (unsigned long long)larder_loader_samples(l));
+    if ((rc = larder__loader_enter(l)) < 0)
+        return rc;
+    if (number >= l->taken)
+        rc = larder__fail(LARDER_E_STATE, "batch %llu has not been taken yet",
+                          (unsigned long long)number);
+    else if (larder__draw_listens(l->draw))
+        rc = larder__feedback_note(larder__draw_feedback(l->draw), number, epoch, n, served, labels,
+                                   fb);
+    if (rc == 0) {
+        note_loss(l, epoch, n, fb->loss);
+        rc = larder__draw_reported(l->draw);
+    }
+    larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
+    int rc = check_feedback(fb);
+    if (rc < 0)
+        return rc;
+    rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
     larder__place *p = larder__place_held(l, b);
@@ -36,7 +72,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
                                    b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
-        note_loss(l, b, fb->loss);
+        note_loss(l, b->epoch, b->n, fb->loss);
         rc = larder__draw_reported(l->draw);
     }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
@@ -62,6 +98,8 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
 }
 
 /* ---- looking in ------------------------------------------------------------------------------ */
+
+bool larder_loader_listens(const larder_loader *l) { return larder__draw_listens(l->draw); }
 
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;

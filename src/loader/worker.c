@@ -101,7 +101,9 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
-    uint64_t seed = p->calm ? LARDER__NO_CHANCE : larder__row_seed(l, p->plan.number, row);
+    uint64_t seed = p->calm      ? LARDER__NO_CHANCE
+                    : p->chances ? p->chances[row]
+                                 : larder__row_seed(l, p->plan.number, row);
     p->form[row] = t->form;
     double begun = l->plans ? thread_seconds() : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
@@ -240,7 +242,7 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
 }
 
 /* Another job had promised to read it and cannot: for this row alone, the cache knows nothing. */
-static int read_alone(larder_loader *l, uint64_t id, larder_buf **out) {
+int larder__row_alone(larder_loader *l, uint64_t id, larder_buf **out) {
     larder_read read = {0};
     int rc = larder__data_read(l->data, &id, 1, &read);
     if (rc == 0 && read.code < 0) {
@@ -253,6 +255,27 @@ static int read_alone(larder_loader *l, uint64_t id, larder_buf **out) {
     larder__stat_add(l->stats, l->stat.storage_reads, 1);
     larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
     return 0;
+}
+
+int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf **out,
+                      uint8_t *held) {
+    larder__ticket *t = &p->plan.tickets[row];
+    int rc = 0;
+    *out = p->bytes[row];
+    p->bytes[row] = NULL;
+    if (t->task == LARDER__READY) {
+        *out = t->buf;
+        t->buf = NULL;
+    } else if (t->task == LARDER__WAIT)
+        rc = larder__cache_wait(larder__draw_cache(l->draw), t, out);
+    *held = t->held;
+    if (rc == LARDER__TAKE_OVER) {
+        *held = LARDER_ENCODED;
+        return larder__row_alone(l, t->key, out);
+    }
+    if (p->faults[row].code < 0)
+        return larder__fail(p->faults[row].code, "%s", p->faults[row].why);
+    return rc < 0 || *out ? rc : larder__fail(LARDER_E_STATE, "nobody brought its bytes");
 }
 
 void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n) {
@@ -291,7 +314,7 @@ static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__p
     larder__at was = larder__seat_turn(LARDER__AT_READ);
     int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
     if (rc == LARDER__TAKE_OVER && row < p->plan.n) {
-        rc = read_alone(l, t->key, bytes);
+        rc = larder__row_alone(l, t->key, bytes);
         t->held = LARDER_ENCODED;
     }
     larder__seat_turn(was);
@@ -606,7 +629,7 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
     if (p->calm || l->x_of[k % l->conf.prefetch] == k)
         return;
     l->x_of[k % l->conf.prefetch] = k;
-    p->batch.x = p->x = l->x[k % l->conf.prefetch];
+    p->batch.x = p->x = larder__block_pixels(l->x[k % l->conf.prefetch]);
 }
 
 /* The oldest batch with a piece that was read and may be prepared. */

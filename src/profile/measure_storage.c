@@ -67,7 +67,9 @@ static void reader(void *arg, uint32_t member) {
     (void)member;
     sweep *s = arg;
     double waited = 0, now = larder__now();
-    while (now < s->until && !larder__profiler_stopped(s->p)) {
+    /* However busy the machine is, one read: a thread may get its turn when the time is over. */
+    for (bool first = true; (first || now < s->until) && !larder__profiler_stopped(s->p);
+         first = false) {
         uint64_t i = atomic_fetch_add(&s->next, 1);
         if (i >= atomic_load(&s->end))
             break;
@@ -139,7 +141,6 @@ int larder__measure_storage(larder__profiler *p, double seconds, larder__profile
     pthread_mutex_destroy(&s.lock);
     out->from_device = bytes > 0 ? (device_bytes() - before) / bytes : NAN;
     if (rc == 0 && p->pooled == 0)
-        rc = larder__fail(LARDER_E_IO, "no sample could be read: %s",
-                          p->why[0] ? p->why : "there was no time for one");
+        rc = larder__fail(LARDER_E_IO, "no sample could be read: %s", p->why);
     return rc;
 }

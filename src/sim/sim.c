@@ -176,7 +176,7 @@ static int step(run *r) {
     if (rc < 0)
         return rc;
     const larder__planned *p = &r->plan;
-    if (p->first && ((rc = larder__ledger_begin(r->ledger, p->epoch, p->length)) < 0 ||
+    if (p->first && ((rc = larder__ledger_begin(r->ledger, p->epoch, p->length, true)) < 0 ||
                      (rc = note_precision(r)) < 0))
         return rc;
     for (size_t i = 0; i < p->n; i++) {

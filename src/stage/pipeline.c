@@ -505,10 +505,8 @@ int larder__pipeline_decode(const larder__pipeline *p, larder__scratch *scratch,
     return 0;
 }
 
-int larder__pipeline_run_decoded(const larder__pipeline *p, larder__scratch *scratch,
-                                 const void *bytes, size_t size, uint64_t seed, void *out) {
-    if (p->raw.h)
-        return larder__pipeline_run(p, scratch, bytes, size, seed, out);
+/* The pixels of a decoded sample that is not raw: what its head says fits what is there. */
+static int open_pixels(const void *bytes, size_t size, sample *s) {
     pixels_head head = {0};
     if (size >= sizeof head)
         memcpy(&head, bytes, sizeof head);
@@ -518,12 +516,33 @@ int larder__pipeline_run_decoded(const larder__pipeline *p, larder__scratch *scr
     if (size != pixels_size(head.w, head.h))
         return larder__fail(LARDER_E_FORMAT, "%zu bytes are no decoded sample of %u x %u pixels",
                             size, head.h, head.w);
-    sample s = {.bytes = (const uint8_t *)bytes + sizeof head,
-                .size = size - sizeof head,
-                .w = head.w,
-                .h = head.h,
-                .c = 3,
-                .layout = LARDER_NHWC,
-                .denominator = 1};
-    return run(p, scratch, &s, seed, out);
+    *s = (sample){.bytes = (const uint8_t *)bytes + sizeof head,
+                  .size = size - sizeof head,
+                  .w = head.w,
+                  .h = head.h,
+                  .c = 3,
+                  .layout = LARDER_NHWC,
+                  .denominator = 1};
+    return 0;
+}
+
+int larder__pipeline_pixels(const larder__pipeline *p, larder_buf *decoded, larder_item *out) {
+    sample s = {.bytes = larder_buf_data(decoded), .size = larder_buf_size(decoded)};
+    int rc = p->raw.h ? sample_head(&s, p, NULL) : open_pixels(s.bytes, s.size, &s);
+    if (rc < 0)
+        return rc;
+    out->data = s.bytes;
+    out->size = s.size;
+    out->shape = (larder_shape){s.h, s.w, s.c};
+    out->layout = s.layout;
+    return 0;
+}
+
+int larder__pipeline_run_decoded(const larder__pipeline *p, larder__scratch *scratch,
+                                 const void *bytes, size_t size, uint64_t seed, void *out) {
+    if (p->raw.h)
+        return larder__pipeline_run(p, scratch, bytes, size, seed, out);
+    sample s;
+    int rc = open_pixels(bytes, size, &s);
+    return rc < 0 ? rc : run(p, scratch, &s, seed, out);
 }

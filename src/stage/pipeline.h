@@ -47,6 +47,8 @@ int larder__pipeline_measure(const larder__pipeline *, larder__scratch *, const 
 /* One reference to the decoded sample, or NULL and 0: it would have more than `limit` bytes. */
 int larder__pipeline_decode(const larder__pipeline *, larder__scratch *, larder_buf *encoded,
                             size_t limit, larder_buf **out);
+/* Where the pixels lie in one, and their shape; out->buf is left as it is. */
+int larder__pipeline_pixels(const larder__pipeline *, larder_buf *decoded, larder_item *out);
 /* As larder__pipeline_run. The same row, bit by bit, unless the decoder could shrink the picture on
  * its way (jpeg, much larger than what is made of it): then less than a level apart on average. */
 int larder__pipeline_run_decoded(const larder__pipeline *, larder__scratch *, const void *bytes,

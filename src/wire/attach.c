@@ -210,12 +210,14 @@ static void link_close(void **st) {
     *st = NULL;
     if (!a)
         return;
+    larder__attachment_flush(a);
     if (a->fd >= 0)
         close(a->fd);
     larder__inbox_free(&a->in);
     larder__attachment_forget(a);
     larder__mapping_unref(&a->nowhere);
     larder__writer_free(&a->body);
+    larder__writer_free(&a->touched);
     larder__free(a->accesses);
     larder__free(a->kept.tickets);
     larder__free(a->seen);
@@ -251,7 +253,7 @@ static int map_nowhere(larder__attachment *a) {
     if (!m)
         return LARDER_E_NOMEM;
     atomic_init(&m->refs, 1);
-    m->table_bytes = sizeof *m->table + a->hello.keys * sizeof(larder_slot);
+    m->table_bytes = larder__table_bytes(a->hello.keys);
     void *at =
         mmap(NULL, m->table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
@@ -280,6 +282,9 @@ static int show(larder__attachment *a) {
     if (rc == 0)
         rc = larder__stat_counter(a->stats, &a->stuck, "daemon_stuck", "samples",
                                   "another job promised to read them and did not in time");
+    if (rc == 0)
+        rc = larder__stat_counter(a->stats, &a->unasked, "daemon_unasked", "samples",
+                                  "hits that were taken without asking the daemon");
     if (rc == 0)
         rc = larder__stat_probe(a->stats, "daemon_attached", "", "1 while the daemon answers",
                                 probe_attached, a);

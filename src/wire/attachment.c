@@ -26,6 +26,9 @@ void larder__mapping_unref(larder__mapping **pm) {
         munmap(m->arena, m->arena_bytes);
     if (m->table)
         munmap(m->table, m->table_bytes);
+    if (m->pins)
+        munmap(m->pins, sizeof *m->pins);
+    larder__free(m->heads);
     larder__free(m);
 }
 
@@ -45,7 +48,7 @@ static void *map_fd(int fd, uint64_t bytes, int how) {
 }
 
 static int map_new(larder__mapping **out, larder__attachment *a, const larder__welcome *w,
-                   int arena, int table) {
+                   const int fds[LARDER__FRAME_FDS]) {
     larder__mapping *m = larder__calloc(1, sizeof *m);
     *out = m;
     if (!m)
@@ -54,10 +57,16 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
     m->owner = a;
     m->keys = w->keys;
     m->arena_bytes = w->arena_bytes;
-    m->table_bytes = sizeof *m->table + w->keys * sizeof(larder_slot);
-    m->arena = map_fd(arena, m->arena_bytes, PROT_READ | PROT_WRITE);
-    m->table = map_fd(table, m->table_bytes, PROT_READ);
-    if (!m->arena || !m->table) {
+    m->table_bytes = larder__table_bytes(w->keys);
+    m->arena = map_fd(fds[0], m->arena_bytes, PROT_READ | PROT_WRITE);
+    m->table = map_fd(fds[1], m->table_bytes, PROT_READ);
+    m->pins = w->pins ? map_fd(fds[2], sizeof *m->pins, PROT_READ | PROT_WRITE) : NULL;
+    m->pin_limit = w->pins < LARDER__PINS ? w->pins : LARDER__PINS;
+    if (m->pins && !(m->heads = larder__malloc(m->pin_limit * sizeof *m->heads))) {
+        larder__mapping_unref(out);
+        return LARDER_E_NOMEM;
+    }
+    if (!m->arena || !m->table || (w->pins && !m->pins)) {
         larder__mapping_unref(out);
         return larder__fail(LARDER_E_IO, "%s: the daemon's memory cannot be mapped", a->path);
     }
@@ -181,12 +190,13 @@ int larder__attachment_attach(larder__attachment *a) {
     larder__inbox_init(&a->in);
     int rc = greet(a, &w);
     if (rc == 0) {
-        int arena = larder__inbox_take_fd(&a->in), table = larder__inbox_take_fd(&a->in);
-        rc = map_new(&m, a, &w, arena, table);
-        if (arena >= 0)
-            close(arena);
-        if (table >= 0)
-            close(table);
+        int fds[LARDER__FRAME_FDS];
+        for (int i = 0; i < LARDER__FRAME_FDS; i++)
+            fds[i] = larder__inbox_take_fd(&a->in);
+        rc = map_new(&m, a, &w, fds);
+        for (int i = 0; i < LARDER__FRAME_FDS; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
     }
     if (rc == 0 && (rc = introduce(a, &w)) < 0)
         larder__mapping_unref(&m);
@@ -214,6 +224,7 @@ void larder__attachment_lose(larder__attachment *a) {
     a->fd = -1;
     larder__inbox_free(&a->in);
     a->kept.rows = a->kept.fetched = 0;
+    a->touched.size = a->touched_batches = 0;
     larder__attachment_forget(a);
     a->retry_at = larder__now() + a->retry_after;
     if (a->stats)
@@ -236,9 +247,24 @@ bool larder__attachment_there(larder__attachment *a) {
     return false;
 }
 
+int larder__attachment_flush(larder__attachment *a) {
+    int rc = 0;
+    if (a->touched_batches && a->touched.code == 0 && a->fd >= 0)
+        rc = larder__frame_send(a->fd, LARDER__MSG_TOUCHED, a->touched.bytes, a->touched.size, NULL,
+                                0);
+    a->touched.size = a->touched_batches = 0;
+    a->touched.code = 0;
+    if (rc < 0)
+        larder__attachment_lose(a);
+    return rc;
+}
+
 /* Sends a->body; on failure the daemon counts as gone. */
 int larder__attachment_tell(larder__attachment *a, uint16_t type) {
-    int rc = send_body(a, type);
+    int rc = larder__attachment_flush(a);
+    if (rc < 0)
+        return rc;
+    rc = send_body(a, type);
     if (rc < 0)
         larder__attachment_lose(a);
     return rc;

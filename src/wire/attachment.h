@@ -4,6 +4,7 @@
 #ifndef LARDER_WIRE_ATTACHMENT_H
 #define LARDER_WIRE_ATTACHMENT_H
 
+#include "base/buf.h"
 #include "base/stat.h"
 #include "wire/frame.h"
 #include "wire/message.h"
@@ -19,6 +20,9 @@ typedef struct larder__mapping {
     _Atomic uint32_t refs;
     unsigned char *arena;
     larder__table_head *table;
+    larder__pins *pins;     /* NULL: everything has to be asked for */
+    larder__outside *heads; /* one for every pin */
+    uint32_t pin_limit;     /* at most so many */
     uint64_t arena_bytes, table_bytes, keys;
 } larder__mapping;
 
@@ -33,11 +37,13 @@ typedef struct larder__attachment {
     char path[108];
     larder__hello hello;
     larder__stats *stats;
-    larder__stat lost, found, alone, stuck;
+    larder__stat lost, found, alone, stuck, unasked;
     pthread_mutex_t talk; /* the socket and what belongs to a question */
     int fd;               /* -1: the daemon is gone */
     larder__inbox in;
     larder_writer body;
+    larder_writer touched; /* what the daemon does not know yet, a body of TOUCHED */
+    uint32_t touched_batches;
     larder__wire_access *accesses;
     size_t room;
     larder__wire_pick picks[LARDER__PICKS_AT_ONCE];
@@ -81,6 +87,7 @@ void larder__attachment_lose(larder__attachment *);
 void larder__attachment_begin(larder__attachment *); /* a message; write it to `body`, then */
 /* sends it. On failure the daemon counts as gone. */
 int larder__attachment_tell(larder__attachment *, uint16_t type);
+int larder__attachment_flush(larder__attachment *); /* what was touched; on failure likewise */
 int larder__attachment_ask(larder__attachment *, uint16_t type, uint16_t answer,
                            larder_reader *body);
 int larder__attachment_send_epoch(larder__attachment *);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "wire/pins.h"
 
 #include <string.h>
 
@@ -152,13 +153,28 @@ static bool take_kept(larder__attachment *a, const larder_access *in, size_t n,
     return true;
 }
 
+/* When the daemon was just told of such batches, what goes back goes along. */
+static bool take_pinned(larder__attachment *a, const larder_access *in, size_t n,
+                        larder__ticket *out) {
+    if (!larder__pins_take(a, in, n, out))
+        return false;
+    pthread_mutex_lock(&a->lists);
+    bool due = a->touched_batches == 0 && a->map && a->releases + a->makes > 0;
+    pthread_mutex_unlock(&a->lists);
+    if (due) {
+        larder__board_write(a, NULL, 0, 0);
+        larder__attachment_tell(a, LARDER__MSG_RETURNS);
+    }
+    return true;
+}
+
 int larder__board_claim(void *st, larder_access *in, size_t n, larder__ticket *out) {
     larder__attachment *a = st;
     larder_reader body;
     if (n == 0)
         return 0;
     pthread_mutex_lock(&a->talk);
-    if (take_kept(a, in, n, out)) {
+    if (take_kept(a, in, n, out) || take_pinned(a, in, n, out)) {
         pthread_mutex_unlock(&a->talk);
         return 0;
     }

@@ -85,6 +85,7 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u64(w, m->budget);
     larder_write_u32(w, m->wants_sizes);
     larder_write_u32(w, m->streaming);
+    larder_write_u32(w, m->pins);
     larder_write_u64(w, m->stream.seed);
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
@@ -98,6 +99,7 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->budget = larder_read_u64(r);
     m->wants_sizes = larder_read_u32(r);
     m->streaming = larder_read_u32(r);
+    m->pins = larder_read_u32(r);
     m->stream.seed = larder_read_u64(r);
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);

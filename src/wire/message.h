@@ -1,19 +1,22 @@
 /* What the daemon and its clients say to each other. docs/daemon.md describes it for people.
  *
- * A client says HELLO and gets WELCOME, with the arena and the table of residents as descriptors,
- * or REFUSED. Then one question and its answer a batch; what was made and what is no longer needed
- * since the last batch ride along. The question is CLAIM, or where the policy exchanges what is
- * wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in what it wants
- * besides, at once. Everything else needs no answer. Bytes never cross the socket.
+ * A client says HELLO and gets WELCOME, with the arena, the table of residents and its pins as
+ * descriptors, or REFUSED. Then one question and its answer a batch; what was made and what is no
+ * longer needed since the last batch ride along. The question is CLAIM, or where the policy
+ * exchanges what is wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in
+ * what it wants besides, at once. A batch of which all is there need not be asked for
+ * (wire/pins.h). Everything else needs no answer. Bytes never cross the socket.
  */
 #ifndef LARDER_WIRE_MESSAGE_H
 #define LARDER_WIRE_MESSAGE_H
 
 #include "base/state.h"
+#include "cache/cache.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 2 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 3 };
 #define LARDER__NO_LEASE UINT32_MAX
 
 #define LARDER__MESSAGES(XX)                                                                       \
@@ -35,7 +38,8 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 2 };
     XX(EXCHANGE, "client: a batch of samples that are wanted, others will do")                     \
     XX(EXCHANGED, "daemon: what is served instead, and what is brought in besides")                \
     XX(SIZES, "client: bytes of every sample")                                                     \
-    XX(STREAM, "client: how far I am in the stream of fresh samples")
+    XX(STREAM, "client: how far I am in the stream of fresh samples")                              \
+    XX(TOUCHED, "client: residents that I took where they lie, without asking")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
@@ -65,6 +69,7 @@ typedef struct larder__welcome {
     uint64_t arena_bytes, keys, budget;
     uint32_t wants_sizes; /* 1: please tell SIZES */
     uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
+    uint32_t pins;        /* entries this job may hold without asking, 0: none */
     larder_stream stream;
 } larder__welcome;
 
@@ -109,12 +114,49 @@ typedef struct larder__block_head {
 } larder__block_head;
 _Static_assert(sizeof(larder__block_head) == 64, "data stay aligned");
 
-/* The head of the shared table; the slot of every key follows, LARDER_NO_SLOT: not resident. */
+/* A body of TOUCHED: for each batch the number of residents that were taken, then they. */
+_Static_assert(sizeof(larder__touch) == 12, "no holes");
+
+/* The head of the shared table. The slot of every key follows, LARDER_NO_SLOT: not resident; then
+ * the place of every key, where its bytes may be taken without asking. Clients cannot write it. */
 typedef struct larder__table_head {
     _Atomic uint64_t resident, bytes, budget;
     unsigned char rest[40];
 } larder__table_head;
 _Static_assert(sizeof(larder__table_head) == 64, "data stay aligned");
+
+/* A place: grain of the block + 1, larder_form of the bytes, and their number. 0: ask. */
+typedef uint64_t larder__place;
+enum { LARDER__GRAIN = 64, LARDER__PLACE_MOST = 1 << 30 };
+static inline larder__place larder__place_of(uint64_t offset, uint8_t held, uint32_t size) {
+    return (offset / LARDER__GRAIN + 1) << 32 | (uint64_t)held << 30 | size;
+}
+static inline uint32_t larder__place_pin(larder__place p) { return (uint32_t)(p >> 32); }
+static inline uint64_t larder__place_offset(larder__place p) {
+    return ((p >> 32) - 1) * LARDER__GRAIN;
+}
+static inline uint8_t larder__place_held(larder__place p) { return (uint8_t)(p >> 30 & 3); }
+static inline uint32_t larder__place_size(larder__place p) {
+    return (uint32_t)(p & (LARDER__PLACE_MOST - 1));
+}
+/* Bytes of the table of that many keys; its places. */
+static inline uint64_t larder__table_bytes(uint64_t keys) {
+    return sizeof(larder__table_head) + (keys + (keys & 1)) * sizeof(larder_slot) +
+           keys * sizeof(larder__place);
+}
+static inline _Atomic larder__place *larder__table_places(larder__table_head *t, uint64_t keys) {
+    return (_Atomic larder__place *)(void *)((larder_slot *)(void *)(t + 1) + keys + (keys & 1));
+}
+
+/* What a job holds without having asked, in memory of its own that the daemon reads: pins of
+ * places, 0: free. */
+enum { LARDER__PINS = 16384 };
+typedef struct larder__pins {
+    _Atomic uint32_t used; /* pins from here on were never used */
+    unsigned char rest[60];
+    _Atomic uint32_t at[LARDER__PINS];
+} larder__pins;
+_Static_assert(offsetof(larder__pins, at) == 64, "no holes");
 
 void larder__hello_write(const larder__hello *, larder_writer *);
 int larder__hello_read(larder__hello *, larder_reader *);

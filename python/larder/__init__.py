@@ -1,0 +1,72 @@
+"""larder: a training-aware cache, sampler and loader.
+
+Your training script, with two lines changed::
+
+    import larder
+
+    loader = larder.Loader("photos/train", 256, recipe="rotate", cache="20%",
+                           augment=["rrc:size=224", "flip", "normalize:preset=imagenet"],
+                           device="cuda")
+    for epoch in range(90):
+        for x, y in loader:
+            ...
+
+``help(larder.Loader)`` tells the rest.
+
+Loader          batches, with feedback from training to the cache: the short way
+Dataset         samples by index, for those who keep their DataLoader; workers share one cache
+Sampler, BatchSampler   larder's order, for a DataLoader
+svm.SVC, svm.SVR        support vector machines with scikit-learn's interface
+
+Errors are exceptions with a sentence (``larder.Error`` and its kin, which are also the built-in ones:
+a data set that is not there is a ``FileNotFoundError``). Without PyTorch batches are NumPy arrays."""
+
+from __future__ import annotations
+
+from ._errors import (
+    ArgumentError,
+    CancelledError,
+    ChangedError,
+    Error,
+    FormatError,
+    FullError,
+    NoMemoryError,
+    NotFoundError,
+    RangeError,
+    StateError,
+    StorageError,
+    UnsupportedError,
+)
+from ._lib import load as _load
+from .batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
+from .loader import Loader
+
+__version__ = "0.1.0"
+
+
+def features() -> str:
+    """Optional parts of this build: "jpeg png zlib …", with a minus before those left out."""
+    return _load().larder_features().decode()
+
+
+__all__ = [
+    "ArgumentError",
+    "Batch",
+    "CancelledError",
+    "ChangedError",
+    "Error",
+    "FormatError",
+    "FullError",
+    "HIT",
+    "Loader",
+    "MISS",
+    "NoMemoryError",
+    "NotFoundError",
+    "REPLACED",
+    "RangeError",
+    "SUBSTITUTE",
+    "StateError",
+    "StorageError",
+    "UnsupportedError",
+    "features",
+]

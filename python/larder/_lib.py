@@ -1,0 +1,283 @@
+"""Finds the shared library and declares what Python calls of it. No compiler is needed, and none of
+PyTorch: everything goes through ctypes, which gives up the interpreter lock during a call.
+
+The library is taken from, in this order: the file named by ``LARDER_LIBRARY``; beside this package (a
+wheel); ``build/`` of the source tree this package lies in; the system's own."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import threading
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_int64,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from pathlib import Path
+from typing import List, Optional
+
+from ._errors import BY_CODE, Error
+
+HERE = Path(__file__).resolve().parent
+
+END_EPOCH, END, NOT_YET = 1, 2, 3
+ENCODED, DECODED = 0, 1
+DTYPES = {"uint8": 0, "float32": 1}
+LAYOUTS = {"NCHW": 0, "NHWC": 1}
+ON_BAD = {"fail": 0, "skip": 1, "replace": 2}
+PARTS = {"read": 0, "keep": 1, "off": 2}
+
+PIN_FN = CFUNCTYPE(c_int, c_void_p, c_size_t, c_uint)
+UNPIN_FN = CFUNCTYPE(c_int, c_void_p)
+
+
+class Conf(Structure):
+    """larder_loader_conf; ``size`` lets a library of another version take it all the same."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("source", c_char_p),
+        ("recipe", c_char_p),
+        ("cache", c_char_p),
+        ("augment", c_char_p),
+        ("batch", c_size_t),
+        ("seed", c_uint64),
+        ("epochs", c_uint64),
+        ("threads", c_uint32),
+        ("prefetch", c_uint32),
+        ("lag", c_uint32),
+        ("rank", c_uint32),
+        ("world", c_uint32),
+        ("dtype", c_int),
+        ("layout", c_int),
+        ("on_bad", c_int),
+        ("drop_last", c_bool),
+        ("parts", c_int),
+        ("inflight", c_uint32),
+        ("ahead", c_uint32),
+        ("hold_most", c_uint32),
+        ("pin", c_void_p),
+        ("unpin", c_void_p),
+    ]
+
+
+class Shape(Structure):
+    _fields_ = [("h", c_uint32), ("w", c_uint32), ("c", c_uint32)]
+
+
+class BatchStruct(Structure):
+    _fields_ = [
+        ("number", c_uint64),
+        ("epoch", c_uint64),
+        ("n", c_size_t),
+        ("shape", Shape),
+        ("dtype", c_int),
+        ("layout", c_int),
+        ("x", c_void_p),
+        ("y", c_void_p),
+        ("ids", c_void_p),
+        ("served", c_void_p),
+        ("kind", c_void_p),
+        ("weight", c_void_p),
+    ]
+
+
+class Feedback(Structure):
+    _fields_ = [
+        ("loss", c_void_p),
+        ("logits", c_void_p),
+        ("classes", c_size_t),
+        ("embeddings", c_void_p),
+        ("dim", c_size_t),
+        ("embeddings_dtype", c_int),
+    ]
+
+
+class Figures(Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "epoch served hits substitutes repeats misses background_reads storage_bytes bad "
+            "evaluated evaluation_reads scratch_reads scratch_bytes scratch_written"
+        ).split()
+    ] + [("touched", c_double), ("form_hits", c_uint64 * 3)]
+
+
+class StatValue(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("unit", c_char_p),
+        ("help", c_char_p),
+        ("type", c_char),
+        ("value", c_double),
+        ("count", c_uint64),
+        ("sd", c_double),
+        ("p50", c_double),
+        ("p90", c_double),
+        ("p99", c_double),
+        ("max", c_double),
+    ]
+
+
+class Bad(Structure):
+    _fields_ = [("id", c_uint64), ("code", c_int), ("why", c_char * 256)]
+
+
+class Item(Structure):
+    _fields_ = [
+        ("buf", c_void_p),
+        ("data", c_void_p),
+        ("size", c_size_t),
+        ("shape", Shape),
+        ("layout", c_int),
+        ("label", c_int64),
+    ]
+
+
+EVALUATE_FN = CFUNCTYPE(c_int, c_void_p, POINTER(BatchStruct), POINTER(c_float))
+
+# name, answer, arguments; an answer of `int` is a code that check() turns into an exception
+_PROTOTYPES = [
+    ("larder_version", c_char_p, []),
+    ("larder_features", c_char_p, []),
+    ("larder_errmsg", c_char_p, []),
+    ("larder_free", None, [c_void_p]),
+    ("larder_buf_unref", None, [POINTER(c_void_p)]),
+    ("larder_loader_init", None, [POINTER(Conf), c_size_t]),
+    ("larder_loader_open", c_int, [POINTER(c_void_p), POINTER(Conf)]),
+    ("larder_loader_close", None, [POINTER(c_void_p)]),
+    ("larder_loader_next_within", c_int, [c_void_p, POINTER(POINTER(BatchStruct)), c_double]),
+    ("larder_loader_peek", c_int, [c_void_p, POINTER(BatchStruct)]),
+    ("larder_loader_done", c_int, [c_void_p, POINTER(BatchStruct)]),
+    ("larder_loader_hold", c_int, [c_void_p, POINTER(BatchStruct), POINTER(c_void_p)]),
+    ("larder_hold_batch", POINTER(BatchStruct), [c_void_p]),
+    ("larder_hold_unref", None, [POINTER(c_void_p)]),
+    (
+        "larder_loader_report_rows",
+        c_int,
+        [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
+    ),
+    ("larder_loader_validate", c_int, [c_void_p, c_double]),
+    ("larder_loader_begin", c_int, [c_void_p, c_uint64]),
+    ("larder_loader_epoch", c_uint64, [c_void_p]),
+    ("larder_loader_get", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
+    ("larder_loader_item", c_int, [c_void_p, c_uint64, c_int, POINTER(Item)]),
+    ("larder_loader_name", c_int, [c_void_p, c_uint64, c_char_p, c_size_t]),
+    ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),
+    ("larder_loader_listens", c_bool, [c_void_p]),
+    ("larder_loader_save", c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    ("larder_loader_restore", c_int, [c_void_p, c_void_p, c_size_t]),
+    ("larder_loader_replay", c_int, [c_void_p, c_void_p, c_size_t]),
+    ("larder_loader_samples", c_uint64, [c_void_p]),
+    ("larder_loader_batches", c_uint64, [c_void_p]),
+    ("larder_loader_classes", c_uint32, [c_void_p]),
+    ("larder_loader_shape", Shape, [c_void_p]),
+    ("larder_loader_class_name", c_char_p, [c_void_p, c_uint32]),
+    ("larder_loader_figures", c_int, [c_void_p, c_uint64, POINTER(Figures)]),
+    ("larder_loader_audit", c_int64, [c_void_p]),
+    ("larder_loader_bad", c_int, [c_void_p, c_size_t, POINTER(Bad)]),
+    ("larder_loader_cancel", None, [c_void_p]),
+    ("larder_loader_stat", c_int, [c_void_p, c_size_t, POINTER(StatValue)]),
+]
+
+_lib: Optional[ctypes.CDLL] = None
+_lock = threading.Lock()
+
+
+def candidates() -> List[Path]:
+    """Where the library is looked for, the best place first."""
+    found = []
+    if os.environ.get("LARDER_LIBRARY"):
+        return [Path(os.environ["LARDER_LIBRARY"])]
+    found += sorted(HERE.glob("liblarder.so*"))
+    tree = HERE.parent.parent
+    if (tree / "include" / "larder" / "larder.h").exists():
+        build = os.environ.get("LARDER_BUILD")
+        found += [Path(build) / "liblarder.so"] if build else []
+        found += [tree / "build" / "liblarder.so", tree / "build" / "core" / "liblarder.so"]
+    return found
+
+
+def path() -> str:
+    """The file of the library that is, or would be, loaded."""
+    for p in candidates():
+        if p.exists():
+            return str(p)
+    system = ctypes.util.find_library("larder")
+    if system and not os.environ.get("LARDER_LIBRARY"):
+        return system
+    tried = ", ".join(str(p) for p in candidates()) or "the system's libraries"
+    raise ImportError(
+        f"liblarder.so was not found (looked at {tried}); build it with `make`, or install the "
+        "package with `pip install .`, or name the file in LARDER_LIBRARY"
+    )
+
+
+def program() -> str:
+    """The command line program ``larder``, which is also the daemon."""
+    import shutil
+
+    given = os.environ.get("LARDER")
+    for p in [Path(given)] if given else [HERE / "bin" / "larder", Path(path()).parent / "larder"]:
+        if p.exists():
+            return str(p)
+    found = shutil.which("larder")
+    if found:
+        return found
+    raise ImportError("the program `larder` was not found; name it in LARDER")
+
+
+def load() -> ctypes.CDLL:
+    """The library, loaded once a process. Safe after fork: it keeps nothing of its own."""
+    global _lib
+    with _lock:
+        if _lib is None:
+            lib = ctypes.CDLL(path())
+            for name, answer, arguments in _PROTOTYPES:
+                fn = getattr(lib, name)
+                fn.restype = answer
+                fn.argtypes = arguments
+            _lib = lib
+    return _lib
+
+
+def errmsg() -> str:
+    """What the last failed call of this thread said."""
+    return load().larder_errmsg().decode("utf-8", "replace")
+
+
+def error(code: int, text: Optional[str] = None) -> Error:
+    """The exception for a negative code, with the library's sentence."""
+    return BY_CODE.get(code, Error)(text if text is not None else errmsg())
+
+
+def check(code: int) -> int:
+    """Passes an answer through, or raises the exception that a negative one stands for."""
+    if code < 0:
+        raise error(code)
+    return code
+
+
+def text(value: object) -> Optional[bytes]:
+    """A Python text as C takes it; None stays None."""
+    return None if value is None else os.fsencode(str(value))
+
+
+def memory(address: int, size: int):
+    """Bytes at an address, as something with the buffer protocol; owns nothing."""
+    return (c_ubyte * size).from_address(address)

@@ -1,0 +1,84 @@
+"""PyTorch, where it is there. Nothing of larder imports it: a program that has not done so gets NumPy
+arrays, and pays nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Any, Optional, Tuple
+
+
+def wanted(given: Optional[bool] = None) -> bool:
+    """Are batches tensors? As said; else where torch is installed."""
+    if given is not None:
+        return given
+    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+
+
+def module() -> Any:
+    """torch, imported."""
+    import torch
+
+    return torch
+
+
+def is_tensor(value: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def cuda_ready() -> bool:
+    """Can tensors go to a CUDA device?"""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available()
+
+
+def place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
+    """Rank and number of processes: as given, else as torch.distributed says, else 0 of 1."""
+    if rank is not None or world is not None:
+        return (rank or 0, world or 1)
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+_cudart = None
+
+
+def host_register() -> Optional[Tuple[int, int]]:
+    """Addresses of cudaHostRegister and cudaHostUnregister in the CUDA runtime that torch has
+    loaded, or None. They fit into larder_loader_conf as they are."""
+    global _cudart
+    import ctypes
+    import glob
+    import os
+
+    if not cuda_ready():
+        return None
+    if _cudart is None:
+        torch = module()
+        torch.cuda.init()
+        names = []
+        try:  # whatever copy of it is mapped into this process already
+            with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+                names = sorted({l.split()[-1] for l in maps if "libcudart" in l and ".so" in l})
+        except OSError:
+            pass
+        root = os.path.dirname(torch.__file__)
+        names += sorted(glob.glob(os.path.join(root, "lib", "libcudart*.so*")))
+        for name in names + [None]:
+            try:
+                lib = ctypes.CDLL(name)
+                pair = (
+                    ctypes.cast(lib.cudaHostRegister, ctypes.c_void_p).value,
+                    ctypes.cast(lib.cudaHostUnregister, ctypes.c_void_p).value,
+                )
+            except (OSError, AttributeError):
+                continue
+            if all(pair):
+                _cudart = (lib, pair)
+                break
+        else:
+            _cudart = (None, None)
+    return _cudart[1]

@@ -1,0 +1,258 @@
+"""What training says about samples, on its way to the loader.
+
+A report may come as tensors on a device. Then it is copied to pinned memory beside the training
+stream, and handed over a batch or two later, before it has to act; nobody waits for the device unless
+training is that far behind. Processes of one job tell each other, so that all have the same scores."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import _lib, _torch
+from .batch import Batch
+
+FIELDS = ("loss", "logits", "embeddings", "scores", "neighbours")
+
+
+class Pending:
+    """The report about one batch. Values are NumPy arrays, or tensors on their way to the host."""
+
+    def __init__(self, number: int, epoch: int, served: Any, labels: Any) -> None:
+        self.number, self.epoch = number, epoch
+        self.served, self.labels = served, labels
+        self.values: Dict[str, Any] = {}
+        self.event: Any = None
+        self.work: Any = None  # of the exchange between processes
+
+    def add(self, name: str, value: Any, rows: int) -> None:
+        if _torch.is_tensor(value):
+            value = value.detach()
+            if name in ("loss", "scores"):
+                value = value.reshape(-1)
+            elif name != "neighbours":
+                value = value.reshape(value.shape[0], -1)
+            torch = _torch.module()
+            half = name == "embeddings" and value.dtype in (torch.float16, torch.bfloat16)
+            wanted = torch.int64 if name == "neighbours" else torch.float32
+            if not half and value.dtype != wanted:
+                value = value.to(wanted)
+        else:
+            import numpy
+
+            value = numpy.ascontiguousarray(
+                value, dtype="int64" if name == "neighbours" else "float32"
+            )
+            if name in ("loss", "scores"):
+                value = value.reshape(-1)
+            elif name != "neighbours":
+                value = value.reshape(value.shape[0], -1)
+        if name != "neighbours" and value.shape[0] != rows:
+            raise ValueError(
+                f"{name} of {value.shape[0]} samples for a batch of {rows}: one value a sample is "
+                "needed (reduction='none')"
+            )
+        self.values[name] = _to_host(value, self)
+
+    def ready(self) -> None:
+        """Waits until all values are on the host, as arrays."""
+        if self.event is not None:
+            self.event.synchronize()
+            self.event = None
+        for name, value in self.values.items():
+            if _torch.is_tensor(value):
+                self.values[name] = _numpy(value)
+
+
+def _to_host(value: Any, pending: Pending) -> Any:
+    """Starts the copy of a device's tensor, behind what its stream has been asked for so far."""
+    if not _torch.is_tensor(value):
+        return value
+    if not value.is_cuda:
+        return value.contiguous().clone()  # the caller may change it before it is due
+    torch = _torch.module()
+    host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+    with torch.cuda.device(value.device):
+        host.copy_(value, non_blocking=True)
+        pending.event = torch.cuda.Event()
+        pending.event.record()
+    return host
+
+
+def _numpy(value: Any) -> Any:
+    torch = _torch.module()
+    if value.dtype == torch.bfloat16:  # NumPy does not know it: its bits
+        return value.view(torch.int16).numpy().view("uint16")
+    return value.numpy()
+
+
+def _address(a: Any) -> Optional[int]:
+    return None if a is None else a.ctypes.data
+
+
+class Desk:
+    """Reports that are under way, oldest first."""
+
+    def __init__(self, slack: int, exchange: "Optional[Exchange]") -> None:
+        self.slack = slack  # a report must be in before so many batches later are given back
+        self.exchange = exchange
+        self.pending: "OrderedDict[int, Pending]" = OrderedDict()
+        self.dropped = 0
+
+    def open(self, batch: Batch) -> Pending:
+        p = self.pending.get(batch.number)
+        if p is None:
+            p = Pending(batch.number, batch.epoch, batch.served_host, batch.labels_host)
+            self.pending[batch.number] = p
+        return p
+
+    def turn(self, handle: int, number: int, always: bool) -> None:
+        """Before batch `number` is given back: starts exchanges and hands over what is due. With
+        `always` every batch takes part in the exchange, reported or not."""
+        if self.exchange and always:
+            p = self.pending.get(number - 1)
+            if p is not None:
+                p.ready()
+                self.exchange.start(p)
+        self.flush(handle, number - self.slack)
+
+    def flush(self, handle: int, last: Optional[int] = None) -> None:
+        """Hands over reports up to batch `last`; None: all that need no other process."""
+        while self.pending:
+            number = next(iter(self.pending))
+            if last is not None and number > last:
+                return
+            p = self.pending[number]
+            if self.exchange:
+                if last is None and p.work is None:
+                    return
+                if p.work is None:
+                    p.ready()
+                    self.exchange.start(p)
+                self.exchange.finish(p)
+            p.ready()
+            del self.pending[number]
+            self.hand_over(handle, p)
+
+    def hand_over(self, handle: int, p: Pending) -> None:
+        v = p.values
+        if not v:
+            return
+        lib = _lib.load()
+        fb = _lib.Feedback()
+        loss, logits, emb = v.get("loss"), v.get("logits"), v.get("embeddings")
+        if loss is not None:
+            fb.loss = _address(loss)
+        if logits is not None:
+            fb.logits, fb.classes = _address(logits), logits.shape[1]
+        if emb is not None:
+            fb.embeddings, fb.dim = _address(emb), emb.shape[1]
+            fb.embeddings_dtype = {"float32": 0, "float16": 2, "uint16": 3}[str(emb.dtype)]
+        _lib.check(
+            lib.larder_loader_report_rows(
+                handle,
+                p.number,
+                p.epoch,
+                _address(p.served),
+                _address(p.labels),
+                len(p.served),
+                ctypes.byref(fb),
+            )
+        )
+
+    def state(self) -> List[Dict[str, Any]]:
+        """What has not been handed over, to be saved with the loader."""
+        out = []
+        for p in self.pending.values():
+            p.ready()
+            out.append(
+                {
+                    "number": p.number,
+                    "epoch": p.epoch,
+                    "served": p.served.copy(),
+                    "labels": p.labels.copy(),
+                    "values": {k: a.copy() for k, a in p.values.items()},
+                }
+            )
+        return out
+
+    def load(self, state: List[Dict[str, Any]]) -> None:
+        self.pending.clear()
+        for s in state:
+            p = Pending(s["number"], s["epoch"], s["served"], s["labels"])
+            p.values = dict(s["values"])
+            self.pending[p.number] = p
+
+
+class Exchange:
+    """Tells all processes of a job what each of them has said about its part of a batch, rank after
+    rank: what one process with the whole batch would have reported, in the same order."""
+
+    def __init__(self) -> None:
+        torch = _torch.module()
+        self.dist = torch.distributed
+        self.group = self.dist.new_group(backend="gloo")  # the host's: never in training's way
+        self.world = self.dist.get_world_size()
+
+    def start(self, p: Pending) -> None:
+        """Sends off this process's part. Sizes go first, since the last batch may be short."""
+        torch = _torch.module()
+        if p.work is not None:
+            return
+        import numpy
+
+        parts = [p.served.view("uint8"), p.labels.view("uint8")]
+        head = [len(p.served)] + [0] * (2 * len(FIELDS))
+        for i, name in enumerate(FIELDS):
+            a = p.values.get(name)
+            if a is None:
+                continue
+            a = numpy.ascontiguousarray(a)
+            head[1 + 2 * i] = {"float32": 1, "float16": 2, "uint16": 3, "int64": 4}[str(a.dtype)]
+            head[2 + 2 * i] = a.size
+            parts.append(a.reshape(-1).view("uint8"))
+        body = numpy.concatenate([x.reshape(-1) for x in parts])
+        mine = torch.tensor(head + [body.size], dtype=torch.int64)
+        heads = [torch.empty_like(mine) for _ in range(self.world)]
+        self.dist.all_gather(heads, mine, group=self.group)
+        most = max(int(h[-1]) for h in heads)
+        padded = torch.zeros(most, dtype=torch.uint8)
+        padded[: body.size] = torch.from_numpy(body)
+        bodies = [torch.empty_like(padded) for _ in range(self.world)]
+        work = self.dist.all_gather(bodies, padded, group=self.group, async_op=True)
+        p.work = (work, heads, bodies)
+
+    def finish(self, p: Pending) -> None:
+        import numpy
+
+        work, heads, bodies = p.work
+        work.wait()
+        served, labels = [], []
+        values: Dict[str, List[Any]] = {}
+        said = [[h[1 + 2 * i].item() for i in range(len(FIELDS))] for h in heads]
+        # A field counts where every process has given it; one that kept silent says nothing of it.
+        both = [all(s[i] for s in said) for i in range(len(FIELDS))]
+        for h, b in zip(heads, bodies):
+            n, raw, at = int(h[0]), b.numpy(), 0
+
+            def take(size: int, dtype: str) -> Any:
+                nonlocal at
+                piece = raw[at : at + size].view(dtype)
+                at += size
+                return piece
+
+            served.append(take(n * 8, "uint64"))
+            labels.append(take(n * 8, "int64"))
+            for i, name in enumerate(FIELDS):
+                kind, count = int(h[1 + 2 * i]), int(h[2 + 2 * i])
+                if not kind:
+                    continue
+                dtype = {1: "float32", 2: "float16", 3: "uint16", 4: "int64"}[kind]
+                a = take(count * (4 if kind == 1 else 8 if kind == 4 else 2), dtype)
+                if both[i]:
+                    values.setdefault(name, []).append(
+                        a if name in ("loss", "scores") else a.reshape(n, -1)
+                    )
+        p.served, p.labels = numpy.concatenate(served), numpy.concatenate(labels)
+        p.values = {k: numpy.concatenate(v) for k, v in values.items()}

@@ -1,0 +1,167 @@
+/* Samples by id, for whoever decides on the order alone. They pass through the loader's cache and
+ * pipeline like the rows of a batch: claimed together, read together, prepared by the caller. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "loader/inside.h"
+
+#include <math.h>
+
+typedef struct visit { /* a place for up to LARDER__ROWS_AT_ONCE rows, on the caller's stack */
+    larder__place place;
+    larder_access accesses[LARDER__ROWS_AT_ONCE];
+    larder__ticket tickets[LARDER__ROWS_AT_ONCE];
+    larder_buf *bytes[LARDER__ROWS_AT_ONCE];
+    uint64_t served[LARDER__ROWS_AT_ONCE];
+    uint8_t kind[LARDER__ROWS_AT_ONCE], form[LARDER__ROWS_AT_ONCE];
+    uint32_t read_bytes[LARDER__ROWS_AT_ONCE];
+    larder__row_fault faults[LARDER__ROWS_AT_ONCE];
+} visit;
+
+static int may_visit(larder_loader *l, const uint64_t *ids, size_t n) {
+    const larder_policy *policy = larder__draw_policy(l->draw);
+    if (policy->stand_in || policy->exchange || policy->fetch)
+        return larder__fail(LARDER_E_ARGS,
+                            "policy %s decides itself which samples come: by id take another",
+                            policy->plugin.name);
+    if (l->parts)
+        return larder__fail(LARDER_E_ARGS, "by id samples are read whole: open with parts off");
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= larder_loader_samples(l))
+            return larder__fail(LARDER_E_RANGE, "sample %llu of %llu", (unsigned long long)ids[i],
+                                (unsigned long long)larder_loader_samples(l));
+    return 0;
+}
+
+/* Decides, as one batch of the cache's, and reads what is missing. */
+static int begin_visit(larder_loader *l, visit *v, const uint64_t *ids, size_t n) {
+    uint64_t now = atomic_fetch_add(&l->by_id, n);
+    memset(v, 0, sizeof *v);
+    for (size_t i = 0; i < n; i++)
+        v->accesses[i] = (larder_access){.key = ids[i],
+                                         .now = now + i,
+                                         .next_use = LARDER_UNKNOWN,
+                                         .size = larder__entry_bytes(l, ids[i]),
+                                         .group = LARDER_NO_GROUP,
+                                         .score = NAN};
+    v->place = (larder__place){.bytes = v->bytes,
+                               .served = v->served,
+                               .kind = v->kind,
+                               .form = v->form,
+                               .read_bytes = v->read_bytes,
+                               .faults = v->faults,
+                               .plan = {.tickets = v->tickets, .accesses = v->accesses}};
+    int rc = larder__cache_claim(larder__draw_cache(l->draw), v->accesses, n, v->tickets);
+    if (rc < 0)
+        return rc;
+    v->place.plan.n = n;
+    larder__rows_read(l, &v->place, 0, n);
+    return 0;
+}
+
+static int get_some(larder_loader *l, larder__scratch *scratch, visit *v, const uint64_t *ids,
+                    size_t n, const uint64_t *chance, void *x, int64_t *y) {
+    int rc = begin_visit(l, v, ids, n);
+    if (rc < 0)
+        return rc;
+    v->place.calm = chance == NULL;
+    v->place.chances = chance;
+    v->place.x = x;
+    v->place.y = y;
+    larder__rows_prepare(l, scratch, &v->place, 0, n);
+    for (size_t i = 0; i < n; i++)
+        if (v->faults[i].code < 0)
+            return larder__fail(v->faults[i].code, "%s", v->faults[i].why);
+    return 0;
+}
+
+/* Without the lock: whoever comes by id waits for storage and for the cache, not for batches. */
+static int visit_open(larder_loader *l, const uint64_t *ids, size_t n, larder__scratch **scratch,
+                      visit **v) {
+    *v = NULL;
+    *scratch = NULL;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_unlock(&l->lock);
+    if ((rc = may_visit(l, ids, n)) < 0 || (rc = larder__scratch_open(scratch)) < 0)
+        return rc;
+    *v = larder__malloc(sizeof **v);
+    return *v ? 0 : LARDER_E_NOMEM;
+}
+
+static void visit_close(larder__scratch **scratch, visit **v) {
+    larder__scratch_close(scratch);
+    larder__free(*v);
+    *v = NULL;
+}
+
+int larder_loader_get(larder_loader *l, const uint64_t *ids, size_t n, const uint64_t *chance,
+                      void *x, int64_t *y) {
+    larder__scratch *scratch;
+    visit *v;
+    int rc = visit_open(l, ids, n, &scratch, &v);
+    for (size_t at = 0, some; rc == 0 && at < n; at += some) {
+        some = n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE;
+        rc = get_some(l, scratch, v, ids + at, some, chance ? chance + at : NULL,
+                      (unsigned char *)x + at * l->row_bytes, y + at);
+    }
+    visit_close(&scratch, &v);
+    return rc;
+}
+
+/* ---- one sample as it is --------------------------------------------------------------------- */
+
+static int pixels_of(larder_loader *l, larder__scratch *scratch, larder_buf **buf, uint8_t held,
+                     larder_item *out) {
+    larder_buf *pixels = NULL;
+    int rc = 0;
+    if (held == LARDER_ENCODED) {
+        rc = larder__pipeline_decode(l->pipeline, scratch, *buf, SIZE_MAX, &pixels);
+        larder_buf_unref(buf);
+        *buf = pixels;
+    }
+    out->buf = *buf;
+    return rc < 0 ? rc : larder__pipeline_pixels(l->pipeline, *buf, out);
+}
+
+int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_item *out) {
+    larder__scratch *scratch;
+    visit *v;
+    *out = (larder_item){.label = -1};
+    larder_sample s = {.label = -1};
+    if (form != LARDER_ENCODED && form != LARDER_DECODED)
+        return larder__fail(LARDER_E_ARGS, "a sample before any stage is encoded or decoded");
+    int rc = visit_open(l, &id, 1, &scratch, &v);
+    if (rc == 0 && (rc = larder__data_stat(l->data, id, &s)) == 0 &&
+        (rc = begin_visit(l, v, &id, 1)) == 0) {
+        uint8_t held = LARDER_ENCODED;
+        rc = larder__row_bytes(l, &v->place, 0, &out->buf, &held);
+        if (rc == 0 && held != LARDER_ENCODED && held != form) {
+            larder_buf_unref(&out->buf); /* the cache keeps what was made of it: storage has it */
+            rc = larder__row_alone(l, id, &out->buf);
+            held = LARDER_ENCODED;
+        }
+        if (rc == 0 && form == LARDER_DECODED)
+            rc = pixels_of(l, scratch, &out->buf, held, out);
+        else if (rc == 0) {
+            out->data = larder_buf_data(out->buf);
+            out->size = larder_buf_size(out->buf);
+        }
+        if (rc < 0)
+            larder_buf_unref(&out->buf);
+    }
+    out->label = s.label;
+    visit_close(&scratch, &v);
+    return rc;
+}
+
+int larder_loader_name(larder_loader *l, uint64_t id, char *out, size_t cap) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_unlock(&l->lock);
+    return id < larder_loader_samples(l)
+               ? larder__data_name(l->data, id, out, cap)
+               : larder__fail(LARDER_E_RANGE, "sample %llu of %llu", (unsigned long long)id,
+                              (unsigned long long)larder_loader_samples(l));
+}

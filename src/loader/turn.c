@@ -1,0 +1,169 @@
+/* Batches leaving the ring: given back, put on hold, or given up with what is left of their epoch.
+ */
+#include "base/err.h"
+#include "loader/inside.h"
+
+/* Memory that somebody else holds stays theirs; the ring goes on with another piece. */
+static int renew_pixels(larder_loader *l, uint64_t number) {
+    larder_hold **x = &l->x[number % l->conf.prefetch];
+    if (!larder__block_shared(*x))
+        return 0;
+    larder_hold *fresh = NULL;
+    int rc = larder__block_take(l->pool, &fresh);
+    if (rc < 0)
+        return rc;
+    larder_hold_unref(x);
+    *x = fresh;
+    return 0;
+}
+
+int larder__place_leave(larder_loader *l, larder__place *p) {
+    uint64_t number = p->plan.number;
+    int rc = renew_pixels(l, number);
+    p->phase = LARDER__FREE;
+    p->plan.n = p->plan.fetched = 0;
+    l->x_of[number % l->conf.prefetch] = UINT64_MAX;
+    if (rc < 0) /* nothing can be prepared there any more */
+        larder__loader_fail(l, rc);
+    pthread_cond_broadcast(&l->work);
+    return rc;
+}
+
+int larder_loader_done(larder_loader *l, const larder_batch *b) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    larder__place *p = larder__place_held(l, b);
+    rc = p ? larder__place_leave(l, p) : LARDER_E_STATE;
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int larder_loader_hold(larder_loader *l, const larder_batch *b, larder_hold **out) {
+    *out = NULL;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    const larder__place *p = larder__place_held(l, b);
+    if (p) {
+        larder_hold *block = l->x[p->plan.number % l->conf.prefetch];
+        if (!larder__block_shared(block))
+            larder__block_describe(block, b);
+        *out = larder_hold_ref(block);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return p ? 0 : LARDER_E_STATE;
+}
+
+int larder_loader_peek(larder_loader *l, larder_batch *out) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    const larder__place *p = &l->ring[l->taken % l->conf.ahead];
+    bool there = !l->epoch_over && !l->cancelled && !l->failed && l->taken < l->planned &&
+                 p->phase == LARDER__FILLED;
+    for (size_t i = 0; there && i < p->plan.n; i++)
+        there = p->faults[i].code == 0;
+    if (there) {
+        *out = p->batch;
+        out->number = p->plan.number;
+        out->epoch = p->plan.epoch;
+        out->n = p->plan.n;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return there ? 0 : LARDER_NOT_YET;
+}
+
+/* ---- another epoch --------------------------------------------------------------------------- */
+
+/* Batches drawn ahead are filled, since others may wait for what they read, and left. */
+static int give_up_drawn(larder_loader *l) {
+    while (l->taken < l->planned) {
+        larder__place *p = &l->ring[l->taken % l->conf.ahead];
+        if (l->failed)
+            return larder__fail(l->failed, "%s", l->why);
+        if (l->cancelled)
+            return larder__fail(LARDER_E_CANCELLED, "cancelled");
+        if (p->phase != LARDER__FILLED) {
+            pthread_cond_wait(&l->ready, &l->lock);
+            continue;
+        }
+        int rc = larder__place_leave(l, p);
+        if (rc < 0)
+            return rc;
+        l->taken++;
+    }
+    return 0;
+}
+
+static bool any_lent(const larder_loader *l) {
+    for (uint32_t k = 0; k < l->conf.ahead; k++)
+        if (l->ring[k].phase == LARDER__LENT)
+            return true;
+    return false;
+}
+
+/* Is the batch that comes next this epoch's first anyway? Then nothing is given up. */
+static bool comes_next(const larder_loader *l, uint64_t epoch) {
+    if (l->taken < l->planned) {
+        const larder__planned *p = &l->ring[l->taken % l->conf.ahead].plan;
+        return p->first && p->epoch == epoch;
+    }
+    if (l->kept)
+        return l->kept->first && l->kept->epoch == epoch;
+    return larder__draw_between(l->draw) && larder__draw_epoch(l->draw) == epoch;
+}
+
+/* With the lock held. */
+static int begin(larder_loader *l, uint64_t epoch) {
+    l->planning = true; /* nobody draws meanwhile */
+    int rc = give_up_drawn(l);
+    l->planning = false;
+    if (rc < 0)
+        return rc;
+    larder__kept_free(l->kept);
+    l->kept = NULL;
+    larder__draw_begin(l->draw, epoch);
+    l->taken = l->planned = larder__draw_number(l->draw);
+    l->evaluation.due = false;
+    return 0;
+}
+
+int larder_loader_begin(larder_loader *l, uint64_t epoch) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    while (l->planning)
+        pthread_cond_wait(&l->ready, &l->lock);
+    if (any_lent(l))
+        rc = larder__fail(LARDER_E_STATE, "an epoch begins when all batches are given back");
+    else if (l->conf.epochs && epoch >= l->conf.epochs)
+        rc = larder__fail(LARDER_E_RANGE, "epoch %llu of %llu", (unsigned long long)epoch,
+                          (unsigned long long)l->conf.epochs);
+    else if (l->failed)
+        rc = larder__fail(l->failed, "%s", l->why);
+    if (rc == 0 && !comes_next(l, epoch))
+        rc = begin(l, epoch);
+    if (rc == 0) {
+        l->epoch_over = false;
+        l->handed_out = l->waiting = 0;
+    }
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->ready);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+uint64_t larder_loader_epoch(const larder_loader *loader) {
+    larder_loader *l = (larder_loader *)(uintptr_t)loader;
+    if (larder__loader_enter(l) < 0)
+        return 0;
+    while (l->planning)
+        pthread_cond_wait(&l->ready, &l->lock);
+    uint64_t epoch = l->taken < l->planned ? l->ring[l->taken % l->conf.ahead].plan.epoch
+                     : l->kept             ? l->kept->epoch
+                                           : larder__draw_epoch(l->draw);
+    epoch -= l->epoch_over;
+    pthread_mutex_unlock(&l->lock);
+    return epoch;
+}

@@ -1,0 +1,345 @@
+/* Residents that are taken without asking (wire/pins.h): while others bring in and throw out, the
+ * bytes somebody holds stay what they were; who dies holds nothing; whatever a client writes into
+ * its pins, the daemon stays sound. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "check.h"
+#include "daemon/limbo.h"
+#include "daemon/server.h"
+#include "wire/attach.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { KEYS = 400, SIZE = 2000, BATCH = 8 };
+
+/* ---- the daemon's half alone ----------------------------------------------------------------- */
+
+typedef struct world {
+    larder__arena *arena;
+    larder__limbo limbo;
+    _Atomic larder__place places[KEYS];
+    larder__pins *pins[2];
+} world;
+
+static void open_world(world *w) {
+    *w = (world){0};
+    check_ok(larder__arena_open(&w->arena, 1 << 20));
+    check_ok(larder__limbo_open(&w->limbo, w->arena, w->places, 2));
+    for (uint32_t j = 0; j < 2; j++) {
+        int fd;
+        check_ok(larder__limbo_join(&w->limbo, j, &fd));
+        w->pins[j] = mmap(NULL, sizeof **w->pins, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_true(w->pins[j] != MAP_FAILED);
+    }
+}
+
+static void close_world(world *w) {
+    larder__limbo_close(&w->limbo);
+    assert_int_equal(larder__arena_taken(w->arena), 0);
+    assert_true(larder__arena_sound(w->arena));
+    larder__arena_close(&w->arena);
+    for (uint32_t j = 0; j < 2; j++)
+        munmap(w->pins[j], sizeof **w->pins);
+}
+
+static larder__block bring_in(world *w, uint64_t key) {
+    larder__block b = larder__limbo_take(&w->limbo, SIZE);
+    assert_int_not_equal(b, LARDER__NO_BLOCK);
+    larder__limbo_publish(&w->limbo, key, larder__arena_offset(w->arena, b), LARDER_ENCODED, SIZE);
+    return b;
+}
+
+static void hold(world *w, uint32_t job, uint32_t pin, uint64_t key) {
+    assert_int_not_equal(w->places[key], 0);
+    w->pins[job]->at[pin] = larder__place_pin(w->places[key]);
+    if (w->pins[job]->used <= pin)
+        w->pins[job]->used = pin + 1;
+}
+
+static void test_pinned_blocks_wait(void **st) {
+    (void)st;
+    world *w = malloc(sizeof *w);
+    open_world(w);
+    larder__block a = bring_in(w, 1), b = bring_in(w, 2);
+    uint64_t each = larder__arena_length(w->arena, a);
+    hold(w, 0, 5, 1);
+    hold(w, 1, 0, 1);
+    larder__limbo_give(&w->limbo, a, 1);
+    larder__limbo_give(&w->limbo, b, 2);
+    assert_int_equal(w->places[1], 0);
+    larder__limbo_sweep(&w->limbo);
+    assert_int_equal(larder__arena_taken(w->arena), each);
+    w->pins[0]->at[5] = 0;
+    larder__limbo_sweep(&w->limbo);
+    assert_int_equal(larder__arena_taken(w->arena), each);
+    larder__limbo_leave(&w->limbo, 1); /* as when its process has died */
+    assert_int_equal(larder__arena_taken(w->arena), 0);
+    close_world(w);
+    free(w);
+}
+
+static void test_room_comes_from_limbo(void **st) {
+    (void)st;
+    world *w = malloc(sizeof *w);
+    open_world(w);
+    larder__block all[KEYS];
+    size_t n = 0;
+    larder__block first = bring_in(w, 0);
+    hold(w, 0, 0, 0);
+    while (n < KEYS - 1 && (all[n] = larder__limbo_take(&w->limbo, 100000)) != LARDER__NO_BLOCK)
+        n++;
+    assert_in_range(n, 2, 12);
+    for (size_t i = 0; i < n; i++)
+        larder__limbo_give(&w->limbo, all[i], i + 1);
+    larder__block again = larder__limbo_take(&w->limbo, 300000); /* nobody pins those */
+    assert_int_not_equal(again, LARDER__NO_BLOCK);
+    larder__limbo_give(&w->limbo, again, 1);
+    larder__limbo_give(&w->limbo, first, 0);
+    close_world(w);
+    free(w);
+}
+
+static void test_pins_full_of_lies(void **st) {
+    (void)st;
+    world *w = malloc(sizeof *w);
+    larder_rng rng;
+    larder_rng_seed(&rng, 1, 0);
+    open_world(w);
+    larder__block held[64];
+    for (int round = 0; round < 50; round++) {
+        size_t n = 0;
+        for (; n < 64; n++)
+            held[n] = bring_in(w, n);
+        w->pins[0]->used = round % 2 ? UINT32_MAX : larder_rng_below(&rng, LARDER__PINS);
+        for (uint32_t i = 0; i < LARDER__PINS; i++)
+            w->pins[0]->at[i] = round % 3 ? (uint32_t)larder_rng_next(&rng) : UINT32_MAX;
+        while (n-- > 0)
+            larder__limbo_give(&w->limbo, held[n], n);
+        assert_true(larder__arena_sound(w->arena));
+        memset(w->pins[0], 0, sizeof **w->pins);
+        larder__limbo_sweep(&w->limbo);
+        assert_int_equal(larder__arena_taken(w->arena), 0);
+    }
+    close_world(w);
+    free(w);
+}
+
+/* ---- a daemon and its clients ---------------------------------------------------------------- */
+
+static char folder[32], path[64];
+
+static pid_t start_daemon(void) {
+    snprintf(folder, sizeof folder, "/tmp/larder-pins-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/s", folder);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        larder__server *server = NULL;
+        larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
+        if (larder__server_open(&server, &conf) == 0)
+            larder__server_run(server);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void end_daemon(pid_t pid) {
+    char lock[80];
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    unlink(path);
+    unlink(lock);
+    rmdir(folder);
+}
+
+static larder__cache *join(larder__stats *stats) {
+    larder__attach_conf conf = {.socket = path,
+                                .stats = stats,
+                                .hello = {.batch = BATCH,
+                                          .fingerprint = 3,
+                                          .keys = KEYS,
+                                          .payload = KEYS * SIZE,
+                                          .share = {1},
+                                          .budget = "30%",
+                                          .policy = "lru",
+                                          .name = "test"}};
+    larder__cache *c = NULL;
+    for (int i = 0; !c && i < 1000; i++)
+        if (larder__attach_open(&c, &conf) < 0)
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    return c;
+}
+
+static int make(void *arg, const larder_access *want, larder_buf *have, larder_buf **out) {
+    (void)arg, (void)have;
+    *out = larder_buf_new(want->size);
+    if (*out)
+        memset(larder_buf_data(*out), (int)(want->key % 251), want->size);
+    return *out ? 0 : LARDER_E_NOMEM;
+}
+
+static bool is_of(larder_buf *b, uint64_t key) {
+    const unsigned char *at = larder_buf_data(b);
+    for (size_t i = 0; i < larder_buf_size(b); i++)
+        if (at[i] != key % 251)
+            return false;
+    return larder_buf_size(b) == SIZE;
+}
+
+/* Batches of which most are in a corner of the data set, which stays, and some are not. Every one
+ * is looked at when it comes and again when it goes, twenty batches later. */
+enum { HELD = 20 };
+typedef struct reader {
+    pthread_t thread;
+    uint64_t seed;
+    double until, unasked;
+    bool wrong;
+} reader;
+
+static double unasked(larder__stats *s) {
+    larder_stat_value v;
+    for (size_t i = 0; larder__stat_read(s, i, &v) == 0; i++)
+        if (strcmp(v.name, "daemon_unasked") == 0)
+            return v.value;
+    return 0;
+}
+
+static void *read_on(void *arg) {
+    reader *r = arg;
+    larder_rng rng;
+    larder_buf *held[HELD][BATCH] = {0};
+    uint64_t keys[HELD][BATCH];
+    larder__stats *stats = NULL;
+    r->wrong = larder__stats_open(&stats) < 0;
+    larder__cache *c = r->wrong ? NULL : join(stats);
+    r->wrong = !c;
+    larder_rng_seed(&rng, r->seed, 0);
+    for (uint64_t n = 0; !r->wrong && larder__now() < r->until; n++) {
+        larder_access a[BATCH];
+        larder_buf **now = held[n % HELD];
+        uint64_t *of = keys[n % HELD];
+        uint32_t among = larder_rng_below(&rng, 4) ? 60 : KEYS;
+        for (size_t i = 0; i < BATCH; i++) {
+            r->wrong |= now[i] && !is_of(now[i], of[i]);
+            larder_buf_unref(&now[i]);
+            of[i] = (larder_rng_below(&rng, among / BATCH) * BATCH + i) % KEYS;
+            a[i] = (larder_access){.key = of[i], .size = SIZE, .score = NAN};
+        }
+        r->wrong |= larder__cache_get(c, a, BATCH, make, NULL, now, NULL) < 0;
+        for (size_t i = 0; i < BATCH && !r->wrong; i++)
+            r->wrong = !is_of(now[i], of[i]);
+    }
+    for (size_t i = 0; i < HELD * BATCH; i++)
+        larder_buf_unref(&held[i / BATCH][i % BATCH]);
+    if (stats)
+        r->unasked = unasked(stats);
+    larder__cache_close(&c);
+    larder__stats_close(&stats);
+    return NULL;
+}
+
+static void test_bytes_stay(void **st) {
+    (void)st;
+    enum { READERS = 3 };
+    reader r[READERS];
+    pid_t daemon = start_daemon();
+    double until = larder__now() + (getenv("LARDER_LONG") ? 20 : 2), taken = 0;
+    for (size_t i = 0; i < READERS; i++) {
+        r[i] = (reader){.seed = i, .until = until};
+        assert_int_equal(pthread_create(&r[i].thread, NULL, read_on, &r[i]), 0);
+    }
+    for (size_t i = 0; i < READERS; i++) {
+        pthread_join(r[i].thread, NULL);
+        assert_false(r[i].wrong);
+        taken += r[i].unasked;
+    }
+    printf("%.0f samples without asking\n", taken);
+    assert_true(taken > 0);
+    end_daemon(daemon);
+}
+
+static uint64_t figure(const char *name) {
+    char *json = NULL, key[40];
+    uint64_t value = UINT64_MAX;
+    snprintf(key, sizeof key, "\"%s\"", name);
+    if (larder__attach_status(path, &json) == 0) {
+        const char *at = strstr(json, key);
+        if (at)
+            value = strtoull(at + strlen(key) + strspn(at + strlen(key), ": "), NULL, 10);
+    }
+    larder__free(json);
+    return value;
+}
+
+/* A client that holds a batch and is killed: what it held is free again at once. */
+static void test_killed_holder(void **st) {
+    (void)st;
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t daemon = start_daemon(), holder = fork();
+    assert_true(holder >= 0);
+    larder_access a[BATCH];
+    larder_buf *out[BATCH];
+    if (holder == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        larder__cache *c = join(NULL);
+        enum { ROUNDS = 20 }; /* from the second on without asking; then its leases are back */
+        for (int round = 0; round < ROUNDS; round++) {
+            for (size_t i = 0; i < BATCH; i++)
+                a[i] = (larder_access){.key = i, .size = SIZE, .score = NAN};
+            if (!c || larder__cache_get(c, a, BATCH, make, NULL, out, NULL) < 0)
+                _exit(1);
+            for (size_t i = 0; i < BATCH && round < ROUNDS - 1; i++)
+                larder_buf_unref(&out[i]);
+        }
+        if (write(ready[1], "", 1) != 1)
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    larder__cache *c = join(NULL);
+    assert_non_null(c);
+    for (uint64_t k = 0; k < KEYS; k += BATCH) { /* all that the holder has is thrown out */
+        for (size_t i = 0; i < BATCH; i++)
+            a[i] = (larder_access){.key = (k + i + BATCH) % KEYS, .size = SIZE, .score = NAN};
+        if (k + 2 * BATCH <= KEYS)
+            check_ok(larder__cache_get(c, a, BATCH, make, NULL, out, NULL));
+        for (size_t i = 0; i < BATCH && k + 2 * BATCH <= KEYS; i++)
+            larder_buf_unref(&out[i]);
+    }
+    assert_true(figure("limbo_blocks") >= BATCH);
+    kill(holder, SIGKILL);
+    assert_int_equal(waitpid(holder, NULL, 0), holder);
+    for (int i = 0; figure("limbo_blocks") && i < 2000; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_int_equal(figure("limbo_blocks"), 0);
+    larder__cache_close(&c);
+    close(ready[0]);
+    close(ready[1]);
+    end_daemon(daemon);
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pinned_blocks_wait), cmocka_unit_test(test_room_comes_from_limbo),
+        cmocka_unit_test(test_pins_full_of_lies),  cmocka_unit_test(test_bytes_stay),
+        cmocka_unit_test(test_killed_holder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,22 @@
+"""What the tests of the Python package share. Ends with 77 (skipped) where a package is missing."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+os.environ.pop("LARDER_SOCKET", None)
+
+try:
+    import numpy  # noqa: F401
+    import torch  # noqa: F401
+except ImportError as e:
+    print(f"skipped: {e}")
+    sys.exit(77)
+torch.set_num_threads(1)
+
+import larder  # noqa: E402,F401
+
+# Every sort of recipe: plain caches, those that choose the order, those that listen.
+RECIPES = ["lru", "minio", "quiver", "seneca", "rotate:h=0.5", "echo", "icache", "shade", "spider:scoring=wait"]

@@ -1,0 +1,292 @@
+"""larder.Loader: batches, epochs, state, feedback, errors."""
+
+import gc
+import unittest
+
+import kit
+from kit import larder, numpy, torch
+
+SOURCE = "mem:?n=1000&h=8&w=8&c=3"
+PIXELS = ["crop:size=8,pad=2", "flip"]
+
+
+def loader(recipe="minio", **more):
+    conf = dict(batch_size=64, recipe=recipe, augment=PIXELS, threads=2)
+    conf.update(more)
+    return larder.Loader(SOURCE, **conf)
+
+
+class Batches(unittest.TestCase):
+    def test_epoch_is_a_permutation(self):
+        with loader() as l:
+            self.assertEqual(len(l), 16)
+            self.assertEqual(l.samples, 1000)
+            for epoch in range(2):
+                ids = []
+                for b in l:
+                    self.assertEqual(b.epoch, epoch)
+                    self.assertEqual(tuple(b.x.shape[1:]), (3, 8, 8))
+                    ids += b.ids.tolist()
+                self.assertEqual(sorted(ids), list(range(1000)))
+            self.assertEqual(l.audit(), 0)
+
+    def test_numpy_and_tensors_say_the_same(self):
+        with loader(torch=False) as a, loader(torch=True) as b:
+            for p, q in zip(a, b):
+                self.assertIsInstance(p.x, numpy.ndarray)
+                self.assertTrue(torch.is_tensor(q.x))
+                for name in ("x", "y", "ids", "served", "weight", "kind"):
+                    numpy.testing.assert_array_equal(getattr(p, name), getattr(q, name).numpy())
+
+    def test_pair(self):
+        with loader() as l:
+            for x, y in l:
+                self.assertEqual(len(x), len(y))
+            b = next(iter(l))
+            self.assertIs(b[0], b.x)
+            self.assertEqual(b.to("cpu").ids.tolist(), b.ids.tolist())
+
+    def test_batches_outlive_their_turn_and_the_loader(self):
+        with loader(prefetch=2) as l:
+            kept = [(b.x, b.x.clone(), b.y, b.y.clone()) for b in l]
+        gc.collect()
+        self.assertEqual(len(kept), 16)
+        for x, x0, y, y0 in kept:
+            self.assertTrue(torch.equal(x, x0) and torch.equal(y, y0))
+
+    def test_no_batch_leaks(self):
+        with loader() as l:
+            kept = list(l)
+            self.assertGreater(l.stats()["batches_on_hold"], 8)
+            del kept
+            gc.collect()
+            for b in l:
+                pass
+            del b
+            gc.collect()
+            self.assertEqual(l.stats()["batches_on_hold"], 0)
+
+    def test_memory_is_the_same_batch_again(self):
+        with loader(prefetch=2) as l:
+            seen = {b.x.data_ptr() for _ in range(3) for b in l}
+            self.assertLessEqual(len(seen), 6)
+
+    def test_shuffle_off(self):
+        with loader(recipe="rotate", shuffle=False) as l:
+            for _ in range(2):
+                ids = [i for b in l for i in b.ids.tolist()]
+                self.assertEqual(ids, list(range(1000)))
+
+    def test_transform(self):
+        with loader(dtype="uint8", layout="NHWC", augment=PIXELS + [lambda a: a.max()]) as l, loader(
+            dtype="uint8", layout="NHWC"
+        ) as plain:
+            for b, p in zip(l, plain):
+                self.assertEqual(b.x.tolist(), p.x.amax(dim=(1, 2, 3)).tolist())
+        with self.assertRaisesRegex(ValueError, "before Python ones"):
+            loader(augment=[lambda a: a, "flip"])
+
+
+class Epochs(unittest.TestCase):
+    def ids(self, l):
+        return [b.ids.tolist() for b in l]
+
+    def test_set_epoch(self):
+        with loader() as l, loader() as m:
+            want = [self.ids(l) for _ in range(4)]
+            m.set_epoch(3)
+            self.assertEqual(m.epoch, 3)
+            self.assertEqual(self.ids(m), want[3])
+            m.set_epoch(1)
+            self.assertEqual(self.ids(m), want[1])
+            self.assertEqual(self.ids(m), want[2])
+
+    def test_broken_off(self):
+        for recipe in kit.RECIPES:
+            with self.subTest(recipe), loader(recipe) as l:
+                for at in (1, 5, 15):
+                    for i, b in enumerate(l):
+                        if i == at:
+                            break
+                before = b.epoch
+                n = 0
+                for b in l:
+                    self.assertEqual(b.epoch, before + 1)
+                    n += 1
+                self.assertEqual(n, len(l))
+                if recipe in ("lru", "minio", "quiver", "seneca"):
+                    self.assertEqual(l.audit(), 0)
+
+    def test_the_same_epoch_twice(self):
+        with loader() as l:
+            for _ in range(3):
+                l.set_epoch(0)
+                first = self.ids(l)
+                self.assertEqual(l.audit(), 0)
+                self.assertEqual(l.figures(0)["served"], 1000)
+            l.set_epoch(0)
+            self.assertEqual(self.ids(l), first)
+
+    def test_older_iterator(self):
+        with loader() as l:
+            old = iter(l)
+            next(old)
+            next(iter(l))
+            with self.assertRaises(larder.StateError):
+                next(old)
+
+    def test_end(self):
+        with loader(epochs=1) as l:
+            self.assertEqual(len(list(l)), 16)
+            self.assertEqual(len(list(l)), 0)
+
+
+class State(unittest.TestCase):
+    def run_some(self, l, batches, start=0):
+        out = []
+        while len(out) < batches:
+            for b in l:
+                out.append((b.number, b.served.tolist(), b.x.sum().item()))
+                l.report(loss=(b.served % 97).float() + b.epoch)
+                if len(out) == batches:
+                    break
+        return out
+
+    def test_goes_on(self):
+        for recipe in kit.RECIPES:
+            for at in (1, 16, 37):
+                with self.subTest(f"{recipe} {at}"):
+                    with loader(recipe) as l:
+                        want = []
+                        state = None
+                        while len(want) < 60:
+                            for b in l:
+                                want.append((b.number, b.served.tolist(), b.x.sum().item()))
+                                l.report(loss=(b.served % 97).float() + b.epoch)
+                                if len(want) == at:
+                                    state = l.state_dict()
+                    with loader(recipe) as m:
+                        m.load_state_dict(state)
+                        got = []
+                        while len(got) < 60 - at:
+                            for b in m:
+                                got.append((b.number, b.served.tolist(), b.x.sum().item()))
+                                m.report(loss=(b.served % 97).float() + b.epoch)
+                        self.assertEqual(got[: 60 - at], want[at:60])
+
+    def test_set_epoch_of_a_loaded_state(self):
+        with loader() as l:
+            for i, b in enumerate(l):
+                if i == 4:
+                    state = l.state_dict()
+                    break
+        with loader() as m:
+            m.load_state_dict(state)
+            m.set_epoch(0)
+            self.assertEqual(len(list(m)), 11)
+            m.set_epoch(1)
+            self.assertEqual(len(list(m)), 16)
+
+    def test_not_a_state(self):
+        with loader() as l, self.assertRaises(larder.FormatError):
+            l.load_state_dict({"hello": 1})
+
+
+class Feedback(unittest.TestCase):
+    def test_late_is_in_time(self):
+        """Each report acts at the same batch, whether it is given at once or as late as may be."""
+        with loader("shade") as a, loader("shade") as b:
+            for _ in range(3):
+                last = None
+                for p, q in zip(a, b):
+                    self.assertEqual(p.served.tolist(), q.served.tolist())
+                    a.report(loss=p.served.float())
+                    if last is not None:
+                        b.report(loss=last.served.float(), batch=last)
+                    last = q
+                b.report(loss=last.served.float(), batch=last)
+            self.assertEqual(a.stats()["reports_refused"], 0)
+            self.assertEqual(b.stats()["reports_refused"], 0)
+
+    def test_one_value_a_sample(self):
+        with loader("shade") as l:
+            next(iter(l))
+            with self.assertRaisesRegex(ValueError, "one value a sample"):
+                l.report(loss=torch.tensor(1.0))
+
+    def test_logits(self):
+        with loader("shade") as a, loader("shade") as b:
+            for _ in range(2):
+                for p, q in zip(a, b):
+                    logits = torch.sin(p.served.float()[:, None] * torch.arange(1, 11))
+                    self.assertEqual(p.served.tolist(), q.served.tolist())
+                    a.report(logits=logits)
+                    y = p.y % 10
+                    b.report(loss=torch.nn.functional.cross_entropy(logits, y, reduction="none"))
+
+    def test_hook(self):
+        net = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(192, 5), torch.nn.Linear(5, 2)
+        )
+        with loader("spider") as l, l.feedback(net[1]):
+            for x, y in l:
+                net(x)
+            for x, y in l:
+                net(x)
+            self.assertEqual(l.stats()["reports_refused"], 0)
+            self.assertGreaterEqual(l.stats()["reports"], 30)
+
+    def test_evaluator(self):
+        asked = []
+
+        def evaluate(batch):
+            asked.append(batch.n)
+            return batch.served.float()
+
+        with loader("impact:warm_max=2,full_every=1", evaluator=evaluate) as l:
+            for _ in range(4):
+                for b in l:
+                    l.report(loss=b.served.float())
+            self.assertGreater(sum(asked), 0)
+            self.assertEqual(sum(asked), l.stats()["evaluated"])
+
+    def test_evaluator_that_fails(self):
+        def evaluate(batch):
+            raise KeyError("mine")
+
+        with loader("impact:warm_max=2,full_every=1", evaluator=evaluate) as l:
+            with self.assertRaisesRegex(KeyError, "mine"):
+                for _ in range(4):
+                    for b in l:
+                        l.report(loss=b.served.float())
+
+
+class Errors(unittest.TestCase):
+    def test_kinds(self):
+        with self.assertRaises(FileNotFoundError) as e:
+            larder.Loader("dir:/nonexistent/photos", 4)
+        self.assertIn("/nonexistent/photos", str(e.exception))
+        self.assertIsInstance(e.exception, larder.Error)
+        with self.assertRaisesRegex(ValueError, "no_such_recipe"):
+            loader("no_such_recipe")
+        with self.assertRaises(ValueError):
+            loader(dtype="float64")
+        with loader() as l:
+            with self.assertRaises(larder.StateError):
+                l.validate(0.5)
+        with self.assertRaises(larder.StateError):
+            next(iter(l))
+
+    def test_bad_samples(self):
+        uri = SOURCE + "&bad=3/700"
+        with larder.Loader(uri, 64, recipe="lru", on_bad="skip") as l:
+            served = [i for b in l for i in b.served.tolist()]
+            self.assertEqual(len(served), 998)
+            self.assertEqual(sorted(b["id"] for b in l.bad()), [3, 700])
+            self.assertEqual(l.figures()["bad"], 2)
+        with larder.Loader(uri, 64, recipe="lru") as l, self.assertRaises(larder.Error):
+            list(l)
+
+
+if __name__ == "__main__":
+    unittest.main()
