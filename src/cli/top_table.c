@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "see/discover.h"
-#include "see/rates.h"
+#include "see/job_rates.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "see/board.h"
 #include "see/http_request.h"
 #include "see/page.h"
-#include "see/panel.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -44,7 +44,7 @@ struct larder__http {
     int listener, stop;
     bool local;
     char token[80], url[256];
-    larder__panel *panel;
+    larder__board *board;
     text state, history, metrics; /* as of the last look, made when first asked for */
     double next_look;
     visitor visitors[CONNECTIONS];
@@ -161,7 +161,7 @@ int larder__http_open(larder__http **out, const larder__http_conf *conf) {
     if (rc == 0)
         rc = bind_listener(h, conf->address, &a, size);
     if (rc == 0)
-        rc = larder__panel_open(&h->panel);
+        rc = larder__board_open(&h->board);
     if (rc == 0 && (h->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         rc = larder__fail(LARDER_E_IO, "eventfd: %s", strerror(errno));
     if (rc < 0) {
@@ -189,11 +189,11 @@ static void drop_text(text *t) {
 }
 
 static const text *make_text(larder__http *h, text *t,
-                             void (*write_it)(FILE *, const larder__panel *)) {
+                             void (*write_it)(FILE *, const larder__board *)) {
     FILE *to = t->at ? NULL : open_memstream(&t->at, &t->size);
     if (!to)
         return t;
-    write_it(to, h->panel);
+    write_it(to, h->board);
     if (fclose(to) != 0)
         drop_text(t);
     return t;
@@ -300,7 +300,7 @@ static void begin_events(larder__http *h, visitor *v, const larder__http_request
     v->live = !r->head;
     v->leaving = r->head;
     if (!push(v, head, (size_t)n) ||
-        (v->live && !push_event(v, make_text(h, &h->state, larder__panel_state))))
+        (v->live && !push_event(v, make_text(h, &h->state, larder__board_state))))
         v->live = false, v->leaving = true;
 }
 
@@ -310,11 +310,11 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
     const struct {
         const char *path, *type;
         text *made;
-        void (*write_it)(FILE *, const larder__panel *);
-    } all[] = {{"/state.json", json, &h->state, larder__panel_state},
-               {"/history.json", json, &h->history, larder__panel_history},
+        void (*write_it)(FILE *, const larder__board *);
+    } all[] = {{"/state.json", json, &h->state, larder__board_state},
+               {"/history.json", json, &h->history, larder__board_history},
                {"/metrics", "text/plain; version=0.0.4; charset=utf-8", &h->metrics,
-                larder__panel_metrics}};
+                larder__board_metrics}};
     bool events = strcmp(r->path, "/events") == 0;
     size_t i = 0, count = sizeof all / sizeof *all;
     while (i < count && strcmp(r->path, all[i].path) != 0)
@@ -435,14 +435,14 @@ static bool listen_to(larder__http *h, visitor *v, double now) {
 
 /* A failed look (no memory) leaves an empty page until the next one. */
 static void look(larder__http *h, double now) {
-    larder__panel_look(h->panel, now);
+    larder__board_look(h->board, now);
     drop_text(&h->state);
     drop_text(&h->history);
     drop_text(&h->metrics);
     h->next_look = now + look_every;
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
         if (v->fd >= 0 && v->live && v->size == 0 && /* who is slow misses some */
-            (!push_event(v, make_text(h, &h->state, larder__panel_state)) || !flush(v, now)))
+            (!push_event(v, make_text(h, &h->state, larder__board_state)) || !flush(v, now)))
             hang_up(v);
 }
 
@@ -513,6 +513,6 @@ void larder__http_close(larder__http **ph) {
     drop_text(&h->state);
     drop_text(&h->history);
     drop_text(&h->metrics);
-    larder__panel_close(&h->panel);
+    larder__board_close(&h->board);
     larder__free(h);
 }

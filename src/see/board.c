@@ -1,9 +1,9 @@
-#include "see/panel.h"
+#include "see/board.h"
 
 #include "base/mem.h"
 #include "see/discover.h"
+#include "see/job_rates.h"
 #include "see/prometheus.h"
-#include "see/rates.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct point {
 
 typedef struct track { /* of one job */
     uint64_t pid, number;
-    point points[LARDER__PANEL_POINTS];
+    point points[LARDER__BOARD_POINTS];
     size_t count;
     uint32_t span; /* looks a point stands for */
     point sum;     /* of those that are not a point yet */
@@ -26,25 +26,25 @@ typedef struct track { /* of one job */
     bool there; /* in the last look */
 } track;
 
-struct larder__panel {
+struct larder__board {
     larder__jobs now, before;
     double when; /* of the last look, 0: none */
     larder__rates *rates;
     size_t rates_cap;
-    track *tracks[LARDER__PANEL_TRACKS];
+    track *tracks[LARDER__BOARD_TRACKS];
     size_t track_count;
     larder__jobs ended; /* the newest last */
-    double ended_when[LARDER__PANEL_ENDED];
+    double ended_when[LARDER__BOARD_ENDED];
 };
 
-int larder__panel_open(larder__panel **out) {
+int larder__board_open(larder__board **out) {
     *out = larder__calloc(1, sizeof **out);
     return *out ? 0 : LARDER_E_NOMEM;
 }
 
-void larder__panel_close(larder__panel **panel) {
-    larder__panel *p = *panel;
-    *panel = NULL;
+void larder__board_close(larder__board **board) {
+    larder__board *p = *board;
+    *board = NULL;
     if (!p)
         return;
     for (size_t i = 0; i < p->track_count; i++)
@@ -80,21 +80,21 @@ static void add_point(track *t, const point *p) {
         return;
     for (int k = 0; k < SERIES; k++)
         t->sum.v[k] /= (float)t->summed;
-    if (t->count == LARDER__PANEL_POINTS)
+    if (t->count == LARDER__BOARD_POINTS)
         halve(t);
     t->points[t->count++] = t->sum;
     t->summed = 0;
 }
 
-static track *find_track(larder__panel *p, const larder__job *job) {
+static track *find_track(larder__board *p, const larder__job *job) {
     for (size_t i = 0; i < p->track_count; i++)
         if (p->tracks[i]->pid == job->pid && p->tracks[i]->number == job->number)
             return p->tracks[i];
     return NULL;
 }
 
-static track *new_track(larder__panel *p, const larder__job *job) {
-    if (p->track_count == LARDER__PANEL_TRACKS)
+static track *new_track(larder__board *p, const larder__job *job) {
+    if (p->track_count == LARDER__BOARD_TRACKS)
         return NULL; /* it is shown without its past */
     track *t = larder__calloc(1, sizeof *t);
     if (!t)
@@ -106,7 +106,7 @@ static track *new_track(larder__panel *p, const larder__job *job) {
     return t;
 }
 
-static void follow(larder__panel *p, const larder__job *job, const larder__rates *r, double now) {
+static void follow(larder__board *p, const larder__job *job, const larder__rates *r, double now) {
     track *t = find_track(p, job);
     if (!t && !(t = new_track(p, job)))
         return;
@@ -120,34 +120,34 @@ static void follow(larder__panel *p, const larder__job *job, const larder__rates
 
 /* ---- jobs that ended ------------------------------------------------------------------------- */
 
-static void drop_ended(larder__panel *p, size_t i) {
+static void drop_ended(larder__board *p, size_t i) {
     p->ended.count--;
     memmove(&p->ended.at[i], &p->ended.at[i + 1], (p->ended.count - i) * sizeof *p->ended.at);
     memmove(&p->ended_when[i], &p->ended_when[i + 1], (p->ended.count - i) * sizeof *p->ended_when);
 }
 
-static void remember(larder__panel *p, const larder__job *job, double now) {
-    if (p->ended.cap < LARDER__PANEL_ENDED) {
-        larder__job *all = larder__realloc(p->ended.at, LARDER__PANEL_ENDED * sizeof *p->ended.at);
+static void remember(larder__board *p, const larder__job *job, double now) {
+    if (p->ended.cap < LARDER__BOARD_ENDED) {
+        larder__job *all = larder__realloc(p->ended.at, LARDER__BOARD_ENDED * sizeof *p->ended.at);
         if (!all)
             return;
         p->ended.at = all;
-        p->ended.cap = LARDER__PANEL_ENDED;
+        p->ended.cap = LARDER__BOARD_ENDED;
     }
-    if (p->ended.count == LARDER__PANEL_ENDED)
+    if (p->ended.count == LARDER__BOARD_ENDED)
         drop_ended(p, 0);
     p->ended.at[p->ended.count] = *job;
     p->ended_when[p->ended.count++] = now;
 }
 
-static bool is_remembered(const larder__panel *p, const track *t) {
+static bool is_remembered(const larder__board *p, const track *t) {
     for (size_t i = 0; i < p->ended.count; i++)
         if (p->ended.at[i].pid == t->pid && p->ended.at[i].number == t->number)
             return true;
     return false;
 }
 
-static void forget(larder__panel *p) {
+static void forget(larder__board *p) {
     for (size_t i = 0; i < p->track_count;)
         if (!p->tracks[i]->there && !is_remembered(p, p->tracks[i])) {
             larder__free(p->tracks[i]);
@@ -158,7 +158,7 @@ static void forget(larder__panel *p) {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static int room_for_rates(larder__panel *p) {
+static int room_for_rates(larder__board *p) {
     if (p->now.count <= p->rates_cap)
         return 0;
     void *more = larder__realloc(p->rates, p->now.count * sizeof *p->rates);
@@ -169,7 +169,7 @@ static int room_for_rates(larder__panel *p) {
     return 0;
 }
 
-static void compare(larder__panel *p, double now) {
+static void compare(larder__board *p, double now) {
     for (size_t i = 0; i < p->track_count; i++)
         p->tracks[i]->there = false;
     for (size_t i = 0; i < p->now.count; i++) {
@@ -187,7 +187,7 @@ static void compare(larder__panel *p, double now) {
     p->when = now;
 }
 
-static int turn_over(larder__panel *p) {
+static int turn_over(larder__board *p) {
     larder__jobs old = p->before;
     p->before = p->now;
     p->now = old;
@@ -195,7 +195,7 @@ static int turn_over(larder__panel *p) {
     return 0;
 }
 
-int larder__panel_look(larder__panel *p, double now) {
+int larder__board_look(larder__board *p, double now) {
     turn_over(p);
     int rc = larder__discover(&p->now, 0.5);
     if (rc < 0 || (rc = room_for_rates(p)) < 0) {
@@ -206,7 +206,7 @@ int larder__panel_look(larder__panel *p, double now) {
     return 0;
 }
 
-int larder__panel_take(larder__panel *p, const larder__jobs *jobs, double now) {
+int larder__board_take(larder__board *p, const larder__jobs *jobs, double now) {
     turn_over(p);
     if (jobs->count > p->now.cap) {
         larder__job *more = larder__realloc(p->now.at, jobs->count * sizeof *more);
@@ -229,7 +229,7 @@ int larder__panel_take(larder__panel *p, const larder__jobs *jobs, double now) {
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-static void write_rates(larder__json *j, const larder__panel *p, size_t i) {
+static void write_rates(larder__json *j, const larder__board *p, size_t i) {
     const larder__rates *r = &p->rates[i];
     const double all[SERIES] = {
         r->samples,     r->hits,
@@ -242,7 +242,7 @@ static void write_rates(larder__json *j, const larder__panel *p, size_t i) {
     larder__json_close(j, ']');
 }
 
-void larder__panel_state(FILE *to, const larder__panel *p) {
+void larder__board_state(FILE *to, const larder__board *p) {
     larder__json j = {.to = to};
     larder__json_open(&j, NULL, '{');
     larder__json_text(&j, "version", LARDER_VERSION);
@@ -277,7 +277,7 @@ static void write_track(larder__json *j, const track *t, double now) {
     larder__json_close(j, '}');
 }
 
-void larder__panel_history(FILE *to, const larder__panel *p) {
+void larder__board_history(FILE *to, const larder__board *p) {
     larder__json j = {.to = to};
     larder__json_open(&j, NULL, '{');
     larder__json_open(&j, "curves", '[');
@@ -287,6 +287,6 @@ void larder__panel_history(FILE *to, const larder__panel *p) {
     larder__json_close(&j, '}');
 }
 
-void larder__panel_metrics(FILE *to, const larder__panel *p) {
+void larder__board_metrics(FILE *to, const larder__board *p) {
     larder__prometheus_write(to, p->now.at, p->now.count);
 }

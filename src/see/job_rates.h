@@ -1,6 +1,6 @@
 /* How fast a job was between two looks. */
-#ifndef LARDER_SEE_RATES_H
-#define LARDER_SEE_RATES_H
+#ifndef LARDER_SEE_JOB_RATES_H
+#define LARDER_SEE_JOB_RATES_H
 
 #include "see/job.h"
 

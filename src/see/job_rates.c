@@ -1,4 +1,4 @@
-#include "see/rates.h"
+#include "see/job_rates.h"
 
 #include <math.h>
 
