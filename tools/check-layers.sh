@@ -20,15 +20,16 @@ sample: base plugins
 plan:   base
 see:    base
 wire:   base plugins cache
-loader: base plugins plan see wire source stage cache signal sample
+tape:   base
+loader: base plugins plan see wire source stage cache signal sample tape
 svm:    base plugins cache source see
-sim:    base plugins source cache signal sample loader svm
+sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
 daemon: base plugins cache wire see
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
-report: base
-cli:    base plugins source stage cache signal sample plan see wire loader daemon svm sim profile train report pack
+report: base tape
+cli:    base plugins source stage cache signal sample plan see wire loader daemon svm sim profile train report pack tape
 TABLE
 }
 

@@ -200,6 +200,10 @@ typedef struct larder_loader_conf {
      * (an answer other than 0) is used all the same; the statistics count it. NULL: not pinned. */
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
+    /* A file that gets a record of the job: requests, where they came from, what training said
+     * (docs/record.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD names,
+     * for the first loader of a process, or for all where it has %n, their number; "": none. */
+    const char *record;
 } larder_loader_conf;
 
 /* A program and a library of different versions agree on the fields that both know. */
@@ -294,7 +298,7 @@ struct larder_replan;
 int larder_loader_replan(larder_loader *, size_t i, struct larder_replan *out);
 void larder_free(void *);
 
-/* Does the recipe want to know what training says of samples? */
+/* Does the recipe, or the record of the job, want to know what training says of samples? */
 bool larder_loader_listens(const larder_loader *);
 uint64_t larder_loader_samples(const larder_loader *);
 uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
@@ -318,6 +322,9 @@ int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
 /* Packages that could not be laid down in the scratch folder or read back from it (then storage
  * gave them): how many, and the last reason as a sentence, "" if there was none. */
 int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
+/* Bytes of the job's record so far, 0: none is made; and where it had to end before the job (a full
+ * disk), a sentence, else "". */
+int larder_loader_recorded(larder_loader *, uint64_t *bytes, char *why, size_t cap);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 

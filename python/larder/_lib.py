@@ -73,6 +73,7 @@ class Conf(Structure):
         ("hold_most", c_uint32),
         ("pin", c_void_p),
         ("unpin", c_void_p),
+        ("record", c_char_p),
     ]
 
 

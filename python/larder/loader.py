@@ -79,6 +79,7 @@ class Loader:
     on_bad      "fail", "skip" or "replace" a sample that cannot be read
     epochs      after so many there is nothing more; 0: no end
     evaluator   f(batch) -> losses, for recipes that look at losses between epochs (impact)
+    record      a file for larder suggest and larder sim --replay; None: as LARDER_RECORD says, "": none
     torch       False: NumPy arrays even though PyTorch is there
 
     ``iter(loader)`` starts an epoch, or goes on where a loaded state stands. Breaking off in the middle
@@ -111,6 +112,7 @@ class Loader:
         parts: str = "read",
         epochs: int = 0,
         evaluator: Optional[Callable[[Batch], Any]] = None,
+        record: Optional[str] = None,
         torch: Optional[bool] = None,
     ) -> None:
         self._handle: Optional[int] = None
@@ -146,6 +148,8 @@ class Loader:
         conf.layout = _choice(_lib.LAYOUTS, "layout", layout)
         conf.on_bad = _choice(_lib.ON_BAD, "on_bad", on_bad)
         conf.parts = _choice(_lib.PARTS, "parts", parts)
+        if record is not None:
+            conf.record = _lib.text(os.fspath(record))
         if self._pins:
             conf.pin, conf.unpin = self._pins
         handle = ctypes.c_void_p()

@@ -13,7 +13,7 @@
 #include <time.h>
 
 typedef struct options {
-    const char *socket, *cache, *quota, *mode;
+    const char *socket, *cache, *quota, *mode, *tcp, *token_file;
     uint64_t clients;
     bool quiet, status;
 } options;
@@ -27,6 +27,10 @@ static int parse_options(options *o, int argc, char **argv) {
         {"quota", LARDER__TEXT, &o->quota, "SIZE", "what one job may bring in, 0: all of it (0)"},
         {"mode", LARDER__TEXT, &o->mode, "OCTAL",
          "permissions of the socket: who may attach (600)"},
+        {"tcp", LARDER__TEXT, &o->tcp, "ADDR:PORT",
+         "listen to other machines too; needs --token-file (off)"},
+        {"token-file", LARDER__TEXT, &o->token_file, "FILE",
+         "the secret they have to know: a line of 16 to 256 characters"},
         {"clients", LARDER__NUMBER, &o->clients, "N", "connections at most (1024)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "say nothing about who comes and goes"},
         {"status", LARDER__FLAG, &o->status, NULL, "ask a running daemon how it is: JSON"},
@@ -38,7 +42,9 @@ static int parse_options(options *o, int argc, char **argv) {
         "share\n"
         "what any of them has read, and read the bytes in place. A job that dies leaves nothing\n"
         "behind; when the daemon dies, jobs go on straight from storage and come back to it.\n"
-        "Ctrl-C ends it.",
+        "With --tcp, jobs on other machines attach with "
+        "cache=\"tcp://HOST:PORT?token-file=FILE\";\n"
+        "bytes then go over the network, unencrypted. Ctrl-C ends it.",
         "  larder serve --cache 8GiB &\n"
         "  larder train photos/ --recipe minio --cache unix: &\n"
         "  larder train photos/ --recipe minio --cache unix: --seed 1 &\n"
@@ -61,7 +67,7 @@ static void say_line(void *quiet, const char *line) {
 
 static void stop_server(void *server) { larder__server_stop(server); }
 
-static int read_sizes(const options *o, larder__server_conf *conf) {
+static int read_options(const options *o, larder__server_conf *conf, larder__token *token) {
     char *end;
     int rc = larder__parse_bytes(o->cache, &conf->cache);
     if (rc == 0)
@@ -73,6 +79,12 @@ static int read_sizes(const options *o, larder__server_conf *conf) {
     if (rc == 0 && (o->clients == 0 || o->clients > 65536))
         rc = larder__fail(LARDER_E_ARGS, "--clients is 1 to 65536");
     conf->clients = (uint32_t)o->clients;
+    if (rc == 0 && !o->tcp != !o->token_file)
+        rc = larder__fail(LARDER_E_ARGS, "--tcp and --token-file go together");
+    if (rc == 0 && o->tcp && (rc = larder__token_read(token, o->token_file)) == 0) {
+        conf->tcp = o->tcp;
+        conf->token = token;
+    }
     return rc;
 }
 
@@ -100,13 +112,16 @@ int larder__cmd_serve(int argc, char **argv) {
     larder__server *server = NULL;
     larder__stop stop;
     larder__server_conf conf = {.socket = o.socket, .say = say_line, .arg = &o.quiet};
-    int rc = read_sizes(&o, &conf);
+    larder__token token;
+    int rc = read_options(&o, &conf, &token);
     bool wrong = rc < 0;
     if (rc == 0)
         rc = larder__server_open(&server, &conf);
     if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
         printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", o.socket, o.cache,
                o.socket);
+        if (larder__server_port(server))
+            printf("and port %u for other machines\n", larder__server_port(server));
         fflush(stdout);
         larder__stop_tell(&stop, stop_server, server);
         rc = larder__server_run(server);

@@ -3,23 +3,24 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/sim_access.h"
+#include "cli/sim_replay.h"
+#include "cli/sim_show.h"
 #include "cli/stop.h"
 #include "report/svg.h"
 #include "sim/sim.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MANY = 64 };
+#define UNSAID UINT64_MAX
 
 typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
     char *at[MANY];
@@ -29,7 +30,7 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 typedef struct sim_args {
     larder__texts recipes, caches, policies, entries, lambdas;
     uint64_t n, epochs, batch, seed, size, decoded, row;
-    const char *trace, *access, *plot, *data, *augment, *parts;
+    const char *trace, *access, *plot, *data, *augment, *parts, *replay;
     bool json, quiet, analyze;
     names recipe, cache, policy, entry, lambda;
     larder__stop stop;
@@ -76,84 +77,6 @@ static void free_names(names *n) {
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
-
-static void json_figures(larder__json *j, const larder_figures *f, bool forms) {
-    larder__json_u64(j, "served", f->served);
-    larder__json_u64(j, "hits", f->hits);
-    larder__json_u64(j, "substitutes", f->substitutes);
-    larder__json_u64(j, "repeats", f->repeats);
-    larder__json_u64(j, "misses", f->misses);
-    larder__json_u64(j, "background_reads", f->background_reads);
-    larder__json_f64(j, "touched", f->touched);
-    larder__json_u64(j, "storage_bytes", f->storage_bytes);
-    larder__json_u64(j, "evaluated", f->evaluated);
-    larder__json_u64(j, "evaluation_reads", f->evaluation_reads);
-    larder__json_u64(j, "scratch_reads", f->scratch_reads);
-    larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
-    larder__json_u64(j, "scratch_written", f->scratch_written);
-    if (!forms)
-        return;
-    larder__json_open(j, "hits_by_form", '{');
-    larder__json_u64(j, "encoded", f->form_hits[LARDER_ENCODED]);
-    larder__json_u64(j, "decoded", f->form_hits[LARDER_DECODED]);
-    larder__json_u64(j, "augmented", f->form_hits[LARDER_AUGMENTED]);
-    larder__json_close(j, '}');
-}
-
-/* What the policy shows of its own; what it does not know yet is null. */
-static void json_shown(larder__json *j, const larder__sim_result *r, uint64_t epoch) {
-    for (size_t i = 0; r->figures && r->figures[i].name; i++)
-        larder__json_f64(j, r->figures[i].name, r->shown[epoch][i]);
-}
-
-static void json_run(const sim_args *a, const char *recipe, const char *cache,
-                     const larder__sim_result *r) {
-    larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
-    larder__json_text(&j, "recipe", recipe);
-    larder__json_u64(&j, "n", r->n);
-    larder__json_text(&j, "cache", cache);
-    larder__json_u64(&j, "seed", a->seed);
-    larder__json_open(&j, "epochs", '[');
-    for (uint64_t e = 0; e < r->count; e++) {
-        larder__json_open(&j, NULL, '{');
-        larder__json_u64(&j, "epoch", r->epochs[e].epoch);
-        json_figures(&j, &r->epochs[e], r->forms);
-        json_shown(&j, r, e);
-        if (!isnan(r->precision[e]))
-            larder__json_f64(&j, "precision", r->precision[e]);
-        larder__json_close(&j, '}');
-    }
-    larder__json_close(&j, ']');
-    larder__json_open(&j, "total", '{');
-    json_figures(&j, &r->total, r->forms);
-    larder__json_f64(&j, "hit_ratio", r->hit_ratio);
-    if (!isnan(r->precision_mean))
-        larder__json_f64(&j, "precision", r->precision_mean);
-    larder__json_close(&j, '}');
-    larder__json_close(&j, '}');
-    fflush(stdout);
-}
-
-static void table_head(void) {
-    printf("%-26s %10s %8s %8s %8s %8s %8s %10s\n", "recipe", "cache", "hits", "subst.", "repeats",
-           "misses", "touched", "bytes/smp");
-}
-
-static void table_row(const char *recipe, const char *cache, const larder__sim_result *r) {
-    const larder_figures *t = &r->total;
-    double n = t->served ? (double)t->served : 1;
-    printf("%-26s %10s %7.2f%% %7.2f%% %7.2f%% %7.2f%% %7.2f%% %10.1f\n", recipe, cache,
-           100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
-           100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
-           (double)t->storage_bytes / n);
-    if (r->forms)
-        printf("%-26s %10s %7.2f%% encoded, %.2f%% decoded, %.2f%% augmented\n", "", "of which",
-               100 * (double)t->form_hits[LARDER_ENCODED] / n,
-               100 * (double)t->form_hits[LARDER_DECODED] / n,
-               100 * (double)t->form_hits[LARDER_AUGMENTED] / n);
-    fflush(stdout);
-}
 
 static void show_progress(void *arg, uint64_t epoch, uint64_t served) {
     static double next;
@@ -247,9 +170,9 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
     clear_progress(shown);
     if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {
         if (a->json)
-            json_run(a, recipe, cache, out);
+            larder__sim_json(recipe, cache, a->seed, out);
         else
-            table_row(recipe, cache, out);
+            larder__sim_table_row(recipe, cache, out);
     }
     return rc;
 }
@@ -260,7 +183,7 @@ static int run_recipes(const sim_args *a) {
     larder__sim_result **pointers = larder__calloc(runs, sizeof *pointers);
     int rc = results && pointers ? 0 : LARDER_E_NOMEM;
     if (!a->json && rc == 0)
-        table_head();
+        larder__sim_table_head();
     for (size_t i = 0; rc == 0 && i < runs; i++) {
         pointers[i] = &results[i];
         rc = run_one(a, a->recipe.at[i / a->cache.count], a->cache.at[i % a->cache.count],
@@ -291,10 +214,27 @@ static int run_replays(const sim_args *a) {
     return larder__sim_access_run(&access);
 }
 
+static int run_tape(const sim_args *a) {
+    larder__sim_replay replay = {.path = a->replay,
+                                 .recipes = a->recipe.at,
+                                 .recipe_count = a->recipe.count,
+                                 .policies = a->policy.at,
+                                 .policy_count = a->policy.count,
+                                 .caches = a->cache.at,
+                                 .cache_count = a->cache.count,
+                                 .epochs = a->epochs,
+                                 .json = a->json,
+                                 .stop = &a->stop.signal};
+    return larder__sim_replay_run(&replay);
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static const char *missing(const sim_args *a) {
-    if (a->access)
+    if (a->replay && (a->n || a->trace || a->data || a->access || a->plot || a->entry.count))
+        return "--replay takes samples and order from its file: give --recipe, --policy, --cache, "
+               "--epochs";
+    if (a->access || a->replay)
         return NULL;
     if (a->analyze || a->lambda.count || a->policy.count || a->entry.count)
         return "--policy, --entries, --lambda and --analyze go with --access";
@@ -317,7 +257,7 @@ static int run_command(sim_args *a) {
         rc = split(&a->entry, &a->entries);
     if (rc == 0)
         rc = split(&a->lambda, &a->lambdas);
-    if (rc == 0 && !a->cache.count)
+    if (rc == 0 && !a->cache.count && !a->replay)
         rc = add_name(&a->cache, "20%", 3);
     const char *lack = rc == 0 ? missing(a) : NULL;
     if (lack) {
@@ -328,19 +268,23 @@ static int run_command(sim_args *a) {
         rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
     if (rc == 0 && !a->access && a->batch == 0)
         a->batch = 256;
+    if (rc == 0 && a->replay && a->epochs == 0)
+        rc = larder__fail(LARDER_E_ARGS, "--epochs is at least 1");
+    if (a->epochs == UNSAID)
+        a->epochs = a->replay ? 0 : 5;
     if (rc == 0)
-        rc = a->access ? run_replays(a) : run_recipes(a);
+        rc = a->replay ? run_tape(a) : a->access ? run_replays(a) : run_recipes(a);
     if (rc < 0 && rc != LARDER_E_CANCELLED)
         fprintf(stderr, "larder sim: %s\n", larder_errmsg());
     return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
 }
 
 int larder__cmd_sim(int argc, char **argv) {
-    sim_args a = {.epochs = 5, .size = 3072};
+    sim_args a = {.epochs = UNSAID, .size = 3072};
     const larder__option options[] = {
         {"recipe", LARDER__TEXTS, &a.recipes, "R,…", "recipes to run; larder list shows all"},
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
-        {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5)"},
+        {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5, or as many as were recorded)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
         {"cache", LARDER__TEXTS, &a.caches, "X,…",
          "cache sizes, 20% of the data or 8GiB, maybe :58/42/0 (20%)"},
@@ -354,8 +298,11 @@ int larder__cmd_sim(int argc, char **argv) {
         {"augment", LARDER__TEXT, &a.augment, "STAGES",
          "with --data of packed shards: crops, of which the bytes read follow"},
         {"parts", LARDER__TEXT, &a.parts, "HOW", "with packed shards: read, keep or off (read)"},
+        {"replay", LARDER__TEXT, &a.replay, "FILE",
+         "a recorded job (larder train --record): other recipes, policies, sizes"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay recorded row accesses, or u32 ids"},
-        {"policy", LARDER__TEXTS, &a.policies, "P,…", "with --access: policies (a table of them)"},
+        {"policy", LARDER__TEXTS, &a.policies, "P,…",
+         "with --access or --replay: policies for the same requests"},
         {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: 5000 entries, 10% of all"},
         {"lambda", LARDER__TEXTS, &a.lambdas, "L,…", "with --access: hcst with each of these"},
         {"analyze", LARDER__FLAG, &a.analyze, NULL, "with --access: reuse, by quarter of the run"},
@@ -366,18 +313,24 @@ int larder__cmd_sim(int argc, char **argv) {
     const larder__command command = {
         .name = "sim",
         .usage = "larder sim --recipe R --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
+                 "       larder sim --replay FILE [--recipe R] [--policy P] [--cache X]\n"
                  "       larder sim --access FILE [--policy P] [--entries K] [--batch Q]\n"
                  "       larder sim --access FILE --analyze | --lambda L",
         .about =
             "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
             "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"
             "Percentages are shares of the samples served, epoch 1 (cold) included.\n\n"
+            "--replay takes a recorded job. --recipe asks a recipe for its own order, and "
+            "training\n"
+            "answers with the recorded losses; --policy keeps the recorded requests. Times follow\n"
+            "from the speed of storage and training that the job measured.\n\n"
             "--access takes what svm-train recorded: a round is looked up whole before its misses\n"
             "enter. Plain u32 ids (little-endian, also .zst) are replayed one by one, or --batch\n"
             "at a time.",
         .examples =
             "  larder sim --recipe lru,minio,quiver --n 50000 --cache 10%,20%,40% --plot hits.svg\n"
             "  larder sim --recipe belady --n 50000 --epochs 10 --json\n"
+            "  larder sim --replay job.tape --recipe minio,rotate --cache 10%,20%,40%\n"
             "  larder sim --access adult.rows --entries 5000,10%\n"
             "  larder sim --access adult.rows --lambda 0.25,0.5,1,2,4,8 --entries 5000\n"
             "  larder sim --access adult.rows --analyze\n"

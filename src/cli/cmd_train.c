@@ -1,6 +1,7 @@
 /* larder train: a real small network through the loader, and what it says about the recipe. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -102,6 +103,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"on-bad", LARDER__TEXT, &n.on_bad, "HOW",
          "a sample that cannot be read: fail, skip or replace (fail)"},
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
+        {"record", LARDER__TEXT, &c->record, "FILE",
+         "every request and loss, for larder sim --replay and larder suggest"},
         {"name", LARDER__TEXT, &o->name, "NAME", "what the record calls this run (the recipe)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
         {0}};
@@ -124,6 +127,7 @@ typedef struct output {
     FILE *record; /* epochs.jsonl or NULL */
     larder__meta meta;
     larder__progress progress;
+    bool unrecorded; /* the tape ended early, and that was said */
     larder__epoch total;
 } output;
 
@@ -276,6 +280,19 @@ static void print_bad(const larder__trainer *t) {
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
 }
 
+/* A tape that ended early is said at once, and how long it is at the end. */
+static bool print_recorded(const output *out, const larder__trainer *t, bool over) {
+    uint64_t bytes;
+    char why[512], size[32];
+    if (larder__trainer_recorded(t, &bytes, why, sizeof why) < 0 || (!bytes && !why[0]))
+        return false;
+    if (why[0] && !over)
+        fprintf(stderr, "larder train: %s\n", why);
+    else if (!why[0] && over && !out->o->json)
+        printf("%s: %s recorded\n", out->o->name, larder__print_bytes((double)bytes, size));
+    return why[0];
+}
+
 static void print_scratch(const larder__trainer *t) {
     uint64_t refused;
     char why[256];
@@ -330,6 +347,8 @@ static int train(output *out, larder__trainer *t) {
         char why[512]; /* showing the part that was trained must not hide what went wrong */
         snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
         int shown = rc == 0 || e.served ? show_epoch(out, &e) : 0;
+        if (!out->unrecorded)
+            out->unrecorded = print_recorded(out, t, false);
         if (rc < 0) {
             larder__errmsg_set(why);
             return rc;
@@ -378,6 +397,7 @@ static int run(const options *o, larder__stop *stop) {
     print_plans(&out, t);
     print_bad(t);
     print_scratch(t);
+    print_recorded(&out, t, true);
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);

@@ -238,6 +238,7 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     if (!d->epoch_begun && (rc = begin_epoch(d)) < 0)
         return rc;
     p->number = d->number;
+    p->pace = d->pace;
     if ((rc = pick_ids(d, p)) < 0 || (rc = claim(d, p, 0, p->n)) < 0)
         return rc;
     if (larder__draw_fetch_room(d) && (rc = fetch_more(d, p)) < 0)

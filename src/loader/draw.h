@@ -54,6 +54,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     double plan_rate;   /* and what the model promised then; NAN: no plan yet */
     size_t plan_changes;
     bool first, last;               /* of its epoch */
+    larder_pace pace;               /* what was known of it then */
     double shown;                   /* the sampler's figure, if it has one */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
     uint64_t *ids;                  /* asked for */

@@ -39,6 +39,7 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
     if (rc == 0) {
         e->fn = fn;
         e->arg = arg;
+        larder__tape_add_looked(l->tape, 0, NULL, NULL, 0); /* there is one, says the tape */
     }
     pthread_mutex_unlock(&l->lock);
     return rc;
@@ -121,6 +122,7 @@ static int look_at_batch(larder_loader *l, larder__place *p) {
         return rc < 0 ? larder__fail_in(rc, "the evaluator")
                       : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
     larder__draw_evaluated(l->draw, p->served, e->loss, p->batch.n);
+    larder__tape_add_looked(l->tape, p->batch.epoch, p->served, e->loss, p->batch.n);
     larder__stat_add(l->stats, l->stat.evaluated, p->batch.n);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "see/expose.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
+#include "tape/tape.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,6 +114,8 @@ struct larder_loader {
     larder__stats *stats;
     larder__loader_stats stat;
     size_t row_bytes;             /* of x */
+    double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
+    uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */
     _Atomic uint32_t probed; /* rows prepared once more, from pixels, to know what that takes */
@@ -154,9 +157,12 @@ struct larder_loader {
 
     larder__evaluation evaluation;
     larder__exposed exposed;
-    double opened;
     uint64_t shown_epoch, shown_batch; /* of the batch handed out last; batches of it so far */
     larder__curve curves[LARDER__JOB_EPOCHS]; /* epoch e is at e % LARDER__JOB_EPOCHS */
+
+    larder__tape_writer *tape;      /* NULL: nothing is recorded */
+    float *tape_loss;               /* of one batch */
+    double opened, waited, stepped; /* when; for the batch handed out; by the step before it */
 
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;
@@ -250,6 +256,15 @@ void larder__shown_begin(larder_loader *); /* at open */
 larder__curve *larder__shown_curve(larder_loader *, uint64_t epoch);
 /* Without the lock, by whoever draws: how the scores lie as an epoch begins. */
 void larder__shown_scores(const larder__draw *, uint64_t n, larder__curve *out);
+
+/* recording.c, for all but open with the lock held: what goes onto the job's tape, if there is one.
+ */
+int larder__recording_open(larder_loader *, const larder_loader_conf *given);
+void larder__recording_close(larder_loader *);
+void larder__recording_batch(larder_loader *, const larder__place *);
+/* `whole`: of all rows of the batch, in their order. */
+void larder__recording_losses(larder_loader *, uint64_t number, const uint64_t *served,
+                              const int64_t *labels, size_t n, const larder_feedback *, bool whole);
 
 /* resume.c */
 void larder__kept_free(larder__kept *); /* and all that follow it */

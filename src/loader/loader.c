@@ -70,7 +70,7 @@ static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
 
 static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
-    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
+    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = l->conf.record = NULL;
     if (!c->source)
         return larder__fail(LARDER_E_ARGS, "no source given");
     if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)
@@ -140,9 +140,11 @@ static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
     draw->pipeline = pipeline_hash(l);
     draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
-    return share[LARDER_DECODED] > 0 || l->plans
-               ? larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes)
-               : 0;
+    if (share[LARDER_DECODED] > 0 || l->plans)
+        rc = larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes);
+    l->decoded_ratio = draw->decoded_ratio;
+    l->decoded_bytes = draw->decoded_bytes;
+    return rc;
 }
 
 static uint32_t sample_class(void *data, uint64_t id) {
@@ -328,7 +330,8 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     larder__pace_open(&l->pace);
     l->owner = getpid();
     if ((rc = copy_conf(l, &given)) < 0 || (rc = larder__measures_open(l)) < 0 ||
-        (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0)
+        (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0 ||
+        (rc = larder__recording_open(l, &given)) < 0)
         goto fail;
     larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
@@ -374,6 +377,7 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t i = 0; i < l->readers.started; i++)
         pthread_join(l->readers.threads[i], NULL);
     larder__worker_abandon(l);
+    larder__recording_close(l);
     larder__crates_close(&l->crates);
     for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
@@ -460,8 +464,9 @@ static bool wait_ready(larder_loader *l, double until) {
 static int await(larder_loader *l, double until, larder__place **out) {
     double begun = larder__now();
     if (l->handed_out > 0) {
-        larder__pace_step(&l->pace, begun - l->handed_out, l->handed_rows);
-        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_TRAINING], begun - l->handed_out);
+        l->stepped = begun - l->handed_out;
+        larder__pace_step(&l->pace, l->stepped, l->handed_rows);
+        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_TRAINING], l->stepped);
     }
     l->handed_out = 0;
     if (l->waiting > 0) /* this wait began in an earlier call */
@@ -494,9 +499,10 @@ static int await(larder_loader *l, double until, larder__place **out) {
         }
     }
     double now = larder__now();
+    l->waited = now - begun;
     larder__stall_end(l, now);
-    larder__stat_observe(l->stats, l->stat.stall, now - begun);
-    larder__pace_wait(&l->pace, now - begun);
+    larder__stat_observe(l->stats, l->stat.stall, l->waited);
+    larder__pace_wait(&l->pace, l->waited);
     l->ready_at = now;
     return 0;
 }
@@ -546,6 +552,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
         l->audit = larder__ledger_audit(l->ledger);
         snprintf(l->audit_says, sizeof l->audit_says, "%s", l->audit ? larder_errmsg() : "");
     }
+    larder__recording_batch(l, p);
     l->handed_out = larder__now();
     larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_ASSEMBLY], l->handed_out - l->ready_at);
     return 0;
@@ -574,6 +581,7 @@ int larder_loader_next_within(larder_loader *l, const larder_batch **out, double
         *out = &p->batch;
     l->stall.waiting &= rc == LARDER_NOT_YET; /* else of a wait that came to nothing */
     pthread_mutex_unlock(&l->lock);
+    larder__tape_flush(l->tape); /* a disk that is slow keeps nobody else waiting */
     return rc;
 }
 

@@ -48,6 +48,7 @@ int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
                                    fb);
     if (rc == 0) {
         note_loss(l, epoch, n, fb->loss);
+        larder__recording_losses(l, number, served, labels, n, fb, false);
         rc = larder__draw_reported(l->draw);
     }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
@@ -73,6 +74,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
     if (rc == 0) {
         p->reported = true;
         note_loss(l, b->epoch, b->n, fb->loss);
+        larder__recording_losses(l, b->number, b->served, b->y, b->n, fb, true);
         rc = larder__draw_reported(l->draw);
     }
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
@@ -91,15 +93,19 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
         rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
     else if (to)
         rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
-    if (rc == 0)
+    if (rc == 0) {
         larder__shown_curve(l, l->shown_epoch)->accuracy = accuracy;
+        larder__tape_add_accuracy(l->tape, l->taken - 1, accuracy);
+    }
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
 /* ---- looking in ------------------------------------------------------------------------------ */
 
-bool larder_loader_listens(const larder_loader *l) { return larder__draw_listens(l->draw); }
+bool larder_loader_listens(const larder_loader *l) {
+    return larder__draw_listens(l->draw) || l->tape;
+}
 
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;
@@ -179,6 +185,18 @@ int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t
         return rc;
     if (l->crates)
         *refused = larder__crates_refused(l->crates, why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
+int larder_loader_recorded(larder_loader *l, uint64_t *bytes, char *why, size_t cap) {
+    *bytes = 0;
+    if (cap)
+        why[0] = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    *bytes = larder__tape_written(l->tape, why, cap);
     pthread_mutex_unlock(&l->lock);
     return 0;
 }

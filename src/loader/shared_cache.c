@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "wire/attach.h"
+#include "wire/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 static const char SCHEME[] = "unix:";
 
 bool larder__cache_names_daemon(const char *cache) {
-    return cache && strncmp(cache, SCHEME, sizeof SCHEME - 1) == 0;
+    return cache && (strncmp(cache, SCHEME, sizeof SCHEME - 1) == 0 || larder__remote_named(cache));
 }
 
 bool larder__cache_is_shared(const char *cache) {
@@ -18,35 +19,58 @@ bool larder__cache_is_shared(const char *cache) {
     return larder__cache_names_daemon(cache) || (given && *given);
 }
 
-/* "unix:PATH?budget=20%" taken apart. */
-static int parse(const char *cache, char path[108], char *budget, size_t cap) {
-    larder__socket_path(path);
-    budget[0] = '\0';
-    if (!larder__cache_names_daemon(cache)) {
-        snprintf(budget, cap, "%s", cache ? cache : "");
+typedef struct address { /* a cache text taken apart */
+    char path[108];      /* of a socket, or tcp://host:port */
+    char budget[32];     /* "": whatever the daemon has */
+    char token_file[256];
+} address;
+
+/* One of budget=… and token-file=…, up to & or the end. */
+static int take_option(address *out, const char *cache, const char *at, size_t n) {
+    static const char budget[] = "budget=", token[] = "token-file=";
+    bool far = larder__remote_named(cache);
+    if (n > strlen(budget) && strncmp(at, budget, strlen(budget)) == 0 &&
+        n - strlen(budget) < sizeof out->budget) {
+        snprintf(out->budget, sizeof out->budget, "%.*s", (int)(n - strlen(budget)),
+                 at + strlen(budget));
+        larder__budget b;
+        return larder__parse_budget(out->budget, &b);
+    }
+    if (far && n > strlen(token) && strncmp(at, token, strlen(token)) == 0 &&
+        n - strlen(token) < sizeof out->token_file) {
+        snprintf(out->token_file, sizeof out->token_file, "%.*s", (int)(n - strlen(token)),
+                 at + strlen(token));
         return 0;
     }
-    const char *at = cache + sizeof SCHEME - 1;
+    return larder__fail(LARDER_E_ARGS, "cache \"%s\": after the %s comes %s, or nothing", cache,
+                        far ? "port" : "path",
+                        far ? "?token-file=FILE&budget=SIZE" : "?budget=SIZE");
+}
+
+/* "unix:PATH?budget=20%" or "tcp://HOST:PORT?token-file=FILE&budget=20%". */
+static int parse(const char *cache, address *out) {
+    *out = (address){0};
+    larder__socket_path(out->path);
+    if (!larder__cache_names_daemon(cache)) {
+        snprintf(out->budget, sizeof out->budget, "%s", cache ? cache : "");
+        return 0;
+    }
+    const char *at = larder__remote_named(cache) ? cache : cache + sizeof SCHEME - 1;
     size_t n = strcspn(at, "?");
-    if (n >= 108)
+    if (n >= sizeof out->path)
         return larder__fail(LARDER_E_ARGS,
                             "cache \"%.60s…\": a socket's path has at most 107 bytes", cache);
     if (n) {
-        memcpy(path, at, n);
-        path[n] = '\0';
+        memcpy(out->path, at, n);
+        out->path[n] = '\0';
     }
-    at += n;
-    if (*at == '\0')
-        return 0;
-    static const char KEY[] = "?budget=";
-    if (strncmp(at, KEY, sizeof KEY - 1) != 0 || strlen(at) - (sizeof KEY - 1) >= cap)
-        return larder__fail(LARDER_E_ARGS,
-                            "cache \"%s\": after the path comes ?budget=SIZE, or "
-                            "nothing",
-                            cache);
-    snprintf(budget, cap, "%s", at + sizeof KEY - 1);
-    larder__budget b;
-    return larder__parse_budget(budget, &b);
+    int rc = 0;
+    for (at += n; rc == 0 && *at; at += n) {
+        at++; /* ? or & */
+        n = strcspn(at, "&");
+        rc = take_option(out, cache, at, n);
+    }
+    return rc;
 }
 
 /* "app:factor=2": what the daemon needs to know of the recipe. */
@@ -61,14 +85,17 @@ static int policy_text(char *out, size_t cap, const larder__recipe *r) {
 }
 
 int larder__shared_cache_budget(const char *cache, char *budget, size_t cap) {
-    char path[108];
-    return parse(cache, path, budget, cap);
+    address a;
+    int rc = parse(cache, &a);
+    snprintf(budget, cap, "%s", a.budget);
+    return rc;
 }
 
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf,
                               const larder__recipe *recipe, const double share[LARDER_FORMS]) {
-    char path[108];
-    larder__attach_conf a = {.socket = path,
+    address where;
+    larder__attach_conf a = {.socket = where.path,
+                             .token_file = where.token_file,
                              .hello = {.batch = (uint32_t)conf->batch,
                                        .fingerprint = conf->fingerprint,
                                        .keys = conf->n,
@@ -85,7 +112,8 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     for (int f = 0; f < LARDER_FORMS; f++)
         a.hello.share[f] = share[f];
     a.hello.forms_id = share[LARDER_ENCODED] < 1 ? conf->pipeline | 1 : 0;
-    int rc = parse(conf->cache, path, a.hello.budget, sizeof a.hello.budget);
+    int rc = parse(conf->cache, &where);
+    snprintf(a.hello.budget, sizeof a.hello.budget, "%s", where.budget);
     if (rc == 0)
         rc = policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
     if (rc == 0 && recipe->replan)

@@ -1,4 +1,5 @@
-/* Caches that live in a daemon: "unix:PATH?budget=20%" or "unix:" for the usual path; with
+/* Caches that live in a daemon: "unix:PATH?budget=20%" or "unix:" for the usual path, or on another
+ * machine "tcp://HOST:PORT?token-file=FILE&budget=20%"; with
  * $LARDER_SOCKET set, every plain budget means the daemon there. */
 #ifndef LARDER_LOADER_SHARED_CACHE_H
 #define LARDER_LOADER_SHARED_CACHE_H

@@ -2,30 +2,13 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "loader/draw.h"
-#include "loader/ledger.h"
 #include "sim/precision.h"
-#include "sim/trace.h"
+#include "sim/sim_inside.h"
 
 #include <math.h>
 #include <stdio.h>
 
-typedef struct run {
-    const larder__sim_conf *conf;
-    larder__sim_result *out;
-    larder__draw *draw;
-    larder__ledger *ledger;
-    larder__planned plan, ahead; /* `ahead`: the next batch to evaluate */
-    larder__trace *trace;
-    larder__data *data;   /* NULL: imagined samples */
-    larder__parts *parts; /* NULL: they are read whole */
-    uint64_t *served;     /* arrays of one batch */
-    uint8_t *kinds, *forms;
-    uint32_t *read_bytes;
-    int64_t *labels;
-    float *losses, *embeddings; /* embeddings: NULL unless the signal looks at them */
-    uint32_t *future;
-} run;
+typedef larder__sim_state run;
 
 static int asked_to_stop(const larder__sim_conf *c) {
     return c->stop && *c->stop ? larder__fail(LARDER_E_CANCELLED, "interrupted") : 0;
@@ -118,6 +101,8 @@ static int validate(run *r) {
 
 /* Training as the trace recorded it, for the samples that were served. */
 static int train(run *r) {
+    if (r->feed)
+        return larder__sim_train_again(r);
     if (!r->trace || !larder__draw_listens(r->draw))
         return 0;
     const larder__planned *p = &r->plan;
@@ -146,8 +131,11 @@ static int evaluate(run *r, uint64_t *samples, uint64_t *reads, uint64_t *bytes)
         for (size_t i = 0; i < p->n; i++) {
             *reads += p->tickets[i].kind == LARDER_MISS;
             *bytes += larder__planned_bytes(p, r->parts, i);
-            r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
+            if (r->trace)
+                r->losses[i] = larder__trace_eval(r->trace, p->epoch - 1, p->ids[i]);
         }
+        if (r->feed)
+            larder__feed_looked(r->feed, p->epoch, p->ids, p->n, r->losses);
         larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
         *samples += p->n;
         larder__planned *t = p;
@@ -170,6 +158,7 @@ static int note_precision(run *r) {
 
 static int step(run *r) {
     uint64_t evaluated = 0, reads = 0, read_bytes = 0;
+    larder__sim_tell_pace(r);
     int rc = larder__draw_next(r->draw, &r->plan);
     if (rc == LARDER__EVALUATE && (rc = evaluate(r, &evaluated, &reads, &read_bytes)) == 0)
         rc = larder__draw_next(r->draw, &r->plan);
@@ -197,7 +186,14 @@ static int step(run *r) {
     if (p->package.number && !p->package.again)
         larder__ledger_scratch(r->ledger, 0, 0, p->package.bytes);
     larder__ledger_evaluation(r->ledger, evaluated, reads, read_bytes);
-    return train(r);
+    for (size_t i = 0; i < p->n; i++)
+        bytes += r->read_bytes[i];
+    if (r->feed)
+        larder__sim_keep_time(r->out, &r->clock, bytes + read_bytes, p->n);
+    r->drawn = p->first ? 0 : r->drawn;
+    rc = train(r);
+    r->drawn += p->n;
+    return rc;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -288,14 +284,18 @@ static int open_run(run *r, larder__draw_conf *conf) {
         return larder__fail(LARDER_E_ARGS, "a data set or a recorded training, not both");
     if (c->data && (rc = open_data(r, conf)) < 0)
         return rc;
+    if (c->tape && (rc = larder__sim_open_tape(r, conf)) < 0)
+        return rc;
     n = conf->n;
     if (c->size == 0)
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
     if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
-        (rc = larder__ledger_open(&r->ledger, n, 1)) < 0 ||
-        (rc = larder__planned_open(&r->plan, r->draw)) < 0)
+        (rc = larder__ledger_open(&r->ledger, n, conf->world)) < 0 ||
+        (rc = larder__planned_open(&r->plan, r->draw)) < 0 || (rc = larder__sim_check_feed(r)) < 0)
         return rc;
-    if (r->trace && larder__trace_evaluates(r->trace) && larder__draw_takes_evaluator(r->draw) &&
+    bool evaluates =
+        (r->trace && larder__trace_evaluates(r->trace)) || (c->tape && c->tape->looked_count);
+    if (evaluates && larder__draw_takes_evaluator(r->draw) &&
         (rc = larder__planned_open(&r->ahead, r->draw)) < 0)
         return rc;
     r->served = larder__calloc(c->batch, sizeof *r->served);
@@ -316,7 +316,7 @@ static int open_run(run *r, larder__draw_conf *conf) {
     return look_into_future(r, conf);
 }
 
-static void add_epoch(larder__sim_result *out, const larder_figures *f) {
+void larder__sim_add_epoch(larder__sim_result *out, const larder_figures *f) {
     larder_figures *t = &out->total;
     out->epochs[out->count++] = *f;
     double sum = 0, known = 0;
@@ -358,7 +358,7 @@ static int run_epochs(run *r) {
             if ((rc = larder__ledger_figures(r->ledger, r->plan.epoch, &f)) < 0)
                 return rc;
             memcpy(r->out->shown[r->out->count], r->plan.figures, sizeof *r->out->shown);
-            add_epoch(r->out, &f);
+            larder__sim_add_epoch(r->out, &f);
         }
         if (stop < 0)
             return stop;
@@ -388,6 +388,7 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
     larder__data_close(&r.data);
     larder__ledger_close(&r.ledger);
     larder__trace_close(&r.trace);
+    larder__feed_close(&r.feed);
     larder__free(r.served);
     larder__free(r.kinds);
     larder__free(r.forms);

@@ -3,6 +3,7 @@
 #ifndef LARDER_SIM_SIM_H
 #define LARDER_SIM_SIM_H
 
+#include "sim/feed.h"
 #include "svm/access.h"
 
 #include <larder/plugin.h>
@@ -10,14 +11,16 @@
 typedef struct larder__sim_conf {
     const char *recipe, *cache;
     uint64_t n, epochs, batch, seed;
-    uint32_t size;           /* bytes of each sample */
-    uint32_t decoded, row;   /* bytes of its pixels, and of its row of a batch; 0: `size` */
-    uint32_t lag;            /* 0: as the loader's default */
-    const char *trace;       /* folder of a recorded training, NULL: none; then n comes from it */
-    const char *data;        /* a data set, NULL: none; then n and all sizes come from it … */
-    const char *augment;     /* … and what is read of a sample follows from its crop */
-    larder_parts parts;      /* of `data` */
-    const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
+    uint32_t size;            /* bytes of each sample */
+    uint32_t decoded, row;    /* bytes of its pixels, and of its row of a batch; 0: `size` */
+    uint32_t lag;             /* 0: as the loader's default */
+    const char *trace;        /* folder of a recorded training, NULL: none; then n comes from it */
+    const char *data;         /* a data set, NULL: none; then n and all sizes come from it … */
+    const char *augment;      /* … and what is read of a sample follows from its crop */
+    larder_parts parts;       /* of `data` */
+    const larder__tape *tape; /* a recorded job, NULL: none; then samples, sizes, batch, seed and
+                                 lag are its own, and training says what it said there */
+    const _Atomic int *stop;  /* becomes non-zero: end cleanly; NULL: never */
     void (*progress)(void *arg, uint64_t epoch, uint64_t served); /* now and then; NULL: none */
     void *progress_arg;
 } larder__sim_conf;
@@ -30,15 +33,28 @@ typedef struct larder__sim_result {
     double (*shown)[LARDER_FIGURES]; /* its values after each of the epochs */
     double *precision; /* of each epoch's beginning, see precision.h; NAN: nothing to compare */
     double precision_mean;
-    larder_figures total;               /* sums; touched: the mean */
-    double hit_ratio;                   /* hits / served over all epochs */
-    uint64_t evictions, metadata_bytes; /* of cache, sampler and ledger together */
-    bool forms;                         /* the cache was shared out between forms */
+    larder_figures total;                 /* sums; touched: the mean */
+    double hit_ratio;                     /* hits / served over all epochs */
+    uint64_t evictions, metadata_bytes;   /* of cache, sampler and ledger together */
+    bool forms;                           /* the cache was shared out between forms */
+    double seconds, waited, later_waited; /* with `tape`: by its rates; waited for batches, and of
+                                             that in epochs after the first */
+    double later_seconds;
 } larder__sim_result;
 
 /* 0, E_CANCELLED with the epochs so far, or another negative code. */
 int larder__sim_run(const larder__sim_conf *, larder__sim_result *out);
 void larder__sim_free(larder__sim_result *);
+/* A batch of a replay, for which storage gives so many bytes. */
+void larder__sim_keep_time(larder__sim_result *, larder__feed_clock *, uint64_t bytes,
+                           size_t samples);
+/* One more epoch, whose precision is there already. */
+void larder__sim_add_epoch(larder__sim_result *, const larder_figures *);
+
+/* The requests of a recorded job, in its order, through another policy ("lru", "name:key=value")
+ * and size of cache. */
+int larder__sim_requests(const larder__tape *, const char *policy, const char *cache,
+                         const _Atomic int *stop, larder__sim_result *out);
 
 /* ---- raw access sequences -------------------------------------------------------------------- */
 

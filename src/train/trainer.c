@@ -139,6 +139,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.inflight = conf->inflight;
     lc.ahead = conf->ahead;
     lc.on_bad = conf->on_bad;
+    lc.record = conf->record;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
@@ -163,6 +164,7 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.source = conf->test;
     lc.recipe = "minio";
     lc.cache = "256MiB";
+    lc.record = "";
     lc.augment = conf->test_augment ? conf->test_augment : augment;
     lc.batch = conf->batch;
     lc.seed = conf->seed;
@@ -212,7 +214,8 @@ static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
 }
 
 static void forget_texts(larder__trainer_conf *c) {
-    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = NULL;
+    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = c->record =
+        NULL;
 }
 
 int larder__trainer_open(larder__trainer **out, const larder__trainer_conf *conf) {
@@ -264,6 +267,10 @@ int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
 }
 int larder__trainer_replan(const larder__trainer *t, size_t i, larder_replan *out) {
     return larder_loader_replan(t->train, i, out);
+}
+
+int larder__trainer_recorded(const larder__trainer *t, uint64_t *bytes, char *why, size_t cap) {
+    return larder_loader_recorded(t->train, bytes, why, cap);
 }
 
 int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *why, size_t cap) {

@@ -26,6 +26,7 @@ typedef struct larder__trainer_conf {
     const char *test;   /* NULL: no validation, accuracies are NAN */
     bool derived;       /* `test` was made from `source` and must be another part of it */
     const char *recipe, *cache, *net;
+    const char *record;       /* as in larder_loader_conf */
     const char *augment;      /* NULL: what suits the samples */
     const char *test_augment; /* NULL: augment without chance */
     size_t batch;
@@ -57,7 +58,9 @@ const char *larder__trainer_augment(const larder__trainer *);
 int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 /* The i-th change of plan=auto; E_RANGE past the end. */
 int larder__trainer_replan(const larder__trainer *, size_t i, larder_replan *out);
-/* As larder_loader_scratch and larder_loader_times of the training loader. */
+/* As larder_loader_recorded, larder_loader_scratch and larder_loader_times of the training loader.
+ */
+int larder__trainer_recorded(const larder__trainer *, uint64_t *bytes, char *why, size_t cap);
 int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
 larder_times larder__trainer_times(const larder__trainer *);
 

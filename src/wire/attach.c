@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "wire/boarding.h"
+#include "wire/remote.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,23 +75,12 @@ static void link_epoch(void *st, uint64_t epoch) {
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
 static int keep_tickets(larder__attachment *a, larder_reader *body, size_t n) {
-    larder__kept *k = &a->kept;
     uint32_t rows = larder_read_u32(body), fetched = larder_read_u32(body);
     uint64_t all = (uint64_t)rows + fetched;
     if (larder_read_status(body) < 0 || rows != n || fetched > FETCH_AT_ONCE ||
-        larder__read_left(body) != all * sizeof *k->tickets)
+        larder__read_left(body) != all * sizeof *a->kept.tickets)
         return larder__fail(LARDER_E_FORMAT, "the daemon answers an exchange with something else");
-    if (all > k->room) {
-        larder__wire_ticket *grown = larder__realloc(k->tickets, all * sizeof *grown);
-        if (!grown)
-            return LARDER_E_NOMEM;
-        k->tickets = grown;
-        k->room = all;
-    }
-    larder_read_bytes(body, k->tickets, all * sizeof *k->tickets);
-    k->rows = rows;
-    k->fetched = fetched;
-    return 0;
+    return larder__board_keep(a, body, rows, fetched);
 }
 
 /* 0: the answers are kept. */
@@ -195,7 +185,7 @@ static size_t link_fetch(void *st, uint64_t *keys, size_t max) {
 static void link_look(void *st, larder_slots *out) {
     larder__attachment *a = st;
     pthread_mutex_lock(&a->lists);
-    const larder__mapping *m = a->map ? a->map : a->nowhere;
+    const larder__mapping *m = a->map && a->map->table ? a->map : a->nowhere;
     out->slot_of = (const larder_slot *)(m->table + 1);
     out->resident = (uint32_t)atomic_load(&m->table->resident);
     out->bytes = atomic_load(&m->table->bytes);
@@ -219,7 +209,9 @@ static void link_close(void **st) {
     larder__writer_free(&a->body);
     larder__writer_free(&a->touched);
     larder__free(a->accesses);
+    larder__kept_clear(&a->kept);
     larder__free(a->kept.tickets);
+    larder__free(a->kept.values);
     larder__free(a->seen);
     larder__free(a->released);
     larder__free(a->made);
@@ -312,6 +304,11 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     int rc = strlen(conf->socket) < sizeof a->path
                  ? map_nowhere(a)
                  : larder__fail(LARDER_E_ARGS, "%.60s…: too long for a socket", conf->socket);
+    a->distant = larder__remote_named(conf->socket);
+    if (rc == 0 && a->distant)
+        rc = conf->token_file && *conf->token_file
+                 ? larder__token_read(&a->token, conf->token_file)
+                 : larder__fail(LARDER_E_ARGS, "%s: say ?token-file=FILE behind it", conf->socket);
     if (rc == 0 && a->exchanges &&
         !(a->seen = larder__calloc(larder__attachment_seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
@@ -330,7 +327,7 @@ int larder__attach_status(const char *path, char **json) {
     larder__inbox in;
     larder_reader body;
     *json = NULL;
-    int fd = larder__daemon_connect(path);
+    int fd = larder__daemon_connect(path, NULL);
     if (fd < 0)
         return fd;
     larder__inbox_init(&in);

@@ -9,8 +9,9 @@
 #include "wire/message.h"
 
 typedef struct larder__attach_conf {
-    const char *socket;
-    larder__hello hello; /* without magic, version and pid */
+    const char *socket;     /* a path, or tcp://host:port */
+    const char *token_file; /* for another machine; NULL: none */
+    larder__hello hello;    /* without magic, version and pid */
     larder__stats *stats;
     bool exchanges; /* the policy exchanges what is wanted for what it has */
     /* Bytes of a sample, asked for at every attachment where the daemon wants to know. */

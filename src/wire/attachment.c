@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "wire/remote.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const double ANSWER_SECONDS = 2, RETRY_FIRST = 1, RETRY_MOST = 30;
+static const double RETRY_FIRST = 1, RETRY_MOST = 30;
 enum { SIZES_AT_ONCE = 1 << 20 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -56,6 +57,8 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
     atomic_init(&m->refs, 1);
     m->owner = a;
     m->keys = w->keys;
+    if (a->distant) /* nothing to map: it only says whose leases these are */
+        return 0;
     m->arena_bytes = w->arena_bytes;
     m->table_bytes = larder__table_bytes(w->keys);
     m->arena = map_fd(fds[0], m->arena_bytes, PROT_READ | PROT_WRITE);
@@ -76,13 +79,15 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
-int larder__daemon_connect(const char *path) {
+int larder__daemon_connect(const char *path, const larder__token *token) {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (larder__remote_named(path))
+        return larder__remote_connect(path, token);
     if (strlen(path) >= sizeof to.sun_path)
         return larder__fail(LARDER_E_ARGS, "%.60s…: too long for a socket", path);
     memcpy(to.sun_path, path, strlen(path));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval t = {.tv_sec = (time_t)ANSWER_SECONDS};
+    struct timeval t = {.tv_sec = (time_t)LARDER__ANSWER_SECONDS};
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0 ||
         connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
@@ -98,7 +103,7 @@ int larder__daemon_connect(const char *path) {
 
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader *body) {
-    double until = larder__now() + ANSWER_SECONDS;
+    double until = larder__now() + LARDER__ANSWER_SECONDS;
     uint16_t type;
     int rc;
     while ((rc = larder__inbox_next(in, &type, body)) == 0) {
@@ -184,7 +189,7 @@ static int introduce(larder__attachment *a, const larder__welcome *w) {
 int larder__attachment_attach(larder__attachment *a) {
     larder__welcome w = {0};
     larder__mapping *m = NULL;
-    a->fd = larder__daemon_connect(a->path);
+    a->fd = larder__daemon_connect(a->path, &a->token);
     if (a->fd < 0)
         return a->fd;
     larder__inbox_init(&a->in);
@@ -223,7 +228,7 @@ void larder__attachment_lose(larder__attachment *a) {
     close(a->fd);
     a->fd = -1;
     larder__inbox_free(&a->in);
-    a->kept.rows = a->kept.fetched = 0;
+    larder__kept_clear(&a->kept);
     a->touched.size = a->touched_batches = 0;
     larder__attachment_forget(a);
     a->retry_at = larder__now() + a->retry_after;
@@ -279,6 +284,12 @@ int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer
 }
 
 /* ---- what goes back -------------------------------------------------------------------------- */
+
+void larder__kept_clear(larder__kept *k) {
+    for (size_t i = 0; k->values && i < k->rows + k->fetched; i++)
+        larder_buf_unref(&k->values[i]);
+    k->rows = k->fetched = 0;
+}
 
 static void *longer(void *list, size_t *cap, size_t element) {
     size_t more = *cap ? *cap * 2 : 256;

@@ -8,11 +8,12 @@
 #include "base/stat.h"
 #include "wire/frame.h"
 #include "wire/message.h"
+#include "wire/token.h"
 
 #include <larder/plugin.h>
 #include <pthread.h>
 
-enum { LARDER__PICKS_AT_ONCE = 256 };
+enum { LARDER__PICKS_AT_ONCE = 256, LARDER__ANSWER_SECONDS = 2 };
 
 /* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
 typedef struct larder__mapping {
@@ -29,12 +30,15 @@ typedef struct larder__mapping {
 /* Answers to an exchange that wait for the claims that follow it: rows, then entries besides. */
 typedef struct larder__kept {
     larder__wire_ticket *tickets;
+    larder_buf **values; /* of a daemon on another machine: bytes of those that are there */
     size_t room;
     size_t rows, fetched; /* still to be claimed; 0: none */
 } larder__kept;
 
 typedef struct larder__attachment {
-    char path[108];
+    char path[108]; /* of a socket, or tcp://host:port */
+    larder__token token;
+    bool distant; /* bytes go over the socket, the memory has none */
     larder__hello hello;
     larder__stats *stats;
     larder__stat lost, found, alone, stuck, unasked;
@@ -74,10 +78,13 @@ larder__mapping *larder__mapping_ref(larder__mapping *);
 /* larder__buf_done_fn of a lease: takes the mapping's reference. */
 void larder__mapping_done(void *mapping, uint64_t lease);
 
-/* A socket, or a code with its sentence. */
-int larder__daemon_connect(const char *path);
+/* A socket, or a code with its sentence. `token`: for other machines. */
+int larder__daemon_connect(const char *path, const larder__token *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
+
+/* Forgets answers that nobody came for; their leases are another matter. */
+void larder__kept_clear(larder__kept *);
 
 /* All of these are called with `talk` held. */
 int larder__attachment_attach(larder__attachment *);

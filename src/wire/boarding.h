@@ -19,5 +19,7 @@ int larder__board_wait(void *st, larder__ticket *, larder_buf **out);
 int larder__board_reserve(larder__attachment *, size_t n);
 void larder__board_write(larder__attachment *, const larder_access *in, size_t n, uint32_t fetch);
 void larder__board_refuse_kept(larder__attachment *);
+/* Keeps the answers that follow in `body` for the claims to come. */
+int larder__board_keep(larder__attachment *, larder_reader *body, size_t rows, size_t fetched);
 
 #endif

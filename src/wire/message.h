@@ -6,6 +6,10 @@
  * exchanges what is wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in
  * what it wants besides, at once. A batch of which all is there need not be asked for
  * (wire/pins.h). Everything else needs no answer. Bytes never cross the socket.
+ *
+ * Clients on other machines come by TCP and begin with TOKEN. They map nothing: WELCOME comes
+ * without descriptors, and after TICKETS or EXCHANGED a VALUE follows for each row that is READY
+ * with a lease, which is given back with it.
  */
 #ifndef LARDER_WIRE_MESSAGE_H
 #define LARDER_WIRE_MESSAGE_H
@@ -39,7 +43,12 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 3 };
     XX(EXCHANGED, "daemon: what is served instead, and what is brought in besides")                \
     XX(SIZES, "client: bytes of every sample")                                                     \
     XX(STREAM, "client: how far I am in the stream of fresh samples")                              \
-    XX(TOUCHED, "client: residents that I took where they lie, without asking")
+    XX(TOUCHED, "client: residents that I took where they lie, without asking")                    \
+    XX(TOKEN, "client on another machine: the secret")                                             \
+    XX(VALUE, "daemon, to another machine: a row's number, its form, its bytes")                   \
+    XX(FILL, "client on another machine: lease, form and bytes of what it made")                   \
+    XX(BYTES, "client on another machine: a lease that another job was making")                    \
+    XX(BYTES_ARE, "daemon: its state, form and bytes")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,

@@ -24,7 +24,9 @@ static void begin(void) {
     if (!mkdtemp(folder))
         abort();
     snprintf(path, sizeof path, "%s/s", folder);
-    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 4 << 20, .clients = 4};
+    static const larder__token token = {"0123456789abcdef", 16};
+    larder__server_conf conf = {
+        .socket = path, .mode = 0600, .cache = 4 << 20, .clients = 4, .token = &token};
     if (larder__server_open(&server, &conf) < 0)
         abort();
     atexit(leave);
@@ -37,7 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         begin();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) < 0)
         abort();
-    larder__server_adopt(server, ends[1]);
+    if (size > 5 && data[4] == LARDER__MSG_TOKEN) /* as from another machine */
+        larder__server_adopt_distant(server, ends[1]);
+    else
+        larder__server_adopt(server, ends[1]);
     for (size_t at = 0; at < size && larder__server_clients(server);) {
         ssize_t n = send(ends[0], data + at, size - at, MSG_NOSIGNAL);
         at += n > 0 ? (size_t)n : 0;

@@ -1,0 +1,192 @@
+/* larder suggest: which recipe and how large a cache, from a recorded job. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/limit.h"
+#include "base/spec.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/stop.h"
+#include "cli/tape_show.h"
+#include "sim/advice.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct options {
+    const char *path, *memory;
+    bool json, quiet;
+    larder__stop stop;
+} options;
+
+/* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
+static int read_options(options *o, int argc, char **argv) {
+    *o = (options){0};
+    const larder__option table[] = {
+        {"memory", LARDER__TEXT, &o->memory, "SIZE",
+         "what the cache may have, as 8GiB (half of this machine's memory)"},
+        {"json", LARDER__FLAG, &o->json, NULL, "one JSON object"},
+        {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress"},
+        {0}};
+    larder__command command = {
+        "suggest", "larder suggest FILE [--memory SIZE] [--json]",
+        "Says which recipe and how large a cache suit a job that was recorded (larder train "
+        "--record,\nLARDER_RECORD), with the reasons. The recipes are replayed over a range of "
+        "sizes with the speed\nof storage and training that the job measured.",
+        "  larder train cifar10:folder --slow nfs --epochs 3 --record job.tape\n"
+        "  larder suggest job.tape --memory 4GiB",
+        table};
+    size_t count;
+    int rc = larder__options_parse(&command, argc, argv, &o->path, 1, &count);
+    if (rc == 0 && count != 1) {
+        fprintf(stderr, "larder suggest: name the record of a job; larder suggest --help tells "
+                        "more\n");
+        rc = -1;
+    }
+    return rc;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void print_row(const larder__advice_row *r, const char *mark) {
+    char time[16] = "-", wait[16] = "-";
+    if (isfinite(r->seconds)) {
+        snprintf(time, sizeof time, "%.2f", r->seconds);
+        snprintf(wait, sizeof wait, "%.0f%%", 100 * r->waiting);
+    }
+    printf("%-20s %8s %9.1f %9s %8s %7.1f%% %8.1f%%  %s\n", r->recipe, r->cache,
+           r->read_bytes / 1e6, time, wait, 100 * r->hits, 100 * r->repeats, mark);
+}
+
+static void print_saved(const larder__advice *a) {
+    const larder__advice_row *b = &a->best, *n = &a->now;
+    double bytes = n->read_bytes - b->read_bytes, seconds = n->seconds - b->seconds;
+    printf("against the job as it was (%s, %s), an epoch: %.1f MB %s", n->recipe, n->cache,
+           fabs(bytes) / 1e6, bytes >= 0 ? "less" : "more");
+    if (isfinite(seconds))
+        printf(", %.2f s %s (%.2f instead of %.2f)", fabs(seconds), seconds >= 0 ? "less" : "more",
+               b->seconds, n->seconds);
+    printf("\n");
+}
+
+static void print_text(const larder__tape *t, const larder__advice *a) {
+    char bytes[32];
+    larder__tape_print(t, &a->rates);
+    printf("\nsuggested: --recipe %s --cache %s (%s); %s\n\n", a->best.recipe, a->best.cache,
+           larder__print_bytes(a->best.cache_bytes, bytes), larder__verdict_name(a->verdict));
+    for (size_t i = 0; i < a->reason_count; i++)
+        printf("- %s\n", a->reasons[i]);
+    printf("- ");
+    print_saved(a);
+    printf("\nan epoch after the first, by replay\n%-20s %8s %9s %9s %8s %8s %9s\n", "recipe",
+           "cache", "MB read", "time s", "waiting", "hits", "repeats");
+    print_row(&a->now, a->now_replayed ? "as recorded" : "as recorded, measured");
+    for (size_t i = 0; i < a->count; i++) {
+        const larder__advice_row *r = &a->rows[i];
+        bool best = r->percent == a->best.percent && strcmp(r->recipe, a->best.recipe) == 0;
+        bool knee = r->percent == a->knee && strcmp(r->recipe, "minio") == 0;
+        print_row(r, best ? "<- suggested" : knee ? "the knee" : "");
+    }
+}
+
+static void json_row(larder__json *j, const char *key, const larder__advice_row *r) {
+    larder__json_open(j, key, '{');
+    larder__json_text(j, "recipe", r->recipe);
+    larder__json_text(j, "cache", r->cache);
+    larder__json_f64(j, "cache_bytes", r->cache_bytes);
+    larder__json_f64(j, "storage_bytes", r->read_bytes);
+    larder__json_f64(j, "seconds", r->seconds);
+    larder__json_f64(j, "waiting", r->waiting);
+    larder__json_f64(j, "hits", r->hits);
+    larder__json_f64(j, "repeats", r->repeats);
+    larder__json_f64(j, "touched", r->touched);
+    larder__json_close(j, '}');
+}
+
+static void print_json(const larder__tape *t, const larder__advice *a) {
+    larder__json j = {.to = stdout};
+    larder__json_open(&j, NULL, '{');
+    larder__json_text(&j, "recipe", a->best.recipe);
+    larder__json_text(&j, "cache", a->best.cache);
+    larder__json_f64(&j, "cache_bytes", a->best.cache_bytes);
+    larder__json_text(&j, "verdict", larder__verdict_name(a->verdict));
+    larder__json_open(&j, "reasons", '[');
+    for (size_t i = 0; i < a->reason_count; i++)
+        larder__json_text(&j, NULL, a->reasons[i]);
+    larder__json_close(&j, ']');
+    larder__json_open(&j, "measured", '{');
+    larder__json_f64(&j, "storage_bytes_per_second", a->give);
+    larder__json_f64(&j, "training_bytes_per_second", a->need);
+    larder__json_f64(&j, "read_seconds", a->rates.read_seconds);
+    larder__json_f64(&j, "step_seconds", a->rates.step_seconds);
+    larder__json_f64(&j, "waiting", a->measured_waiting);
+    larder__json_u64(&j, "samples", t->job.samples);
+    larder__json_u64(&j, "payload", t->job.payload);
+    larder__json_close(&j, '}');
+    larder__json_f64(&j, "knee_percent", a->knee < 0 ? (double)NAN : a->knee);
+    larder__json_open(&j, "saves", '{');
+    larder__json_f64(&j, "storage_bytes", a->now.read_bytes - a->best.read_bytes);
+    larder__json_f64(&j, "seconds", a->now.seconds - a->best.seconds);
+    larder__json_close(&j, '}');
+    json_row(&j, "recorded", &a->now);
+    larder__json_open(&j, "rows", '[');
+    for (size_t i = 0; i < a->count; i++)
+        json_row(&j, NULL, &a->rows[i]);
+    larder__json_close(&j, ']');
+    larder__json_close(&j, '}');
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void show_progress(void *arg, size_t done, size_t of) {
+    (void)arg;
+    fprintf(stderr, "\r\033[K%zu of %zu replays", done, of);
+    if (done == of)
+        fprintf(stderr, "\r\033[K");
+}
+
+static int suggest(const options *o) {
+    larder__tape t;
+    larder__advice a;
+    bool shown = !o->quiet && !o->json && isatty(2);
+    larder__advice_conf conf = {.memory = larder__memory_limit() / 2,
+                                .stop = &o->stop.signal,
+                                .progress = shown ? show_progress : NULL};
+    int rc = o->memory ? larder__parse_bytes(o->memory, &conf.memory) : 0;
+    if (rc < 0)
+        return larder__fail_in(rc, "--memory");
+    if ((rc = larder__tape_read(&t, o->path)) < 0)
+        return rc;
+    if (t.torn[0])
+        fprintf(stderr, "larder suggest: %s\n", t.torn);
+    rc = larder__advise(&a, &t, &conf);
+    if (shown)
+        fprintf(stderr, "\r\033[K");
+    if (rc < 0)
+        rc = larder__fail_in(rc, "%s", o->path);
+    else if (o->json)
+        print_json(&t, &a);
+    else
+        print_text(&t, &a);
+    larder__tape_free(&t);
+    return rc;
+}
+
+int larder__cmd_suggest(int argc, char **argv) {
+    options o;
+    int rc = read_options(&o, argc, argv);
+    if (rc != 0)
+        return rc > 0 ? 0 : 2;
+    if ((rc = larder__stop_open(&o.stop)) == 0) {
+        rc = suggest(&o);
+        int code = larder__stop_code(&o.stop);
+        larder__stop_close(&o.stop);
+        if (code)
+            return code;
+    }
+    if (rc < 0)
+        fprintf(stderr, "larder suggest: %s\n", larder_errmsg());
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+}

@@ -1,0 +1,29 @@
+#include "cli/tape_show.h"
+
+#include "base/spec.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void larder__tape_print(const larder__tape *t, const larder__feed_rates *r) {
+    const larder__tape_job *j = &t->job;
+    char all[32], each[32], rate[32];
+    printf("recorded: %s, %llu samples, %s, batches of %llu, seed %llu; recipe %s, cache %s\n",
+           j->source, (unsigned long long)j->samples, larder__print_bytes((double)j->payload, all),
+           (unsigned long long)j->batch, (unsigned long long)j->seed, j->recipe, j->cache);
+    printf("          %llu epochs, %llu batches, %llu losses; larder %s on %s\n",
+           (unsigned long long)t->epoch_count, (unsigned long long)t->count,
+           (unsigned long long)t->losses, j->version, j->machine);
+    if (isfinite(r->bytes_per_second))
+        printf("measured: storage gave %s/s, %.1f us for a sample of %s;",
+               larder__print_bytes(r->bytes_per_second, rate), 1e6 * r->read_seconds,
+               larder__print_bytes(r->bytes_per_second * r->read_seconds, each));
+    else
+        printf("measured: storage was not asked for anything;");
+    if (isfinite(r->step_seconds))
+        printf(" training took %.1f us for one\n", 1e6 * r->step_seconds);
+    else
+        printf(" training was not measured\n");
+    if (j->parts)
+        printf("          samples were read in parts; a replay reads them whole\n");
+}

@@ -1,0 +1,416 @@
+#include "daemon/server_inside.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "daemon/distant.h"
+
+#include <string.h>
+
+/* ---- shelves --------------------------------------------------------------------------------- */
+
+static void close_shelf(larder__server *s, size_t i) {
+    s->promised -= larder__shelf_about(s->shelves[i])->budget;
+    larder__shelf_close(&s->shelves[i]);
+}
+
+/* Data sets nobody trains on make room for one that somebody does. */
+static void drop_idle(larder__server *s, uint64_t want) {
+    for (size_t i = 0; i < LARDER__SHELVES && s->conf.cache - s->promised < want; i++) {
+        larder__shelf_figures f;
+        if (!s->shelves[i])
+            continue;
+        larder__shelf_read_figures(s->shelves[i], &f);
+        if (f.jobs == 0) {
+            larder__server_say(s, "data set %016llx is forgotten: nobody trains on it",
+                               (unsigned long long)larder__shelf_about(s->shelves[i])->fingerprint);
+            close_shelf(s, i);
+        }
+    }
+}
+
+static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
+    larder__budget b = {.bytes = UINT64_MAX};
+    int rc = h->budget[0] ? larder__parse_budget(h->budget, &b) : 0;
+    if (rc < 0)
+        return rc;
+    uint64_t want = b.relative ? (uint64_t)(b.fraction * (double)h->payload) : b.bytes;
+    if (want > h->payload && h->forms_id == 0)
+        want = h->payload; /* more than everything is never of use */
+    drop_idle(s, want);
+    uint64_t left = s->conf.cache - s->promised;
+    if (h->budget[0] && want > left)
+        return larder__fail(LARDER_E_FULL,
+                            "%s of cache are wanted, the daemon has %llu MiB left; "
+                            "start it with a larger --cache",
+                            h->budget, (unsigned long long)(left >> 20));
+    *out = want < left ? want : left;
+    if (*out == 0)
+        return larder__fail(LARDER_E_FULL, "the daemon has no cache left for another data set");
+    return 0;
+}
+
+/* What is noted about each sample takes memory beside the cache, and clients may say any number. */
+static int check_tables(const larder__server *s, const larder__hello *h) {
+    enum { A_SAMPLE = 32, TABLES_FREE = 64 << 20 }; /* bytes, about; and what any daemon allows */
+    uint64_t most = (s->conf.cache + TABLES_FREE) / A_SAMPLE;
+    return h->keys <= most ? 0
+                           : larder__fail(LARDER_E_FULL,
+                                          "tables for %llu samples would be larger than the "
+                                          "daemon's cache; start it with a larger --cache",
+                                          (unsigned long long)h->keys);
+}
+
+static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
+    int rc = check_tables(s, h);
+    if (rc < 0)
+        return rc;
+    size_t i = 0;
+    while (i < LARDER__SHELVES && s->shelves[i])
+        i++;
+    if (i == LARDER__SHELVES) {
+        drop_idle(s, UINT64_MAX);
+        for (i = 0; i < LARDER__SHELVES && s->shelves[i]; i++) {
+        }
+    }
+    if (i == LARDER__SHELVES)
+        return larder__fail(LARDER_E_FULL, "%d data sets are in use, and that is the most",
+                            LARDER__SHELVES);
+    larder__shelf_conf conf = {.fingerprint = h->fingerprint,
+                               .keys = h->keys,
+                               .seed = h->seed,
+                               .policy = h->policy,
+                               .forms_id = h->forms_id,
+                               .forms = {.decoded_ratio = h->decoded_ratio,
+                                         .decoded_bytes = h->decoded_bytes,
+                                         .row_bytes = h->row_bytes}};
+    memcpy(conf.forms.share, h->share, sizeof conf.forms.share);
+    rc = budget_of(s, h, &conf.budget);
+    /* Heads and rounding of the blocks, and what jobs still read of evicted entries. */
+    uint64_t mean = h->keys ? h->payload / h->keys + 1 : 1;
+    conf.spare = conf.budget / 8 + (8 << 20) + (conf.budget / mean + 1) * 96;
+    /* As much as a job may hold of what it has asked for. */
+    uint64_t pins = (conf.budget + conf.spare / 2) / mean;
+    conf.pins = pins < LARDER__PINS ? (uint32_t)pins : LARDER__PINS;
+    if (rc == 0)
+        rc = larder__shelf_open(&s->shelves[i], &conf);
+    if (rc == 0) {
+        s->promised += conf.budget;
+        *out = s->shelves[i];
+    }
+    return rc;
+}
+
+/* Of one data set, and of one way to make pixels and rows of it. */
+static int find_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
+    for (size_t i = 0; i < LARDER__SHELVES; i++) {
+        const larder__shelf_conf *a = s->shelves[i] ? larder__shelf_about(s->shelves[i]) : NULL;
+        if (!a || a->fingerprint != h->fingerprint || a->forms_id != h->forms_id)
+            continue;
+        if (a->keys != h->keys)
+            return larder__fail(LARDER_E_CHANGED,
+                                "the data set has %llu samples here and %llu "
+                                "there",
+                                (unsigned long long)a->keys, (unsigned long long)h->keys);
+        *out = s->shelves[i];
+        return 0;
+    }
+    return open_shelf(s, h, out);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* The descriptors go with the first bytes of the answer, so that one is sent at once. */
+static int welcome(larder__server *s, larder__client *c) {
+    larder__shelf *shelf = c->about.shelf;
+    larder__welcome m = {.version = LARDER__WIRE_VERSION,
+                         .job = c->about.job,
+                         .arena_bytes = larder__shelf_arena_bytes(shelf),
+                         .keys = larder__shelf_about(shelf)->keys,
+                         .budget = larder__shelf_about(shelf)->budget,
+                         .wants_sizes = larder__shelf_wants_sizes(shelf)};
+    m.streaming = larder__shelf_streaming(shelf, &m.stream);
+    if (c->distant) /* nothing to map */
+        m.arena_bytes = 0;
+    int pins = c->distant ? -1 : larder__shelf_pins_fd(shelf, c->about.job);
+    m.pins = pins >= 0 ? larder__shelf_about(shelf)->pins : 0;
+    int fds[] = {larder__shelf_arena_fd(shelf), larder__shelf_table_fd(shelf), pins};
+    s->body.size = 0;
+    larder__welcome_write(&m, &s->body);
+    if (s->body.code < 0)
+        return s->body.code;
+    return larder__frame_send(c->fd, LARDER__MSG_WELCOME, s->body.bytes, s->body.size, fds,
+                              c->distant  ? 0
+                              : pins >= 0 ? 3
+                                          : 2);
+}
+
+static int hello(larder__server *s, larder__client *c, larder_reader *r) {
+    larder__hello h;
+    larder__shelf *shelf = NULL;
+    if (c->about.shelf)
+        return larder__fail(LARDER_E_STATE, "it says hello twice");
+    int rc = larder__hello_read(&h, r);
+    if (rc == 0)
+        rc = find_shelf(s, &h, &shelf);
+    if (rc == 0)
+        rc = larder__shelf_join(shelf, s->conf.quota, h.again == 1, &c->about.job);
+    larder_stream stream;
+    if (rc == 0 && !h.again && !larder__shelf_streaming(shelf, &stream)) { /* its order, if any */
+        stream = (larder_stream){.seed = h.seed};
+        larder__shelf_stream(shelf, &stream);
+    }
+    if (rc == 0 && h.size)
+        larder__shelf_one_size(shelf, h.size);
+    if (rc < 0) {
+        larder__server_say(s, "refused %s (pid %u): %s", h.name, h.pid, larder_errmsg());
+        return larder__server_refuse(s, c, rc);
+    }
+    c->about.shelf = shelf;
+    c->about.pid = h.pid;
+    c->about.since = larder__now();
+    memcpy(c->about.name, h.name, sizeof c->about.name);
+    larder__server_say(s, "job %u joined: %s (pid %u), %llu samples", c->about.job, h.name, h.pid,
+                       (unsigned long long)h.keys);
+    return welcome(s, c);
+}
+
+/* What was made and given back since the last batch. */
+static int returns(larder__server *s, larder__client *c, larder_reader *r, larder__claim *m) {
+    int rc = larder__claim_read(m, r, &s->room);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < m->makes; i++)
+        larder__shelf_made(c->about.shelf, c->about.job, m->made[i].lease, m->made[i].code);
+    for (uint32_t i = 0; i < m->releases; i++)
+        larder__shelf_release(c->about.shelf, c->about.job, m->released[i]);
+    return 0;
+}
+
+/* Room for n answers behind `head` bytes, in the body. */
+static larder__wire_ticket *ticket_room(larder__server *s, size_t head, size_t n) {
+    s->body.size = 0;
+    larder__write_space(&s->body, head + n * sizeof(larder__wire_ticket));
+    return s->body.code < 0 ? NULL : (larder__wire_ticket *)(void *)(s->body.bytes + head);
+}
+
+static int answer(larder__server *s, larder__client *c, larder__message type,
+                  const larder__wire_ticket *rows, size_t n) {
+    int rc = larder__server_reply(s, c, type);
+    return rc < 0 || !c->distant ? rc : larder__distant_values(s, c, rows, n);
+}
+
+static int claim(larder__server *s, larder__client *c, larder_reader *r) {
+    larder__claim m;
+    int rc = returns(s, c, r, &m);
+    if (rc < 0)
+        return rc;
+    larder__wire_ticket *out = ticket_room(s, 0, m.n);
+    if (!out)
+        return s->body.code;
+    rc = larder__shelf_claim(c->about.shelf, c->about.job, m.accesses, m.n, out);
+    if (rc < 0)
+        return rc;
+    if (c->distant)
+        larder__distant_trim(c, out, m.n, 0);
+    larder__client_count(&c->about, out, m.n);
+    return answer(s, c, LARDER__MSG_TICKETS, out, m.n);
+}
+
+/* The answer: how many rows, how many entries besides, then both. */
+static int exchange(larder__server *s, larder__client *c, larder_reader *r) {
+    enum { FETCH_MOST = 4096, HEAD = 8 };
+    larder__claim m;
+    size_t fetched = 0;
+    int rc = returns(s, c, r, &m);
+    if (rc < 0)
+        return rc;
+    size_t most = m.fetch < FETCH_MOST ? m.fetch : FETCH_MOST;
+    larder__wire_ticket *out = ticket_room(s, HEAD, m.n + most);
+    if (!out)
+        return s->body.code;
+    rc = larder__shelf_exchange(c->about.shelf, c->about.job, m.accesses, m.n, most, out, &fetched);
+    if (rc < 0)
+        return rc;
+    uint32_t counts[2] = {m.n, (uint32_t)fetched};
+    memcpy(s->body.bytes, counts, HEAD);
+    s->body.size = HEAD + (m.n + fetched) * sizeof *out;
+    if (c->distant)
+        larder__distant_trim(c, out, m.n, fetched);
+    larder__client_count(&c->about, out, m.n);
+    for (size_t i = 0; i < fetched; i++)
+        c->about.background += out[m.n + i].kind == LARDER_MISS;
+    return answer(s, c, LARDER__MSG_EXCHANGED, out, m.n);
+}
+
+/* Nothing, or a bit for every sample that this job will not ask for in this epoch. */
+static int epoch(larder__server *s, larder__client *c, larder_reader *r) {
+    c->about.epoch = larder_read_u64(r);
+    size_t bytes = larder__read_left(r);
+    uint64_t keys = larder__shelf_about(c->about.shelf)->keys, words = keys / 64 + 1;
+    if (larder_read_status(r) < 0 || (bytes && bytes != words * 8))
+        return larder__fail(LARDER_E_FORMAT, "an epoch in which %zu bytes of samples are seen",
+                            bytes);
+    s->room.size = 0;
+    larder__write_space(&s->room, bytes);
+    if (s->room.code < 0)
+        return s->room.code;
+    larder_read_bytes(r, s->room.bytes, bytes);
+    larder__shelf_epoch(c->about.shelf, c->about.job, c->about.epoch,
+                        bytes ? (const uint64_t *)(const void *)s->room.bytes : NULL);
+    return 0;
+}
+
+static int sizes(larder__server *s, larder__client *c, larder_reader *r) {
+    uint32_t from = larder_read_u32(r);
+    size_t n = larder__read_left(r) / sizeof(uint32_t);
+    s->room.size = 0;
+    larder__write_space(&s->room, n * sizeof(uint32_t));
+    if (s->room.code < 0)
+        return s->room.code;
+    larder_read_bytes(r, s->room.bytes, n * sizeof(uint32_t));
+    if (larder_read_status(r) < 0)
+        return larder__fail(LARDER_E_FORMAT, "sizes that begin nowhere");
+    return larder__shelf_sizes(c->about.shelf, from, (const uint32_t *)(const void *)s->room.bytes,
+                               n);
+}
+
+static int stream(larder__client *c, larder_reader *r) {
+    larder_stream at = {.seed = larder_read_u64(r), .sweep = larder_read_u64(r)};
+    at.at = larder_read_u64(r);
+    if (larder_read_status(r) == 0)
+        larder__shelf_stream(c->about.shelf, &at);
+    return larder_read_status(r);
+}
+
+/* Batches of residents that were taken without asking. */
+static int touched(larder__server *s, larder__client *c, larder_reader *r) {
+    while (larder__read_left(r)) {
+        uint32_t n = larder_read_u32(r);
+        uint64_t bytes = (uint64_t)n * sizeof(larder__touch);
+        if (larder_read_status(r) < 0 || bytes > larder__read_left(r))
+            return larder__fail(LARDER_E_FORMAT, "a batch of hits that is shorter than it says");
+        s->room.size = 0;
+        larder__write_space(&s->room, (size_t)bytes);
+        if (s->room.code < 0)
+            return s->room.code;
+        larder_read_bytes(r, s->room.bytes, (size_t)bytes);
+        int rc = larder__shelf_touch(c->about.shelf, c->about.job,
+                                     (const larder__touch *)(const void *)s->room.bytes, n);
+        if (rc < 0)
+            return rc;
+        c->about.requests += n;
+        c->about.hits += n;
+    }
+    return 0;
+}
+
+static int scores(larder__client *c, larder_reader *r) {
+    enum { AT_ONCE = 256 };
+    uint32_t keys[AT_ONCE];
+    float values[AT_ONCE];
+    int rc = 0;
+    while (rc == 0 && larder__read_left(r) >= 8) {
+        size_t n = 0;
+        for (; n < AT_ONCE && larder__read_left(r) >= 8; n++) {
+            keys[n] = larder_read_u32(r);
+            uint32_t bits = larder_read_u32(r);
+            memcpy(&values[n], &bits, sizeof bits);
+        }
+        rc = larder__shelf_score(c->about.shelf, c->about.job, keys, values, n);
+    }
+    return rc;
+}
+
+static int picks(larder__server *s, larder__client *c, larder_reader *r) {
+    uint32_t want = larder_read_u32(r);
+    uint64_t seed = larder_read_u64(r);
+    larder_rng rng;
+    larder_rng_seed(&rng, seed, c->about.job);
+    s->body.size = 0;
+    for (uint32_t i = 0; i < want && i < 65536; i++) {
+        uint64_t key;
+        larder__wire_pick p = {0};
+        if (!larder__cache_pick(larder__shelf_cache(c->about.shelf), &rng, &key, &p.share))
+            break;
+        p.key = (uint32_t)key;
+        larder_write_bytes(&s->body, &p, sizeof p);
+    }
+    return larder__server_reply(s, c, LARDER__MSG_PICKED);
+}
+
+static int fetch(larder__server *s, larder__client *c, larder_reader *r) {
+    uint32_t want = larder_read_u32(r);
+    uint64_t keys[1024];
+    size_t n =
+        larder__cache_fetch(larder__shelf_cache(c->about.shelf), keys, want < 1024 ? want : 1024);
+    s->body.size = 0;
+    for (size_t i = 0; i < n; i++)
+        larder_write_u32(&s->body, (uint32_t)keys[i]);
+    return larder__server_reply(s, c, LARDER__MSG_FETCHED);
+}
+
+static int status(larder__server *s, larder__client *c) {
+    larder__status_conf conf = {.shelves = s->shelves,
+                                .cache = s->conf.cache,
+                                .promised = s->promised,
+                                .uptime = larder__now() - s->started};
+    size_t n = 0;
+    const larder__client_about **all = larder__calloc(s->count + 1, sizeof *all);
+    if (!all)
+        return LARDER_E_NOMEM;
+    for (const larder__client *o = s->clients; o; o = o->next)
+        if (o->about.shelf)
+            all[n++] = &o->about;
+    conf.clients = all;
+    conf.count = n;
+    s->body.size = 0;
+    int rc = larder__status_write(&conf, &s->body);
+    larder__free(all);
+    return rc < 0 ? rc : larder__server_reply(s, c, LARDER__MSG_STATUS_IS);
+}
+
+int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, larder_reader *r) {
+    if (type == LARDER__MSG_TOKEN)
+        return larder__distant_token(s, c, r);
+    if (!c->known)
+        return larder__fail(LARDER_E_STATE, "it did not say the token");
+    if (type == LARDER__MSG_HELLO)
+        return hello(s, c, r);
+    if (type == LARDER__MSG_STATUS)
+        return status(s, c);
+    if (!c->about.shelf)
+        return larder__fail(LARDER_E_STATE, "it did not say hello");
+    switch (type) {
+    case LARDER__MSG_CLAIM:
+        return claim(s, c, r);
+    case LARDER__MSG_EXCHANGE:
+        return exchange(s, c, r);
+    case LARDER__MSG_RETURNS:
+        return returns(s, c, r, &(larder__claim){0});
+    case LARDER__MSG_TOUCHED:
+        return touched(s, c, r);
+    case LARDER__MSG_FILL:
+        return larder__distant_fill(c, r);
+    case LARDER__MSG_BYTES:
+        return larder__distant_bytes(s, c, r);
+    case LARDER__MSG_SIZES:
+        return sizes(s, c, r);
+    case LARDER__MSG_STREAM:
+        return stream(c, r);
+    case LARDER__MSG_SCORES:
+        return scores(c, r);
+    case LARDER__MSG_ACCURACY:
+        larder__cache_accuracy(larder__shelf_cache(c->about.shelf), larder_read_f64(r));
+        return 0;
+    case LARDER__MSG_EPOCH:
+        return epoch(s, c, r);
+    case LARDER__MSG_PICKS:
+        return picks(s, c, r);
+    case LARDER__MSG_FETCH:
+        return fetch(s, c, r);
+    default:
+        return larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
+    }
+}

@@ -1,0 +1,51 @@
+/* What the daemon is made of, for the files that make it up: server.c (sockets, clients, the loop)
+ * and hearing.c (what clients say). */
+#ifndef LARDER_DAEMON_SERVER_INSIDE_H
+#define LARDER_DAEMON_SERVER_INSIDE_H
+
+#include "daemon/server.h"
+#include "daemon/shelf.h"
+#include "daemon/status.h"
+#include "wire/frame.h"
+
+#include <stddef.h>
+#include <sys/un.h>
+
+typedef struct larder__client {
+    struct larder__client *next;
+    int fd;
+    bool leaving; /* what is left to send, then goodbye */
+    bool distant; /* came by TCP: bytes go over the socket */
+    bool known;   /* and has said the token; a neighbour is known by the socket's permissions */
+    double came;
+    larder__inbox in;
+    larder_writer out; /* not yet taken by the socket */
+    size_t sent;
+    larder__client_about about; /* shelf is NULL before HELLO */
+} larder__client;
+
+struct larder__server {
+    larder__server_conf conf;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    int listener, lock, epoll, stop;
+    int tcp; /* listens to other machines; -1: does not */
+    larder__client *clients;
+    uint32_t count;
+    larder__shelf *shelves[LARDER__SHELVES];
+    uint64_t promised; /* bytes of budget given to shelves */
+    larder_writer body, room;
+    double started, watch_at;
+    uint32_t strangers; /* clients that have not said their token */
+    bool making;        /* something was being made when we last looked */
+};
+
+/* One message; a code means goodbye. */
+int larder__server_hear(larder__server *, larder__client *, uint16_t type, larder_reader *);
+/* Sends s->body. */
+int larder__server_reply(larder__server *, larder__client *, larder__message);
+int larder__server_flush(larder__server *, larder__client *); /* what is queued in c->out */
+/* Says why and hangs up once that is sent. */
+int larder__server_refuse(larder__server *, larder__client *, int code);
+__attribute__((format(printf, 2, 3))) void larder__server_say(larder__server *, const char *, ...);
+
+#endif

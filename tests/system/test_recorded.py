@@ -1,0 +1,167 @@
+"""A job is recorded, replayed and advised about: larder train --record, sim --replay, suggest."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LARDER = os.environ["LARDER"]
+DATA = "mem:?n=3000&h=8&w=8&c=1&classes=4"
+
+
+def run(*args, code=0, env=None):
+    p = subprocess.run([LARDER, *args], capture_output=True, text=True, timeout=240,
+                       env={**os.environ, **(env or {})})
+    assert p.returncode == code, f"{args}: exit {p.returncode}, wanted {code}: {p.stderr}"
+    assert "\x1b" not in p.stdout + p.stderr, "control bytes although this is no terminal"
+    return p
+
+
+def lines(p):
+    return [json.loads(x) for x in p.stdout.splitlines()]
+
+
+def train(tape, *more, **how):
+    return run("train", DATA, "--test", "none", "--epochs", "3", "--batch", "50", "--threads", "2",
+               "--quiet", "--json", "--record", tape, *more, **how)
+
+
+FIGURES = ("served", "hits", "substitutes", "repeats", "misses", "storage_bytes",
+           "background_reads")
+
+
+def same(epochs, replayed):
+    assert len(epochs) == len(replayed)
+    for a, b in zip(epochs, replayed):
+        for key in FIGURES:
+            assert a[key] == b[key], (key, a, b)
+
+
+def test_replay_is_exact(folder):
+    for recipe in ("minio", "rotate", "icache", "shade:repeat=3"):
+        tape = os.path.join(folder, "job.tape")
+        epochs = lines(train(tape, "--recipe", recipe, "--seed", "5", "--slow", "bandwidth=2MB"))
+        rows = lines(run("sim", "--replay", tape, "--json"))
+        assert [r.get("recipe") or r["policy"] for r in rows] == [recipe, "minio", "belady"]
+        same(epochs, rows[0]["epochs"])
+        hits = {r.get("policy"): r["total"]["hits"] for r in rows}
+        assert hits["belady"] >= hits["minio"]
+        assert rows[0]["total"]["seconds"] > 0
+
+
+def test_other_recipes_and_sizes(folder):
+    tape = os.path.join(folder, "job.tape")
+    train(tape, "--recipe", "minio", "--seed", "6")
+    rows = lines(run("sim", "--replay", tape, "--recipe", "minio,quiver", "--policy", "lru",
+                     "--cache", "10%,50%", "--epochs", "4", "--json"))
+    by = {(r.get("recipe") or "p:" + r["policy"], r["cache"]): r for r in rows}
+    assert len(by) == 2 * 5
+    # What the simulator says without a record about the same seed and order.
+    for cache in ("10%", "50%"):
+        plain = lines(run("sim", "--recipe", "minio", "--n", "3000", "--size", "64", "--epochs",
+                          "4", "--batch", "50", "--cache", cache, "--seed", "6", "--json"))[0]
+        same(plain["epochs"], by["minio", cache]["epochs"])
+        assert len(by["p:lru", cache]["epochs"]) == 3  # requests end with the record
+    text = run("sim", "--replay", tape).stdout
+    assert "minio, measured" in text and "belady, same requests" in text
+    p = run("sim", "--replay", tape, "--recipe", "spider", code=2)
+    assert "listens to embeddings" in p.stderr
+    p = run("sim", "--replay", tape, "--n", "5", code=2)
+    assert "--replay takes samples and order from its file" in p.stderr
+
+
+def test_suggest(folder):
+    tape = os.path.join(folder, "job.tape")
+    train(tape, "--recipe", "minio", "--cache", "20%", "--slow", "bandwidth=100KB", "--epochs", "2")
+    a = lines(run("suggest", tape, "--json"))[0]
+    assert a["recipe"] == "minio" and a["verdict"] == "a cache is enough", a["verdict"]
+    assert a["measured"]["training_bytes_per_second"] > a["measured"]["storage_bytes_per_second"]
+    knee = a["knee_percent"]
+    assert a["cache"] == f"{knee}%" and 20 < knee <= 100
+    rows = {(r["recipe"], r["cache"]): r for r in a["rows"]}
+    assert rows["minio", a["cache"]]["waiting"] <= 0.02
+    assert rows["minio", "20%"]["waiting"] > 0.02
+    assert a["saves"]["storage_bytes"] > 0 and a["saves"]["seconds"] > 0
+    # Less memory than the knee takes: reuse instead, in what there is.
+    b = lines(run("suggest", tape, "--memory", "40KB", "--json"))[0]
+    assert b["recipe"] == "rotate" and b["cache_bytes"] <= 40000, b
+    assert any("Accuracy" in r for r in b["reasons"]) and any("knee" in r for r in b["reasons"])
+    text = run("suggest", tape).stdout
+    assert "suggested: --recipe minio --cache" in text and "<- suggested" in text
+    # Fast storage: nothing to do.
+    train(tape, "--recipe", "lru", "--net", "cnn")
+    c = lines(run("suggest", tape, "--json"))[0]
+    assert c["recipe"] == "minio", c
+    assert "--memory" in run("suggest", tape, "--memory", "much", code=2).stderr
+
+
+def test_killed_job_leaves_a_record(folder):
+    tape = os.path.join(folder, "killed.tape")
+    p = subprocess.Popen([LARDER, "train", DATA, "--test", "none", "--epochs", "100000", "--batch",
+                          "50", "--quiet", "--json", "--record", tape],
+                         stdout=subprocess.PIPE, text=True)
+    for _ in range(3):
+        assert p.stdout.readline()
+    p.send_signal(signal.SIGKILL)
+    p.wait()
+    p.stdout.close()
+    r = run("sim", "--replay", tape, "--recipe", "minio", "--json")
+    assert "batches before it are used" in r.stderr
+    assert len(lines(r)[0]["epochs"]) >= 2
+    r = run("suggest", tape, "--json")
+    assert lines(r)[0]["recipe"]
+    # Any part of it is read, or refused with a sentence.
+    whole = open(tape, "rb").read()
+    for n in (0, 5, 11, 12, 20, 100, len(whole) // 2, len(whole) - 1):
+        with open(tape, "wb") as f:
+            f.write(whole[:n])
+        q = subprocess.run([LARDER, "sim", "--replay", tape, "--recipe", "minio", "--epochs", "1"],
+                           capture_output=True, text=True, timeout=60)
+        assert q.returncode in (0, 1), q
+        assert q.stderr.count("\n") == 1 and "killed.tape" in q.stderr, q.stderr
+
+
+def test_wrong_files(folder):
+    other = os.path.join(folder, "notes.txt")
+    with open(other, "w") as f:
+        f.write("these are notes")
+    for cmd in (("sim", "--replay", other), ("suggest", other)):
+        assert "is no record of a job" in run(*cmd, code=1).stderr
+    assert "is left alone" in train(other, code=2).stderr
+    assert open(other).read() == "these are notes"
+    assert "cannot be opened" in run("suggest", os.path.join(folder, "none"), code=1).stderr
+    tape = os.path.join(folder, "bad.tape")
+    train(tape)
+    whole = bytearray(open(tape, "rb").read())
+    whole[len(whole) // 2] ^= 1
+    with open(tape, "wb") as f:
+        f.write(whole)
+    assert "is damaged" in run("suggest", tape, code=1).stderr
+    assert "name the record" in run("suggest", code=2).stderr
+
+
+def test_full_disk_and_environment(folder):
+    if os.path.exists("/dev/full"):
+        p = train("/dev/full")
+        assert len(lines(p)) == 3
+        assert p.stderr.count("No space left on device") == 1, p.stderr
+    env = os.path.join(folder, "by-env-%p.tape")
+    run("train", DATA, "--test", "none", "--epochs", "1", "--quiet", env={"LARDER_RECORD": env})
+    made = [f for f in os.listdir(folder) if f.startswith("by-env-")]
+    assert len(made) == 1 and "%" not in made[0]
+    run("sim", "--replay", os.path.join(folder, made[0]))
+
+
+def main():
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            with tempfile.TemporaryDirectory() as folder:
+                begun = time.time()
+                test(folder)
+                print(f"{name}: {time.time() - begun:.1f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
