@@ -7,9 +7,12 @@ what `larder_loader_next` delivers once the cache is full. The rates come from `
 same throttled storage; the storage rates are low, so that storage decides and not the other work of the
 machine.
 
-    bench/plan_validation.py --markdown --svg docs/plan-validation.svg
+    bench/plan_validation.py --markdown --svg docs/img/plan-validation.svg
+    bench/plan_validation.py --cpu --markdown
 
-prints a line a point, the correlation of each split, and its relative error.
+prints a line a point, the correlation of each split, and its relative error. With --cpu storage is as fast
+as memory, so that processors decide, and rates are samples a second of processor time: what other work takes
+away then does not matter. Rows of several sizes take the place of several storage rates.
 """
 import argparse
 import ctypes
@@ -26,7 +29,6 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SPLITS = ["100/0/0", "0/100/0", "0/0/100", "50/50/0", "50/0/50", "0/50/50"]
-AUGMENT = "rrc:size=128|flip"
 U8 = 0
 
 
@@ -62,22 +64,29 @@ def write_data(path, count, side):
 
 
 class Conf(ctypes.Structure):
-    """The beginning of larder_loader_conf; the rest is set by larder_loader_defaults."""
-    _fields_ = [("source", ctypes.c_char_p), ("recipe", ctypes.c_char_p), ("cache", ctypes.c_char_p),
+    """The beginning of larder_loader_conf; the rest is as larder_loader_init sets it."""
+    _fields_ = [("size", ctypes.c_size_t), ("source", ctypes.c_char_p),
+                ("recipe", ctypes.c_char_p), ("cache", ctypes.c_char_p),
                 ("augment", ctypes.c_char_p), ("batch", ctypes.c_size_t), ("seed", ctypes.c_uint64),
                 ("epochs", ctypes.c_uint64), ("threads", ctypes.c_uint32),
                 ("prefetch", ctypes.c_uint32), ("lag", ctypes.c_uint32), ("rank", ctypes.c_uint32),
                 ("world", ctypes.c_uint32), ("dtype", ctypes.c_int), ("layout", ctypes.c_int),
-                ("rest", ctypes.c_char * 1024)]
+                ("rest", ctypes.c_char * 256)]
 
 
-def measure(lib, source, cache, split, batch, epochs):
+def augment(size):
+    return f"rrc:size={size}|flip"
+
+
+def measure(lib, source, cache, split, size, batch, epochs, clock):
     """Samples/s of each epoch but the first, in which the cache fills, and the last, during which
     nothing is read ahead any more. Little is read ahead, so that epochs stay apart."""
     conf = Conf()
-    lib.larder_loader_defaults(ctypes.byref(conf))
+    lib.larder_loader_init(ctypes.byref(conf), ctypes.c_size_t(ctypes.sizeof(conf)))
     conf.source, conf.recipe = source.encode(), f"seneca:split={split}".encode()
-    conf.cache, conf.augment = cache.encode(), AUGMENT.encode()
+    whole = split == "100/0/0" and float(cache.rstrip("%")) > 100  # then everything is encoded there
+    conf.cache = b"100%" if whole else f"{cache}:{split}".encode()
+    conf.augment = augment(size).encode()
     conf.batch, conf.seed, conf.epochs, conf.dtype = batch, 1, epochs, U8
     conf.prefetch = 2
     loader, got = ctypes.c_void_p(), ctypes.c_void_p()
@@ -88,13 +97,13 @@ def measure(lib, source, cache, split, batch, epochs):
         return rc
 
     check(lib.larder_loader_open(ctypes.byref(loader), ctypes.byref(conf)))
-    n, rates, begun = lib.larder_loader_samples(loader), [], time.monotonic()
+    n, rates, begun = lib.larder_loader_samples(loader), [], clock()
     while True:
         rc = check(lib.larder_loader_next(loader, ctypes.byref(got)))
         if rc == 0:
             check(lib.larder_loader_done(loader, got))
             continue
-        now = time.monotonic()
+        now = clock()
         if rc == LARDER_END:
             break
         rates.append(n / (now - begun))
@@ -106,10 +115,11 @@ def measure(lib, source, cache, split, batch, epochs):
 LARDER_END_EPOCH, LARDER_END = 1, 2
 
 
-def predict(larder, profile, cache_bytes, split):
-    out = subprocess.run([larder, "plan", "--profile", profile, "--set",
-                          f"s_cache={cache_bytes:.0f}", "--split", split, "--json"],
-                         capture_output=True, text=True, check=True)
+def predict(larder, profile, cache_bytes, split, known):
+    """`known`: rates that replace those of the profile."""
+    given = ",".join(f"{k}={v}" for k, v in {"s_cache": f"{cache_bytes:.0f}", **known}.items())
+    out = subprocess.run([larder, "plan", "--profile", profile, "--set", given, "--split", split,
+                          "--json"], capture_output=True, text=True, check=True)
     given = json.loads(out.stdout)["given"]
     return given["throughput"], given["bottleneck"]
 
@@ -188,7 +198,9 @@ def main():
     ask = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ask.add_argument("--samples", type=int, default=400)
     ask.add_argument("--side", type=int, default=256)
-    ask.add_argument("--caches", default="20,45,70,90", help="percent of the encoded bytes")
+    ask.add_argument("--caches", help="percent of the encoded bytes")
+    ask.add_argument("--cpu", action="store_true", help="processors decide, by processor time")
+    ask.add_argument("--rows", default="64,128,224", help="with --cpu: pixels a side of a row")
     ask.add_argument("--storage", default="3,6", help="MB/s")
     ask.add_argument("--epochs", type=int, default=4)
     ask.add_argument("--batch", type=int, default=16)
@@ -211,27 +223,36 @@ def main():
     lib.larder_loader_samples.argtypes = [ctypes.c_void_p]
     lib.larder_loader_next.argtypes = lib.larder_loader_done.argtypes = [ctypes.c_void_p] * 2
     larder, points = os.path.join(o.build, "larder"), []
+    clock = time.process_time if o.cpu else time.monotonic
     with tempfile.TemporaryDirectory() as folder:
         data, profile = f"{folder}/data.tar", f"{folder}/profile.json"
         write_data(data, o.samples, o.side)
-        for rate in o.storage.split(","):
-            source = f"slow:bandwidth={float(rate):g}MB:tar:{data}?index=off"
-            subprocess.run([larder, "profile", source, "--augment", AUGMENT, "--dtype", "u8",
+        for step in (o.rows if o.cpu else o.storage).split(","):
+            size = int(step) if o.cpu else 128
+            source = f"tar:{data}?index=off"
+            if not o.cpu:
+                source = f"slow:bandwidth={float(step):g}MB:" + source
+            subprocess.run([larder, "profile", source, "--augment", augment(size), "--dtype", "u8",
                             "--seconds", "6", "--t-gpu", "1e9", "--quiet", "-o", profile], check=True)
             with open(profile) as f:
                 rates = json.load(f)
             payload = rates["n_total"] * rates["s_data"]
-            print(f"# storage {rate} MB/s: profile says {rates['b_storage'] / 1e6:.2f} MB/s, "
-                  f"t_da {rates['t_da']:.0f}, t_a {rates['t_a']:.0f}, s_data {rates['s_data']:.0f}, "
-                  f"m {rates['m']:.2f}, m_decoded {rates['m_decoded']:.2f}", file=sys.stderr)
-            for cache in map(float, o.caches.split(",")):
+            known = {"t_da": rates["t_da_core"], "t_a": rates["t_a_core"],
+                     "t_d": rates["t_d_core"], "b_storage": "inf",
+                     "b_cache": "inf"} if o.cpu else {}
+            print(f"# {step}: profile says {rates['b_storage'] / 1e6:.2f} MB/s, t_da {rates['t_da']:.0f} "
+                  f"({rates['t_da_core']:.0f} a core), t_a {rates['t_a']:.0f} ({rates['t_a_core']:.0f}), "
+                  f"s_data {rates['s_data']:.0f}, m {rates['m']:.2f}, m_decoded "
+                  f"{rates['m_decoded']:.2f}", file=sys.stderr)
+            for cache in map(float, (o.caches or ("150,300,450,600" if o.cpu else "20,45,70,90"))
+                             .split(",")):
                 for split in SPLITS:
-                    want, by = predict(larder, profile, cache / 100 * payload, split)
-                    got = measure(lib, source, f"{cache:g}%", split, o.batch, o.epochs)
-                    p = {"storage": float(rate), "cache": cache, "split": split, "predicted": want,
+                    want, by = predict(larder, profile, cache / 100 * payload, split, known)
+                    got = measure(lib, source, f"{cache:g}%", split, size, o.batch, o.epochs, clock)
+                    p = {"storage": float(step), "cache": cache, "split": split, "predicted": want,
                          "measured": statistics.median(got), "bottleneck": by}
                     points.append(p)
-                    print(f"{rate:>4} MB/s  cache {cache:3.0f} %  {split:>8}  predicted {want:6.0f}/s  "
+                    print(f"{step:>4}  cache {cache:3.0f} %  {split:>8}  predicted {want:6.0f}/s  "
                           f"measured {p['measured']:6.0f}/s  ({by})", file=sys.stderr, flush=True)
                     if o.json:
                         with open(o.json, "a") as f:

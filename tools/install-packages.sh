@@ -21,7 +21,7 @@ packages() {
         libspng-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
         libhnswlib-dev g++=c++" ;;
     test) echo "libcmocka-dev g++=c++ python3 python3-numpy python3-pil python3-torch
-        python3-torchvision dataset-fashion-mnist zstd=zstd xz-utils=xz
+        python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
         libsvm-tools=svm-train" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
         shellcheck=shellcheck" ;;

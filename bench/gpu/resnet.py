@@ -61,14 +61,11 @@ class Trainer:
         self.w = torch.ones(batch, device=self.device)
 
     def _step(self, x, y, w):
-        for p in self.params:
-            p.grad = None
         with torch.autocast(self.device, torch.bfloat16, cache_enabled=False):
             logits, e = self.model(x.contiguous(memory_format=torch.channels_last))
         loss = F.cross_entropy(logits.float(), y, reduction="none")
-        (loss * w).mean().backward()
+        g = list(torch.autograd.grad((loss * w).mean(), self.params))
         with torch.no_grad():
-            g = [p.grad for p in self.params]
             torch._foreach_add_(g, self.params, alpha=self.decay)
             torch._foreach_mul_(self.speed, self.momentum)
             torch._foreach_add_(self.speed, g)
@@ -79,7 +76,7 @@ class Trainer:
 
     def _capture(self):
         # Warming up on a side stream changes weights and running means: put them back after it.
-        kept = [t.clone() for t in self._everything()]
+        kept = [t.detach().clone() for t in self._everything()]
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

@@ -2,6 +2,7 @@
 """The table and the picture of bench/gpu: accuracy against storage bytes, a point a recipe.
 
     bench/gpu/table.py runs.jsonl [more.jsonl …] [--larder build/larder] [--svg pareto.svg]
+    bench/gpu/table.py piece1.jsonl piece2.jsonl --merge runs.jsonl
 
 Recipes that train in the plain order and differ in the cache alone (lru, seneca …) share the runs of
 `minio`: the same batches in the same order give the same network. Their figures come from `larder sim`
@@ -15,7 +16,7 @@ import statistics
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REPLAYED = ["lru", "seneca"]
+REPLAYED = ["lru", "quiver", "seneca"]
 SAMPLES, SAMPLE_BYTES = 50000, 3072
 COUNTS = ("served", "hits", "substitutes", "repeats", "misses", "background_reads",
           "storage_bytes")
@@ -39,9 +40,19 @@ def replay(larder, recipe, run):
                           str(run["epochs"]), "--batch", str(run["batch"]), "--cache", run["cache"],
                           "--seed", str(run["seed"]), "--size", str(SAMPLE_BYTES), "--json",
                           "--quiet"], capture_output=True, text=True, check=True).stdout
-    sim = json.loads(out.splitlines()[-1])["total"]
-    return dict(run, recipe=recipe, replayed=True, touched=sim["touched"],
+    every = json.loads(out.splitlines()[-1])
+    sim = every["total"]
+    return dict(run, recipe=recipe, curve=every["epochs"], touched=sim["touched"],
                 **{k: sim[k] for k in COUNTS})
+
+
+def merge(runs, path):
+    """One line a run, with as much of each epoch as tables need."""
+    keep = ("served", "storage_bytes", "accuracy", "seconds", "stall_seconds")
+    with open(path, "w") as f:
+        for r in sorted(runs, key=lambda r: (r["slow"], r["recipe"], r["seed"])):
+            curve = [{k: round(e[k], 4) for k in keep} for e in r["curve"]]
+            f.write(json.dumps(dict(r, curve=curve)) + "\n")
 
 
 def groups(runs):
@@ -59,17 +70,17 @@ def spread(runs, name):
     return statistics.stdev([r[name] for r in runs]) if len(runs) > 1 else float("nan")
 
 
-def seconds_at(runs, rate, eats):
-    """An epoch where storage gives `rate` bytes a second and the GPU takes `eats` samples: the
-    slower of the two, as a loader that reads ahead without stalls would have it."""
-    return statistics.mean(max(e["served"] / eats, e["storage_bytes"] / rate)
-                           for r in runs for e in r["curve"])
+def minutes_at(runs, rate, eats):
+    """The run where storage gives `rate` bytes a second and the GPU takes `eats` samples: in each
+    epoch the slower of the two, as a loader that reads ahead without stalls would have it."""
+    return sum(max(e["served"] / eats, e["storage_bytes"] / rate)
+               for r in runs for e in r["curve"]) / len(runs) / 60
 
 
-def table(by, base):
+def table(by, base, rate, eats):
     print("| recipe | seeds | top-1 % | sd | top-5 % | read MB | vs minio | hits % | subst % | "
-          "repeats % | touched % |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+          "repeats % | touched % | minutes |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for recipe, g in by.items():
         served = mean(g, "served")
         print(f"| {recipe} | {len(g)} | {100 * mean(g, 'accuracy'):.2f} | "
@@ -77,18 +88,19 @@ def table(by, base):
               f"{mean(g, 'storage_bytes') / 1e6:.0f} | "
               f"{base / mean(g, 'storage_bytes'):.2f}x | "
               + " | ".join(f"{100 * mean(g, k) / served:.1f}" for k in COUNTS[1:4])
-              + f" | {100 * mean(g, 'touched'):.1f} |")
+              + f" | {100 * mean(g, 'touched'):.1f} | {minutes_at(g, rate, eats):.2f} |")
 
 
-def times(slow):
-    print("\n| storage | recipe | runs | epoch s | waited % | top-1 % | read MB |")
-    print("|---|---|---|---|---|---|---|")
+def times(slow, eats):
+    """Stalled: the part of an epoch in which the GPU had nothing to do. What the loop itself waited
+    says less, since steps are queued ahead of the GPU."""
+    print("\n| storage | recipe | runs | epoch s | stalled % | read MB an epoch |")
+    print("|---|---|---|---|---|---|")
     for (speed, recipe), g in sorted(slow.items()):
         later = [e for r in g for e in r["curve"][1:] or r["curve"]]
-        stall = sum(e["stall_seconds"] for e in later) / sum(e["seconds"] for e in later)
+        stall = 1 - mean(later, "served") / eats / mean(later, "seconds")
         print(f"| {speed} | {recipe} | {len(g)} | {mean(later, 'seconds'):.2f} | "
-              f"{100 * stall:.1f} | {100 * mean(g, 'accuracy'):.2f} | "
-              f"{mean(g, 'storage_bytes') / 1e6:.0f} |")
+              f"{100 * stall:.1f} | {mean(later, 'storage_bytes') / 1e6:.0f} |")
 
 
 def pareto(by, path):
@@ -135,21 +147,27 @@ def main():
     p.add_argument("results", nargs="+")
     p.add_argument("--larder", default=os.path.join(HERE, "..", "..", "build", "larder"))
     p.add_argument("--svg", help="the picture")
+    p.add_argument("--merge", metavar="FILE", help="write all runs into one file, and end")
+    p.add_argument("--rate", type=float, default=31 * 2 ** 20, help="bytes a second, for minutes")
+    p.add_argument("--eats", type=float, default=50000 / 1.287, help="samples the GPU takes a second")
     a = p.parse_args()
     runs = load(a.results)
+    if a.merge:
+        merge(runs, a.merge)
+        return
     fast = [r for r in runs if not r["slow"]]
     for run in [r for r in fast if r["recipe"] == "minio"]:
         fast += [replay(a.larder, recipe, run) for recipe in REPLAYED]
     by = groups(fast)
     base = mean(by["minio"], "storage_bytes")
     by = dict(sorted(by.items(), key=lambda item: -mean(item[1], "storage_bytes")))
-    table(by, base)
+    table(by, base, a.rate, a.eats)
     slow = {}
     for r in runs:
         if r["slow"]:
             slow.setdefault((r["slow"], r["recipe"]), []).append(r)
     if slow:
-        times(slow)
+        times(slow, a.eats)
     if a.svg:
         pareto(by, a.svg)
 

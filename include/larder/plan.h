@@ -31,6 +31,9 @@ extern "C" {
     XX(t_gpu, NAN, number, "samples/s that training eats, per node")                               \
     XX(t_da, NAN, number, "samples/s the processors decode and augment, per node")                 \
     XX(t_a, NAN, number, "samples/s they augment when decoded already, per node")                  \
+    XX(t_d, NAN, number,                                                                           \
+       "samples/s they decode whole, as the decoded cache wants them; from t_da and t_a "          \
+       "unless given")                                                                             \
     XX(b_nic, INFINITY, bytes, "bytes/s of a node's network")                                      \
     XX(b_pcie, INFINITY, bytes, "bytes/s between a node's memory and its GPUs")                    \
     XX(b_cache, INFINITY, bytes, "bytes/s the cache delivers, to all nodes together")              \

@@ -39,6 +39,12 @@ int larder_svm_read(larder_svm_data **out, const char *path, unsigned flags);
 /* From memory: row i is index/value[start[i] .. start[i + 1]), indices ascending from 1. Copied. */
 int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
                     const uint32_t *index, const double *value, const double *label);
+/* A matrix of rows x features, row after row: column j is index j + 1, or j with
+ * LARDER_SVM_INDEX_ZERO. Copied, zeros left out. */
+int larder_svm_dense(larder_svm_data **out, size_t rows, size_t features, const double *value,
+                     const double *label, unsigned flags);
+/* Weights of rows, 0 or more: C of a row is weight times C. Before the data is first used. */
+int larder_svm_weigh(larder_svm_data *, const double *weight);
 void larder_svm_data_close(larder_svm_data **);
 size_t larder_svm_data_rows(const larder_svm_data *);
 double larder_svm_data_label(const larder_svm_data *, size_t row);
@@ -83,9 +89,11 @@ typedef struct larder_svm_conf {
     double coef0, c, nu, epsilon /* of the loss of SVR */, tolerance;
     const larder_svm_weight *weights;
     size_t weight_count;
+    uint64_t most_iterations; /* steps of a problem; 0: LIBSVM's limit of 10,000,000 or more */
     bool shrinking; /* LIBSVM's -h: points that stay at a bound are left out, where rows are not
                        kept */
     bool probability;
+    bool sorted_classes;    /* classes by rising label; else as they first appear, +1 before -1 */
     bool one_vs_all;        /* several classes by one solver a class, not one a pair */
     bool merge;             /* equal vectors with equal labels become one of higher bound */
     uint32_t threads;       /* 0: as many as cores */
@@ -94,10 +102,12 @@ typedef struct larder_svm_conf {
     uint64_t cache_rows;    /* counts instead of cache_bytes where not 0 */
     const char *policy;     /* of the cache, "hcst" or with parameters; NULL: chosen */
     bool cache_always;      /* also where making a row again is measured to be cheaper */
+    bool separate_rows;     /* each pair of classes and each fold keeps rows of its own */
     const char *access_log; /* file for the sequence of rows asked for; NULL: none */
     const char *checkpoint; /* model file written now and then and when interrupted; NULL: none */
     double checkpoint_seconds;
-    /* Called between rounds; not 0 ends training with LARDER_E_CANCELLED. */
+    /* Called between rounds, by one thread at a time but any of them; not 0 ends training with
+     * LARDER_E_CANCELLED. */
     int (*progress)(void *arg, const larder_svm_progress *);
     void *progress_arg;
     /* Lines of LIBSVM's summary, with their newlines; NULL: quiet. */
@@ -151,7 +161,35 @@ larder_svm_task larder_svm_model_task(const larder_svm_model *);
 size_t larder_svm_classes(const larder_svm_model *); /* 2 for regression and one-class, as LIBSVM */
 size_t larder_svm_vectors(const larder_svm_model *);
 bool larder_svm_has_probability(const larder_svm_model *);
-double larder_svm_class(const larder_svm_model *, size_t i); /* its label */
+double larder_svm_class(const larder_svm_model *, size_t i);         /* its label */
+size_t larder_svm_class_vectors(const larder_svm_model *, size_t i); /* support vectors of it */
+/* Coefficients a support vector (classes - 1, classes of one-vs-all, or 1), and all of them: line
+ * after line, a support vector each. Signs and order are LIBSVM's. Valid as long as the model. */
+size_t larder_svm_coef_lines(const larder_svm_model *);
+const double *larder_svm_coefs(const larder_svm_model *);
+const double *larder_svm_rho(const larder_svm_model *); /* one a decision value */
+/* Of each support vector: its row in the data the model was trained on (the first of equal ones).
+ * NULL: the model was read from a file. */
+const uint32_t *larder_svm_support(const larder_svm_model *);
+/* Support vectors as a matrix of vectors x features. */
+int larder_svm_matrix(const larder_svm_model *, size_t features, double *out);
+/* Sigmoids of pairs of classes (`b` is NULL for regressions, whose `a` is the scale of errors). */
+const double *larder_svm_sigmoids(const larder_svm_model *, const double **b);
+/* A model from its parts, as the calls above give them (a pickled estimator wakes up). Copied. */
+typedef struct larder_svm_parts {
+    larder_svm_task task;
+    larder_svm_kernel kernel;
+    int degree;
+    double gamma, coef0;
+    size_t classes; /* 2 for regression and one-class */
+    bool one_vs_all;
+    const double *label;           /* a class each; not read for regression and one-class */
+    const uint64_t *class_vectors; /* the same */
+    const double *coef, *rho;
+    const double *sigmoid_a, *sigmoid_b; /* NULL: no probabilities */
+    const larder_svm_data *vectors;      /* with a precomputed kernel 0:serial alone */
+} larder_svm_parts;
+int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *);
 /* Decision values a row: pairs of classes, or one a class for one-vs-all, or 1. */
 size_t larder_svm_values(const larder_svm_model *);
 int larder_svm_predict(const larder_svm_model *, const larder_svm_data *, double *labels);

@@ -4,6 +4,8 @@
 #ifndef LARDER_BASE_CLONES_H
 #define LARDER_BASE_CLONES_H
 
+#include <stdint.h> /* says whether the C library is glibc: this header may be a file's first */
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
     __has_feature(memory_sanitizer)

@@ -126,8 +126,10 @@ static int run(options *o, larder__stop *stop) {
     larder__svm_show_clear(&s.show);
     if (model) {
         int saved = larder_svm_save(model, model_name(o));
-        if (saved == 0 && o->stats)
-            saved = larder__svm_show_stats(&stats, o->stats);
+        rc = saved < 0 ? saved : rc;
+    }
+    if (o->stats && (rc == 0 || rc == LARDER_E_CANCELLED)) {
+        int saved = larder__svm_show_stats(&stats, o->stats);
         rc = saved < 0 ? saved : rc;
     }
     larder_svm_model_close(&model);

@@ -45,6 +45,8 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
          "who stays of the rows kept, see larder list (kkt)"},                                     \
         {"cache", LARDER__TEXT, &(a)->cache, "HOW",                                                \
          "auto keeps rows where that is measured to be cheaper; on; off (auto)"},                  \
+        {"separate-rows", LARDER__FLAG, &(a)->conf.separate_rows, NULL,                            \
+         "pairs of classes and folds share no kept rows"},                                         \
         {"threads", LARDER__NUMBER, &(a)->threads, "T", "0: as many as cores (0)"},                \
         {"multi-class", LARDER__TEXT, &(a)->multi_class, "HOW",                                    \
          "pairs of classes as LIBSVM (ovo) or each against all (ova)"},                            \

@@ -39,12 +39,23 @@ typedef struct mix { /* samples in each form, Eq. 2, 4, 6 and 8 */
     double augmented, decoded, encoded, stored;
 } mix;
 
-static mix mix_of(const larder_rates *r, larder_split s) {
-    double n = r->n_total;
+/* A cache that could hold more than all samples: the paper fills it with augmented ones first. The
+ * loader lets samples in as decoded, encoded and then augmented, and where jobs are counted the
+ * shared model does what it does. */
+static mix mix_of(const larder_rates *r, larder_plan_model model, larder_split s) {
+    double n = r->n_total, augmented = s.augmented / 100.0 * r->s_cache / tensor_bytes(r);
+    double decoded = s.decoded / 100.0 * r->s_cache / pixel_bytes(r);
+    double encoded = s.encoded / 100.0 * r->s_cache / r->s_data;
     mix x;
-    x.augmented = fmin(n, s.augmented / 100.0 * r->s_cache / tensor_bytes(r));
-    x.decoded = fmin(n - x.augmented, s.decoded / 100.0 * r->s_cache / pixel_bytes(r));
-    x.encoded = fmin(n - x.augmented - x.decoded, s.encoded / 100.0 * r->s_cache / r->s_data);
+    if (model == LARDER_PLAN_SHARED && r->jobs >= 1) {
+        x.decoded = fmin(n, decoded);
+        x.encoded = fmin(n - x.decoded, encoded);
+        x.augmented = fmin(n - x.decoded - x.encoded, augmented);
+    } else {
+        x.augmented = fmin(n, augmented);
+        x.decoded = fmin(n - x.augmented, decoded);
+        x.encoded = fmin(n - x.augmented - x.decoded, encoded);
+    }
     x.stored = fmax(0, n - x.augmented - x.decoded - x.encoded);
     return x;
 }
@@ -99,6 +110,18 @@ static void paper(larder_outlook *o, const larder_rates *r, const mix *x) {
 
 /* ---- the shared model: what a mean sample costs on each resource ----------------------------- */
 
+/* Processor time of a sample that storage has to give. Where jobs are counted, whatever is read
+ * comes into the cache in the place of what all have had, as pixels in the measure in which those
+ * who last are pixels: then it is decoded whole by who reads it, and the other jobs find it so. */
+static double stored_seconds(const larder_outlook *o, const larder_rates *r) {
+    double last = o->encoded + o->decoded, plain = 1 / r->t_da;
+    if (r->jobs < 1 || last <= 0)
+        return plain;
+    double first = isnan(r->t_d) ? plain : 1 / r->t_d + 1 / r->t_a, pixels = o->decoded / last;
+    double as_pixels = first / r->jobs + (1 - 1 / r->jobs) / r->t_a;
+    return pixels * as_pixels + (1 - pixels) * plain;
+}
+
 static void shared(larder_outlook *o, const larder_rates *r) {
     double tensor = tensor_bytes(r), n = r->n;
     double read = o->stored, made = 0; /* per served sample; made: augmented again for the cache */
@@ -114,8 +137,9 @@ static void shared(larder_outlook *o, const larder_rates *r) {
         [LARDER_RESOURCE_NETWORK] =
             (from_cache + read * r->s_data + exchanged(r->c_nw, n, 2, r)) / (n * r->b_nic),
         [LARDER_RESOURCE_PCIE] = (tensor + exchanged(r->c_pcie, r->gpus, 1, r)) / (n * r->b_pcie),
-        [LARDER_RESOURCE_CPU] =
-            (o->encoded + o->stored + made) / (n * r->t_da) + o->decoded / (n * r->t_a),
+        [LARDER_RESOURCE_CPU] = ((o->encoded + made) / r->t_da + o->decoded / r->t_a +
+                                 o->stored * stored_seconds(o, r)) /
+                                n,
         [LARDER_RESOURCE_GPU] = 1 / (n * r->t_gpu)};
     o->bottleneck = LARDER_RESOURCE_GPU;
     for (int i = 0; i < LARDER_RESOURCES; i++)
@@ -126,7 +150,7 @@ static void shared(larder_outlook *o, const larder_rates *r) {
 
 larder_outlook larder_plan_outlook(const larder_rates *r, larder_plan_model model,
                                    larder_split split) {
-    mix x = mix_of(r, split);
+    mix x = mix_of(r, model, split);
     larder_outlook o = {.split = split,
                         .encoded = x.encoded / r->n_total,
                         .decoded = x.decoded / r->n_total,

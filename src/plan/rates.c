@@ -88,6 +88,7 @@ static int check_positive(const larder_rates *r) {
                     {"t_gpu", r->t_gpu},
                     {"t_da", r->t_da},
                     {"t_a", r->t_a},
+                    {"t_d", isnan(r->t_d) ? 1 : r->t_d},
                     {"b_nic", r->b_nic},
                     {"b_pcie", r->b_pcie},
                     {"b_cache", r->b_cache},
@@ -110,7 +111,8 @@ static int check_positive(const larder_rates *r) {
 
 /* Not given, these follow from the others. */
 static bool is_derived(const char *key) {
-    return strcmp(key, "c_nw") == 0 || strcmp(key, "c_pcie") == 0 || strcmp(key, "m_decoded") == 0;
+    return strcmp(key, "c_nw") == 0 || strcmp(key, "c_pcie") == 0 ||
+           strcmp(key, "m_decoded") == 0 || strcmp(key, "t_d") == 0;
 }
 
 int larder_rates_check(const larder_rates *r) {

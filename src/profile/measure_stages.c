@@ -8,7 +8,7 @@
 
 typedef struct mill {
     larder__profiler *p;
-    bool decoded;
+    enum { FROM_FILES, FROM_PIXELS, TO_PIXELS } how;
     double until;
     _Atomic uint64_t made, next;
     pthread_mutex_t lock;
@@ -16,18 +16,29 @@ typedef struct mill {
     int code; /* of a thread that had no memory */
 } mill;
 
+static int make_one(mill *m, larder__scratch *scratch, larder_buf *b, uint64_t seed, void *row) {
+    const larder__profiler *p = m->p;
+    if (m->how == FROM_PIXELS)
+        return larder__pipeline_run_decoded(p->pipeline, scratch, larder_buf_data(b),
+                                            larder_buf_size(b), seed, row);
+    if (m->how == FROM_FILES)
+        return larder__pipeline_run(p->pipeline, scratch, larder_buf_data(b), larder_buf_size(b),
+                                    seed, row);
+    larder_buf *pixels = NULL;
+    int rc = larder__pipeline_decode(p->pipeline, scratch, b, SIZE_MAX, &pixels);
+    larder_buf_unref(&pixels);
+    return rc;
+}
+
 static void grind(mill *m, larder__scratch *scratch, void *row) {
     larder__profiler *p = m->p;
     do {
         uint64_t i = atomic_fetch_add(&m->next, 1);
         const larder__pooled *s = &p->pool[i % p->pooled];
-        larder_buf *b = m->decoded ? s->decoded : s->encoded;
+        larder_buf *b = m->how == FROM_PIXELS ? s->decoded : s->encoded;
         if (!b)
             continue;
-        int rc = m->decoded ? larder__pipeline_run_decoded(p->pipeline, scratch, larder_buf_data(b),
-                                                           larder_buf_size(b), i, row)
-                            : larder__pipeline_run(p->pipeline, scratch, larder_buf_data(b),
-                                                   larder_buf_size(b), i, row);
+        int rc = make_one(m, scratch, b, i, row);
         if (rc < 0) {
             larder__profiler_bad(p, s->id, larder_errmsg());
             return;
@@ -71,9 +82,10 @@ static int run_mill(mill *m, uint32_t threads, double seconds, double *by_clock,
     return rc;
 }
 
-static int measure(larder__profiler *p, bool decoded, double seconds, uint32_t threads,
+static int measure(larder__profiler *p, int how, double seconds, uint32_t threads,
                    larder__crew_rate *out) {
-    mill m = {.p = p, .decoded = decoded};
+    static const char *const names[] = {"decode and augment", "augment", "decode whole"};
+    mill m = {.p = p, .how = how};
     double ignored;
     pthread_mutex_init(&m.lock, NULL);
     int rc = run_mill(&m, 1, seconds, &ignored, &out->core);
@@ -81,9 +93,8 @@ static int measure(larder__profiler *p, bool decoded, double seconds, uint32_t t
         rc = run_mill(&m, threads, seconds, &out->all, &ignored);
     pthread_mutex_destroy(&m.lock);
     if (rc == 0)
-        larder__profiler_tell(p, "%s: %.0f samples/s a core, %.0f with %u thread%s",
-                              decoded ? "augment" : "decode and augment", out->core, out->all,
-                              threads, threads == 1 ? "" : "s");
+        larder__profiler_tell(p, "%s: %.0f samples/s a core, %.0f with %u thread%s", names[how],
+                              out->core, out->all, threads, threads == 1 ? "" : "s");
     return rc;
 }
 
@@ -128,6 +139,8 @@ int larder__measure_stages(larder__profiler *p, double seconds, larder__profile 
     out->row_bytes = (double)larder__pipeline_bytes(p->pipeline);
     int rc = decode_pool(p, out);
     if (rc == 0)
-        rc = measure(p, false, seconds / 4, threads, &out->decode);
-    return rc < 0 ? rc : measure(p, true, seconds / 4, threads, &out->augment);
+        rc = measure(p, FROM_FILES, seconds / 6, threads, &out->decode);
+    if (rc == 0)
+        rc = measure(p, FROM_PIXELS, seconds / 6, threads, &out->augment);
+    return rc < 0 ? rc : measure(p, TO_PIXELS, seconds / 6, threads, &out->whole);
 }

@@ -35,6 +35,7 @@ typedef struct larder__profile {
     double from_device;                /* share of the bytes read that the kernel fetched from a
                                           device; NAN: it does not say */
     larder__crew_rate decode, augment; /* decode and augment; augment alone */
+    larder__crew_rate whole;           /* decode into pixels of native size */
     double cache, daemon;              /* bytes/s read in place; daemon NAN: none was asked */
     double memory_read, memory_copy;   /* bytes/s of all threads */
 } larder__profile;

@@ -126,6 +126,7 @@ void larder__profile_rates(const larder__profile *p, larder_rates *r) {
     r->m_decoded = p->decoded_bytes / r->s_data;
     r->t_da = p->decode.all;
     r->t_a = p->augment.all;
+    r->t_d = p->whole.all;
     r->b_storage = larder__profile_storage(p, &small);
     r->b_cache = isnan(p->daemon) ? p->cache : p->daemon;
 }
@@ -180,6 +181,7 @@ int larder__profile_write(FILE *to, const larder__profile *p, const larder_rates
         write_depth(&j, &p->depths[k]);
     larder__json_f64(&j, "t_da_core", p->decode.core);
     larder__json_f64(&j, "t_a_core", p->augment.core);
+    larder__json_f64(&j, "t_d_core", p->whole.core);
     larder__json_f64(&j, "row_bytes", p->row_bytes);
     larder__json_f64(&j, "decoded_bytes", p->decoded_bytes);
     larder__json_f64(&j, "embedded_cache_bytes_s", p->cache);

@@ -1,6 +1,6 @@
 /* Products of sparse points. Sixteen rows are laid side by side, one line of sixteen floats for
  * each feature that any of them has; every non-zero of a column is then one multiply-add over all
- * sixteen, and features that none of the rows has fall on a line of zeros. */
+ * sixteen, and features that none of the rows has are passed over. */
 #include "base/clones.h"
 #include "svm/kernel.h"
 
@@ -15,7 +15,6 @@ typedef struct table {
 
 static void lay(table *t, const larder__panel *left, size_t r0, size_t rows) {
     uint32_t used = 0;
-    memset(t->lines, 0, WIDE * sizeof *t->lines);
     for (size_t r = 0; r < rows; r++)
         for (uint64_t p = left->begin[r0 + r]; p < left->end[r0 + r]; p++) {
             uint32_t *line = &t->line_of[left->index[p]];
@@ -38,7 +37,10 @@ LARDER__CLONES static void columns(const table *t, const larder__panel *right, s
     for (size_t c = c0; c < c1; c++) {
         float sum[WIDE] = {0};
         for (uint64_t p = right->begin[c]; p < right->end[c]; p++) {
-            const float *line = t->lines + (size_t)t->line_of[right->index[p]] * WIDE;
+            uint32_t at = t->line_of[right->index[p]];
+            if (at == 0) /* most of the time, of text */
+                continue;
+            const float *line = t->lines + (size_t)at * WIDE;
             float x = right->value[p];
             for (size_t k = 0; k < WIDE; k++)
                 sum[k] += x * line[k];

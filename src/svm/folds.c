@@ -29,7 +29,8 @@ static void deal(larder__folds *f, const card *cards) {
     for (size_t fold = 0; fold < f->folds; fold++) {
         f->start[fold] = at;
         for (size_t i = fold; i < f->n; i += f->folds, at++)
-            f->row[at] = cards[i].row, f->place[at] = cards[i].place;
+            f->row[at] = cards[i].row, f->place[at] = cards[i].place,
+            f->fold_of[cards[i].place] = (uint32_t)fold;
     }
     f->start[f->folds] = at;
 }
@@ -40,8 +41,9 @@ int larder__folds_open(larder__folds *f, const larder_svm_data *d, const uint32_
     card *cards = larder__malloc((n + 1) * sizeof *cards);
     f->row = larder__malloc((n + 1) * sizeof *f->row);
     f->place = larder__malloc((n + 1) * sizeof *f->place);
+    f->fold_of = larder__malloc((n + 1) * sizeof *f->fold_of);
     f->start = larder__malloc((f->folds + 1) * sizeof *f->start);
-    if (!cards || !f->row || !f->place || !f->start) {
+    if (!cards || !f->row || !f->place || !f->fold_of || !f->start) {
         larder__free(cards);
         larder__folds_close(f);
         return larder__fail(LARDER_E_NOMEM, "no memory for folds of %zu rows", n);
@@ -62,6 +64,7 @@ int larder__folds_open(larder__folds *f, const larder_svm_data *d, const uint32_
 void larder__folds_close(larder__folds *f) {
     larder__free(f->row);
     larder__free(f->place);
+    larder__free(f->fold_of);
     larder__free(f->start);
     *f = (larder__folds){0};
 }

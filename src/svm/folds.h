@@ -7,8 +7,9 @@
 
 typedef struct larder__folds {
     size_t n, folds;
-    uint32_t *row;   /* of the data, shuffled; fold f is row[start[f] .. start[f + 1]) */
-    uint32_t *place; /* where each stood in the list given */
+    uint32_t *row;     /* of the data, shuffled; fold f is row[start[f] .. start[f + 1]) */
+    uint32_t *place;   /* where each stood in the list given */
+    uint32_t *fold_of; /* by that place */
     size_t *start;
 } larder__folds;
 

@@ -10,13 +10,18 @@
 enum { WS = LARDER__WS, STEP = 128 /* rows computed at once */ };
 
 int larder__held_open(larder__held *h) {
-    h->row = larder__calloc(h->all->n + 1, sizeof *h->row);
+    size_t n = h->all->n;
+    h->row = larder__calloc(n + 1, sizeof *h->row);
+    h->column = larder__malloc((n + 1) * sizeof *h->column);
     h->tile = larder__calloc(h->threads, sizeof *h->tile);
-    bool ok = h->row && h->tile;
+    bool ok = h->row && h->column && h->tile;
     for (unsigned i = 0; ok && i < h->threads; i++)
         ok = (h->tile[i] = larder__memalign(64, STEP * LARDER__TILE * sizeof(float))) != NULL;
     if (!ok)
-        return larder__fail(LARDER_E_NOMEM, "no memory to hold rows of %zu points", h->all->n);
+        return larder__fail(LARDER_E_NOMEM, "no memory to hold rows of %zu points", n);
+    for (const larder__row_part *p = h->parts; p < h->parts + h->part_count; p++)
+        for (size_t i = 0; i < p->n; i++)
+            h->column[p->local + i] = (uint32_t)(p->at + i);
     return larder__panel_room(&h->missing, h->kernel, STEP);
 }
 
@@ -27,15 +32,20 @@ void larder__held_close(larder__held *h) {
         larder__free(h->tile[i]);
     larder__free(h->tile);
     larder__free(h->row);
+    larder__free(h->column);
     larder__panel_free(&h->missing);
     h->row = NULL;
+    h->column = NULL;
     h->tile = NULL;
 }
+
+static size_t tiles(const larder__row_part *p) { return (p->n + LARDER__TILE - 1) / LARDER__TILE; }
 
 /* ---- computing ------------------------------------------------------------------------------- */
 
 typedef struct making {
     larder__held *h;
+    const larder__row_part *part;
     const uint32_t *points;
     size_t n;
 } making;
@@ -43,24 +53,45 @@ typedef struct making {
 static void make_tile(void *arg, size_t piece, unsigned thread) {
     making *m = arg;
     larder__held *h = m->h;
-    size_t c0 = piece * LARDER__TILE, c1 = c0 + LARDER__TILE;
-    c1 = c1 < h->all->n ? c1 : h->all->n;
+    size_t c0 = m->part->at + piece * LARDER__TILE, end = m->part->at + m->part->n;
+    size_t c1 = c0 + LARDER__TILE < end ? c0 + LARDER__TILE : end;
     float *tile = h->tile[thread];
-    larder__kernel_block(h->kernel, &h->missing, 0, m->n, h->all, c0, c1, tile, c1 - c0,
+    larder__kernel_block(h->kernel, &h->missing, 0, m->n, h->rows->panel, c0, c1, tile, c1 - c0,
                          h->scratch[thread]);
     for (size_t i = 0; i < m->n; i++)
         memcpy((float *)larder_buf_data(h->row[m->points[i]]) + c0, tile + i * (c1 - c0),
                (c1 - c0) * sizeof *tile);
 }
 
+/* A part of these rows. A value depends on the tile it lies in, and tiles begin where cells do:
+ * whichever problem fills a cell fills it alike. */
+static void make_part(larder__held *h, const larder__row_part *part, const uint32_t *points,
+                      size_t n) {
+    for (size_t i = 0; i < n; i += STEP) {
+        making m = {h, part, points + i, n - i < STEP ? n - i : STEP};
+        larder__panel_pick(&h->missing, h->kernel, h->all, m.points, m.n);
+        larder__team_run(h->team, make_tile, &m, tiles(part));
+    }
+    for (size_t i = 0; i < n; i++)
+        h->rows->filled[h->column[points[i]] * h->rows->words + part->cell / 64] |=
+            UINT64_C(1) << part->cell % 64;
+    h->values += n * part->n;
+}
+
+/* What is not there yet of these rows. */
 static void make(larder__held *h, const uint32_t *points, size_t n) {
     double start = larder__now();
-    for (size_t i = 0; i < n; i += STEP) {
-        making m = {h, points + i, n - i < STEP ? n - i : STEP};
-        larder__panel_pick(&h->missing, h->kernel, h->all, m.points, m.n);
-        larder__team_run(h->team, make_tile, &m, (h->all->n + LARDER__TILE - 1) / LARDER__TILE);
+    uint32_t list[WS];
+    bool some[WS] = {false};
+    for (const larder__row_part *p = h->parts; p < h->parts + h->part_count; p++) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            if (!larder__kept_has(h->rows, h->column[points[i]], p->cell))
+                list[count++] = points[i], some[i] = true;
+        make_part(h, p, list, count);
     }
-    h->made += n;
+    for (size_t i = 0; i < n; i++)
+        h->made += some[i];
     h->kernel_seconds += larder__now() - start;
 }
 
@@ -69,35 +100,47 @@ static void make(larder__held *h, const uint32_t *points, size_t n) {
 int larder__held_take(larder__held *h, const uint32_t *points, size_t n) {
     larder_buf *got[WS];
     bool missing[WS];
-    uint32_t list[WS];
-    size_t count = 0;
+    uint32_t ids[WS];
     double start = larder__now();
-    int rc = larder__row_cache_take(h->cache, points, n, 0, got, missing);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = h->column[points[i]];
+    int rc = larder__row_cache_take(h->rows->cache, ids, n, 0, got, missing);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
         h->row[points[i]] = got[i];
         if (missing[i])
-            list[count++] = points[i];
+            memset(h->rows->filled + ids[i] * h->rows->words, 0,
+                   h->rows->words * sizeof *h->rows->filled);
     }
     h->cache_seconds += larder__now() - start;
-    make(h, list, count);
+    make(h, points, n);
     start = larder__now();
-    larder__row_cache_filled(h->cache);
+    larder__row_cache_filled(h->rows->cache);
     h->cache_seconds += larder__now() - start;
     return 0;
 }
 
 void larder__held_leave(larder__held *h, const uint32_t *points, const float *dist, size_t n) {
+    uint32_t ids[WS];
     double start = larder__now();
-    larder__row_cache_leave(h->cache, points, dist, n);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = h->column[points[i]];
+    larder__row_cache_leave(h->rows->cache, ids, dist, n);
     for (size_t i = 0; i < n; i++)
         larder_buf_unref(&h->row[points[i]]);
     h->cache_seconds += larder__now() - start;
 }
 
+void larder__held_score(larder__held *h, const float *dist) {
+    double start = larder__now();
+    larder__kept_rows_score(h->rows, dist, h->parts, h->part_count);
+    h->cache_seconds += larder__now() - start;
+}
+
 typedef struct summing {
     larder__held *h;
+    const larder__row_part *part;
     const uint32_t *points;
     const double *weight;
     size_t n;
@@ -107,16 +150,19 @@ typedef struct summing {
 static void sum_tile(void *arg, size_t piece, unsigned thread) {
     summing *s = arg;
     (void)thread;
-    size_t c0 = piece * LARDER__TILE, n = s->h->all->n - c0;
+    size_t c0 = piece * LARDER__TILE, n = s->part->n - c0;
     n = n < LARDER__TILE ? n : LARDER__TILE;
     for (size_t i = 0; i < s->n; i++)
-        larder__add_row(s->sum + c0, larder__held_row(s->h, s->points[i]) + c0, s->weight[i], n);
+        larder__add_row(s->sum + s->part->local + c0,
+                        larder__held_row(s->h, s->points[i]) + s->part->at + c0, s->weight[i], n);
 }
 
 void larder__held_add(larder__held *h, const uint32_t *points, const double *weight, size_t n,
                       double *sum) {
-    summing s = {h, points, weight, n, sum};
-    larder__team_run(h->team, sum_tile, &s, (h->all->n + LARDER__TILE - 1) / LARDER__TILE);
+    for (const larder__row_part *p = h->parts; p < h->parts + h->part_count; p++) {
+        summing s = {h, p, points, weight, n, sum};
+        larder__team_run(h->team, sum_tile, &s, tiles(p));
+    }
 }
 
 /* ---- which way is cheaper -------------------------------------------------------------------- */

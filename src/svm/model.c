@@ -36,6 +36,7 @@ void larder_svm_model_close(larder_svm_model **model) {
     larder__free(m->prob_a);
     larder__free(m->prob_b);
     larder__free(m->coef);
+    larder__free(m->rows);
     larder_svm_data_close(&m->vectors);
     larder__free(m);
     *model = NULL;
@@ -48,4 +49,34 @@ size_t larder_svm_values(const larder_svm_model *m) { return m->values; }
 bool larder_svm_has_probability(const larder_svm_model *m) { return m->prob_a != NULL; }
 double larder_svm_class(const larder_svm_model *m, size_t i) {
     return m->label && i < m->classes ? m->label[i] : (double)i;
+}
+size_t larder_svm_class_vectors(const larder_svm_model *m, size_t i) {
+    return m->class_vectors && i < m->classes ? m->class_vectors[i] : 0;
+}
+size_t larder_svm_coef_lines(const larder_svm_model *m) { return m->coefs; }
+const double *larder_svm_coefs(const larder_svm_model *m) { return m->coef; }
+const double *larder_svm_rho(const larder_svm_model *m) { return m->rho; }
+const uint32_t *larder_svm_support(const larder_svm_model *m) { return m->rows; }
+
+const double *larder_svm_sigmoids(const larder_svm_model *m, const double **b) {
+    *b = m->prob_b;
+    return m->prob_a;
+}
+
+int larder_svm_matrix(const larder_svm_model *m, size_t features, double *out) {
+    const larder_svm_data *v = m->vectors;
+    if (m->kernel.type == LARDER_SVM_PRECOMPUTED)
+        return larder__fail(LARDER_E_STATE, "vectors of a precomputed kernel are not known");
+    for (size_t i = 0; v && i < v->rows; i++) {
+        double *row = out + i * features;
+        for (size_t f = 0; f < features; f++)
+            row[f] = 0;
+        for (uint64_t p = v->start[i]; p < v->start[i + 1]; p++) {
+            if (v->index[p] > features)
+                return larder__fail(LARDER_E_ARGS, "a support vector has feature %u of %zu",
+                                    v->index[p], features);
+            row[v->index[p] - 1] = v->value[p];
+        }
+    }
+    return 0;
 }

@@ -55,18 +55,40 @@ static void write_head(FILE *to, const larder_svm_model *m) {
     fputs("SV\n", to);
 }
 
+/* As printf writes a whole number; most values and coefficients at a bound are one. */
+static void put_whole(FILE *to, uint64_t x) {
+    char text[24], *at = text + sizeof text;
+    do
+        *--at = (char)('0' + x % 10);
+    while (x /= 10);
+    fwrite_unlocked(at, 1, (size_t)(text + sizeof text - at), to);
+}
+
+/* x to `digits` significant digits, and a blank. */
+static void put_number(FILE *to, double x, int digits) {
+    double size = fabs(x);
+    if (size < 1e7 && size == rint(size) && (x != 0 || !signbit(x))) {
+        if (x < 0)
+            putc_unlocked('-', to);
+        put_whole(to, (uint64_t)size);
+    } else {
+        fprintf(to, "%.*g", digits, x);
+    }
+    putc_unlocked(' ', to);
+}
+
 static void write_vectors(FILE *to, const larder_svm_model *m) {
     const larder_svm_data *v = m->vectors;
+    bool given = m->kernel.type == LARDER_SVM_PRECOMPUTED;
     for (size_t i = 0; v && i < v->rows; i++) {
         for (size_t c = 0; c < m->coefs; c++)
-            fprintf(to, "%.17g ", m->coef[c * v->rows + i]);
+            put_number(to, m->coef[c * v->rows + i], 17);
         for (uint64_t p = v->start[i]; p < v->start[i + 1]; p++) {
-            if (m->kernel.type == LARDER_SVM_PRECOMPUTED)
-                fprintf(to, "0:%.0f ", v->value[p]);
-            else
-                fprintf(to, "%u:%.8g ", v->index[p], v->value[p]);
+            put_whole(to, given ? 0 : v->index[p]);
+            putc_unlocked(':', to);
+            put_number(to, v->value[p], given ? 17 : 8);
         }
-        putc('\n', to);
+        putc_unlocked('\n', to);
     }
 }
 

@@ -67,22 +67,27 @@ static uint32_t find_sample(larder__samples *s, finder *f, uint32_t point, uint6
     return f->at[at] - 1;
 }
 
+static double weight_of(const larder_svm_data *d, uint32_t row) {
+    return d->weight ? d->weight[row] : 1;
+}
+
 static void merge_rows(larder__samples *s, finder *points, finder *pairs, const larder_svm_data *d,
                        const uint32_t *rows, size_t n, const uint64_t *keys, uint64_t *key_of) {
     for (size_t i = 0; i < n; i++) {
         uint32_t row = rows ? rows[i] : (uint32_t)i;
         uint32_t point = find_point(s, points, d, row);
         uint32_t sample = find_sample(s, pairs, point, keys[i], key_of, row);
-        s->count[sample]++;
+        s->count[sample] += weight_of(d, row);
         s->sample_of[i] = sample;
     }
 }
 
-static void keep_rows(larder__samples *s, const uint32_t *rows, size_t n) {
+static void keep_rows(larder__samples *s, const larder_svm_data *d, const uint32_t *rows,
+                      size_t n) {
     for (size_t i = 0; i < n; i++) {
         s->row[i] = s->point_row[i] = rows ? rows[i] : (uint32_t)i;
         s->point[i] = s->sample_of[i] = (uint32_t)i;
-        s->count[i] = 1;
+        s->count[i] = weight_of(d, s->row[i]);
     }
     s->n = s->points = n;
 }
@@ -106,7 +111,7 @@ int larder__samples_open(larder__samples *s, const larder_svm_data *d, const uin
     uint64_t *key_of = NULL;
     bool ok = open_arrays(s, n ? n : 1);
     if (ok && !merge) {
-        keep_rows(s, rows, n);
+        keep_rows(s, d, rows, n);
         return 0;
     }
     ok = ok && (points.at = larder__calloc(size, sizeof *points.at)) &&
@@ -120,6 +125,52 @@ int larder__samples_open(larder__samples *s, const larder_svm_data *d, const uin
     larder__free(pairs.at);
     larder__free(key_of);
     return ok ? 0 : larder__fail(LARDER_E_NOMEM, "no memory to compare %zu rows", n);
+}
+
+/* to[place[i]] = from[i]. */
+static void place_u32(uint32_t *x, const uint32_t *place, uint32_t *work, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        work[place[i]] = x[i];
+    memcpy(x, work, n * sizeof *x);
+}
+
+int larder__samples_sort(larder__samples *s, size_t rows, uint32_t *cell, uint32_t *also,
+                         size_t cells, size_t *start) {
+    uint32_t *place = larder__malloc((s->n + 1) * sizeof *place);
+    uint32_t *work = larder__malloc((s->n + 1) * sizeof *work);
+    double *count = larder__malloc((s->n + 1) * sizeof *count);
+    if (!place || !work || !count) {
+        larder__free(place);
+        larder__free(work);
+        larder__free(count);
+        return larder__fail(LARDER_E_NOMEM, "no memory to sort %zu samples", s->n);
+    }
+    memset(start, 0, (cells + 1) * sizeof *start);
+    for (size_t i = 0; i < s->n; i++)
+        start[cell[i] + 1]++;
+    for (size_t c = 0; c < cells; c++)
+        start[c + 1] += start[c];
+    for (size_t i = 0; i < s->n; i++)
+        place[i] = (uint32_t)start[cell[i]]++;
+    memmove(start + 1, start, cells * sizeof *start);
+    start[0] = 0;
+    for (size_t i = 0; i < s->n; i++)
+        count[place[i]] = s->count[i];
+    memcpy(s->count, count, s->n * sizeof *count);
+    place_u32(s->row, place, work, s->n);
+    place_u32(cell, place, work, s->n);
+    place_u32(also, place, work, s->n);
+    for (size_t i = 0; i < rows; i++)
+        s->sample_of[i] = place[s->sample_of[i]];
+    for (size_t i = 0; i < s->n; i++) {
+        s->point[i] = (uint32_t)i;
+        s->point_row[i] = s->row[i];
+    }
+    s->points = s->n;
+    larder__free(place);
+    larder__free(work);
+    larder__free(count);
+    return 0;
 }
 
 void larder__samples_close(larder__samples *s) {

@@ -9,7 +9,7 @@
 typedef struct larder__samples {
     size_t n, points;
     uint32_t *row;       /* a sample each: the first row that is it */
-    uint32_t *count;     /* a sample each: rows */
+    double *count;       /* a sample each: rows, or the sum of their weights */
     uint32_t *point;     /* a sample each */
     uint32_t *point_row; /* a point each: the first row that has it */
     uint32_t *sample_of; /* a row of the list each */
@@ -19,6 +19,11 @@ typedef struct larder__samples {
  * sample and point. Samples and points are numbered as they first appear. */
 int larder__samples_open(larder__samples *, const larder_svm_data *, const uint32_t *rows, size_t n,
                          const uint64_t *keys, bool merge);
+/* Sorts samples by cell (a number below `cells` each), and makes each of them its own point. `also`
+ * is another figure a sample each, which moves along. `start`: cells + 1, gets where each begins.
+ */
+int larder__samples_sort(larder__samples *, size_t rows, uint32_t *cell, uint32_t *also,
+                         size_t cells, size_t *start);
 void larder__samples_close(larder__samples *);
 
 #endif

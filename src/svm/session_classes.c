@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef larder__svm_session trainer;
@@ -32,6 +33,23 @@ static int add_class(trainer *t, double label, size_t *out) {
     return 0;
 }
 
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int sort_classes(trainer *t, uint64_t *keys) {
+    double *found = larder__malloc((t->classes + 1) * sizeof *found);
+    if (!found)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", t->classes);
+    memcpy(found, t->label, t->classes * sizeof *found);
+    qsort(t->label, t->classes, sizeof *t->label, by_value);
+    for (size_t i = 0; i < t->n; i++)
+        keys[i] = class_index(t, found[keys[i]]);
+    larder__free(found);
+    return 0;
+}
+
 /* Classes in the order of their first row; of -1 and +1 the positive one comes first (LIBSVM). */
 static int find_classes(trainer *t, uint64_t *keys) {
     for (size_t i = 0; i < t->n; i++) {
@@ -47,6 +65,8 @@ static int find_classes(trainer *t, uint64_t *keys) {
             return rc;
         keys[i] = c;
     }
+    if (t->conf->sorted_classes)
+        return sort_classes(t, keys);
     if (t->classes == 2 && t->label[0] == -1 && t->label[1] == 1) {
         t->label[0] = 1, t->label[1] = -1;
         for (size_t i = 0; i < t->n; i++)
@@ -115,7 +135,7 @@ int larder__session_samples(trainer *t) {
     if (!keys)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", t->n);
     int rc = make_keys(t, keys);
-    bool merge = t->conf->merge && t->conf->kernel != LARDER_SVM_PRECOMPUTED;
+    bool merge = t->conf->merge && t->conf->kernel != LARDER_SVM_PRECOMPUTED && !t->fold_of_row;
     if (rc == 0)
         rc = larder__samples_open(&t->samples, t->data, t->rows, t->n, keys, merge);
     if (rc == 0 && !(t->class_of = larder__calloc(t->samples.n + 1, sizeof *t->class_of)))

@@ -51,6 +51,9 @@ static void place_coefs(const trainer *t, larder_svm_model *m, const uint32_t *p
 static int take_vectors(const trainer *t, larder_svm_model *m, uint32_t *list, size_t n) {
     for (size_t i = 0; i < n; i++)
         list[i] = t->samples.row[list[i]];
+    if (!(m->rows = larder__malloc((n + 1) * sizeof *m->rows)))
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu support vectors", n);
+    memcpy(m->rows, list, n * sizeof *list);
     int rc = larder__svm_data_pick(&m->vectors, t->data, list, n);
     if (rc < 0 || t->conf->kernel != LARDER_SVM_PRECOMPUTED)
         return rc;

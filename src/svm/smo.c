@@ -51,7 +51,7 @@ static ends ends_any(const larder__smo *s, const uint8_t *members) {
 
 static partner partner_any(const larder__smo *s, const uint8_t *members, const ends *e) {
     partner p = {-1, NOBODY};
-    const float *k = s->k + (size_t)e->rise * s->n;
+    const float *k = s->k + (size_t)e->rise * s->stride;
     float own = s->diagonal[e->rise];
     for (size_t i = 0; i < s->n; i++) {
         float b = (float)(s->f[i] - e->lowest);
@@ -100,7 +100,7 @@ WIDE_TARGET static ends ends_wide(const larder__smo *s, const uint8_t *members) 
 
 WIDE_TARGET static partner partner_wide(const larder__smo *s, const uint8_t *members,
                                         const ends *e) {
-    const float *k = s->k + (size_t)e->rise * s->n;
+    const float *k = s->k + (size_t)e->rise * s->stride;
     __m512d from = _mm512_set1_pd(e->lowest);
     __m512 own = _mm512_set1_ps(s->diagonal[e->rise]), best = _mm512_set1_ps(-1);
     __m512i where = _mm512_set1_epi32(NOBODY), at = _mm512_setzero_si512();
@@ -154,7 +154,7 @@ static void mark(larder__smo *s, size_t i) {
 
 /* Along the pair until its minimum or a bound; a bound is hit exactly. */
 static double step(larder__smo *s, size_t i, size_t j) {
-    const float *k = s->k + i * s->n;
+    const float *k = s->k + i * s->stride;
     double eta = (double)s->diagonal[i] + (double)s->diagonal[j] - 2 * (double)k[j];
     double t = (s->f[j] - s->f[i]) / (eta > (double)flat ? eta : (double)flat);
     double rise = s->hi[i] - s->beta[i], fall = s->beta[j] - s->lo[j];
@@ -195,7 +195,7 @@ uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_
         if (rise == NOBODY)
             break;
         double t = step(s, (size_t)rise, (size_t)best.fall);
-        cpu.move(s, t, s->k + (size_t)rise * s->n, s->k + (size_t)best.fall * s->n);
+        cpu.move(s, t, s->k + (size_t)rise * s->stride, s->k + (size_t)best.fall * s->stride);
     }
     return done;
 }

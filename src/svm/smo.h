@@ -16,7 +16,8 @@ enum { LARDER__WS = 1024, LARDER__WS_BYTES = LARDER__WS / 8 };
 typedef struct larder__smo {
     size_t n;                   /* slots in use or not, a multiple of 16, at most LARDER__WS */
     unsigned groups;            /* 1 or 2 */
-    float *k;                   /* n x n */
+    float *k;                   /* n rows, `stride` apart */
+    size_t stride;              /* n and a line more: rows fall on different cache sets */
     double *f, *beta, *lo, *hi; /* a slot each; unused slots have lo = hi = beta = 0 */
     float *diagonal;
     uint8_t *up, *low;    /* bits: may rise, may fall; kept by larder__smo_run */

@@ -1,83 +1,15 @@
-#include "svm/solver.h"
-
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "svm/held_rows.h"
-#include "svm/shrink.h"
-#include "svm/smo.h"
-#include "svm/working_set.h"
+#include "svm/solver_state.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WS = LARDER__WS, HALF = WS / 2 };
-#define EMPTY UINT32_MAX /* a slot without a variable */
+enum { WS = LARDER__WS, HALF = LARDER__HALF_WS };
+typedef larder__solver solver;
 
-/* A round's small problem ends at a tenth of its first violation: more would be undone by the
- * variables outside, less would waste the rows. */
-static const double local_share = 0.1;
-
-typedef struct solver {
-    larder__qp *qp;
-    const larder__kernel *kernel;
-    const larder__panel *all;
-    const larder__solver_conf *conf;
-    larder__solved *out;
-    double *f;       /* a point each: K beta */
-    float *diagonal; /* a point each */
-    float *scores;   /* a point each, where somebody listens: the least distance of its variables */
-    bool *inside;    /* a variable each: in the working set */
-    uint16_t *held;  /* a point each: its variables in the working set */
-    larder__candidate *up, *low;
-    uint32_t var[WS];    /* of each slot, EMPTY: none */
-    uint32_t points[WS]; /* work: points of slots */
-    float dist[WS];
-    double before[WS];         /* beta when the round began */
-    larder__panel left, right; /* the new points, all points of the working set */
-    double weight[WS];
-    larder__smo smo;
-    larder__held held_rows; /* where rows are kept */
-    larder__shrunk shrunk;  /* where they are not */
-    void **scratch;         /* a thread each */
-    unsigned threads;
-    double ends[2][2]; /* group: smallest f that may rise, largest that may fall */
-    size_t slots;      /* WS, or less where there are fewer variables */
-    unsigned half;     /* which half of the slots is replaced next */
-} solver;
-
-/* ---- gradient and ends ----------------------------------------------------------------------- */
-
-static double gradient(const solver *s, size_t v) {
-    return s->f[s->qp->point[v]] + s->qp->linear[v];
-}
-static bool may_rise(const larder__qp *q, size_t v) { return q->beta[v] < q->hi[v]; }
-static bool may_fall(const larder__qp *q, size_t v) { return q->beta[v] > q->lo[v]; }
-static unsigned group_of(const larder__qp *q, size_t v) { return q->group ? q->group[v] : 0; }
-
-/* Left out by shrinking. */
-static bool is_idle(const solver *s, size_t v) {
-    return s->shrunk.on && s->shrunk.idle[s->qp->point[v]];
-}
-
-static double find_gap(solver *s) {
-    double gap = 0;
-    for (unsigned g = 0; g < 2; g++)
-        s->ends[g][0] = INFINITY, s->ends[g][1] = -INFINITY;
-    for (size_t v = 0; v < s->qp->n; v++) {
-        if (is_idle(s, v))
-            continue;
-        double f = gradient(s, v), *e = s->ends[group_of(s->qp, v)];
-        if (may_rise(s->qp, v) && f < e[0])
-            e[0] = f;
-        if (may_fall(s->qp, v) && f > e[1])
-            e[1] = f;
-    }
-    for (unsigned g = 0; g < 2; g++)
-        if (isfinite(s->ends[g][0]) && isfinite(s->ends[g][1]))
-            gap = fmax(gap, s->ends[g][1] - s->ends[g][0]);
-    return gap;
-}
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 typedef struct adding {
     solver *s;
@@ -135,42 +67,15 @@ static void begin_gradient(solver *s) {
     }
 }
 
-/* ---- choosing the working set ---------------------------------------------------------------- */
-
-static size_t choose(solver *s, uint32_t *out, size_t want) {
-    const larder__qp *q = s->qp;
-    unsigned groups = q->group ? 2 : 1;
-    size_t n = 0;
-    if (q->n <= want) { /* everybody */
-        for (uint32_t v = 0; v < q->n; v++)
-            s->inside[v] = true, out[n++] = v;
-        return n;
-    }
-    for (unsigned g = 0; g < groups; g++) {
-        size_t ups = 0, lows = 0, share = want / groups;
-        for (uint32_t v = 0; v < q->n; v++) {
-            if (s->inside[v] || group_of(q, v) != g || is_idle(s, v))
-                continue;
-            double f = gradient(s, v);
-            if (may_rise(q, v))
-                s->up[ups++] = (larder__candidate){f, v};
-            if (may_fall(q, v))
-                s->low[lows++] = (larder__candidate){-f, v};
-        }
-        ups = larder__candidates_first(s->up, ups, share);
-        lows = larder__candidates_first(s->low, lows, share);
-        n += larder__candidates_deal(s->up, ups, s->low, lows, s->inside, out + n, share);
-    }
-    return n;
-}
+/* ---- the working set changes ----------------------------------------------------------------- */
 
 /* How far a variable is from being chosen again, for policies that ask (ALGORITHMS 5: dist). */
 static float distance(const solver *s, uint32_t v) {
-    const double *e = s->ends[group_of(s->qp, v)];
-    double f = gradient(s, v), d = INFINITY;
-    if (may_rise(s->qp, v))
+    const double *e = s->seen.ends[larder__group_of(s->qp, v)];
+    double f = larder__gradient(s, v), d = INFINITY;
+    if (larder__may_rise(s->qp, v))
         d = f - e[0];
-    if (may_fall(s->qp, v))
+    if (larder__may_fall(s->qp, v))
         d = fmin(d, e[1] - f);
     return isfinite(d) ? (float)d : 3e38f;
 }
@@ -186,7 +91,7 @@ static int tell_scores(solver *s) {
         *to = fminf(*to, distance(s, v));
     }
     if (s->conf->rows)
-        larder__row_cache_scores(s->conf->rows, s->scores);
+        larder__held_score(&s->held_rows, s->scores);
     return s->conf->scores ? s->conf->scores(s->conf->arg, s->scores) : 0;
 }
 
@@ -196,7 +101,7 @@ static int let_go(solver *s, size_t from, size_t to) {
     if (rc < 0)
         return rc;
     for (size_t i = from; i < to; i++) {
-        if (s->var[i] == EMPTY)
+        if (s->var[i] == LARDER__NO_VARIABLE)
             continue;
         uint32_t point = s->qp->point[s->var[i]];
         s->inside[s->var[i]] = false;
@@ -204,33 +109,18 @@ static int let_go(solver *s, size_t from, size_t to) {
             s->points[n] = point;
             s->dist[n++] = distance(s, s->var[i]);
         }
-        s->var[i] = EMPTY;
+        s->var[i] = LARDER__NO_VARIABLE;
     }
     if (n && s->conf->rows)
         larder__held_leave(&s->held_rows, s->points, s->dist, n);
     return n && s->conf->leave ? s->conf->leave(s->conf->arg, s->points, s->dist, n) : 0;
 }
 
-static void fill_slot(solver *s, size_t slot, uint32_t v) {
-    larder__smo *m = &s->smo;
-    const larder__qp *q = s->qp;
-    s->var[slot] = v;
-    uint8_t bit = (uint8_t)(1u << slot % 8);
-    for (unsigned g = 0; g < 2; g++) {
-        m->in_group[g][slot / 8] &= (uint8_t)~bit;
-        if (v != EMPTY && group_of(q, v) == g)
-            m->in_group[g][slot / 8] |= bit;
-    }
-    m->lo[slot] = v == EMPTY ? 0 : q->lo[v];
-    m->hi[slot] = v == EMPTY ? 0 : q->hi[v];
-    m->diagonal[slot] = v == EMPTY ? 0 : s->diagonal[q->point[v]];
-}
-
-/* New variables into slots from..to; an empty slot stands for point 0, whose values nobody uses. */
+/* New variables into slots from..to. */
 static size_t seat(solver *s, size_t from, size_t to, uint32_t *fresh) {
-    size_t n = choose(s, fresh, to - from);
+    size_t n = larder__survey_choose(s, fresh, to - from);
     for (size_t i = from; i < to; i++)
-        fill_slot(s, i, i - from < n ? fresh[i - from] : EMPTY);
+        larder__small_seat(s, i, i - from < n ? fresh[i - from] : LARDER__NO_VARIABLE);
     return n;
 }
 
@@ -248,82 +138,11 @@ static int take_in(solver *s, const uint32_t *fresh, size_t n) {
                                             : rc;
 }
 
-/* ---- the small problem ----------------------------------------------------------------------- */
-
-typedef struct filling {
-    solver *s;
-    size_t from, to;
-} filling;
-enum { FILL_ROWS = 64 };
-
-static void fill_tile(void *arg, size_t piece, unsigned thread) {
-    filling *j = arg;
-    solver *s = j->s;
-    size_t r0 = piece * FILL_ROWS, r1 = r0 + FILL_ROWS, rows = j->to - j->from;
-    r1 = r1 < rows ? r1 : rows;
-    larder__kernel_block(s->kernel, &s->left, r0, r1, &s->right, 0, s->slots,
-                         s->smo.k + (j->from + r0) * s->slots, s->slots, s->scratch[thread]);
-}
-
-/* The same from rows that lie at hand. */
-static void copy_small(solver *s, size_t from, size_t to) {
-    for (size_t i = from; i < to; i++) {
-        if (s->var[i] == EMPTY)
-            continue;
-        const float *row = larder__held_row(&s->held_rows, s->points[i]);
-        for (size_t j = 0; j < s->slots; j++)
-            s->smo.k[i * s->slots + j] = row[s->points[j]];
-    }
-}
-
-static void compute_small(solver *s, size_t from, size_t to) {
-    larder__panel_pick(&s->right, s->kernel, s->all, s->points, s->slots);
-    larder__panel_pick(&s->left, s->kernel, s->all, s->points + from, to - from);
-    filling j = {s, from, to};
-    larder__team_run(s->conf->team, fill_tile, &j, (to - from + FILL_ROWS - 1) / FILL_ROWS);
-    s->out->values += (to - from) * s->slots;
-}
-
-/* Rows of the new slots, and their mirror in the columns of the others. */
-static void fill_small(solver *s, size_t from, size_t to) {
-    double start = larder__now();
-    for (size_t i = 0; i < s->slots; i++)
-        s->points[i] = s->var[i] == EMPTY ? 0 : s->qp->point[s->var[i]];
-    if (s->conf->rows)
-        copy_small(s, from, to);
-    else
-        compute_small(s, from, to);
-    for (size_t i = 0; i < s->slots; i++) {
-        if (i >= from && i < to)
-            continue;
-        for (size_t r = from; r < to; r++)
-            s->smo.k[i * s->slots + r] = s->smo.k[r * s->slots + i];
-    }
-    s->out->times.kernel += larder__now() - start;
-}
-
-static void solve_small(solver *s, bool whole) {
-    double start = larder__now();
-    larder__smo *m = &s->smo;
-    for (size_t i = 0; i < s->slots; i++) {
-        uint32_t v = s->var[i];
-        m->beta[i] = s->before[i] = v == EMPTY ? 0 : s->qp->beta[v];
-        m->f[i] = v == EMPTY ? 0 : gradient(s, v);
-    }
-    uint64_t most = s->conf->most_iterations ? s->conf->most_iterations - s->out->iterations
-                                             : UINT64_C(100) * WS;
-    s->out->iterations += larder__smo_run(m, s->conf->tolerance, whole ? 0 : local_share, most);
-    for (size_t i = 0; i < s->slots; i++)
-        if (s->var[i] != EMPTY)
-            s->qp->beta[s->var[i]] = m->beta[i];
-    s->out->times.solve += larder__now() - start;
-}
-
 /* All variables were in the small problem, which kept their gradient. */
 static size_t take_back(solver *s) {
     size_t changed = 0;
     for (size_t i = 0; i < s->slots; i++) {
-        if (s->var[i] == EMPTY)
+        if (s->var[i] == LARDER__NO_VARIABLE)
             continue;
         changed += s->smo.beta[i] != s->before[i];
         s->f[s->qp->point[s->var[i]]] = s->smo.f[i] - s->qp->linear[s->var[i]];
@@ -336,7 +155,7 @@ static size_t pass_on(solver *s) {
     size_t rows = 0;
     for (size_t i = 0; i < s->slots; i++) {
         double change = s->smo.beta[i] - s->before[i];
-        if (s->var[i] == EMPTY || change == 0)
+        if (s->var[i] == LARDER__NO_VARIABLE || change == 0)
             continue;
         s->points[rows] = s->qp->point[s->var[i]];
         s->weight[rows++] = change;
@@ -351,20 +170,6 @@ static size_t pass_on(solver *s) {
     return rows;
 }
 
-/* While some are idle, f is right for the others alone: the change since then, from both ends. */
-static double objective(const solver *s) {
-    const larder__shrunk *h = &s->shrunk;
-    const larder__qp *q = s->qp;
-    double sum = 0;
-    for (size_t v = 0; v < q->n; v++)
-        if (h->on)
-            sum += (q->beta[v] - h->beta[v]) *
-                   (h->f[q->point[v]] + s->f[q->point[v]] + 2 * q->linear[v]);
-        else
-            sum += q->beta[v] * (gradient(s, v) + q->linear[v]);
-    return sum / 2 + (h->on ? h->objective : 0);
-}
-
 /* ---- shrinking ------------------------------------------------------------------------------- */
 
 /* A look every so many rounds; a point that could be idle in two of them is. Laying out the rest
@@ -374,9 +179,9 @@ static const double worth_shrinking = 0.25;
 
 /* At a bound and beyond everybody it could be paired with (LIBSVM's rule). */
 static bool could_idle(const solver *s, size_t v) {
-    const double *e = s->ends[group_of(s->qp, v)];
-    bool up = may_rise(s->qp, v), low = may_fall(s->qp, v);
-    double f = gradient(s, v);
+    const double *e = s->seen.ends[larder__group_of(s->qp, v)];
+    bool up = larder__may_rise(s->qp, v), low = larder__may_fall(s->qp, v);
+    double f = larder__gradient(s, v);
     return !s->inside[v] && ((!up && !low) || (!low && f > e[1]) || (!up && f < e[0]));
 }
 
@@ -420,7 +225,7 @@ static int consider_shrinking(solver *s) {
      */
     if ((double)many < worth_shrinking * (double)h->points || many - many / 8 > before)
         return 0;
-    h->objective = objective(s);
+    h->objective = s->seen.objective;
     memcpy(h->f, s->f, h->points * sizeof *h->f);
     return larder__shrunk_begin(h, s->kernel, s->all, s->qp->beta, s->qp->n);
 }
@@ -441,57 +246,66 @@ static int renew(solver *s) {
     if (rc == 0)
         rc = take_in(s, fresh, n);
     if (rc == 0)
-        fill_small(s, from, to);
+        larder__small_fill(s, from, to);
     return rc;
 }
 
-/* The multiplier of a group: the mean gradient of free variables, else the middle (LIBSVM's). */
-static double multiplier(const solver *s, unsigned g) {
-    const larder__qp *q = s->qp;
-    double sum = 0;
-    size_t count = 0;
-    for (size_t v = 0; v < q->n; v++)
-        if (group_of(q, v) == g && may_rise(q, v) && may_fall(q, v))
-            sum += gradient(s, v), count++;
-    if (count)
-        return sum / (double)count;
-    const double *e = s->ends[g];
-    return !isfinite(e[0]) ? e[1] : !isfinite(e[1]) ? e[0] : (e[0] + e[1]) / 2;
+static void tell_state(solver *s) {
+    s->out->objective = s->seen.objective;
+    for (unsigned g = 0; g < s->smo.groups; g++)
+        s->out->rho[g] = larder__survey_multiplier(s, g);
 }
 
-static void take_multipliers(solver *s) {
-    for (unsigned g = 0; g < s->smo.groups; g++)
-        s->out->rho[g] = multiplier(s, g);
+/* Is it optimal enough? The gap is known afterwards. Points that were left out have a say. */
+static bool is_done(solver *s) {
+    double start = larder__now();
+    s->out->gap = larder__survey_all(s);
+    if (s->shrunk.on && !(s->out->gap > s->target)) {
+        bring_back(s);
+        s->out->gap = larder__survey_all(s);
+    }
+    s->out->times.select += larder__now() - start;
+    return !(s->out->gap > s->target) || s->out->iterations >= s->last_step;
+}
+
+/* Beyond the tolerance, where a task wants it and as long as it is worth the work done so far. */
+static bool goes_beyond(solver *s) {
+    const larder__solver_conf *c = s->conf;
+    if (!(c->beyond > 0) || s->target <= c->beyond || s->out->gap > s->target)
+        return false;
+    uint64_t more = s->out->iterations * c->beyond_share;
+    more = more > c->beyond_least ? more : c->beyond_least;
+    if (s->last_step - s->out->iterations > more)
+        s->last_step = s->out->iterations + more;
+    s->target = c->beyond;
+    return true;
+}
+
+static int one_round(solver *s, bool whole) {
+    int rc = consider_shrinking(s);
+    if (rc == 0 && (!whole || s->out->rounds == 0))
+        rc = renew(s);
+    if (rc == 0)
+        larder__small_solve(s, whole);
+    return rc;
 }
 
 static int rounds(solver *s) {
     bool whole = s->qp->n <= s->slots;
     for (;;) {
-        double start = larder__now();
-        s->out->gap = find_gap(s);
-        if (s->shrunk.on && !(s->out->gap > s->conf->tolerance)) {
-            bring_back(s);
-            s->out->gap = find_gap(s);
-        }
-        s->out->times.select += larder__now() - start;
-        if (!(s->out->gap > s->conf->tolerance))
-            return 0;
-        if (s->conf->most_iterations && s->out->iterations >= s->conf->most_iterations)
-            return 0;
+        while (is_done(s))
+            if (!goes_beyond(s))
+                return 0;
         if (s->conf->watch) {
-            s->out->objective = objective(s);
-            take_multipliers(s);
+            tell_state(s);
             if (s->conf->watch(s->conf->watch_arg, s->qp, s->out)) {
                 s->out->stopped = true;
                 return 0;
             }
         }
-        int rc = consider_shrinking(s);
-        if (rc == 0 && (!whole || s->out->rounds == 0))
-            rc = renew(s);
+        int rc = one_round(s, whole);
         if (rc < 0)
             return rc;
-        solve_small(s, whole);
         /* Nothing moved: what is left of the gap is rounding. */
         if ((whole ? take_back(s) : pass_on(s)) == 0 && (whole || s->out->rounds > 0)) {
             if (!s->shrunk.on)
@@ -510,7 +324,8 @@ static void *zeros(size_t count, size_t bytes) {
 }
 
 static bool open_smo(larder__smo *m) {
-    return (m->k = zeros(m->n * m->n, sizeof *m->k)) && (m->f = zeros(WS, sizeof *m->f)) &&
+    m->stride = m->n + 16;
+    return (m->k = zeros(m->n * m->stride, sizeof *m->k)) && (m->f = zeros(WS, sizeof *m->f)) &&
            (m->beta = zeros(WS, sizeof *m->beta)) && (m->lo = zeros(WS, sizeof *m->lo)) &&
            (m->hi = zeros(WS, sizeof *m->hi)) && (m->diagonal = zeros(WS, sizeof *m->diagonal)) &&
            (m->up = zeros(LARDER__WS_BYTES, 1)) && (m->low = zeros(LARDER__WS_BYTES, 1)) &&
@@ -550,19 +365,26 @@ static int open_solver(solver *s) {
     memset(s->var, 0xff, sizeof s->var);
     s->f = zeros(points, sizeof *s->f);
     s->diagonal = zeros(points, sizeof *s->diagonal);
-    bool listened = s->conf->scores || (s->conf->rows && larder__row_cache_listens(s->conf->rows));
+    bool listened = s->conf->scores || (s->conf->rows && s->conf->rows->dist);
     s->scores = listened ? zeros(points, sizeof *s->scores) : NULL;
     s->inside = zeros(n, sizeof *s->inside);
     s->held = zeros(points, sizeof *s->held);
+    s->pieces = larder__survey_pieces(n);
+    s->surveys = zeros(s->pieces, sizeof *s->surveys);
+    s->found = zeros(2 * s->pieces, sizeof *s->found);
+    s->target = s->conf->tolerance;
+    s->last_step = s->conf->most_iterations ? s->conf->most_iterations : UINT64_MAX;
     s->up = zeros(n, sizeof *s->up);
     s->low = zeros(n, sizeof *s->low);
     if (!s->f || !s->diagonal || (listened && !s->scores) || !s->inside || !s->held || !s->up ||
-        !s->low || !open_smo(&s->smo) || !open_scratch(s))
+        !s->low || !s->surveys || !s->found || !open_smo(&s->smo) || !open_scratch(s))
         return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
     int rc = larder__panel_room(&s->left, s->kernel, s->slots);
     if (rc == 0)
         rc = larder__panel_room(&s->right, s->kernel, s->slots);
-    s->held_rows = (larder__held){.cache = s->conf->rows,
+    s->held_rows = (larder__held){.rows = s->conf->rows,
+                                  .parts = s->conf->parts,
+                                  .part_count = s->conf->part_count,
                                   .kernel = s->kernel,
                                   .all = s->all,
                                   .team = s->conf->team,
@@ -583,6 +405,8 @@ static void close_solver(solver *s) {
     larder__free(s->scores);
     larder__free(s->inside);
     larder__free(s->held);
+    larder__free(s->surveys);
+    larder__free(s->found);
     larder__free(s->up);
     larder__free(s->low);
     close_smo(&s->smo);
@@ -609,13 +433,13 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
         bring_back(s);
     }
     out->rows_made += s->held_rows.made;
-    out->values += s->held_rows.made * all->n;
+    out->values += s->held_rows.values;
     out->shrunk = s->shrunk.times;
     out->times.kernel += s->held_rows.kernel_seconds;
     out->times.cache += s->held_rows.cache_seconds;
     if (rc == 0) {
-        out->objective = objective(s);
-        take_multipliers(s);
+        larder__survey_all(s);
+        tell_state(s);
     }
     close_solver(s);
     return rc;

@@ -36,10 +36,18 @@ typedef struct larder__solved {
 
 typedef struct larder__solver_conf {
     double tolerance;
+    /* 0, or a smaller gap to go on to, for at most so many times the steps that the tolerance took;
+     * so many are given in any case. */
+    double beyond;
+    unsigned beyond_share;
+    uint64_t beyond_least;
     uint64_t most_iterations; /* 0: no limit */
     bool shrinking;           /* leave out points that stay at their bounds */
     larder__team *team;
-    struct larder__row_cache *rows; /* NULL: rows are computed each time they are wanted */
+    /* NULL: rows are computed each time they are wanted. Else which parts of them are meant. */
+    struct larder__kept_rows *rows;
+    const struct larder__row_part *parts;
+    size_t part_count;
     /* Optional: what the solver asks for, see svm/access.h. */
     int (*leave)(void *arg, const uint32_t *points, const float *dist, size_t n);
     int (*enter)(void *arg, const uint32_t *points, size_t n);

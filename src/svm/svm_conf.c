@@ -1,5 +1,7 @@
 /* Parameters: what they are unless said, and which make sense. */
 #include "base/err.h"
+#include "base/spec.h"
+#include "plugins.h"
 #include "svm/svm_train.h"
 
 #include <math.h>
@@ -38,10 +40,20 @@ static int check_kernel(const larder_svm_data *d, const larder_svm_conf *c) {
     return 0;
 }
 
+/* Also where no row will be kept: a name that is wrong is wrong. */
+static int check_policy(const char *spec) {
+    char name[64];
+    const char *rest;
+    int rc = spec ? larder__spec_name(spec, name, sizeof name, &rest) : 0;
+    return rc < 0 || !spec || larder__policy_find(name) ? rc : LARDER_E_ARGS;
+}
+
 int larder__svm_check(const larder_svm_data *d, const larder_svm_conf *c) {
     if (c->task < LARDER_SVM_C_SVC || c->task > LARDER_SVM_NU_SVR)
         return larder__fail(LARDER_E_ARGS, "the task is 0 to 4, not %d", (int)c->task);
     int rc = check_kernel(d, c);
+    if (rc == 0)
+        rc = check_policy(c->policy);
     if (rc < 0)
         return rc;
     if (d->list_start && !(c->task == LARDER_SVM_C_SVC && c->one_vs_all))

@@ -22,11 +22,22 @@ typedef struct crossing {
     void *arg;
 } crossing;
 
-static int one_fold(const crossing *c, const larder__folds *f, size_t fold, uint32_t *others) {
+/* The model of all folds but one, by a session for all of them or one of its own. */
+static int train_others(const crossing *c, larder__svm_session *all, const larder__folds *f,
+                        size_t fold, uint32_t *others, larder_svm_model **out) {
+    if (all) {
+        larder__svm_session_leave_out(all, fold);
+        return larder__svm_session_run(all, c->conf->c, out);
+    }
+    size_t rest = larder__folds_others(f, fold, others);
+    return larder__svm_train(out, c->data, others, rest, c->conf, c->team, c->stats);
+}
+
+static int one_fold(const crossing *c, larder__svm_session *all, const larder__folds *f,
+                    size_t fold, uint32_t *others) {
     larder_svm_model *m = NULL;
     size_t at = f->start[fold], n = f->start[fold + 1] - at;
-    size_t rest = larder__folds_others(f, fold, others);
-    int rc = larder__svm_train(&m, c->data, others, rest, c->conf, c->team, c->stats);
+    int rc = train_others(c, all, f, fold, others, &m);
     double *values = m ? larder__malloc((n * m->values + 1) * sizeof *values) : NULL;
     if (rc == 0 && !values)
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu values", n);
@@ -41,13 +52,18 @@ static int one_fold(const crossing *c, const larder__folds *f, size_t fold, uint
 
 static int cross(const crossing *c, const uint32_t *rows, size_t n, size_t folds) {
     larder__folds f;
+    larder__svm_session *all = NULL;
     bool by_class = larder__task_has_classes(c->conf->task);
     int rc = larder__folds_open(&f, c->data, rows, n, folds, by_class, c->conf->seed);
     uint32_t *others = rc == 0 ? larder__malloc((n + 1) * sizeof *others) : NULL;
     if (rc == 0 && !others)
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", n);
+    if (rc == 0 && !c->conf->probability) /* whose own folds lie inside these */
+        rc = larder__svm_session_folds(&all, c->data, rows, n, f.fold_of, f.folds, c->conf, c->team,
+                                       c->stats);
     for (size_t i = 0; rc == 0 && i < f.folds; i++)
-        rc = one_fold(c, &f, i, others);
+        rc = one_fold(c, all, &f, i, others);
+    larder__svm_session_close(&all);
     larder__free(others);
     larder__folds_close(&f);
     return rc;

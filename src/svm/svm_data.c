@@ -74,6 +74,7 @@ void larder_svm_data_close(larder_svm_data **data) {
     larder__free(d->index);
     larder__free(d->value);
     larder__free(d->label);
+    larder__free(d->weight);
     larder__free(d->list_start);
     larder__free(d->list);
     larder__free(d);

@@ -11,6 +11,7 @@ struct larder_svm_data {
     uint32_t *index;   /* ascending within a row, from 1 (0 with LARDER_SVM_INDEX_ZERO) */
     double *value;
     double *label;        /* one a row; the first of a list, NAN of an empty list */
+    double *weight;       /* one a row; NULL: all are 1 */
     uint64_t *list_start; /* rows + 1 with LARDER_SVM_MULTI_LABEL, else NULL */
     double *list;         /* all labels of a row */
     size_t row_room;      /* what the arrays hold */

@@ -32,18 +32,24 @@ static int score_fold(search *s, const larder_svm_model *m, size_t fold, double 
     return rc;
 }
 
-static int search_fold(search *s, size_t fold) {
-    larder__svm_session *session = NULL;
-    size_t n = larder__folds_others(&s->folds, fold, s->others);
-    int rc = larder__svm_session_open(&session, s->data, s->others, n, &s->conf, s->team, s->stats);
+/* `all`: a session for all folds, or NULL. */
+static int search_fold(search *s, larder__svm_session *all, size_t fold) {
+    larder__svm_session *own = NULL;
+    int rc = 0;
+    if (all) {
+        larder__svm_session_leave_out(all, fold);
+    } else {
+        size_t n = larder__folds_others(&s->folds, fold, s->others);
+        rc = larder__svm_session_open(&own, s->data, s->others, n, &s->conf, s->team, s->stats);
+    }
     for (size_t c = 0; rc == 0 && c < s->grid->cs; c++) {
         larder_svm_model *m = NULL;
-        rc = larder__svm_session_run(session, s->grid->c[c], &m);
+        rc = larder__svm_session_run(all ? all : own, s->grid->c[c], &m);
         if (rc == 0)
             rc = score_fold(s, m, fold, &s->sums[c]);
         larder_svm_model_close(&m);
     }
-    larder__svm_session_close(&session);
+    larder__svm_session_close(&own);
     return rc;
 }
 
@@ -55,8 +61,12 @@ static int search_gamma(search *s, size_t g) {
         s->conf.gamma = grid->gamma[g];
     for (size_t c = 0; c < grid->cs; c++)
         s->sums[c] = 0;
+    larder__svm_session *all = NULL;
+    rc = larder__svm_session_folds(&all, s->data, NULL, s->data->rows, s->folds.fold_of,
+                                   s->folds.folds, &s->conf, s->team, s->stats);
     for (size_t f = 0; rc == 0 && f < s->folds.folds; f++)
-        rc = search_fold(s, f);
+        rc = search_fold(s, all, f);
+    larder__svm_session_close(&all);
     for (size_t c = 0; rc == 0 && c < grid->cs; c++) {
         double score = s->sums[c] / (double)s->data->rows * (regression ? 1 : 100);
         grid->score[g * grid->cs + c] = score;

@@ -19,6 +19,13 @@ int larder__svm_session_open(larder__svm_session **, const larder_svm_data *, co
                              size_t n, const larder_svm_conf *, larder__team *,
                              larder_svm_stats *stats);
 int larder__svm_session_run(larder__svm_session *, double c, larder_svm_model **out);
-void larder__svm_session_close(larder__svm_session **);
+/* The same with the rows dealt to folds (a number each), any of which can be left out; NULL is
+ * given where that would share nothing: rows are not kept, or a class is in one fold alone. */
+int larder__svm_session_folds(larder__svm_session **, const larder_svm_data *, const uint32_t *rows,
+                              size_t n, const uint32_t *fold_of_row, size_t folds,
+                              const larder_svm_conf *, larder__team *, larder_svm_stats *stats);
+/* The next run leaves this fold out and begins afresh. */
+void larder__svm_session_leave_out(larder__svm_session *, size_t fold);
+void larder__svm_session_close(larder__svm_session **); /* adds to the stats what was found kept */
 
 #endif

@@ -74,7 +74,7 @@ static int set_nu_svc(programme *p, const larder__task *t, const larder_svm_conf
         set_variable(p, t, s, s, t->y[s], t->count[s], 0);
         sums[p->group[s]] += t->count[s];
     }
-    double half = c->nu * (double)t->rows / 2;
+    double half = c->nu * t->rows / 2;
     if (half > fmin(sums[0], sums[1]))
         return larder__fail(LARDER_E_ARGS,
                             "nu = %g cannot be reached with %.0f and %.0f rows of two classes",
@@ -94,7 +94,7 @@ static void set_svr(programme *p, const larder__task *t, const larder_svm_conf *
             p->beta[t->start[s] > 0 ? s : t->n + s] = t->start[s];
     }
     if (c->task == LARDER_SVM_NU_SVR) {
-        double half = c->c * c->nu * (double)t->rows / 2;
+        double half = c->c * c->nu * t->rows / 2;
         pour(p, 0, t->n, 0, half);
         pour(p, t->n, 2 * t->n, 1, half);
     }
@@ -114,7 +114,7 @@ static int set_programme(programme *p, const larder__task *t, const larder_svm_c
     case LARDER_SVM_ONE_CLASS:
         for (size_t s = 0; s < t->n; s++)
             set_variable(p, t, s, s, 1, t->count[s], 0);
-        pour(p, 0, t->n, 0, c->nu * (double)t->rows);
+        pour(p, 0, t->n, 0, c->nu * t->rows);
         break;
     case LARDER_SVM_EPSILON_SVR:
     case LARDER_SVM_NU_SVR:
@@ -130,6 +130,7 @@ static void take_coefficients(larder__decision *out, const larder__qp *q, const 
                               const larder_svm_conf *c) {
     double sum = 0;
     out->vectors = out->bounded = 0;
+    out->one_c = t->c[0] == t->c[1];
     for (size_t s = 0; s < t->n; s++) {
         out->coef[s] = q->beta[s] + (is_regression(c->task) ? q->beta[t->n + s] : 0);
         sum += fabs(out->coef[s]);
@@ -137,7 +138,7 @@ static void take_coefficients(larder__decision *out, const larder__qp *q, const 
         out->vectors += out->coef[s] != 0;
         out->bounded += out->coef[s] != 0 && fabs(out->coef[s]) >= most;
     }
-    out->extra = sum / (t->c[0] * (double)t->rows);
+    out->extra = sum / (t->c[0] * t->rows);
 }
 
 /* rho and, of nu tasks, the scale r (LIBSVM's Solver_NU). */
@@ -196,8 +197,7 @@ void larder__decision_close(larder__decision *d) {
     d->coef = NULL;
 }
 
-void larder__decision_print(const larder__decision *d, const larder__task *t,
-                            const larder_svm_conf *c) {
+void larder__decision_print(const larder__decision *d, const larder_svm_conf *c) {
     char line[160];
     if (!c->print)
         return;
@@ -205,11 +205,10 @@ void larder__decision_print(const larder__decision *d, const larder__task *t,
              (unsigned long long)d->solved.iterations);
     c->print(c->print_arg, line);
     const char *extra =
-        c->task == LARDER_SVM_EPSILON_SVR || (c->task == LARDER_SVM_C_SVC && t->c[0] == t->c[1])
-            ? "nu"
-        : c->task == LARDER_SVM_NU_SVC ? "C"
-        : c->task == LARDER_SVM_NU_SVR ? "epsilon"
-                                       : NULL;
+        c->task == LARDER_SVM_EPSILON_SVR || (c->task == LARDER_SVM_C_SVC && d->one_c) ? "nu"
+        : c->task == LARDER_SVM_NU_SVC                                                 ? "C"
+        : c->task == LARDER_SVM_NU_SVR                                                 ? "epsilon"
+                                                                                       : NULL;
     if (extra) {
         snprintf(line, sizeof line, "%s = %f\n", extra, d->extra);
         c->print(c->print_arg, line);

@@ -9,11 +9,11 @@
 typedef struct larder__task { /* `n` samples of a panel */
     size_t n;
     const uint32_t *point;
-    const uint32_t *count; /* rows that a sample stands for */
-    const double *y;       /* +1 or -1, or the target */
-    uint64_t rows;         /* sum of count */
-    double c[2];           /* C of y = +1, of y = -1 */
-    const double *start;   /* coefficients to start from (C-SVC, epsilon-SVR); NULL: zero */
+    const double *count; /* rows that a sample stands for, or the sum of their weights */
+    const double *y;     /* +1 or -1, or the target */
+    double rows;         /* sum of count */
+    double c[2];         /* C of y = +1, of y = -1 */
+    const double *start; /* coefficients to start from (C-SVC, epsilon-SVR); NULL: zero */
 } larder__task;
 
 typedef struct larder__decision {
@@ -21,6 +21,7 @@ typedef struct larder__decision {
     double rho;
     double extra; /* nu of C-SVC and epsilon-SVR, C of nu-SVC, epsilon of nu-SVR */
     size_t vectors, bounded;
+    bool one_c; /* both sides had the same C */
     larder__solved solved;
 } larder__decision;
 
@@ -32,7 +33,6 @@ int larder__decision_take(larder__decision *out, const larder__qp *, const larde
                           const larder__task *, const larder_svm_conf *);
 void larder__decision_close(larder__decision *);
 /* LIBSVM's lines about one decision function. */
-void larder__decision_print(const larder__decision *, const larder__task *,
-                            const larder_svm_conf *);
+void larder__decision_print(const larder__decision *, const larder_svm_conf *);
 
 #endif

@@ -1,5 +1,6 @@
 #include "svm/team.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -7,6 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 typedef struct helper {
@@ -20,15 +22,39 @@ struct larder__team {
     pthread_cond_t begin, end;
     size_t started; /* helpers with a thread */
     unsigned threads;
-    unsigned busy;          /* helpers inside the current run; under the lock */
-    unsigned long run;      /* counts runs; under the lock */
-    bool leave;             /* under the lock */
-    larder__piece_fn *work; /* these three: set before a run begins, read during it */
+    bool patient;           /* there is a core for each thread: a short wait may be awake */
+    _Atomic uint64_t run;   /* its number, whether it is over, and how many helpers are in it */
+    _Atomic bool leave;     /* set under the lock */
+    larder__piece_fn *work; /* these three: changed while no helper is in a run */
     void *arg;
     size_t pieces;
     _Atomic size_t next;
     helper helpers[];
 };
+
+/* A helper that wakes when all pieces are taken does not enter any more, and nobody waits for it.
+ */
+enum { INSIDE = 0x7fff, OVER = 0x8000, NUMBER_SHIFT = 16 };
+static uint64_t number_of(uint64_t run) { return run >> NUMBER_SHIFT; }
+
+/* Between two short pieces of work a thread that sleeps wakes too late to be of use, so waiting
+ * begins awake. Not for longer than waking takes: whoever else wants the core gets it. */
+static const double awake_seconds = 30e-6;
+
+static bool stay_awake(const larder__team *t, double *since) {
+    if (!t->patient)
+        return false;
+    for (int i = 0; i < 16; i++)
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#else
+        atomic_signal_fence(memory_order_seq_cst);
+#endif
+    double now = larder__now();
+    if (*since == 0)
+        *since = now;
+    return now - *since < awake_seconds;
+}
 
 static void work_on(larder__team *t, unsigned thread) {
     size_t piece;
@@ -36,25 +62,47 @@ static void work_on(larder__team *t, unsigned thread) {
         t->work(t->arg, piece, thread);
 }
 
+static void wait_for_run(larder__team *t, uint64_t seen) {
+    double since = 0;
+    do
+        if (number_of(atomic_load(&t->run)) != seen || atomic_load(&t->leave))
+            return;
+    while (stay_awake(t, &since));
+    pthread_mutex_lock(&t->lock);
+    while (number_of(atomic_load(&t->run)) == seen && !atomic_load(&t->leave))
+        pthread_cond_wait(&t->begin, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* The number of the run, which is over or was entered. */
+static bool enter(larder__team *t, uint64_t *seen) {
+    uint64_t run = atomic_load(&t->run);
+    while (!(run & OVER))
+        if (atomic_compare_exchange_weak(&t->run, &run, run + 1)) {
+            *seen = number_of(run);
+            return true;
+        }
+    *seen = number_of(run);
+    return false;
+}
+
 static void *help(void *arg) {
     helper *h = arg;
     larder__team *t = h->team;
-    unsigned long seen = 0;
-    pthread_mutex_lock(&t->lock);
-    for (;;) {
-        while (t->run == seen && !t->leave)
-            pthread_cond_wait(&t->begin, &t->lock);
-        if (t->leave)
-            break;
-        seen = t->run;
-        pthread_mutex_unlock(&t->lock);
+    for (uint64_t seen = 0;;) {
+        wait_for_run(t, seen);
+        if (atomic_load(&t->leave))
+            return NULL;
+        if (!enter(t, &seen))
+            continue;
         work_on(t, h->number);
-        pthread_mutex_lock(&t->lock);
-        if (--t->busy == 0)
+        uint64_t run = atomic_fetch_sub(&t->run, 1);
+        if ((run & OVER) && (run & INSIDE) == 1) {
+            pthread_mutex_lock(&t->lock);
             pthread_cond_signal(&t->end);
+            pthread_mutex_unlock(&t->lock);
+        }
     }
-    pthread_mutex_unlock(&t->lock);
-    return NULL;
 }
 
 static unsigned cores(void) {
@@ -64,7 +112,8 @@ static unsigned cores(void) {
 }
 
 int larder__team_open(larder__team **out, unsigned threads) {
-    threads = threads ? threads : cores();
+    unsigned there = cores();
+    threads = threads ? threads : there;
     larder__team *t = larder__calloc(1, sizeof *t + threads * sizeof *t->helpers);
     *out = t;
     if (!t)
@@ -73,6 +122,8 @@ int larder__team_open(larder__team **out, unsigned threads) {
     pthread_cond_init(&t->begin, NULL);
     pthread_cond_init(&t->end, NULL);
     t->threads = threads;
+    t->patient = threads <= there;
+    atomic_store(&t->run, OVER);
     for (unsigned i = 1; i < threads; i++) {
         helper *h = &t->helpers[t->started];
         *h = (helper){.team = t, .number = i};
@@ -91,7 +142,7 @@ void larder__team_close(larder__team **team) {
     if (!t)
         return;
     pthread_mutex_lock(&t->lock);
-    t->leave = true;
+    atomic_store(&t->leave, true);
     pthread_cond_broadcast(&t->begin);
     pthread_mutex_unlock(&t->lock);
     for (size_t i = 0; i < t->started; i++)
@@ -110,17 +161,23 @@ void larder__team_run(larder__team *t, larder__piece_fn *work, void *arg, size_t
     t->work = work, t->arg = arg, t->pieces = pieces;
     atomic_store(&t->next, 0);
     if (!alone) {
+        uint64_t number = number_of(atomic_load(&t->run)) + 1;
         pthread_mutex_lock(&t->lock);
-        t->busy = (unsigned)t->started;
-        t->run++;
+        atomic_store(&t->run, number << NUMBER_SHIFT);
         pthread_cond_broadcast(&t->begin);
         pthread_mutex_unlock(&t->lock);
     }
     work_on(t, 0);
     if (alone)
         return;
+    atomic_fetch_or(&t->run, OVER);
+    double since = 0;
+    do
+        if ((atomic_load(&t->run) & INSIDE) == 0)
+            return;
+    while (stay_awake(t, &since));
     pthread_mutex_lock(&t->lock);
-    while (t->busy)
+    while (atomic_load(&t->run) & INSIDE)
         pthread_cond_wait(&t->end, &t->lock);
     pthread_mutex_unlock(&t->lock);
 }

@@ -38,7 +38,7 @@ static size_t part(larder__candidate *c, size_t lo, size_t hi) {
     }
 }
 
-size_t larder__candidates_first(larder__candidate *c, size_t n, size_t k) {
+size_t larder__candidates_part(larder__candidate *c, size_t n, size_t k) {
     k = k < n ? k : n;
     if (k == 0)
         return 0;
@@ -52,7 +52,13 @@ size_t larder__candidates_first(larder__candidate *c, size_t n, size_t k) {
         if (lo >= k)
             break;
     }
-    qsort(c, k, sizeof *c, compare);
+    return k;
+}
+
+size_t larder__candidates_first(larder__candidate *c, size_t n, size_t k) {
+    k = larder__candidates_part(c, n, k);
+    if (k)
+        qsort(c, k, sizeof *c, compare);
     return k;
 }
 

@@ -439,11 +439,120 @@ static void test_reads_in_step(void **st) {
             }
 }
 
+/* Jobs that start somewhere in the first one's first epoch, with batches of their own: reads a
+ * sample once all are there, over three epochs of the first. */
+static double reads_anyhow(size_t jobs, const double share[LARDER_FORMS], const char *budget,
+                           uint64_t seed) {
+    enum { N = 1000 };
+    progress to = {0};
+    uint64_t starts[4] = {0};
+    larder_rng rng;
+    task *t = calloc(jobs, sizeof *t);
+    assert_non_null(t);
+    begin_folder();
+    pid_t daemon = start_daemon();
+    larder_rng_seed(&rng, seed, 0);
+    setup s = {.socket = path, .n = N, .even = true, .budget = budget};
+    memcpy(s.share, share, sizeof s.share);
+    for (size_t j = 1; j < jobs; j++)
+        starts[j] = larder_rng_below(&rng, N);
+    bool open[4] = {false};
+    while (!open[0] || t[0].epoch < 4) {
+        /* Whoever has been served least, of those that have started, is next: all go at one pace.
+         */
+        size_t next = 0;
+        uint64_t clock = open[0] ? t[0].epoch * N + t[0].drawn : 0;
+        for (size_t j = 0; j < jobs; j++) {
+            if (!open[j] && clock >= starts[j]) {
+                s.seed = seed * 10 + j;
+                s.batch = 10 + larder_rng_below(&rng, 30);
+                task_open(&t[j], &s, &to);
+                open[j] = true;
+            }
+            if (open[j] && starts[j] + t[j].epoch * N + t[j].drawn <
+                               starts[next] + t[next].epoch * N + t[next].drawn)
+                next = j;
+        }
+        bool ended = task_step(&t[next]);
+        if (ended && next == 0 && t[0].epoch == 1)
+            to = (progress){0};
+    }
+    double reads = (double)to.reads / (double)to.served;
+    for (size_t j = 0; j < jobs; j++)
+        if (open[j])
+            task_close(&t[j]);
+    free(t);
+    end_process(daemon, true);
+    end_folder();
+    return reads;
+}
+
+static void test_reads_anyhow(void **st) {
+    (void)st;
+    enum { RUNS = 3 };
+    static const double encoded[] = {1, 0, 0}, augmented[] = {0, 0, 1};
+    for (int f = 0; f < 2; f++)
+        for (size_t jobs = 2; jobs <= 4; jobs++)
+            for (int cache = 20; cache <= 60; cache += 20) {
+                char budget[8];
+                double sum = 0, bound = (f ? 1 : 1 - cache / 100.0) / (double)jobs;
+                snprintf(budget, sizeof budget, "%d%%", cache);
+                for (uint64_t run = 0; run < RUNS; run++)
+                    sum += reads_anyhow(jobs, f ? augmented : encoded, budget, run);
+                printf(
+                    "%s, %zu jobs at random times, %s: %.4f reads a sample, %+.1f %% of the bound "
+                    "in step\n",
+                    f ? "augmented" : "encoded", jobs, budget, sum / RUNS,
+                    100 * (sum / RUNS / bound - 1));
+                assert_true(sum / RUNS <= 1.3 * bound && sum / RUNS >= 0.97 * bound);
+            }
+}
+
+/* Where each id comes in its epoch, over independent runs of two jobs through a daemon: a
+ * chi-square statistic, in standard deviations from what chance gives. */
+static void test_order(void **st) {
+    (void)st;
+    enum { N = 60, PARTS = 6, RUNS = 120 };
+    static uint32_t place[N][PARTS];
+    double chi = 0, expected = (double)RUNS / PARTS, freedom = (N - 1) * (PARTS - 1);
+    memset(place, 0, sizeof place);
+    begin_folder();
+    for (uint64_t run = 0; run < RUNS; run++) {
+        progress to = {0};
+        static task t[2];
+        pid_t daemon = start_daemon();
+        setup s = {.socket = path, .n = N, .even = true, .share = {1}, .budget = "30%", .batch = 6};
+        for (size_t j = 0; j < 2; j++) {
+            s.seed = run * 2 + j;
+            task_open(&t[j], &s, &to);
+        }
+        while (t[0].epoch < 3) {
+            for (size_t j = 0; j < 2; j++) {
+                uint64_t at = t[j].drawn;
+                bool third = j == 0 && t[0].epoch == 2;
+                task_step(&t[j]);
+                for (size_t i = 0; third && i < 6; i++)
+                    place[t[0].picks[i].id][(at + i) * PARTS / N]++;
+            }
+        }
+        for (size_t j = 0; j < 2; j++)
+            task_close(&t[j]);
+        end_process(daemon, true);
+    }
+    end_folder();
+    for (size_t id = 0; id < N; id++)
+        for (size_t p = 0; p < PARTS; p++)
+            chi += (place[id][p] - expected) * (place[id][p] - expected) / expected;
+    double strange = (chi - freedom) / sqrt(2 * freedom);
+    printf("order through a daemon: %+.2f standard deviations\n", strange);
+    assert_true(strange < 4);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0); /* nothing is left to be printed by those that are forked */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_in_step),
-        cmocka_unit_test(test_chaos_encoded),
+        cmocka_unit_test(test_reads_in_step), cmocka_unit_test(test_reads_anyhow),
+        cmocka_unit_test(test_order),         cmocka_unit_test(test_chaos_encoded),
         cmocka_unit_test(test_chaos_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Seneca's comparisons on throttled storage: several jobs, one cache, five ways to rule it.
+
+A small data set in IDX format (28 x 28 bytes a sample), the reference trainer, storage of so many MiB/s for
+all jobs together: each job gets its part of it whether or not it shares (throttling is per process, so what
+sharing leaves unused by one job no other can take). Caches are a share of the data set for all jobs together.
+
+    bench/seneca_compare.py --out pieces.jsonl             # all pieces that are not there yet
+    bench/seneca_compare.py --out pieces.jsonl --tables    # the tables of docs/seneca.md
+
+Every piece is one line of pieces.jsonl; interrupted, it goes on where it was.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SIDE = 28
+# name: recipe, shared through the daemon
+WAYS = {
+    "seneca": ("seneca", True),
+    "planner alone": ("minio:plan=auto", False),
+    "minio": ("minio", True),
+    "quiver": ("quiver", True),
+    "shade": ("shade", True),
+    "page cache": ("lru", True),
+    "no sharing": ("minio", False),
+}
+KINDS = [("mlp", 32), ("mlp", 64), ("mlp", 128), ("mlp", 256), ("mlp", 512)]
+
+
+def write_idx(folder, n):
+    rng = random.Random(1)
+    for part, count in (("train", n), ("t10k", 100)):
+        labels = bytes(i % 10 for i in range(count))
+        pixels = bytearray(rng.randbytes(count * SIDE * SIDE))
+        for i in range(count):
+            at = i * SIDE * SIDE + labels[i] * 2 * SIDE
+            pixels[at:at + 2 * SIDE] = b"\xff" * (2 * SIDE)
+        with open(f"{folder}/{part}-images-idx3-ubyte", "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, count, SIDE, SIDE) + pixels)
+        with open(f"{folder}/{part}-labels-idx1-ubyte", "wb") as f:
+            f.write(struct.pack(">II", 0x801, count) + labels)
+
+
+class Daemon:
+    def __init__(self, o, folder):
+        self.path = f"{folder}/s"
+        self.p = subprocess.Popen([o.larder, "serve", "--socket", self.path, "--cache", "256MiB",
+                                   "--quiet"], stdout=subprocess.PIPE, text=True)
+        self.p.stdout.readline()
+
+    def end(self):
+        self.p.terminate()
+        self.p.stdout.close()
+        _, _, used = os.wait4(self.p.pid, 0)
+        self.p.returncode = 0
+        return used.ru_utime + used.ru_stime
+
+
+def start(o, folder, daemon, way, together, seed, kind, epochs, out):
+    """`together`: jobs that run at the same time, for each one's part of storage and of a cache."""
+    recipe, shared = WAYS[way]
+    if shared:
+        cache = f"unix:{daemon.path}?budget={o.cache:g}%"
+    elif way == "no sharing":
+        cache = f"{o.cache:g}%"  # more memory in all than the others have
+    else:
+        cache = f"{o.cache / together:g}%"
+    return subprocess.Popen(
+        [o.larder, "train", folder, "--recipe", recipe, "--cache", cache, "--seed", str(seed),
+         "--epochs", str(epochs), "--net", kind[0], "--batch", str(kind[1]), "--threads", "1",
+         "--slow", f"bandwidth={o.bandwidth / together:g}MiB", "--test", "none", "--json", "--quiet"],
+        stdout=open(out, "w"), stderr=subprocess.DEVNULL)
+
+
+def run(o, way, jobs, together, epochs, kinds=None, seed=0):
+    """All jobs, at most so many at a time, and what they did."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="larder-compare-") as folder:
+        write_idx(folder, o.samples)
+        daemon = Daemon(o, folder)
+        running, cpu, files, load = {}, 0.0, [], os.getloadavg()[0]
+        began = time.monotonic()
+        for i in range(jobs):
+            while len(running) == together:
+                pid, status, used = os.wait4(-1, 0)
+                cpu += used.ru_utime + used.ru_stime
+                running.pop(pid, None)
+                if status:
+                    raise RuntimeError(f"{way}: a job ended with {status}")
+            files.append(f"{folder}/job{i}")
+            p = start(o, folder, daemon, way, together, i + 1,
+                      kinds[i] if kinds else ("mlp", 128), epochs, files[-1])
+            running[p.pid] = p
+            if kinds:
+                time.sleep(rng.expovariate(4))  # they do not come at the same time
+        while running:
+            pid, status, used = os.wait4(-1, 0)
+            cpu += used.ru_utime + used.ru_stime
+            running.pop(pid, None)
+            if status:
+                raise RuntimeError(f"{way}: a job ended with {status}")
+        seconds = time.monotonic() - began
+        cpu += daemon.end()
+        lines = [[json.loads(x) for x in open(f)] for f in files]
+    flat = [e for job in lines for e in job]
+    served = sum(e["served"] for e in flat)
+    return {"seconds": seconds, "cpu": cpu, "load": load,
+            "reads": sum(e["storage_bytes"] for e in flat) / (served * SIDE * SIDE),
+            "first": statistics.fmean(job[0]["seconds"] for job in lines),
+            "stable": statistics.fmean(job[-1]["seconds"] for job in lines),
+            "rate": served / seconds,
+            "whole": all(e["touched"] == 1 and e["repeats"] == 0 for e in flat)}
+
+
+def pieces():
+    for jobs in (1, 2, 3, 4):
+        for way in WAYS:
+            yield f"jobs:{jobs}:{way}", (way, jobs, jobs, 3)
+    for together in (2, 4):
+        for way in ("seneca", "no sharing", "page cache"):
+            yield f"makespan:{together}:{way}", (way, 4, together, 4)
+    kinds = random.Random(5).choices(KINDS, k=12)
+    for way in ("seneca", "minio", "quiver", "page cache"):
+        yield f"twelve:2:{way}", (way, 12, 2, 2, kinds, 5)
+
+
+def table(title, head, rows):
+    print(f"\n{title}\n\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def print_tables(done):
+    def got(name, key, form):
+        return format(done[name][key], form) if name in done else "-"
+    ways = list(WAYS)
+    table("Samples a second of all jobs together; storage reads a sample", ["", *(f"{j} job" + "s" * (j > 1) for j in (1, 2, 3, 4))],
+          [[w, *(f"{got(f'jobs:{j}:{w}', 'rate', ',.0f')}; {got(f'jobs:{j}:{w}', 'reads', '.2f')}"
+                 for j in (1, 2, 3, 4))] for w in ways])
+    table("Four jobs: seconds of the first and of the last epoch; processor time", ["", "first", "stable", "CPU seconds"],
+          [[w, *(got(f"jobs:4:{w}", k, ".1f") for k in ("first", "stable", "cpu"))] for w in ways])
+    table("Four jobs of four epochs: seconds until the last one ends", ["", "2 at a time", "4 at a time"],
+          [[w, *(got(f"makespan:{t}:{w}", "seconds", ".1f") for t in (2, 4))]
+           for w in ("seneca", "no sharing", "page cache")])
+    table("Twelve jobs of five kinds (batches of 32 to 512), two at a time", ["", "seconds", "reads a sample"],
+          [[w, got(f"twelve:2:{w}", "seconds", ".1f"), got(f"twelve:2:{w}", "reads", ".2f")]
+           for w in ("seneca", "minio", "quiver", "page cache")])
+    loads = [p["load"] for p in done.values()]
+    print(f"\nLoad of the machine when pieces began: {min(loads):.1f} to {max(loads):.1f}. Each sample exactly once "
+          "an epoch: " + ", ".join(w for w in ways if all(done[n]["whole"] for n in done if n.endswith(":" + w))))
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ask.add_argument("--out", required=True)
+    ask.add_argument("--tables", action="store_true")
+    ask.add_argument("--samples", type=int, default=6000)
+    ask.add_argument("--bandwidth", type=float, default=2, help="MiB/s of all jobs together")
+    ask.add_argument("--cache", type=float, default=20, help="percent of the data set")
+    ask.add_argument("--only", default="", help="pieces whose name contains this")
+    ask.add_argument("--larder", default=os.path.join(ROOT, "build", "larder"))
+    o = ask.parse_args()
+    done = {}
+    if os.path.exists(o.out):
+        with open(o.out) as f:
+            done = {p["name"]: p for p in map(json.loads, f)}
+    for name, what in pieces():
+        if o.tables or name in done or o.only not in name:
+            continue
+        done[name] = {"name": name, **run(o, *what)}
+        with open(o.out, "a") as f:
+            f.write(json.dumps(done[name]) + "\n")
+        print(f"{name}: {done[name]['seconds']:.1f} s, {done[name]['reads']:.2f} reads a sample, "
+              f"{done[name]['cpu']:.1f} CPU s", file=sys.stderr, flush=True)
+    if done:
+        print_tables(done)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""include/larder/svm.h as ctypes sees it, and arrays in and out of it."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_size_t,
+    c_uint,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+
+import numpy as np
+
+from . import _lib
+
+C_SVC, NU_SVC, ONE_CLASS, EPSILON_SVR, NU_SVR = range(5)
+KERNELS = {"linear": 0, "poly": 1, "rbf": 2, "sigmoid": 3, "precomputed": 4}
+INDEX_ZERO = 1
+CANCELLED = -10
+
+
+class Weight(Structure):
+    _fields_ = [("label", c_int), ("weight", c_double)]
+
+
+class Progress(Structure):
+    _fields_ = [
+        ("problem", c_size_t),
+        ("problems", c_size_t),
+        ("rounds", c_uint64),
+        ("iterations", c_uint64),
+        ("gap", c_double),
+        ("tolerance", c_double),
+        ("objective", c_double),
+        ("seconds", c_double),
+        ("seconds_left", c_double),
+        ("hits", c_double),
+    ]
+
+
+PROGRESS = CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
+PRINT = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Conf(Structure):
+    _fields_ = [
+        ("task", c_int),
+        ("kernel", c_int),
+        ("degree", c_int),
+        ("gamma", c_double),
+        ("coef0", c_double),
+        ("c", c_double),
+        ("nu", c_double),
+        ("epsilon", c_double),
+        ("tolerance", c_double),
+        ("weights", POINTER(Weight)),
+        ("weight_count", c_size_t),
+        ("most_iterations", c_uint64),
+        ("shrinking", c_bool),
+        ("probability", c_bool),
+        ("sorted_classes", c_bool),
+        ("one_vs_all", c_bool),
+        ("merge", c_bool),
+        ("threads", c_uint32),
+        ("seed", c_uint64),
+        ("cache_bytes", c_uint64),
+        ("cache_rows", c_uint64),
+        ("policy", c_char_p),
+        ("cache_always", c_bool),
+        ("separate_rows", c_bool),
+        ("access_log", c_char_p),
+        ("checkpoint", c_char_p),
+        ("checkpoint_seconds", c_double),
+        ("progress", PROGRESS),
+        ("progress_arg", c_void_p),
+        ("print", PRINT),
+        ("print_arg", c_void_p),
+    ]
+
+
+class Stats(Structure):
+    _fields_ = [
+        ("problems", c_uint64),
+        ("rounds", c_uint64),
+        ("iterations", c_uint64),
+        ("points", c_uint64),
+        ("rows", c_uint64),
+        ("rows_asked", c_uint64),
+        ("rows_hit", c_uint64),
+        ("rows_made", c_uint64),
+        ("values", c_uint64),
+        ("seconds", c_double),
+        ("kernel_seconds", c_double),
+        ("cache_seconds", c_double),
+        ("select_seconds", c_double),
+        ("solve_seconds", c_double),
+        ("update_seconds", c_double),
+        ("make_us", c_double),
+        ("keep_us", c_double),
+        ("cache_on", c_bool),
+        ("engine", c_char * 24),
+        ("policy", c_char * 64),
+        ("objective", c_double),
+        ("gap", c_double),
+        ("threads", c_uint32),
+    ]
+
+    def as_dict(self) -> dict:
+        plain = {name: getattr(self, name) for name, _ in self._fields_}
+        return {k: v.decode() if isinstance(v, bytes) else v for k, v in plain.items()}
+
+
+class Parts(Structure):
+    _fields_ = [
+        ("task", c_int),
+        ("kernel", c_int),
+        ("degree", c_int),
+        ("gamma", c_double),
+        ("coef0", c_double),
+        ("classes", c_size_t),
+        ("one_vs_all", c_bool),
+        ("label", c_void_p),
+        ("class_vectors", c_void_p),
+        ("coef", c_void_p),
+        ("rho", c_void_p),
+        ("sigmoid_a", c_void_p),
+        ("sigmoid_b", c_void_p),
+        ("vectors", c_void_p),
+    ]
+
+
+_PROTOTYPES = [
+    ("larder_svm_rows", c_int, [POINTER(c_void_p), c_size_t] + [c_void_p] * 4),
+    (
+        "larder_svm_dense",
+        c_int,
+        [POINTER(c_void_p), c_size_t, c_size_t, c_void_p, c_void_p, c_uint],
+    ),
+    ("larder_svm_weigh", c_int, [c_void_p, c_void_p]),
+    ("larder_svm_data_close", None, [POINTER(c_void_p)]),
+    ("larder_svm_defaults", None, [POINTER(Conf)]),
+    (
+        "larder_svm_train",
+        c_int,
+        [POINTER(c_void_p), c_void_p, POINTER(Conf), POINTER(Stats)],
+    ),
+    ("larder_svm_save", c_int, [c_void_p, c_char_p]),
+    ("larder_svm_model_close", None, [POINTER(c_void_p)]),
+    ("larder_svm_vectors", c_size_t, [c_void_p]),
+    ("larder_svm_classes", c_size_t, [c_void_p]),
+    ("larder_svm_class_vectors", c_size_t, [c_void_p, c_size_t]),
+    ("larder_svm_coef_lines", c_size_t, [c_void_p]),
+    ("larder_svm_coefs", POINTER(c_double), [c_void_p]),
+    ("larder_svm_rho", POINTER(c_double), [c_void_p]),
+    ("larder_svm_support", POINTER(c_uint32), [c_void_p]),
+    ("larder_svm_sigmoids", POINTER(c_double), [c_void_p, POINTER(POINTER(c_double))]),
+    ("larder_svm_values", c_size_t, [c_void_p]),
+    ("larder_svm_assemble", c_int, [POINTER(c_void_p), POINTER(Parts)]),
+    ("larder_svm_predict", c_int, [c_void_p, c_void_p, c_void_p]),
+    ("larder_svm_decide", c_int, [c_void_p, c_void_p, c_void_p]),
+    ("larder_svm_probability", c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+]
+_declared = False
+
+
+def library() -> ctypes.CDLL:
+    """The library with the SVM calls declared."""
+    global _declared
+    lib = _lib.load()
+    if not _declared:
+        for name, answer, arguments in _PROTOTYPES:
+            fn = getattr(lib, name)
+            fn.restype = answer
+            fn.argtypes = arguments
+        _declared = True
+    return lib
+
+
+class Handle:
+    """Something of the library's that is closed when Python lets go of it."""
+
+    def __init__(self, value: c_void_p, close):
+        self.value, self._close = value, close
+
+    def __del__(self):
+        if self.value:
+            self._close(byref(self.value))
+
+
+def _doubles(a) -> np.ndarray:
+    return np.ascontiguousarray(a, dtype=np.float64)
+
+
+def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
+    """A data set over a matrix, dense or scipy.sparse; nothing goes through text."""
+    lib = library()
+    data = c_void_p()
+    y = np.zeros(X.shape[0]) if y is None else _doubles(y)
+    if hasattr(X, "tocsr"):
+        X = X.tocsr(copy=False)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        start = np.ascontiguousarray(X.indptr, dtype=np.uint64)
+        index = np.ascontiguousarray(X.indices, dtype=np.uint32)
+        index = index if index_zero else index + np.uint32(1)
+        value = _doubles(X.data)
+        code = lib.larder_svm_rows(
+            byref(data), X.shape[0], start.ctypes.data, index.ctypes.data, value.ctypes.data,
+            y.ctypes.data,
+        )
+    else:
+        X = _doubles(X)
+        code = lib.larder_svm_dense(
+            byref(data), X.shape[0], X.shape[1], X.ctypes.data, y.ctypes.data,
+            INDEX_ZERO if index_zero else 0,
+        )
+    _lib.check(code)
+    handle = Handle(data, lib.larder_svm_data_close)
+    if sample_weight is not None:
+        weight = _doubles(sample_weight)
+        _lib.check(lib.larder_svm_weigh(data, weight.ctypes.data))
+    return handle
+
+
+class Interrupts:
+    """Ctrl-C while C code runs: remembered, told to the library by ``asked``, and delivered at the end
+    to whoever handled it before. Elsewhere than in the main thread Python has no say in signals."""
+
+    def __init__(self):
+        self.asked = False
+        self._before = None
+
+    def _note(self, number, frame):
+        self.asked = True
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *problem):
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if self.asked:
+            signal.raise_signal(signal.SIGINT)
+
+
+def train(data: Handle, conf: Conf, stats: Stats) -> Handle:
+    lib = library()
+    model = c_void_p()
+    with Interrupts() as interrupts:
+        conf.progress = PROGRESS(lambda _, progress: int(interrupts.asked))
+        code = lib.larder_svm_train(byref(model), data.value, byref(conf), byref(stats))
+    handle = Handle(model, lib.larder_svm_model_close)
+    _lib.check(code)
+    return handle
+
+
+def array(pointer, *shape) -> np.ndarray:
+    """A copy of what a pointer of the library's shows."""
+    if not pointer or 0 in shape:
+        return np.zeros(shape)
+    return np.ctypeslib.as_array(pointer, shape).copy()

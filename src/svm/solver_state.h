@@ -1,0 +1,90 @@
+/* What the parts of the solver share: solver.c (rounds, the gradient, memory), survey.c (looking at
+ * all variables, choosing the working set) and small_problem.c (the working set itself). */
+#ifndef LARDER_SVM_SOLVER_STATE_H
+#define LARDER_SVM_SOLVER_STATE_H
+
+#include "svm/held_rows.h"
+#include "svm/shrink.h"
+#include "svm/smo.h"
+#include "svm/solver.h"
+#include "svm/working_set.h"
+
+enum { LARDER__HALF_WS = LARDER__WS / 2 };
+#define LARDER__NO_VARIABLE UINT32_MAX /* a slot without one */
+
+typedef struct larder__survey { /* of some variables, or of all */
+    double ends[2][2];          /* group: smallest f that may rise, largest that may fall */
+    double objective;           /* their part of it */
+    double free_sum[2];         /* group: gradients of variables between their bounds */
+    size_t free[2];
+} larder__survey;
+
+typedef struct larder__solver {
+    larder__qp *qp;
+    const larder__kernel *kernel;
+    const larder__panel *all;
+    const larder__solver_conf *conf;
+    larder__solved *out;
+    double *f;       /* a point each: K beta */
+    float *diagonal; /* a point each */
+    float *scores;   /* a point each, where somebody listens: the least distance of its variables */
+    bool *inside;    /* a variable each: in the working set */
+    uint16_t *held;  /* a point each: its variables in the working set */
+    larder__candidate *up, *low; /* a variable each: work */
+    larder__survey *surveys;     /* a piece of the variables each, and all at last */
+    size_t *found;               /* a piece each: work, two figures */
+    size_t pieces;
+    larder__survey seen;          /* of all variables, by the last survey */
+    uint32_t var[LARDER__WS];     /* of each slot, LARDER__NO_VARIABLE: none */
+    uint32_t points[LARDER__WS];  /* work: points of slots */
+    uint32_t columns[LARDER__WS]; /* work: where they lie in kept rows */
+    float dist[LARDER__WS];
+    double before[LARDER__WS]; /* beta when the round began */
+    larder__panel left, right; /* the new points, all points of the working set */
+    double weight[LARDER__WS];
+    larder__smo smo;
+    larder__held held_rows; /* where rows are kept */
+    larder__shrunk shrunk;  /* where they are not */
+    void **scratch;         /* a thread each */
+    unsigned threads;
+    size_t slots;       /* WS, or less where there are fewer variables */
+    unsigned half;      /* which half of the slots is replaced next */
+    double target;      /* the gap to reach: the tolerance, then what is beyond it */
+    uint64_t last_step; /* no iteration after this one */
+} larder__solver;
+
+static inline double larder__gradient(const larder__solver *s, size_t v) {
+    return s->f[s->qp->point[v]] + s->qp->linear[v];
+}
+static inline bool larder__may_rise(const larder__qp *q, size_t v) { return q->beta[v] < q->hi[v]; }
+static inline bool larder__may_fall(const larder__qp *q, size_t v) { return q->beta[v] > q->lo[v]; }
+static inline unsigned larder__group_of(const larder__qp *q, size_t v) {
+    return q->group ? q->group[v] : 0;
+}
+/* Left out by shrinking. */
+static inline bool larder__is_idle(const larder__solver *s, size_t v) {
+    return s->shrunk.on && s->shrunk.idle[s->qp->point[v]];
+}
+
+/* ---- survey.c -------------------------------------------------------------------------------- */
+
+/* Pieces that `n` variables are surveyed in: theirs alone, so that sums do not depend on threads.
+ */
+size_t larder__survey_pieces(size_t n);
+/* Sets s->seen. Returns the gap. */
+double larder__survey_all(larder__solver *);
+/* The multiplier of a group: the mean gradient of free variables, else the middle (LIBSVM's). */
+double larder__survey_multiplier(const larder__solver *, unsigned group);
+/* Those who violate most and are not inside yet, into `out`; marks them. */
+size_t larder__survey_choose(larder__solver *, uint32_t *out, size_t want);
+
+/* ---- small_problem.c ------------------------------------------------------------------------- */
+
+/* Variable v, or none, into a slot. */
+void larder__small_seat(larder__solver *, size_t slot, uint32_t v);
+/* Kernel values of the slots from..to, which are new, with everybody. */
+void larder__small_fill(larder__solver *, size_t from, size_t to);
+/* `whole`: there are no other variables, so it is solved to the end. */
+void larder__small_solve(larder__solver *, bool whole);
+
+#endif

@@ -1,0 +1,528 @@
+/* The parts around the solver: rows that pairs and folds share, pairs side by side, weights, models
+ * taken apart, shrinking, values near the border; each against the plain way. */
+#include "check.h"
+
+#include "base/mem.h"
+#include "svm/near_border.h"
+#include "svm/samples.h"
+#include "svm/shrink.h"
+#include "svm/svm_predict.h"
+#include "svm/team.h"
+#include "svm/working_set.h"
+
+#include <larder/plugin.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static larder_rng rng;
+
+/* Clouds of points, a class each; label 0.. or, with classes = 0, a target. */
+static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t seed) {
+    larder_rng_seed(&rng, seed, 0);
+    double *x = calloc(rows * dim, sizeof *x), *y = calloc(rows, sizeof *y);
+    assert_true(x && y);
+    for (size_t i = 0; i < rows; i++) {
+        uint32_t c = classes ? larder_rng_below(&rng, (uint32_t)classes) : 0;
+        double sum = 0;
+        for (size_t f = 0; f < dim; f++) {
+            x[i * dim + f] = larder_rng_unit(&rng) + (f == c % dim ? 0.5 : 0);
+            sum += x[i * dim + f] * (f % 2 ? 1 : -1);
+        }
+        y[i] = classes ? c : sum + larder_rng_unit(&rng);
+    }
+    larder_svm_data *d = NULL;
+    check_ok(larder_svm_dense(&d, rows, dim, x, y, 0));
+    free(x), free(y);
+    return d;
+}
+
+static larder_svm_conf conf_of(larder_svm_task task, double c, double gamma) {
+    larder_svm_conf conf;
+    larder_svm_defaults(&conf);
+    conf.task = task, conf.c = c, conf.gamma = gamma, conf.threads = 1;
+    return conf;
+}
+
+static bool same_model(const larder_svm_model *a, const larder_svm_model *b) {
+    size_t n = larder_svm_vectors(a);
+    return n == larder_svm_vectors(b) &&
+           memcmp(a->coef, b->coef, a->coefs * n * sizeof *a->coef) == 0 &&
+           memcmp(a->rho, b->rho, a->values * sizeof *a->rho) == 0 &&
+           memcmp(a->rows, b->rows, n * sizeof *a->rows) == 0;
+}
+
+static double largest_difference(const larder_svm_model *a, const larder_svm_model *b,
+                                 const larder_svm_data *d) {
+    size_t n = d->rows * a->values;
+    double *x = calloc(n, sizeof *x), *y = calloc(n, sizeof *y), most = 0;
+    assert_true(x && y);
+    check_ok(larder_svm_decide(a, d, x));
+    check_ok(larder_svm_decide(b, d, y));
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs(x[i] - y[i]));
+    free(x), free(y);
+    return most;
+}
+
+/* ---- rows that are shared -------------------------------------------------------------------- */
+
+static void pairs_share_rows(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(2400, 6, 3, 1);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 10, 1);
+    conf.cache_always = true;
+    static const char *const policies[] = {"kkt", "hcst", "lru"};
+    for (size_t i = 0; i < 3; i++) {
+        larder_svm_model *m[3];
+        larder_svm_stats s[3];
+        conf.policy = policies[i];
+        conf.separate_rows = true, conf.threads = 1;
+        check_ok(larder_svm_train(&m[0], d, &conf, &s[0]));
+        conf.separate_rows = false;
+        check_ok(larder_svm_train(&m[1], d, &conf, &s[1]));
+        conf.threads = 3;
+        check_ok(larder_svm_train(&m[2], d, &conf, &s[2]));
+        assert_true(s[1].values < s[0].values);
+        assert_true(same_model(m[1], m[2]));
+        assert_int_equal(s[1].rows_hit, s[2].rows_hit);
+        assert_true(largest_difference(m[0], m[1], d) < 5e-3);
+        for (size_t k = 0; k < 3; k++)
+            larder_svm_model_close(&m[k]);
+    }
+    larder_svm_data_close(&d);
+}
+
+/* Room for half of the rows: some are made more than once, and the result stays. */
+static void shared_rows_come_and_go(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(2700, 5, 3, 2);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 10, 2);
+    larder_svm_model *a, *b;
+    larder_svm_stats whole, part;
+    conf.cache_always = true;
+    conf.policy = "lru";
+    check_ok(larder_svm_train(&a, d, &conf, &whole));
+    conf.cache_rows = 1900;
+    check_ok(larder_svm_train(&b, d, &conf, &part));
+    assert_true(part.values > whole.values);
+    assert_true(part.rows_hit > 0);
+    assert_true(same_model(a, b)); /* a row is the same row whoever makes it, whenever */
+    larder_svm_model_close(&a);
+    larder_svm_model_close(&b);
+    larder_svm_data_close(&d);
+}
+
+static void check_folds(const larder_svm_data *d, larder_svm_conf *conf, bool exact) {
+    double *a = calloc(d->rows, sizeof *a), *b = calloc(d->rows, sizeof *b);
+    larder_svm_stats own, shared;
+    assert_true(a && b);
+    conf->cache_always = true;
+    conf->separate_rows = true;
+    check_ok(larder_svm_cross(d, conf, 4, a, &own));
+    conf->separate_rows = false;
+    check_ok(larder_svm_cross(d, conf, 4, b, &shared));
+    assert_true(shared.values < own.values / 2);
+    size_t apart = 0;
+    for (size_t i = 0; i < d->rows; i++)
+        apart += exact ? a[i] != b[i] : fabs(a[i] - b[i]) > 0.02;
+    assert_true(apart < d->rows / 100);
+    free(a), free(b);
+}
+
+static void folds_share_rows(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(1800, 6, 2, 3), *real = clouds(1700, 4, 0, 4);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 3, 1);
+    check_folds(d, &conf, true);
+    conf = conf_of(LARDER_SVM_EPSILON_SVR, 3, 1);
+    check_folds(real, &conf, false);
+    /* A class that is in one fold alone: each fold trains by itself, without it. */
+    d->label[7] = 9;
+    double *out = calloc(d->rows, sizeof *out);
+    conf = conf_of(LARDER_SVM_C_SVC, 3, 1);
+    conf.cache_always = true;
+    check_ok(larder_svm_cross(d, &conf, 4, out, NULL));
+    free(out);
+    larder_svm_data_close(&d);
+    larder_svm_data_close(&real);
+}
+
+static void grids_share_rows(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(1700, 6, 2, 5);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    double c[] = {1, 4, 16}, gamma[] = {0.5, 2}, score[2][6];
+    larder_svm_stats s[2];
+    conf.cache_always = true;
+    for (int i = 0; i < 2; i++) {
+        conf.separate_rows = i == 1;
+        larder_svm_grid grid = {
+            .c = c, .gamma = gamma, .cs = 3, .gammas = 2, .folds = 3, .score = score[i]};
+        check_ok(larder_svm_search(d, &conf, &grid, &s[i]));
+    }
+    assert_true(s[0].values < s[1].values);
+    for (size_t i = 0; i < 6; i++)
+        assert_true(fabs(score[0][i] - score[1][i]) < 0.5);
+    larder_svm_data_close(&d);
+}
+
+/* Every allocation fails once, on the way through cells and folds. */
+static void no_memory(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(2200, 3, 3, 6);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    conf.cache_always = true;
+    conf.policy = "lru";
+    double *out = calloc(d->rows, sizeof *out);
+    for (uint64_t n = 1;; n += 1 + n / 8) {
+        larder__mem_fail_at(n, 0);
+        int rc = larder_svm_cross(d, &conf, 2, out, NULL);
+        bool failed = larder__mem_failed();
+        larder__mem_fail_at(0, 0);
+        assert_true(rc == (failed ? LARDER_E_NOMEM : 0));
+        if (!failed)
+            break;
+    }
+    free(out);
+    larder_svm_data_close(&d);
+}
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+typedef struct lines {
+    char *text;
+    size_t size;
+} lines;
+
+static void keep_line(void *arg, const char *line) {
+    lines *l = arg;
+    size_t n = strlen(line);
+    l->text = realloc(l->text, l->size + n + 1);
+    assert_non_null(l->text);
+    memcpy(l->text + l->size, line, n + 1);
+    l->size += n;
+}
+
+static int at_once(void *arg, const larder_svm_progress *p) {
+    size_t *calls = arg; /* one thread at a time */
+    assert_true(p->problem <= p->problems);
+    return ++*calls >= 20;
+}
+
+static void pairs_side_by_side(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(900, 9, 9, 7);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 10, 1);
+    larder_svm_model *one, *three, *stopped = NULL;
+    lines said[2] = {{0}, {0}};
+    conf.print = keep_line, conf.print_arg = &said[0];
+    check_ok(larder_svm_train(&one, d, &conf, NULL));
+    conf.threads = 3, conf.print_arg = &said[1];
+    check_ok(larder_svm_train(&three, d, &conf, NULL));
+    assert_true(same_model(one, three));
+    assert_string_equal(said[0].text, said[1].text);
+    size_t calls = 0;
+    conf.print = NULL, conf.progress = at_once, conf.progress_arg = &calls;
+    assert_int_equal(larder_svm_train(&stopped, d, &conf, NULL), LARDER_E_CANCELLED);
+    assert_non_null(stopped);
+    assert_true(largest_difference(stopped, stopped, d) == 0);
+    free(said[0].text), free(said[1].text);
+    larder_svm_model_close(&one);
+    larder_svm_model_close(&three);
+    larder_svm_model_close(&stopped);
+    larder_svm_data_close(&d);
+}
+
+typedef struct counted {
+    _Atomic unsigned times[257];
+    unsigned threads;
+} counted;
+
+static void count_piece(void *arg, size_t piece, unsigned thread) {
+    counted *c = arg;
+    assert_true(thread < c->threads);
+    atomic_fetch_add(&c->times[piece], 1);
+}
+
+/* Every piece once, whoever wakes when. */
+static void a_team_leaves_nothing(void **state) {
+    (void)state;
+    for (unsigned threads = 1; threads <= 5; threads += 2) {
+        larder__team *t;
+        check_ok(larder__team_open(&t, threads));
+        for (size_t run = 0; run < 400; run++) {
+            counted c = {.threads = threads};
+            size_t pieces = run * 37 % 257;
+            larder__team_run(t, count_piece, &c, pieces);
+            for (size_t i = 0; i < 257; i++)
+                assert_int_equal(c.times[i], i < pieces);
+        }
+        larder__team_close(&t);
+    }
+}
+
+/* ---- weights, orders, parts ------------------------------------------------------------------ */
+
+static void weights_are_repeats(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(300, 4, 2, 8), *repeated = NULL;
+    double weight[300];
+    uint32_t pick[900];
+    size_t n = 0;
+    for (uint32_t i = 0; i < 300; i++) {
+        weight[i] = 1 + larder_rng_below(&rng, 3);
+        for (double k = 0; k < weight[i]; k++)
+            pick[n++] = i;
+    }
+    check_ok(larder__svm_data_pick(&repeated, d, pick, n));
+    check_ok(larder_svm_weigh(d, weight));
+    for (larder_svm_task task = LARDER_SVM_C_SVC; task <= LARDER_SVM_NU_SVR; task++) {
+        larder_svm_conf conf = conf_of(task, 0.5, 1);
+        larder_svm_model *a, *b;
+        conf.tolerance = 1e-6, conf.nu = 0.3, conf.merge = false;
+        check_ok(larder_svm_train(&a, d, &conf, NULL));
+        check_ok(larder_svm_train(&b, repeated, &conf, NULL));
+        assert_true(largest_difference(a, b, d) < (task == LARDER_SVM_NU_SVC ? 1e-2 : 1e-3));
+        larder_svm_model_close(&a);
+        larder_svm_model_close(&b);
+    }
+    weight[5] = -1;
+    assert_int_equal(larder_svm_weigh(d, weight), LARDER_E_ARGS);
+    larder_svm_data_close(&d);
+    larder_svm_data_close(&repeated);
+}
+
+static void classes_in_order(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(300, 4, 4, 9);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    larder_svm_model *a, *b;
+    d->label[0] = 3;
+    check_ok(larder_svm_train(&a, d, &conf, NULL));
+    conf.sorted_classes = true;
+    check_ok(larder_svm_train(&b, d, &conf, NULL));
+    assert_true(larder_svm_class(a, 0) == 3);
+    double *x = calloc(d->rows, sizeof *x), *y = calloc(d->rows, sizeof *y);
+    check_ok(larder_svm_predict(a, d, x));
+    check_ok(larder_svm_predict(b, d, y));
+    size_t apart = 0;
+    for (size_t i = 0; i < d->rows; i++)
+        apart += x[i] != y[i];
+    assert_true(apart < 5); /* ties of votes go to the first class */
+    for (size_t i = 0; i < 4; i++)
+        assert_true(larder_svm_class(b, i) == (double)i);
+    free(x), free(y);
+    larder_svm_model_close(&a);
+    larder_svm_model_close(&b);
+    larder_svm_data_close(&d);
+}
+
+static void taken_apart(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(400, 5, 3, 10), *vectors = NULL;
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    conf.probability = true;
+    larder_svm_model *m, *again = NULL;
+    check_ok(larder_svm_train(&m, d, &conf, NULL));
+    size_t n = larder_svm_vectors(m);
+    double *matrix = calloc(n * 5, sizeof *matrix), *none = calloc(n, sizeof *none);
+    check_ok(larder_svm_matrix(m, 5, matrix));
+    check_ok(larder_svm_dense(&vectors, n, 5, matrix, none, 0));
+    const uint32_t *support = larder_svm_support(m);
+    for (size_t i = 0; i < n; i++) /* each is the row it says */
+        for (uint64_t p = d->start[support[i]]; p < d->start[support[i] + 1]; p++)
+            assert_true(matrix[i * 5 + d->index[p] - 1] == d->value[p]);
+    const double *b,
+        *a = larder_svm_sigmoids(m, &b),
+        label[] = {larder_svm_class(m, 0), larder_svm_class(m, 1), larder_svm_class(m, 2)};
+    uint64_t counts[3];
+    for (size_t i = 0; i < 3; i++)
+        counts[i] = larder_svm_class_vectors(m, i);
+    larder_svm_parts parts = {.kernel = LARDER_SVM_RBF,
+                              .degree = 3,
+                              .gamma = 1,
+                              .classes = 3,
+                              .label = label,
+                              .class_vectors = counts,
+                              .coef = larder_svm_coefs(m),
+                              .rho = larder_svm_rho(m),
+                              .sigmoid_a = a,
+                              .sigmoid_b = b,
+                              .vectors = vectors};
+    check_ok(larder_svm_assemble(&again, &parts));
+    assert_true(largest_difference(m, again, d) == 0);
+    assert_true(larder_svm_has_probability(again));
+    counts[1]++;
+    larder_svm_model *wrong;
+    assert_int_equal(larder_svm_assemble(&wrong, &parts), LARDER_E_ARGS);
+    assert_null(wrong);
+    free(matrix), free(none);
+    larder_svm_data_close(&vectors);
+    larder_svm_data_close(&d);
+    larder_svm_model_close(&m);
+    larder_svm_model_close(&again);
+}
+
+/* ---- small parts ----------------------------------------------------------------------------- */
+
+static void samples_by_cell(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(200, 2, 3, 11);
+    uint64_t keys[200];
+    uint32_t cell[200], also[200], row[200], before[200];
+    size_t start[5];
+    for (size_t i = 0; i < 200; i++)
+        keys[i] = 0, cell[i] = larder_rng_below(&rng, 4), also[i] = (uint32_t)i;
+    cell[0] = 2;
+    memcpy(before, cell, sizeof cell);
+    larder__samples s;
+    check_ok(larder__samples_open(&s, d, NULL, 200, keys, false));
+    check_ok(larder__samples_sort(&s, 200, cell, also, 4, start));
+    memcpy(row, s.row, sizeof row);
+    for (size_t i = 0; i < 200; i++) {
+        assert_int_equal(cell[i], before[row[i]]);
+        assert_int_equal(also[i], row[i]);
+        assert_int_equal(s.sample_of[row[i]], i);
+        assert_true(i >= start[cell[i]] && i < start[cell[i] + 1]);
+        assert_true(i == 0 || cell[i] > cell[i - 1] || row[i] > row[i - 1]);
+    }
+    larder__samples_close(&s);
+    larder_svm_data_close(&d);
+}
+
+static int by_key(const void *a, const void *b) {
+    const larder__candidate *x = a, *y = b;
+    return x->key < y->key ? -1 : x->key > y->key ? 1 : x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void first_candidates(void **state) {
+    (void)state;
+    enum { MOST = 400 };
+    larder__candidate a[MOST], b[MOST];
+    for (size_t trial = 0; trial < 300; trial++) {
+        size_t n = larder_rng_below(&rng, MOST), k = larder_rng_below(&rng, MOST);
+        for (uint32_t i = 0; i < n; i++)
+            a[i] = b[i] = (larder__candidate){larder_rng_below(&rng, 50), i};
+        qsort(b, n, sizeof *b, by_key);
+        size_t got = larder__candidates_first(a, n, k);
+        assert_int_equal(got, k < n ? k : n);
+        for (size_t i = 0; i < got; i++)
+            assert_int_equal(a[i].id, b[i].id);
+    }
+}
+
+/* Points that take part and those that do not, laid out; sums find their way back. */
+static void shrunk_points(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(150, 6, 2, 12);
+    larder__kernel_conf conf = {.type = LARDER_SVM_RBF, .gamma = 1};
+    larder__kernel k;
+    larder__panel all;
+    larder__shrunk s;
+    uint32_t ids[150];
+    double beta[150], f[150] = {0};
+    for (uint32_t i = 0; i < 150; i++)
+        ids[i] = i, beta[i] = i;
+    check_ok(larder__kernel_open(&k, &conf, d, NULL, LARDER__ENGINE_AUTO));
+    check_ok(larder__panel_fill(&all, &k, d, ids, 150));
+    check_ok(larder__shrunk_open(&s, 150, 150));
+    for (int round = 0; round < 3; round++) {
+        size_t idle = 0;
+        for (size_t i = 0; i < 150; i++)
+            idle += s.idle[i] = larder_rng_below(&rng, 3) == 0;
+        check_ok(larder__shrunk_begin(&s, &k, &all, beta, 150));
+        assert_true(s.on && s.active == 150 - idle && s.part.n == s.active && s.rest.n == idle);
+        for (size_t i = 0; i < 150; i++) {
+            const larder__panel *in = i < s.active ? &s.part : &s.rest;
+            size_t at = i < s.active ? i : i - s.active;
+            assert_true(s.idle[s.ids[i]] == (i >= s.active));
+            assert_true(i == 0 || i == s.active || s.ids[i] > s.ids[i - 1]);
+            assert_true(in->norm[at] == all.norm[s.ids[i]]);
+            assert_memory_equal(in->dense + at * k.dim, all.dense + s.ids[i] * k.dim,
+                                k.dim * sizeof(float));
+        }
+        for (size_t i = 0; i < s.active; i++)
+            s.sum[i] = s.ids[i] + 1;
+        memset(f, 0, sizeof f);
+        larder__shrunk_spread(&s, f, s.ids, s.active);
+        for (size_t i = 0; i < 150; i++)
+            assert_true(f[i] == (s.idle[i] ? 0 : (double)i + 1) && s.sum[i] == 0);
+        assert_memory_equal(s.beta, beta, sizeof beta);
+    }
+    assert_int_equal(s.times, 3);
+    larder__shrunk_close(&s);
+    larder__panel_free(&all);
+    larder__kernel_close(&k);
+    larder_svm_data_close(&d);
+}
+
+/* What is in doubt is the sum in doubles; what is not stays as it was. */
+static void near_the_border(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(500, 4, 3, 13);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    larder_svm_model *m;
+    check_ok(larder_svm_train(&m, d, &conf, NULL));
+    larder__kernel k;
+    larder__panel panel;
+    uint32_t *ids = calloc(m->vectors->rows, sizeof *ids);
+    for (uint32_t i = 0; i < m->vectors->rows; i++)
+        ids[i] = i;
+    check_ok(larder__kernel_open(&k, &m->kernel, m->vectors, d, LARDER__ENGINE_AUTO));
+    check_ok(larder__panel_fill(&panel, &k, m->vectors, ids, m->vectors->rows));
+    larder__border b;
+    check_ok(larder__border_open(&b, m, &k, &panel));
+    size_t a = 0, c = 1;
+    for (size_t v = 0; v < m->values; v++) {
+        for (size_t row = 0; row < 40; row++) {
+            double sum = -m->rho[v];
+            size_t at = 0;
+            for (size_t class = 0; class < 3; class ++)
+                for (size_t i = 0; i < m->class_vectors[class]; i++, at++) {
+                    double distance = 0, coef = class == a
+                                                    ? m->coef[(c - 1) * m->vectors->rows + at]
+                                                : class == c ? m->coef[a * m->vectors->rows + at]
+                                                             : 0;
+                    for (size_t f = 0; f < 4; f++) {
+                        double x = d->value[row * 4 + f] - m->vectors->value[at * 4 + f];
+                        distance += x * x;
+                    }
+                    sum += coef * exp(-distance);
+                }
+            double doubt = larder__border_settle(&b, v, d, row, 1, 1e-12);
+            assert_true(fabs(doubt - sum) < 1e-9 * (1 + fabs(sum)));
+            assert_true(larder__border_settle(&b, v, d, row, 1, 0.5) == 0.5);
+        }
+        if (++c == 3)
+            a++, c = a + 1;
+    }
+    larder__border_close(&b);
+    larder__panel_free(&panel);
+    larder__kernel_close(&k);
+    free(ids);
+    larder_svm_model_close(&m);
+    larder_svm_data_close(&d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_share_rows),
+        cmocka_unit_test(shared_rows_come_and_go),
+        cmocka_unit_test(folds_share_rows),
+        cmocka_unit_test(grids_share_rows),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(pairs_side_by_side),
+        cmocka_unit_test(a_team_leaves_nothing),
+        cmocka_unit_test(weights_are_repeats),
+        cmocka_unit_test(classes_in_order),
+        cmocka_unit_test(taken_apart),
+        cmocka_unit_test(samples_by_cell),
+        cmocka_unit_test(first_candidates),
+        cmocka_unit_test(shrunk_points),
+        cmocka_unit_test(near_the_border),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

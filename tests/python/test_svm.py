@@ -1,0 +1,264 @@
+# release build only: an interpreter without a sanitizer cannot load a library with one
+"""larder.svm against scikit-learn: its own check_estimator, results beside sklearn.svm's, arrays of
+every kind, weights, what pickling, pipelines and Ctrl-C want."""
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+try:
+    import numpy as np
+    import scipy.sparse as sp
+    import sklearn.svm as peer
+except ImportError as e:
+    print(f"skipped: {e} (package python3-sklearn)")
+    sys.exit(77)
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+sys.path.insert(0, PYTHON)
+from larder import svm  # noqa: E402
+
+PAIRS = [(svm.SVC, peer.SVC), (svm.NuSVC, peer.NuSVC), (svm.SVR, peer.SVR), (svm.NuSVR, peer.NuSVR),
+         (svm.OneClassSVM, peer.OneClassSVM)]
+
+
+def digits(n, classes=10):
+    X, y = load_digits(return_X_y=True)
+    keep = np.flatnonzero(y < classes)[:n]
+    return X[keep] / 16, y[keep]
+
+
+def objective(coef, K, y):
+    """Of C-SVC from signed coefficients: 1/2 b'Kb - sum |b|."""
+    return coef @ K @ coef / 2 - np.abs(coef).sum()
+
+
+class Estimators(unittest.TestCase):
+    def test_scikit_learns_own_checks(self):
+        for ours, _ in PAIRS:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                check_estimator(ours(n_jobs=1))
+
+    def test_parameters_are_scikit_learns(self):
+        for ours, theirs in PAIRS:
+            lacking = set(theirs().get_params()) - set(ours().get_params())
+            self.assertEqual(lacking, set())
+            for name, value in theirs().get_params().items():
+                if name != "cache_size":
+                    self.assertEqual(ours().get_params()[name], value, (ours, name))
+            self.assertEqual(clone(ours(n_jobs=1, tol=0.5)).get_params()["tol"], 0.5)
+
+    def test_pipelines_and_searches(self):
+        X, y = digits(400)
+        grid = GridSearchCV(make_pipeline(StandardScaler(), svm.SVC(n_jobs=1)),
+                            {"svc__C": [0.1, 1, 10]}, cv=3)
+        grid.fit(X, y)
+        other = GridSearchCV(make_pipeline(StandardScaler(), peer.SVC()),
+                             {"svc__C": [0.1, 1, 10]}, cv=3).fit(X, y)
+        np.testing.assert_allclose(grid.cv_results_["mean_test_score"],
+                                   other.cv_results_["mean_test_score"], atol=0.01)
+
+    def test_pickles(self):
+        X, y = digits(300, 4)
+        for model in (svm.SVC(n_jobs=1, probability=True, random_state=0).fit(X, y),
+                      svm.SVR(n_jobs=1).fit(X, y), svm.OneClassSVM(n_jobs=1).fit(X)):
+            again = pickle.loads(pickle.dumps(model))
+            np.testing.assert_array_equal(again.predict(X), model.predict(X))
+            if hasattr(model, "predict_proba"):
+                np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X))
+
+
+class SameResult(unittest.TestCase):
+    def check_decisions(self, a, b, X, room=0.02):
+        np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=room)
+        np.testing.assert_allclose(a.intercept_, b.intercept_, atol=room)
+        self.assertEqual(a.dual_coef_.shape[0], b.dual_coef_.shape[0])
+        self.assertEqual(a.n_support_.shape, b.n_support_.shape)
+        self.assertGreaterEqual((a.predict(X) == b.predict(X)).mean(), 0.995)
+
+    def test_two_classes(self):
+        X, y = make_classification(700, 12, random_state=3)
+        y = np.array(["no", "yes"])[y]
+        for kernel in ("linear", "poly", "rbf"):
+            a = svm.SVC(kernel=kernel, n_jobs=2).fit(X, y)
+            b = peer.SVC(kernel=kernel).fit(X, y)
+            self.check_decisions(a, b, X)
+            if kernel == "rbf":
+                K = np.exp(-a._gamma * ((X[:, None] - X[None]) ** 2).sum(-1))
+                values = []
+                for m in (a, b):
+                    coef = np.zeros(len(X))
+                    coef[m.support_] = m.dual_coef_[0]
+                    values.append(objective(coef, K, y))
+                self.assertLess(abs(values[0] / values[1] - 1), 1e-5)
+                np.testing.assert_array_equal(a.support_vectors_, X[a.support_])
+                self.assertAlmostEqual(float(np.abs(a.dual_coef_).max()), 1.0)
+            if kernel == "linear":
+                np.testing.assert_allclose(a.coef_, b.coef_, atol=0.02)
+
+    def test_sigmoid(self):
+        """Not positive definite: optima differ, how good they are hardly."""
+        X, y = make_classification(700, 12, random_state=3)
+        scores = [m.fit(X, y).score(X, y)
+                  for m in (svm.SVC(kernel="sigmoid", n_jobs=1), peer.SVC(kernel="sigmoid"))]
+        self.assertLess(abs(scores[0] - scores[1]), 0.05)
+
+    def test_several_classes(self):
+        X, y = load_iris(return_X_y=True)
+        for shape in ("ovr", "ovo"):
+            a = svm.SVC(C=10, decision_function_shape=shape, n_jobs=1).fit(X, y)
+            b = peer.SVC(C=10, decision_function_shape=shape).fit(X, y)
+            self.check_decisions(a, b, X)
+        a = svm.SVC(kernel="linear", n_jobs=1).fit(X, y)
+        np.testing.assert_allclose(a.coef_, peer.SVC(kernel="linear").fit(X, y).coef_, atol=0.02)
+        X, y = digits(900)
+        self.check_decisions(svm.NuSVC(nu=0.1, tol=1e-5).fit(X, y),
+                             peer.NuSVC(nu=0.1, tol=1e-5).fit(X, y), X)
+
+    def test_regression_and_one_class(self):
+        X, y = load_diabetes(return_X_y=True)
+        for ours, theirs in ((svm.SVR(C=100, epsilon=5), peer.SVR(C=100, epsilon=5)),
+                             (svm.NuSVR(C=100), peer.NuSVR(C=100))):
+            np.testing.assert_allclose(ours.fit(X, y).predict(X), theirs.fit(X, y).predict(X),
+                                       atol=0.5)
+        a, b = svm.OneClassSVM(nu=0.2).fit(X), peer.OneClassSVM(nu=0.2).fit(X)
+        np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=0.02)
+        np.testing.assert_allclose(a.score_samples(X), b.score_samples(X), atol=0.02)
+
+    def test_sparse_is_dense(self):
+        X, y = digits(500)
+        dense = svm.SVC(C=3, n_jobs=1).fit(X, y)
+        for kind in (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix):
+            sparse = svm.SVC(C=3, n_jobs=1).fit(kind(X), y)
+            np.testing.assert_array_equal(sparse.dual_coef_, dense.dual_coef_)
+            self.assertTrue(sp.issparse(sparse.support_vectors_))
+            np.testing.assert_array_equal(sparse.predict(kind(X)), dense.predict(X))
+        twice = sp.coo_matrix((np.ones(4), ([0, 0, 1, 2], [1, 1, 0, 1])), shape=(3, 2)).tocsr()
+        svm.SVC(n_jobs=1).fit(twice, [0, 1, 1])
+
+    def test_kernels_that_are_given(self):
+        X, y = digits(300, 3)
+        plain = svm.SVC(kernel="linear", n_jobs=1).fit(X, y)
+        given = svm.SVC(kernel="precomputed", n_jobs=1).fit(X @ X.T, y)
+        called = svm.SVC(kernel=lambda a, b: a @ b.T, n_jobs=1).fit(X, y)
+        for other, rows in ((given, X @ X.T), (called, X)):
+            np.testing.assert_allclose(other.decision_function(rows), plain.decision_function(X),
+                                       atol=1e-2)
+            again = pickle.loads(pickle.dumps(other)) if other is given else other
+            np.testing.assert_array_equal(again.predict(rows), other.predict(rows))
+
+    def test_weights(self):
+        X, y = digits(300, 2)
+        rng = np.random.RandomState(0)
+        times = rng.randint(0, 4, len(X))
+        repeated = np.repeat(np.arange(len(X)), times)
+        a = svm.SVC(C=0.05, gamma=0.1, n_jobs=1, tol=1e-6).fit(X, y, sample_weight=times)
+        b = svm.SVC(C=0.05, gamma=0.1, n_jobs=1, tol=1e-6).fit(X[repeated], y[repeated])
+        np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-4)
+        self.assertTrue((times[a.support_] > 0).all())
+        for weight in ({0: 5, 1: 1}, "balanced"):
+            a = svm.SVC(class_weight=weight, C=0.1, n_jobs=1).fit(X[:150], y[:150])
+            b = peer.SVC(class_weight=weight, C=0.1).fit(X[:150], y[:150])
+            self.check_decisions(a, b, X)
+            np.testing.assert_allclose(a.class_weight_, b.class_weight_)
+
+    def test_probabilities(self):
+        X, y = digits(500, 4)
+        a = svm.SVC(probability=True, random_state=1, n_jobs=1).fit(X, y)
+        b = peer.SVC(probability=True, random_state=1).fit(X, y)
+        p = a.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+        self.assertLess(np.abs(p - b.predict_proba(X)).mean(), 0.02)
+        np.testing.assert_array_equal(p, svm.SVC(probability=True, random_state=1, n_jobs=2)
+                                      .fit(X, y).predict_proba(X))
+        self.assertFalse(hasattr(svm.SVC(), "predict_proba"))
+
+    def test_threads_and_repeats(self):
+        X, y = make_classification(2500, 10, random_state=1)
+        one, two = (svm.SVC(n_jobs=n, cache="off").fit(X, y) for n in (1, 2))
+        np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
+        kept = svm.SVC(n_jobs=2, cache="on", cache_size=1, cache_policy="hcst").fit(X, y)
+        self.assertTrue(kept.stats_["cache_on"])
+        self.assertEqual(kept.stats_["policy"], "hcst")
+        np.testing.assert_allclose(kept.decision_function(X), one.decision_function(X), atol=5e-3)
+        merged = svm.SVC(C=1, merge_repeats=True).fit(np.vstack([X, X]), np.hstack([y, y]))
+        self.assertLessEqual(len(merged.support_), len(X))
+        np.testing.assert_allclose(merged.decision_function(X),
+                                   svm.SVC(C=2).fit(X, y).decision_function(X), atol=0.2)
+
+
+class Wrong(unittest.TestCase):
+    def test_sentences(self):
+        X, y = digits(60, 2)
+        for options, words in (({"kernel": "rbff"}, "rbff"), ({"gamma": -1}, "gamma"),
+                               ({"gamma": "sale"}, "sale"), ({"C": -2}, "C"),
+                               ({"cache": "yes"}, "cache"), ({"cache_policy": "none"}, "none"),
+                               ({"decision_function_shape": "all"}, "ovr")):
+            with self.assertRaisesRegex(ValueError, words):
+                svm.SVC(**options).fit(X, y)
+        with self.assertRaisesRegex(ValueError, "two classes"):
+            svm.SVC().fit(X, np.zeros(len(X)))
+        with self.assertRaisesRegex(ValueError, "nu"):
+            svm.NuSVC(nu=0.9).fit(X, [1] * 5 + [0] * 55)
+        with self.assertRaisesRegex(ValueError, "square"):
+            svm.SVC(kernel="precomputed").fit(X, y)
+        with self.assertRaisesRegex(ValueError, "weight"):
+            svm.SVC().fit(X, y, sample_weight=np.where(y == 0, 0, 1))
+        with self.assertWarns(ConvergenceWarning):
+            svm.SVC(max_iter=2, C=1e5).fit(X, np.arange(60) % 2)
+
+    def test_ctrl_c(self):
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "import numpy as np; from larder import svm\n"
+            "rng = np.random.RandomState(0); X = rng.rand(6000, 30); y = rng.randint(0, 2, 6000)\n"
+            "model = svm.SVC(C=1e6, tol=1e-9, n_jobs=2, gamma=0.01)\n"
+            "print('begins', flush=True)\n"
+            "try:\n    model.fit(X, y)\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+        )
+        child = subprocess.Popen([sys.executable, "-c", code, PYTHON], stdout=subprocess.PIPE,
+                                 text=True)
+        try:
+            self.assertEqual(child.stdout.readline(), "begins\n")
+            # The handler may not stand yet when the word is out: either way it is KeyboardInterrupt.
+            import time
+            time.sleep(0.5)
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.communicate(timeout=120)[0], "interrupted\n")
+        finally:
+            child.kill()
+            child.wait()
+
+    def test_saved_models(self):
+        X, y = digits(200, 3)
+        model = svm.SVC(gamma=0.1, n_jobs=1).fit(X, y)
+        larder = os.environ.get("LARDER")
+        if not larder:
+            self.skipTest("no LARDER")
+        with tempfile.TemporaryDirectory() as folder:
+            data, out, path = (os.path.join(folder, n) for n in ("data", "out", "model"))
+            model.save(path)
+            with open(data, "w") as f:
+                for row in X:
+                    f.write("0 " + " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row)) + "\n")
+            subprocess.run([larder, "svm-predict", data, path, out], check=True,
+                           stdout=subprocess.DEVNULL)
+            with open(out) as f:
+                said = [int(float(line)) for line in f]
+        np.testing.assert_array_equal(said, model.predict(X))
+
+
+if __name__ == "__main__":
+    unittest.main()
