@@ -20,8 +20,9 @@ sample: base plugins
 plan:   base
 see:    base
 wire:   base plugins cache
+redis:  base plugins cache daemon
 tape:   base
-loader: base plugins plan see wire source stage cache signal sample tape
+loader: base plugins plan see wire redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
@@ -29,7 +30,7 @@ daemon: base plugins cache wire see
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins source stage cache signal sample plan see wire loader daemon svm sim profile train report pack tape
+cli:    base plugins source stage cache signal sample plan see wire redis loader daemon svm sim profile train report pack tape
 TABLE
 }
 

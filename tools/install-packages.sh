@@ -19,15 +19,15 @@ packages() {
     build) echo "gcc|clang=cc libc6-dev|libc-dev make=make cmake=cmake ninja-build=ninja
         pkg-config|pkgconf=pkg-config libjpeg62-turbo-dev|libjpeg-turbo8-dev|libjpeg-dev
         libspng-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
-        libhnswlib-dev g++=c++" ;;
+        libhnswlib-dev libhiredis-dev g++=c++" ;;
     test) echo "libcmocka-dev g++=c++ python3 python3-numpy python3-pil python3-torch
         python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
-        libsvm-tools=svm-train" ;;
+        libsvm-tools=svm-train redis-server=redis-server" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
         shellcheck=shellcheck" ;;
     long) echo "clang=clang libclang-rt-dev|libclang-rt-14-dev" ;;
     demo) echo "dataset-fashion-mnist" ;;
-    bench) echo "redis-server memcached libhiredis-dev python3 python3-numpy python3-pil python3-torch
+    bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
         python3-torchvision" ;;
     all) for group in build test lint long demo bench; do packages $group; done ;;
     *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all" >&2

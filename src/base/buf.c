@@ -65,6 +65,12 @@ larder_buf *larder__buf_outside_at(larder__outside *o, void *data, uint32_t size
     return set_outside(o, data, size, done, arg, tag, OUTSIDE | LENT);
 }
 
+void *larder__buf_outside_arg(larder_buf *b, larder__buf_done_fn done) {
+    bool out = atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
+    const larder__outside *o = (const larder__outside *)b;
+    return out && o->done == done ? o->arg : NULL;
+}
+
 void *larder_buf_data(larder_buf *b) {
     bool out = atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
     return out ? ((larder__outside *)b)->data : (char *)b + DATA_AT;

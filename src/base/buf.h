@@ -33,6 +33,9 @@ typedef void (*larder__buf_done_fn)(void *arg, uint64_t tag);
 larder_buf *larder__buf_outside(void *data, uint32_t size, larder__buf_done_fn, void *arg,
                                 uint64_t tag);
 
+/* Whose bytes: `arg` if they lie outside with this `done`, else NULL. */
+void *larder__buf_outside_arg(larder_buf *, larder__buf_done_fn);
+
 /* The same in memory of the caller, who gets it back when `done` is called. */
 typedef struct larder__outside {
     larder_buf head;

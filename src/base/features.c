@@ -44,8 +44,13 @@ const char *larder_features(void) {
                                 PART_OFF("uring")
 #endif
 #if LARDER_HAVE_HNSW
-                                    PART_ON("hnsw");
+                                    PART_ON("hnsw")
 #else
-                                    PART_OFF("hnsw");
+                                    PART_OFF("hnsw")
+#endif
+#if LARDER_HAVE_HIREDIS
+                                        PART_ON("redis");
+#else
+                                        PART_OFF("redis");
 #endif
 }

@@ -7,6 +7,10 @@
 #include <assert.h>
 #include <math.h>
 
+uint32_t larder__cache_entry_size(const larder__cache *c, larder_form form, uint32_t encoded) {
+    return larder__form_size(c, (int)form, encoded);
+}
+
 bool larder__cache_resident(const larder__cache *c, uint64_t key) {
     return key < c->slots.keys &&
            __atomic_load_n(&c->slots.slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;

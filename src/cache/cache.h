@@ -36,6 +36,7 @@ typedef struct larder__cache_conf {
     const larder_policy *policy;
     const larder_args *args; /* of the policy; borrowed for open */
     const larder__store *store;
+    void *store_state; /* of a store that is open already, which is taken over; NULL: open it */
     uint64_t keys;
     uint64_t budget;            /* bytes */
     bool budget_covers_all;     /* metadata counts too (absolute sizes); else payload alone (20%) */
@@ -46,6 +47,10 @@ typedef struct larder__cache_conf {
     bool alone; /* requests for one key want different bytes: none shares what another makes, but
                    for what the cache holds or will hold */
     larder_slot *slot_of; /* memory for the table of keys, shared with others; NULL: its own */
+    /* Called under the lock when an entry has entered (`by`) and when it is about to leave (NULL).
+     * NULL: nobody wants to know. */
+    void (*watch)(void *arg, uint64_t key, larder_form, const larder_access *by);
+    void *watch_arg;
 } larder__cache_conf;
 
 typedef enum {
@@ -98,6 +103,11 @@ void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char 
 /* A reference; or LARDER__TAKE_OVER: whoever had promised it is gone, make it for yourself. */
 int larder__cache_wait(larder__cache *, larder__ticket *, larder_buf **out);
 enum { LARDER__TAKE_OVER = 1 };
+/* The bytes of READY tickets, where they may lie behind a network: bufs[i] gets one reference each
+ * and the ticket is settled, or it has become one to MAKE, a miss, since the bytes are not to be
+ * had any more. E_NOMEM: as much is settled as bufs says. */
+int larder__cache_receive(larder__cache *, larder__ticket *, size_t n, larder_buf **bufs);
+bool larder__cache_is_far(const larder__cache *); /* receive may wait for a network */
 void larder__ticket_drop(larder__ticket *);
 /* MAKE: will the cache keep it, as decided so far? */
 bool larder__ticket_stays(const larder__ticket *);
@@ -114,6 +124,8 @@ int larder__cache_get(larder__cache *, larder_access *a, size_t n, larder__make_
  * once, the highest slots first, so that the budgets of all forms hold. Between two batches. */
 void larder__cache_share_out(larder__cache *, const double share[LARDER_FORMS]);
 
+/* Bytes an entry of this form reserves, by its encoded size. */
+uint32_t larder__cache_entry_size(const larder__cache *, larder_form, uint32_t encoded);
 bool larder__cache_resident(const larder__cache *, uint64_t key); /* as decided, bytes or not */
 /* Any number of scores may be given at once: a few hundred keys at a time, between requests and
  * beside them. All have taken effect when it returns. Keys that are not resident reach the policy's
@@ -152,6 +164,8 @@ void larder__cache_show(larder__cache *, double out[LARDER_FIGURES]);
 void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);
+/* The state of its store, if it is of this kind; else NULL. */
+void *larder__cache_store_state(larder__cache *, const larder__store *);
 
 typedef struct larder__cache_figures {
     uint64_t requests, hits, misses, substitutes, insertions, evictions, refusals;

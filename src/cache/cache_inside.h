@@ -42,7 +42,9 @@ struct larder__cache {
     uint64_t limit;                         /* the budget as given */
     uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
     uint64_t refused_fills;
-    bool alone; /* see larder__cache_conf */
+    bool alone; /* see larder__cache_conf, as of the two below */
+    void (*watch)(void *arg, uint64_t key, larder_form, const larder_access *by);
+    void *watch_arg;
     larder_rng rng;
     larder__cache_figures figures;
     const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
@@ -101,11 +103,16 @@ static inline void larder__ask_for_key(const larder__cache *c, uint64_t key) {
         __builtin_prefetch((char *)c->slots.key_data + key * c->policy->key_size, 1);
 }
 
+/* receive.c, without the lock: bytes that are elsewhere are sent for at once, so that they come
+ * while others are prepared. `a` may be NULL. */
+void larder__cache_send_for(larder__cache *, const larder_access *a, size_t n, larder__ticket *);
+
 /* All that follows is called under the lock. Room (room.c): bytes that lie in a FULL slot; taking
  * them, or the promise of them, off a slot; emptying it; the form in which an entry enters, of
  * which `held` bytes are in slot `growing` already, or LARDER__NO_FORM; entering. */
 enum { LARDER__NO_FORM = -1 };
 uint64_t larder__slot_bytes(larder__cache *, larder_slot);
+void larder__slot_put(larder__cache *, larder_slot, larder_buf *, uint8_t held);
 void larder__slot_strip(larder__cache *, larder_slot);
 void larder__slot_evict(larder__cache *, larder_slot);
 int larder__cache_make_room(larder__cache *, const larder_access *, uint32_t mask, uint32_t held,

@@ -20,10 +20,11 @@ static uint64_t slot_metadata(const larder__cache *c) {
 
 void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     if (c->link) {
-        c->link->look(c->link_state, &c->slots);
-        *out = (larder__cache_figures){.resident = c->slots.resident,
-                                       .resident_bytes = c->slots.bytes,
-                                       .budget = c->slots.budget,
+        larder_slots now = {0}; /* those of the cache belong to whoever claims */
+        c->link->look(c->link_state, &now);
+        *out = (larder__cache_figures){.resident = now.resident,
+                                       .resident_bytes = now.bytes,
+                                       .budget = now.budget,
                                        .elsewhere = true};
         return;
     }
@@ -138,21 +139,28 @@ static int open_tables(larder__cache *c, larder_slot *lent) {
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     *out = NULL;
-    if (conf->keys >= UINT32_MAX)
-        return larder__fail(LARDER_E_RANGE, "%llu samples: a cache knows up to 4 billion",
-                            (unsigned long long)conf->keys);
-    larder__cache *c = larder__calloc(1, sizeof *c);
-    if (!c)
-        return LARDER_E_NOMEM;
+    void *given = conf->store_state;
+    larder__cache *c = conf->keys < UINT32_MAX ? larder__calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        if (given)
+            conf->store->close(&given);
+        return conf->keys < UINT32_MAX
+                   ? LARDER_E_NOMEM
+                   : larder__fail(LARDER_E_RANGE, "%llu samples: a cache knows up to 4 billion",
+                                  (unsigned long long)conf->keys);
+    }
     pthread_mutex_init(&c->lock, NULL);
     larder__flights_init(&c->flights);
     c->slots.keys = conf->keys;
     c->slots.epochs = conf->epochs;
     c->policy = conf->policy;
     c->store = conf->store;
+    c->store_state = conf->store_state;
     c->limit = conf->budget;
     c->forms = conf->forms ? *conf->forms : (larder__forms){.share = {1}};
     c->alone = conf->alone;
+    c->watch = conf->watch;
+    c->watch_arg = conf->watch_arg;
     c->free_slot = LARDER_NO_SLOT;
     larder_rng_seed(&c->rng, conf->seed, 0xcac4e);
     if (conf->budget_covers_all) {
@@ -165,7 +173,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
         !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
         goto fail;
     if ((rc = open_tables(c, conf->slot_of)) < 0 ||
-        (rc = c->store->open(&c->store_state, conf->keys)) < 0)
+        (!c->store_state && (rc = c->store->open(&c->store_state, conf->keys)) < 0))
         goto fail;
     if ((rc = c->policy->init(c->policy_state, &c->slots, conf->args)) < 0)
         goto fail;

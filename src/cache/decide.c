@@ -53,7 +53,7 @@ static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
  * version is made but not kept. */
 static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, larder_slot s) {
     t->kind = LARDER_MISS;
-    if (c->store->real && c->state[s] == LARDER__FULL)
+    if (c->store->real && c->state[s] == LARDER__FULL && !c->store->send)
         t->buf = c->store->get(c->store_state, s);
     c->policy->hit(c->policy_state, s, a);
     bool stays =
@@ -215,6 +215,8 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
         decide(c, &a[i], &out[i]);
     }
     pthread_mutex_unlock(&c->lock);
+    if (c->store->send)
+        larder__cache_send_for(c, a, n, out);
     return 0;
 }
 
@@ -283,6 +285,8 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
         }
     }
     pthread_mutex_unlock(&c->lock);
+    if (c->store->send)
+        larder__cache_send_for(c, a, n, out);
     return 0;
 }
 
@@ -315,6 +319,8 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
             board(c, out, LARDER_NO_SLOT, bytes);
     }
     pthread_mutex_unlock(&c->lock);
+    if (c->store->send)
+        larder__cache_send_for(c, NULL, 1, out);
     return 0;
 }
 
@@ -333,7 +339,7 @@ static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
     if (!c->store->real)
         return;
     larder__buf_enter(b, c->account);
-    c->store->put(c->store_state, s, b);
+    larder__slot_put(c, s, b, LARDER_ENCODED);
     c->filled_bytes += a->size;
 }
 

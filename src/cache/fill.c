@@ -29,7 +29,7 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     pthread_mutex_lock(&c->lock);
     larder_slot s = t->flight->slot;
     if (s != LARDER_NO_SLOT && fits(c, t, s, larder_buf_size(b))) {
-        c->store->put(c->store_state, s, b);
+        larder__slot_put(c, s, b, t->held);
         c->state[s] = LARDER__FULL;
         c->filled_bytes += larder_buf_size(b);
         if (c->held)

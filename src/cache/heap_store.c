@@ -15,7 +15,8 @@ static void heap_close(void **st) {
 
 static void heap_drop(void *st, larder_slot s) { larder_buf_unref(&((larder_buf **)st)[s]); }
 
-static void heap_put(void *st, larder_slot s, larder_buf *b) {
+static void heap_put(void *st, larder_slot s, larder_buf *b, const larder__entry *e) {
+    (void)e;
     heap_drop(st, s);
     ((larder_buf **)st)[s] = larder_buf_ref(b);
 }

@@ -11,6 +11,9 @@ typedef struct larder__link {
     void (*fill)(void *st, larder__ticket *, larder_buf *);
     void (*fail)(void *st, larder__ticket *, int code, const char *why);
     int (*wait)(void *st, larder__ticket *, larder_buf **out); /* or LARDER__TAKE_OVER */
+    /* Optional: the bytes of a READY ticket, of which `token` was given; it is taken over. NULL in
+     * *out: they are not to be had, and the ticket is one to MAKE or to WAIT for now. */
+    int (*receive)(void *st, larder__ticket *, larder_buf *token, larder_buf **out);
     void (*score)(void *st, const uint64_t *keys, const float *scores, size_t n);
     void (*accuracy)(void *st, double accuracy);
     void (*list)(void *st, const uint8_t *tags); /* larder_policy.list */
@@ -31,5 +34,8 @@ typedef struct larder__link {
 /* Takes over `st`, also when it fails. */
 int larder__cache_open_link(larder__cache **out, const larder__link *, void *st, uint64_t keys,
                             larder__stats *);
+
+/* The other side's state, if it is of this kind; else NULL. */
+void *larder__cache_link_state(larder__cache *, const larder__link *);
 
 #endif

@@ -7,7 +7,9 @@ static int null_open(void **st, uint64_t slots) {
     return 0;
 }
 static void null_close(void **st) { (void)st; }
-static void null_put(void *st, larder_slot s, larder_buf *b) { (void)st, (void)s, (void)b; }
+static void null_put(void *st, larder_slot s, larder_buf *b, const larder__entry *e) {
+    (void)st, (void)s, (void)b, (void)e;
+}
 static larder_buf *null_get(void *st, larder_slot s) {
     (void)st, (void)s;
     return NULL;

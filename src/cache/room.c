@@ -28,7 +28,15 @@ void larder__slot_strip(larder__cache *c, larder_slot s) {
     c->state[s] = LARDER__COLD;
 }
 
+void larder__slot_put(larder__cache *c, larder_slot s, larder_buf *b, uint8_t held) {
+    larder__entry e = {
+        .key = c->key_of[s], .mark = c->mark ? c->mark[s] : 0, .form = c->form_of[s], .held = held};
+    c->store->put(c->store_state, s, b, &e);
+}
+
 static void empty_slot(larder__cache *c, larder_slot s) {
+    if (c->watch)
+        c->watch(c->watch_arg, c->key_of[s], (larder_form)c->form_of[s], NULL);
     if (c->store->real)
         larder__slot_strip(c, s);
     larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
@@ -120,6 +128,8 @@ larder_slot larder__cache_enter(larder__cache *c, const larder_access *a, int fo
     if (c->store->real)
         c->state[s] = LARDER__FULL; /* or soon PENDING */
     c->figures.insertions++;
+    if (c->watch)
+        c->watch(c->watch_arg, a->key, (larder_form)form, a);
     return s;
 }
 

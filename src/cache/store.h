@@ -5,17 +5,28 @@
 
 #include <larder/plugin.h>
 
+typedef struct larder__entry { /* what is put */
+    uint64_t key, mark;        /* mark: whose chance an augmented entry has */
+    uint8_t form, held;        /* larder_form it is kept as, and that of the bytes */
+} larder__entry;
+
 typedef struct larder__store {
     const char *name;
     bool real;        /* false: entries count as filled at once, nobody makes or reads bytes */
     size_t slot_size; /* its bytes of metadata a slot */
     int (*open)(void **st, uint64_t slots);
     void (*close)(void **st);
-    void (*put)(void *st, larder_slot, larder_buf *); /* takes its own reference */
-    larder_buf *(*get)(void *st, larder_slot);        /* a new reference; NULL: bytes are gone */
+    void (*put)(void *st, larder_slot, larder_buf *, const larder__entry *); /* own reference */
+    larder_buf *(*get)(void *st, larder_slot); /* a new reference; NULL: bytes are gone */
     void (*drop)(void *st, larder_slot);
     /* Optional: soon asked for. First where the entry is noted, and later its head. */
     void (*prefetch)(const void *st, larder_slot, bool head);
+    /* Optional, of a store behind a network, where get may give a token for bytes that are not
+     * here: `send` asks for the bytes of n of them, whatever of these are tokens, and does not
+     * wait. `receive` waits, takes over the token and gives the bytes, or NULL: they are not to be
+     * had. Neither is called under the lock. A token stands for the entry until it is let go. */
+    void (*send)(void *st, larder_buf **tokens, size_t n);
+    larder_buf *(*receive)(void *st, larder_buf *token);
 } larder__store;
 
 extern const larder__store larder__store_heap, larder__store_null;

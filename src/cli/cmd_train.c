@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
+#include "redis/uri.h"
 #include "train/parts.h"
 #include "train/trainer.h"
 
@@ -81,7 +82,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"recipe", LARDER__TEXT, &c->recipe, "R",
          "what rules order and cache, see larder list (lru)"},
         {"cache", LARDER__TEXT, &c->cache, "X",
-         "20% of the data's bytes, or 8GiB in all; :58/42/0 after it shares it out (20%)"},
+         "20% of the data's bytes, or 8GiB in all; :58/42/0 after it shares it out; or "
+         "redis://host?budget=20% (20%)"},
         {"epochs", LARDER__NUMBER, &c->epochs, "E", "how often to go through the data (10)"},
         {"seed", LARDER__NUMBER, &c->seed, "S", "same seed, same run (1)"},
         {"slow", LARDER__TEXT, &o->slow, "SPEC", "storage speed for training, as bandwidth=20MiB"},
@@ -158,8 +160,10 @@ static double share(double part, double whole) { return whole > 0 ? 100 * part /
 static void print_head(const output *out, const larder__trainer *t) {
     if (out->o->json)
         return;
+    char cache[256];
     printf("%s: %s, cache %s, %llu samples of %s%s%s\n", out->o->name, out->o->conf.recipe,
-           out->o->conf.cache, (unsigned long long)larder__trainer_samples(t), out->o->uri,
+           larder__redis_mask(out->o->conf.cache, cache, sizeof cache),
+           (unsigned long long)larder__trainer_samples(t), out->o->uri,
            out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
          "touched %  read MB");
@@ -280,6 +284,12 @@ static void print_bad(const larder__trainer *t) {
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
 }
 
+static void print_cache_note(const larder__trainer *t) {
+    char why[300];
+    if (larder__trainer_cache_note(t, why, sizeof why) == 0 && why[0])
+        fprintf(stderr, "larder train: some samples went without the cache in Redis: %s\n", why);
+}
+
 /* A tape that ended early is said at once, and how long it is at the end. */
 static bool print_recorded(const output *out, const larder__trainer *t, bool over) {
     uint64_t bytes;
@@ -319,7 +329,8 @@ static int open_record(output *out, const larder__trainer *t) {
     if (!out->record)
         return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
     copy(m->name, o->name), copy(m->status, "running"), copy(m->source, o->uri);
-    copy(m->recipe, o->conf.recipe), copy(m->cache, o->conf.cache), copy(m->slow, o->slow);
+    copy(m->recipe, o->conf.recipe), copy(m->slow, o->slow);
+    larder__redis_mask(o->conf.cache, m->cache, sizeof m->cache);
     copy(m->net, o->conf.net), copy(m->augment, larder__trainer_augment(t));
     copy(m->version, larder_version());
     m->samples = larder__trainer_samples(t), m->batch = o->conf.batch, m->seed = o->conf.seed;
@@ -397,6 +408,7 @@ static int run(const options *o, larder__stop *stop) {
     print_plans(&out, t);
     print_bad(t);
     print_scratch(t);
+    print_cache_note(t);
     print_recorded(&out, t, true);
     if (rc < 0)
         larder__errmsg_set(why);

@@ -103,3 +103,36 @@ int larder__merge_add(larder__merge *m, uint32_t job, uint32_t live, uint32_t ke
             *merged = m->voices[j]->ranks[key];
     return 0;
 }
+
+void larder__merge_save(const larder__merge *m, larder_writer *w) {
+    for (uint32_t j = 0; j < m->jobs; j++) {
+        const voice *v = m->voices[j];
+        larder_write_u32(w, v != NULL);
+        if (!v)
+            continue;
+        larder_write_u32(w, v->count);
+        larder_write_u32(w, v->oldest);
+        larder_write_bytes(w, v->recent, sizeof v->recent);
+        larder_write_bytes(w, v->sorted, sizeof v->sorted);
+        larder_write_bytes(w, v->ranks, m->keys * sizeof *v->ranks);
+    }
+}
+
+int larder__merge_load(larder__merge *m, larder_reader *r) {
+    for (uint32_t j = 0; j < m->jobs && larder_read_status(r) == 0; j++) {
+        if (!larder_read_u32(r))
+            continue;
+        voice *v = voice_of(m, j);
+        if (!v)
+            return LARDER_E_NOMEM;
+        v->count = larder_read_index(r, HISTORY + 1, false);
+        v->oldest = larder_read_index(r, HISTORY, false);
+        larder_read_bytes(r, v->recent, sizeof v->recent);
+        larder_read_bytes(r, v->sorted, sizeof v->sorted);
+        larder_read_bytes(r, v->ranks, m->keys * sizeof *v->ranks);
+        for (uint32_t i = 0; i < v->count; i++)
+            if (!isfinite(v->recent[i]) || !isfinite(v->sorted[i]))
+                return larder_read_reject(r, "a score is no number");
+    }
+    return larder_read_status(r);
+}

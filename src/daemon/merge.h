@@ -5,7 +5,7 @@
 #ifndef LARDER_DAEMON_MERGE_H
 #define LARDER_DAEMON_MERGE_H
 
-#include <stdint.h>
+#include <larder/plugin.h>
 
 typedef struct larder__merge larder__merge;
 
@@ -15,5 +15,7 @@ void larder__merge_close(larder__merge **);
 int larder__merge_add(larder__merge *, uint32_t job, uint32_t live, uint32_t key, float score,
                       float *merged);
 void larder__merge_leave(larder__merge *, uint32_t job);
+void larder__merge_save(const larder__merge *, larder_writer *);
+int larder__merge_load(larder__merge *, larder_reader *); /* into one just opened */
 
 #endif

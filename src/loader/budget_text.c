@@ -1,7 +1,9 @@
 /* How large the cache is and how it is shared out: by the cache's text, by the recipe, or both. */
 #include "base/err.h"
 #include "loader/draw_inside.h"
+#include "loader/far_cache.h"
 #include "loader/shared_cache.h"
+#include "redis/uri.h"
 
 #include <stdio.h>
 
@@ -25,12 +27,14 @@ static int read_own_budget(const larder__recipe *recipe, const char *cache, lard
     return rc;
 }
 
-/* Of a cache in a daemon too, which may be of any size: then only the split counts. */
+/* Of a cache elsewhere too. In a daemon it may be of any size: then only the split counts. */
 int larder__draw_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
     char text[160];
-    if (!larder__cache_names_daemon(cache))
+    bool far = larder__redis_named(cache);
+    if (!larder__cache_names_daemon(cache) && !far)
         return read_own_budget(recipe, cache, out);
-    int rc = larder__shared_cache_budget(cache, text, sizeof text);
+    int rc = far ? larder__far_cache_budget(cache, text, sizeof text)
+                 : larder__shared_cache_budget(cache, text, sizeof text);
     return rc < 0 ? rc : read_own_budget(recipe, text[0] ? text : "100%", out);
 }
 

@@ -3,7 +3,9 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "loader/draw_inside.h"
+#include "loader/far_cache.h"
 #include "loader/shared_cache.h"
+#include "redis/uri.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,9 +54,11 @@ static int open_cache(larder__draw *d) {
     int rc = larder__draw_budget(&d->recipe, d->conf.cache, &b);
     if (rc < 0)
         return rc;
-    if (d->conf.store->real && larder__cache_is_shared(d->conf.cache)) {
-        if (larder__parts_keep(d->conf.parts))
-            return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
+    bool far = larder__redis_named(d->conf.cache), real = d->conf.store->real;
+    if (real && (far || larder__cache_is_shared(d->conf.cache)) &&
+        larder__parts_keep(d->conf.parts))
+        return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
+    if (real && !far && larder__cache_is_shared(d->conf.cache)) {
         int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
         if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
             return there; /* the environment is a wish: a full daemon stops nobody */
@@ -62,7 +66,9 @@ static int open_cache(larder__draw *d) {
     if (d->recipe.policy->holds_all)
         b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
     uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
-    if (d->conf.store->real && bytes > larder__memory_limit()) {
+    if (far && (rc = larder__far_cache_size(d->conf.cache, d->conf.payload, &bytes)) < 0)
+        return rc;
+    if (real && !far && bytes > larder__memory_limit()) {
         char want[32], have[32];
         return larder__fail(LARDER_E_RANGE, "cache \"%s\" is %s, but this process may use %s",
                             d->conf.cache, larder__print_bytes((double)bytes, want),
@@ -92,7 +98,8 @@ static int open_cache(larder__draw *d) {
                                .epochs = d->conf.epochs,
                                .stats = d->conf.stats,
                                .alone = d->conf.parts != NULL};
-    rc = larder__cache_open(&d->cache, &conf);
+    rc = real && far ? larder__far_cache_open(&d->cache, &d->conf, &d->recipe, &conf)
+                     : larder__cache_open(&d->cache, &conf);
     if (rc == 0 && d->recipe.replan)
         open_replan(d, b.share);
     return rc;

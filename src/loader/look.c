@@ -1,5 +1,6 @@
 /* What goes through a loader beside the batches: feedback in, figures out. */
 #include "base/err.h"
+#include "loader/far_cache.h"
 #include "loader/inside.h"
 
 #include <math.h>
@@ -174,6 +175,15 @@ int larder_loader_replan(larder_loader *l, size_t i, larder_replan *out) {
         rc = larder__fail(LARDER_E_RANGE, "the cache was shared out anew %zu times", count);
     pthread_mutex_unlock(&l->lock);
     return rc;
+}
+
+int larder_loader_cache_note(larder_loader *l, char *why, size_t cap) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    larder__far_cache_note(larder__draw_cache(l->draw), why, cap);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
 }
 
 int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t cap) {

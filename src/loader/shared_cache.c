@@ -73,8 +73,7 @@ static int parse(const char *cache, address *out) {
     return rc;
 }
 
-/* "app:factor=2": what the daemon needs to know of the recipe. */
-static int policy_text(char *out, size_t cap, const larder__recipe *r) {
+int larder__policy_text(char *out, size_t cap, const larder__recipe *r) {
     size_t used = (size_t)snprintf(out, cap, "%s", r->policy->plugin.name);
     for (size_t i = 0; i < r->policy_args.count && used < cap; i++)
         used += (size_t)snprintf(out + used, cap - used, "%c%s=%s", i ? ',' : ':',
@@ -115,7 +114,7 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     int rc = parse(conf->cache, &where);
     snprintf(a.hello.budget, sizeof a.hello.budget, "%s", where.budget);
     if (rc == 0)
-        rc = policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
+        rc = larder__policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
     if (rc == 0 && recipe->replan)
         rc = larder__fail(LARDER_E_UNSUPPORTED,
                           "plan=auto needs a cache of its own; give a daemon a split instead");

@@ -13,6 +13,8 @@ bool larder__cache_is_shared(const char *cache);
 /* The size and split that such a text asks for, as larder__parse_budget reads them; "": whatever
  * the daemon has. */
 int larder__shared_cache_budget(const char *cache, char *budget, size_t cap);
+/* "app:factor=2": what those who share have to know of a recipe. */
+int larder__policy_text(char *out, size_t cap, const larder__recipe *);
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *,
                               const larder__recipe *, const double share[LARDER_FORMS]);
 

@@ -257,13 +257,26 @@ int larder__row_alone(larder_loader *l, uint64_t id, larder_buf **out) {
     return 0;
 }
 
+/* Entries that the cache holds elsewhere come first; those that are gone there are read with the
+ * misses. */
+static void receive_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
+    double begun = larder__now(), cpu = thread_seconds();
+    if (larder__cache_receive(larder__draw_cache(l->draw), p->plan.tickets + from, n,
+                              p->bytes + from) < 0)
+        for (size_t i = from; i < from + n; i++)
+            if (i < p->plan.n && p->plan.tickets[i].task == LARDER__READY && !p->bytes[i])
+                row_failed(p, i, LARDER_E_NOMEM, "out of memory");
+    if (larder__cache_is_far(larder__draw_cache(l->draw)))
+        larder__readers_note(l, larder__now() - begun, thread_seconds() - cpu);
+}
+
 int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf **out,
                       uint8_t *held) {
     larder__ticket *t = &p->plan.tickets[row];
     int rc = 0;
     *out = p->bytes[row];
     p->bytes[row] = NULL;
-    if (t->task == LARDER__READY) {
+    if (t->task == LARDER__READY && t->buf) {
         *out = t->buf;
         t->buf = NULL;
     } else if (t->task == LARDER__WAIT)
@@ -279,6 +292,7 @@ int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf
 }
 
 void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n) {
+    receive_rows(l, p, from, n);
     uint64_t ids[LARDER__ROWS_AT_ONCE];
     size_t rows[LARDER__ROWS_AT_ONCE];
     larder_read reads[LARDER__ROWS_AT_ONCE];

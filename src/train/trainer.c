@@ -269,6 +269,10 @@ int larder__trainer_replan(const larder__trainer *t, size_t i, larder_replan *ou
     return larder_loader_replan(t->train, i, out);
 }
 
+int larder__trainer_cache_note(const larder__trainer *t, char *why, size_t cap) {
+    return larder_loader_cache_note(t->train, why, cap);
+}
+
 int larder__trainer_recorded(const larder__trainer *t, uint64_t *bytes, char *why, size_t cap) {
     return larder_loader_recorded(t->train, bytes, why, cap);
 }

@@ -12,7 +12,7 @@ PATH=$scratch/bin make core CORE_CFLAGS=-O0 >"$scratch/out" 2>&1 || {
 }
 build/core/larder --version
 parts=" $(build/core/larder --version | sed -n 's/^parts: *//p') "
-for part in jpeg png zlib xz zstd cblas uring hnsw; do
+for part in jpeg png zlib xz zstd cblas uring hnsw redis; do
     case $parts in *" -$part "*) ;; *) die "--version does not say that $part is off" ;; esac
 done
 # Everything but the optional parts works.

@@ -1,0 +1,98 @@
+#include "loader/far_cache.h"
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/limit.h"
+#include "loader/shared_cache.h"
+#include "redis/far_store.h"
+#include "redis/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int larder__far_cache_budget(const char *cache, char *budget, size_t cap) {
+    larder__redis_conf r;
+    int rc = larder__redis_parse(&r, cache);
+    snprintf(budget, cap, "%s", rc == 0 ? r.budget : "");
+    return rc;
+}
+
+static int front_bytes(const larder__redis_conf *r, uint64_t payload, uint64_t *out) {
+    larder__budget b = {0};
+    *out = 0;
+    int rc = r->front[0] ? larder__parse_budget(r->front, &b) : 0;
+    if (rc < 0)
+        return rc;
+    *out = b.relative ? (uint64_t)(b.fraction * (double)payload + 0.5) : b.bytes;
+    if (*out <= larder__memory_limit())
+        return 0;
+    char have[32];
+    return larder__fail(LARDER_E_RANGE, "%s in front of Redis, but this process may use %s",
+                        r->front, larder__print_bytes((double)larder__memory_limit(), have));
+}
+
+int larder__far_cache_size(const char *cache, uint64_t payload, uint64_t *bytes) {
+    larder__redis_conf r;
+    uint64_t front;
+    int rc = larder__redis_parse(&r, cache);
+    if (rc == 0)
+        rc = front_bytes(&r, payload, &front);
+    if (rc == 0 && !r.inclusive)
+        *bytes += front;
+    return rc;
+}
+
+/* With the jobs of a group. */
+static int open_group(larder__cache **out, const larder__draw_conf *d, const larder__recipe *recipe,
+                      const larder__cache_conf *conf, const larder__redis_conf *r) {
+    bool pixels = conf->forms->share[LARDER_ENCODED] < 1;
+    larder__group_conf g = {.redis = r,
+                            .agreement = {.keys = conf->keys,
+                                          .budget = conf->budget,
+                                          .seed = conf->seed,
+                                          .forms_id = pixels ? d->pipeline | 1 : 0,
+                                          .decoded_ratio = d->decoded_ratio,
+                                          .decoded_bytes = d->decoded_bytes,
+                                          .row_bytes = d->row_bytes},
+                            .fingerprint = larder__mix64(d->fingerprint),
+                            .size = d->size,
+                            .size_of = d->size_of,
+                            .size_arg = d->size_arg,
+                            .stats = d->stats};
+    memcpy(g.agreement.share, conf->forms->share, sizeof g.agreement.share);
+    if (recipe->replan)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "plan=auto needs a cache of its own; give those who share a split");
+    int rc = larder__policy_text(g.agreement.policy, sizeof g.agreement.policy, recipe);
+    return rc < 0 ? rc : larder__group_open(out, &g);
+}
+
+int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
+                           const larder__recipe *recipe, larder__cache_conf *conf) {
+    larder__redis_conf r;
+    int rc = larder__redis_parse(&r, d->cache);
+    if (rc == 0 && r.group[0])
+        return open_group(out, d, recipe, conf, &r);
+    bool pixels = conf->forms->share[LARDER_ENCODED] < 1 || conf->forms->movable;
+    larder__far_store_conf store = {.redis = &r,
+                                    .fingerprint = larder__mix64(d->fingerprint) ^
+                                                   (pixels ? larder__mix64(~d->pipeline) : 0),
+                                    .slots = d->n,
+                                    .stats = d->stats};
+    if (rc == 0)
+        rc = front_bytes(&r, d->payload, &store.front);
+    conf->store = &larder__store_redis;
+    if (rc == 0)
+        rc = larder__far_store_open(&conf->store_state, &store);
+    return rc < 0 ? rc : larder__cache_open(out, conf);
+}
+
+void larder__far_cache_note(larder__cache *c, char *out, size_t cap) {
+    void *store = larder__cache_store_state(c, &larder__store_redis);
+    void *group = larder__cache_link_state(c, &larder__link_group);
+    snprintf(out, cap, "%s", "");
+    if (store)
+        larder__far_note(larder__far_store_far(store), out, cap);
+    else if (group)
+        larder__group_note(group, out, cap);
+}

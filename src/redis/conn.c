@@ -1,0 +1,284 @@
+#include "redis/conn.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#if LARDER_HAVE_HIREDIS
+#include <hiredis/hiredis.h>
+#if LARDER_HAVE_HIREDIS_SSL
+#include <hiredis/hiredis_ssl.h>
+#endif
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { ANSWER_MOST = 256 << 20 }; /* bytes of one answer to larder__conn_ask */
+
+static redisContext *context(const larder__conn *c) { return c->context; }
+
+static struct timeval timeval_of(double seconds) {
+    return (struct timeval){.tv_sec = (time_t)seconds,
+                            .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+#if LARDER_HAVE_HIREDIS_SSL
+/* OpenSSL writes with write(2), which may raise SIGPIPE: it is held back and taken away. */
+static bool tls_write(redisContext *c) {
+    sigset_t pipe_signal, old, pending;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &old);
+    int done = 0, rc = REDIS_OK;
+    while (rc == REDIS_OK && !done)
+        rc = redisBufferWrite(c, &done);
+    if (!sigismember(&pending, SIGPIPE))
+        while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
+        }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc == REDIS_OK;
+}
+
+static int tls_send(larder__conn *c, const struct iovec *iov, int count) {
+    for (int i = 0; i < count; i++)
+        if (redisAppendFormattedCommand(context(c), iov[i].iov_base, iov[i].iov_len) != REDIS_OK)
+            return LARDER_E_NOMEM;
+    return tls_write(context(c)) ? 0 : larder__fail(LARDER_E_IO, "%s is gone", c->name);
+}
+
+static ssize_t tls_read(larder__conn *c, struct iovec *to) {
+    ssize_t n = context(c)->funcs->read(context(c), to->iov_base, to->iov_len);
+    errno = n < 0 ? EIO : EAGAIN;
+    return n == 0 ? -1 : n;
+}
+#else
+static int tls_send(larder__conn *c, const struct iovec *iov, int count) {
+    (void)c, (void)iov, (void)count;
+    return LARDER_E_UNSUPPORTED;
+}
+static ssize_t tls_read(larder__conn *c, struct iovec *to) {
+    (void)c, (void)to;
+    errno = EIO;
+    return -1;
+}
+#endif
+
+static int read_some(void *arg, struct iovec *to, int count) {
+    larder__conn *c = arg;
+    for (;;) {
+        if (larder__now() > c->until)
+            return larder__fail(LARDER_E_IO, "%s does not answer", c->name);
+        struct msghdr m = {.msg_iov = to, .msg_iovlen = (size_t)count};
+        ssize_t n = c->tls ? tls_read(c, to) : recvmsg(context(c)->fd, &m, 0);
+        if (n > 0)
+            return (int)n;
+        if (n == 0)
+            return larder__fail(LARDER_E_IO, "%s has closed the connection", c->name);
+        if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
+            return larder__fail(LARDER_E_IO, "%s: %s", c->name, strerror(errno));
+    }
+}
+
+int larder__conn_send(larder__conn *c, struct iovec *iov, int count) {
+    enum { AT_ONCE = 512 };
+    if (c->tls)
+        return tls_send(c, iov, count);
+    double until = larder__now() + c->timeout;
+    while (count > 0) {
+        struct msghdr m = {.msg_iov = iov,
+                           .msg_iovlen = (size_t)(count < AT_ONCE ? count : AT_ONCE)};
+        ssize_t n = sendmsg(context(c)->fd, &m, MSG_NOSIGNAL);
+        if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
+            return larder__fail(LARDER_E_IO, "%s: %s", c->name, strerror(errno));
+        if (n > 0)
+            until = larder__now() + c->timeout;
+        else if (larder__now() > until)
+            return larder__fail(LARDER_E_IO, "%s takes nothing any more", c->name);
+        for (size_t left = n > 0 ? (size_t)n : 0; count > 0;) {
+            size_t take = left < iov->iov_len ? left : iov->iov_len;
+            iov->iov_base = (char *)iov->iov_base + take;
+            iov->iov_len -= take;
+            left -= take;
+            if (iov->iov_len)
+                break;
+            iov++;
+            count--;
+        }
+    }
+    return 0;
+}
+
+void larder__conn_expect(larder__conn *c, double more) {
+    c->until = larder__now() + c->timeout + more;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static int hear(larder__conn *c, redisReply **out) {
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+    size_t heard = 0;
+    int rc = reader ? 0 : LARDER_E_NOMEM;
+    larder__conn_expect(c, 0);
+    while (rc == 0) {
+        size_t have = c->in.end - c->in.at;
+        if (have) {
+            heard += have;
+            int fed = redisReaderFeed(reader, (char *)c->in.buf + c->in.at, have);
+            c->in.at = c->in.end;
+            if (fed != REDIS_OK || redisReaderGetReply(reader, &reply) != REDIS_OK)
+                rc = larder__fail(LARDER_E_FORMAT, "%s answers with something else", c->name);
+            if (rc < 0 || reply)
+                break;
+            if (heard > ANSWER_MOST)
+                rc = larder__fail(LARDER_E_FORMAT, "%s does not stop answering", c->name);
+            if (have > 4096) /* it is at it: a long answer may take its time */
+                larder__conn_expect(c, 0);
+        }
+        struct iovec to = {c->in.buf, LARDER__RESP_BUFFER};
+        int n = rc == 0 ? read_some(c, &to, 1) : rc;
+        c->in.at = 0;
+        c->in.end = n > 0 ? (size_t)n : 0;
+        rc = n < 0 ? n : rc;
+    }
+    if (reader)
+        redisReaderFree(reader);
+    *out = reply;
+    return rc;
+}
+
+int larder__conn_ask(larder__conn *c, redisReply **out, int argc, const char *const *argv,
+                     const size_t *lengths) {
+    char *command = NULL;
+    *out = NULL;
+    long long n = redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
+    if (n < 0)
+        return LARDER_E_NOMEM;
+    int rc = larder__conn_send(c, &(struct iovec){command, (size_t)n}, 1);
+    redisFreeCommand(command);
+    if (rc == 0)
+        rc = hear(c, out);
+    if (rc < 0 || !*out || (*out)->type != REDIS_REPLY_ERROR)
+        return *out || rc < 0 ? rc : LARDER_E_IO;
+    rc = larder__fail(LARDER_E_STATE, "%s: %.160s", c->name, (*out)->str);
+    freeReplyObject(*out);
+    *out = NULL;
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int say(larder__conn *c, int argc, const char *const *argv) {
+    redisReply *reply;
+    int rc = larder__conn_ask(c, &reply, argc, argv, NULL);
+    if (rc == 0)
+        freeReplyObject(reply);
+    if (rc != LARDER_E_STATE || !strstr(larder_errmsg(), "LOADING"))
+        return rc;
+    c->loading = true;
+    return 0;
+}
+
+static int introduce(larder__conn *c, const larder__redis_conf *r, bool replica) {
+    int rc = 0;
+    if (r->password[0]) {
+        const char *argv[] = {"AUTH", r->user[0] ? r->user : r->password, r->password};
+        rc = say(c, r->user[0] ? 3 : 2, argv);
+        if (rc == LARDER_E_STATE)
+            return larder__fail(LARDER_E_ARGS, "%s does not accept %s%s%s", c->name,
+                                r->user[0] ? "the password of user \"" : "this password", r->user,
+                                r->user[0] ? "\"" : "");
+    }
+    char db[16];
+    snprintf(db, sizeof db, "%u", r->db);
+    if (rc == 0 && r->db)
+        rc = say(c, 2, (const char *const[]){"SELECT", db});
+    if (rc == 0 && replica)
+        rc = say(c, 1, (const char *const[]){"READONLY"});
+    if (rc == 0 && !c->loading)
+        rc = say(c, 1, (const char *const[]){"PING"});
+    if (rc == LARDER_E_STATE && strstr(larder_errmsg(), "NOAUTH"))
+        return larder__fail(LARDER_E_ARGS,
+                            "%s wants a password: set LARDER_REDIS_PASSWORD, or write "
+                            "user:password@ before the host",
+                            c->name);
+    return rc;
+}
+
+#if LARDER_HAVE_HIREDIS_SSL
+static int start_tls(larder__conn *c, const larder__redis_conf *r, const char *host) {
+    redisSSLContextError err = REDIS_SSL_CTX_NONE;
+    redisSSLContext *s =
+        redisCreateSSLContext(r->ca[0] ? r->ca : NULL, r->ca[0] ? NULL : "/etc/ssl/certs",
+                              r->cert[0] ? r->cert : NULL, r->key[0] ? r->key : NULL, host, &err);
+    if (!s)
+        return larder__fail(LARDER_E_ARGS, "%s: TLS: %s", c->name, redisSSLContextGetError(err));
+    int rc = redisInitiateSSLWithContext(context(c), s);
+    redisFreeSSLContext(s);
+    return rc == REDIS_OK ? 0
+                          : larder__fail(LARDER_E_IO, "%s: TLS: %s", c->name, context(c)->errstr);
+}
+#else
+static int start_tls(larder__conn *c, const larder__redis_conf *r, const char *host) {
+    (void)r, (void)host;
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "%s: TLS needs hiredis 1.0 or newer with hiredis_ssl (package "
+                        "libhiredis-dev of a newer Debian), which this build was made without",
+                        c->name);
+}
+#endif
+
+static int set_timeouts(larder__conn *c) {
+    struct timeval t = timeval_of(c->timeout);
+    int fd = context(c)->fd;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0)
+        return larder__fail(LARDER_E_IO, "%s: %s", c->name, strerror(errno));
+    return 0;
+}
+
+int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *host, uint16_t port,
+                      bool replica) {
+    *c = (larder__conn){.timeout = r->timeout, .tls = r->tls};
+    struct timeval patience = timeval_of(r->timeout > 1 ? r->timeout : 1);
+    if (r->path[0])
+        snprintf(c->name, sizeof c->name, "redis %s", r->path);
+    else
+        snprintf(c->name, sizeof c->name, "redis %.255s:%u", host, port);
+    redisContext *x = r->path[0] ? redisConnectUnixWithTimeout(r->path, patience)
+                                 : redisConnectWithTimeout(host, port, patience);
+    if (!x)
+        return LARDER_E_NOMEM;
+    c->context = x;
+    int rc = x->err ? larder__fail(LARDER_E_IO, "%s: %s", c->name, x->errstr) : 0;
+    if (rc == 0)
+        rc = set_timeouts(c);
+    if (rc == 0 && r->tls)
+        rc = start_tls(c, r, host);
+    if (rc == 0)
+        rc = larder__resp_open(&c->in, read_some, c);
+    if (rc == 0)
+        rc = introduce(c, r, replica);
+    if (rc < 0)
+        larder__conn_close(c);
+    return rc;
+}
+
+void larder__conn_close(larder__conn *c) {
+    if (c->context)
+        redisFree(context(c));
+    c->context = NULL;
+    larder__resp_close(&c->in);
+}
+
+void larder__conn_cut(larder__conn *c) {
+    if (c->context)
+        shutdown(context(c)->fd, SHUT_RDWR);
+}
+#endif

@@ -1,0 +1,404 @@
+/* Questions for values and their answers. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "redis/far_inside.h"
+
+#if LARDER_HAVE_HIREDIS
+#include <stdio.h>
+#include <string.h>
+
+/* Up to this size one MGET is faster than many GETs; from here on Redis 7 is slower at it, since it
+ * builds the whole answer before it sends any (bench/bench_redis.c). */
+static const uint64_t MGET_MOST = 8 << 10;
+static const double BYTES_A_SECOND = 1
+                                     << 20; /* an answer that comes more slowly than this is late */
+enum { HOPS = 4 };
+
+/* ---- an errand's life ------------------------------------------------------------------------ */
+
+const larder__value *larder__errand_value(const larder__errand *e) { return &e->value; }
+uint8_t larder__errand_held(const larder__errand *e) { return larder__value_held(e->head); }
+void larder__errand_hold(larder__errand *e, larder_buf *token) { e->token = token; }
+larder_buf *larder__errand_token(const larder__errand *e) { return e->token; }
+
+larder__errand *larder__errand_new(const larder__value *v) {
+    larder__errand *e = larder__malloc(sizeof *e);
+    if (!e)
+        return NULL;
+    e->value = *v;
+    e->hops = 0;
+    e->foreign = false;
+    e->bytes = NULL;
+    e->token = NULL;
+    atomic_init(&e->refs, 1);
+    atomic_init(&e->state, LARDER__ON_ITS_WAY);
+    atomic_init(&e->lane, NULL);
+    return e;
+}
+
+void larder__errand_unref(larder__errand **pe) {
+    larder__errand *e = *pe;
+    *pe = NULL;
+    if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
+        return;
+    larder_buf_unref(&e->bytes);
+    larder_buf_unref(&e->token);
+    larder__free(e);
+}
+
+static void end(larder__errand *e, uint32_t state) { atomic_store(&e->state, state); }
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+void larder__lane_open(larder__lane *l, larder__node *n) {
+    pthread_mutex_init(&l->send, NULL);
+    pthread_mutex_init(&l->recv, NULL);
+    l->node = n;
+}
+
+void larder__lane_close(larder__lane *l) {
+    larder__lane_drain(l);
+    larder__conn_close(&l->conn);
+    larder__free(l->due);
+    larder__free(l->out);
+    pthread_mutex_destroy(&l->send);
+    pthread_mutex_destroy(&l->recv);
+}
+
+static void drain(larder__lane *l) {
+    for (; l->count; l->count--, l->head = (l->head + 1) % l->cap) {
+        larder__errand *e = l->due[l->head].errand;
+        if (e)
+            end(e, LARDER__NO_ANSWER);
+        larder__errand_unref(&e);
+    }
+    l->size = 0;
+}
+
+void larder__lane_drain(larder__lane *l) {
+    pthread_mutex_lock(&l->send);
+    drain(l);
+    pthread_mutex_unlock(&l->send);
+}
+
+static int room_for_due(larder__lane *l, size_t n) {
+    if (l->count + n <= l->cap)
+        return 0;
+    size_t cap = l->cap ? l->cap : 512;
+    while (cap < l->count + n)
+        cap *= 2;
+    larder__due *more = larder__malloc(cap * sizeof *more);
+    if (!more)
+        return LARDER_E_NOMEM;
+    for (size_t i = 0; l->cap && i < l->count; i++)
+        more[i] = l->due[(l->head + i) % l->cap];
+    larder__free(l->due);
+    l->due = more;
+    l->cap = cap;
+    l->head = 0;
+    return 0;
+}
+
+static int room_for_out(larder__lane *l, size_t n) {
+    if (l->size + n <= l->room)
+        return 0;
+    size_t room = l->room ? l->room : 32 << 10;
+    while (room < l->size + n)
+        room *= 2;
+    char *more = larder__realloc(l->out, room);
+    if (!more)
+        return LARDER_E_NOMEM;
+    l->out = more;
+    l->room = room;
+    return 0;
+}
+
+static void push(larder__lane *l, larder__errand *e, uint32_t many) {
+    l->due[(l->head + l->count++) % l->cap] = (larder__due){e, many};
+    if (!e)
+        return;
+    atomic_fetch_add(&e->refs, 1);
+    atomic_store(&e->lane, l);
+}
+
+static void append(larder__lane *l, const char *text, size_t n) {
+    memcpy(l->out + l->size, text, n);
+    l->size += n;
+}
+
+static void append_key(larder__lane *l, const char *key, size_t n) {
+    char length[24] = "";
+    int digits = snprintf(length, sizeof length, "$%zu\r\n", n);
+    append(l, length, (size_t)digits);
+    append(l, key, n);
+    append(l, "\r\n", 2);
+}
+
+/* With send held: notes the question of one errand. */
+static int question(larder__lane *l, larder__errand *e, const char *key, size_t n, bool asking) {
+    static const char GET[] = "*2\r\n$3\r\nGET\r\n", ASKING[] = "*1\r\n$6\r\nASKING\r\n";
+    if (room_for_due(l, 2) < 0 || room_for_out(l, n + 96) < 0)
+        return LARDER_E_NOMEM;
+    if (asking) {
+        append(l, ASKING, sizeof ASKING - 1);
+        push(l, NULL, 0);
+    }
+    append(l, GET, sizeof GET - 1);
+    append_key(l, key, n);
+    push(l, e, 0);
+    return 0;
+}
+
+/* With send held: what was noted goes out. */
+static void flush(larder__far *f, larder__lane *l) {
+    if (l->size == 0)
+        return;
+    int rc = atomic_load(&l->up) ? larder__conn_send(&l->conn, &(struct iovec){l->out, l->size}, 1)
+                                 : LARDER_E_IO;
+    l->size = 0;
+    if (rc == 0)
+        return;
+    if (atomic_load(&l->up))
+        larder__node_lose(f, l->node, larder_errmsg());
+    drain(l);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static int question_all(larder__far *f, larder__lane *l, larder__errand *const *e, size_t n) {
+    char key[LARDER__KEY];
+    char head[48] = "";
+    if (room_for_due(l, n + 1) < 0 || room_for_out(l, n * (LARDER__KEY + 24) + 48) < 0)
+        return LARDER_E_NOMEM;
+    int length = snprintf(head, sizeof head, "*%zu\r\n$4\r\nMGET\r\n", n + 1);
+    append(l, head, (size_t)length);
+    push(l, NULL, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) {
+        append_key(l, key, larder__far_key(f, &e[i]->value, key));
+        push(l, e[i], 0);
+    }
+    return 0;
+}
+
+static bool worth_mget(const larder__far *f, larder__errand *const *e, size_t n) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += e[i]->value.size;
+    return !f->conf.cluster && n > 1 && bytes / n <= MGET_MOST;
+}
+
+static larder__lane *lane_for(larder__far *f, larder__errand *e, uint32_t turn, char *key,
+                              size_t *n) {
+    *n = larder__far_key(f, &e->value, key);
+    larder__node *node = larder__fleet_find(f, key, *n, false);
+    return node && atomic_load(&node->up) ? &node->lanes[turn % f->conf.lanes] : NULL;
+}
+
+static void send_one_by_one(larder__far *f, larder__errand *const *e, size_t n, uint32_t turn) {
+    char key[LARDER__KEY];
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        larder__lane *l = lane_for(f, e[i], turn, key, &len);
+        if (l) {
+            pthread_mutex_lock(&l->send);
+            if (question(l, e[i], key, len, false) < 0)
+                end(e[i], LARDER__NO_ANSWER);
+            pthread_mutex_unlock(&l->send);
+        } else
+            end(e[i], LARDER__NO_ANSWER);
+    }
+    for (uint32_t i = 0; larder__fleet_at(f, i); i++) {
+        larder__lane *l = &larder__fleet_at(f, i)->lanes[turn % f->conf.lanes];
+        pthread_mutex_lock(&l->send);
+        flush(f, l);
+        pthread_mutex_unlock(&l->send);
+    }
+}
+
+void larder__far_send(larder__far *f, larder__errand *const *e, size_t n) {
+    if (n == 0)
+        return;
+    uint32_t turn = atomic_fetch_add(&f->turn, 1);
+    larder__far_count(f, f->stat.asked, n);
+    if (!worth_mget(f, e, n)) {
+        send_one_by_one(f, e, n, turn);
+        return;
+    }
+    larder__node *node = larder__fleet_at(f, 0);
+    larder__lane *l = &node->lanes[turn % f->conf.lanes];
+    pthread_mutex_lock(&l->send);
+    bool sent = atomic_load(&node->up) && question_all(f, l, e, n) == 0;
+    if (sent)
+        flush(f, l);
+    pthread_mutex_unlock(&l->send);
+    for (size_t i = 0; !sent && i < n; i++)
+        end(e[i], LARDER__NO_ANSWER);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static bool peek(larder__lane *l, larder__due *out) {
+    pthread_mutex_lock(&l->send);
+    bool any = l->count > 0;
+    if (any)
+        *out = l->due[l->head];
+    pthread_mutex_unlock(&l->send);
+    return any;
+}
+
+static void pop(larder__lane *l) {
+    pthread_mutex_lock(&l->send);
+    if (l->count) {
+        l->head = (l->head + 1) % l->cap;
+        l->count--;
+    }
+    pthread_mutex_unlock(&l->send);
+}
+
+/* It lies elsewhere: asks there. Holds nothing but the other lane's send while it does. */
+static void redirect(larder__far *f, const larder__lane *from, larder__errand *e,
+                     const larder__moved *m) {
+    char key[LARDER__KEY];
+    larder__node *to = larder__fleet_learn(f, from->node, m);
+    if (!to || ++e->hops > HOPS) {
+        end(e, LARDER__NO_ANSWER);
+        return;
+    }
+    larder__lane *l = &to->lanes[from - from->node->lanes];
+    size_t n = larder__far_key(f, &e->value, key);
+    pthread_mutex_lock(&l->send);
+    if (question(l, e, key, n, m->ask) < 0)
+        end(e, LARDER__NO_ANSWER);
+    else
+        flush(f, l);
+    pthread_mutex_unlock(&l->send);
+}
+
+/* Redis has no value but a sentence. Negative: it is of no use at all now. */
+static int take_error(larder__far *f, const larder__lane *l, larder__errand *e, const char *text) {
+    larder__moved m;
+    if (larder__redis_moved(text, &m)) {
+        redirect(f, l, e, &m);
+        return 0;
+    }
+    end(e, LARDER__NO_ANSWER);
+    bool useless = strncmp(text, "LOADING", 7) == 0 || strncmp(text, "NOAUTH", 6) == 0 ||
+                   strncmp(text, "MASTERDOWN", 10) == 0;
+    if (useless)
+        return larder__fail(LARDER_E_STATE, "%s: %.120s", l->conn.name, text);
+    if (strncmp(text, "CLUSTERDOWN", 11) == 0)
+        atomic_store(&f->lost_way, true);
+    larder__far_say(f, text);
+    return 0;
+}
+
+static int take_bytes(larder__conn *c, larder__errand *e, uint64_t size) {
+    int rc = 0;
+    uint64_t left = size;
+    if (size >= LARDER__VALUE_HEAD) {
+        left -= LARDER__VALUE_HEAD;
+        larder__conn_expect(c, (double)size / BYTES_A_SECOND);
+        rc = larder__resp_bytes(&c->in, e->head, LARDER__VALUE_HEAD);
+        if (rc == 0 && larder__value_fits(e->head, &e->value, left) &&
+            (e->bytes = larder_buf_new(left))) {
+            rc = larder__resp_bytes(&c->in, larder_buf_data(e->bytes), left);
+            left = 0;
+        } else
+            e->foreign = true;
+    } else
+        e->foreign = true;
+    if (rc == 0)
+        rc = larder__resp_skip(&c->in, left);
+    if (rc == 0)
+        rc = larder__resp_tail(&c->in);
+    return rc;
+}
+
+/* The answer to one errand. */
+static int take_answer(larder__far *f, larder__lane *l, larder__errand *e) {
+    larder__reply r;
+    int rc = larder__resp_next(&l->conn.in, &r);
+    if (rc < 0)
+        return rc;
+    if (r.type == '-')
+        return take_error(f, l, e, r.text);
+    if (r.type != '$')
+        return larder__fail(LARDER_E_FORMAT, "%s answers with something else", l->conn.name);
+    if (r.number >= 0 && (rc = take_bytes(&l->conn, e, (uint64_t)r.number)) < 0)
+        return rc;
+    end(e, e->bytes ? LARDER__ARRIVED : LARDER__GONE);
+    return 0;
+}
+
+/* The head of an MGET's answer, or the word after ASKING. */
+static int take_head(larder__far *f, larder__lane *l, uint32_t many) {
+    larder__reply r;
+    larder__due d;
+    int rc = larder__resp_next(&l->conn.in, &r);
+    if (rc < 0)
+        return rc;
+    if (r.type == '-') /* then it is the answer to all of them */
+        for (; rc == 0 && many && peek(l, &d) && d.errand; many--) {
+            rc = take_error(f, l, d.errand, r.text);
+            pop(l);
+            larder__errand_unref(&d.errand);
+        }
+    else if (many ? r.type != '*' || r.number != many : r.type != '+')
+        rc = larder__fail(LARDER_E_FORMAT, "%s answers with something else", l->conn.name);
+    return rc;
+}
+
+/* With recv held: the next answer of this lane. */
+static void pump(larder__far *f, larder__lane *l) {
+    larder__due d;
+    if (!atomic_load(&l->up)) {
+        larder__lane_drain(l);
+        return;
+    }
+    if (!peek(l, &d))
+        return;
+    larder__conn_expect(&l->conn, 0);
+    int rc;
+    if (d.errand) {
+        rc = take_answer(f, l, d.errand);
+        if (rc == 0) {
+            pop(l);
+            larder__errand_unref(&d.errand);
+        }
+    } else {
+        pop(l);
+        rc = take_head(f, l, d.many);
+    }
+    if (rc == 0)
+        return;
+    larder__node_lose(f, l->node, larder_errmsg());
+    larder__lane_drain(l);
+}
+
+larder_buf *larder__far_receive(larder__far *f, larder__errand *e) {
+    uint32_t state;
+    while ((state = atomic_load(&e->state)) == LARDER__ON_ITS_WAY) {
+        larder__lane *l = atomic_load(&e->lane);
+        pthread_mutex_lock(&l->recv);
+        if (atomic_load(&e->state) == LARDER__ON_ITS_WAY && atomic_load(&e->lane) == l)
+            pump(f, l);
+        pthread_mutex_unlock(&l->recv);
+    }
+    larder_buf *out = NULL;
+    if (state == LARDER__ARRIVED) {
+        size_t size = larder_buf_size(e->bytes);
+        if (larder__value_sound(e->head, larder_buf_data(e->bytes), size)) {
+            out = larder_buf_ref(e->bytes);
+            larder__far_count(f, f->stat.bytes, size);
+        } else
+            e->foreign = true;
+    }
+    if (!out)
+        larder__far_count(f,
+                          e->foreign                   ? f->stat.damaged
+                          : state == LARDER__NO_ANSWER ? f->stat.unanswered
+                                                       : f->stat.gone,
+                          1);
+    return out;
+}
+#endif

@@ -1,0 +1,60 @@
+/* Bytes that lie in Redis, on one server or a cluster: asked for by the batch, written in the
+ * background. It decides nothing. When Redis is away every question is answered with "gone" at
+ * once, and a thread of its own looks for it again, so nobody who trains ever waits for more than
+ * one time-out.
+ *
+ * A name (larder__value: id, form and mark) is written once and never again with other bytes; so
+ * an answer that is late, a deletion that is late and a value of somebody else can do no harm. */
+#ifndef LARDER_REDIS_FAR_H
+#define LARDER_REDIS_FAR_H
+
+#include "base/stat.h"
+#include "redis/uri.h"
+#include "redis/value.h"
+
+#include <larder/larder.h>
+
+typedef struct larder__far larder__far;
+typedef struct larder__errand larder__errand; /* one value on its way here */
+
+typedef struct larder__far_conf {
+    const larder__redis_conf *redis; /* copied */
+    uint64_t fingerprint;            /* of the data set: no two of them mix */
+    const char *owner;               /* whose values these are: part of every key */
+    bool lease;           /* the owner is this process: when it is gone its values may be deleted,
+                             and those of owners who are gone already are */
+    larder__stats *stats; /* NULL: none */
+} larder__far_conf;
+
+/* Connects; a server that cannot be reached or refuses us is an error here, and only here. */
+int larder__far_open(larder__far **out, const larder__far_conf *);
+void larder__far_close(larder__far **); /* writes what is left, for a moment */
+
+/* A value to ask for. NULL: no memory. */
+larder__errand *larder__errand_new(const larder__value *);
+/* The errand takes over this reference, and lets it go when it ends. */
+void larder__errand_hold(larder__errand *, larder_buf *token);
+larder_buf *larder__errand_token(const larder__errand *);
+void larder__errand_unref(larder__errand **);
+const larder__value *larder__errand_value(const larder__errand *);
+/* The larder_form of the bytes that came, where it was asked for with LARDER__ANY_FORM. */
+uint8_t larder__errand_held(const larder__errand *);
+/* Sends for all of them: one round trip to each node that has any. Does not wait. */
+void larder__far_send(larder__far *, larder__errand *const *, size_t n);
+/* Waits for one. NULL: it is not to be had. */
+larder_buf *larder__far_receive(larder__far *, larder__errand *);
+
+/* Writes in the background, to stay for `ttl` seconds (0: for ever), and says how it went: from
+ * another thread, or at once if there is too much to write already. */
+typedef void (*larder__far_done_fn)(void *arg, bool stored);
+void larder__far_put(larder__far *, const larder__value *, larder_buf *, uint32_t ttl,
+                     larder__far_done_fn, void *arg);
+void larder__far_drop(larder__far *, const larder__value *);
+/* Until what was given so far is written or given up; false: it takes longer than that. */
+bool larder__far_settle(larder__far *, double seconds);
+
+bool larder__far_away(const larder__far *); /* is any node out of reach? */
+/* Why Redis was last away or refused something; "": it never did. */
+void larder__far_note(larder__far *, char *out, size_t cap);
+
+#endif

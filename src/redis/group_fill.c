@@ -1,0 +1,261 @@
+/* From what a group has decided to bytes: what is there is sent for, what is missing is made and
+ * put there, what another job makes is waited for. */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "redis/group_inside.h"
+
+#include <string.h>
+
+#if LARDER_HAVE_HIREDIS
+
+static const double MAKER_SECONDS = 2;      /* another job may take to keep its promise, */
+static const double IMPATIENCE_SECONDS = 5; /* and is not waited for so long if it does not */
+static const double NEWS_SECONDS = 0.03;
+enum { BRIEFLY = 30 }; /* seconds */
+
+typedef struct passage { /* an entry that this job has promised to make */
+    larder__group *g;
+    larder__value value;
+} passage;
+
+static passage nowhere_to_put_it;
+
+/* ---- tickets --------------------------------------------------------------------------------- */
+
+void larder__group_alone(larder__group *g, const larder_access *want, larder__ticket *t) {
+    bool asked = want->tag != LARDER_TAG_FETCH;
+    *t = (larder__ticket){.key = want->key,
+                          .flight = asked ? (larder__flight *)(void *)&nowhere_to_put_it : NULL,
+                          .size = want->size,
+                          .kind = asked ? LARDER_MISS : LARDER_HIT,
+                          .task = asked ? LARDER__MAKE : LARDER__READY};
+    if (asked)
+        larder__group_count(g, g->alone);
+}
+
+static void errand_done(void *arg, uint64_t unused) {
+    (void)unused;
+    larder__errand_unref(&(larder__errand *){arg});
+}
+
+static larder__value value_of(const larder__ticket *t, uint8_t form) {
+    return (larder__value){.id = t->key,
+                           .mark = t->mark,
+                           .size = t->size,
+                           .form = form,
+                           .held = form == LARDER_DECODED ? LARDER__ANY_FORM : form};
+}
+
+/* A promise of bytes that are in Redis; NULL: no memory. */
+static larder__errand *promise(larder__ticket *t) {
+    larder__value v = value_of(t, t->form);
+    larder__errand *e = larder__errand_new(&v);
+    t->buf = e ? larder__buf_outside(NULL, t->size, errand_done, e, 0) : NULL;
+    if (e && !t->buf)
+        larder__errand_unref(&e);
+    return t->buf ? e : NULL;
+}
+
+/* From an answer to a ticket of the loader's; an errand to send, or NULL. */
+static larder__errand *board(larder__group *g, const larder__ticket *a, const larder_access *in,
+                             larder__ticket *out) {
+    *out = *a;
+    out->task = LARDER__READY;
+    if (a->kind != LARDER_MISS) {
+        if (in->tag == LARDER_TAG_FETCH) /* it is there, or not wanted after all */
+            return NULL;
+        larder__errand *e = promise(out);
+        if (!e)
+            larder__group_alone(g, in, out);
+        return e;
+    }
+    passage *p = a->kept ? larder__malloc(sizeof *p) : NULL;
+    if (!p) {
+        larder__group_alone(g, in, out);
+        return NULL;
+    }
+    *p = (passage){g, value_of(a, a->make)};
+    out->task = LARDER__MAKE;
+    out->flight = (larder__flight *)(void *)p;
+    return NULL;
+}
+
+void larder__group_board(larder__group *g, const larder_access *in, size_t n, larder__ticket *out) {
+    enum { AT_ONCE = 256 };
+    larder__errand *errands[AT_ONCE];
+    for (size_t i = 0; i < n;) {
+        size_t m = 0;
+        for (; i < n && m < AT_ONCE; i++)
+            if ((errands[m] = board(g, &g->answers[i], &in[i], &out[i])))
+                m++;
+        larder__far_send(g->far, errands, m);
+    }
+}
+
+/* Promises that nobody will keep: others are not to wait for them. */
+void larder__group_made(larder__group *g, uint64_t key, uint64_t mark) {
+    pthread_mutex_lock(&g->lists);
+    if (g->made_count == g->made_cap) {
+        size_t cap = g->made_cap ? 2 * g->made_cap : 256;
+        larder__doomed *more = larder__realloc(g->made, cap * sizeof *more);
+        if (more) {
+            g->made = more;
+            g->made_cap = cap;
+        }
+    }
+    if (g->made_count < g->made_cap)
+        g->made[g->made_count++] = (larder__doomed){key, mark, 0};
+    pthread_mutex_unlock(&g->lists);
+}
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+static void stored(void *arg, bool there_now) {
+    passage *p = arg;
+    (void)there_now; /* if not, whoever asks finds nothing and makes it */
+    larder__group_made(p->g, p->value.id, p->value.mark);
+    larder__free(p);
+}
+
+/* It may have left again before it was made. */
+static bool still_wanted(larder__group *g, const larder__value *v) {
+    pthread_mutex_lock(&g->state);
+    bool wanted = g->replica && larder__replica_holds(g->replica, v->id, v->mark);
+    pthread_mutex_unlock(&g->state);
+    return wanted;
+}
+
+void larder__group_fill(void *st, larder__ticket *t, larder_buf *b) {
+    larder__group *g = st;
+    passage *p = (passage *)(void *)t->flight;
+    t->flight = NULL;
+    if (p == &nowhere_to_put_it)
+        return;
+    size_t bytes = larder_buf_size(b);
+    bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
+                                          : bytes == t->size && t->held == t->make;
+    if (!fits) {
+        stored(p, false);
+        return;
+    }
+    p->value.size = (uint32_t)bytes;
+    p->value.held = t->held;
+    /* If not, whoever deletes it may have been here already: then only for those who wait for it.
+     */
+    uint32_t seconds = still_wanted(g, &p->value) ? g->ttl : BRIEFLY;
+    larder__far_put(g->far, &p->value, b, seconds, stored, p);
+}
+
+void larder__group_fail(void *st, larder__ticket *t, int code, const char *why) {
+    passage *p = (passage *)(void *)t->flight;
+    (void)st, (void)code, (void)why;
+    t->flight = NULL;
+    if (p != &nowhere_to_put_it)
+        stored(p, false);
+}
+
+/* Has somebody promised this very value and not brought it yet? */
+static bool promised(larder__group *g, const larder__value *v) {
+    pthread_mutex_lock(&g->state);
+    bool yes = g->replica && larder__replica_holds(g->replica, v->id, v->mark) &&
+               larder__replica_maker(g->replica, v->id) != UINT32_MAX;
+    pthread_mutex_unlock(&g->state);
+    return yes;
+}
+
+static larder_buf *ask_again(larder__group *g, const larder__value *v, uint8_t *held) {
+    larder__errand *e = larder__errand_new(v);
+    if (!e)
+        return NULL;
+    larder__far_send(g->far, (larder__errand *const[]){e}, 1);
+    larder_buf *out = larder__far_receive(g->far, e);
+    *held = larder__errand_held(e);
+    larder__errand_unref(&e);
+    return out;
+}
+
+/* What the others did since our last question; nobody may be asking one for a while. */
+static void hear_news(larder__group *g) {
+    if (pthread_mutex_trylock(&g->talk) != 0)
+        return;
+    if (g->replica && !g->rows && !g->fetched) {
+        larder__group_queue_made(g);
+        larder__group_step(g);
+    }
+    pthread_mutex_unlock(&g->talk);
+}
+
+/* Another job is at it: looks again, less and less often. Makers take their batches in the order of
+ * the journal, and make before they wait; so whoever waits, waits for somebody who is not waiting
+ * for them. */
+static larder_buf *wait_for_maker(larder__group *g, const larder__value *v, uint8_t *held) {
+    double began = larder__now(), pause = 0.001, news = began + NEWS_SECONDS;
+    larder__group_count(g, g->waited);
+    while (larder__now() < began + MAKER_SECONDS && !larder__far_away(g->far)) {
+        if (began < atomic_load(&g->impatient_until))
+            return NULL;
+        bool last = !promised(g, v); /* what is made now is there */
+        larder_buf *out = ask_again(g, v, held);
+        if (out || last)
+            return out;
+        larder__sleep_until(larder__now() + pause);
+        pause = pause < 0.02 ? 1.5 * pause : 0.02;
+        if (larder__now() > news) {
+            hear_news(g);
+            news = larder__now() + NEWS_SECONDS;
+        }
+    }
+    larder__group_count(g, g->stuck);
+    atomic_store(&g->impatient_until, larder__now() + IMPATIENCE_SECONDS);
+    return NULL;
+}
+
+/* Bytes of a form that does for what was promised. */
+static bool does(larder__ticket *t, const larder__value *v, uint8_t held, larder_buf **b) {
+    t->held = held;
+    if (*b && (held == v->form || (v->form == LARDER_DECODED && held == LARDER_ENCODED)))
+        return true;
+    larder_buf_unref(b);
+    return false;
+}
+
+int larder__group_wait(void *st, larder__ticket *t, larder_buf **out) {
+    passage *p = (passage *)(void *)t->flight;
+    uint8_t held = LARDER_ENCODED;
+    t->flight = NULL;
+    *out = wait_for_maker(st, &p->value, &held);
+    bool got = does(t, &p->value, held, out);
+    larder__free(p);
+    if (!got && t->kind == LARDER_HIT)
+        t->kind = LARDER_MISS;
+    return got ? 0 : LARDER__TAKE_OVER;
+}
+
+int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder_buf **out) {
+    larder__group *g = st;
+    larder__errand *e = larder__buf_outside_arg(token, errand_done);
+    larder__value v = *larder__errand_value(e);
+    *out = larder__far_receive(g->far, e);
+    bool got = does(t, &v, *out ? larder__errand_held(e) : LARDER_ENCODED, out);
+    larder_buf_unref(&token);
+    if (got)
+        return 0;
+    passage *p = larder__malloc(sizeof *p);
+    if (p)
+        *p = (passage){g, v};
+    t->flight = (larder__flight *)(void *)(p ? p : &nowhere_to_put_it);
+    t->size = v.size;
+    if (p && promised(g, &v)) {
+        t->task = LARDER__WAIT;
+        return 0;
+    }
+    /* Nobody has it: made here, and put where it should be. */
+    t->task = LARDER__MAKE;
+    t->make = t->form;
+    if (t->kind == LARDER_HIT)
+        t->kind = LARDER_MISS;
+    return 0;
+}
+#endif

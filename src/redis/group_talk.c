@@ -1,0 +1,292 @@
+/* Joining a group, and the talk with its journal. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "redis/group_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+#if LARDER_HAVE_HIREDIS
+
+static const double RETRY_FIRST = 0.5, RETRY_MOST = 10; /* seconds between two attempts to join */
+enum { SNAPSHOT_EVERY = 2048 };                         /* records */
+
+/* ---- records to send ------------------------------------------------------------------------- */
+
+larder_writer *larder__group_begin(larder__group *g, larder__rec_type type) {
+    larder__record_head(&g->queue, type, g->job, ++g->number);
+    return &g->queue;
+}
+
+void larder__group_end(larder__group *g) { g->ends[g->queued++] = g->queue.size; }
+
+static void queue_clear(larder__group *g) {
+    g->queue.size = 0;
+    g->queue.code = 0;
+    g->queued = 0;
+}
+
+void larder__group_queue_made(larder__group *g) {
+    pthread_mutex_lock(&g->lists);
+    if (g->made_count) {
+        larder_writer *w = larder__group_begin(g, LARDER__REC_MADE);
+        for (size_t i = 0; i < g->made_count; i++) {
+            larder_write_u32(w, (uint32_t)g->made[i].key);
+            larder_write_u64(w, g->made[i].mark);
+        }
+        larder__group_end(g);
+    }
+    g->made_count = 0;
+    pthread_mutex_unlock(&g->lists);
+}
+
+void larder__group_queue_epoch(larder__group *g) {
+    larder_writer *w = larder__group_begin(g, LARDER__REC_EPOCH);
+    larder_write_u64(w, g->epoch);
+    if (g->seen)
+        larder_write_bytes(w, g->seen, larder__group_seen_words(g) * sizeof *g->seen);
+    larder__group_end(g);
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+static void lose(larder__group *g) {
+    if (!g->replica)
+        return;
+    pthread_mutex_lock(&g->state);
+    larder__replica_close(&g->replica);
+    pthread_mutex_unlock(&g->state);
+    memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
+    queue_clear(g);
+    g->rows = g->fetched = g->picked = g->pick_at = g->key_count = 0;
+    g->doomed_count = g->doomed_old = 0;
+    g->retry_at = larder__now() + RETRY_FIRST;
+    g->retry_after = RETRY_FIRST;
+}
+
+static void doom(larder__group *g, const larder__replica *r, const larder__outcome *o) {
+    bool ours = o->for_all ? larder__replica_first(r, g->job) : o->job == g->job;
+    if (!ours || o->doomed_count == 0)
+        return;
+    if (g->doomed_count + o->doomed_count > g->doomed_cap) {
+        size_t cap = 2 * (g->doomed_count + o->doomed_count);
+        larder__doomed *more = larder__realloc(g->doomed, cap * sizeof *more);
+        if (!more)
+            return; /* Redis forgets them after a while */
+        g->doomed = more;
+        g->doomed_cap = cap;
+    }
+    memcpy(g->doomed + g->doomed_count, o->doomed, o->doomed_count * sizeof *o->doomed);
+    g->doomed_count += o->doomed_count;
+}
+
+/* Values that left before the last question: whoever was promised them has asked by now. */
+void larder__group_delete(larder__group *g) {
+    for (size_t i = 0; i < g->doomed_old; i++) {
+        const larder__doomed *d = &g->doomed[i];
+        larder__far_drop(g->far, &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
+    }
+    if (g->doomed_old)
+        memmove(g->doomed, g->doomed + g->doomed_old,
+                (g->doomed_count - g->doomed_old) * sizeof *g->doomed);
+    g->doomed_count -= g->doomed_old;
+    g->doomed_old = g->doomed_count;
+}
+
+/* What our own record came to. */
+static int keep_outcome(larder__group *g, const larder__outcome *o) {
+    size_t n = o->rows + o->fetched;
+    if (o->type == LARDER__REC_CLAIM || o->type == LARDER__REC_EXCHANGE) {
+        if (n > g->answer_room) {
+            larder__ticket *more = larder__realloc(g->answers, n * sizeof *more);
+            if (!more)
+                return LARDER_E_NOMEM;
+            g->answers = more;
+            g->answer_room = n;
+        }
+        if (n)
+            memcpy(g->answers, o->tickets, n * sizeof *g->answers);
+        g->rows = o->rows;
+        g->fetched = o->fetched;
+    } else if (o->type == LARDER__REC_PICKS) {
+        g->picked = o->rows < LARDER__PICKS_AT_ONCE ? o->rows : LARDER__PICKS_AT_ONCE;
+        g->pick_at = 0;
+        memcpy(g->picks, o->keys, g->picked * sizeof *g->picks);
+        memcpy(g->shares, o->shares, g->picked * sizeof *g->shares);
+    } else if (o->type == LARDER__REC_FETCH) {
+        g->key_count = o->rows;
+        uint64_t *more = larder__realloc(g->keys, (o->rows + 1) * sizeof *more);
+        if (!more)
+            return LARDER_E_NOMEM;
+        g->keys = more;
+        memcpy(g->keys, o->keys, o->rows * sizeof *more);
+    }
+    return 0;
+}
+
+static int apply_all(larder__group *g, larder__replica *r, const larder__history *h) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < h->count; i++) {
+        larder__outcome o;
+        rc = larder__replica_apply(r, h->records[i].bytes, h->records[i].size, &o);
+        if (rc < 0)
+            break;
+        doom(g, r, &o);
+        if (o.job == g->job && o.number == g->number && o.type > LARDER__REC_LEAVE)
+            rc = keep_outcome(g, &o);
+    }
+    return rc;
+}
+
+static int agree(larder__group *g, larder__agreement *agreed) {
+    larder_writer mine = {0};
+    larder_reader theirs = {0};
+    *agreed = (larder__agreement){0};
+    larder__agreement_write(&g->mine, &mine);
+    int rc = mine.code < 0 ? mine.code : larder__journal_agree(g->journal, &mine, &theirs);
+    if (rc == 0)
+        rc = larder__agreement_read(agreed, &theirs);
+    larder__writer_free(&mine);
+    if (rc < 0)
+        return rc;
+    if (agreed->keys != g->mine.keys || agreed->forms_id != g->mine.forms_id)
+        return larder__fail(LARDER_E_ARGS, "the jobs of this group train on something else: name "
+                                           "another group in shared=");
+    if (strcmp(agreed->policy, g->mine.policy) != 0)
+        return larder__fail(LARDER_E_ARGS,
+                            "this group's cache is ruled by %.60s, not by %.60s: name another "
+                            "group in shared=",
+                            agreed->policy, g->mine.policy);
+    return 0;
+}
+
+int larder__group_join(larder__group *g) {
+    larder__agreement agreed;
+    larder__history h;
+    int rc = agree(g, &agreed);
+    if (rc < 0)
+        return rc;
+    larder__replica *fresh = NULL;
+    g->replica_conf.agreement = &agreed;
+    rc = larder__replica_open(&fresh, &g->replica_conf);
+    if (rc == 0)
+        rc = larder__journal_join(g->journal, g->again, &g->job, &h);
+    if (rc == 0 && h.snapshot_size) {
+        larder_reader in = {.at = h.snapshot,
+                            .end = (const unsigned char *)h.snapshot + h.snapshot_size};
+        rc = larder__replica_load(fresh, &in);
+    }
+    if (rc == 0)
+        rc = apply_all(g, fresh, &h);
+    if (rc < 0) {
+        larder__replica_close(&fresh);
+        memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
+        return rc;
+    }
+    pthread_mutex_lock(&g->state);
+    g->replica = fresh;
+    pthread_mutex_unlock(&g->state);
+    queue_clear(g);
+    g->doomed_count = g->doomed_old = 0; /* whoever wrote those deletes them */
+    g->streaming = larder__replica_stream(g->replica, &g->stream);
+    if (!g->streaming) {
+        larder_writer *w = larder__group_begin(g, LARDER__REC_STREAM);
+        larder_write_u64(w, g->mine.seed);
+        larder_write_u64(w, 0);
+        larder_write_u64(w, 0);
+        larder__group_end(g);
+    }
+    if (g->epoch_begun)
+        larder__group_queue_epoch(g);
+    pthread_mutex_lock(&g->lists);
+    g->made_count = 0;
+    pthread_mutex_unlock(&g->lists);
+    g->again = true;
+    g->retry_after = RETRY_FIRST;
+    if (g->stats)
+        larder__stat_add(g->stats, g->joined, 1);
+    return 0;
+}
+
+/* Is there a group to ask? Looks for it now and then, and only where Redis is there. */
+static bool there(larder__group *g) {
+    if (g->replica && larder__far_away(g->far)) {
+        lose(g);
+        return false;
+    }
+    if (g->replica)
+        return true;
+    if (larder__now() < g->retry_at || larder__far_away(g->far))
+        return false;
+    if (larder__group_join(g) == 0)
+        return true;
+    larder__far_say(g->far, larder_errmsg());
+    double after = fmax(g->retry_after, RETRY_FIRST);
+    g->retry_at = larder__now() + after;
+    g->retry_after = fmin(after * 2, RETRY_MOST);
+    return false;
+}
+
+static void save_now_and_then(larder__group *g) {
+    if (larder__journal_since_snapshot(g->journal) < SNAPSHOT_EVERY ||
+        !larder__replica_first(g->replica, g->job))
+        return;
+    larder_writer w = {0};
+    larder__replica_save(g->replica, &w);
+    if (larder__journal_snapshot(g->journal, &w) < 0)
+        lose(g);
+    larder__writer_free(&w);
+}
+
+/* Sends what is queued, of which the last is the question, and hears what came of it. */
+bool larder__group_step(larder__group *g) {
+    larder__record records[8];
+    larder__history h;
+    for (size_t i = 0; i < g->queued; i++) {
+        size_t from = i ? g->ends[i - 1] : 0;
+        records[i] = (larder__record){g->queue.bytes + from, g->ends[i] - from};
+    }
+    int rc = g->queue.code;
+    if (rc == 0)
+        rc = larder__journal_step(g->journal, records, g->queued, &h);
+    queue_clear(g);
+    larder__group_delete(g);
+    if (rc == 0) {
+        pthread_mutex_lock(&g->state);
+        rc = apply_all(g, g->replica, &h);
+        pthread_mutex_unlock(&g->state);
+    }
+    if (rc < 0) {
+        larder__far_say(g->far, larder_errmsg());
+        lose(g);
+        if (rc == LARDER_E_CHANGED) /* it is there, but without us: join again at once */
+            g->retry_at = 0;
+        return false;
+    }
+    save_now_and_then(g);
+    return g->replica != NULL;
+}
+
+/* Asks; where the group has gone on without us, once more. `question` writes the record. */
+bool larder__group_ask(larder__group *g, void (*question)(larder__group *, const void *, size_t),
+                       const void *arg, size_t n) {
+    for (int tries = 0; tries < 2; tries++) {
+        if (!there(g))
+            return false;
+        question(g, arg, n);
+        if (larder__group_step(g))
+            return true;
+    }
+    return false;
+}
+
+/* A word that needs no answer goes with the next question, or at once where many have come. */
+bool larder__group_room(larder__group *g) {
+    if (!g->replica)
+        return false;
+    if (g->queued >= 5)
+        larder__group_step(g);
+    return g->replica != NULL;
+}
+#endif

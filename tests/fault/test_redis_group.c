@@ -1,0 +1,372 @@
+/* Jobs that share a cache in Redis, each a process of its own, as on several machines: every sample
+ * once an epoch and with its own pixels, nothing read twice that need not be, whatever becomes of
+ * jobs and of Redis meanwhile. */
+#include "loader_kit.h"
+#include "redis/replica.h"
+#include "redis_kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SOURCE "mem:?n=1200&h=8&w=8&c=3"
+enum { N = 1200, BATCH = 16, EPOCH = N / BATCH + 1, MOST_JOBS = 8 };
+
+typedef struct progress { /* of one job, seen by the parent */
+    _Atomic uint64_t batches, reads, served, waited, stuck, unshared, joined, resident;
+    _Atomic int64_t audit;
+} progress;
+
+#define must(truth)                                                                                \
+    do {                                                                                           \
+        if (!(truth)) {                                                                            \
+            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #truth,              \
+                    larder_errmsg());                                                              \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* The pixels of a sample are those that a loader without any cache serves: no chance in them. */
+static void check_pixels(const larder_batch *b, const unsigned char *right) {
+    size_t row = (size_t)b->shape.h * b->shape.w * b->shape.c;
+    for (size_t i = 0; i < b->n; i++)
+        must(memcmp((const char *)b->x + i * row, right + b->served[i] * row, row) == 0);
+}
+
+static unsigned char *right_pixels(void) {
+    static unsigned char *all;
+    larder_loader_conf c = kit_conf(SOURCE, "lru");
+    larder_loader *l;
+    const larder_batch *b;
+    int rc;
+    if (all)
+        return all;
+    all = malloc(N * 192);
+    c.cache = "0";
+    c.augment = NULL;
+    c.epochs = 1;
+    check_ok(larder_loader_open(&l, &c));
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
+        for (size_t i = 0; rc == 0 && i < b->n; i++)
+            memcpy(all + b->served[i] * 192, (const char *)b->x + i * 192, 192);
+        if (rc == 0)
+            larder_loader_done(l, b);
+    }
+    larder_loader_close(&l);
+    return all;
+}
+
+static double figure(larder_loader *l, const char *name) {
+    larder_stat_value v;
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, name) == 0)
+            return v.value;
+    must(false);
+    return 0;
+}
+
+static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
+                 progress *to, bool exact) {
+    larder_loader_conf c = kit_conf(SOURCE, recipe);
+    const unsigned char *right = right_pixels();
+    larder_loader *l;
+    const larder_batch *b;
+    float losses[BATCH];
+    int rc;
+    c.cache = cache;
+    c.seed = seed;
+    c.epochs = epochs;
+    c.augment = NULL;
+    must(larder_loader_open(&l, &c) == 0);
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
+        if (rc == LARDER_END_EPOCH) {
+            to->audit = larder_loader_audit(l);
+            must(!exact || to->audit == 0);
+            continue;
+        }
+        check_pixels(b, right);
+        for (size_t i = 0; i < b->n; i++)
+            losses[i] = kit_loss(b->served[i], b->epoch);
+        must(larder_loader_report(l, b, &(larder_feedback){.loss = losses}) == 0);
+        to->served += b->n;
+        must(larder_loader_done(l, b) == 0);
+        to->batches++;
+        to->reads = (uint64_t)figure(l, "storage_reads");
+        to->waited = (uint64_t)figure(l, "group_waited");
+        to->stuck = (uint64_t)figure(l, "group_stuck");
+        to->unshared = (uint64_t)figure(l, "group_unshared");
+        to->joined = (uint64_t)figure(l, "group_joined");
+        to->resident = (uint64_t)figure(l, "cache_resident");
+        kit_nap(0.001);
+    }
+    must(rc == LARDER_END);
+    larder_loader_close(&l);
+}
+
+static pid_t start(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
+                   progress *to, bool exact) {
+    right_pixels();
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        work(cache, recipe, seed, epochs, to, exact);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void ended_well(pid_t pid) {
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static progress *progress_new(void) {
+    progress *p = mmap(NULL, MOST_JOBS * sizeof *p, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    memset(p, 0, MOST_JOBS * sizeof *p);
+    return p;
+}
+
+static void wait_batches(const progress *p, uint64_t n) {
+    for (int i = 0; i < 2000 && p->batches < n; i++)
+        kit_nap(0.02);
+    assert_true(p->batches >= n);
+}
+
+static void test_recipes(void **unused) {
+    (void)unused;
+    static const char *const recipes[] = {"minio", "seneca",       "lru",
+                                          "shade", "rotate:h=0.3", "icache"};
+    kit_redis r;
+    char cache[128];
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        progress *p = progress_new();
+        pid_t pids[3];
+        bool exact = i < 3;
+        snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=g%zu&timeout=20s",
+                 r.port, i);
+        for (uint64_t j = 0; j < 3; j++)
+            pids[j] = start(cache, recipes[i], j + 1, 3, &p[j], exact);
+        for (int j = 0; j < 3; j++)
+            ended_well(pids[j]);
+        uint64_t reads = 0, served = 0;
+        for (int j = 0; j < 3; j++) {
+            reads += p[j].reads;
+            served += p[j].served;
+            assert_int_equal(p[j].joined, 1);
+            assert_true(p[j].resident <= N / 4);
+        }
+        if (getenv("LARDER_VERBOSE"))
+            for (int j = 0; j < 3; j++)
+                fprintf(stderr, "%s job %d: %d reads of %d, waited %d, stuck %d, alone %d\n",
+                        recipes[i], j, (int)p[j].reads, (int)p[j].served, (int)p[j].waited,
+                        (int)p[j].stuck, (int)p[j].unshared);
+        if (exact)
+            assert_int_equal(served, 3 * 3 * N);
+        /* A quarter is there; what seneca shares is read about once for all three. */
+        assert_true(reads < served * (i == 1 ? 6 : 9) / 10 || strstr(recipes[i], "lru"));
+        munmap(p, MOST_JOBS * sizeof *p);
+        kit_redis_number(&r, "flushall");
+    }
+    kit_redis_stop(&r);
+}
+
+/* A job that is killed: its promises and what it was to see are nobody's any more. */
+static void test_killed_jobs(void **unused) {
+    (void)unused;
+    kit_redis r;
+    char cache[128], out[100];
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=k&timeout=20s", r.port);
+    progress *p = progress_new();
+    pid_t stays = start(cache, "seneca", 1, 8, &p[0], true);
+    for (int j = 1; j < 4; j++) {
+        pid_t dies = start(cache, "seneca", (uint64_t)j + 10, 50, &p[j], true);
+        wait_batches(&p[j], 20);
+        kill(dies, SIGKILL);
+        waitpid(dies, NULL, 0);
+    }
+    ended_well(stays);
+    /* Those who were killed are expelled when their lease is over. */
+    pid_t next = start(cache, "seneca", 77, 2, &p[5], true);
+    ended_well(next);
+    kit_redis_cli(&r, "--scan --pattern '*numbers'", out, sizeof out);
+    munmap(p, MOST_JOBS * sizeof *p);
+    kit_redis_stop(&r);
+}
+
+static void test_redis_comes_and_goes(void **unused) {
+    (void)unused;
+    kit_redis r;
+    char cache[128];
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=c&timeout=300ms",
+             r.port);
+    progress *p = progress_new();
+    pid_t pids[2];
+    for (uint64_t j = 0; j < 2; j++)
+        pids[j] = start(cache, "seneca", j + 1, 12, &p[j], true);
+    for (int round = 0; round < 2; round++) {
+        wait_batches(&p[0], p[0].batches + 60);
+        kit_redis_kill(&r);
+        wait_batches(&p[0], p[0].batches + 40);
+        kit_redis_again(&r); /* empty */
+    }
+    for (int j = 0; j < 2; j++)
+        ended_well(pids[j]);
+    assert_true(p[0].joined >= 2 && p[0].unshared > 0);
+    munmap(p, MOST_JOBS * sizeof *p);
+    kit_redis_stop(&r);
+}
+
+static void test_others_are_refused(void **unused) {
+    (void)unused;
+    kit_redis r;
+    char cache[128];
+    larder_loader *l, *m = NULL;
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=x&timeout=20s", r.port);
+    larder_loader_conf c = kit_conf(SOURCE, "minio");
+    c.cache = cache;
+    check_ok(larder_loader_open(&l, &c));
+    c.recipe = "lru";
+    assert_true(larder_loader_open(&m, &c) < 0);
+    assert_non_null(strstr(larder_errmsg(), "minio"));
+    larder_loader_close(&l);
+    kit_redis_stop(&r);
+}
+
+/* ---- replicas agree, also those that begin from a snapshot ----------------------------------- */
+
+static uint32_t size_of(void *unused, uint64_t id) {
+    (void)unused;
+    return 100 + (uint32_t)(id * 7919 % 300);
+}
+
+typedef struct twin {
+    larder__replica *r;
+    larder_slot *table;
+} twin;
+
+static void twin_open(twin *t, const larder__agreement *a) {
+    t->table = malloc(a->keys * sizeof *t->table);
+    larder__replica_conf conf = {.agreement = a, .size_of = size_of, .slot_of = t->table};
+    check_ok(larder__replica_open(&t->r, &conf));
+}
+
+static void twin_close(twin *t) {
+    larder__replica_close(&t->r);
+    free(t->table);
+}
+
+static void write_batch(larder_writer *w, larder__rec_type type, uint32_t job, larder_rng *rng,
+                        uint64_t *at, uint64_t n) {
+    larder__record_head(w, type, job, 7);
+    if (type == LARDER__REC_EXCHANGE)
+        larder_write_u32(w, 16);
+    for (int i = 0; i < 10; i++) {
+        larder__rec_row row = {.score = (float)larder_rng_below(rng, 100) / 10};
+        row.key = type == LARDER__REC_EXCHANGE ? (uint32_t)((*at)++ % n)
+                                               : larder_rng_below(rng, (uint32_t)n);
+        row.size = type == LARDER__REC_EXCHANGE ? 0 : size_of(NULL, row.key);
+        larder_write_bytes(w, &row, sizeof row);
+    }
+}
+
+static void same_outcome(const larder__outcome *a, const larder__outcome *b) {
+    assert_int_equal(a->rows, b->rows);
+    assert_int_equal(a->fetched, b->fetched);
+    assert_int_equal(a->doomed_count, b->doomed_count);
+    for (size_t i = 0; a->tickets && i < a->rows + a->fetched; i++)
+        assert_memory_equal(&a->tickets[i], &b->tickets[i], sizeof a->tickets[i]);
+    for (size_t i = 0; i < a->doomed_count; i++)
+        assert_true(a->doomed[i].key == b->doomed[i].key && a->doomed[i].mark == b->doomed[i].mark);
+}
+
+static void test_replicas_agree(void **unused) {
+    (void)unused;
+    static const char *const policies[] = {"lru", "minio", "ods", "app"};
+    for (size_t k = 0; k < 4; k++) {
+        larder__agreement a = {.keys = 300, .budget = 15000, .seed = 5, .share = {1}};
+        snprintf(a.policy, sizeof a.policy, "%s", policies[k]);
+        twin first, other;
+        larder_rng rng;
+        uint64_t at[3] = {0};
+        larder_rng_seed(&rng, k, 1);
+        twin_open(&first, &a);
+        twin_open(&other, &a);
+        larder__outcome x, y;
+        for (int step = 0; step < 600; step++) {
+            larder_writer w = {0};
+            uint32_t job = (uint32_t)step % 3;
+            if (step < 3) {
+                larder__record_head(&w, LARDER__REC_JOIN, job, 0);
+                larder_write_u32(&w, 0);
+            } else if (step % 50 == 49) {
+                larder__record_head(&w, LARDER__REC_LEAVE, job, 0);
+                check_ok(larder__replica_apply(first.r, w.bytes, w.size, &x));
+                check_ok(larder__replica_apply(other.r, w.bytes, w.size, &y));
+                w.size = 0;
+                at[job] = 0;
+                larder__record_head(&w, LARDER__REC_JOIN, job, 0);
+                larder_write_u32(&w, 1);
+            } else if (k == 2 && at[job] && at[job] % 300 == 0) {
+                larder__record_head(&w, LARDER__REC_EPOCH, job, 0);
+                larder_write_u64(&w, at[job] / 300);
+                check_ok(larder__replica_apply(first.r, w.bytes, w.size, &x));
+                check_ok(larder__replica_apply(other.r, w.bytes, w.size, &y));
+                w.size = 0;
+                write_batch(&w, LARDER__REC_EXCHANGE, job, &rng, &at[job], 300);
+            } else if (step % 7 == 6) {
+                larder__record_head(&w, LARDER__REC_SCORES, job, 0);
+                for (uint32_t i = 0; i < 20; i++) {
+                    float score = (float)larder_rng_below(&rng, 1000) / 100;
+                    larder_write_u32(&w, larder_rng_below(&rng, 300));
+                    larder_write_bytes(&w, &score, sizeof score);
+                }
+            } else
+                write_batch(&w, k == 2 ? LARDER__REC_EXCHANGE : LARDER__REC_CLAIM, job, &rng,
+                            &at[job], 300);
+            check_ok(w.code);
+            check_ok(larder__replica_apply(first.r, w.bytes, w.size, &x));
+            check_ok(larder__replica_apply(other.r, w.bytes, w.size, &y));
+            same_outcome(&x, &y);
+            free(w.bytes);
+            if (step % 40 == 20) { /* the other one begins again, from a snapshot */
+                larder_writer s = {0};
+                larder__replica_save(first.r, &s);
+                check_ok(s.code);
+                twin_close(&other);
+                twin_open(&other, &a);
+                larder_reader in = {.at = s.bytes, .end = s.bytes + s.size};
+                check_ok(larder__replica_load(other.r, &in));
+                free(s.bytes);
+            }
+        }
+        assert_memory_equal(first.table, other.table, 300 * sizeof *first.table);
+        twin_close(&first);
+        twin_close(&other);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replicas_agree),       cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_others_are_refused),   cmocka_unit_test(test_killed_jobs),
+        cmocka_unit_test(test_redis_comes_and_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* The parts of a cache in Redis that need no server: texts, heads of values, slots, answers. */
+#include "check.h"
+#include "redis/resp.h"
+#include "redis/slots.h"
+#include "redis/uri.h"
+#include "redis/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void forget_environment(void) {
+    unsetenv("LARDER_REDIS_PASSWORD");
+    unsetenv("LARDER_REDIS_USER");
+    unsetenv("REDISCLI_AUTH");
+}
+
+static void test_texts(void **unused) {
+    (void)unused;
+    larder__redis_conf r;
+    forget_environment();
+    check_ok(larder__redis_parse(&r, "redis://ann:s%40crt@box:7000/3?budget=64GiB&timeout=20ms"));
+    assert_string_equal(r.user, "ann");
+    assert_string_equal(r.password, "s@crt");
+    assert_string_equal(r.hosts[0].name, "box");
+    assert_int_equal(r.hosts[0].port, 7000);
+    assert_int_equal(r.db, 3);
+    assert_string_equal(r.budget, "64GiB");
+    assert_true(r.timeout > 0.0199 && r.timeout < 0.0201 && !r.tls && !r.cluster);
+    check_ok(larder__redis_parse(&r, "redis+unix:///run/redis.sock?budget=20%:50/50/0"));
+    assert_string_equal(r.path, "/run/redis.sock");
+    assert_string_equal(r.budget, "20%:50/50/0");
+    check_ok(larder__redis_parse(&r, "redis-cluster://a:7000,b,[::1]:7002?replicas=1&shared=x-1"));
+    assert_int_equal(r.host_count, 3);
+    assert_int_equal(r.hosts[1].port, 6379);
+    assert_string_equal(r.hosts[2].name, "::1");
+    assert_int_equal(r.hosts[2].port, 7002);
+    assert_true(r.cluster && r.replicas);
+    assert_string_equal(r.group, "x-1");
+    check_ok(larder__redis_parse(&r, "2GiB+rediss://:pw@h?tier=inclusive&ca=/a/b.pem"));
+    assert_string_equal(r.front, "2GiB");
+    assert_true(r.tls && r.inclusive);
+    assert_string_equal(r.password, "pw");
+    setenv("LARDER_REDIS_PASSWORD", "outside", 1);
+    check_ok(larder__redis_parse(&r, "redis://h"));
+    assert_string_equal(r.password, "outside");
+    check_ok(larder__redis_parse(&r, "redis://:inside@h"));
+    assert_string_equal(r.password, "inside");
+    forget_environment();
+    assert_true(larder__redis_named("20%+redis-cluster://x"));
+    assert_false(larder__redis_named("20%"));
+    assert_false(larder__redis_named("unix:/tmp/redis://"));
+    assert_false(larder__redis_named(NULL));
+}
+
+static void test_wrong_texts(void **unused) {
+    (void)unused;
+    static const char *const wrong[] = {
+        "redis://u:hunter2@",
+        "redis://u:hunter2@h:0",
+        "redis://u:hunter2@h:99999",
+        "redis://u:hunter2@h:12x",
+        "redis://u:hunter2@h/x",
+        "redis://u:hunter2@h?",
+        "redis://u:hunter2@h?budget",
+        "redis://u:hunter2@h?budget=",
+        "redis://u:hunter2@h?budget=-1",
+        "redis://u:hunter2@h?budget=20%&colour=red",
+        "redis://u:hunter2@h?timeout=0",
+        "redis://u:hunter2@h?replicas=1",
+        "redis://u:hunter2@h?connections=99",
+        "redis://u:hunter2@h?shared=a{b}",
+        "redis://u:hunter2@h?cert=x",
+        "redis://u:hunter2@a,b",
+        "redis-cluster://u:hunter2@a/3",
+        "redis-cluster://u:hunter2@a,,b",
+        "redis+unix://u:hunter2@relative/path",
+        "redis://u:hunter2%zz@h",
+        "redis://u:hunter2@[::1",
+        "9zz+redis://u:hunter2@h",
+        "1GiB+redis://u:hunter2@h?shared=1",
+    };
+    larder__redis_conf r;
+    char shown[100];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (larder__redis_parse(&r, wrong[i]) >= 0)
+            fail_msg("accepted: %s", wrong[i]);
+        if (strstr(larder_errmsg(), "hunter2"))
+            fail_msg("a password in \"%s\"", larder_errmsg());
+        assert_null(strstr(larder__redis_mask(wrong[i], shown, sizeof shown), "hunter2"));
+    }
+    assert_string_equal(larder__redis_mask("redis://a:b@c@h/1", shown, sizeof shown),
+                        "redis://***@h/1");
+    assert_string_equal(larder__redis_mask("20%", shown, sizeof shown), "20%");
+}
+
+static void test_values(void **unused) {
+    (void)unused;
+    unsigned char bytes[LARDER__VALUE_HEAD + 100], *head = bytes,
+                                                   *body = bytes + LARDER__VALUE_HEAD;
+    for (uint32_t size = 0; size <= 100; size += 7) {
+        larder__value v = {.id = 77, .mark = 5, .size = size, .form = 1, .held = 0};
+        for (uint32_t i = 0; i < size; i++)
+            body[i] = (unsigned char)(i * 31 + size);
+        larder__value_write(head, &v, body);
+        assert_true(larder__value_fits(head, &v, size) && larder__value_sound(head, body, size));
+        for (uint32_t bit = 0; bit < 8 * (LARDER__VALUE_HEAD + size); bit++) {
+            bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            assert_false(larder__value_fits(head, &v, size) &&
+                         larder__value_sound(head, body, size));
+            bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        }
+        for (uint32_t cut = 0; cut < size; cut++)
+            assert_false(larder__value_fits(head, &v, cut));
+        larder__value other = v;
+        other.id++;
+        assert_false(larder__value_fits(head, &other, size));
+        other = v;
+        other.mark++;
+        assert_false(larder__value_fits(head, &other, size));
+        other = v;
+        other.form = 2;
+        assert_false(larder__value_fits(head, &other, size));
+    }
+}
+
+static void test_slots(void **unused) {
+    (void)unused;
+    larder__moved m;
+    /* CRC-16/XMODEM's check value, and what CLUSTER KEYSLOT says. */
+    assert_int_equal(larder__redis_slot("123456789", 9), 0x31c3);
+    assert_int_equal(larder__redis_slot("foo", 3), 12182);
+    assert_int_equal(larder__redis_slot("a{foo}b", 7), 12182);
+    assert_int_equal(larder__redis_slot("{}foo", 5), larder__redis_slot("{}foo", 5));
+    assert_int_not_equal(larder__redis_slot("{}foo", 5), 12182);
+    assert_int_equal(larder__redis_slot("", 0), 0);
+    assert_true(larder__redis_moved("MOVED 3999 127.0.0.1:6381", &m));
+    assert_true(!m.ask && m.slot == 3999 && m.port == 6381);
+    assert_string_equal(m.host, "127.0.0.1");
+    assert_true(larder__redis_moved("ASK 0 ::1:6381", &m));
+    assert_true(m.ask && m.port == 6381);
+    assert_string_equal(m.host, "::1");
+    assert_true(larder__redis_moved("MOVED 1 :6381", &m));
+    assert_string_equal(m.host, "");
+    static const char *const wrong[] = {
+        "MOVED",           "MOVED ",       "MOVED 16384 h:1", "MOVED 1 h",  "MOVED 1 h:0",
+        "MOVED 1 h:65536", "MOVED -1 h:1", "ASK 1 h:1x",      "MOVED 1h:1", "ERR MOVED 1 h:1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(larder__redis_moved(wrong[i], &m));
+}
+
+typedef struct tape { /* answers in pieces of at most `most` bytes */
+    const char *text;
+    size_t at, size, most;
+} tape;
+
+static int play(void *arg, struct iovec *to, int count) {
+    tape *t = arg;
+    size_t left = t->most, got = 0;
+    for (int i = 0; i < count; i++) {
+        size_t n = to[i].iov_len < left ? to[i].iov_len : left;
+        n = n < t->size - t->at ? n : t->size - t->at;
+        memcpy(to[i].iov_base, t->text + t->at, n);
+        t->at += n;
+        left -= n;
+        got += n;
+    }
+    return got ? (int)got : LARDER_E_IO;
+}
+
+static void test_answers(void **unused) {
+    (void)unused;
+    static const char text[] = "*3\r\n$5\r\nhello\r\n$-1\r\n$0\r\n\r\n+OK\r\n-ERR no\r\n:-42\r\n"
+                               "$11\r\nhello world\r\n";
+    for (size_t most = 1; most < sizeof text; most++) {
+        tape t = {text, 0, sizeof text - 1, most};
+        larder__resp in;
+        larder__reply r;
+        char five[12] = "";
+        check_ok(larder__resp_open(&in, play, &t));
+        check_ok(larder__resp_next(&in, &r));
+        assert_true(r.type == '*' && r.number == 3);
+        check_ok(larder__resp_next(&in, &r));
+        assert_true(r.type == '$' && r.number == 5);
+        check_ok(larder__resp_bytes(&in, five, 5));
+        assert_string_equal(five, "hello");
+        check_ok(larder__resp_tail(&in));
+        check_ok(larder__resp_next(&in, &r));
+        assert_true(r.type == '$' && r.number == -1);
+        check_ok(larder__resp_next(&in, &r));
+        assert_true(r.type == '$' && r.number == 0);
+        check_ok(larder__resp_tail(&in));
+        check_ok(larder__resp_next(&in, &r));
+        assert_string_equal(r.text, "OK");
+        check_ok(larder__resp_next(&in, &r));
+        assert_true(r.type == '-');
+        assert_string_equal(r.text, "ERR no");
+        check_ok(larder__resp_next(&in, &r));
+        assert_int_equal(r.number, -42);
+        check_ok(larder__resp_next(&in, &r));
+        check_ok(larder__resp_skip(&in, 6));
+        check_ok(larder__resp_bytes(&in, five, 5));
+        assert_string_equal(five, "world");
+        check_ok(larder__resp_tail(&in));
+        assert_true(larder__resp_next(&in, &r) < 0);
+        larder__resp_close(&in);
+    }
+    static const char *const wrong[] = {"hello\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n",
+                                        "\r\n",      "+OK\n",  "*\r\n",   "$1 \r\n",
+                                        "!3\r\n",    "$-\r\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        tape t = {wrong[i], 0, strlen(wrong[i]), 100};
+        larder__resp in;
+        larder__reply r;
+        check_ok(larder__resp_open(&in, play, &t));
+        assert_true(larder__resp_next(&in, &r) < 0);
+        larder__resp_close(&in);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_wrong_texts),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
