@@ -204,6 +204,10 @@ typedef struct larder_loader_conf {
      * (docs/record.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD names,
      * for the first loader of a process, or for all where it has %n, their number; "": none. */
     const char *record;
+    /* The order alone: batches have ids, labels, kinds and weights, and no pixels (x is NULL).
+     * Nothing is read; what the cache would hold is only counted. For those who read by themselves.
+     */
+    bool order_only;
 } larder_loader_conf;
 
 /* A program and a library of different versions agree on the fields that both know. */
@@ -282,9 +286,11 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 
 /* The state after the batches taken so far, to go on exactly there: same remaining ids, same
  * augmentation, with any number of threads. `restore` comes right after open, once, with the same
- * source, recipe, cache size, seed, batch size, rank and world; recipes that listen to feedback
- * want the same `lag` too. Feedback given after the save is not in it. Works after cancel. Free
- * *bytes with larder_free. */
+ * source, recipe, cache size and seed; recipes that listen to feedback want the same `lag` too.
+ * With the same batch size, rank and world it goes on to the bit. With others it does where all
+ * ranks have one order in common (uniform, sequential): any rank's state, the same for all; what
+ * the old ranks had not taken of the epoch is divided anew. Feedback given after the save is not in
+ * it. Works after cancel. Free *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
 /* Recipes that score beside training (spider) let feedback act when its scoring is ready, which
@@ -301,6 +307,7 @@ void larder_free(void *);
 /* Does the recipe, or the record of the job, want to know what training says of samples? */
 bool larder_loader_listens(const larder_loader *);
 uint64_t larder_loader_samples(const larder_loader *);
+uint64_t larder_loader_payload(const larder_loader *); /* bytes of all samples as they are stored */
 uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
 uint32_t larder_loader_classes(const larder_loader *); /* 0 if unknown */
 larder_shape larder_loader_shape(const larder_loader *);

@@ -287,6 +287,10 @@ typedef struct larder_sampler {
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     /* Optional from here on. */
+    /* Instead of load, of an order that all ranks have in common: what `save` wrote on another
+     * rank, or with other batches. Of the epoch that has begun, all ranks together had taken the
+     * first `taken` ids; the ranks there are now share the rest. */
+    int (*divide)(void *st, larder_reader *, uint64_t taken);
     /* Ids whose losses are to be evaluated before this epoch begins, lent; asked only where the
      * user gave an evaluator, maybe twice for an epoch. */
     size_t (*evaluate)(void *st, uint64_t epoch, const uint32_t **ids);

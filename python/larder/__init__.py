@@ -39,7 +39,9 @@ from ._errors import (
 )
 from ._lib import load as _load
 from .batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
+from .dataset import Dataset
 from .loader import Loader
+from .sampler import BatchSampler, Sampler
 
 __version__ = "0.1.0"
 
@@ -52,8 +54,10 @@ def features() -> str:
 __all__ = [
     "ArgumentError",
     "Batch",
+    "BatchSampler",
     "CancelledError",
     "ChangedError",
+    "Dataset",
     "Error",
     "FormatError",
     "FullError",
@@ -64,6 +68,7 @@ __all__ = [
     "NotFoundError",
     "REPLACED",
     "RangeError",
+    "Sampler",
     "SUBSTITUTE",
     "StateError",
     "StorageError",

@@ -74,6 +74,7 @@ class Conf(Structure):
         ("pin", c_void_p),
         ("unpin", c_void_p),
         ("record", c_char_p),
+        ("order_only", c_bool),
     ]
 
 
@@ -185,6 +186,7 @@ _PROTOTYPES = [
     ("larder_loader_restore", c_int, [c_void_p, c_void_p, c_size_t]),
     ("larder_loader_replay", c_int, [c_void_p, c_void_p, c_size_t]),
     ("larder_loader_samples", c_uint64, [c_void_p]),
+    ("larder_loader_payload", c_uint64, [c_void_p]),
     ("larder_loader_batches", c_uint64, [c_void_p]),
     ("larder_loader_classes", c_uint32, [c_void_p]),
     ("larder_loader_shape", Shape, [c_void_p]),

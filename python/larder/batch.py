@@ -154,7 +154,7 @@ def make(hold: Hold, s: _lib.BatchStruct, tensors: bool) -> Batch:
     """A Batch of arrays that view the memory of a batch on hold."""
     b = Batch()
     b.number, b.epoch = s.number, s.epoch
-    b.x = x_array(hold, s)
+    b.x = x_array(hold, s) if s.x else None
     b.served_host = _array(hold, s.served, s.n, "uint64")
     b.labels_host = _array(hold, s.y, s.n, "int64")
     b.y = b.labels_host

@@ -150,6 +150,7 @@ class Loader:
         conf.parts = _choice(_lib.PARTS, "parts", parts)
         if record is not None:
             conf.record = _lib.text(os.fspath(record))
+        conf.order_only = self._order_only
         if self._pins:
             conf.pin, conf.unpin = self._pins
         handle = ctypes.c_void_p()
@@ -164,6 +165,8 @@ class Loader:
         self._desk = Desk(slack, Exchange() if distributed and self.listens else None)
         self._lent: Any = None  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
+        self._last: Optional[int] = None  # number of the batch taken last
+        self._loaded_at: Optional[int] = None
         self._middle = False  # of an epoch
         self._wanted_epoch: Optional[int] = None
         self._turns = 0  # iterators so far: only the newest is served
@@ -289,6 +292,9 @@ class Loader:
         """The next batch, or None: the epoch (or everything) is over."""
         handle = self._open()
         self._give_back()
+        if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
+            self._desk.turn(handle, self._loaded_at, True)
+            self._loaded_at = None
         out = ctypes.POINTER(_lib.BatchStruct)()
         while True:  # looks up now and then, so that Ctrl-C gets through
             rc = self._lib.larder_loader_next_within(handle, ctypes.byref(out), _LOOK_UP)
@@ -313,6 +319,7 @@ class Loader:
         if self._device is not None:
             self._to_device(b, held)
         self._batch = b
+        self._last = b.number
         return b
 
     def _give_back(self) -> None:
@@ -502,7 +509,7 @@ class Loader:
         return {
             "version": 1,
             "epoch": self.epoch,
-            "middle": self._middle,
+            "last": self._last,
             "rank": self.rank,
             "world": self.world,
             "larder": state,
@@ -520,6 +527,7 @@ class Loader:
         self._wanted_epoch = None
         if (state["rank"], state["world"]) == (self.rank, self.world):
             self._desk.load(state["reports"])
+            self._last = self._loaded_at = state["last"]
 
     # ---- figures ------------------------------------------------------------------------------
 
@@ -596,6 +604,8 @@ class Loader:
         """Of one sample of x, as larder's stages give it."""
         s = self._lib.larder_loader_shape(self._open())
         return (s.h, s.w, s.c)
+
+    _order_only = False
 
     # Habits of Lightning and Accelerate: they look for these.
     num_workers = 0

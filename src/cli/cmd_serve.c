@@ -8,14 +8,18 @@
 #include "daemon/server.h"
 #include "wire/attach.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct options {
     const char *socket, *cache, *quota, *mode, *tcp, *token_file;
     uint64_t clients;
-    bool quiet, status;
+    bool quiet, status, with_stdin;
 } options;
 
 static int parse_options(options *o, int argc, char **argv) {
@@ -33,6 +37,8 @@ static int parse_options(options *o, int argc, char **argv) {
          "the secret they have to know: a line of 16 to 256 characters"},
         {"clients", LARDER__NUMBER, &o->clients, "N", "connections at most (1024)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "say nothing about who comes and goes"},
+        {"with-stdin", LARDER__FLAG, &o->with_stdin, NULL,
+         "end when standard input does: with the program that started it"},
         {"status", LARDER__FLAG, &o->status, NULL, "ask a running daemon how it is: JSON"},
         {0}};
     const larder__command command = {
@@ -66,6 +72,27 @@ static void say_line(void *quiet, const char *line) {
 }
 
 static void stop_server(void *server) { larder__server_stop(server); }
+
+/* Ends with whoever holds the other end: a pipe's end is seen even where its writer was killed. */
+static void *watch_stdin(void *server) {
+    char ignored[256];
+    ssize_t n;
+    while ((n = read(STDIN_FILENO, ignored, sizeof ignored)) > 0 || (n < 0 && errno == EINTR)) {
+    }
+    larder__server_stop(server);
+    return NULL;
+}
+
+static int start_watch(pthread_t *thread, larder__server *server) {
+    int err = pthread_create(thread, NULL, watch_stdin, server);
+    return err ? larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err)) : 0;
+}
+
+/* It may still wait for an end of input that will not come. */
+static void end_watch(pthread_t thread) {
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+}
 
 static int read_options(const options *o, larder__server_conf *conf, larder__token *token) {
     char *end;
@@ -123,9 +150,13 @@ int larder__cmd_serve(int argc, char **argv) {
         if (larder__server_port(server))
             printf("and port %u for other machines\n", larder__server_port(server));
         fflush(stdout);
+        pthread_t watch;
+        bool watched = o.with_stdin && (rc = start_watch(&watch, server)) == 0;
         larder__stop_tell(&stop, stop_server, server);
-        rc = larder__server_run(server);
+        rc = rc < 0 ? rc : larder__server_run(server);
         larder__stop_tell(&stop, NULL, NULL);
+        if (watched)
+            end_watch(watch);
         larder__stop_close(&stop);
     }
     if (rc < 0)

@@ -234,7 +234,8 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
         return LARDER__EVALUATE;
     if (d->recipe.replan && larder__replan_next(&d->replan, d->number, &d->pace))
         larder__draw_share_out(d);
-    p->first = !d->epoch_begun;
+    p->first = !d->epoch_begun || d->divided;
+    d->divided = false;
     if (!d->epoch_begun && (rc = begin_epoch(d)) < 0)
         return rc;
     p->number = d->number;

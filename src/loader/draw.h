@@ -132,4 +132,16 @@ int larder__draw_follow(larder__draw *, larder_reader *);
 void larder__draw_save(larder__draw *, larder_writer *);
 int larder__draw_load(larder__draw *, larder_reader *);
 
+/* A state of another rank, or of other batches, as far as it goes before the draw's own part. */
+typedef struct larder__division {
+    uint64_t batch, world;       /* of who saved it */
+    bool kept;                   /* batches had been drawn and not taken: */
+    uint64_t epoch, length;      /* of the first of them */
+    uint64_t kept_ids;           /* of that epoch in them */
+    uint64_t known_epoch, known; /* ids of this epoch that were taken before an earlier division */
+} larder__division;
+/* Goes on in the middle of an epoch with what is left of it: *taken ids of its global order are
+ * gone (0: it begins). Of samplers with `divide`. */
+int larder__draw_divide(larder__draw *, larder_reader *, const larder__division *, uint64_t *taken);
+
 #endif

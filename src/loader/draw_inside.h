@@ -21,6 +21,7 @@ struct larder__draw {
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
     bool epoch_begun;
+    bool divided; /* what is left of the epoch was shared out: the ledger opens a page for it */
     bool evaluator, evaluated;         /* there is one; it has been asked about the coming epoch */
     const uint32_t *to_evaluate;       /* the sampler's */
     size_t evaluating, evaluate_count; /* of these handed out, and all */

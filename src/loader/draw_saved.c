@@ -48,20 +48,70 @@ static int load_signal(larder__draw *d, larder_reader *r) {
     return rc < 0 || !d->recipe.signal->load ? rc : d->recipe.signal->load(d->signal, r);
 }
 
-int larder__draw_load(larder__draw *d, larder_reader *r) {
+/* All that comes before the sampler. */
+static int load_head(larder__draw *d, larder_reader *r, uint64_t *drawn, bool *begun) {
     d->number = larder_read_u64(r);
     d->epoch = larder_read_u64(r);
-    uint64_t drawn = larder_read_u64(r);
+    *drawn = larder_read_u64(r);
     d->now = larder_read_u64(r);
     uint32_t flags = larder_read_u32(r);
-    bool begun = flags & 1;
+    *begun = flags & 1;
     d->evaluated = flags & 2;
     if (d->recipe.replan && d->replan.turns.count)
         larder__draw_share_out(d);
     int rc = larder__cache_load(d->cache, r);
     if (rc == 0 && larder__parts_keep(d->conf.parts))
         rc = larder__parts_load(d->conf.parts, larder__cache_slots(d->cache), r);
-    if (rc < 0 || (rc = load_signal(d, r)) < 0)
+    return rc < 0 ? rc : load_signal(d, r);
+}
+
+/* Where all ranks together were: each had taken as many whole batches. */
+static int place_taken(const larder__draw *d, larder_reader *r, const larder__division *v,
+                       uint64_t drawn, bool begun, uint64_t *epoch, uint64_t *taken) {
+    uint64_t all = begun ? drawn : 0;
+    *epoch = v->kept ? v->epoch : d->epoch;
+    if (v->kept && !(begun && d->epoch == v->epoch))
+        all = v->length;
+    if (v->kept_ids > all || (all -= v->kept_ids) % v->batch || all > d->conf.n)
+        return larder_read_reject(r, "its place in the epoch makes no sense");
+    *taken = all * v->world + (*epoch == v->known_epoch ? v->known : 0);
+    return *taken < d->conf.n ? 0 : larder_read_reject(r, "it has taken more than there is");
+}
+
+int larder__draw_divide(larder__draw *d, larder_reader *r, const larder__division *v,
+                        uint64_t *taken) {
+    uint64_t drawn, epoch;
+    bool begun;
+    const larder_sampler *s = d->recipe.sampler;
+    int rc = load_head(d, r, &drawn, &begun);
+    if (rc < 0 || (rc = place_taken(d, r, v, drawn, begun, &epoch, taken)) < 0)
+        return rc;
+    d->epoch = epoch;
+    d->epoch_begun = *taken > 0;
+    d->evaluated = false;
+    d->drawn = 0;
+    if (*taken && (rc = s->epoch(d->sampler, d->epoch)) < 0)
+        return rc;
+    if ((rc = s->divide(d->sampler, r, *taken)) < 0)
+        return rc;
+    d->length = s->length(d->sampler);
+    if (d->length == 0) { /* drop_last: nothing is left of it for batches of this size */
+        d->epoch++;
+        d->epoch_begun = false;
+        *taken = 0;
+    }
+    d->divided = d->epoch_begun;
+    if (!d->epoch_begun)
+        return 0;
+    larder__draw_tell_tags(d);
+    return larder__draw_look_ahead(d);
+}
+
+int larder__draw_load(larder__draw *d, larder_reader *r) {
+    uint64_t drawn;
+    bool begun;
+    int rc = load_head(d, r, &drawn, &begun);
+    if (rc < 0)
         return rc;
     if (!begun) /* between two epochs there may still be something to remember */
         return d->recipe.sampler->load(d->sampler, r);

@@ -147,6 +147,8 @@ struct larder_loader {
     char audit_says[256];
     bool planning; /* somebody draws, saves or restores: `draw` is theirs */
     bool stop, cancelled, epoch_over, restored;
+    uint64_t divided_epoch, divided_taken; /* of this epoch so many ids were gone when the ranks
+                                              changed; 0: they did not */
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */
@@ -241,8 +243,8 @@ int larder__reserve_learn(larder_loader *, double *ratio, uint32_t *bytes);
  * it? Wakes or starts one of them. */
 bool larder__readers_wanted(const larder_loader *);
 void larder__readers_call(larder_loader *);
-/* Without the lock: a joint read for this place is over; seconds it took, and those of them on a
- * processor. */
+/* Without the lock: a joint read for this place is over (NULL: it came from a cache elsewhere);
+ * seconds it took, and those of them on a processor. */
 void larder__readers_note(larder_loader *, larder__place *, double wall, double cpu);
 
 /* bad.c: on_bad=replace for a batch whose rows are all done, without the lock; then on_bad for a

@@ -170,13 +170,19 @@ static int open_crates(larder_loader *l) {
 
 static int open_pipeline(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
+    if (l->conf.order_only) { /* any shape will do */
+        larder__free((void *)(uintptr_t)l->conf.augment);
+        l->conf.augment = larder__strdup("resize:h=1,w=1");
+        if (!l->conf.augment)
+            return LARDER_E_NOMEM;
+    }
     larder__pipeline_conf pipe = {.spec = l->conf.augment,
                                   .raw = about->raw,
                                   .raw_layout = about->layout,
                                   .dtype = l->conf.dtype,
                                   .layout = l->conf.layout};
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
-    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF)
+    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
         return rc;
     larder__parts_conf parts = {.data = l->data,
                                 .pipeline = l->pipeline,
@@ -195,7 +201,8 @@ static int open_parts(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
     larder__draw_conf draw = {.recipe = l->conf.recipe,
                               .cache = l->conf.cache,
-                              .store = &larder__store_heap,
+                              .store =
+                                  l->conf.order_only ? &larder__store_null : &larder__store_heap,
                               .n = about->count,
                               .payload = about->bytes,
                               /* Jobs that share a cache must agree on what an entry is. */

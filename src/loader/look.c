@@ -111,6 +111,9 @@ bool larder_loader_listens(const larder_loader *l) {
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;
 }
+uint64_t larder_loader_payload(const larder_loader *l) {
+    return larder__data_about(l->data)->bytes;
+}
 uint32_t larder_loader_classes(const larder_loader *l) {
     return larder__data_about(l->data)->classes;
 }

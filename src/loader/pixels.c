@@ -168,7 +168,7 @@ void larder__block_describe(larder_hold *b, const larder_batch *from) {
     size_t most = b->pool->conf.rows, n = from->n;
     unsigned char *at = b->memory + b->pool->pixels;
     b->batch = *from;
-    b->batch.x = b->memory;
+    b->batch.x = from->x ? b->memory : NULL;
     b->batch.y = memcpy(at, from->y, n * 8);
     b->batch.ids = memcpy(at + most * 8, from->ids, n * 8);
     b->batch.served = memcpy(at + most * 16, from->served, n * 8);

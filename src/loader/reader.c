@@ -71,7 +71,8 @@ void larder__readers_note(larder_loader *l, larder__place *p, double wall, doubl
     larder__readers *r = &l->readers;
     pthread_mutex_lock(&l->lock);
     larder__stall_note(l);
-    atomic_fetch_sub(&p->reading, 1);
+    if (p)
+        atomic_fetch_sub(&p->reading, 1);
     double part = r->wall > 0 ? 0.25 : 1;
     r->wall += (wall - r->wall) * part;
     r->cpu += (cpu - r->cpu) * part;

@@ -78,7 +78,8 @@ static void write_all_drawn(larder_loader *l, larder_writer *w) {
                                 k->weights, NULL, k});
 }
 
-static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, uint64_t number) {
+static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, uint64_t number,
+                      uint64_t batch) {
     uint64_t samples = larder_loader_samples(l);
     larder__kept *k = *out = larder__calloc(1, sizeof *k);
     if (!k)
@@ -90,7 +91,7 @@ static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, ui
     k->first = flags & 1;
     k->last = flags >> 1 & 1;
     uint64_t n = larder_read_u64(r);
-    if (n == 0 || n > l->conf.batch || k->number != number)
+    if (n == 0 || n > batch || n > larder__read_left(r) || k->number != number)
         return larder_read_reject(r, "a batch drawn ahead is out of place");
     k->ids = larder__calloc(2 * n, sizeof *k->ids);
     k->substitute = larder__calloc(n, 1);
@@ -141,7 +142,33 @@ static int differs(larder_reader *r, const char *what) {
     return larder_read_reject(r, why);
 }
 
-static int check_identity(larder_loader *l, larder_reader *r) {
+/* Another rank, world or batch size will do where all ranks have one order in common. */
+static int check_ranks(const larder_loader *l, larder_reader *r, larder__division *v) {
+    v->batch = larder_read_u64(r);
+    uint32_t rank = larder_read_u32(r);
+    v->world = larder_read_u32(r);
+    if (larder_read_status(r) < 0)
+        return LARDER_E_FORMAT;
+    if (v->batch == 0 || v->batch > 1u << 24 || v->world == 0 || v->world > 1u << 20 ||
+        rank >= v->world)
+        return larder_read_reject(r, "its rank or batch size makes no sense");
+    if (v->batch == l->conf.batch && rank == l->conf.rank && v->world == l->conf.world) {
+        v->world = 0; /* goes on as it is */
+        return 0;
+    }
+    if (larder__draw_sampler(l->draw)->divide)
+        return 0;
+    char why[256];
+    snprintf(why, sizeof why,
+             "it was made by rank %u of %llu with batches of %llu, this is rank %u of %u with "
+             "batches of %zu: with sampler %s each rank has an order of its own, so it goes on as "
+             "it was",
+             rank, (unsigned long long)v->world, (unsigned long long)v->batch, l->conf.rank,
+             l->conf.world, l->conf.batch, larder__draw_sampler(l->draw)->plugin.name);
+    return larder_read_reject(r, why);
+}
+
+static int check_identity(larder_loader *l, larder_reader *r, larder__division *v) {
     const larder_dataset *about = larder__data_about(l->data);
     char recipe[LARDER__RECIPE_CHARS + 1];
     if (larder_read_u64(r) != about->count || larder_read_u64(r) != about->fingerprint)
@@ -151,10 +178,9 @@ static int check_identity(larder_loader *l, larder_reader *r) {
         return differs(r, "recipe");
     if (larder_read_u64(r) != l->conf.seed)
         return differs(r, "seed");
-    if (larder_read_u64(r) != l->conf.batch)
-        return differs(r, "batch size");
-    if (larder_read_u32(r) != l->conf.rank || larder_read_u32(r) != l->conf.world)
-        return differs(r, "rank or world size");
+    int rc = check_ranks(l, r, v);
+    if (rc < 0)
+        return rc;
     uint32_t lag = larder_read_u32(r);
     uint32_t ways = larder_read_u32(r);
     if ((ways & 1) != l->conf.drop_last)
@@ -195,7 +221,11 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     larder__draw_effects(l->draw, &w);
     larder_write_u64(&w, l->taken);
     larder_write_u64(&w, l->epoch_length);
-    larder_write_u32(&w, l->epoch_over);
+    larder_write_u32(&w, (uint32_t)l->epoch_over | (uint32_t)(l->divided_taken > 0) << 1);
+    if (l->divided_taken) {
+        larder_write_u64(&w, l->divided_epoch);
+        larder_write_u64(&w, l->divided_taken);
+    }
     larder_write_u64(&w, (uint64_t)l->audit);
     larder__write_text(&w, l->audit_says);
     write_all_drawn(l, &w);
@@ -212,28 +242,62 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     return 0;
 }
 
+/* Which batches had been drawn ahead: what they hold of the epoch under way was not taken. */
+static void note_kept(const larder_loader *l, larder__division *v) {
+    const larder__kept *first = l->kept;
+    if (!first)
+        return;
+    v->kept = true;
+    v->epoch = first->epoch;
+    v->length = first->length;
+    for (const larder__kept *k = first; k; k = k->next)
+        v->kept_ids += k->epoch == first->epoch ? k->n : 0;
+}
+
+/* Goes on where all ranks together were: nobody knows here what the others had drawn ahead. */
+static int divide(larder_loader *l, larder_reader *r, larder__division *v) {
+    v->known_epoch = l->divided_epoch;
+    v->known = l->divided_taken;
+    note_kept(l, v);
+    int rc = larder__draw_divide(l->draw, r, v, &l->divided_taken);
+    if (rc < 0)
+        return rc;
+    larder__kept_free(l->kept);
+    l->kept = NULL;
+    l->divided_epoch = larder__draw_epoch(l->draw);
+    l->epoch_length = larder__draw_length(l->draw);
+    l->taken = l->planned = larder__draw_number(l->draw);
+    return 0;
+}
+
 static int restore_body(larder_loader *l, larder_reader *r) {
-    int rc = check_identity(l, r);
+    larder__division v = {0};
+    int rc = check_identity(l, r, &v);
     if (rc < 0 || (rc = larder__draw_past(l->draw, r)) < 0)
         return rc;
     l->taken = l->planned = larder_read_u64(r);
     if (l->taken > UINT64_MAX / 2) /* counting on must not wrap around */
         return larder_read_reject(r, "more batches than anybody can have taken");
     l->epoch_length = larder_read_u64(r);
-    l->epoch_over = larder_read_u32(r) == 1;
+    uint32_t flags = larder_read_u32(r);
+    l->epoch_over = flags & 1;
+    if (flags & 2) {
+        l->divided_epoch = larder_read_u64(r);
+        l->divided_taken = larder_read_u64(r);
+    }
     l->audit = (int64_t)larder_read_u64(r);
     larder__read_text(r, l->audit_says, sizeof l->audit_says);
     uint32_t count = larder_read_u32(r);
     larder__kept **tail = &l->kept;
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        rc = read_drawn(l, r, tail, l->taken + i);
+        rc = read_drawn(l, r, tail, l->taken + i, v.batch);
         if (*tail)
             tail = &(*tail)->next;
     }
-    if (rc < 0 || (rc = larder__draw_load(l->draw, r)) < 0 ||
+    if (rc < 0 || (rc = v.world ? divide(l, r, &v) : larder__draw_load(l->draw, r)) < 0 ||
         (rc = larder__ledger_load(l->ledger, r)) < 0)
         return rc;
-    if (larder__draw_number(l->draw) != l->taken + count)
+    if (!v.world && larder__draw_number(l->draw) != l->taken + count)
         return larder_read_reject(r, "its batches do not follow each other");
     return larder__read_left(r) == 0 ? larder_read_status(r)
                                      : larder_read_reject(r, "there is something after its end");
@@ -258,7 +322,10 @@ int larder_loader_replay(larder_loader *l, const void *bytes, size_t size) {
         return rc;
     if ((rc = check_state(l, b, size)) == 0) {
         larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
-        if ((rc = check_identity(l, &r)) == 0)
+        larder__division v = {0};
+        if ((rc = check_identity(l, &r, &v)) == 0 && v.world)
+            rc = larder__fail(LARDER_E_ARGS, "a run repeats with the same ranks and batches alone");
+        if (rc == 0)
             rc = larder__draw_follow(l->draw, &r);
     }
     pthread_mutex_unlock(&l->lock);

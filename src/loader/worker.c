@@ -261,13 +261,15 @@ int larder__row_alone(larder_loader *l, uint64_t id, larder_buf **out) {
  * misses. */
 static void receive_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
     double begun = larder__now(), cpu = thread_seconds();
+    larder__seat_turn(LARDER__AT_CACHE);
     if (larder__cache_receive(larder__draw_cache(l->draw), p->plan.tickets + from, n,
                               p->bytes + from) < 0)
         for (size_t i = from; i < from + n; i++)
             if (i < p->plan.n && p->plan.tickets[i].task == LARDER__READY && !p->bytes[i])
                 row_failed(p, i, LARDER_E_NOMEM, "out of memory");
+    larder__seat_turn(LARDER__AT_NOTHING);
     if (larder__cache_is_far(larder__draw_cache(l->draw)))
-        larder__readers_note(l, larder__now() - begun, thread_seconds() - cpu);
+        larder__readers_note(l, NULL, larder__now() - begun, thread_seconds() - cpu);
 }
 
 int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf **out,
@@ -363,8 +365,26 @@ static larder__at work_of(const larder__place *p, size_t from, size_t n) {
     return LARDER__AT_COPY;
 }
 
+/* Of a loader that decides the order alone. */
+static void book_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
+    for (size_t i = from; i < from + n && i < p->plan.n; i++) {
+        const larder__ticket *t = &p->plan.tickets[i];
+        larder_sample s = {.label = -1};
+        larder__data_stat(l->data, t->key, &s);
+        p->y[i] = s.label;
+        p->served[i] = t->key;
+        p->kind[i] = t->kind;
+        p->form[i] = t->form;
+        p->read_bytes[i] = larder__planned_bytes(&p->plan, l->parts, i);
+    }
+}
+
 void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
                           size_t n) {
+    if (l->conf.order_only) {
+        book_rows(l, p, from, n);
+        return;
+    }
     larder_buf **bytes = p->bytes + from;
     split times = {0};
     double begun = larder__now();
@@ -643,7 +663,8 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
     if (p->calm || l->x_of[k % l->conf.prefetch] == k)
         return;
     l->x_of[k % l->conf.prefetch] = k;
-    p->batch.x = p->x = larder__block_pixels(l->x[k % l->conf.prefetch]);
+    p->x = larder__block_pixels(l->x[k % l->conf.prefetch]);
+    p->batch.x = l->conf.order_only ? NULL : p->x;
 }
 
 /* The oldest batch with a piece that was read and may be prepared. */

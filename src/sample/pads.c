@@ -6,8 +6,8 @@
  * shuffled.
  *
  * The list of an epoch is made when the epoch begins, from the scores and residents of that moment,
- * and cut among the ranks. Ranks that see other scores or hold other samples make other lists: each
- * takes its own share of its own list.
+ * and cut among the ranks. Ranks that see other scores or (where residents are repeated or come
+ * first) hold other samples make other lists: each takes its own share of its own list.
  *
  * weight = 1/(N q), q the chance of one place of the list to hold the id: proportional to the
  * score, and to how often a draw of its sort (resident or not) went into the list. To the power of
@@ -94,6 +94,10 @@ typedef struct shares { /* of the draws: how many were resident; of the list: ho
 static shares fill_list(larder__pads *p, larder_rng *rng) {
     uint64_t n = p->env->n, at = 0;
     shares s = {0};
+    if (p->repeat == 1 && !p->hits_first) { /* the same list for all ranks, whatever each holds */
+        memcpy(p->list, p->drawn, n * sizeof *p->list);
+        return s;
+    }
     uint32_t times = improving(p) ? p->repeat : 1;
     for (uint64_t i = 0; i < n; i++)
         if (is_resident(p, p->drawn[i]))

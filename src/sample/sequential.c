@@ -2,19 +2,24 @@
 #include "sample/shard.h"
 
 typedef struct sequential {
+    const larder_draw_env *env;
     larder__shard shard;
     uint64_t at;
 } sequential;
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     (void)args;
-    larder__shard_init(&((sequential *)st)->shard, env->n, env);
+    sequential *q = st;
+    q->env = env;
+    larder__shard_init(&q->shard, env->n, env);
     return 0;
 }
 
 static int epoch(void *st, uint64_t e) {
     (void)e;
-    ((sequential *)st)->at = 0;
+    sequential *q = st;
+    larder__shard_init(&q->shard, q->env->n, q->env);
+    q->at = 0;
     return 0;
 }
 
@@ -33,14 +38,22 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static void save(const void *st, larder_writer *w) {
-    larder_write_u64(w, ((const sequential *)st)->at);
+    larder__shard_save(&((const sequential *)st)->shard, ((const sequential *)st)->at, w);
 }
 
 static int load(void *st, larder_reader *r) {
     sequential *q = st;
-    q->at = larder_read_u64(r);
-    return q->at <= length(q) ? larder_read_status(r)
-                              : larder_read_reject(r, "its epoch is longer than this one");
+    return larder__shard_load(&q->shard, q->env->n, q->env, &q->at, r);
+}
+
+static int divide(void *st, larder_reader *r, uint64_t taken) {
+    sequential *q = st;
+    larder_read_u64(r);
+    larder_read_u64(r);
+    if (taken >= q->env->n)
+        return larder_read_reject(r, "its epoch is longer than this one");
+    larder__shard_divide(&q->shard, q->env->n, q->env, taken);
+    return larder_read_status(r);
 }
 
 const larder_sampler larder__sampler_sequential = {
@@ -54,4 +67,5 @@ const larder_sampler larder__sampler_sequential = {
     .length = length,
     .save = save,
     .load = load,
+    .divide = divide,
 };

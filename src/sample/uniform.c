@@ -24,6 +24,7 @@ static void fini(void *st) { larder__free(((uniform *)st)->order); }
 static int epoch(void *st, uint64_t e) {
     uniform *u = st;
     larder__permute(u->order, (uint32_t)u->env->n, u->env->seed, e);
+    larder__shard_init(&u->shard, u->env->n, u->env);
     u->at = 0;
     return 0;
 }
@@ -43,14 +44,22 @@ static uint64_t length(const void *st) {
 }
 
 static void save(const void *st, larder_writer *w) {
-    larder_write_u64(w, ((const uniform *)st)->at);
+    larder__shard_save(&((const uniform *)st)->shard, ((const uniform *)st)->at, w);
 }
 
 static int load(void *st, larder_reader *r) {
     uniform *u = st;
-    u->at = larder_read_u64(r);
-    return u->at <= length(u) ? larder_read_status(r)
-                              : larder_read_reject(r, "its epoch is longer than this one");
+    return larder__shard_load(&u->shard, u->env->n, u->env, &u->at, r);
+}
+
+static int divide(void *st, larder_reader *r, uint64_t taken) {
+    uniform *u = st;
+    larder_read_u64(r);
+    larder_read_u64(r);
+    if (taken >= u->env->n)
+        return larder_read_reject(r, "its epoch is longer than this one");
+    larder__shard_divide(&u->shard, u->env->n, u->env, taken);
+    return larder_read_status(r);
 }
 
 const larder_sampler larder__sampler_uniform = {
@@ -65,4 +74,5 @@ const larder_sampler larder__sampler_uniform = {
     .length = length,
     .save = save,
     .load = load,
+    .divide = divide,
 };

@@ -163,7 +163,7 @@ static void foreign_and_damaged_states_are_refused(void **state) {
         others[i] = c;
     others[0].recipe = "minio";
     others[1].seed = 8;
-    others[2].batch = 17;
+    others[2].seed = 9;
     others[3].source = "mem:?n=204&h=8&w=8&c=3";
     others[4].source = "mem:?n=203&h=8&w=8&c=3&seed=2";
     others[5].drop_last = true;

@@ -1,0 +1,305 @@
+"""Samples by index, for those who keep their DataLoader."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+from . import _lib, _torch, daemon
+from .loader import _choice, _Stages
+
+_live: "weakref.WeakSet[Dataset]" = weakref.WeakSet()
+_forks_watched = False
+
+
+def _before_fork() -> None:
+    """A fork may make workers: what they are to share must be there before."""
+    for d in list(_live):
+        try:
+            d._share()
+        except Exception as e:  # a fork must not fail for it: workers have caches of their own
+            d._complain(e)
+
+
+class Dataset:
+    """A map-style data set: ``dataset[i]`` is (x, label), read through larder's cache.
+
+    >>> train = larder.Dataset("photos/train", cache="8GiB", augment=["rrc:size=224", "flip"])
+    >>> loader = torch.utils.data.DataLoader(train, 256, shuffle=True, num_workers=8)
+
+    The workers of a DataLoader, by fork or spawn, have one cache together: a daemon is started when the
+    first of them is, and ends with this process. With LARDER_SOCKET or cache="unix:PATH" it is the one
+    that runs there, also for other jobs; shared=False leaves each process its own.
+
+    uri, cache, dtype, layout   as in larder.Loader
+    augment     native stages; without any, pictures keep their size and x is HWC
+    transform   a function of one's own: gets a NumPy array (after native stages, or the decoded picture,
+                HWC, uint8) and gives x
+    pil         the function gets a PIL image of the decoded picture instead
+    target_transform    a function of the label
+    recipe      a cache policy: "minio" (keeps what came first; for shuffled epochs), "lru", …
+    seed        of the native stages' chance, with PyTorch's worker seeds
+    ids         True: samples are (x, label, id)"""
+
+    def __init__(
+        self,
+        uri: Any,
+        cache: str = "20%",
+        augment: Union[None, str, Sequence[Any]] = None,
+        transform: Optional[Callable[[Any], Any]] = None,
+        *,
+        target_transform: Optional[Callable[[int], Any]] = None,
+        pil: bool = False,
+        recipe: str = "minio",
+        seed: int = 0,
+        dtype: str = "float32",
+        layout: str = "NCHW",
+        shared: Optional[bool] = None,
+        ids: bool = False,
+        torch: Optional[bool] = None,
+    ) -> None:
+        global _forks_watched
+        self.uri, self.cache, self.recipe, self.seed = os.fspath(uri), cache, recipe, seed
+        self._stages = _Stages(augment, transform)
+        self.target_transform, self.pil, self.ids = target_transform, pil, ids
+        self._native = bool(self._stages.native)
+        if pil and self._native:
+            raise ValueError("pil=True hands out pictures as they are: leave augment out")
+        self._dtype = _choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
+        self._layout = _choice(_lib.LAYOUTS, "layout", layout)
+        self._tensors = _torch.wanted(torch)
+        elsewhere = cache.startswith("unix:") or bool(os.environ.get("LARDER_SOCKET"))
+        self._sharing = shared is not False and not elsewhere and cache != "0"
+        self._init_process()
+        self._open()  # what is wrong is said here, not in a worker
+        _live.add(self)
+        if not _forks_watched:
+            os.register_at_fork(before=_before_fork)
+            _forks_watched = True
+        if shared:
+            self._share()
+
+    # ---- one handle a process -----------------------------------------------------------------
+
+    def _init_process(self) -> None:
+        self._handle: Optional[int] = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._count = itertools.count()
+
+    def _open(self) -> int:
+        if self._pid != os.getpid():
+            self._init_process()  # forked: the parent's handle is the parent's
+        if self._handle:
+            return self._handle
+        with self._lock:
+            if self._handle is None:
+                self._handle = self._open_new(self.cache)
+        return self._handle
+
+    def _open_new(self, cache: str) -> int:
+        lib = _lib.load()
+        conf = _lib.Conf()
+        lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
+        conf.source, conf.cache = _lib.text(self.uri), _lib.text(cache)
+        conf.recipe = _lib.text(self.recipe)
+        # Without native stages its shape is not used: pictures come as they are.
+        conf.augment = _lib.text(self._stages.native or "resize:h=1,w=1")
+        conf.batch, conf.prefetch, conf.threads, conf.inflight = 1, 1, 1, 1
+        conf.seed, conf.parts = self.seed, _lib.PARTS["off"]
+        conf.dtype, conf.layout = self._dtype, self._layout
+        handle = ctypes.c_void_p()
+        _lib.check(lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
+        shape = lib.larder_loader_shape(handle.value)
+        self._n = int(lib.larder_loader_samples(handle.value))
+        self._shape = (
+            (shape.c, shape.h, shape.w) if self._layout == 0 else (shape.h, shape.w, shape.c)
+        )
+        return handle.value
+
+    def _share(self) -> None:
+        """From now on the cache is a daemon's. In the process that made the data set."""
+        if not self._sharing or self._pid != os.getpid():
+            return
+        self._sharing = False
+        budget = self.cache
+        payload = int(_lib.load().larder_loader_payload(self._open()))
+        size = budget
+        if "%" in budget:
+            share = float(budget.split("%")[0]) / 100
+            # Room for leases of what was evicted, for tables, and for page rounding.
+            size = str(int(payload * share * 1.6) + self._n * 64 + (64 << 20))
+        socket = daemon.shared(size)
+        self.cache = f"unix:{socket}?budget={budget}"
+        self.close()
+
+    def _complain(self, e: Exception) -> None:
+        import warnings
+
+        warnings.warn(f"larder: each worker has a cache of its own: {e}")
+        self._sharing = False
+
+    def close(self) -> None:
+        """Gives back this process's memory; the next use opens it again."""
+        handle, self._handle = self._handle, None
+        if handle and self._pid == os.getpid():
+            _lib.load().larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:
+            pass
+
+    def __getstate__(self) -> Dict[str, Any]:
+        self._share()  # for a worker that is spawned
+        state = self.__dict__.copy()
+        for name in ("_handle", "_pid", "_lock", "_count"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._init_process()
+
+    # ---- samples ------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._n
+
+    def _chances(self, n: int) -> Any:
+        """Seeds for the random stages of n samples: a worker's own, and new ones each time."""
+        import numpy
+
+        base = self.seed
+        torch = sys.modules.get("torch")
+        info = torch.utils.data.get_worker_info() if torch is not None else None
+        if info is not None:
+            base ^= info.seed * 0x9E3779B97F4A7C15
+        z = numpy.array([next(self._count) for _ in range(n)], "uint64")
+        z = z * numpy.uint64(0xD1B54A32D192ED03) + numpy.uint64(base & (2**64 - 1))
+        z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        return (z ^ (z >> numpy.uint64(31))) >> numpy.uint64(1)  # never the word for "no chance"
+
+    def _rows(self, ids: List[int]) -> Any:
+        import numpy
+
+        handle = self._open()
+        index = numpy.array(ids, "uint64")
+        y = numpy.empty(len(ids), "int64")
+        shape = (len(ids),) + self._shape
+        if self._tensors and not self._stages.own:
+            torch = _torch.module()
+            x = torch.empty(shape, dtype=torch.float32 if self._dtype else torch.uint8)
+            address = x.data_ptr()
+        else:
+            x = numpy.empty(shape, "float32" if self._dtype else "uint8")
+            address = x.ctypes.data
+        chances = self._chances(len(ids))
+        _lib.check(
+            _lib.load().larder_loader_get(
+                handle, index.ctypes.data, len(ids), chances.ctypes.data, address, y.ctypes.data
+            )
+        )
+        return x, y
+
+    def pixels(self, i: int) -> Any:
+        """The decoded picture i as a NumPy array, HWC, uint8, at its own size; and its label."""
+        import numpy
+
+        item = self._item(i, _lib.DECODED)
+        s = item.shape
+        try:
+            a = numpy.frombuffer(ctypes.string_at(item.data, item.size), "uint8")
+        finally:
+            self._drop(item)
+        a = a.copy()
+        if item.layout == _lib.LAYOUTS["NCHW"]:
+            return numpy.ascontiguousarray(a.reshape(s.c, s.h, s.w).transpose(1, 2, 0)), item.label
+        return a.reshape(s.h, s.w, s.c), item.label
+
+    def bytes(self, i: int) -> bytes:
+        """The file of sample i, as it is stored."""
+        item = self._item(i, _lib.ENCODED)
+        try:
+            return ctypes.string_at(item.data, item.size)
+        finally:
+            self._drop(item)
+
+    def _item(self, i: int, form: int) -> _lib.Item:
+        item = _lib.Item()
+        i = self._index(i)
+        _lib.check(_lib.load().larder_loader_item(self._open(), i, form, ctypes.byref(item)))
+        return item
+
+    def _drop(self, item: _lib.Item) -> None:
+        _lib.load().larder_buf_unref(ctypes.byref(ctypes.c_void_p(item.buf)))
+
+    def _index(self, i: int) -> int:
+        i = int(i)
+        if i < 0:
+            i += self._n
+        if not 0 <= i < self._n:
+            raise _lib.BY_CODE[-6](f"sample {i} of {self._n}")
+        return i
+
+    def _finish(self, x: Any, label: int, i: int) -> Any:
+        if self.target_transform is not None:
+            label = self.target_transform(label)
+        return (x, label, i) if self.ids else (x, label)
+
+    def __getitem__(self, i: int) -> Any:
+        i = self._index(i)
+        if self._native:
+            x, y = self._rows([i])
+            return self._finish(self._stages.run(x[0]), int(y[0]), i)
+        x, label = self.pixels(i)
+        if self.pil:
+            from PIL import Image
+
+            x = Image.fromarray(x[:, :, 0] if x.shape[2] == 1 else x)
+        x = self._stages.run(x)
+        if self._tensors and not self._stages.own:
+            x = _torch.module().from_numpy(x)
+        return self._finish(x, label, i)
+
+    def __getitems__(self, indices: Sequence[int]) -> List[Any]:
+        """A batch at once, as newer DataLoaders ask for it: one joint read."""
+        ids = [self._index(i) for i in indices]
+        if not self._native:
+            return [self[i] for i in ids]
+        x, y = self._rows(ids)
+        return [self._finish(self._stages.run(x[k]), int(y[k]), i) for k, i in enumerate(ids)]
+
+    def name(self, i: int) -> str:
+        """Of sample i, for people: "cat/7.jpg"."""
+        out = ctypes.create_string_buffer(1024)
+        _lib.check(_lib.load().larder_loader_name(self._open(), self._index(i), out, 1024))
+        return out.value.decode("utf-8", "replace")
+
+    @property
+    def classes(self) -> List[str]:
+        """Names of the classes, by label."""
+        lib, handle = _lib.load(), self._open()
+        names = (
+            lib.larder_loader_class_name(handle, c)
+            for c in range(lib.larder_loader_classes(handle))
+        )
+        return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
+
+    def stats(self) -> Dict[str, float]:
+        """Counters of this process: storage_reads, storage_bytes, daemon_attached …"""
+        v, out, i = _lib.StatValue(), {}, 0
+        while _lib.load().larder_loader_stat(self._open(), i, ctypes.byref(v)) == 0:
+            out[v.name.decode()] = v.value
+            i += 1
+        return out
+
+    def __repr__(self) -> str:
+        return f"<larder.Dataset {self.uri}: {self._n} samples, cache {self.cache}>"

@@ -1,0 +1,133 @@
+"""larder's order, for those who keep their DataLoader."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from typing import Any, Dict, Iterator, List, Optional
+
+from . import _lib
+from .batch import Batch
+from .loader import Loader
+
+
+class BatchSampler:
+    """Lists of ids in the order of a recipe, for ``DataLoader(batch_sampler=…)``.
+
+    >>> order = larder.BatchSampler("photos/train", 256, recipe="shade")
+    >>> loader = DataLoader(larder.Dataset("photos/train", augment=…), batch_sampler=order)
+    >>> for x, y in loader:
+    ...     order.report(loss=losses)       # of the batches in turn
+
+    Nothing is read here; recipes that look at the cache look at one that is only counted. Processes of
+    a job (rank and world, from torch.distributed unless given) get disjoint parts of each global batch,
+    and as many batches each. A DataLoader draws ahead: ``lag`` must be more than its workers times
+    prefetch_factor, plus two, for recipes that listen."""
+
+    def __init__(
+        self,
+        uri: Any,
+        batch_size: int = 256,
+        recipe: str = "minio",
+        cache: str = "20%",
+        seed: int = 0,
+        *,
+        drop_last: bool = False,
+        shuffle: bool = True,
+        rank: Optional[int] = None,
+        world: Optional[int] = None,
+        lag: int = 64,
+    ) -> None:
+        self._loader = _Order(
+            uri, batch_size, recipe, cache, seed, drop_last=drop_last, shuffle=shuffle, rank=rank,
+            world=world, prefetch=1, lag=lag, threads=1, torch=False, pin=False,
+        )
+        self._drawn: "deque[Batch]" = deque(maxlen=4 * lag)
+        self._refused = False
+        self.batch_size, self.drop_last = batch_size, drop_last
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[List[int]]:
+        for b in self._loader:
+            if self._loader.listens:
+                self._drawn.append(b)
+            yield b.served.tolist()
+
+    @property
+    def epoch(self) -> int:
+        return self._loader.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next ``iter`` is this epoch."""
+        self._loader.set_epoch(epoch)
+
+    def report(self, loss: Any = None, logits: Any = None, embeddings: Any = None) -> None:
+        """What training says about the oldest batch that nothing was said about."""
+        if not self._loader.listens:
+            return
+        if not self._drawn:
+            raise _lib.BY_CODE[-7]("there is no batch to report about")
+        b = self._drawn.popleft()
+        try:
+            self._loader.report(loss, logits, embeddings, batch=b)
+            self._loader._desk.flush(self._loader._handle)
+        except _lib.BY_CODE[-7] as e:
+            if not self._refused:
+                warnings.warn(f"larder: {e}; raise `lag` (more than workers x prefetch_factor)")
+            self._refused = True
+
+    def validate(self, accuracy: float) -> None:
+        """Validation accuracy, a fraction of 1."""
+        self._loader.validate(accuracy)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """After the batches drawn so far. A DataLoader with workers has drawn ahead of training."""
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self._loader.load_state_dict(state)
+
+    def close(self) -> None:
+        self._loader.close()
+
+
+class _Order(Loader):
+    """A loader that gives the order alone."""
+
+    _order_only = True
+
+
+class Sampler:
+    """Single ids in the order of a recipe, for ``DataLoader(sampler=…, batch_size=…)``; see
+    BatchSampler, which also hears what training says."""
+
+    def __init__(self, uri: Any, recipe: str = "minio", cache: str = "20%", seed: int = 0, *,
+                 batch_size: int = 256, shuffle: bool = True, rank: Optional[int] = None,
+                 world: Optional[int] = None) -> None:
+        self._batches = BatchSampler(
+            uri, batch_size, recipe, cache, seed, shuffle=shuffle, rank=rank, world=world
+        )
+
+    def __len__(self) -> int:
+        f = self._batches._loader
+        n, world = f.samples, f.world
+        per = f.batch_size * world
+        left = n % per
+        tail = left // world + (f.rank < left % world)
+        return n // per * f.batch_size + (max(tail, 1) if left else 0)
+
+    def __iter__(self) -> Iterator[int]:
+        for ids in self._batches:
+            yield from ids
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next ``iter`` is this epoch."""
+        self._batches.set_epoch(epoch)
+
+    def state_dict(self) -> Dict[str, Any]:
+        return self._batches.state_dict()
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self._batches.load_state_dict(state)

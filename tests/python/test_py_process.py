@@ -1,0 +1,157 @@
+"""The process around a loader: Ctrl-C, fork, spawn, memory over many epochs."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+
+import kit
+from kit import larder, torch
+
+SOURCE = "mem:?n=2000&h=32&w=32&c=3"
+
+
+def python(code, **more):
+    code = f"import sys\nsys.path.insert(0, {str(kit.ROOT / 'python')!r})\n" + textwrap.dedent(code)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
+    )
+
+
+class Signals(unittest.TestCase):
+    def test_ctrl_c_while_waiting(self):
+        p = python(
+            """
+            import larder
+            l = larder.Loader("slow:latency=100s:mem:?n=100&h=8&w=8&c=3", 10, recipe="lru")
+            print("waits", flush=True)
+            try:
+                next(iter(l))
+            except KeyboardInterrupt:
+                l.close()
+                print("interrupted", flush=True)
+            """
+        )
+        self.assertEqual(p.stdout.readline(), b"waits\n")
+        time.sleep(0.3)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=120)
+        self.assertEqual((out, p.returncode), (b"interrupted\n", 0), err.decode())
+
+    def test_goes_on_after_ctrl_c(self):
+        p = python(
+            """
+            import larder, os, signal
+            l = larder.Loader("mem:?n=100&h=8&w=8&c=3", 10, recipe="lru")
+            ids = []
+            it = iter(l)
+            for b in it:
+                ids += b.ids.tolist()
+                try:
+                    os.kill(os.getpid(), signal.SIGINT)
+                except KeyboardInterrupt:
+                    pass
+            print(sorted(ids) == list(range(100)), flush=True)
+            """
+        )
+        out, err = p.communicate(timeout=120)
+        self.assertEqual(out, b"True\n", err.decode())
+
+    def test_not_closed_at_exit(self):
+        p = python(
+            """
+            import larder, torch
+            l = larder.Loader("mem:?n=1000&h=8&w=8&c=3", 10, recipe="lru")
+            kept = [b.x for b in l]
+            it = iter(l)
+            b = next(it)
+            """
+        )
+        out, err = p.communicate(timeout=120)
+        self.assertEqual((p.returncode, err), (0, b""))
+
+    def test_cancel(self):
+        import threading
+
+        with larder.Loader("slow:latency=100s:" + SOURCE, 10, recipe="lru") as l:
+            threading.Timer(0.2, l.cancel).start()
+            with self.assertRaises(larder.CancelledError):
+                next(iter(l))
+
+
+class Processes(unittest.TestCase):
+    def test_fork(self):
+        with larder.Loader(SOURCE, 50, recipe="lru") as l:
+            it = iter(l)
+            b = next(it)
+            before = b.x.clone()
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    try:
+                        next(it)
+                    except larder.StateError:
+                        code = 0 if torch.equal(b.x, before) else 2
+                    l.close()
+                    with larder.Loader(SOURCE, 50, recipe="lru") as mine:
+                        code |= 0 if len(list(mine)) == 40 else 4
+                finally:
+                    os._exit(code)
+            _, status = os.waitpid(pid, 0)
+            self.assertEqual(status, 0)
+            self.assertTrue(torch.equal(b.x, before))
+            self.assertEqual(sum(1 for _ in it), 39)
+
+    def test_no_pickle(self):
+        import pickle
+
+        with larder.Loader(SOURCE, 50, recipe="lru") as l, self.assertRaisesRegex(TypeError, "Dataset"):
+            pickle.dumps(l)
+
+
+def pss(pids):
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            total += next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+    return total * 1024
+
+
+class Memory(unittest.TestCase):
+    def test_constant_over_epochs(self):
+        with larder.Loader(SOURCE, 100, recipe="minio", cache="50%", augment="flip") as l:
+            sizes = []
+            for _ in range(20):
+                for b in l:
+                    b.x.sum()
+                sizes.append(pss([os.getpid()]))
+            self.assertLess(max(sizes[5:]) - sizes[4], 4 << 20)
+
+    def test_not_multiplied_by_workers(self):
+        """The cache is 96 MiB: two workers more must not cost that again."""
+        from torch.utils.data import DataLoader
+
+        source = "mem:?n=2000&h=128&w=128&c=3"
+        d = larder.Dataset(source, cache="100%", augment="flip", dtype="uint8")
+        used = []
+        for workers in (1, 3):
+            loader = DataLoader(d, 50, num_workers=workers, persistent_workers=True)
+            for _ in range(2):
+                for x, y in loader:
+                    pass
+            pids = [w.pid for w in loader._iterator._workers]
+            used.append(pss(pids) / workers)
+            del loader
+        from larder.daemon import _daemons
+
+        held = pss([p.process.pid for p in _daemons.values() if p.process])
+        self.assertGreater(held, 10 << 20)  # the cache lies there, once
+        self.assertLess(used[1], used[0])  # shared pages are counted by halves and thirds
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,91 @@
+# release build only
+"""pip install, without a network: a wheel that carries library and program, and a source archive."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+import kit
+
+try:
+    import pip  # noqa: F401
+except ImportError as e:
+    print(f"skipped: {e}")
+    sys.exit(77)
+
+BUILD = Path(os.environ.get("LARDER_BUILD", kit.ROOT / "build"))
+
+
+def run(command, **more):
+    done = subprocess.run(
+        [str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
+    )
+    if done.returncode:
+        raise AssertionError(done.stdout.decode())
+    return done.stdout.decode()
+
+
+class Wheel(unittest.TestCase):
+    def test_install_and_use(self):
+        with tempfile.TemporaryDirectory() as folder:
+            env = dict(os.environ, LARDER_LIBRARY=str(BUILD / "liblarder.so"))
+            env.pop("LARDER", None)
+            site = Path(folder) / "site"
+            run(
+                [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
+                 "--no-build-isolation", "--target", site, kit.ROOT],
+                env=env,
+                cwd=folder,
+            )
+            clean = {
+                k: v for k, v in os.environ.items() if not k.startswith("LARDER")
+            }
+            clean["PYTHONPATH"] = str(site)
+            out = run(
+                [sys.executable, "-c",
+                 "import larder; l = larder.Loader('mem:?n=90&h=8&w=8&c=3', 10, recipe='lru');"
+                 "print(sum(len(y) for x, y in l), larder._lib.path())"],
+                cwd=folder,
+                env=clean,
+            )
+            self.assertTrue(out.startswith("90 "), out)
+            self.assertIn(str(site), out)
+            out = run([site / "bin" / "larder", "--version"], env=clean, cwd=folder)
+            self.assertIn("0.1.0", out)
+
+    def test_the_same_wheel_twice(self):
+        sys.path.insert(0, str(kit.ROOT / "python"))
+        import wheel_backend
+
+        os.environ["LARDER_LIBRARY"] = str(BUILD / "liblarder.so")
+        try:
+            with tempfile.TemporaryDirectory() as a, tempfile.TemporaryDirectory() as b:
+                one = Path(a) / wheel_backend.build_wheel(a)
+                two = Path(b) / wheel_backend.build_wheel(b)
+                self.assertEqual(one.read_bytes(), two.read_bytes())
+                names = zipfile.ZipFile(one).namelist()
+                for name in ("larder/liblarder.so", "larder/bin/larder", "larder/py.typed"):
+                    self.assertIn(name, names)
+                archive = Path(a) / wheel_backend.build_sdist(a)
+                inside = tarfile.open(archive).getnames()
+                for name in ("pyproject.toml", "src/loader/loader.c", "python/wheel_backend.py"):
+                    self.assertIn("larder-0.1.0/" + name, inside)
+        finally:
+            del os.environ["LARDER_LIBRARY"]
+
+    def test_editable(self):
+        sys.path.insert(0, str(kit.ROOT / "python"))
+        import wheel_backend
+
+        with tempfile.TemporaryDirectory() as a:
+            names = zipfile.ZipFile(Path(a) / wheel_backend.build_editable(a)).namelist()
+            self.assertIn("larder.pth", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
