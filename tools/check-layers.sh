@@ -26,7 +26,7 @@ loader: base plugins plan see wire redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache wire see
+daemon: base plugins cache wire plan see
 profile: base plugins source stage cache plan wire loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape

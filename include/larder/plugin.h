@@ -401,6 +401,9 @@ typedef struct larder_source {
     /* Optional, thread-safe: reads under way and later ones end soon, with E_CANCELLED where they
      * had to wait. Comes before close, so that closing never waits for slow storage. */
     void (*interrupt)(void *st);
+    /* Optional, both or none, thread-safe: what it shows among the loader's statistics. */
+    const larder_figure *(*figures)(void *st);
+    double (*figure)(void *st, size_t i);
 } larder_source;
 
 #ifdef __cplusplus

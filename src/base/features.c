@@ -43,14 +43,19 @@ const char *larder_features(void) {
 #else
                                 PART_OFF("uring")
 #endif
-#if LARDER_HAVE_HNSW
-                                    PART_ON("hnsw")
+#if LARDER_HAVE_CURL
+                                    PART_ON("curl")
 #else
-                                    PART_OFF("hnsw")
+                                    PART_OFF("curl")
+#endif
+#if LARDER_HAVE_HNSW
+                                        PART_ON("hnsw")
+#else
+                                        PART_OFF("hnsw")
 #endif
 #if LARDER_HAVE_HIREDIS
-                                        PART_ON("redis");
+                                            PART_ON("redis");
 #else
-                                        PART_OFF("redis");
+                                            PART_OFF("redis");
 #endif
 }

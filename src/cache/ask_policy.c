@@ -76,6 +76,12 @@ void larder__cache_exchange(larder__cache *c, uint32_t job, const uint64_t *want
     pthread_mutex_unlock(&c->lock);
 }
 
+bool larder__cache_pace(larder__cache *c, const larder_pace *pace, double cores) {
+    if (c->link && c->link->pace)
+        c->link->pace(c->link_state, pace, cores);
+    return c->link != NULL;
+}
+
 bool larder__cache_stream(larder__cache *c, larder_stream *s, bool join) {
     return c->link && c->link->stream(c->link_state, s, join);
 }

@@ -22,6 +22,8 @@ typedef struct larder__link {
      * after it came with the same answer. */
     void (*exchange)(void *st, const uint64_t *wanted, size_t n, uint64_t *served);
     bool (*stream)(void *st, larder_stream *, bool join);
+    /* Rates of this job, with so many threads, for who plans there. */
+    void (*pace)(void *st, const larder_pace *, double cores);
     /* A ticket to make this entry for oneself, without asking anybody. */
     void (*alone)(void *st, const larder_access *, larder__ticket *out);
     bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);

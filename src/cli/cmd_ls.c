@@ -37,6 +37,7 @@ static int parse_options(options *o, int argc, char **argv) {
         "or folder name will do where larder can tell what it is; larder list shows all sources.",
         "  larder ls photos/\n"
         "  larder ls 'tar:shard-{000000..000009}.tar'\n"
+        "  larder ls s3://bucket/photos/\n"
         "  larder ls 'idx:/usr/share/datasets/fashion-mnist?split=test' --json",
         table};
     size_t count;

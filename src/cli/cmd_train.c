@@ -265,9 +265,10 @@ static void print_plans(const output *out, const larder__trainer *t) {
     larder_replan p;
     for (size_t i = 0; !out->o->json && larder__trainer_replan(t, i, &p) == 0; i++)
         printf("%s: from batch %llu on the cache is split %d/%d/%d: %.0f samples/s expected "
-               "instead of %.0f, which %s held up\n",
+               "instead of %.0f, which %s held up; now it is %s\n",
                out->o->name, (unsigned long long)p.batch, p.encoded, p.decoded, p.augmented,
-               p.expected, p.before, larder_resource_name(p.held_up_by));
+               p.expected, p.before, larder_resource_name(p.held_up_by),
+               larder_resource_name(p.bottleneck));
 }
 
 /* What --on-bad passed over: never silent, but not line by line either. */

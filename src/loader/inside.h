@@ -77,7 +77,7 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
     bool first, last;
 } larder__kept;
 
-enum { LARDER__PLAN_STATS = 5 };
+enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
@@ -104,6 +104,11 @@ typedef struct larder__readers { /* threads that only read, for storage that ans
     bool blocking;      /* a read is mostly waiting: leave it to them */
 } larder__readers;
 
+typedef struct larder__source_figure { /* what a probe needs to ask for one */
+    larder__data *data;
+    size_t i;
+} larder__source_figure;
+
 struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__data *data;
@@ -113,6 +118,7 @@ struct larder_loader {
     larder__ledger *ledger;
     larder__stats *stats;
     larder__loader_stats stat;
+    larder__source_figure source_figures[LARDER_FIGURES];
     size_t row_bytes;             /* of x */
     double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
     uint32_t decoded_bytes;       /* 0: no cache of ours holds any */

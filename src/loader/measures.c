@@ -83,12 +83,29 @@ static const struct {
     {"plan_decoded", "percent", "of the cache for decoded samples"},
     {"plan_augmented", "percent", "of the cache for augmented samples"},
     {"plan_rate", "samples/s", "what the model promised at the last change"},
-    {"plan_changes", "", "how often the cache was shared out anew"}};
+    {"plan_changes", "", "how often the cache was shared out anew"},
+    {"plan_bottleneck", "", "what holds the last plan up: 0 storage 1 cache 4 processors 5 GPU"}};
+
+static double source_figure(const void *arg) {
+    const larder__source_figure *f = arg;
+    return larder__data_figure(f->data, f->i);
+}
+
+static int open_source_figures(larder_loader *l) {
+    const larder_figure *f = larder__data_figures(l->data);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++) {
+        l->source_figures[i] = (larder__source_figure){l->data, i};
+        rc = larder__stat_probe(l->stats, f[i].name, f[i].unit, f[i].help, source_figure,
+                                &l->source_figures[i]);
+    }
+    return rc;
+}
 
 int larder__measures_figures(larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
-    int rc = 0;
-    if (shown)
+    int rc = open_source_figures(l);
+    if (rc == 0 && shown)
         rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
                                 "the sampler's own figure for the batch handed out last");
     const larder_figure *f = larder__draw_policy(l->draw)->figures;
@@ -105,9 +122,9 @@ int larder__measures_figures(larder_loader *l) {
 static void show_recipe(larder_loader *l, const larder__planned *plan) {
     if (larder__draw_shown_name(l->draw))
         larder__stat_set(l->stats, l->stat.shown, plan->shown);
-    const double now[LARDER__PLAN_STATS] = {plan->split.encoded, plan->split.decoded,
-                                            plan->split.augmented, plan->plan_rate,
-                                            (double)plan->plan_changes};
+    const double now[LARDER__PLAN_STATS] = {plan->split.encoded,        plan->split.decoded,
+                                            plan->split.augmented,      plan->plan_rate,
+                                            (double)plan->plan_changes, plan->plan_bottleneck};
     for (size_t i = 0; l->plans && i < LARDER__PLAN_STATS; i++)
         larder__stat_set(l->stats, l->stat.plan[i], now[i]);
     const larder_figure *f = larder__draw_policy(l->draw)->figures;

@@ -25,7 +25,7 @@ static int folder_path(char *out, size_t cap) {
     return 0;
 }
 
-static int file_path(const char *name, char *out, size_t cap) {
+int larder__keep_path(const char *name, char *out, size_t cap) {
     int rc = folder_path(out, cap);
     size_t n = rc == 0 ? strlen(out) : 0;
     if (rc == 0 && (size_t)snprintf(out + n, cap - n, "/%s", name) >= cap - n)
@@ -37,7 +37,7 @@ int larder__keep_load(const char *name, unsigned char **bytes, size_t *size) {
     char path[PATH_MAX];
     *bytes = NULL;
     *size = 0;
-    int rc = file_path(name, path, sizeof path);
+    int rc = larder__keep_path(name, path, sizeof path);
     return rc < 0 ? rc : larder__file_read(path, MOST_BYTES, bytes, size);
 }
 
@@ -56,7 +56,7 @@ int larder__keep_store(const char *name, const void *bytes, size_t size) {
     char folder[PATH_MAX], path[PATH_MAX];
     int rc = folder_path(folder, sizeof folder);
     if (rc == 0)
-        rc = file_path(name, path, sizeof path);
+        rc = larder__keep_path(name, path, sizeof path);
     if (rc < 0)
         return rc;
     make_folders(folder);

@@ -10,4 +10,7 @@
 int larder__keep_load(const char *name, unsigned char **bytes, size_t *size);
 int larder__keep_store(const char *name, const void *bytes, size_t size);
 
+/* Where it is or would be. */
+int larder__keep_path(const char *name, char *out, size_t cap);
+
 #endif

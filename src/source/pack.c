@@ -6,7 +6,7 @@
 #include "base/spec.h"
 #include "source/answer.h"
 #include "source/fd_pool.h"
-#include "source/pack_index.h"
+#include "source/pack_plan.h"
 #include "source/pread_full.h"
 #include "source/shards.h"
 #include "source/split.h"
@@ -202,10 +202,8 @@ static const char *class_name(void *st, uint32_t label) {
 
 typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
     uint32_t shard;
-    int tar, index;    /* -1: not open */
-    uint16_t *lengths; /* of the segments of one sample */
-    larder__run *runs;
-    size_t lengths_cap, runs_cap; /* in elements */
+    int tar, index;         /* -1: not open */
+    larder__pack_plan plan; /* of one sample's part */
 } held;
 
 static const held nothing_held = {.tar = -1, .index = -1};
@@ -220,8 +218,7 @@ static void let_go(pack *p, held *h) {
 
 static void end_hold(pack *p, held *h) {
     let_go(p, h);
-    larder__free(h->lengths);
-    larder__free(h->runs);
+    larder__pack_plan_free(&h->plan);
 }
 
 static int hold_file(pack *p, int *fd, uint32_t which, const char *path,
@@ -244,18 +241,6 @@ static int hold(pack *p, held *h, uint32_t i, bool tar) {
     if (rc < 0)
         let_go(p, h);
     return rc;
-}
-
-static int room_for(void *items, size_t *cap, size_t need, size_t size) {
-    if (need <= *cap)
-        return 0;
-    void *old;
-    memcpy(&old, items, sizeof old);
-    larder__free(old);
-    void *fresh = larder__malloc(need * size);
-    memcpy(items, &fresh, sizeof fresh);
-    *cap = fresh ? need : 0;
-    return fresh ? 0 : LARDER_E_NOMEM;
 }
 
 static int name_held(pack *p, held *h, uint64_t id, char *out, size_t cap) {
@@ -321,86 +306,38 @@ static int extent(void *st, uint64_t id, uint32_t *w, uint32_t *h) {
     return 0;
 }
 
-static bool covers_all(const larder__grid *g, const larder_rect *r) {
-    return r->x0 == 0 && r->y0 == 0 && r->x1 == g->w && r->y1 == g->h;
-}
-
-static int check_rect(const larder__grid *g, const larder_rect *r) {
-    if (r->x0 < r->x1 && r->y0 < r->y1 && r->x1 <= g->w && r->y1 <= g->h && r->shrink >= 1 &&
-        r->shrink <= 8)
-        return 0;
-    return larder__fail(LARDER_E_RANGE, "pixels %u..%u by %u..%u of a picture of %u x %u", r->x0,
-                        r->x1, r->y0, r->y1, g->w, g->h);
-}
-
-/* Which segments a rectangle needs: the part's head, its runs and lengths in `h`. */
-static int plan_part(pack *p, held *h, uint64_t id, const larder_rect *want, larder__part *out) {
-    const larder__pack_entry *e = &p->entries[id];
+static int plan_part(pack *p, held *h, uint64_t id, const larder_rect *want) {
     uint32_t i = shard_of(p, id);
-    *out = (larder__part){.magic = LARDER__PART_MAGIC,
-                          .grid = e->grid,
-                          .head = e->data_at - e->head_at,
-                          .jfif = e->jfif};
-    int rc = check_rect(&e->grid, want);
-    if (rc == 0)
-        rc = room_for(&h->lengths, &h->lengths_cap, larder__grid_segments(&e->grid),
-                      sizeof *h->lengths);
-    if (rc == 0)
-        rc = room_for(&h->runs, &h->runs_cap, larder__grid_down(&e->grid), sizeof *h->runs);
-    if (rc == 0)
-        rc = hold(p, h, i, true);
-    if (rc == 0)
-        rc = larder__pack_file_lengths(&p->shards[i].index, h->index, e, h->lengths);
-    if (rc < 0 || !h->runs)
-        return rc;
-    larder_rect wide = larder__grid_widen(&e->grid, *want, p->margin * want->shrink);
-    if (covers_all(&e->grid, want)) {
-        h->runs[0] = (larder__run){0, larder__grid_segments(&e->grid)};
-        out->runs = 1;
-    } else
-        out->runs = larder__grid_runs(&e->grid, &wide, h->lengths, p->gap, h->runs);
-    return 0;
+    int rc = hold(p, h, i, true);
+    return rc < 0 ? rc
+                  : larder__pack_plan_make(&h->plan, &p->shards[i].index, h->index, &p->entries[id],
+                                           want, p->margin, p->gap);
 }
 
-/* The JPEG's head and the runs, one read each; what lies side by side is one read. */
-static int read_runs(pack *p, held *h, uint64_t id, const larder__part *part, unsigned char *to) {
-    const larder__pack_entry *e = &p->entries[id];
-    const char *path = larder__names_get(&p->paths, h->shard);
-    uint64_t at = e->offset + e->head_at; /* what is to be read next … */
-    size_t n = part->head;                /* … and how much of it */
-    uint64_t pos = e->offset + e->data_at;
-    uint32_t segment = 0;
-    for (uint32_t k = 0; k < part->runs; k++) {
-        size_t bytes = 0;
-        for (; segment < h->runs[k].first; segment++)
-            pos += h->lengths[segment];
-        for (uint32_t s = 0; s < h->runs[k].count; s++)
-            bytes += h->lengths[segment++];
-        if (pos != at + n) {
-            int rc = larder__pread_full(h->tar, path, to, n, at);
-            if (rc < 0)
-                return rc;
-            to += n;
-            at = pos;
-            n = 0;
-        }
-        n += bytes;
-        pos += bytes;
-    }
-    return larder__pread_full(h->tar, path, to, n, at);
+typedef struct filling { /* of a part's buffer, from the shard */
+    int fd;
+    const char *path;
+    unsigned char *to;
+} filling;
+
+static int read_piece(void *arg, uint64_t at, size_t n) {
+    filling *f = arg;
+    int rc = larder__pread_full(f->fd, f->path, f->to, n, at);
+    f->to += n;
+    return rc;
 }
 
 static int read_part(pack *p, held *h, uint64_t id, const larder_rect *want, larder_buf **out) {
-    larder__part part;
-    uint32_t data_at;
     *out = NULL;
-    int rc = plan_part(p, h, id, want, &part);
-    uint32_t size = rc == 0 ? larder__part_size(&part, h->runs, h->lengths, &data_at) : 0;
+    int rc = plan_part(p, h, id, want);
+    uint32_t size = rc == 0 ? larder__pack_plan_size(&h->plan) : 0;
     if (rc == 0 && (size == 0 || !(*out = larder_buf_new(size))))
         rc = LARDER_E_NOMEM;
     if (rc == 0) {
         unsigned char *to = larder_buf_data(*out);
-        rc = read_runs(p, h, id, &part, to + larder__part_begin(to, &part, h->runs, h->lengths));
+        filling f = {h->tar, larder__names_get(&p->paths, h->shard),
+                     to + larder__pack_plan_begin(&h->plan, to)};
+        rc = larder__pack_plan_pieces(&h->plan, &p->entries[id], read_piece, &f);
     }
     if (rc == 0)
         return 0;
@@ -410,19 +347,12 @@ static int read_part(pack *p, held *h, uint64_t id, const larder_rect *want, lar
 
 static int part_bytes(void *st, uint64_t id, const larder_rect *want, uint32_t *out) {
     pack *p = st;
-    const larder__pack_entry *e = &p->entries[id];
-    if (e->data_at && covers_all(&e->grid, want)) {
-        uint64_t size = sizeof(larder__part) + sizeof(larder__run) +
-                        (uint64_t)larder__grid_segments(&e->grid) * 2 + e->bytes - e->head_at;
-        *out = size <= UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+    if (larder__pack_part_whole(&p->entries[id], want, out))
         return 0;
-    }
     held h = nothing_held;
-    larder__part part;
-    uint32_t data_at;
-    int rc = plan_part(p, &h, id, want, &part);
+    int rc = plan_part(p, &h, id, want);
     if (rc == 0)
-        *out = larder__part_size(&part, h.runs, h.lengths, &data_at);
+        *out = larder__pack_plan_size(&h.plan);
     end_hold(p, &h);
     return rc < 0 ? blame(p, id, rc) : 0;
 }

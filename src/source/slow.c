@@ -174,6 +174,9 @@ static int part_bytes(void *st, uint64_t id, const larder_rect *r, uint32_t *out
     return larder__data_part_bytes(((slow *)st)->inner, id, r, out);
 }
 
+static const larder_figure *figures(void *st) { return larder__data_figures(((slow *)st)->inner); }
+static double figure(void *st, size_t i) { return larder__data_figure(((slow *)st)->inner, i); }
+
 static const larder_param params[] = {
     {"preset", "none|nfs|hdd|s3", "none",
      "figures to start from: nfs 110MB 2000/s 1ms, hdd 160MB 120/s 4ms, s3 90MB 3500/s 30ms", 0, 0},
@@ -203,4 +206,6 @@ const larder_source larder__source_slow = {
     .part_bytes = part_bytes,
     .read_parts = slow_read_parts,
     .interrupt = interrupt,
+    .figures = figures,
+    .figure = figure,
 };

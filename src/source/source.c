@@ -199,6 +199,12 @@ void larder__data_interrupt(larder__data *d) {
         d->source->interrupt(d->st);
 }
 
+const larder_figure *larder__data_figures(larder__data *d) {
+    return d->source->figures ? d->source->figures(d->st) : NULL;
+}
+
+double larder__data_figure(larder__data *d, size_t i) { return d->source->figure(d->st, i); }
+
 /* Runs of known ids go to the source together; an unknown one is answered here. */
 static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *rects, size_t n,
                      larder_read *out) {

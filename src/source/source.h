@@ -25,6 +25,10 @@ int larder__data_read(larder__data *, const uint64_t *ids, size_t n, larder_read
  * source can do that. */
 void larder__data_interrupt(larder__data *);
 
+/* What the source shows of its own: a list that ends with a NULL name; NULL: nothing. */
+const larder_figure *larder__data_figures(larder__data *);
+double larder__data_figure(larder__data *, size_t i);
+
 /* As in larder_source; E_UNSUPPORTED where larder_dataset.parts is false. */
 int larder__data_extent(larder__data *, uint64_t id, uint32_t *w, uint32_t *h);
 int larder__data_part_bytes(larder__data *, uint64_t id, const larder_rect *, uint32_t *out);

@@ -39,6 +39,12 @@ static const char *const train_names[] = {"train", "training", NULL};
 static const char *const test_names[] = {"test", "testing", "val", "valid", "validation", NULL};
 static const char *const val_names[] = {"val", "valid", "validation", "test", "testing", NULL};
 
+const char *const *larder__split_names(const char *split) {
+    return strcmp(split, "test") == 0  ? test_names
+           : strcmp(split, "val") == 0 ? val_names
+                                       : train_names;
+}
+
 static bool find_part(const char *where, const char *const *names, char *out, size_t cap) {
     for (size_t i = 0; names[i]; i++) {
         int n = snprintf(out, cap, "%s/%s", where, names[i]);
@@ -61,9 +67,7 @@ int larder__split_folder(const char *where, const char *split, char *out, size_t
                    ? 0
                    : larder__fail(LARDER_E_ARGS, "the path \"%.60s…\" is too long", where);
     }
-    const char *const *names = strcmp(split, "train") == 0 ? train_names
-                               : strcmp(split, "val") == 0 ? val_names
-                                                           : test_names;
+    const char *const *names = larder__split_names(split);
     if (find_part(where, names, out, cap))
         return 0;
     return larder__fail(LARDER_E_NOTFOUND, "%s has no %s part: there is no folder \"%s\" in it",

@@ -19,6 +19,9 @@ int larder__split_folder(const char *where, const char *split, char *out, size_t
  * train, and test or val, in the name. 1: train, 2: test, 3: val, 0: no word. */
 int larder__split_word(const char *name);
 
+/* The names that folders of a part have, the most usual first, NULL at the end. */
+const char *const *larder__split_names(const char *split);
+
 bool larder__is_folder(const char *path);
 bool larder__is_file(const char *path);
 

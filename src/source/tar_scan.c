@@ -16,6 +16,16 @@ void larder__tar_begin_mem(larder__tar *t, const char *label, const void *bytes,
     *t = (larder__tar){.label = label, .fd = -1, .mem = bytes, .size = size};
 }
 
+void larder__tar_begin_fetch(larder__tar *t, const char *label, larder__tar_fetch_fn fetch,
+                             void *arg, uint64_t size) {
+    *t = (larder__tar){.label = label, .fd = -1, .fetch = fetch, .fetch_arg = arg, .size = size};
+}
+
+static int fetch(larder__tar *t, void *out, size_t n, uint64_t at) {
+    return t->fetch ? t->fetch(t->fetch_arg, out, n, at)
+                    : larder__pread_full(t->fd, t->label, out, n, at);
+}
+
 static int wrong(const larder__tar *t, uint64_t at, const char *what) {
     return larder__fail(LARDER_E_FORMAT, "%s: %s at byte %llu", t->label, what,
                         (unsigned long long)at);
@@ -35,7 +45,7 @@ int larder__tar_bytes(larder__tar *t, uint64_t at, size_t want, const unsigned c
         uint64_t left = t->size - at;
         t->window_size = 0; /* so that nothing stale stays after a failure */
         size_t n = left < LARDER__TAR_WINDOW ? (size_t)left : LARDER__TAR_WINDOW;
-        int rc = larder__pread_full(t->fd, t->label, t->window, n, at);
+        int rc = fetch(t, t->window, n, at);
         if (rc < 0)
             return rc;
         t->window_at = at;
@@ -202,7 +212,7 @@ static int read_extra(larder__tar *t, const header *h, extra *x) {
     if (t->mem)
         memcpy(text, t->mem + at + BLOCK, n);
     else
-        rc = larder__pread_full(t->fd, t->label, text, n, at + BLOCK);
+        rc = fetch(t, text, n, at + BLOCK);
     if (rc == 0)
         rc = h->type == 'L' ? set_path(t, at, x, text, n) : pax_parse(t, at, x, text, n);
     larder__free(text);

@@ -8,12 +8,17 @@
 
 enum { LARDER__TAR_PATH = 4096, LARDER__TAR_WINDOW = 4096 };
 
+/* Bytes at an offset that are inside the file, all of them, or a negative code. */
+typedef int (*larder__tar_fetch_fn)(void *arg, void *out, size_t n, uint64_t at);
+
 typedef struct larder__tar {
-    const char *label;        /* for sentences; borrowed */
-    int fd;                   /* where the bytes come from … */
-    const unsigned char *mem; /* … or from here, when not NULL */
-    uint64_t size;            /* of the file */
-    uint64_t at;              /* next header */
+    const char *label;          /* for sentences; borrowed */
+    int fd;                     /* where the bytes come from … */
+    const unsigned char *mem;   /* … or from here, when not NULL … */
+    larder__tar_fetch_fn fetch; /* … or from whoever gives them */
+    void *fetch_arg;
+    uint64_t size; /* of the file */
+    uint64_t at;   /* next header */
     uint64_t window_at;
     size_t window_size;
     unsigned char window[LARDER__TAR_WINDOW];
@@ -27,6 +32,8 @@ typedef struct larder__tar_member {
 
 void larder__tar_begin_fd(larder__tar *, const char *label, int fd, uint64_t size);
 void larder__tar_begin_mem(larder__tar *, const char *label, const void *bytes, uint64_t size);
+void larder__tar_begin_fetch(larder__tar *, const char *label, larder__tar_fetch_fn, void *arg,
+                             uint64_t size);
 /* 1: a regular file; 0: the end of the archive; negative: malformed, with shard and byte. */
 int larder__tar_next(larder__tar *, larder__tar_member *out);
 /* `want` bytes (at most 512) at an offset that is inside the file. */

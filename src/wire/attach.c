@@ -115,6 +115,25 @@ static void link_exchange(void *st, const uint64_t *wanted, size_t n, uint64_t *
     pthread_mutex_unlock(&a->talk);
 }
 
+/* Every eighth time, if all of it is known. */
+static void link_pace(void *st, const larder_pace *p, double cores) {
+    larder__attachment *a = st;
+    if (!(p->read_seconds > 0 && p->step_seconds > 0 && p->decode_seconds > 0 &&
+          p->augment_seconds > 0))
+        return;
+    pthread_mutex_lock(&a->talk);
+    if (a->paces++ % 8 == 0 && larder__attachment_there(a)) {
+        larder__attachment_begin(a);
+        larder_write_f64(&a->body, p->read_seconds);
+        larder_write_f64(&a->body, p->step_seconds);
+        larder_write_f64(&a->body, p->decode_seconds);
+        larder_write_f64(&a->body, p->augment_seconds);
+        larder_write_f64(&a->body, cores);
+        larder__attachment_tell(a, LARDER__MSG_RATES);
+    }
+    pthread_mutex_unlock(&a->talk);
+}
+
 static bool link_stream(void *st, larder_stream *s, bool join) {
     larder__attachment *a = st;
     pthread_mutex_lock(&a->talk);
@@ -232,6 +251,7 @@ static const larder__link link_daemon = {
     .epoch = link_epoch,
     .exchange = link_exchange,
     .stream = link_stream,
+    .pace = link_pace,
     .alone = larder__board_alone,
     .pick = link_pick,
     .fetch = link_fetch,

@@ -142,6 +142,19 @@ def test_seneca_forms(folder):
                                   f"unix:{d.path}?budget=9%:20/40/40")
 
 
+def test_seneca_plans(folder):
+    """plan=auto: the daemon plans for all jobs from what they measure; each still sees all once."""
+    with serving(folder, "--cache", "64MiB") as d:
+        jobs = [seneca(folder, d.path, "30%", s, "--slow", "bandwidth=3MiB",
+                       recipe="seneca:plan=auto") for s in range(2)]
+        told = wait_for(lambda: [j for j in d.status()["jobs"] if j["training_rate"]])
+        assert told[0]["training_rate"] > 0
+        for p in jobs:
+            check_whole(finish(p), 4)
+        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert sum(map(int, shelf["plan_split"].split("/"))) == 100 and shelf["leases"] == 0
+
+
 def test_seneca_killed(folder):
     """Jobs and the daemon are killed; those that live see every sample once an epoch."""
     path = f"{folder}/s"

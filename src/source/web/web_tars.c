@@ -1,0 +1,237 @@
+/* WebDataset shards on a site. Their headers are gone through once, by ranges: large ones one after
+ * the other where members are small, small ones from member to member where they are large. Several
+ * shards at a time, and what was found is kept for the next start. */
+#include "source/web/web_data.h"
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/state.h"
+#include "source/grow.h"
+#include "source/keep.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum {
+    SCANS = 16, /* shards at a time */
+    FIRST_WINDOW = 256 << 10,
+    LEAST_WINDOW = 16 << 10,
+    MOST_WINDOW = 4 << 20
+};
+
+/* ---- one shard ------------------------------------------------------------------------------- */
+
+typedef struct window { /* the bytes of a shard that are at hand */
+    larder__web_data *d;
+    uint64_t shard, size, at;
+    size_t n, wide;
+    unsigned char *bytes; /* room for MOST_WINDOW */
+} window;
+
+static int fetch(void *arg, void *out, size_t n, uint64_t at) {
+    window *w = arg;
+    unsigned char *to = out;
+    while (n > 0) {
+        if (at >= w->at && at < w->at + w->n) {
+            size_t have = (size_t)(w->at + w->n - at), some = n < have ? n : have;
+            memcpy(to, w->bytes + (at - w->at), some);
+            to += some;
+            at += some;
+            n -= some;
+            continue;
+        }
+        bool near = w->n && at >= w->at && at - w->at < 2 * (uint64_t)w->wide;
+        if (w->n)
+            w->wide = near ? w->wide * 2 : w->wide / 2;
+        w->wide = w->wide < LEAST_WINDOW  ? LEAST_WINDOW
+                  : w->wide > MOST_WINDOW ? MOST_WINDOW
+                                          : w->wide;
+        w->n = 0;
+        size_t all = w->size - at < w->wide ? (size_t)(w->size - at) : w->wide;
+        int rc = larder__web_get(w->d, &w->d->objects, w->shard, w->bytes, all, at);
+        if (rc < 0)
+            return rc;
+        w->at = at;
+        w->n = all;
+    }
+    return 0;
+}
+
+static void label_of(larder__web_data *d, uint64_t shard, char *out, size_t cap) {
+    snprintf(out, cap, "%s%s%s", larder__web_site_shown(larder__web_site_of(d->web)),
+             d->objects.root, larder__names_get(&d->objects.names, shard));
+}
+
+static larder__stamp stamp_of(const larder__web_data *d, uint64_t shard) {
+    return (larder__stamp){.size = d->objects.bytes[shard],
+                           .mtime_ns = larder__web_objects_tag(&d->objects, shard)};
+}
+
+static bool load_kept(larder__tar_index *x, const char *kept, const char *label,
+                      const larder__stamp *stamp) {
+    unsigned char *bytes;
+    size_t size;
+    int rc = larder__keep_load(kept, &bytes, &size);
+    if (rc == 0)
+        rc = larder__tar_index_parse(x, label, stamp, bytes, size);
+    larder__free(bytes);
+    return rc == 0;
+}
+
+static int scan(larder__web_data *d, uint64_t shard, larder__tar_index *x, const char *label) {
+    window w = {.d = d, .shard = shard, .size = d->objects.bytes[shard], .wide = FIRST_WINDOW};
+    larder__tar *t = larder__malloc(sizeof *t);
+    w.bytes = larder__malloc(MOST_WINDOW);
+    int rc = t && w.bytes ? 0 : LARDER_E_NOMEM;
+    if (rc == 0) {
+        larder__tar_begin_fetch(t, label, fetch, &w, w.size);
+        rc = w.size ? larder__tar_index_build(x, t)
+                    : larder__fail(LARDER_E_FORMAT, "%s is empty", label);
+    }
+    larder__free(t);
+    larder__free(w.bytes);
+    return rc;
+}
+
+/* An index that cannot be kept is made again next time. */
+static int index_shard(larder__web_data *d, uint64_t shard, larder__tar_index *x) {
+    char label[LARDER__KEY_MAX], kept[40];
+    larder__stamp stamp = stamp_of(d, shard);
+    label_of(d, shard, label, sizeof label);
+    snprintf(kept, sizeof kept, "web-tar-%016llx",
+             (unsigned long long)larder__web_object_id(d, &d->objects, shard));
+    bool keep = d->keep && stamp.mtime_ns; /* without a tag there is no telling */
+    if (keep && load_kept(x, kept, label, &stamp))
+        return 0;
+    int rc = scan(d, shard, x, label);
+    larder_writer w = {0};
+    if (rc == 0 && keep && larder__tar_index_write(x, 0, label, &stamp, &w) == 0)
+        larder__keep_store(kept, w.bytes, w.size);
+    larder__writer_free(&w);
+    return rc;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+typedef struct crew {
+    larder__web_data *d;
+    larder__tar_index *indexes; /* one a shard */
+    pthread_mutex_t lock;       /* guards the rest */
+    uint64_t next;
+    int code;
+    char why[512];
+} crew;
+
+static void *work(void *arg) {
+    crew *c = arg;
+    pthread_mutex_lock(&c->lock);
+    while (c->code == 0 && c->next < c->d->objects.names.count) {
+        uint64_t shard = c->next++;
+        pthread_mutex_unlock(&c->lock);
+        int rc = index_shard(c->d, shard, &c->indexes[shard]);
+        pthread_mutex_lock(&c->lock);
+        if (rc < 0 && c->code == 0) {
+            c->code = rc;
+            snprintf(c->why, sizeof c->why, "%s", larder_errmsg());
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+static int index_all(larder__web_data *d, larder__tar_index *indexes) {
+    crew c = {.d = d, .indexes = indexes, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t threads[SCANS];
+    uint64_t wanted = d->objects.names.count < SCANS ? d->objects.names.count : SCANS, n = 0;
+    while (n + 1 < wanted && pthread_create(&threads[n], NULL, work, &c) == 0)
+        n++;
+    work(&c); /* the caller is one of them */
+    for (uint64_t i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&c.lock);
+    return c.code < 0 ? larder__fail(c.code, "%s", c.why) : 0;
+}
+
+static int append(larder__tar_index *to, larder__tar_index *from) {
+    int rc = larder__grow(&to->entries, &to->cap, to->count + from->count, sizeof *to->entries);
+    for (uint64_t i = 0; rc == 0 && i < from->count; i++) {
+        const char *name = larder__names_get(&from->names, i);
+        rc = larder__names_add(&to->names, name, strlen(name));
+        if (rc == 0)
+            to->entries[to->count++] = from->entries[i];
+    }
+    return rc;
+}
+
+/* The same fingerprint that tar: gives to these shards on a disk. */
+static int summarise(larder__web_data *d) {
+    const larder__tar_index *x = &d->index;
+    int32_t highest = -1;
+    uint64_t h = x->count;
+    d->about = (larder_dataset){.count = x->count};
+    for (uint64_t i = 0; i < x->count; i++) {
+        const larder__tar_entry *e = &x->entries[i];
+        d->about.bytes += e->bytes;
+        highest = e->label > highest ? e->label : highest;
+        h = larder__mix64(h ^ ((uint64_t)e->bytes << 32 | (uint32_t)e->label));
+    }
+    d->about.fingerprint = larder__hash_bytes(h, x->names.bytes, x->names.size);
+    d->about.classes = (uint32_t)highest + 1;
+    return x->count ? 0
+                    : larder__fail(LARDER_E_NOTFOUND, "%s%.100s%.100s: holds no samples",
+                                   larder__web_site_shown(larder__web_site_of(d->web)),
+                                   d->objects.root, larder__names_get(&d->objects.names, 0));
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static int stat_one(larder__web_data *d, uint64_t id, larder_sample *out) {
+    const larder__tar_entry *e = &d->index.entries[id];
+    *out = (larder_sample){.bytes = e->bytes, .label = e->label};
+    return 0;
+}
+
+static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
+    uint64_t shard = larder__web_shard_of(d->firsts, d->objects.names.count, id);
+    const char *path = larder__names_get(&d->objects.names, shard), *slash = strrchr(path, '/');
+    snprintf(out, cap, "%s:%s", slash ? slash + 1 : path, larder__names_get(&d->index.names, id));
+    return 0;
+}
+
+static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect *rect,
+                larder__web_wants *wants, size_t sample, larder_buf **out) {
+    (void)hand, (void)rect;
+    const larder__tar_entry *e = &d->index.entries[id];
+    *out = larder_buf_new(e->bytes);
+    if (!*out)
+        return LARDER_E_NOMEM;
+    larder__web_want want = {larder__web_shard_of(d->firsts, d->objects.names.count, id), e->offset,
+                             e->bytes, larder_buf_data(*out), sample};
+    return e->bytes ? larder__web_wants_add(wants, &want) : 0;
+}
+
+static const larder__web_kind tars = {.stat = stat_one, .name = name, .plan = plan};
+
+int larder__web_tars_open(larder__web_data *d) {
+    uint64_t n = d->objects.names.count;
+    larder__tar_index *indexes = larder__calloc(n, sizeof *indexes);
+    d->firsts = larder__calloc(n + 1, sizeof *d->firsts);
+    int rc = indexes && d->firsts ? index_all(d, indexes) : LARDER_E_NOMEM;
+    for (uint64_t i = 0; indexes && i < n; i++) {
+        if (rc == 0) {
+            d->firsts[i] = d->index.count;
+            rc = append(&d->index, &indexes[i]);
+        }
+        larder__tar_index_free(&indexes[i]);
+    }
+    larder__free(indexes);
+    if (rc == 0) {
+        d->firsts[n] = d->index.count;
+        rc = summarise(d);
+    }
+    if (rc == 0)
+        larder__names_trim(&d->index.names);
+    d->kind = &tars;
+    return rc;
+}

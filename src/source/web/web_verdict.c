@@ -1,0 +1,253 @@
+/* What an answer means. Everything that can go wrong with a request gets its sentence here. */
+#if LARDER_HAVE_CURL
+
+#include "source/web/web_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+int larder__web_answer_said(larder__web_request *r, const larder__web_site *site, int code) {
+    size_t n = strlen(r->key), cut = n > 100 ? n - 97 : 0;
+    larder__say_before("%.60s%s%s", larder__web_site_shown(site), cut ? "…" : "", r->key + cut);
+    snprintf(r->why, sizeof r->why, "%.*s", (int)sizeof r->why - 1, larder_errmsg());
+    r->code = code;
+    return code;
+}
+
+/* ---- the head -------------------------------------------------------------------------------- */
+
+static bool refuse(larder__web_try *t, int code) {
+    t->verdict = code;
+    return false;
+}
+
+static bool has_changed(larder__web_try *t, const larder__web_site *site, uint64_t now) {
+    const larder__web_request *r = t->request;
+    return refuse(t, larder__web_answer(t->request, site, LARDER_E_CHANGED,
+                                        "had %llu bytes and has %llu now; it was changed while in "
+                                        "use",
+                                        (unsigned long long)r->object, (unsigned long long)now));
+}
+
+/* Of an answer that is good news by its status. */
+bool larder__web_check_head(larder__web_try *t, const larder__web_site *site) {
+    larder__web_request *r = t->request;
+    const larder__web_head *h = &t->head;
+    uint64_t last = r->from + r->bytes - 1;
+    t->checked = true;
+    bool whole = h->status == 200 && (!r->ranged || (r->from == 0 && h->length == r->bytes));
+    uint64_t total = whole ? h->length : h->total;
+    if (larder__tags_differ(r->tag, h->tag))
+        return refuse(t, larder__web_answer(r, site, LARDER_E_CHANGED,
+                                            "is not what it was when it was first seen (its %s "
+                                            "differs); it was changed while in use",
+                                            h->tag & 1 ? "ETag" : "date"));
+    if (r->object != LARDER__BYTES_UNKNOWN && total != LARDER__BYTES_UNKNOWN && total != r->object)
+        return has_changed(t, site, total);
+    if (whole)
+        return true;
+    if (h->status == 200)
+        return refuse(t, larder__web_answer(r, site, LARDER_E_UNSUPPORTED,
+                                            "the server does not give parts of a file (it ignores "
+                                            "Range), which reading from shards needs"));
+    if (!r->ranged || !h->ranged || h->first != r->from || h->last != last)
+        return refuse(t, larder__web_answer(r, site, LARDER_E_FORMAT,
+                                            "the server gave other bytes than it was asked for"));
+    return true;
+}
+
+/* ---- by status ------------------------------------------------------------------------------- */
+
+static bool is(const char *code, const char *name) { return strcmp(code, name) == 0; }
+
+static larder__web_outcome say_skewed(larder__web_try *t, const larder__web_site *site) {
+    long long off = t->head.date ? (long long)time(NULL) - (long long)t->head.date : 0;
+    larder__web_answer(t->request, site, LARDER_E_IO,
+                       "refused: this machine's clock is %lld seconds %s the server's, and "
+                       "signatures hold for 15 minutes; set the clock",
+                       off < 0 ? -off : off, off < 0 ? "behind" : "ahead of");
+    return LARDER__WEB_FAILED;
+}
+
+static larder__web_outcome redirected(larder__web_try *t, larder__web_site *site, double *wait) {
+    larder__web_request *r = t->request;
+    *wait = -1;
+    if (++r->redirects > LARDER__WEB_REDIRECTS) {
+        larder__web_answer(r, site, LARDER_E_IO, "redirected more than %d times",
+                           LARDER__WEB_REDIRECTS);
+        return LARDER__WEB_FAILED;
+    }
+    if (larder__web_site_move(site, t->head.region)) {
+        r->redirect[0] = 0;
+        return LARDER__WEB_AGAIN;
+    }
+    if (!larder__web_site_trusts(site, t->head.location)) {
+        larder__web_answer(r, site, LARDER_E_IO,
+                           "redirected %s%.80s; region= or endpoint= says where the bucket is",
+                           t->head.location[0] ? "to another site, which gets no signed request: "
+                                               : "without a place to go to",
+                           t->head.location);
+        return LARDER__WEB_FAILED;
+    }
+    snprintf(r->redirect, sizeof r->redirect, "%s", t->head.location);
+    return LARDER__WEB_AGAIN;
+}
+
+static bool is_passing(int status, const char *code) {
+    return status == 408 || status == 425 || status == 429 || status == 500 || status == 502 ||
+           status == 503 || status == 504 || is(code, "RequestTimeout") || is(code, "SlowDown") ||
+           is(code, "InternalError");
+}
+
+static int code_of_status(int status) {
+    return status == 404 || status == 410                    ? LARDER_E_NOTFOUND
+           : status == 412 || status == 416                  ? LARDER_E_CHANGED
+           : status == 501 || status == 505 || status == 405 ? LARDER_E_UNSUPPORTED
+                                                             : LARDER_E_IO;
+}
+
+static const char *meaning(int status) {
+    switch (status) {
+    case 401:
+    case 403:
+        return "access is denied";
+    case 404:
+    case 410:
+        return "there is no such object";
+    case 412:
+    case 416:
+        return "it was changed while in use";
+    case 429:
+    case 503:
+        return "the server is overloaded";
+    default:
+        return status >= 500 ? "the server failed" : "the server refused";
+    }
+}
+
+static larder__web_outcome judge_status(larder__web_try *t, larder__web_site *site, double *wait) {
+    larder__web_request *r = t->request;
+    const larder__web_head *h = &t->head;
+    char code[64] = "", message[160] = "";
+    if (larder__web_site_is_s3(site))
+        larder__s3_error_parse(t->error_body, t->error_size, code, message);
+    if (is(code, "RequestTimeTooSkewed"))
+        return say_skewed(t, site);
+    bool expired = is(code, "ExpiredToken") || is(code, "TokenRefreshRequired");
+    if (expired && r->redirects < LARDER__WEB_REDIRECTS &&
+        larder__web_site_renew(site, t->dressed.signer)) {
+        r->redirects++;
+        *wait = -1;
+        return LARDER__WEB_AGAIN;
+    }
+    if (larder__web_site_is_s3(site) &&
+        (h->status / 100 == 3 || is(code, "AuthorizationHeaderMalformed") ||
+         (h->status == 400 && h->region[0] && r->redirects == 0)))
+        return redirected(t, site, wait);
+    larder__web_answer(r, site, code_of_status(h->status), "%s (%d%s%s%s%s)%s%s",
+                       meaning(h->status), h->status, code[0] ? " " : "", code,
+                       message[0] ? ": " : "", message, expired ? "; renew the credentials" : "",
+                       h->status == 401 || h->status == 403 ? larder__web_site_asker(site) : "");
+    *wait = h->retry_after;
+    return is_passing(h->status, code) ? LARDER__WEB_AGAIN : LARDER__WEB_FAILED;
+}
+
+/* ---- by what the connection did -------------------------------------------------------------- */
+
+static int host_size(const char *url, const char **host) {
+    const char *at = url ? strstr(url, "://") : NULL;
+    *host = at ? at + 3 : "the server";
+    return (int)strcspn(*host, "/");
+}
+
+static void say_timeout(larder__web_try *t, const larder__web_site *site, const char *host,
+                        int size) {
+    curl_off_t connected = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
+    if (connected == 0)
+        larder__web_answer(t->request, site, LARDER_E_IO, "no connection to %.*s in time", size,
+                           host);
+    else
+        larder__web_answer(t->request, site, LARDER_E_IO,
+                           "the server stopped sending after %llu bytes",
+                           (unsigned long long)t->body);
+}
+
+static larder__web_outcome judge_failure(larder__web_try *t, const larder__web_site *site,
+                                         CURLcode rc) {
+    const char *host, *says = t->says[0] ? t->says : curl_easy_strerror(rc);
+    int size = host_size(t->dressed.url.at, &host);
+    larder__web_request *r = t->request;
+    switch (rc) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        larder__web_answer(r, site, LARDER_E_IO, "no address is known for %.*s (DNS)", size, host);
+        return LARDER__WEB_AGAIN;
+    case CURLE_COULDNT_CONNECT:
+        larder__web_answer(r, site, LARDER_E_IO, "no connection to %.*s: %s", size, host, says);
+        return LARDER__WEB_AGAIN;
+    case CURLE_OPERATION_TIMEDOUT:
+        say_timeout(t, site, host, size);
+        return LARDER__WEB_AGAIN;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        larder__web_answer(r, site, LARDER_E_IO,
+                           "TLS: the certificate of %.*s is not trusted: %.60s; ca=FILE names "
+                           "others to trust",
+                           size, host, says);
+        return LARDER__WEB_FAILED;
+    case CURLE_TOO_MANY_REDIRECTS:
+        larder__web_answer(r, site, LARDER_E_IO, "redirected more than %d times",
+                           LARDER__WEB_REDIRECTS);
+        return LARDER__WEB_FAILED;
+    case CURLE_OUT_OF_MEMORY:
+        larder__web_answer(r, site, LARDER_E_NOMEM, "out of memory");
+        return LARDER__WEB_FAILED;
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        larder__web_answer(r, site, LARDER_E_IO, "the answer broke off after %llu bytes",
+                           (unsigned long long)t->body);
+        return LARDER__WEB_AGAIN;
+    case CURLE_SEND_ERROR:
+        larder__web_answer(r, site, LARDER_E_IO, "the connection to %.*s broke", size, host);
+        return LARDER__WEB_AGAIN;
+    case CURLE_SSL_CONNECT_ERROR:
+        larder__web_answer(r, site, LARDER_E_IO, "no TLS connection to %.*s: %.80s", size, host,
+                           says);
+        return LARDER__WEB_AGAIN;
+    default:
+        larder__web_answer(r, site, LARDER_E_IO, "%s", says);
+        return LARDER__WEB_FAILED;
+    }
+}
+
+larder__web_outcome larder__web_judge(larder__web_try *t, larder__web_site *site, CURLcode rc,
+                                      double *wait) {
+    larder__web_request *r = t->request;
+    const larder__web_head *h = &t->head;
+    *wait = 0;
+    bool good = h->status == 200 || h->status == 206;
+    if (t->verdict == 0 && rc == CURLE_OK && good && !t->checked)
+        larder__web_check_head(t, site);
+    if (t->verdict < 0)
+        return LARDER__WEB_FAILED;
+    if (rc != CURLE_OK)
+        return judge_failure(t, site, rc);
+    if (!good)
+        return judge_status(t, site, wait);
+    if (!r->head && r->bytes != LARDER__BYTES_UNKNOWN && t->body < r->bytes) {
+        larder__web_answer(r, site, LARDER_E_IO, "the answer ended after %llu of %llu bytes",
+                           (unsigned long long)t->body, (unsigned long long)r->bytes);
+        return LARDER__WEB_AGAIN;
+    }
+    r->answer = *h;
+    r->code = 0;
+    r->why[0] = 0;
+    return LARDER__WEB_DONE;
+}
+
+#endif
