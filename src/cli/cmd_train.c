@@ -143,6 +143,7 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .steps = t->steps,
                                                    .served = t->served,
                                                    .hits = t->hits,
+                                                   .substitutes = t->substitutes,
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,

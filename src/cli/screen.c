@@ -63,10 +63,10 @@ void larder__screen_size(const larder__screen *s, size_t *columns, size_t *lines
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* An arrow is ESC [ A or ESC O A; what else begins with ESC is swallowed. */
+/* An arrow is ESC [ A or ESC O A; of what else begins with ESC three bytes are swallowed. */
 static int read_key(const larder__screen *s) {
     static const char arrows[] = "ABDC";
-    unsigned char byte = 0, rest[8];
+    unsigned char byte = 0, rest[2];
     ssize_t n = read(s->in, &byte, 1);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return LARDER__KEY_NONE;

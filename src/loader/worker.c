@@ -310,7 +310,7 @@ typedef struct split { /* of the time of some rows */
  * small row. */
 static void finish_timed(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
                          larder_buf *bytes, split *s) {
-    enum { EVERY = 16 };
+    enum { EVERY = 64 };
     if (row % EVERY) {
         finish_row(l, scratch, p, row, bytes);
         return;

@@ -68,8 +68,9 @@ static int read_first_line(larder__http_request *r, piece line) {
 }
 
 static int read_header(larder__http_request *r, piece line) {
+    bool split = line.n && memchr(line.at, ':', line.n);
     piece name = cut(&line, ':'), v = trim(line);
-    if (!name.n || name.at[0] == ' ' || name.at[0] == '\t')
+    if (!split || !name.n || name.at[0] == ' ' || name.at[0] == '\t')
         return 400;
     if (is(name, "host"))
         return keep(r->host, sizeof r->host, v) ? 200 : 400;

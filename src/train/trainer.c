@@ -410,6 +410,7 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
                         .served = t->before.served + now->served,
                         .hits = t->before.hits + now->hits,
+                        .substitutes = t->before.substitutes + now->substitutes,
                         .storage_bytes = t->before.storage_bytes + now->storage_bytes,
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
@@ -484,7 +485,8 @@ static int validate(larder__trainer *t, larder__epoch *out) {
 }
 
 static void add_to(larder__epoch *sum, const larder__epoch *e) {
-    sum->served += e->served, sum->hits += e->hits, sum->storage_bytes += e->storage_bytes;
+    sum->served += e->served, sum->hits += e->hits;
+    sum->substitutes += e->substitutes, sum->storage_bytes += e->storage_bytes;
     sum->seconds += e->seconds, sum->stall_seconds += e->stall_seconds;
 }
 

@@ -259,6 +259,7 @@ static void test_stopped(void **state) {
     larder__jobs jobs = {0};
     pid_t one = child_at_work(false), two = child_at_work(false);
     kill(one, SIGSTOP);
+    assert_int_equal(waitpid(one, NULL, WUNTRACED), one); /* all its threads stand still */
     check_ok(larder__discover(&jobs, 2));
     size_t n = 0;
     for (size_t i = 0; i < jobs.count; i++) {

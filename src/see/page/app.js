@@ -217,7 +217,7 @@ function showSplit(job) {
   $("split").setAttribute("aria-label", words.join(", "));
 }
 function showTiles(job, rates) {
-  const demand = value(job, "demand_bytes"), read = value(job, "storage_bytes"), saved = demand - read;
+  const demand = value(job, "demand_bytes"), read = value(job, "storage_bytes"), saved = Math.max(0, demand - read); // what is read ahead is not served yet
   $("t-rate").textContent = rates ? count(rates[0]) : "–";
   $("t-hits").textContent = rates && rates[0] > 0 ? percent((rates[1] + rates[2]) / rates[0]) : "–";
   $("t-read").textContent = rates ? bytes(rates[4]) + "/s" : "–";
