@@ -449,11 +449,12 @@ static bool all_over(const larder_loader *l) {
 }
 
 /* Has a figure of its own: it is no part of a wait. */
-static int evaluate(larder_loader *l, double *begun) {
+static int evaluate(larder_loader *l, double *begun, double *from) {
     double before = larder__now();
     larder__stall_end(l, before);
     int rc = larder__evaluation_run(l);
-    *begun += larder__now() - before;
+    *from = larder__now();
+    *begun += *from - before;
     return rc;
 }
 
@@ -479,6 +480,7 @@ static int await(larder_loader *l, double until, larder__place **out) {
     if (l->waiting > 0) /* this wait began in an earlier call */
         begun = l->waiting;
     l->waiting = 0;
+    double from = begun; /* of what is not accounted for yet */
     for (bool late = false;; late = !wait_ready(l, until)) {
         larder__place *p = *out = &l->ring[l->taken % l->conf.ahead];
         uint64_t holder = l->x_of[l->taken % l->conf.prefetch];
@@ -490,11 +492,11 @@ static int await(larder_loader *l, double until, larder__place **out) {
             return larder__fail(l->failed, "%s", l->why);
         if (all_over(l))
             return LARDER_END;
-        int rc = larder__evaluation_due(l) ? evaluate(l, &begun) : 0;
+        int rc = larder__evaluation_due(l) ? evaluate(l, &begun, &from) : 0;
         if (rc < 0)
             return rc;
         if (!l->stall.waiting)
-            larder__stall_begin(l, larder__now());
+            larder__stall_begin(l, from);
         if (holder < l->taken)
             return larder__fail(LARDER_E_STATE,
                                 "batch %llu is still held; batch %llu comes after "
@@ -507,7 +509,10 @@ static int await(larder_loader *l, double until, larder__place **out) {
     }
     double now = larder__now();
     l->waited = now - begun;
-    larder__stall_end(l, now);
+    if (l->stall.waiting)
+        larder__stall_end(l, now);
+    else
+        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_ASSEMBLY], now - from);
     larder__stat_observe(l->stats, l->stat.stall, l->waited);
     larder__pace_wait(&l->pace, l->waited);
     l->ready_at = now;
