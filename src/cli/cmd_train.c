@@ -145,6 +145,7 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .steps = t->steps,
                                                    .served = t->served,
                                                    .hits = t->hits,
+                                                   .substitutes = t->substitutes,
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
@@ -249,6 +250,19 @@ static void print_tail(const output *out) {
         printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
                share(t->hits_encoded, hits), share(t->hits_decoded, hits),
                share(t->hits_augmented, hits));
+}
+
+/* Where the time of a step went, and what would help. */
+static void print_times(const output *out, const larder_times *t) {
+    double all = 0;
+    for (int k = 0; k < LARDER_TIMES; k++)
+        all += t->seconds[k];
+    if (out->o->json || !(all > 0))
+        return;
+    printf("%s: of a step's time", out->o->name);
+    for (int k = 0; k < LARDER_TIMES; k++)
+        printf("%s %.1f%% %s", k ? "," : "", share(t->seconds[k], all), larder_time_name(k));
+    printf("\n%s: %s\n", out->o->name, t->says);
 }
 
 /* How plan=auto shared the cache out, and why. */
@@ -392,6 +406,9 @@ static int run(const options *o, larder__stop *stop) {
     larder__progress_clear(&out.progress);
     print_tail(&out);
     print_stages(&out);
+    larder_times times = larder__trainer_times(t);
+    print_times(&out, &times);
+    copy(out.meta.verdict, times.says);
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
