@@ -26,7 +26,7 @@ svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
 daemon: base plugins cache wire plan
-profile: base plugins source stage cache plan wire loader
+profile: base plugins source stage cache plan wire redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
 cli:    base plugins source stage cache signal sample plan wire redis loader daemon svm sim profile train report pack tape
