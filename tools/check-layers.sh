@@ -25,8 +25,8 @@ loader: base plugins plan wire redis source stage cache signal sample tape
 svm:    base plugins cache source
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache wire
-profile: base plugins source stage cache plan wire loader
+daemon: base plugins cache wire plan
+profile: base plugins source stage cache plan wire redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
 cli:    base plugins source stage cache signal sample plan wire redis loader daemon svm sim profile train report pack tape

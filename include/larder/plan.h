@@ -100,6 +100,7 @@ typedef struct larder_replan {
     int encoded, decoded, augmented; /* percent, as in larder_split */
     double expected, before;         /* samples/s by the model, with it and with what there was */
     larder_resource held_up_by;      /* what made that slower */
+    larder_resource bottleneck;      /* what holds it up from here on */
 } larder_replan;
 
 void larder_rates_defaults(larder_rates *);

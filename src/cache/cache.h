@@ -149,6 +149,8 @@ void larder__cache_exchange(larder__cache *, uint32_t job, const uint64_t *wante
 /* Where the jobs that share this cache are in their stream of fresh samples, as
  * larder_draw_env.stream; false where nobody shares it. */
 bool larder__cache_stream(larder__cache *, larder_stream *, bool join);
+/* Where the cache lives elsewhere, what this job measures goes there; false: it is here. */
+bool larder__cache_pace(larder__cache *, const larder_pace *, double cores);
 /* Calls `change` with the policy's state, under the lock: for policies with more to tell than a
  * larder_policy hears, as jobs that come and go. */
 int larder__cache_tell(larder__cache *, int (*change)(void *policy_state, void *arg), void *arg);

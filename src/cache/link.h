@@ -16,12 +16,17 @@ typedef struct larder__link {
     int (*receive)(void *st, larder__ticket *, larder_buf *token, larder_buf **out);
     void (*score)(void *st, const uint64_t *keys, const float *scores, size_t n);
     void (*accuracy)(void *st, double accuracy);
+    /* larder_policy.relate, best first; between two claims the first one that is wanted is taken.
+     */
+    void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
     void (*list)(void *st, const uint8_t *tags); /* larder_policy.list */
     void (*epoch)(void *st, uint64_t epoch);
     /* larder_policy.exchange. The claim that follows is for what is served, and what `fetch` gives
      * after it came with the same answer. */
     void (*exchange)(void *st, const uint64_t *wanted, size_t n, uint64_t *served);
     bool (*stream)(void *st, larder_stream *, bool join);
+    /* Rates of this job, with so many threads, for who plans there. */
+    void (*pace)(void *st, const larder_pace *, double cores);
     /* A ticket to make this entry for oneself, without asking anybody. */
     void (*alone)(void *st, const larder_access *, larder__ticket *out);
     bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);

@@ -169,6 +169,7 @@ static void note_asking(larder__shelf *s, larder__job *j) {
     j->pause = fmax(0.9 * j->pause, fmin(now - j->asked_at, PAUSE_MOST));
     j->rests = false;
     j->asked_at = now;
+    s->batches++;
 }
 
 int larder__shelf_claim(larder__shelf *s, uint32_t number, const larder__wire_access *in, size_t n,

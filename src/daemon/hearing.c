@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "daemon/distant.h"
+#include "daemon/shelf_plan.h"
 
 #include <string.h>
 
@@ -84,11 +85,14 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
                                .forms_id = h->forms_id,
                                .forms = {.decoded_ratio = h->decoded_ratio,
                                          .decoded_bytes = h->decoded_bytes,
-                                         .row_bytes = h->row_bytes}};
+                                         .row_bytes = h->row_bytes,
+                                         .movable = (h->again & LARDER__HELLO_PLANS) != 0}};
     memcpy(conf.forms.share, h->share, sizeof conf.forms.share);
     rc = budget_of(s, h, &conf.budget);
     /* Heads and rounding of the blocks, and what jobs still read of evicted entries. */
     uint64_t mean = h->keys ? h->payload / h->keys + 1 : 1;
+    conf.mean = (double)mean;
+    conf.batch = h->batch;
     conf.spare = conf.budget / 8 + (8 << 20) + (conf.budget / mean + 1) * 96;
     /* As much as a job may hold of what it has asked for. */
     uint64_t pins = (conf.budget + conf.spare / 2) / mean;
@@ -155,9 +159,11 @@ static int hello(larder__server *s, larder__client *c, larder_reader *r) {
     if (rc == 0)
         rc = find_shelf(s, &h, &shelf);
     if (rc == 0)
-        rc = larder__shelf_join(shelf, s->conf.quota, h.again == 1, &c->about.job);
+        rc = larder__shelf_join(shelf, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0,
+                                &c->about.job);
     larder_stream stream;
-    if (rc == 0 && !h.again && !larder__shelf_streaming(shelf, &stream)) { /* its order, if any */
+    if (rc == 0 && !(h.again & LARDER__HELLO_AGAIN) &&
+        !larder__shelf_streaming(shelf, &stream)) { /* its order, if any */
         stream = (larder_stream){.seed = h.seed};
         larder__shelf_stream(shelf, &stream);
     }
@@ -203,6 +209,7 @@ static int answer(larder__server *s, larder__client *c, larder__message type,
 
 static int claim(larder__server *s, larder__client *c, larder_reader *r) {
     larder__claim m;
+    c->related = false;
     int rc = returns(s, c, r, &m);
     if (rc < 0)
         return rc;
@@ -223,6 +230,7 @@ static int exchange(larder__server *s, larder__client *c, larder_reader *r) {
     enum { FETCH_MOST = 4096, HEAD = 8 };
     larder__claim m;
     size_t fetched = 0;
+    c->related = false;
     int rc = returns(s, c, r, &m);
     if (rc < 0)
         return rc;
@@ -286,6 +294,7 @@ static int stream(larder__client *c, larder_reader *r) {
 
 /* Batches of residents that were taken without asking. */
 static int touched(larder__server *s, larder__client *c, larder_reader *r) {
+    c->related = false;
     while (larder__read_left(r)) {
         uint32_t n = larder_read_u32(r);
         uint64_t bytes = (uint64_t)n * sizeof(larder__touch);
@@ -306,6 +315,23 @@ static int touched(larder__server *s, larder__client *c, larder_reader *r) {
     return 0;
 }
 
+static int rates(larder__server *s, larder__client *c, larder_reader *r) {
+    larder_replan p;
+    larder_pace pace = {.read_seconds = larder_read_f64(r), .step_seconds = larder_read_f64(r)};
+    pace.decode_seconds = larder_read_f64(r);
+    pace.augment_seconds = larder_read_f64(r);
+    double cores = larder_read_f64(r);
+    if (larder_read_status(r) < 0)
+        return larder__fail(LARDER_E_FORMAT, "rates that are cut short");
+    if (larder__shelf_rates(c->about.shelf, c->about.job, &pace, cores, &p))
+        larder__server_say(s,
+                           "the cache is split %d/%d/%d: %.0f samples/s expected instead of %.0f, "
+                           "which %s held up; now it is %s",
+                           p.encoded, p.decoded, p.augmented, p.expected, p.before,
+                           larder_resource_name(p.held_up_by), larder_resource_name(p.bottleneck));
+    return 0;
+}
+
 static int scores(larder__client *c, larder_reader *r) {
     enum { AT_ONCE = 256 };
     uint32_t keys[AT_ONCE];
@@ -321,6 +347,22 @@ static int scores(larder__client *c, larder_reader *r) {
         rc = larder__shelf_score(c->about.shelf, c->about.job, keys, values, n);
     }
     return rc;
+}
+
+/* Of those that come between two claims, the first one that the policy wants. */
+static int relate(larder__server *s, larder__client *c, larder_reader *r) {
+    larder__cache *cache = larder__shelf_cache(c->about.shelf);
+    uint64_t key = larder_read_u32(r), n = larder__read_left(r) / sizeof(uint32_t);
+    s->room.size = 0;
+    larder__write_space(&s->room, n * sizeof(uint64_t));
+    if (s->room.code < 0)
+        return s->room.code;
+    uint64_t *ids = (uint64_t *)(void *)s->room.bytes;
+    for (uint64_t i = 0; i < n; i++)
+        ids[i] = larder_read_u32(r);
+    if (!c->related && n)
+        c->related = larder__cache_relate(cache, key, ids, n);
+    return larder_read_status(r);
 }
 
 static int picks(larder__server *s, larder__client *c, larder_reader *r) {
@@ -391,6 +433,8 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return returns(s, c, r, &(larder__claim){0});
     case LARDER__MSG_TOUCHED:
         return touched(s, c, r);
+    case LARDER__MSG_RATES:
+        return rates(s, c, r);
     case LARDER__MSG_FILL:
         return larder__distant_fill(c, r);
     case LARDER__MSG_BYTES:
@@ -401,6 +445,8 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return stream(c, r);
     case LARDER__MSG_SCORES:
         return scores(c, r);
+    case LARDER__MSG_RELATE:
+        return relate(s, c, r);
     case LARDER__MSG_ACCURACY:
         larder__cache_accuracy(larder__shelf_cache(c->about.shelf), larder_read_f64(r));
         return 0;

@@ -150,8 +150,11 @@ static int open_table(larder__shelf *s) {
 }
 
 static int open_counting(larder__shelf *s) {
-    s->open_hand = s->conf.pins && !s->policy->serves && !s->policy->exchange &&
-                   !s->policy->spent && s->conf.forms.share[LARDER_AUGMENTED] <= 0;
+    if (s->conf.forms.movable)
+        larder__shelf_plan_open(s);
+    s->open_hand = s->conf.pins && !s->conf.forms.movable && !s->policy->serves &&
+                   !s->policy->exchange && !s->policy->spent &&
+                   s->conf.forms.share[LARDER_AUGMENTED] <= 0;
     s->counts = strcmp(s->policy->plugin.name, "ods") == 0;
     if (s->policy->exchange && !(s->sizes = larder__calloc(s->conf.keys, sizeof *s->sizes)))
         return LARDER_E_NOMEM;
@@ -211,6 +214,7 @@ void larder__shelf_close(larder__shelf **ps) {
         larder__shelf_leave(s, i);
     larder__cache_close(&s->cache); /* gives its blocks back: before the arena */
     larder__merge_close(&s->merge);
+    larder__replan_close(&s->replan);
     larder__args_free(&s->args);
     larder__limbo_close(&s->limbo);
     larder__arena_close(&s->arena);

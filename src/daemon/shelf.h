@@ -17,6 +17,8 @@ typedef struct larder__shelf_conf {
     uint64_t budget; /* bytes of payload the cache may hold */
     uint64_t spare;  /* bytes more in the arena, for what jobs still read of evicted entries */
     uint32_t pins;   /* entries a job may hold without asking, where the policy allows it */
+    double mean;     /* bytes of a sample */
+    uint32_t batch;  /* of the first job */
     const char *policy;
     uint64_t forms_id; /* what pixels and rows depend on */
     larder__forms forms;

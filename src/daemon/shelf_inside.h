@@ -9,6 +9,7 @@
 #include "daemon/limbo.h"
 #include "daemon/merge.h"
 #include "daemon/shelf.h"
+#include "plan/replan.h"
 
 enum { LARDER__MAKING_BUCKETS = 4096, LARDER__BLOCK_HEAD = sizeof(larder__block_head) };
 
@@ -35,6 +36,8 @@ typedef struct larder__job {
     uint32_t promises;
     uint32_t counted; /* its number among the jobs that the policy counts */
     bool rests;
+    larder_pace pace; /* as it told last, and the threads it prepares with; 0: not told */
+    double cores;
     double asked_at, pause; /* its last batch; the longest time between two, fading */
 } larder__job;
 
@@ -69,7 +72,11 @@ struct larder__shelf {
     size_t exchange_room;
     larder_stream stream;
     bool streaming;
+    larder__replan replan; /* of forms that may move */
+    uint64_t batches;      /* answered so far */
 };
+
+void larder__shelf_plan_open(larder__shelf *);
 
 /* The one that this ticket waits for, NULL: it has landed. */
 larder__making *larder__making_find(larder__shelf *, const larder__ticket *);

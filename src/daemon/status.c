@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "daemon/shelf_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,6 +42,14 @@ static void write_shelf(larder__json *j, larder__shelf *s) {
     larder__json_u64(j, "leased_bytes", f.leased_bytes);
     larder__json_u64(j, "arena_bytes", f.arena_bytes);
     larder__json_u64(j, "arena_taken", f.arena_taken);
+    larder_split split;
+    size_t changes;
+    if (larder__shelf_split(s, &split, &changes)) {
+        char text[48];
+        snprintf(text, sizeof text, "%d/%d/%d", split.encoded, split.decoded, split.augmented);
+        larder__json_text(j, "plan_split", text);
+        larder__json_u64(j, "plan_changes", changes);
+    }
     larder__json_u64(j, "limbo_blocks", f.limbo);
     larder__json_u64(j, "no_block", f.no_block);
     larder__json_u64(j, "capped", f.capped);
@@ -60,6 +69,7 @@ static void write_client(larder__json *j, const larder__client_about *a) {
     larder__json_u64(j, "misses", a->misses);
     larder__json_u64(j, "shared_reads", a->shared);
     larder__json_u64(j, "background", a->background);
+    larder__json_f64(j, "training_rate", larder__shelf_training(a->shelf, a->job));
     larder__json_close(j, '}');
 }
 

@@ -232,7 +232,9 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
         return rc;
     if (wants_evaluation(d))
         return LARDER__EVALUATE;
-    if (d->recipe.replan && larder__replan_next(&d->replan, d->number, &d->pace))
+    double cores = d->conf.cores ? d->conf.cores : 1;
+    if (d->recipe.replan && !larder__cache_pace(d->cache, &d->pace, cores) &&
+        larder__replan_next(&d->replan, d->number, &d->pace))
         larder__draw_share_out(d);
     p->first = !d->epoch_begun || d->divided;
     d->divided = false;

@@ -12,8 +12,8 @@
 #include "loader/feedback.h"
 #include "loader/picture_parts.h"
 #include "loader/recipe.h"
-#include "loader/replan.h"
 #include "loader/scoring.h"
+#include "plan/replan.h"
 
 typedef struct larder__draw larder__draw;
 
@@ -50,8 +50,9 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     larder_package package; /* as which those come */
     uint64_t dropped[16];   /* packages that will not come again */
     size_t dropped_count;
-    larder_split split; /* plan=auto: of the cache, when it was decided */
-    double plan_rate;   /* and what the model promised then; NAN: no plan yet */
+    larder_split split;     /* plan=auto: of the cache, when it was decided */
+    double plan_rate;       /* and what the model promised then; NAN: no plan yet */
+    double plan_bottleneck; /* larder_resource; NAN likewise */
     size_t plan_changes;
     bool first, last;               /* of its epoch */
     larder_pace pace;               /* what was known of it then */

@@ -60,6 +60,8 @@ static int open_cache(larder__draw *d) {
         return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
     if (real && !far && larder__cache_is_shared(d->conf.cache)) {
         int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
+        if (there == 0 && d->recipe.replan) /* planned there; this one only says how it began */
+            open_replan(d, b.share);
         if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
             return there; /* the environment is a wish: a full daemon stops nobody */
     }

@@ -74,7 +74,7 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
     bool first, last;
 } larder__kept;
 
-enum { LARDER__PLAN_STATS = 5 };
+enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,

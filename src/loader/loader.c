@@ -237,7 +237,9 @@ static int open_replan(larder_loader *l) {
         {"plan_decoded", "percent", "of the cache for decoded samples"},
         {"plan_augmented", "percent", "of the cache for augmented samples"},
         {"plan_rate", "samples/s", "what the model promised at the last change"},
-        {"plan_changes", "", "how often the cache was shared out anew"}};
+        {"plan_changes", "", "how often the cache was shared out anew"},
+        {"plan_bottleneck", "",
+         "what holds the last plan up: 0 storage 1 cache 4 processors 5 GPU"}};
     int rc = 0;
     for (size_t i = 0; l->plans && rc == 0 && i < LARDER__PLAN_STATS; i++)
         rc = larder__stat_gauge(l->stats, &l->stat.plan[i], of[i].name, of[i].unit, of[i].help);
@@ -245,8 +247,9 @@ static int open_replan(larder_loader *l) {
 }
 
 static void show_plan(larder_loader *l, const larder__planned *p) {
-    const double now[LARDER__PLAN_STATS] = {p->split.encoded, p->split.decoded, p->split.augmented,
-                                            p->plan_rate, (double)p->plan_changes};
+    const double now[LARDER__PLAN_STATS] = {p->split.encoded,        p->split.decoded,
+                                            p->split.augmented,      p->plan_rate,
+                                            (double)p->plan_changes, p->plan_bottleneck};
     for (size_t i = 0; l->plans && i < LARDER__PLAN_STATS; i++)
         larder__stat_set(l->stats, l->stat.plan[i], now[i]);
 }

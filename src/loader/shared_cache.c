@@ -110,14 +110,12 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
                              .size_arg = conf->size_arg};
     for (int f = 0; f < LARDER_FORMS; f++)
         a.hello.share[f] = share[f];
-    a.hello.forms_id = share[LARDER_ENCODED] < 1 ? conf->pipeline | 1 : 0;
+    a.hello.forms_id = share[LARDER_ENCODED] < 1 || recipe->replan ? conf->pipeline | 1 : 0;
+    a.hello.again = recipe->replan ? LARDER__HELLO_PLANS : 0;
     int rc = parse(conf->cache, &where);
     snprintf(a.hello.budget, sizeof a.hello.budget, "%s", where.budget);
     if (rc == 0)
         rc = larder__policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
-    if (rc == 0 && recipe->replan)
-        rc = larder__fail(LARDER_E_UNSUPPORTED,
-                          "plan=auto needs a cache of its own; give a daemon a split instead");
     snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);
     return rc < 0 ? rc : larder__attach_open(out, &a);
 }

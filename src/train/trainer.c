@@ -282,7 +282,7 @@ int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *w
 /* ---- one batch ------------------------------------------------------------------------------- */
 
 typedef struct times { /* of a histogram: observations, their sum and that of their squares */
-    double count, sum, squares, p99;
+    double count, sum, squares, p50, p90, p99;
 } times;
 
 static times times_of(const larder__trainer *t, size_t stat) {
@@ -290,7 +290,7 @@ static times times_of(const larder__trainer *t, size_t stat) {
     if (stat == SIZE_MAX || larder_loader_stat(t->train, stat, &v) < 0)
         return (times){0};
     double n = (double)v.count;
-    return (times){n, n * v.value, n * (v.value * v.value + v.sd * v.sd), v.p99};
+    return (times){n, n * v.value, n * (v.value * v.value + v.sd * v.sd), v.p50, v.p90, v.p99};
 }
 
 /* What came between two looks. */
@@ -378,8 +378,20 @@ static void take_times(const larder__trainer *t, const pass *p, larder__epoch *o
     times wait = times_of(t, t->wait_stat), fill = times_of(t, t->fill_stat);
     mean_between(p->wait, wait, &out->wait_mean, &out->wait_sd);
     mean_between(p->fill, fill, &out->fill_mean, &out->fill_sd);
-    out->wait_p99 = wait.p99, out->fill_p99 = fill.p99;
+    out->wait_p50 = wait.p50, out->wait_p90 = wait.p90, out->wait_p99 = wait.p99;
+    out->fill_p50 = fill.p50, out->fill_p90 = fill.p90, out->fill_p99 = fill.p99;
     out->evaluation_seconds = times_of(t, t->evaluation_stat).sum - p->evaluation.sum;
+}
+
+/* What held the feeding up when the cache was last shared out. */
+static void take_bottleneck(const larder__trainer *t, larder__epoch *out) {
+    larder_replan p;
+    size_t n = 0;
+    while (larder_loader_replan(t->train, n, &p) == 0)
+        n++;
+    if (n)
+        snprintf(out->plan_bottleneck, sizeof out->plan_bottleneck, "%s",
+                 larder_resource_name(p.held_up_by));
 }
 
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
@@ -488,6 +500,7 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     int stock = take_stock(t, &p, out);
     take_shown(t, out);
     take_times(t, &p, out);
+    take_bottleneck(t, out);
     if (rc < 0) {
         larder__errmsg_set(why);
         return rc;

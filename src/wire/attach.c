@@ -44,6 +44,19 @@ static void link_accuracy(void *st, double accuracy) {
     pthread_mutex_unlock(&a->talk);
 }
 
+static void link_relate(void *st, uint64_t key, const uint64_t *ids, size_t n) {
+    larder__attachment *a = st;
+    pthread_mutex_lock(&a->talk);
+    if (larder__attachment_there(a)) {
+        larder__attachment_begin(a);
+        larder_write_u32(&a->body, (uint32_t)key);
+        for (size_t i = 0; i < n; i++)
+            larder_write_u32(&a->body, (uint32_t)ids[i]);
+        larder__attachment_tell(a, LARDER__MSG_RELATE);
+    }
+    pthread_mutex_unlock(&a->talk);
+}
+
 static void link_list(void *st, const uint8_t *tags) {
     larder__attachment *a = st;
     pthread_mutex_lock(&a->talk);
@@ -111,6 +124,25 @@ static void link_exchange(void *st, const uint64_t *wanted, size_t n, uint64_t *
     for (size_t i = 0; i < n; i++) {
         served[i] = answered ? a->kept.tickets[i].key : wanted[i];
         note_seen(a, served[i]);
+    }
+    pthread_mutex_unlock(&a->talk);
+}
+
+/* Every eighth time, if all of it is known. */
+static void link_pace(void *st, const larder_pace *p, double cores) {
+    larder__attachment *a = st;
+    if (!(p->read_seconds > 0 && p->step_seconds > 0 && p->decode_seconds > 0 &&
+          p->augment_seconds > 0))
+        return;
+    pthread_mutex_lock(&a->talk);
+    if (a->paces++ % 8 == 0 && larder__attachment_there(a)) {
+        larder__attachment_begin(a);
+        larder_write_f64(&a->body, p->read_seconds);
+        larder_write_f64(&a->body, p->step_seconds);
+        larder_write_f64(&a->body, p->decode_seconds);
+        larder_write_f64(&a->body, p->augment_seconds);
+        larder_write_f64(&a->body, cores);
+        larder__attachment_tell(a, LARDER__MSG_RATES);
     }
     pthread_mutex_unlock(&a->talk);
 }
@@ -227,11 +259,13 @@ static const larder__link link_daemon = {
     .fail = larder__board_fail,
     .wait = larder__board_wait,
     .score = link_score,
+    .relate = link_relate,
     .accuracy = link_accuracy,
     .list = link_list,
     .epoch = link_epoch,
     .exchange = link_exchange,
     .stream = link_stream,
+    .pace = link_pace,
     .alone = larder__board_alone,
     .pick = link_pick,
     .fetch = link_fetch,

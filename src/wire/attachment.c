@@ -211,7 +211,7 @@ int larder__attachment_attach(larder__attachment *a) {
         larder__inbox_free(&a->in);
         return rc;
     }
-    a->hello.again = 1;
+    a->hello.again |= LARDER__HELLO_AGAIN;
     a->stream = w.stream;
     a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;
     a->picked = a->pick_at = 0;

@@ -63,6 +63,7 @@ typedef struct larder__attachment {
     bool epoch_begun;
     larder_stream stream; /* where the others were when we came */
     bool streaming;
+    uint32_t paces; /* times that rates were known */
     double retry_at, retry_after;
     _Atomic double impatient_until;
     pthread_mutex_t lists; /* what is to be returned, and which memory it is about */

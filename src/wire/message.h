@@ -48,7 +48,9 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 3 };
     XX(VALUE, "daemon, to another machine: a row's number, its form, its bytes")                   \
     XX(FILL, "client on another machine: lease, form and bytes of what it made")                   \
     XX(BYTES, "client on another machine: a lease that another job was making")                    \
-    XX(BYTES_ARE, "daemon: its state, form and bytes")
+    XX(BYTES_ARE, "daemon: its state, form and bytes")                                             \
+    XX(RATES, "client with plan=auto: what storage, training and processors take")                 \
+    XX(RELATE, "client: a sample, and those it may stand in for")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
@@ -56,6 +58,11 @@ typedef enum larder__message {
     LARDER__MESSAGES(XX)
 #undef XX
 } larder__message;
+
+typedef enum larder__hello_flag {
+    LARDER__HELLO_AGAIN = 1, /* this job was attached before */
+    LARDER__HELLO_PLANS = 2  /* plan=auto: share the cache out by what RATES say */
+} larder__hello_flag;
 
 typedef struct larder__hello {
     uint32_t magic, version;
@@ -67,7 +74,7 @@ typedef struct larder__hello {
     double decoded_ratio;
     uint32_t decoded_bytes, row_bytes;
     uint32_t size;    /* of every sample, 0: SIZES will tell */
-    uint32_t again;   /* 1: this job was attached before */
+    uint32_t again;   /* bits of larder__hello_flag */
     char name[64];    /* the job's, for people */
     char policy[512]; /* policy text with its parameters, as in a recipe */
     char budget[32];  /* "8GiB", "20%", "": whatever is left */

@@ -142,6 +142,19 @@ def test_seneca_forms(folder):
                                   f"unix:{d.path}?budget=9%:20/40/40")
 
 
+def test_seneca_plans(folder):
+    """plan=auto: the daemon plans for all jobs from what they measure; each still sees all once."""
+    with serving(folder, "--cache", "64MiB") as d:
+        jobs = [seneca(folder, d.path, "30%", s, "--slow", "bandwidth=3MiB",
+                       recipe="seneca:plan=auto") for s in range(2)]
+        told = wait_for(lambda: [j for j in d.status()["jobs"] if j["training_rate"]])
+        assert told[0]["training_rate"] > 0
+        for p in jobs:
+            check_whole(finish(p), 4)
+        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert sum(map(int, shelf["plan_split"].split("/"))) == 100 and shelf["leases"] == 0
+
+
 def test_seneca_killed(folder):
     """Jobs and the daemon are killed; those that live see every sample once an epoch."""
     path = f"{folder}/s"
@@ -173,6 +186,21 @@ def test_rotate_stream(folder):
         fresh = sum(e["served"] - e["repeats"] for r in runs for e in r)
         reads = sum(e["storage_bytes"] for r in runs for e in r) / (SIDE * SIDE)
         assert reads < 0.8 * fresh, (reads, fresh)
+
+
+def test_spider_hubs(folder):
+    """Hubs are named to the daemon, which serves them in place of what is missing."""
+    recipe = "spider:scoring=wait,degree=20,ratio=0.5,ratio_end=0.5,guard=0"
+    with serving(folder, "--cache", "64MiB") as d:
+        far = [finish(job(folder, f"{d.path}?budget=15%", "--recipe", recipe, "--seed", str(s), *wire))
+               for s, wire in ((1, ()), (2, ("--threads", "2")))]
+        (shelf,) = d.status()["data_sets"]
+        assert shelf["leases"] == 0, shelf
+    near = finish(job(folder, "", "--recipe", recipe, "--seed", "1", "--cache", "15%"))
+    assert near[-1]["substitutes"] > 0, near[-1]
+    for run in far:
+        assert all(e["served"] == N for e in run)
+        assert run[-1]["substitutes"] > 0, run[-1]
 
 
 def test_environment(folder):

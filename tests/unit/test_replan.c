@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "base/hash.h"
-#include "loader/replan.h"
+#include "plan/replan.h"
 
 #include <larder/plugin.h>
 #include <math.h>

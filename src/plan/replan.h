@@ -10,8 +10,8 @@
  *
  * Rates come from the clock, so every change is written down with the number of its batch. The list
  * is part of the saved state, and with larder__replan_follow it decides instead of the clock. */
-#ifndef LARDER_LOADER_REPLAN_H
-#define LARDER_LOADER_REPLAN_H
+#ifndef LARDER_PLAN_REPLAN_H
+#define LARDER_PLAN_REPLAN_H
 
 #include "base/state.h"
 

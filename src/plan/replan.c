@@ -1,4 +1,4 @@
-#include "loader/replan.h"
+#include "plan/replan.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -79,7 +79,8 @@ static bool look(larder__replan *r, uint64_t number, larder_replan *out) {
                            .augmented = plan.best.split.augmented,
                            .expected = plan.best.throughput,
                            .before = here.throughput,
-                           .held_up_by = here.bottleneck};
+                           .held_up_by = here.bottleneck,
+                           .bottleneck = plan.best.bottleneck};
     return r->in_a_row >= (first ? 1u : 2u);
 }
 
@@ -116,7 +117,7 @@ void larder__replan_save(const larder__replan *r, larder_writer *w) {
         larder_write_u32(w, (uint32_t)t->encoded);
         larder_write_u32(w, (uint32_t)t->decoded);
         larder_write_u32(w, (uint32_t)t->augmented);
-        larder_write_u32(w, (uint32_t)t->held_up_by);
+        larder_write_u32(w, (uint32_t)t->held_up_by | (uint32_t)t->bottleneck << 16);
         larder_write_f64(w, t->expected);
         larder_write_f64(w, t->before);
     }
@@ -137,7 +138,11 @@ static int read_turns(larder__turns *out, larder_reader *r) {
         t.encoded = (int)larder_read_index(r, 101, false);
         t.decoded = (int)larder_read_index(r, 101, false);
         t.augmented = (int)larder_read_index(r, 101, false);
-        t.held_up_by = (larder_resource)larder_read_index(r, LARDER_RESOURCES, false);
+        uint32_t by = larder_read_u32(r);
+        if ((by & 0xffff) >= LARDER_RESOURCES || by >> 16 >= LARDER_RESOURCES)
+            return larder_read_reject(r, "its list of plans names a resource there is not");
+        t.held_up_by = (larder_resource)(by & 0xffff);
+        t.bottleneck = (larder_resource)(by >> 16);
         t.expected = larder_read_f64(r);
         t.before = larder_read_f64(r);
         if (t.encoded + t.decoded + t.augmented != 100 || (i && t.batch <= before))

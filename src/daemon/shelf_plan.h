@@ -1,0 +1,21 @@
+/* plan=auto of jobs that share a cache. Each job tells what it measures; together they are one
+ * machine: what storage gives them, what they train and what their threads prepare add up, but for
+ * processors, of which there are no more than the machine has. The model then counts the jobs, and
+ * the rule of plan/replan.h decides. */
+#ifndef LARDER_DAEMON_SHELF_PLAN_H
+#define LARDER_DAEMON_SHELF_PLAN_H
+
+#include "daemon/shelf.h"
+#include "plan/replan.h"
+
+/* A job's rates now, and the threads it prepares samples with. True: the cache was shared out anew;
+ * *out says how. Nothing happens on a shelf whose first job did not want it. */
+bool larder__shelf_rates(larder__shelf *, uint32_t job, const larder_pace *, double cores,
+                         larder_replan *out);
+/* How it is shared out now; false: as it was at the start, for good. */
+bool larder__shelf_split(const larder__shelf *, larder_split *, size_t *changes);
+
+/* Samples a second that a job trains, as it told last; NAN: it has not. */
+double larder__shelf_training(const larder__shelf *, uint32_t job);
+
+#endif
