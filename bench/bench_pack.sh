@@ -76,10 +76,10 @@ awk '/samples\/core-s/ { n[$1]++; v[$1, n[$1]] = $2 }
          ours = median("packed-loader")
          line("packed-loader", "packed, crop before read")
          line("plain-loader", "plain files, cropped decode")
-         line("packed-direct", "the same without a loader")
-         ours = "packed-direct" in n ? median("packed-direct") : ours
-         line("full-decode", "plain files, full decode")
          line("dataloader-0-workers", "PyTorch DataLoader")
+         line("packed-direct", "packed without a loader")
+         ours = median("packed-direct")
+         line("full-decode", "full decode without a loader")
          gsub(/[()]/, "", share)
          printf "bytes read a sample: %s of the file\n", share
      }' "$folder/rates"

@@ -123,11 +123,16 @@ void larder__cache_batch(larder__cache *c) {
 }
 
 bool larder__cache_relate(larder__cache *c, uint64_t key, const uint64_t *ids, size_t n) {
-    if (c->link || !c->policy->relate || key >= c->slots.keys)
-        return false; /* elsewhere nobody hears of hubs */
+    if (key >= c->slots.keys || (!c->link && !c->policy->relate))
+        return false;
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= c->slots.keys || ids[i] == key)
             return false;
+    if (c->link) { /* what becomes of it is decided there: the next best is told too */
+        if (c->link->relate)
+            c->link->relate(c->link_state, key, ids, n);
+        return false;
+    }
     pthread_mutex_lock(&c->lock);
     bool taken = c->policy->relate(c->policy_state, key, ids, n);
     pthread_mutex_unlock(&c->lock);

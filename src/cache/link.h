@@ -16,6 +16,9 @@ typedef struct larder__link {
     int (*receive)(void *st, larder__ticket *, larder_buf *token, larder_buf **out);
     void (*score)(void *st, const uint64_t *keys, const float *scores, size_t n);
     void (*accuracy)(void *st, double accuracy);
+    /* larder_policy.relate, best first; between two claims the first one that is wanted is taken.
+     */
+    void (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
     void (*list)(void *st, const uint8_t *tags); /* larder_policy.list */
     void (*epoch)(void *st, uint64_t epoch);
     /* larder_policy.exchange. The claim that follows is for what is served, and what `fetch` gives

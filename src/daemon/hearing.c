@@ -209,6 +209,7 @@ static int answer(larder__server *s, larder__client *c, larder__message type,
 
 static int claim(larder__server *s, larder__client *c, larder_reader *r) {
     larder__claim m;
+    c->related = false;
     int rc = returns(s, c, r, &m);
     if (rc < 0)
         return rc;
@@ -229,6 +230,7 @@ static int exchange(larder__server *s, larder__client *c, larder_reader *r) {
     enum { FETCH_MOST = 4096, HEAD = 8 };
     larder__claim m;
     size_t fetched = 0;
+    c->related = false;
     int rc = returns(s, c, r, &m);
     if (rc < 0)
         return rc;
@@ -292,6 +294,7 @@ static int stream(larder__client *c, larder_reader *r) {
 
 /* Batches of residents that were taken without asking. */
 static int touched(larder__server *s, larder__client *c, larder_reader *r) {
+    c->related = false;
     while (larder__read_left(r)) {
         uint32_t n = larder_read_u32(r);
         uint64_t bytes = (uint64_t)n * sizeof(larder__touch);
@@ -344,6 +347,22 @@ static int scores(larder__client *c, larder_reader *r) {
         rc = larder__shelf_score(c->about.shelf, c->about.job, keys, values, n);
     }
     return rc;
+}
+
+/* Of those that come between two claims, the first one that the policy wants. */
+static int relate(larder__server *s, larder__client *c, larder_reader *r) {
+    larder__cache *cache = larder__shelf_cache(c->about.shelf);
+    uint64_t key = larder_read_u32(r), n = larder__read_left(r) / sizeof(uint32_t);
+    s->room.size = 0;
+    larder__write_space(&s->room, n * sizeof(uint64_t));
+    if (s->room.code < 0)
+        return s->room.code;
+    uint64_t *ids = (uint64_t *)(void *)s->room.bytes;
+    for (uint64_t i = 0; i < n; i++)
+        ids[i] = larder_read_u32(r);
+    if (!c->related && n)
+        c->related = larder__cache_relate(cache, key, ids, n);
+    return larder_read_status(r);
 }
 
 static int picks(larder__server *s, larder__client *c, larder_reader *r) {
@@ -426,6 +445,8 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return stream(c, r);
     case LARDER__MSG_SCORES:
         return scores(c, r);
+    case LARDER__MSG_RELATE:
+        return relate(s, c, r);
     case LARDER__MSG_ACCURACY:
         larder__cache_accuracy(larder__shelf_cache(c->about.shelf), larder_read_f64(r));
         return 0;

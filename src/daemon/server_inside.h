@@ -17,6 +17,7 @@ typedef struct larder__client {
     bool leaving; /* what is left to send, then goodbye */
     bool distant; /* came by TCP: bytes go over the socket */
     bool known;   /* and has said the token; a neighbour is known by the socket's permissions */
+    bool related; /* a sample of its was made a stand-in since its last batch */
     double came;
     larder__inbox in;
     larder_writer out; /* not yet taken by the socket */

@@ -9,7 +9,7 @@
 typedef struct larder__effect { /* of batches first .. first+count-1 */
     uint64_t first, count;
     uint64_t delay;  /* batches drawn before the effect, beyond the lag */
-    uint32_t stride; /* each stride-th row was scored; 0: none */
+    uint32_t stride; /* one row in stride was scored; 0: none */
 } larder__effect;
 
 typedef struct larder__effects { /* zeroed: nothing unusual so far */

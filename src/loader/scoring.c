@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "loader/thinning.h"
 
 #include <pthread.h>
 
@@ -27,8 +28,9 @@ struct larder__scoring {
     uint64_t next;  /* the next batch whose report is taken over */
     uint64_t drawn; /* effects so far were for batches below this one */
     larder__effects past, plan;
+    larder__thinning thinning;
     bool follows; /* `plan` says what happens when */
-    larder__stat prepare_time, apply_time, late, thinned, dropped, rows_lost, depth;
+    larder__stat prepare_time, apply_time, late, thinned, dropped, rows_lost, rows_new, depth;
     larder__stat figures[LARDER_FIGURES];
 };
 
@@ -48,11 +50,13 @@ static int open_stats(larder__scoring *s) {
         (rc = larder__stat_counter(to, &s->late, "score_late", "batches",
                                    "scored too late for their turn, so they acted later")) < 0 ||
         (rc = larder__stat_counter(to, &s->thinned, "score_thinned", "batches",
-                                   "of which every second row was left out of scoring")) < 0 ||
+                                   "of which some rows were left out of scoring")) < 0 ||
         (rc = larder__stat_counter(to, &s->dropped, "score_dropped", "batches",
                                    "not scored at all, because too many were waiting")) < 0 ||
         (rc = larder__stat_counter(to, &s->rows_lost, "score_rows_lost", "samples",
-                                   "left out of scoring in both ways")) < 0)
+                                   "left out of scoring in both ways")) < 0 ||
+        (rc = larder__stat_counter(to, &s->rows_new, "score_rows_new", "samples",
+                                   "of these, such as had never been scored")) < 0)
         return rc;
     const larder_figure *f = s->conf.signal->figures;
     for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
@@ -71,7 +75,10 @@ int larder__scoring_open(larder__scoring **out, const larder__scoring_conf *conf
     /* Those not due yet, those that wait, one being scored, and one to spare for each end. */
     s->size = conf->lag + LARDER__SCORE_QUEUE + 4;
     s->jobs = larder__calloc(s->size, sizeof *s->jobs);
+    s->thinning.n = conf->n;
     int rc = s->jobs ? open_stats(s) : LARDER_E_NOMEM;
+    if (rc == 0 && conf->mode == LARDER__SCORE_BESIDE)
+        rc = larder__thinning_open(&s->thinning, conf->n);
     if (rc < 0)
         larder__scoring_close(out);
     return rc;
@@ -99,6 +106,7 @@ void larder__scoring_close(larder__scoring **ps) {
     larder__free(s->jobs);
     larder__effects_free(&s->past);
     larder__effects_free(&s->plan);
+    larder__thinning_close(&s->thinning);
     pthread_cond_destroy(&s->work);
     pthread_cond_destroy(&s->done);
     pthread_mutex_destroy(&s->lock);
@@ -171,38 +179,18 @@ static void start_thread(larder__scoring *s) {
 
 /* ---- reports in ------------------------------------------------------------------------------ */
 
-/* Keeps rows 0, stride, 2 stride, … of one array of a report. */
-static void thin(const void *array, size_t row_bytes, size_t rows, uint32_t stride) {
-    char *a = (char *)(uintptr_t)array;
-    for (size_t i = 1; a && i < rows; i++)
-        memmove(a + i * row_bytes, a + i * stride * row_bytes, row_bytes);
-}
-
-static void thin_report(larder_report *r, uint32_t stride) {
-    if (stride < 2)
-        return;
-    size_t n = (r->n + stride - 1) / stride;
-    thin(r->ids, sizeof *r->ids, n, stride);
-    thin(r->labels, sizeof *r->labels, n, stride);
-    thin(r->loss, sizeof *r->loss, n, stride);
-    thin(r->logits, r->classes * sizeof *r->logits, n, stride);
-    thin(r->embeddings, r->dim * sizeof *r->embeddings, n, stride);
-    r->n = n;
-}
-
 static uint32_t stride_now(const larder__scoring *s, uint64_t batch) {
     if (s->follows)
         return larder__effects_find(&s->plan, batch).stride;
     if (s->conf.mode != LARDER__SCORE_BESIDE)
         return 1;
-    if (s->waiting >= LARDER__SCORE_QUEUE || s->count == s->size)
-        return 0;
-    return s->waiting >= LARDER__SCORE_THIN ? 2 : 1;
+    return s->count == s->size ? 0 : larder__thinning_stride(s->waiting);
 }
 
-static void count_lost(larder__scoring *s, uint32_t stride, size_t rows) {
+static void count_lost(larder__scoring *s, uint32_t stride, size_t rows, uint64_t fresh) {
     if (!s->conf.stats || stride == 1)
         return;
+    larder__stat_add(s->conf.stats, s->rows_new, fresh);
     larder__stat_add(s->conf.stats, stride ? s->thinned : s->dropped, 1);
     larder__stat_add(s->conf.stats, s->rows_lost, rows);
 }
@@ -216,13 +204,15 @@ static int enter(larder__scoring *s, larder__feedback *f) {
     s->next++;
     if (fresh.stride == 0) {
         larder__effects_add(&s->past, fresh.report.batch, 0, 0);
-        count_lost(s, 0, rows);
+        count_lost(s, 0, rows, larder__thinning_fresh(&s->thinning, &fresh.report));
         free_job(&fresh);
         return 0;
     }
-    thin_report(&fresh.report, fresh.stride);
-    fresh.result =
-        larder__calloc(1, s->conf.signal->result_size(s->conf.state, fresh.report.n) + 1);
+    uint64_t new_rows = 0;
+    int kept = larder__thinning_keep(&s->thinning, &fresh.report, fresh.stride, &new_rows);
+    if (kept == 0)
+        fresh.result =
+            larder__calloc(1, s->conf.signal->result_size(s->conf.state, fresh.report.n) + 1);
     if (!fresh.result || s->count == s->size) {
         int rc = fresh.result
                      ? larder__fail(LARDER_E_STATE, "feedback of %u batches is under way", s->count)
@@ -230,7 +220,7 @@ static int enter(larder__scoring *s, larder__feedback *f) {
         free_job(&fresh);
         return rc;
     }
-    count_lost(s, fresh.stride, rows - fresh.report.n);
+    count_lost(s, fresh.stride, rows - fresh.report.n, new_rows);
     *job_at(s, s->count++) = fresh;
     s->waiting++;
     start_thread(s);
@@ -318,6 +308,7 @@ void larder__scoring_save(larder__scoring *s, larder_writer *w) {
         s->conf.signal->save(s->conf.state, w);
     larder_write_u64(w, s->next);
     larder_write_u64(w, s->drawn);
+    larder__thinning_save(&s->thinning, w);
     larder_write_u32(w, s->count);
     for (uint32_t i = 0; i < s->count; i++) {
         const job *j = job_at(s, i);
@@ -367,7 +358,7 @@ static int load_job(larder__scoring *s, job *j, larder_reader *r) {
     j->report.epoch = larder_read_u64(r);
     j->report.accuracy = 0.0 / 0.0;
     j->stride = larder_read_u32(r);
-    if (j->report.batch >= s->next || j->stride < 1 || j->stride > 2 ||
+    if (j->report.batch >= s->next || j->stride < 1 || j->stride > LARDER__STRIDE_MOST ||
         (s->count > 1 && job_at(s, s->count - 2)->report.batch >= j->report.batch))
         return larder_read_reject(r, "feedback under way is out of place");
     if (larder_read_u32(r) == 1)
@@ -386,6 +377,8 @@ int larder__scoring_load(larder__scoring *s, larder_reader *r) {
     int rc = s->conf.signal->load ? s->conf.signal->load(s->conf.state, r) : 0;
     s->next = larder_read_u64(r);
     s->drawn = larder_read_u64(r);
+    if (rc == 0)
+        rc = larder__thinning_load(&s->thinning, r);
     uint32_t count = larder_read_u32(r);
     if (rc == 0)
         rc = count > s->size ? larder_read_reject(r, "more feedback under way than can be") : 0;
@@ -434,6 +427,8 @@ int larder__scoring_follow(larder__scoring *s, larder_reader *r) {
     if (rc == 0 && s->plan.lost)
         rc = larder__fail(LARDER_E_STATE, "memory was short in that run: its list of late feedback "
                                           "is not whole");
+    if (rc == 0) /* from the first report on, as that run */
+        rc = larder__thinning_open(&s->thinning, s->conf.n);
     s->follows = rc == 0;
     return rc;
 }

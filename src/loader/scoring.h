@@ -2,9 +2,9 @@
  *
  * Reports go in as soon as training has given them, in batch order. The result of batch k takes
  * effect before batch k + lag is drawn if it is ready then, else before the first later batch at
- * which it is; always in order. Nothing waits for it. At most eight reports wait to be scored: with
- * four waiting, every second row of a new one is left out, with eight it is dropped. Both are
- * counted, and what took effect when is noted in the effects.
+ * which it is; always in order. Nothing waits for it. At most eight reports wait to be scored: from
+ * two on a new one loses rows, the more the more are waiting (loader/thinning.h), with eight it is
+ * dropped. Both are counted, and what took effect when is noted in the effects.
  *
  * The other two ways give the same results as each other: `inline_` scores when a report is due
  * (simulation), `wait` scores ahead on the thread, but lets a draw wait for what is due. */
@@ -35,7 +35,7 @@ typedef struct larder__scored { /* whom to tell when a result takes effect */
     void *arg;
 } larder__scored;
 
-enum { LARDER__SCORE_QUEUE = 8, LARDER__SCORE_THIN = LARDER__SCORE_QUEUE / 2 };
+enum { LARDER__SCORE_QUEUE = 8 };
 
 int larder__scoring_open(larder__scoring **out, const larder__scoring_conf *);
 void larder__scoring_close(larder__scoring **);

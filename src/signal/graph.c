@@ -18,7 +18,8 @@
 
 #include <math.h>
 
-enum { STAGES = 4 }; /* of the time a batch takes, as in the paper's Table 1 */
+enum { STAGES = 4 };         /* of the time a batch takes, as in the paper's Table 1 */
+enum { SMALL_CLASS = 4096 }; /* samples */
 
 typedef struct graph {
     larder__graph_conf conf; /* dim 0: not known yet */
@@ -30,6 +31,9 @@ typedef struct graph {
     float *pairs;
     double cap;
     bool normalise;
+    bool by_classes;        /* the length of codes follows from the number of classes */
+    uint8_t *named;         /* a bit a sample: offered as a hub in this epoch */
+    uint64_t named_epoch;   /* which one that was */
     uint64_t dropped;       /* reports: of another dimension, or out of memory */
     double seconds[STAGES]; /* of the batch prepared last */
 } graph;
@@ -49,7 +53,9 @@ static const larder_param params[] = {
     {"threads", "int", "1", "that count a batch together", 1, 64},
     {"hubs", "int", "4", "samples of a batch offered as stand-ins, best first", 0, 64},
     {"list", "int", "500", "ids that one of them may stand in for, nearest first", 1, 100000},
-    {"project", "int", "96", "strata: dimensions of a code, eight bits each", 8, 512},
+    {"project", "int", "0",
+     "strata: dimensions of a code, eight bits each; 0: 96, or 80 with classes below 4096 samples",
+     0, 512},
     {"budget", "int", "155000", "strata: rows looked at for a sample of the batch", 1024,
      4294967295.0},
     {"learn", "int", "0", "strata: rows of a class that its directions are learnt from; 0: by n", 0,
@@ -79,6 +85,7 @@ static int init(void *st, uint64_t n, const larder_args *args) {
                                    .links = whole(args, "links"),
                                    .pq = whole(args, "pq"),
                                    .seed = 1};
+    g->by_classes = g->conf.project == 0;
     g->shape = (larder__graph_shape){n, whole(args, "hubs"), whole(args, "list")};
     g->cap = larder_args_number(args, "cap");
     g->normalise = larder_args_number(args, "normalise") != 0;
@@ -89,6 +96,10 @@ static int init(void *st, uint64_t n, const larder_args *args) {
                                      larder_args_number(args, "alpha"),
                                      strcmp(larder_args_text(args, "distance"), "squared") == 0);
     g->wanted = larder__graph_engine_named(larder_args_text(args, "engine"));
+    g->named = larder__calloc(n / 8 + 1, 1);
+    if (!g->named)
+        return larder__fail(LARDER_E_NOMEM, "graph: no memory for %llu samples",
+                            (unsigned long long)n);
     /* An engine that was not built must be refused now, not when the first batch is reported. */
     if (g->wanted && g->wanted->available)
         return g->wanted->available();
@@ -108,6 +119,17 @@ static void fini(void *st) {
     graph *g = st;
     close_index(g);
     larder__free(g->pairs);
+    larder__free(g->named);
+}
+
+/* Directions cost memory by the class, codes by the sample: with small classes there are fewer. How
+ * many classes there are shows in the labels of a first batch, nearly. */
+static uint32_t code_length(const graph *g, const larder_report *rep) {
+    int64_t classes = (int64_t)rep->classes;
+    for (size_t i = 0; rep->labels && i < rep->n; i++)
+        if (rep->labels[i] >= classes && rep->labels[i] < LARDER__CLASSES_MAX)
+            classes = rep->labels[i] + 1;
+    return classes > 0 && g->conf.n / (uint64_t)classes < SMALL_CLASS ? 80 : 96;
 }
 
 /* The dimension is known from the first report on. */
@@ -155,9 +177,19 @@ static void write_scores(graph *g, larder__graph_result *out) {
     out->rows = (uint32_t)b->rows.n;
 }
 
-/* The rows with most neighbours of their class, the lower id first among equals. */
-static void write_hubs(graph *g, larder__graph_result *out) {
+static bool is_named(const graph *g, uint32_t id) { return g->named[id / 8] >> id % 8 & 1; }
+
+/* The rows with most neighbours of their class, the lower id first among equals. None is offered
+ * twice in an epoch: hubs that are in the cache already stand in for others and so come in every
+ * batch, have most neighbours, and would leave no place to new ones. */
+static void write_hubs(graph *g, uint64_t epoch, larder__graph_result *out) {
     larder__graph_batch *b = &g->batch;
+    if (epoch != g->named_epoch)
+        memset(g->named, 0, g->conf.n / 8 + 1);
+    g->named_epoch = epoch;
+    for (size_t i = 0; i < b->rows.n; i++)
+        if (is_named(g, b->ids[i]))
+            b->counts[i].same = 0;
     while (out->hubs < g->shape.hubs) {
         size_t best = 0;
         for (size_t i = 1; i < b->rows.n; i++)
@@ -170,6 +202,7 @@ static void write_hubs(graph *g, larder__graph_result *out) {
         hub->count =
             g->engine->nearest(g->index, &b->rows, best, g->radius.radius, hub->ids, g->shape.list);
         b->counts[best].same = 0;
+        g->named[hub->key / 8] |= (uint8_t)(1u << hub->key % 8);
         if (hub->count)
             out->hubs++;
     }
@@ -177,6 +210,8 @@ static void write_hubs(graph *g, larder__graph_result *out) {
 
 static int score_batch(graph *g, const larder_report *rep, larder__graph_result *out) {
     double at = take(g, -1, 0);
+    if (!g->engine && g->by_classes)
+        g->conf.project = code_length(g, rep);
     int rc = g->engine ? 0 : open_index(g, rep->dim);
     if (rc == 0 && rep->dim != g->conf.dim)
         rc = larder__fail(LARDER_E_ARGS, "graph: embeddings had %u dimensions, now %zu",
@@ -201,7 +236,7 @@ static int score_batch(graph *g, const larder_report *rep, larder__graph_result 
     write_scores(g, out);
     for (size_t i = 0; i < b->rows.n; i++)
         b->totals[i] = b->counts[i].same + b->counts[i].other;
-    write_hubs(g, out);
+    write_hubs(g, rep->epoch, out);
     larder__graph_radius_steer(&g->radius, b->totals, b->rows.n, rows);
     take(g, 3, at);
     return 0;
@@ -272,6 +307,9 @@ static double figure(const void *st, size_t i) {
 static void save(const void *st, larder_writer *w) {
     const graph *g = st;
     larder_write_u32(w, g->conf.dim);
+    larder_write_u32(w, g->conf.project);
+    larder_write_u64(w, g->named_epoch);
+    larder_write_bytes(w, g->named, g->conf.n / 8 + 1);
     larder_write_u64(w, g->dropped);
     larder_write_u64(w, g->batch.bad);
     larder__graph_radius_save(&g->radius, w);
@@ -293,7 +331,11 @@ static const larder__graph_engine *saved_engine(const graph *g, larder_reader *r
 
 static int load(void *st, larder_reader *r) {
     graph *g = st;
-    uint32_t dim = larder_read_u32(r);
+    uint32_t dim = larder_read_u32(r), project = larder_read_u32(r);
+    if (project > 512 || project % 4 || (!g->by_classes && project != g->conf.project))
+        return larder_read_reject(r, "its codes have another length");
+    g->named_epoch = larder_read_u64(r);
+    larder_read_bytes(r, g->named, g->conf.n / 8 + 1);
     g->dropped = larder_read_u64(r);
     g->batch.bad = larder_read_u64(r);
     int rc = larder__graph_radius_load(&g->radius, r);
@@ -303,6 +345,9 @@ static int load(void *st, larder_reader *r) {
     if (!saved || dim > LARDER__DIM_MAX)
         return larder_read_reject(r, "its neighbours were found by another engine");
     close_index(g);
+    if (g->by_classes && (project != 80 && project != 96))
+        return larder_read_reject(r, "its codes have another length");
+    g->conf.project = project;
     g->wanted = saved;
     rc = open_index(g, dim);
     g->wanted = wanted;

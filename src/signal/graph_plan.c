@@ -13,8 +13,7 @@ void larder__graph_plan_free(larder__graph_plan *p) {
     *p = (larder__graph_plan){0};
 }
 
-/* The smallest level at which a class of so many rows costs no more than this. */
-static uint32_t level_for(uint64_t rows, uint64_t most) {
+uint32_t larder__graph_plan_level_for(uint64_t rows, uint64_t most) {
     uint32_t level = 0;
     while (level < LARDER__LEVELS - 1 && rows >> level > most)
         level++;
@@ -98,14 +97,15 @@ static int by_class(const void *a, const void *b) {
 static void plan_query(larder__graph_plan *p, const larder__graph_wish *w, size_t query,
                        const float *distances) {
     uint32_t own = w->classes[query], near[LARDER__NEAR_CLASSES];
-    uint32_t level = level_for(w->sizes[own], w->budget - w->budget / 8);
+    uint32_t level = larder__graph_plan_level_for(w->sizes[own], w->budget - w->budget / 8);
     uint64_t left = w->budget - (w->sizes[own] >> level);
     float weight = 1;
     add_pair(p, own, query, level, 1);
     size_t count =
         distances ? find_near(distances, w, own, near) : pick_classes(w, own, near, &weight);
     for (size_t i = 0; i < count; i++) {
-        level = level_for(w->sizes[near[i]], left / (count - i < 3 ? count - i : 3));
+        level =
+            larder__graph_plan_level_for(w->sizes[near[i]], left / (count - i < 3 ? count - i : 3));
         add_pair(p, near[i], query, level, weight);
         left -= w->sizes[near[i]] >> level;
     }

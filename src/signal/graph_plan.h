@@ -36,6 +36,8 @@ typedef struct larder__graph_wish {
 int larder__graph_plan_make(larder__graph_plan *, const larder__graph_centres *,
                             const larder__graph_wish *);
 void larder__graph_plan_free(larder__graph_plan *);
+/* The smallest level at which a class of so many rows costs no more than this. */
+uint32_t larder__graph_plan_level_for(uint64_t rows, uint64_t most);
 
 /* Level of the i-th chunk of a class in this batch: a query of level l looks at it if l is not
  * above. */

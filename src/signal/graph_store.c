@@ -1,16 +1,26 @@
 #include "signal/graph_store.h"
 
+#include "base/clones.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/state.h"
 
 #include <assert.h>
 
-int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims) {
+enum { HEAD_LEAST = 16 }; /* groups from which on a head is worth looking at first */
+
+int larder__graph_store_open(larder__graph_store *s, uint64_t n, uint32_t dims, uint32_t head,
+                             bool hides) {
     uint32_t groups = (dims + 3) / 4;
-    *s = (larder__graph_store){
-        .n = n, .groups = groups, .dims = groups * 4, .spare = LARDER__NO_CHUNK};
-    s->stride = (size_t)s->groups * 4 * LARDER__CHUNK_ROWS + LARDER__CHUNK_ROWS * 8;
+    *s = (larder__graph_store){.n = n,
+                               .groups = groups,
+                               .dims = groups * 4,
+                               .head = groups < HEAD_LEAST ? 0 : groups * head / 8,
+                               .hides = hides,
+                               .spare = LARDER__NO_CHUNK};
+    const size_t column = LARDER__CHUNK_ROWS * sizeof(int32_t);
+    s->kept = (size_t)s->groups * 4 * LARDER__CHUNK_ROWS + 2 * column;
+    s->stride = s->kept + (hides ? 2 : 1) * column;
     s->place = larder__malloc(n * sizeof *s->place);
     if (!s->place)
         return larder__fail(LARDER_E_NOMEM, "graph: no memory for an index of %llu samples",
@@ -76,6 +86,12 @@ static int take_chunk(larder__graph_store *s, uint32_t *out) {
     return 0;
 }
 
+static void set_absent(larder__graph_store *s, uint32_t chunk, uint32_t lane) {
+    larder__chunk_consts(s, chunk)[lane] = LARDER__ROW_ABSENT;
+    larder__chunk_heads(s, chunk)[lane] = LARDER__ROW_ABSENT;
+    larder__chunk_outer(s, chunk)[lane] = LARDER__ROW_ABSENT;
+}
+
 /* A fresh chunk at the end of a class. */
 static int add_chunk(larder__graph_store *s, uint32_t class) {
     uint32_t chunk = 0;
@@ -83,8 +99,8 @@ static int add_chunk(larder__graph_store *s, uint32_t class) {
     if (rc < 0)
         return rc;
     memset(larder__chunk_codes(s, chunk), 0, s->stride);
-    for (int i = 0; i < LARDER__CHUNK_ROWS; i++)
-        larder__chunk_consts(s, chunk)[i] = LARDER__ROW_ABSENT;
+    for (uint32_t i = 0; i < LARDER__CHUNK_ROWS; i++)
+        set_absent(s, chunk, i);
     s->chunks[chunk] = (larder__graph_chunk){LARDER__NO_CHUNK, class};
     larder__graph_class *c = &s->classes[class];
     if (c->last != LARDER__NO_CHUNK)
@@ -102,12 +118,53 @@ void larder__chunk_get(const larder__graph_store *s, uint32_t chunk, uint32_t la
         memcpy(codes + (size_t)g * 4, from + (size_t)g * 4 * LARDER__CHUNK_ROWS, 4);
 }
 
+/* |u|^2 and sum(u) of what is behind the head. */
+LARDER__CLONES
+static void tail_moments(const uint8_t *codes, uint32_t from, uint32_t to, int32_t *square,
+                         int32_t *sum) {
+    int32_t squares = 0, all = 0; /* at most 4096 x 255^2 */
+    for (uint32_t i = from; i < to; i++) {
+        squares += codes[i] * codes[i];
+        all += codes[i];
+    }
+    *square = squares;
+    *sum = all;
+}
+
+/* With r for what is behind the head: dot(u_r, v_r - 128) is at most (|u_r|^2 + |v_r|^2)/2 - 128
+ * sum(u_r), as |u_r - v_r|^2 is no less than 0. The row's part of that goes into the constant of
+ * its head, the query's into the bound, both rounded to the side of counting. Sums stay below 2^30,
+ * see LARDER__BOUND_LIMIT and LARDER__DIM_MAX. */
+static void set_consts(larder__graph_store *s, uint32_t chunk, uint32_t lane, const uint8_t *codes,
+                       int32_t row_const) {
+    int32_t square, sum;
+    tail_moments(codes, s->head * 4, s->dims, &square, &sum);
+    larder__chunk_consts(s, chunk)[lane] = row_const;
+    larder__chunk_outer(s, chunk)[lane] = row_const;
+    larder__chunk_heads(s, chunk)[lane] = row_const - (square + 1) / 2 + 128 * sum;
+}
+
+int32_t larder__graph_store_head_bound(const larder__graph_store *s, const uint8_t *codes,
+                                       int32_t bound) {
+    int32_t square, sum;
+    tail_moments(codes, s->head * 4, s->dims, &square, &sum);
+    return bound - (square + 1) / 2;
+}
+
 void larder__chunk_set(larder__graph_store *s, uint32_t chunk, uint32_t lane, const uint8_t *codes,
                        int32_t row_const) {
     uint8_t *to = larder__chunk_codes(s, chunk) + (size_t)lane * 4;
     for (uint32_t g = 0; g < s->groups; g++)
         memcpy(to + (size_t)g * 4 * LARDER__CHUNK_ROWS, codes + (size_t)g * 4, 4);
-    larder__chunk_consts(s, chunk)[lane] = row_const;
+    set_consts(s, chunk, lane, codes, row_const);
+}
+
+static void release_chunk(larder__graph_store *s, uint32_t chunk) {
+    larder__free(s->memory[chunk]);
+    s->memory[chunk] = NULL;
+    s->held--;
+    s->chunks[chunk].next = s->spare;
+    s->spare = chunk;
 }
 
 void larder__graph_store_drop(larder__graph_store *s, uint32_t class) {
@@ -116,14 +173,56 @@ void larder__graph_store_drop(larder__graph_store *s, uint32_t class) {
         next = s->chunks[chunk].next;
         for (uint32_t i = 0; i < larder__chunk_used(s, chunk); i++)
             s->place[larder__chunk_ids(s, chunk)[i]] = LARDER__NO_PLACE;
-        larder__free(s->memory[chunk]);
-        s->memory[chunk] = NULL;
-        s->held--;
-        s->chunks[chunk].next = s->spare;
-        s->spare = chunk;
+        release_chunk(s, chunk);
     }
     s->rows -= c->rows;
     *c = (larder__graph_class){LARDER__NO_CHUNK, LARDER__NO_CHUNK, 0};
+}
+
+/* The last chunk of a class, which is empty. */
+static void drop_last(larder__graph_store *s, larder__graph_class *c) {
+    uint32_t before = LARDER__NO_CHUNK;
+    for (uint32_t chunk = c->first; chunk != c->last; chunk = s->chunks[chunk].next)
+        before = chunk;
+    release_chunk(s, c->last);
+    c->last = before;
+    if (before == LARDER__NO_CHUNK)
+        c->first = LARDER__NO_CHUNK;
+    else
+        s->chunks[before].next = LARDER__NO_CHUNK;
+}
+
+void larder__graph_store_remove(larder__graph_store *s, uint32_t id) {
+    if (!larder__graph_store_holds(s, id))
+        return;
+    uint32_t chunk = s->place[id] / LARDER__CHUNK_ROWS, lane = s->place[id] % LARDER__CHUNK_ROWS;
+    larder__graph_class *c = &s->classes[s->chunks[chunk].class];
+    uint32_t last = (c->rows - 1) % LARDER__CHUNK_ROWS;
+    uint8_t codes[LARDER__DIM_MAX] = {0};
+    if (chunk != c->last || lane != last) { /* the last row of the class moves here */
+        uint32_t moved = larder__chunk_ids(s, c->last)[last];
+        larder__chunk_get(s, c->last, last, codes);
+        larder__chunk_set(s, chunk, lane, codes, larder__chunk_consts(s, c->last)[last]);
+        larder__chunk_outer(s, chunk)[lane] = larder__chunk_outer(s, c->last)[last];
+        larder__chunk_ids(s, chunk)[lane] = moved;
+        s->place[moved] = chunk * LARDER__CHUNK_ROWS + lane;
+        memset(codes, 0, s->dims);
+    }
+    larder__chunk_set(s, c->last, last, codes, 0);
+    set_absent(s, c->last, last);
+    larder__chunk_ids(s, c->last)[last] = 0;
+    s->place[id] = LARDER__NO_PLACE;
+    c->rows--;
+    s->rows--;
+    if (last == 0)
+        drop_last(s, c);
+}
+
+void larder__graph_store_hide(larder__graph_store *s, uint32_t id) {
+    assert(s->hides && larder__graph_store_holds(s, id));
+    uint32_t place = s->place[id];
+    larder__chunk_outer(s, place / LARDER__CHUNK_ROWS)[place % LARDER__CHUNK_ROWS] =
+        LARDER__ROW_ABSENT;
 }
 
 static int append(larder__graph_store *s, uint32_t id, uint32_t class) {
@@ -160,8 +259,11 @@ void larder__graph_store_rewrite_class(larder__graph_store *s, uint32_t class,
         for (uint32_t lane = 0; lane < larder__chunk_used(s, chunk); lane++) {
             int32_t row_const = larder__chunk_consts(s, chunk)[lane];
             larder__chunk_get(s, chunk, lane, codes);
+            bool hidden = larder__chunk_outer(s, chunk)[lane] == LARDER__ROW_ABSENT;
             map(arg, codes, &row_const);
             larder__chunk_set(s, chunk, lane, codes, row_const);
+            if (hidden)
+                larder__chunk_outer(s, chunk)[lane] = LARDER__ROW_ABSENT;
         }
 }
 
@@ -182,18 +284,19 @@ void larder__graph_store_save(const larder__graph_store *s, larder_writer *w) {
         for (; chunk != LARDER__NO_CHUNK; chunk = s->chunks[chunk].next) {
             larder_write_u32(w, class);
             larder_write_u32(w, larder__chunk_used(s, chunk));
-            larder_write_bytes(w, larder__chunk_codes(s, chunk), s->stride);
+            larder_write_bytes(w, larder__chunk_codes(s, chunk), s->kept);
         }
     }
 }
 
 /* The rows of one chunk, checked: each sample once, constants in bounds, empty places absent. */
 static int load_rows(larder__graph_store *s, uint32_t chunk, uint32_t used, larder_reader *r) {
-    int32_t *consts = larder__chunk_consts(s, chunk);
+    const int32_t *consts = larder__chunk_consts(s, chunk);
     const uint32_t *ids = larder__chunk_ids(s, chunk);
+    uint8_t codes[LARDER__DIM_MAX];
     for (uint32_t i = 0; i < LARDER__CHUNK_ROWS; i++) {
         if (i >= used) {
-            consts[i] = LARDER__ROW_ABSENT;
+            set_absent(s, chunk, i);
             continue;
         }
         if (ids[i] >= s->n || larder__graph_store_holds(s, ids[i]))
@@ -201,6 +304,8 @@ static int load_rows(larder__graph_store *s, uint32_t chunk, uint32_t used, lard
         if (consts[i] >= LARDER__BOUND_LIMIT || consts[i] <= -LARDER__BOUND_LIMIT)
             return larder_read_reject(r, "a row of its index has an impossible length");
         s->place[ids[i]] = chunk * LARDER__CHUNK_ROWS + i;
+        larder__chunk_get(s, chunk, i, codes);
+        set_consts(s, chunk, i, codes, consts[i]);
     }
     s->classes[s->chunks[chunk].class].rows += used;
     s->rows += used;
@@ -209,7 +314,7 @@ static int load_rows(larder__graph_store *s, uint32_t chunk, uint32_t used, lard
 
 int larder__graph_store_load(larder__graph_store *s, larder_reader *r) {
     uint32_t dims = larder_read_u32(r), classes = larder_read_u32(r), n = larder_read_u32(r);
-    if (dims != s->dims || classes > LARDER__CLASSES_MAX || n > larder__read_left(r) / s->stride)
+    if (dims != s->dims || classes > LARDER__CLASSES_MAX || n > larder__read_left(r) / s->kept)
         return larder_read_reject(r, "its index is of another shape");
     int rc = larder__graph_store_classes(s, classes);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
@@ -221,7 +326,7 @@ int larder__graph_store_load(larder__graph_store *s, larder_reader *r) {
             return larder_read_reject(r, "a chunk of its index is filled wrongly");
         rc = add_chunk(s, class);
         if (rc == 0) {
-            larder_read_bytes(r, larder__chunk_codes(s, i), s->stride);
+            larder_read_bytes(r, larder__chunk_codes(s, i), s->kept);
             rc = load_rows(s, i, used, r);
         }
     }

@@ -3,7 +3,11 @@
  * stand in the order in which their samples were first seen, hence any chunk of a shuffled training
  * is a random sample of its class. Only the last chunk of a class may have room.
  *
- * Memory: a code (a byte a dimension) and 8 bytes a row, 4 bytes a sample for the map, and
+ * The first dimensions are the head of a row. Heads that are too far apart sort out most pairs for
+ * a part of the work, and never one that counts: a row's second constant is such
+ * that what the kernel counts on heads is never less than on whole rows.
+ *
+ * Memory: a code (a byte a dimension) and 12 or 16 bytes a row, 4 bytes a sample for the map, and
  * less than a chunk a class for what is not filled. Used by one thread at a time, except that
  * readers may share. */
 #ifndef LARDER_SIGNAL_GRAPH_STORE_H
@@ -31,9 +35,12 @@ typedef struct larder__graph_store {
     uint64_t n;      /* ids are 0..n-1 */
     uint32_t groups; /* of four bytes a row */
     uint32_t dims;   /* of a row: a multiple of 4 */
+    uint32_t head;   /* groups of a head; 0: rows are too short to have one */
+    bool hides;      /* rows have a third constant, see larder__graph_store_hide */
     uint32_t chunk_count, chunk_room, class_count;
     uint32_t rows; /* samples seen */
-    size_t stride; /* bytes of a chunk: codes, row constants, ids */
+    size_t stride; /* bytes of a chunk: codes, constants, ids; constants of heads; of strangers */
+    size_t kept;   /* of these, the ones that are saved: the first three */
     uint32_t *place;
     uint32_t spare;         /* chunks that were dropped, linked by next */
     uint32_t held;          /* chunks that have memory */
@@ -42,12 +49,22 @@ typedef struct larder__graph_store {
     larder__graph_class *classes;
 } larder__graph_store;
 
-int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims);
+/* `head`: eighths of a row. */
+int larder__graph_store_open(larder__graph_store *, uint64_t n, uint32_t dims, uint32_t head,
+                             bool hides);
 void larder__graph_store_close(larder__graph_store *);
 /* Enters or replaces a sample's row: dims codes, a byte each. Its class is the one it came with
  * first. */
 int larder__graph_store_put(larder__graph_store *, uint32_t id, uint32_t class,
                             const uint8_t *codes, int32_t row_const);
+/* Forgets a sample, if it is there. */
+void larder__graph_store_remove(larder__graph_store *, uint32_t id);
+/* From now on, until it is put again, only those who look at chunk_consts count it, not those who
+ * look at chunk_outer. */
+void larder__graph_store_hide(larder__graph_store *, uint32_t id);
+/* The bound of a query's head: codes as of a row, `bound` of the whole query. */
+int32_t larder__graph_store_head_bound(const larder__graph_store *, const uint8_t *codes,
+                                       int32_t bound);
 /* Lets `map` write every row anew. */
 typedef void (*larder__graph_map_fn)(const void *arg, uint8_t *codes, int32_t *row_const);
 void larder__graph_store_rewrite(larder__graph_store *, larder__graph_map_fn, const void *arg);
@@ -76,6 +93,13 @@ static inline int32_t *larder__chunk_consts(const larder__graph_store *s, uint32
 }
 static inline uint32_t *larder__chunk_ids(const larder__graph_store *s, uint32_t chunk) {
     return (uint32_t *)(void *)(larder__chunk_consts(s, chunk) + LARDER__CHUNK_ROWS);
+}
+static inline int32_t *larder__chunk_heads(const larder__graph_store *s, uint32_t chunk) {
+    return (int32_t *)(void *)(larder__chunk_ids(s, chunk) + LARDER__CHUNK_ROWS);
+}
+static inline int32_t *larder__chunk_outer(const larder__graph_store *s, uint32_t chunk) {
+    return s->hides ? larder__chunk_heads(s, chunk) + LARDER__CHUNK_ROWS
+                    : larder__chunk_consts(s, chunk);
 }
 /* Rows in use of a chunk. */
 static inline uint32_t larder__chunk_used(const larder__graph_store *s, uint32_t chunk) {

@@ -382,7 +382,7 @@ static int pack_read(void *st, const uint64_t *ids, size_t n, larder_read *out) 
 
 static const larder_param params[] = {
     LARDER__SPLIT_PARAM,
-    {"margin", "int", "2", "pixels read around a crop, so that its edge is as in a full decode", 0,
+    {"margin", "int", "1", "pixels read around a crop, so that its edge is as in a full decode", 0,
      4096},
     {"gap", "size", "64", "read over this many bytes rather than begin another read", 0, 0},
     {"verify", "bool", "false", "compare the checksum of samples that are read whole", 0, 0},

@@ -26,11 +26,14 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "stage/jpeg_entropy.h"
 #include "stage/jpeg_words.h"
 
 #define ROWS_AT_ONCE 16
+#define AGAIN 1 /* to be decoded once more, by the library alone */
 
 typedef struct jpeg_state {
+    larder__entropy entropy; /* first: client_data leads to it */
     struct jpeg_decompress_struct d;
     struct jpeg_error_mgr err;
     struct jpeg_progress_mgr progress;
@@ -78,6 +81,12 @@ static void on_progress(j_common_ptr c) {
     longjmp(j->leave, 1);
 }
 
+static void on_fault(larder__entropy *e) {
+    jpeg_state *j = (jpeg_state *)(void *)e;
+    j->code = AGAIN;
+    longjmp(j->leave, 1);
+}
+
 static jpeg_state *jpeg_open(larder__scratch *s) {
     if (s->jpeg)
         return s->jpeg;
@@ -90,6 +99,7 @@ static jpeg_state *jpeg_open(larder__scratch *s) {
     j->err.output_message = on_output;
     j->err.emit_message = on_message;
     j->progress.progress_monitor = on_progress;
+    j->entropy.fault = on_fault;
     if (setjmp(j->leave)) {
         jpeg_destroy_decompress(&j->d);
         larder__free(j);
@@ -180,9 +190,9 @@ static void narrow(jpeg_state *j, larder__rect *want) {
     want->x1 = (int64_t)x0 + n;
 }
 
-static int jpeg_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t denominator,
-                       larder__rect want, larder__picture *out) {
-    (void)bytes, (void)size; /* head has set them as the source */
+/* `alone`: the library decodes everything itself. */
+static int decode(larder__scratch *s, uint32_t denominator, larder__rect want, bool alone,
+                  larder__picture *out) {
     jpeg_state *j = s->jpeg;
     int rc = choose_colours(j);
     if (rc < 0)
@@ -192,6 +202,8 @@ static int jpeg_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, ui
     j->d.scale_num = 8 / denominator;
     j->d.scale_denom = 8;
     jpeg_start_decompress(&j->d);
+    if (!alone)
+        larder__entropy_take(&j->entropy, &j->d);
     narrow(j, &want);
     size_t stride = ((size_t)(want.x1 - want.x0) * 4 + 63) / 64 * 64;
     size_t rows = (size_t)(want.y1 - want.y0);
@@ -203,6 +215,17 @@ static int jpeg_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, ui
         cmyk_to_rgb(to, stride / 4 * rows);
     *out = (larder__picture){to, (ptrdiff_t)stride, 4, 1, want};
     return 0;
+}
+
+/* Follows jpeg_head, which has made these bytes the source. */
+static int jpeg_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t denominator,
+                       larder__rect want, larder__picture *out) {
+    uint32_t w, h;
+    int rc = decode(s, denominator, want, false, out);
+    if (rc != AGAIN)
+        return rc;
+    rc = jpeg_head(s, bytes, size, &w, &h);
+    return rc < 0 ? rc : decode(s, denominator, want, true, out);
 }
 
 #else

@@ -5,7 +5,8 @@
 
 enum {
     LARDER__JPEG_MARGIN = 4, /* columns that libjpeg is told to decode */
-    LARDER__PART_MARGIN = 2  /* pixels whose blocks have to be there */
+    LARDER__PART_MARGIN = 1  /* pixels whose blocks have to be there: of two pixels that share a
+                                sample, the outer one looks at the next */
 };
 
 #endif

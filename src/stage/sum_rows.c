@@ -2,6 +2,9 @@
 
 #include "base/clones.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 #define TOGETHER 4 /* rows summed in one go */
 
 typedef struct group { /* of rows; one short of TOGETHER repeats its last row with weight 0 */
@@ -80,14 +83,40 @@ SUM_WITH(sum_avx512, FOR_AVX512, __m512, 16, sixteen, _mm512_set1_ps, _mm512_loa
          _mm512_storeu_ps)
 SUM_WITH(sum_avx2, FOR_AVX2, __m256, 8, eight, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps)
 
-larder__sum_rows *larder__sum_rows_best(void) {
-    return __builtin_cpu_supports("avx512f") ? sum_avx512
-           : __builtin_cpu_supports("avx2")  ? sum_avx2
-                                             : sum_plain;
+static const struct sort {
+    const char *name;
+    larder__sum_rows *sum;
+} sorts[] = {{"avx512", sum_avx512}, {"avx2", sum_avx2}, {"plain", sum_plain}};
+
+static bool can_run(const struct sort *s) {
+    return s->sum == sum_avx512 ? __builtin_cpu_supports("avx512f") != 0
+           : s->sum == sum_avx2 ? __builtin_cpu_supports("avx2") != 0
+                                : true;
 }
 
 #else
 
-larder__sum_rows *larder__sum_rows_best(void) { return sum_plain; }
+static const struct sort {
+    const char *name;
+    larder__sum_rows *sum;
+} sorts[] = {{"plain", sum_plain}};
+
+static bool can_run(const struct sort *s) { return s->sum == sum_plain; }
 
 #endif
+
+enum { SORTS = sizeof sorts / sizeof *sorts };
+
+larder__sum_rows *larder__sum_rows_best(void) {
+    size_t i = 0;
+    while (i + 1 < SORTS && !can_run(&sorts[i]))
+        i++;
+    return sorts[i].sum;
+}
+
+larder__sum_rows *larder__sum_rows_named(const char *name) {
+    for (size_t i = 0; i < SORTS; i++)
+        if (strcmp(sorts[i].name, name) == 0)
+            return can_run(&sorts[i]) ? sorts[i].sum : NULL;
+    return NULL;
+}

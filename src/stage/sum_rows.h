@@ -13,7 +13,9 @@ enum { LARDER__ROW_LANES = 16 }; /* bytes a row are rounded up to this */
 typedef void larder__sum_rows(float *line, const uint8_t *row, ptrdiff_t stride, size_t n,
                               const float *weight, int32_t count);
 
-/* What suits this processor. */
+/* What suits this processor; or by name, "avx512", "avx2" or "plain": NULL if it cannot run here.
+ */
 larder__sum_rows *larder__sum_rows_best(void);
+larder__sum_rows *larder__sum_rows_named(const char *name);
 
 #endif

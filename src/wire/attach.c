@@ -44,6 +44,19 @@ static void link_accuracy(void *st, double accuracy) {
     pthread_mutex_unlock(&a->talk);
 }
 
+static void link_relate(void *st, uint64_t key, const uint64_t *ids, size_t n) {
+    larder__attachment *a = st;
+    pthread_mutex_lock(&a->talk);
+    if (larder__attachment_there(a)) {
+        larder__attachment_begin(a);
+        larder_write_u32(&a->body, (uint32_t)key);
+        for (size_t i = 0; i < n; i++)
+            larder_write_u32(&a->body, (uint32_t)ids[i]);
+        larder__attachment_tell(a, LARDER__MSG_RELATE);
+    }
+    pthread_mutex_unlock(&a->talk);
+}
+
 static void link_list(void *st, const uint8_t *tags) {
     larder__attachment *a = st;
     pthread_mutex_lock(&a->talk);
@@ -246,6 +259,7 @@ static const larder__link link_daemon = {
     .fail = larder__board_fail,
     .wait = larder__board_wait,
     .score = link_score,
+    .relate = link_relate,
     .accuracy = link_accuracy,
     .list = link_list,
     .epoch = link_epoch,

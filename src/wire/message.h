@@ -49,7 +49,8 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 3 };
     XX(FILL, "client on another machine: lease, form and bytes of what it made")                   \
     XX(BYTES, "client on another machine: a lease that another job was making")                    \
     XX(BYTES_ARE, "daemon: its state, form and bytes")                                             \
-    XX(RATES, "client with plan=auto: what storage, training and processors take")
+    XX(RATES, "client with plan=auto: what storage, training and processors take")                 \
+    XX(RELATE, "client: a sample, and those it may stand in for")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,

@@ -3,6 +3,7 @@
  * with and without shrinking decoders, and of what other tools find in the shards. */
 #include "pack_kit.h"
 
+#include "base/clones.h"
 #include "base/mem.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
@@ -99,7 +100,13 @@ static void pack(const char *source, const char *folder, uint32_t restart) {
     check_ok(larder__pack_run(&conf, &result));
 }
 
-static uint64_t rounds_of(uint64_t n) { return getenv("LARDER_LONG") ? n * 4 : n; }
+/* Under a sanitizer decoding takes twenty times as long, and finds what it can find at once. */
+static uint64_t rounds_of(uint64_t n) {
+#if LARDER__SANITIZED
+    return n > 1;
+#endif
+    return getenv("LARDER_LONG") ? n * 4 : n;
+}
 
 static void test_made_up(void **state) {
     (void)state;
@@ -119,7 +126,7 @@ static void test_made_up(void **state) {
         uint64_t done = 0;
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
             done += compare(uri, packed, specs[i], rounds_of(4));
-        assert_true(done > 150);
+        assert_true(done > 38 * rounds_of(4));
         check_folder_remove(packed);
     }
     check_folder_remove(plain);
@@ -140,8 +147,8 @@ static void test_photographs(void **state) {
     conf.how.verify = true;
     check_ok(larder__pack_run(&conf, &result));
     assert_true(result.shards > 1);
-    assert_true(compare(uri, packed, "rrc:size=224|flip", rounds_of(4)) >= 900);
-    assert_true(compare(uri, packed, "rrc:size=48|flip", rounds_of(2)) >= 450);
+    assert_true(compare(uri, packed, "rrc:size=224|flip", rounds_of(4)) >= 225 * rounds_of(4));
+    assert_true(compare(uri, packed, "rrc:size=48|flip", rounds_of(2)) >= 225 * rounds_of(2));
     check_folder_remove(packed);
 }
 

@@ -188,6 +188,21 @@ def test_rotate_stream(folder):
         assert reads < 0.8 * fresh, (reads, fresh)
 
 
+def test_spider_hubs(folder):
+    """Hubs are named to the daemon, which serves them in place of what is missing."""
+    recipe = "spider:scoring=wait,degree=20,ratio=0.5,ratio_end=0.5,guard=0"
+    with serving(folder, "--cache", "64MiB") as d:
+        far = [finish(job(folder, f"{d.path}?budget=15%", "--recipe", recipe, "--seed", str(s), *wire))
+               for s, wire in ((1, ()), (2, ("--threads", "2")))]
+        (shelf,) = d.status()["data_sets"]
+        assert shelf["leases"] == 0, shelf
+    near = finish(job(folder, "", "--recipe", recipe, "--seed", "1", "--cache", "15%"))
+    assert near[-1]["substitutes"] > 0, near[-1]
+    for run in far:
+        assert all(e["served"] == N for e in run)
+        assert run[-1]["substitutes"] > 0, run[-1]
+
+
 def test_environment(folder):
     with serving(folder, "--cache", "64MiB") as d:
         env = dict(os.environ, LARDER_SOCKET=d.path)

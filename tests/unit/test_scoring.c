@@ -239,12 +239,14 @@ static void too_much_is_thinned_then_dropped(void **state) {
         report(&r, k);
     }
     assert_int_equal(r.count, 0); /* a draw never waited */
-    /* One may be with the thread already or still wait: 0..3 whole or 0..4, then halves up to eight
-     * that wait, the rest dropped. */
+    /* Two whole, then 5, 4, 3, 2, 2 and 2 rows of ten, the rest dropped; when the thread takes one,
+     * one more of some sort. */
     double thinned = stat(&r, "score_thinned"), dropped = stat(&r, "score_dropped");
-    assert_true(thinned == 4 || thinned == 5);
+    double lost = stat(&r, "score_rows_lost") - ROWS * dropped;
+    assert_true(thinned == 6 || thinned == 7);
     assert_true(dropped == 21 || dropped == 22);
-    assert_true(stat(&r, "score_rows_lost") == 5 * thinned + ROWS * dropped);
+    assert_true(lost >= 42 && lost <= 50);
+    assert_true(stat(&r, "score_rows_new") > 0);
     permit(1000);
     while (r.count < 8) {
         draw(&r);

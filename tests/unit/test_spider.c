@@ -292,7 +292,8 @@ static larder__elastic open_elastic(const char *text, uint64_t epochs) {
     return e;
 }
 
-/* Least squares by a parabola, the obvious way: normal equations by Cramer's rule. */
+/* Least squares by a parabola, the obvious way: normal equations by Cramer's rule. Its value at the
+ * newest point and its slope in the middle. */
 static void parabola(const double *y, int n, double *value, double *slope) {
     double s[5] = {0}, b[3] = {0}; /* sums of powers of x = -(n-1)..0 */
     for (int i = 0; i < n; i++) {
@@ -311,6 +312,10 @@ static void parabola(const double *y, int n, double *value, double *slope) {
     *slope = (s[0] * (b[1] * s[4] - b[2] * s[3]) - b[0] * (s[1] * s[4] - s[3] * s[2]) +
               s[2] * (s[1] * b[2] - b[1] * s[2])) /
              det;
+    double bend = (s[0] * (s[2] * b[2] - s[3] * b[1]) - s[1] * (s[1] * b[2] - s[3] * b[0]) +
+                   s[2] * (s[1] * b[1] - s[2] * b[0])) /
+                  det;
+    *slope -= bend * (n - 1);
 }
 
 static void smoothing_fits_a_parabola(void **state) {
@@ -340,22 +345,32 @@ static void the_ratio_moves_once_scores_come_together(void **state) {
     (void)state;
     larder__elastic e = open_elastic("ratio=0.9,ratio_end=0.5", 21);
     double last = 0.9;
-    for (uint64_t t = 0; t < 21; t++) { /* sigma rises up to epoch 8, then falls */
-        double sigma = 1 - 0.01 * ((double)t - 8) * ((double)t - 8);
+    for (uint64_t t = 0; t < 21; t++) { /* sigma rises up to epoch 8, falls from 9 on */
+        double sigma = 1 - 0.01 * ((double)t - 8.5) * ((double)t - 8.5);
         larder__elastic_epoch(&e, t, t ? sigma : (double)NAN);
         assert_true(e.u == 0); /* no accuracy is known */
         if (t < 9)
             assert_true(e.beta == 0 && e.ratio == 0.9);
         assert_true(e.ratio <= last + 1e-12);
-        assert_true(last - e.ratio < 0.4 / 8); /* no jump */
+        assert_true(last - e.ratio < 0.4 / 7); /* no jump */
         last = e.ratio;
     }
-    assert_int_equal(e.since, 10); /* slopes at 9 and 10 are negative */
+    assert_int_equal(e.since, 12); /* over the last five it falls at 11 and 12 */
     assert_true(fabs(e.ratio - 0.5) < 1e-12);
     for (uint64_t t = 21; t < 30; t++) { /* rises again: latched */
         larder__elastic_epoch(&e, t, (double)t);
         assert_true(e.beta == 1 && fabs(e.ratio - 0.5) < 1e-12);
     }
+}
+
+/* A fall that gets slower is one, from the first slopes on. */
+static void a_slowing_fall_is_a_fall(void **state) {
+    (void)state;
+    larder__elastic e = open_elastic("", 30);
+    for (uint64_t t = 0; t < 6; t++)
+        larder__elastic_epoch(&e, t, t ? 0.1 + 0.1 * pow(0.5, (double)t) : (double)NAN);
+    assert_true(e.beta == 1);
+    assert_int_equal(e.since, 4);
 }
 
 static void in_the_last_epoch_it_is_too_late_to_move(void **state) {
@@ -419,6 +434,7 @@ int main(void) {
         cmocka_unit_test(the_guard_withdraws_and_returns),
         cmocka_unit_test(smoothing_fits_a_parabola),
         cmocka_unit_test(the_ratio_moves_once_scores_come_together),
+        cmocka_unit_test(a_slowing_fall_is_a_fall),
         cmocka_unit_test(in_the_last_epoch_it_is_too_late_to_move),
         cmocka_unit_test(growth_of_accuracy_holds_the_ratio_back),
         cmocka_unit_test(as_printed_it_jumps),

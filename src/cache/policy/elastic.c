@@ -17,17 +17,19 @@ void larder__elastic_init(larder__elastic *e, const larder_args *args, uint64_t 
 
 /* ---- the filter ------------------------------------------------------------------------------ */
 
-/* Weights of the last n points, oldest first: least squares by a parabola over equal steps, at the
- * newest point. Row n - 3. */
+/* Weights of the last n points, oldest first: least squares over equal steps. Row n - 3. The value
+ * of the parabola at the newest point; the slope of the straight line, which is the parabola's in
+ * the middle. Its slope at the newest point would be about the change to come, not the one that
+ * was: where a fall gets slower it says "rising" all along. */
 static const double value_weights[3][5] = {
     {0, 0, 1},
     {.05, -.15, .15, .95},
     {3. / 35, -5. / 35, -3. / 35, 9. / 35, 31. / 35},
 };
 static const double slope_weights[3][5] = {
-    {.5, -2, 1.5},
-    {.45, -.85, -.65, 1.05},
-    {26. / 70, -27. / 70, -40. / 70, -13. / 70, 54. / 70},
+    {-.5, 0, .5},
+    {-.3, -.1, .1, .3},
+    {-.2, -.1, 0, .1, .2},
 };
 
 static double weigh(const double weights[3][5], const double *last, uint32_t n) {

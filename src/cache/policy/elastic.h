@@ -1,9 +1,9 @@
 /* SpiderCache's elastic manager: which share of the cache important samples have, and why.
  *
  * Once an epoch it hears sigma, the standard deviation of all scores, and now and then an accuracy.
- * Both are smoothed by Savitzky and Golay's filter of window 5 and order 2, at the newest point:
- * the value, or the slope, there of the parabola that fits the last five best (the last three or
- * four at the start).
+ * Both are smoothed by Savitzky and Golay's filter of window 5 and order 2: the value at the newest
+ * point, or the slope in the middle, of the parabola that fits the last five best (the last three
+ * or four at the start).
  *
  *   beta: 0, and 1 for good once the smoothed slope of sigma was negative twice running (Eq. 5)
  *   D = mean change of the smoothed accuracy over the last five changes (Eq. 6)
