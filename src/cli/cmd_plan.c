@@ -269,10 +269,10 @@ static int plot(const char *path, const larder_rates *given, larder_plan_model m
         for (int c = 0; c < 3; c++)
             y[c + 1][i] = larder_plan_outlook(&r, model, corners[c].split).throughput;
     }
-    const larder__series series[] = {{"best split", POINTS, x, y[0]},
-                                     {"all encoded", POINTS, x, y[1]},
-                                     {"all decoded", POINTS, x, y[2]},
-                                     {"all augmented", POINTS, x, y[3]}};
+    const larder__series series[] = {{.name = "best split", .n = POINTS, .x = x, .y = y[0]},
+                                     {.name = "all encoded", .n = POINTS, .x = x, .y = y[1]},
+                                     {.name = "all decoded", .n = POINTS, .x = x, .y = y[2]},
+                                     {.name = "all augmented", .n = POINTS, .x = x, .y = y[3]}};
     const larder__chart chart = {.kind = LARDER__CHART_LINES,
                                  .title = "What a cache of this size feeds",
                                  .x_label = "cache, GiB",

@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 #include "profile/profile.h"
+#include "redis/uri.h"
 #include "report/record.h"
 
 #include <math.h>
@@ -59,7 +60,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"threads", LARDER__NUMBER, &o->threads, "T", "that decode; 0: as many as cores (0)"},
         {"t-gpu", LARDER__REAL, &o->t_gpu, "N", "samples a second that training takes"},
         {"run", LARDER__TEXT, &o->run, "DIR", "or take that from a record of larder train --out"},
-        {"cache", LARDER__TEXT, &o->cache, "X", "the cache to plan for: 20% or 8GiB (20%)"},
+        {"cache", LARDER__TEXT, &o->cache, "X",
+         "the cache to plan for: 20%, 8GiB, or redis://host?budget=20%, which is measured (20%)"},
         {"batch", LARDER__NUMBER, &o->batch, "B", "samples a step (256)"},
         {"jobs", LARDER__NUMBER, &o->jobs, "J", "that will share the cache (1)"},
         {"seconds", LARDER__REAL, &o->seconds, "S", "to spend, about (10)"},
@@ -68,8 +70,9 @@ static int read_options(options *o, int argc, char **argv) {
     const larder__command command = {
         "profile", "larder profile URI [-o FILE] [--augment SPEC] [--t-gpu N | --run DIR]",
         "Measures what this machine gives for a data set: storage with 1, 4, 16 and 64 reads in\n"
-        "flight, decoding and augmenting, cache and memory, and a daemon's cache where\n"
-        "LARDER_SOCKET names one. Writes one flat JSON object for larder plan. Samples are read "
+        "flight, decoding and augmenting, cache and memory, a daemon's cache where LARDER_SOCKET\n"
+        "names one, and Redis where --cache names it. Writes one flat JSON object for larder plan. "
+        "Samples are read "
         "in\n"
         "random order and none twice; what the page cache holds already is still fast, so profile\n"
         "before the data were read, or drop the page cache.",
@@ -143,14 +146,18 @@ static int run(const options *o, larder__stop *stop) {
                                   .threads = (uint32_t)o->threads,
                                   .seconds = o->seconds,
                                   .socket = socket && *socket ? socket : NULL,
+                                  .redis = larder__redis_named(o->cache) ? o->cache : NULL,
                                   .tell = tell,
                                   .tell_arg = &quiet};
     larder_rates rates;
-    larder__budget budget;
+    larder__budget budget = {0};
     larder__profile found;
     larder__profiler *p = NULL;
     larder_rates_defaults(&rates);
-    int rc = larder__parse_budget(o->cache, &budget);
+    larder__redis_conf redis;
+    int rc = conf.redis ? larder__redis_parse(&redis, o->cache) : 0;
+    if (rc == 0)
+        rc = larder__parse_budget(conf.redis ? redis.budget : o->cache, &budget);
     if (rc == 0 && o->run)
         rc = rate_of_run(o->run, &rates.t_gpu);
     else if (o->t_gpu > 0)

@@ -12,7 +12,8 @@
 enum { FOLDERS_MAX = 256 };
 
 typedef struct options {
-    const char *output, *title;
+    const char *output, *title, *md, *svg;
+    bool json;
     const char *folders[FOLDERS_MAX];
     size_t count;
 } options;
@@ -23,27 +24,60 @@ static int read_options(options *o, int argc, char **argv) {
     const larder__option table[] = {
         {"o", LARDER__TEXT, &o->output, "FILE",
          "write one HTML file with plots, no network needed"},
+        {"md", LARDER__TEXT, &o->md, "FILE", "write the tables as Markdown"},
+        {"svg", LARDER__TEXT, &o->svg, "FILE", "write the picture alone: accuracy against bytes"},
+        {"json", LARDER__FLAG, &o->json, NULL, "a line a group of seeds instead of the table"},
         {"title", LARDER__TEXT, &o->title, "TEXT", "its heading (larder)"},
         {0}};
     larder__command command = {
-        "report", "larder report DIR... [-o out.html]",
-        "Prints a table of the runs whose records lie in the folders (larder train --out DIR).",
-        "  larder report report/lru report/minio -o report/both.html", table};
+        "report", "larder report RUN... [-o out.html] [--md out.md] [--svg out.svg]",
+        "Prints a table of runs: folders of larder train --out, or recorded jobs (--record). Runs\n"
+        "that differ in nothing but their seed are one group, with mean and standard deviation.",
+        "  larder report report/lru report/minio -o report/both.html\n"
+        "  larder report runs/*-seed-? -o all.html --md all.md --svg pareto.svg",
+        table};
     int rc = larder__options_parse(&command, argc, argv, o->folders, FOLDERS_MAX, &o->count);
     if (rc == 0 && o->count == 0) {
-        fprintf(stderr, "larder report: name at least one folder with a run's record\n");
+        fprintf(stderr, "larder report: name at least one run: a folder of larder train --out, or "
+                        "a recorded job\n");
         rc = -1;
     }
     return rc;
 }
 
-/* Whole or not at all: a half-written report would look like a finished one. */
-static int write_html(const options *o, const larder__run *runs, size_t count) {
-    larder__fresh f;
-    int rc = larder__fresh_open(&f, o->output);
+typedef struct page {
+    const options *o;
+    const larder__run *runs;
+    size_t count;
+} page;
+
+static int write_html(FILE *to, const page *p) {
+    return larder__report_html(to, p->o->title, p->runs, p->count);
+}
+static int write_md(FILE *to, const page *p) {
+    return larder__report_md(to, p->o->title, p->runs, p->count);
+}
+static int write_svg(FILE *to, const page *p) {
+    larder__groups g;
+    int rc = larder__groups_make(&g, p->runs, p->count);
     if (rc == 0)
-        rc = larder__report_html(f.to, o->title, runs, count);
-    return larder__fresh_close(&f, rc);
+        rc = larder__report_pareto(to, &g);
+    larder__groups_free(&g);
+    return rc;
+}
+
+/* Whole or not at all: a half-written report would look like a finished one. */
+static int put(const char *path, const page *p, int (*write)(FILE *, const page *)) {
+    larder__fresh f;
+    if (!path)
+        return 0;
+    int rc = larder__fresh_open(&f, path);
+    if (rc == 0)
+        rc = write(f.to, p);
+    rc = larder__fresh_close(&f, rc);
+    if (rc == 0 && !p->o->json)
+        printf("\nreport: %s\n", path);
+    return rc;
 }
 
 static int report(const options *o) {
@@ -53,9 +87,15 @@ static int report(const options *o) {
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = larder__run_read(&runs[i], o->folders[i]);
     if (rc == 0)
-        rc = larder__report_text(stdout, runs, count);
-    if (rc == 0 && o->output && (rc = write_html(o, runs, count)) == 0)
-        printf("\nreport: %s\n", o->output);
+        rc = o->json ? larder__report_json(stdout, runs, count)
+                     : larder__report_text(stdout, runs, count);
+    page p = {o, runs, count};
+    if (rc == 0)
+        rc = put(o->output, &p, write_html);
+    if (rc == 0)
+        rc = put(o->md, &p, write_md);
+    if (rc == 0)
+        rc = put(o->svg, &p, write_svg);
     for (size_t i = 0; runs && i < count; i++)
         larder__run_free(&runs[i]);
     larder__free(runs);

@@ -11,6 +11,7 @@
 #include "cli/sim_replay.h"
 #include "cli/sim_show.h"
 #include "cli/stop.h"
+#include "redis/uri.h"
 #include "report/svg.h"
 #include "sim/sim.h"
 
@@ -168,11 +169,13 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .progress_arg = (void *)(uintptr_t)a};
     int rc = larder__sim_run(&conf, out);
     clear_progress(shown);
+    char said[256];
+    larder__redis_mask(cache, said, sizeof said);
     if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {
         if (a->json)
-            larder__sim_json(recipe, cache, a->seed, out);
+            larder__sim_json(recipe, said, a->seed, out);
         else
-            larder__sim_table_row(recipe, cache, out);
+            larder__sim_table_row(recipe, said, out);
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 /* larder train: a real small network through the loader, and what it says about the recipe. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/machine.h"
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -131,6 +132,7 @@ typedef struct output {
     larder__progress progress;
     bool unrecorded; /* the tape ended early, and that was said */
     larder__epoch total;
+    double filled; /* samples whose batches' filling was timed */
 } output;
 
 static void tick(void *arg, const larder__tick *t) {
@@ -143,6 +145,7 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .steps = t->steps,
                                                    .served = t->served,
                                                    .hits = t->hits,
+                                                   .substitutes = t->substitutes,
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
@@ -195,7 +198,10 @@ static int show_epoch(output *out, const larder__epoch *e) {
     out->total.score_late = e->score_late, out->total.score_rows_lost = e->score_rows_lost;
     out->total.scratch_bytes += e->scratch_bytes;
     out->total.scratch_written += e->scratch_written;
-    out->total.fill_mean += e->fill_mean * (double)e->served;
+    if (isfinite(e->fill_mean)) { /* else nothing was filled in it: all had been before */
+        out->total.fill_mean += e->fill_mean * (double)e->served;
+        out->filled += (double)e->served;
+    }
     out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
     out->total.hits_encoded += e->hits_encoded, out->total.hits_decoded += e->hits_decoded;
     out->total.hits_augmented += e->hits_augmented;
@@ -235,8 +241,7 @@ static void print_tail(const output *out) {
         printf(
             "%s: a batch was filled in %.2f ms (99 %% below %.2f ms), 99 %% were waited for less "
             "than %.2f ms\n",
-            out->o->name, 1e3 * t->fill_mean / (double)t->served, 1e3 * t->fill_p99,
-            1e3 * t->wait_p99);
+            out->o->name, 1e3 * t->fill_mean / out->filled, 1e3 * t->fill_p99, 1e3 * t->wait_p99);
     if (!out->o->json && (t->scratch_bytes || t->scratch_written))
         printf("%s: %.1f MB of packages laid down, %.1f MB read from them\n", out->o->name,
                (double)t->scratch_written / 1e6, (double)t->scratch_bytes / 1e6);
@@ -245,6 +250,19 @@ static void print_tail(const output *out) {
         printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
                share(t->hits_encoded, hits), share(t->hits_decoded, hits),
                share(t->hits_augmented, hits));
+}
+
+/* Where the time of a step went, and what would help. */
+static void print_times(const output *out, const larder_times *t) {
+    double all = 0;
+    for (int k = 0; k < LARDER_TIMES; k++)
+        all += t->seconds[k];
+    if (out->o->json || !(all > 0))
+        return;
+    printf("%s: of a step's time", out->o->name);
+    for (int k = 0; k < LARDER_TIMES; k++)
+        printf("%s %.1f%% %s", k ? "," : "", share(t->seconds[k], all), larder_time_name(k));
+    printf("\n%s: %s\n", out->o->name, t->says);
 }
 
 /* How plan=auto shared the cache out, and why. */
@@ -320,7 +338,9 @@ static int open_record(output *out, const larder__trainer *t) {
     copy(m->recipe, o->conf.recipe), copy(m->slow, o->slow);
     larder__redis_mask(o->conf.cache, m->cache, sizeof m->cache);
     copy(m->net, o->conf.net), copy(m->augment, larder__trainer_augment(t));
-    copy(m->version, larder_version());
+    copy(m->version, larder_version()), copy(m->features, larder_features());
+    larder__machine_say(m->machine, sizeof m->machine);
+    m->threads = o->conf.threads;
     m->samples = larder__trainer_samples(t), m->batch = o->conf.batch, m->seed = o->conf.seed;
     m->epochs_asked = o->conf.epochs, m->rate = larder__trainer_rate(t);
     return larder__meta_write(o->out, m);
@@ -386,6 +406,9 @@ static int run(const options *o, larder__stop *stop) {
     larder__progress_clear(&out.progress);
     print_tail(&out);
     print_stages(&out);
+    larder_times times = larder__trainer_times(t);
+    print_times(&out, &times);
+    copy(out.meta.verdict, times.says);
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");

@@ -219,8 +219,8 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
 }
 
 int larder__measure_memory(larder__profiler *p, double seconds, larder__profile *out) {
-    double each = seconds / (p->conf.socket ? 4 : 3);
-    out->daemon = NAN;
+    double each = seconds / (3 + (p->conf.socket != NULL) + (p->conf.redis != NULL));
+    out->daemon = out->redis = NAN;
     int rc = measure_panes(p, out->threads, false, each, &out->memory_read);
     if (rc == 0)
         rc = measure_panes(p, out->threads, true, each, &out->memory_copy);
@@ -229,6 +229,8 @@ int larder__measure_memory(larder__profiler *p, double seconds, larder__profile 
                               out->memory_read / 1e9, out->memory_copy / 1e9, out->cache / 1e9);
     if (rc == 0 && p->conf.socket && (rc = measure_daemon(p, each, out)) == 0)
         larder__profiler_tell(p, "daemon: %.1f GB/s read in place", out->daemon / 1e9);
+    if (rc == 0 && p->conf.redis && (rc = larder__measure_redis(p, each, out)) == 0)
+        larder__profiler_tell(p, "Redis: %.3f GB/s", out->redis / 1e9);
     return rc == 0 && larder__profiler_stopped(p) ? larder__fail(LARDER_E_CANCELLED, "stopped")
                                                   : rc;
 }

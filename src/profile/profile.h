@@ -37,6 +37,7 @@ typedef struct larder__profile {
     larder__crew_rate decode, augment; /* decode and augment; augment alone */
     larder__crew_rate whole;           /* decode into pixels of native size */
     double cache, daemon;              /* bytes/s read in place; daemon NAN: none was asked */
+    double redis;                      /* bytes/s that came from it; NAN: none was asked */
     double memory_read, memory_copy;   /* bytes/s of all threads */
 } larder__profile;
 
@@ -47,6 +48,7 @@ typedef struct larder__profiler_conf {
     uint32_t threads;   /* 0: as many as cores */
     double seconds;     /* for everything; less where there is little to read */
     const char *socket; /* a daemon to measure besides; NULL: none */
+    const char *redis;  /* a cache text that names Redis, to measure that; NULL: none */
     void (*tell)(void *arg, const char *line); /* what was found, step by step; NULL: nobody */
     void *tell_arg;
 } larder__profiler_conf;

@@ -42,5 +42,6 @@ void larder__profiler_bad(larder__profiler *, uint64_t id, const char *why);
 int larder__measure_storage(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_stages(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_memory(larder__profiler *, double seconds, larder__profile *);
+int larder__measure_redis(larder__profiler *, double seconds, larder__profile *);
 
 #endif

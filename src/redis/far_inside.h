@@ -27,6 +27,8 @@ struct larder__errand {
 typedef struct larder__due { /* an answer that is to come */
     larder__errand *errand;  /* NULL: the head of so many, or none: a plain word */
     uint32_t many;
+    uint32_t text;  /* bytes of its question; 0: it goes with the one before */
+    uint32_t bytes; /* that the answer will have, about */
 } larder__due;
 
 /* A connection for reading: questions go out as they come, answers come in the same order and are
@@ -35,10 +37,12 @@ typedef struct larder__lane {
     pthread_mutex_t send, recv; /* who has both took recv first */
     larder__conn conn;          /* replaced under both and the node's gate */
     _Atomic bool up;
-    larder__due *due; /* a ring, under send */
+    larder__due *due; /* a ring, under send as all that follows */
     size_t head, count, cap;
-    char *out; /* what is to be sent, under send */
-    size_t size, room;
+    size_t sent;     /* of these were asked for already */
+    uint64_t flying; /* bytes of their answers */
+    char *out;       /* questions that are to be sent: from out + from on, up to out + size */
+    size_t from, size, room;
     struct larder__node *node;
 } larder__lane;
 

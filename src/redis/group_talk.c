@@ -10,7 +10,7 @@
 #if LARDER_HAVE_HIREDIS
 
 static const double RETRY_FIRST = 0.5, RETRY_MOST = 10; /* seconds between two attempts to join */
-enum { SNAPSHOT_EVERY = 2048 };                         /* records */
+enum { SNAPSHOT_EVERY = 512 }; /* records, or more where there is more to save */
 
 /* ---- records to send ------------------------------------------------------------------------- */
 
@@ -229,7 +229,8 @@ static bool there(larder__group *g) {
 }
 
 static void save_now_and_then(larder__group *g) {
-    if (larder__journal_since_snapshot(g->journal) < SNAPSHOT_EVERY ||
+    uint64_t every = g->mine.keys / 64 > SNAPSHOT_EVERY ? g->mine.keys / 64 : SNAPSHOT_EVERY;
+    if (larder__journal_since_snapshot(g->journal) < every ||
         !larder__replica_first(g->replica, g->job))
         return;
     larder_writer w = {0};

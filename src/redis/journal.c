@@ -11,7 +11,7 @@
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
 
-enum { KEPT_BEHIND = 512, JOBS_MOST = 60 };
+enum { KEPT_BEHIND = 128, JOBS_MOST = 60 };
 
 /* KEYS of all scripts: state (hash: conf, base, snapat), log, members (number by end of lease),
  * numbers (nonce by number), snap. ARGV[1..3]: nonce, number, length of the lease in ms.

@@ -8,149 +8,45 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the table, once for both faces ---------------------------------------------------------- */
+/* ---- the picture: accuracy against bytes ----------------------------------------------------- */
 
-typedef struct column {
-    const char *head, *help;
-    void (*cell)(char *out, size_t cap, const larder__run *, const larder__epoch *total);
-} column;
-
-/* What cannot be known is a dash, never a 0. */
-static void print_number(char *out, size_t cap, const char *format, double v) {
-    if (!isfinite(v)) {
-        snprintf(out, cap, "-");
-        return;
+int larder__report_pareto(FILE *to, const larder__groups *g) {
+    enum { X, Y, DX, DY, ARRAYS };
+    static const char *const names[2] = {"storage_megabytes", "accuracy"};
+    const larder__metric *of[2] = {larder__metrics, larder__metrics};
+    for (int k = 0; k < 2; k++)
+        while (strcmp(of[k]->name, names[k]) != 0)
+            of[k]++;
+    larder__series *series = larder__calloc(g->count + 1, sizeof *series);
+    double *room = larder__calloc(ARRAYS * (g->count + 1), sizeof *room);
+    int rc = series && room ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
+    for (size_t i = 0; rc == 0 && i < g->count; i++) {
+        double *at = room + ARRAYS * i;
+        larder__spread x = larder__group_spread(&g->at[i], of[0]);
+        larder__spread y = larder__group_spread(&g->at[i], of[1]);
+        at[X] = x.mean, at[Y] = y.mean, at[DX] = x.sd, at[DY] = y.sd;
+        series[i] = (larder__series){.name = g->at[i].mean.meta.name,
+                                     .n = 1,
+                                     .x = at + X,
+                                     .y = at + Y,
+                                     .x_spread = at + DX,
+                                     .y_spread = at + DY};
     }
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(out, cap, format, v);
-#pragma GCC diagnostic pop
+    larder__chart c = {.kind = LARDER__CHART_POINTS,
+                       .title = "Accuracy against bytes read: up and to the left is better",
+                       .x_label = "MB read from storage in the whole run",
+                       .y_label = "test accuracy, %",
+                       .series = series,
+                       .count = g->count};
+    if (rc == 0)
+        rc = larder__chart_write(to, &c);
+    larder__free(series);
+    larder__free(room);
+    return rc;
 }
 
 static double share(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : (double)NAN;
-}
-
-#define CELL(name)                                                                                 \
-    static void name(char *out, size_t cap, const larder__run *run, const larder__epoch *t)
-
-CELL(cell_name) { (void)t, snprintf(out, cap, "%s", run->meta.name); }
-CELL(cell_cache) { (void)t, snprintf(out, cap, "%s", run->meta.cache); }
-CELL(cell_epochs) {
-    bool whole = t->epoch >= run->meta.epochs_asked && strcmp(run->meta.status, "done") == 0;
-    snprintf(out, cap, "%" PRIu64 "%s", t->epoch, whole ? "" : "*");
-}
-CELL(cell_time) { (void)run, print_number(out, cap, "%.1f", t->seconds); }
-CELL(cell_stall) { (void)run, print_number(out, cap, "%.0f", 100 * t->stall_seconds / t->seconds); }
-CELL(cell_reads) {
-    (void)run;
-    snprintf(out, cap, "%" PRIu64, t->misses + t->background_reads + t->evaluation_reads);
-}
-CELL(cell_scratch) { (void)run, print_number(out, cap, "%.1f", (double)t->scratch_bytes / 1e6); }
-CELL(cell_written) { (void)run, print_number(out, cap, "%.1f", (double)t->scratch_written / 1e6); }
-CELL(cell_fill) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_mean); }
-CELL(cell_fill_sd) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_sd); }
-CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_bytes / 1e6); }
-CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
-CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
-CELL(cell_repeats) { (void)run, print_number(out, cap, "%.1f", share(t->repeats, t->served)); }
-CELL(cell_forms) {
-    (void)run;
-    double all = t->hits_encoded + t->hits_decoded + t->hits_augmented;
-    if (all > 0)
-        snprintf(out, cap, "%.0f/%.0f/%.0f", 100 * t->hits_encoded / all,
-                 100 * t->hits_decoded / all, 100 * t->hits_augmented / all);
-    else
-        snprintf(out, cap, "-");
-}
-CELL(cell_misses) { (void)run, print_number(out, cap, "%.1f", share(t->misses, t->served)); }
-CELL(cell_accuracy) { (void)run, print_number(out, cap, "%.2f", 100 * t->accuracy); }
-CELL(cell_best) { (void)t, print_number(out, cap, "%.2f", 100 * larder__run_best(run)); }
-
-static const column columns[] = {
-    {"run", "recipe, or the name given to the run", cell_name},
-    {"cache", "its budget", cell_cache},
-    {"epochs", "trained; * if the run did not end by itself", cell_epochs},
-    {"time s", "of training, waiting included, validation not", cell_time},
-    {"stall %", "share of the time spent waiting for data", cell_stall},
-    {"fill ms", "mean time to fill a batch, from its first row taken to its last", cell_fill},
-    {"sd ms", "standard deviation of that", cell_fill_sd},
-    {"reads", "samples read from storage: misses, background and evaluation", cell_reads},
-    {"read MB", "bytes read from storage, in millions", cell_bytes},
-    {"scratch MB", "bytes read from packages in the scratch folder, in no other column",
-     cell_scratch},
-    {"laid MB", "bytes written there", cell_written},
-    {"hits %", "served from memory, the sample that was asked for", cell_hits},
-    {"subst %", "another sample served from memory instead", cell_subs},
-    {"repeats %", "served again in the same epoch, however it came", cell_repeats},
-    {"forms %", "hits from encoded/decoded/augmented samples", cell_forms},
-    {"misses %", "read from storage for this request", cell_misses},
-    {"acc %", "on the test part after the last epoch", cell_accuracy},
-    {"best %", "the best of all epochs", cell_best},
-};
-enum { COLUMNS = sizeof columns / sizeof *columns, CELL_BYTES = 300 };
-
-static void rule(FILE *to, const int width[COLUMNS]) {
-    for (int c = 0; c < COLUMNS; c++) {
-        fputs(c ? "  " : "", to);
-        for (int i = 0; i < width[c]; i++)
-            fputc('-', to);
-    }
-    fputc('\n', to);
-}
-
-int larder__report_text(FILE *to, const larder__run *runs, size_t count) {
-    char cell[CELL_BYTES];
-    int width[COLUMNS];
-    for (int c = 0; c < COLUMNS; c++) {
-        width[c] = (int)strlen(columns[c].head);
-        for (size_t i = 0; i < count; i++) {
-            larder__epoch total = larder__run_total(&runs[i]);
-            columns[c].cell(cell, sizeof cell, &runs[i], &total);
-            int n = (int)strlen(cell);
-            width[c] = n > width[c] ? n : width[c];
-        }
-    }
-    for (int c = 0; c < COLUMNS; c++)
-        fprintf(to, c ? "  %*s" : "%-*s", width[c], columns[c].head);
-    fputc('\n', to);
-    rule(to, width);
-    for (size_t i = 0; i < count; i++) {
-        larder__epoch total = larder__run_total(&runs[i]);
-        for (int c = 0; c < COLUMNS; c++) {
-            columns[c].cell(cell, sizeof cell, &runs[i], &total);
-            fprintf(to, c ? "  %*s" : "%-*s", width[c], cell);
-        }
-        fputc('\n', to);
-    }
-    return ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
-}
-
-static void html_table(FILE *to, const larder__run *runs, size_t count) {
-    char cell[CELL_BYTES];
-    fputs("<div class=\"wide\"><table>\n<thead><tr>", to);
-    for (int c = 0; c < COLUMNS; c++) {
-        fputs("<th title=\"", to);
-        larder__xml_text(to, columns[c].help);
-        fputs("\">", to);
-        larder__xml_text(to, columns[c].head);
-        fputs("</th>", to);
-    }
-    fputs("</tr></thead>\n<tbody>\n", to);
-    for (size_t i = 0; i < count; i++) {
-        larder__epoch total = larder__run_total(&runs[i]);
-        fputs("<tr>", to);
-        for (int c = 0; c < COLUMNS; c++) {
-            columns[c].cell(cell, sizeof cell, &runs[i], &total);
-            fputs(c ? "<td>" : "<th scope=\"row\">", to);
-            if (c == 0)
-                fprintf(to, "<i style=\"background:%s\"></i>", larder__chart_colour(i));
-            larder__xml_text(to, cell);
-            fputs(c ? "</td>" : "</th>", to);
-        }
-        fputs("</tr>\n", to);
-    }
-    fputs("</tbody></table></div>\n", to);
 }
 
 /* ---- line charts over epochs ----------------------------------------------------------------- */
@@ -237,7 +133,8 @@ static int html_lines(FILE *to, larder__chart chart, axis_fn *x, axis_fn *y,
     for (size_t i = 0; rc == 0 && i < count; i++) {
         double *xs = room + at, *ys = xs + runs[i].count;
         fill_lines(&runs[i], x, y, xs, ys);
-        series[i] = (larder__series){runs[i].meta.name, runs[i].count, xs, ys};
+        series[i] =
+            (larder__series){.name = runs[i].meta.name, .n = runs[i].count, .x = xs, .y = ys};
         at += 2 * runs[i].count;
     }
     chart.series = series;
@@ -281,7 +178,7 @@ static int html_bars(FILE *to, larder__chart chart, const char *const names[PART
         bars[i] = runs[i].meta.name;
     }
     for (size_t p = 0; rc == 0 && p < parts; p++)
-        series[p] = (larder__series){names[p], count, NULL, room + p * count};
+        series[p] = (larder__series){.name = names[p], .n = count, .y = room + p * count};
     chart.kind = LARDER__CHART_BARS;
     chart.series = series;
     chart.count = parts;
@@ -303,6 +200,7 @@ static const char style[] =
     "body { margin: 0 auto; max-width: 1240px; padding: 24px; font: 15px/1.5 system-ui, "
     "sans-serif; "
     "color: var(--ink); background: var(--page) }\n"
+    "h2 { font-size: 18px; margin: 24px 0 8px } li { color: var(--soft) }\n"
     "h1 { font-size: 24px; margin: 0 0 4px } p { color: var(--soft); margin: 0 0 20px }\n"
     ".charts { display: grid; gap: 16px; margin-top: 16px; grid-template-columns: "
     "repeat(auto-fit, minmax(min(100%, 520px), 1fr)) }\n"
@@ -331,7 +229,7 @@ static void html_head(FILE *to, const char *title, const larder__run *runs, size
         larder__xml_text(to, m->source);
         fprintf(to, ", %" PRIu64 " samples; net ", m->samples);
         larder__xml_text(to, m->net);
-        fprintf(to, ", batches of %" PRIu64 ", seed %" PRIu64, m->batch, m->seed);
+        fprintf(to, ", batches of %" PRIu64, m->batch);
         if (m->slow[0]) {
             fputs("; storage slowed to ", to);
             larder__xml_text(to, m->slow);
@@ -343,13 +241,11 @@ static void html_head(FILE *to, const char *title, const larder__run *runs, size
     fputs("</p>\n", to);
 }
 
-int larder__report_html(FILE *to, const char *title, const larder__run *runs, size_t count) {
+/* `runs` are means over seeds. */
+static int html_charts(FILE *to, const larder__run *runs, size_t count) {
     static const char *const kinds[PARTS] = {"hits", "misses", "substitutes"};
     static const char *const times[PARTS] = {"computing", "waiting for data", ""};
     int rc;
-    html_head(to, title, runs, count);
-    html_table(to, runs, count);
-    fputs("<div class=\"charts\">\n", to);
     larder__chart c = {.title = "Accuracy over time",
                        .x_label = "seconds of training",
                        .y_label = "test accuracy, %"};
@@ -385,6 +281,66 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     c = (larder__chart){.title = "Where time went", .y_label = "seconds", .unit = " s"};
     if ((rc = html_bars(to, c, times, 2, parts_time, runs, count)) < 0)
         return rc;
-    fputs("</div>\n</body>\n</html>\n", to);
-    return ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
+    return 0;
+}
+
+static void html_heading(FILE *to, const char *text) { fprintf(to, "<h2>%s</h2>\n", text); }
+
+/* Which machine, version and settings: of every run that differs from the one before. */
+static void html_machines(FILE *to, const larder__run *runs, size_t count) {
+    html_heading(to, "Machine and versions");
+    fputs("<ul>\n", to);
+    for (size_t i = 0; i < count; i++) {
+        const larder__meta *m = &runs[i].meta, *last = i ? &runs[i - 1].meta : NULL;
+        if (last && strcmp(m->machine, last->machine) == 0 &&
+            strcmp(m->version, last->version) == 0 && strcmp(m->features, last->features) == 0)
+            continue;
+        fputs("<li>", to);
+        larder__xml_text(to, m->name);
+        fputs(": larder ", to);
+        larder__xml_text(to, m->version[0] ? m->version : "of an unknown version");
+        fputs(m->features[0] ? " (" : "", to);
+        larder__xml_text(to, m->features);
+        fputs(m->features[0] ? ")" : "", to);
+        fputs(m->machine[0] ? " on " : "", to);
+        larder__xml_text(to, m->machine);
+        fputs("</li>\n", to);
+    }
+    fputs("</ul>\n", to);
+}
+
+static larder__run *means_of(const larder__groups *g) {
+    larder__run *means = larder__calloc(g->count + 1, sizeof *means);
+    for (size_t i = 0; means && i < g->count; i++)
+        means[i] = g->at[i].mean; /* stay the groups' */
+    return means;
+}
+
+int larder__report_html(FILE *to, const char *title, const larder__run *runs, size_t count) {
+    larder__groups g;
+    int rc = larder__groups_make(&g, runs, count);
+    if (rc < 0)
+        return rc;
+    larder__run *means = means_of(&g);
+    if (!means)
+        rc = larder__fail(LARDER_E_NOMEM, "report: no memory");
+    html_head(to, title, runs, count);
+    html_heading(to, g.several ? "Mean ± standard deviation over seeds" : "Figures");
+    larder__groups_table(to, &g, false, larder__table_html);
+    fputs("<div class=\"charts\">\n", to);
+    if (rc == 0)
+        rc = larder__report_pareto(to, &g);
+    if (rc == 0)
+        rc = html_charts(to, means, g.count);
+    fputs("</div>\n", to);
+    html_heading(to, "Batches: waited for by training, and filled; milliseconds");
+    larder__groups_table(to, &g, true, larder__table_html);
+    html_heading(to, "Every run");
+    if (rc == 0)
+        rc = larder__runs_table(to, runs, count, larder__table_html);
+    html_machines(to, runs, count);
+    fputs("</body>\n</html>\n", to);
+    larder__free(means);
+    larder__groups_free(&g);
+    return rc < 0 ? rc : ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
 }

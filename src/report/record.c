@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/object.h"
+#include "report/tape_run.h"
+#include "tape/tape.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,7 +18,7 @@ enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, PATH_BYTES = 4096 };
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-typedef enum { kind_u64, kind_f64, kind_opt, kind_text } field_kind;
+typedef enum { kind_u64, kind_f64, kind_opt, kind_text, kind_word } field_kind;
 typedef struct field {
     const char *name;
     field_kind kind;
@@ -35,8 +37,10 @@ static void print(FILE *to, const field *f, const void *object) {
     larder__json_open(&j, NULL, '{');
     for (; f->name; f++) {
         const char *at = (const char *)object + f->at;
-        if (f->kind == kind_text) {
+        if (f->kind == kind_text || (f->kind == kind_word && at[0])) {
             larder__json_text(&j, f->name, at);
+        } else if (f->kind == kind_word) {
+            continue;
         } else if (f->kind == kind_u64) {
             uint64_t v;
             memcpy(&v, at, sizeof v);
@@ -72,6 +76,8 @@ static int put(void *arg, const char *key, const larder__value *v) {
     char *at = (char *)t->object + f->at;
     if (f->kind == kind_text && v->is_text)
         memcpy(at, v->text, sizeof v->text);
+    else if (f->kind == kind_word && v->is_text && strlen(v->text) < sizeof(larder__field_word))
+        memcpy(at, v->text, strlen(v->text) + 1);
     else if (f->kind == kind_u64 && v->is_integer)
         memcpy(at, &v->whole, sizeof v->whole);
     else if ((f->kind == kind_f64 || f->kind == kind_opt) && !v->is_text)
@@ -186,6 +192,8 @@ static int read_file(larder__run *run, const char *folder, const char *name,
 
 int larder__run_read(larder__run *out, const char *folder) {
     *out = (larder__run){0};
+    if (larder__tape_probe(folder))
+        return larder__run_of_tape(out, folder);
     int rc = read_file(out, folder, "meta.json", read_meta);
     if (rc == 0)
         rc = read_file(out, folder, "epochs.jsonl", read_epochs);
@@ -211,10 +219,57 @@ int larder__meta_write(const char *folder, const larder__meta *meta) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+larder__epoch larder__epoch_mean(const larder__run *const *runs, size_t count, size_t e) {
+    larder__epoch out = runs[0]->epochs[e];
+    for (const field *f = epoch_fields; f->name; f++) {
+        double sum = 0, known = 0;
+        for (size_t i = 0; i < count; i++) {
+            const char *at = (const char *)&runs[i]->epochs[e] + f->at;
+            uint64_t whole = 0;
+            double v = NAN;
+            memcpy(f->kind == kind_u64 ? (void *)&whole : (void *)&v, at, sizeof v);
+            v = f->kind == kind_u64 ? (double)whole : v;
+            if (f->kind != kind_text && f->kind != kind_word && !isnan(v))
+                sum += v, known++;
+        }
+        double mean = known > 0 ? sum / known : (double)NAN;
+        uint64_t whole = known > 0 && mean < 1.8e19 ? (uint64_t)(mean + 0.5) : 0;
+        char *at = (char *)&out + f->at;
+        if (f->kind == kind_u64)
+            memcpy(at, &whole, sizeof whole);
+        else if (f->kind == kind_f64 || f->kind == kind_opt)
+            memcpy(at, &mean, sizeof mean);
+    }
+    return out;
+}
+
+/* Batch times over the whole run, from the means and deviations of its epochs. */
+typedef struct pooled {
+    double weight, sum, squares;
+} pooled;
+
+static void pool(pooled *p, double mean, double sd, double weight) {
+    if (!isfinite(mean) || !isfinite(sd))
+        return; /* an epoch in which nothing was timed */
+    p->weight += weight;
+    p->sum += mean * weight;
+    p->squares += (mean * mean + sd * sd) * weight;
+}
+
+static void unpool(const pooled *p, double *mean, double *sd) {
+    *mean = *sd = NAN;
+    if (p->weight <= 0)
+        return;
+    *mean = p->sum / p->weight;
+    *sd = sqrt(fmax(p->squares / p->weight - *mean * *mean, 0));
+}
+
 larder__epoch larder__run_total(const larder__run *run) {
     larder__epoch t = larder__epoch_blank();
-    double served = 0, reused = 0;                   /* h as the mean over what was served */
-    double wait = 0, wait2 = 0, fill = 0, fill2 = 0; /* sums of batch times and of their squares */
+    t.training_seconds = t.wait_storage = t.wait_decode = 0;
+    t.wait_augment = t.wait_cache = t.wait_assembly = 0;
+    double served = 0, reused = 0; /* h as the mean over what was served */
+    pooled wait = {0}, fill = {0};
     for (size_t i = 0; i < run->count; i++) {
         const larder__epoch *e = &run->epochs[i];
         t.seconds += e->seconds, t.stall_seconds += e->stall_seconds;
@@ -225,22 +280,29 @@ larder__epoch larder__run_total(const larder__run *run) {
         t.evaluation_seconds += e->evaluation_seconds;
         t.scratch_reads += e->scratch_reads, t.scratch_bytes += e->scratch_bytes;
         t.scratch_written += e->scratch_written;
-        wait += e->wait_mean * (double)e->served, fill += e->fill_mean * (double)e->served;
-        wait2 += (e->wait_mean * e->wait_mean + e->wait_sd * e->wait_sd) * (double)e->served;
-        fill2 += (e->fill_mean * e->fill_mean + e->fill_sd * e->fill_sd) * (double)e->served;
+        pool(&wait, e->wait_mean, e->wait_sd, (double)e->served);
+        pool(&fill, e->fill_mean, e->fill_sd, (double)e->served);
+        t.wait_p50 = e->wait_p50, t.wait_p90 = e->wait_p90;
+        t.fill_p50 = e->fill_p50, t.fill_p90 = e->fill_p90;
+        if (e->plan_bottleneck[0])
+            memcpy(t.plan_bottleneck, e->plan_bottleneck, sizeof t.plan_bottleneck);
         t.wait_p99 = e->wait_p99, t.fill_p99 = e->fill_p99;
+        t.training_seconds += e->training_seconds, t.wait_storage += e->wait_storage;
+        t.wait_decode += e->wait_decode, t.wait_augment += e->wait_augment;
+        t.wait_cache += e->wait_cache, t.wait_assembly += e->wait_assembly; /* NAN stays */
         t.hits_encoded += e->hits_encoded, t.hits_decoded += e->hits_decoded;
         t.hits_augmented += e->hits_augmented; /* NAN stays */
         t.touched += e->touched / (double)run->count;
         served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))
-            t.accuracy = e->accuracy, t.top5 = e->top5, t.loss = e->loss;
+            t.accuracy = e->accuracy, t.top5 = e->top5;
+        if (isfinite(e->loss))
+            t.loss = e->loss;
     }
     t.epoch = run->count;
     t.h = reused / served; /* NAN without either */
-    t.wait_mean = wait / served, t.fill_mean = fill / served;
-    t.wait_sd = sqrt(fmax(wait2 / served - t.wait_mean * t.wait_mean, 0));
-    t.fill_sd = sqrt(fmax(fill2 / served - t.fill_mean * t.fill_mean, 0));
+    unpool(&wait, &t.wait_mean, &t.wait_sd);
+    unpool(&fill, &t.fill_mean, &t.fill_sd);
     return t;
 }
 

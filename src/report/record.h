@@ -4,6 +4,7 @@
 #ifndef LARDER_REPORT_RECORD_H
 #define LARDER_REPORT_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,10 +27,13 @@
     XX(opt, plan_decoded) XX(opt, plan_augmented) XX(opt, plan_rate) XX(opt, plan_changes)
 
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
- * opt may be NAN: left out. Batches: seconds training waited for one (wait), and from its first row
- * taken by a thread to its last row there (fill), as mean and standard deviation over the epoch;
- * the percentile is that of the run so far. h is the mean share of reused samples, of recipes that
- * have one; hits by form where the cache is shared out between forms. */
+ * opt may be NAN and word may be "": left out. Batches: seconds training waited for one (wait), and
+ * from its first row taken by a thread to its last row there (fill), as mean and standard deviation
+ * over the epoch; the percentiles are those of the run so far. training_seconds and wait_storage to
+ * wait_assembly: seconds inside training steps, and of waiting by what was waited for
+ * (larder_times). plan_bottleneck: what held the
+ * feeding up when plan=auto last shared the cache out. h is the mean share of reused samples, of
+ * recipes that have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -53,19 +57,30 @@
     XX(u64, scratch_written)                                                                       \
     XX(f64, wait_mean)                                                                             \
     XX(f64, wait_sd)                                                                               \
+    XX(f64, wait_p50)                                                                              \
+    XX(f64, wait_p90)                                                                              \
     XX(f64, wait_p99)                                                                              \
     XX(f64, fill_mean)                                                                             \
     XX(f64, fill_sd)                                                                               \
+    XX(f64, fill_p50)                                                                              \
+    XX(f64, fill_p90)                                                                              \
     XX(f64, fill_p99)                                                                              \
+    XX(opt, training_seconds)                                                                      \
+    XX(opt, wait_storage)                                                                          \
+    XX(opt, wait_decode)                                                                           \
+    XX(opt, wait_augment)                                                                          \
+    XX(opt, wait_cache)                                                                            \
+    XX(opt, wait_assembly)                                                                         \
     XX(opt, h)                                                                                     \
     XX(opt, hits_encoded)                                                                          \
     XX(opt, hits_decoded)                                                                          \
     XX(opt, hits_augmented)                                                                        \
+    XX(word, plan_bottleneck)                                                                      \
     LARDER__SHOWN_FIELDS(XX)
 
 typedef uint64_t larder__field_u64;
 typedef double larder__field_f64, larder__field_opt;
-typedef char larder__field_text[256];
+typedef char larder__field_text[256], larder__field_word[32];
 
 typedef struct larder__epoch {
 #define XX(kind, name) larder__field_##kind name;
@@ -83,9 +98,14 @@ typedef struct larder__epoch {
     XX(text, net)                                                                                  \
     XX(text, augment)                                                                              \
     XX(u64, samples)                                                                               \
-    XX(u64, batch) XX(u64, epochs_asked) XX(u64, seed) XX(f64, rate) XX(text, version)
+    XX(u64, batch)                                                                                 \
+    XX(u64, epochs_asked)                                                                          \
+    XX(u64, seed)                                                                                  \
+    XX(f64, rate)                                                                                  \
+    XX(text, version) XX(u64, threads) XX(text, features) XX(text, machine) XX(text, verdict)
 
-typedef struct larder__meta { /* status: "running", "done", "interrupted", "failed" */
+/* status: "running", "done", "interrupted", "failed"; verdict: what held the run up, in words. */
+typedef struct larder__meta {
 #define XX(kind, name) larder__field_##kind name;
     LARDER__META_FIELDS(XX)
 #undef XX
@@ -108,13 +128,16 @@ void larder__meta_print(FILE *, const larder__meta *);
 int larder__epoch_parse(larder__epoch *out, const char *line, const char *where);
 int larder__meta_parse(larder__meta *out, const char *line, const char *where);
 
-int larder__run_read(larder__run *out, const char *folder);
+/* A folder, or the record of a job (tape/tape.h). */
+int larder__run_read(larder__run *out, const char *path);
 void larder__run_free(larder__run *);
 /* Writes folder/meta.json whole or not at all. */
 int larder__meta_write(const char *folder, const larder__meta *);
 
-/* Sums over the epochs; accuracy, top5 and loss of the last epoch that has an accuracy, touched as
- * the mean, `epoch` their number. */
+/* Epoch e of several runs: the mean of every field, numbers of samples and bytes rounded. */
+larder__epoch larder__epoch_mean(const larder__run *const *runs, size_t count, size_t e);
+/* Sums over the epochs; accuracy, top5 and loss of the last epoch that has one, touched as the
+ * mean, `epoch` their number. */
 larder__epoch larder__run_total(const larder__run *);
 /* The best accuracy of all epochs, NAN without one. */
 double larder__run_best(const larder__run *);

@@ -189,7 +189,9 @@ static void legend(FILE *to, const larder__chart *c) {
         double width = 34 + text_width(c->series[i].name);
         if (x + width > WIDTH - 10 && i > 0)
             return; /* more names than a line holds: the table has them all */
-        if (c->kind == LARDER__CHART_LINES) {
+        if (c->kind == LARDER__CHART_POINTS) {
+            marker(to, i, x + 5, 50);
+        } else if (c->kind == LARDER__CHART_LINES) {
             fprintf(to,
                     "<line x1=\"%.1f\" y1=\"50\" x2=\"%.1f\" y2=\"50\" stroke=\"%s\" "
                     "stroke-width=\"2.5\"/>\n",
@@ -226,6 +228,34 @@ static void draw_line(FILE *to, const larder__series *s, size_t i, const axis *x
             marker(to, i, place(x, s->x[k]), place(y, s->y[k]));
 }
 
+static void whisker(FILE *to, size_t series, double x1, double y1, double x2, double y2) {
+    fprintf(to,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+            "stroke-width=\"1.5\"/>\n",
+            x1, y1, x2, y2, larder__chart_colour(series));
+}
+
+static double spread_at(const double *spread, size_t k) {
+    return spread && isfinite(spread[k]) ? spread[k] : 0;
+}
+
+static void draw_points(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y) {
+    for (size_t k = 0; k < s->n; k++) {
+        if (!isfinite(s->x[k]) || !isfinite(s->y[k]))
+            continue;
+        double px = place(x, s->x[k]), py = place(y, s->y[k]);
+        double dx = spread_at(s->x_spread, k), dy = spread_at(s->y_spread, k);
+        if (dx > 0)
+            whisker(to, i, place(x, s->x[k] - dx), py, place(x, s->x[k] + dx), py);
+        if (dy > 0)
+            whisker(to, i, px, place(y, s->y[k] - dy), px, place(y, s->y[k] + dy));
+        marker(to, i, px, py);
+        bool left = px > WIDTH - 160;
+        text_at(to, px + (left ? -8 : 8), py - 6, left ? "end" : "start", " font-size=\"11\"",
+                s->name);
+    }
+}
+
 static void set_y(axis *y, const larder__chart *c) {
     if (c->y_from < c->y_to) {
         *y = (axis){.from = c->y_from, .to = c->y_to};
@@ -248,10 +278,14 @@ static bool draw_lines(FILE *to, const larder__chart *c) {
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < c->series[i].n; k++)
             if (isfinite(c->series[i].x[k]) && isfinite(c->series[i].y[k])) {
-                widen(c->series[i].x[k], &x0, &x1);
-                widen(c->series[i].y[k], &y0, &y1);
+                double dx = spread_at(c->series[i].x_spread, k);
+                double dy = spread_at(c->series[i].y_spread, k);
+                widen(c->series[i].x[k] - dx, &x0, &x1);
+                widen(c->series[i].x[k] + dx, &x0, &x1);
+                widen(c->series[i].y[k] - dy, &y0, &y1);
+                widen(c->series[i].y[k] + dy, &y0, &y1);
             }
-    axis x = axis_of(x0, x1, 8, false), y = axis_of(y0, y1, 6, true);
+    axis x = axis_of(x0, x1, 8, c->kind == LARDER__CHART_POINTS), y = axis_of(y0, y1, 6, true);
     if (x.step < 1 && whole_numbers(c))
         x.step = 1, x.decimals = 0; /* there is no epoch 1.5 */
     x.start = LEFT + 12;
@@ -260,7 +294,10 @@ static bool draw_lines(FILE *to, const larder__chart *c) {
     draw_y_axis(to, c, &y);
     draw_x_axis(to, &x);
     for (size_t i = 0; i < c->count; i++)
-        draw_line(to, &c->series[i], i, &x, &y);
+        if (c->kind == LARDER__CHART_POINTS)
+            draw_points(to, &c->series[i], i, &x, &y);
+        else
+            draw_line(to, &c->series[i], i, &x, &y);
     return x0 <= x1;
 }
 
@@ -315,7 +352,7 @@ static bool draw_bars(FILE *to, const larder__chart *c) {
 
 int larder__chart_write(FILE *to, const larder__chart *c) {
     head(to, c);
-    bool any = c->kind == LARDER__CHART_LINES ? draw_lines(to, c) : draw_bars(to, c);
+    bool any = c->kind == LARDER__CHART_BARS ? draw_bars(to, c) : draw_lines(to, c);
     if (any)
         legend(to, c);
     else

@@ -11,11 +11,13 @@ typedef struct larder__series {
     const char *name;
     size_t n;
     const double *x, *y; /* points that are not finite leave a gap; x is NULL for bars */
+    const double *x_spread, *y_spread; /* points alone: whiskers so far to both sides; NULL: none */
 } larder__series;
 
 typedef enum {
-    LARDER__CHART_LINES, /* one line a series */
-    LARDER__CHART_BARS   /* bar i stacks y[i] of all series; negative values count as 0 */
+    LARDER__CHART_LINES,  /* one line a series */
+    LARDER__CHART_POINTS, /* points with whiskers, not joined, with their series' names */
+    LARDER__CHART_BARS    /* bar i stacks y[i] of all series; negative values count as 0 */
 } larder__chart_kind;
 
 typedef struct larder__chart {

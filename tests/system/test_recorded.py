@@ -154,6 +154,46 @@ def test_full_disk_and_environment(folder):
     run("sim", "--replay", os.path.join(folder, made[0]))
 
 
+def test_report_and_compare(folder):
+    runs = {}
+    for recipe in ("minio", "rotate:h=0.5"):
+        for seed in ("1", "2", "3"):
+            out = os.path.join(folder, f"{recipe[:5]}-{seed}")
+            train(out + ".tape", "--recipe", recipe, "--seed", seed, "--out", out)
+            runs.setdefault(recipe, []).append(out)
+    everything = sum(runs.values(), [])
+    page, md, svg = (os.path.join(folder, f) for f in ("r.html", "r.md", "r.svg"))
+    p = run("report", *everything, "-o", page, "--md", md, "--svg", svg)
+    assert "mean ± standard deviation over seeds" in p.stdout and "p99" in p.stdout
+    html = open(page, encoding="utf-8").read()
+    for word in ("Machine and versions", "Every run", "Accuracy against bytes read", "p90"):
+        assert word in html, word
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert open(md, encoding="utf-8").read().count("| rotate:h=0.5 |") == 5
+    assert open(svg).read().startswith("<svg")
+    groups = lines(run("report", *everything, "--json"))
+    assert [g["seeds"] for g in groups] == [[1, 2, 3], [1, 2, 3]]
+    # A recorded job tells the same as the folder, but for how batches were filled.
+    taped = lines(run("report", *[r + ".tape" for r in everything], "--json"))
+    for a, b in zip(groups, taped):
+        for key in ("storage_megabytes", "hits", "repeats", "touched"):
+            assert abs(a[key]["mean"] - b[key]["mean"]) < 1e-6, key
+        assert abs(a["loss"]["mean"] - b["loss"]["mean"]) < 1e-4 * a["loss"]["mean"]
+    c = lines(run("compare", *everything, "--json"))[0]
+    assert c["told"] and list(c["settings"]) == ["recipe"]
+    assert c["figures"]["storage_megabytes"]["differs"]
+    d = lines(run("compare", ",".join(runs["minio"]), ",".join(runs["rotate:h=0.5"]), "--json"))[0]
+    assert d["figures"]["hits"] == c["figures"]["hits"]
+    one = run("compare", runs["minio"][0], runs["minio"][1])
+    assert "nothing can be told" in one.stdout and "settings, versions and machine agree" in one.stdout
+    assert "differs" not in one.stdout
+    assert "not runs of the same settings" in run("compare", everything[0] + "," + everything[3],
+                                                   everything[1], code=2).stderr
+    assert "1 different settings" in run("compare", *runs["minio"], code=2).stderr
+    assert "two runs" in run("compare", everything[0], code=2).stderr
+    run("compare", everything[0], os.path.join(folder, "none"), code=1)
+
+
 def main():
     for name, test in list(globals().items()):
         if name.startswith("test_"):

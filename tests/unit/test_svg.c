@@ -69,7 +69,8 @@ static void check_numbers(const char *text) {
 static void test_lines(void **state) {
     (void)state;
     double x[] = {1, 2, 3, 4}, y[] = {10, NAN, 30, 40}, z[] = {1, 2, 3, INFINITY};
-    larder__series s[] = {{"lru", 4, x, y}, {"minio", 4, x, z}};
+    larder__series s[] = {{.name = "lru", .n = 4, .x = x, .y = y},
+                          {.name = "minio", .n = 4, .x = x, .y = z}};
     larder__chart c = {.title = "t", .x_label = "epoch", .y_label = "y", .series = s, .count = 2};
     char *text = drawn(&c);
     check_well_formed(text);
@@ -85,7 +86,8 @@ static void test_bars(void **state) {
     (void)state;
     double hits[] = {0, 20}, misses[] = {100, 80};
     const char *bars[] = {"none", "minio"};
-    larder__series s[] = {{"hits", 2, NULL, hits}, {"misses", 2, NULL, misses}};
+    larder__series s[] = {{.name = "hits", .n = 2, .y = hits},
+                          {.name = "misses", .n = 2, .y = misses}};
     larder__chart c = {.kind = LARDER__CHART_BARS,
                        .series = s,
                        .count = 2,
@@ -103,7 +105,8 @@ static void test_bars(void **state) {
 static void test_hostile_text(void **state) {
     (void)state;
     double one[] = {5};
-    larder__series s[] = {{"</svg><script>alert('x')</script>&\"\x01", 1, one, one}};
+    larder__series s[] = {
+        {.name = "</svg><script>alert('x')</script>&\"\x01", .n = 1, .x = one, .y = one}};
     larder__chart c = {.title = "<a href=\"x\">", .series = s, .count = 1};
     char *text = drawn(&c);
     check_well_formed(text);
@@ -118,7 +121,7 @@ static void test_edges(void **state) {
     double *all[] = {same, huge, none, zero};
     for (size_t i = 0; i < 4; i++)
         for (size_t k = 0; k < 4; k++) {
-            larder__series s = {"s", 2, all[i], all[k]};
+            larder__series s = {.name = "s", .n = 2, .x = all[i], .y = all[k]};
             larder__chart c = {.series = &s, .count = 1};
             char *text = drawn(&c);
             check_well_formed(text);

@@ -1,0 +1,124 @@
+#include "report/table.h"
+
+#include "report/svg.h"
+
+#include <string.h>
+
+enum { COLUMNS_MAX = 64 };
+
+/* Bytes that continue a UTF-8 character take no room. */
+static int width_of(const char *s) {
+    int n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void pad(FILE *to, const char *text, int width, bool right) {
+    int blanks = width - width_of(text);
+    for (int i = 0; right && i < blanks; i++)
+        fputc(' ', to);
+    fputs(text, to);
+    for (int i = 0; !right && i < blanks; i++)
+        fputc(' ', to);
+}
+
+static void find_widths(const larder__table *t, int width[COLUMNS_MAX]) {
+    char cell[LARDER__CELL_BYTES];
+    const char *help;
+    for (size_t c = 0; c < t->columns; c++) {
+        width[c] = width_of(t->head(c, &help));
+        for (size_t r = 0; r < t->rows; r++) {
+            t->cell(t->arg, r, c, cell);
+            int n = width_of(cell);
+            width[c] = n > width[c] ? n : width[c];
+        }
+    }
+}
+
+void larder__table_text(FILE *to, const larder__table *t) {
+    char cell[LARDER__CELL_BYTES];
+    const char *help;
+    int width[COLUMNS_MAX];
+    find_widths(t, width);
+    for (size_t c = 0; c < t->columns; c++) {
+        fputs(c ? "  " : "", to);
+        pad(to, t->head(c, &help), width[c], c > 0);
+    }
+    fputc('\n', to);
+    for (size_t c = 0; c < t->columns; c++) {
+        fputs(c ? "  " : "", to);
+        for (int i = 0; i < width[c]; i++)
+            fputc('-', to);
+    }
+    fputc('\n', to);
+    for (size_t r = 0; r < t->rows; r++) {
+        for (size_t c = 0; c < t->columns; c++) {
+            t->cell(t->arg, r, c, cell);
+            fputs(c ? "  " : "", to);
+            pad(to, cell, width[c], c > 0);
+        }
+        fputc('\n', to);
+    }
+}
+
+/* A bar would begin another cell, and names come from anywhere. */
+static void md_text(FILE *to, const char *s) {
+    for (; *s; s++) {
+        if (strchr("|\\`*_<>[]", *s))
+            fputc('\\', to);
+        fputc(*s == '\n' || *s == '\r' ? ' ' : *s, to);
+    }
+}
+
+void larder__table_md(FILE *to, const larder__table *t) {
+    char cell[LARDER__CELL_BYTES];
+    const char *help;
+    fputc('|', to);
+    for (size_t c = 0; c < t->columns; c++) {
+        fputc(' ', to);
+        md_text(to, t->head(c, &help));
+        fputs(" |", to);
+    }
+    fputs("\n|", to);
+    for (size_t c = 0; c < t->columns; c++)
+        fputs(c ? "---:|" : "---|", to);
+    for (size_t r = 0; r < t->rows; r++) {
+        fputs("\n|", to);
+        for (size_t c = 0; c < t->columns; c++) {
+            t->cell(t->arg, r, c, cell);
+            fputc(' ', to);
+            md_text(to, cell);
+            fputs(" |", to);
+        }
+    }
+    fputc('\n', to);
+}
+
+void larder__table_html(FILE *to, const larder__table *t) {
+    char cell[LARDER__CELL_BYTES];
+    fputs("<div class=\"wide\"><table>\n<thead><tr>", to);
+    for (size_t c = 0; c < t->columns; c++) {
+        const char *help = "";
+        const char *name = t->head(c, &help);
+        fputs("<th title=\"", to);
+        larder__xml_text(to, help);
+        fputs("\">", to);
+        larder__xml_text(to, name);
+        fputs("</th>", to);
+    }
+    fputs("</tr></thead>\n<tbody>\n", to);
+    for (size_t r = 0; r < t->rows; r++) {
+        fputs("<tr>", to);
+        for (size_t c = 0; c < t->columns; c++) {
+            t->cell(t->arg, r, c, cell);
+            fputs(c ? "<td>" : "<th scope=\"row\">", to);
+            if (c == 0 && t->coloured)
+                fprintf(to, "<i style=\"background:%s\"></i>", larder__chart_colour(r));
+            larder__xml_text(to, cell);
+            fputs(c ? "</td>" : "</th>", to);
+        }
+        fputs("</tr>\n", to);
+    }
+    fputs("</tbody></table></div>\n", to);
+}

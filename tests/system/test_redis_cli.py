@@ -1,0 +1,76 @@
+"""larder train and larder profile with a cache in Redis; the password stays out of all they write."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+LARDER = os.environ["LARDER"]
+parts = subprocess.run([LARDER, "--version"], capture_output=True, text=True).stdout
+if "-redis" in parts or not shutil.which("redis-server"):
+    print("no redis-server, or built without hiredis: skipped")
+    sys.exit(77)
+
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    port = s.getsockname()[1]
+folder = tempfile.mkdtemp()
+server = subprocess.Popen(
+    ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--requirepass", "hunter2"],
+    stdout=subprocess.DEVNULL)
+
+
+def run(*args, fails=False, password=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("LARDER_REDIS", "REDISCLI"))}
+    if password:
+        env["LARDER_REDIS_PASSWORD"] = password
+    done = subprocess.run([LARDER, *args], capture_output=True, text=True, env=env, timeout=250)
+    assert (done.returncode != 0) == fails, (args, done)
+    assert "hunter2" not in done.stdout + done.stderr, done
+    return done
+
+
+try:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    data = "mem:?n=2000&h=8&w=8&c=1"
+    plain = f"redis://127.0.0.1:{port}?budget=30%&timeout=20s"
+    train = ["train", data, "--recipe", "minio", "--epochs", "2", "--seed", "3", "--json", "--quiet",
+             "--test", "none"]
+    said = run(*train, "--cache", plain, fails=True)
+    assert "LARDER_REDIS_PASSWORD" in said.stderr, said
+    said = run(*train, "--cache", f"redis://x:hunter2@127.0.0.1:{port}?colour=red", fails=True)
+    assert "colour" in said.stderr, said
+
+    def figures(text):
+        return [(e["hits"], e["misses"], e["loss"]) for e in map(json.loads, text.splitlines())]
+
+    own = figures(run(*train, "--cache", "30%").stdout)
+    assert figures(run(*train, "--cache", plain, password="hunter2").stdout) == own
+    out = os.path.join(folder, "run")
+    given = f"redis://:hunter2@127.0.0.1:{port}?budget=30%&timeout=20s"
+    assert figures(run(*train, "--cache", given, "--out", out).stdout) == own
+    for name in os.listdir(out):
+        with open(os.path.join(out, name), "rb") as f:
+            assert b"hunter2" not in f.read(), name
+    with open(os.path.join(out, "meta.json")) as f:
+        assert "***@127.0.0.1" in json.load(f)["cache"]
+
+    profile = json.loads(run("profile", data, "--seconds", "1", "--t-gpu", "100", "--quiet",
+                             "--cache", given).stdout)
+    assert profile["redis_bytes_s"] > 0 and profile["b_cache"] == profile["redis_bytes_s"]
+    assert abs(profile["s_cache"] - 0.3 * 2000 * 64) < 1
+    # The simulator plans for the same text, and needs no server.
+    run("sim", "--recipe", "minio", "--n", "1000", "--epochs", "2", "--batch", "100", "--cache",
+        "redis://:hunter2@nowhere?budget=20%")
+finally:
+    server.terminate()
+    server.wait()
+    shutil.rmtree(folder)
