@@ -438,7 +438,9 @@ static void kernels(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     bool all = strcmp(what, "all") == 0;
-    static const setting settings[] = {{64, 155000}, {80, 155000}};
+    static const setting large[] = {{64, 155000},
+                                    {96, 155000}}; /* classes, and as `auto` has them */
+    static const setting small[] = {{64, 155000}, {80, 155000}};
     if (all || strcmp(what, "kernels") == 0)
         kernels();
     if (all || strcmp(what, "speed") == 0)
@@ -450,9 +452,11 @@ int main(int argc, char **argv) {
     uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1280000;
     uint32_t classes = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     if (all || strcmp(what, "strata") == 0) {
-        strata(n, classes ? classes : 10, settings, 2, 5);
         if (classes == 0)
-            strata(n, 1000, settings, 2, 5);
+            classes = 10;
+        strata(n, classes, n / classes < 4096 ? small : large, 2, 5);
+        if (argc <= 3)
+            strata(n, 1000, n < 4096 * 1000 ? small : large, 2, 5);
     }
     return 0;
 }

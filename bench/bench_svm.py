@@ -3,9 +3,15 @@ two threads and a cache of rows bring. Runs are taken in turn, so that other wor
 both; CPU time, because wall time means little where something else runs.
 
     bench/bench_svm.py [small|full] [set ...]
+    bench/bench_svm.py policies | reuse | sklearn  [--state FILE]
 
 small takes the first 6000 rows of each set (some minutes), full all of adult and connect-4 and 10000
-rows of MNIST (LIBSVM alone needs half an hour). Data: ../shared/data or $LARDER_SHARED."""
+rows of MNIST (LIBSVM alone needs half an hour). policies: training time with each policy of the row
+cache and where it goes, and what Eq. 4 promised (HCST's paper, tables II and III); reuse: rows shared
+by pairs, classes, labels, folds and grids, and not (table VI); sklearn: larder.svm beside sklearn.svm.
+These three take some minutes (less with REPEATS=1) and go on where they stood if --state names a file
+(JSON lines).
+Data: ../shared/data or $LARDER_SHARED."""
 import json
 import lzma
 import os
@@ -61,8 +67,170 @@ def run(*words):
     return cpu, wall, sum(float(x) for x in re.findall(r"obj = (-?[0-9.]+)", out))
 
 
+# ---- tables of docs/svm-cache.md ---------------------------------------------------------------------
+
+POLICIES = ["lru", "lfu", "lat", "efu", "hcst", "hcst:guard=1", "kkt"]
+SUBSETS = {  # name: file, rows taken, rows kept, options
+    "adult": ("a9a", 8000, 1600, ["-c", "100", "-g", "0.5"]),
+    "connect-4": ("connect-4", 8000, 1600, ["-c", "1", "-g", "0.3"]),
+    "MNIST, odd or even": ("parity", 5000, 1000, ["-c", "10", "-g", "0.125"]),
+    "abalone": ("abalone_scale", 4177, 835, ["-s", "3", "-c", "10", "-g", "0.5"]),
+    "MNIST, lists of labels": ("lists", 3000, 600, ["--multi-label", "-c", "10", "-g", "0.125"]),
+}
+
+
+def subset(name, rows, path):
+    """parity: digits as odd (1) or even (-1); lists: the digit, 10 if odd, 11 if above 4."""
+    if name not in ("parity", "lists"):
+        return unpack(name, rows, path)
+    with open(path, "w") as f:
+        for line in mnist(rows):
+            digit, rest = line.split(" ", 1)
+            d = int(digit)
+            label = ("1" if d % 2 else "-1") if name == "parity" else ",".join(
+                [digit] + ["10"] * (d % 2) + ["11"] * (d > 4))
+            f.write(f"{label} {rest}\n")
+
+
+class Results:
+    """Measured lines by key; kept in a file where one is named."""
+
+    def __init__(self, path):
+        self.path, self.known = path, {}
+        if path and os.path.exists(path):
+            with open(path) as f:
+                self.known = {r["key"]: r for r in map(json.loads, f)}
+
+    def get(self, key, measure):
+        if key not in self.known:
+            self.known[key] = dict(measure(), key=key)
+            if self.path:
+                with open(self.path, "a") as f:
+                    f.write(json.dumps(self.known[key]) + "\n")
+        return self.known[key]
+
+
+def timed(folder, words, repeats=int(os.environ.get("REPEATS", "3"))):
+    """The median run by CPU time, with what --stats says of it."""
+    stats, found = os.path.join(folder, "stats"), []
+    for _ in range(repeats):
+        cpu, _, objective = run(LARDER, "svm-train", "-q", "--threads", "1", "--stats", stats, *words,
+                                *([] if "-v" in words else [os.path.join(folder, "model")]))
+        with open(stats) as f:
+            found.append((cpu, json.load(f)))
+    cpu, s = sorted(found, key=lambda x: x[0])[repeats // 2]
+    return {"cpu": cpu, "all": s["seconds"]["all"], "kernel": s["seconds"]["kernel"],
+            "cache": s["seconds"]["cache"], "asked": s["cache"]["asked"],
+            "hits": s["cache"]["hits"], "values": s["values"], "made": s["rows_made"],
+            "make_us": s["cache"]["make_us"], "keep_us": s["cache"]["keep_us"]}
+
+
+def policies(results):
+    print(f"load {os.getloadavg()[0]:.1f}; CPU s of one thread, the median; shares are of the wall time\n")
+    print("| set, rows, kept | | none | " + " | ".join(POLICIES) + " |")
+    print("|---" * (len(POLICIES) + 3) + "|")
+    for name, (file, rows, kept, options) in SUBSETS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "data")
+            got = []
+            for policy in [None] + POLICIES:
+                how = ["--cache", "off"] if not policy else [
+                    "--cache", "on", "--rows", str(kept), "--cache-policy", policy]
+
+                def measure(how=how):
+                    if not os.path.exists(data):
+                        subset(file, rows, data)
+                    return timed(folder, ["--keep-repeats", *how, *options, data])
+                got.append(results.get(f"policies {name} {policy}", measure))
+        none, rest = got[0], got[1:]
+
+        def line(head, values):
+            print(f"| {head} | " + " | ".join(values) + " |")
+        line(f"{name}, {rows}, {kept} | CPU s", [f"{g['cpu']:.2f}" for g in got])
+        line(" | hits, %", [""] + [f"{100 * g['hits'] / g['asked']:.1f}" for g in rest])
+        line(" | kernel values, %", [f"{100 * g['kernel'] / g['all']:.0f}" for g in got])
+        line(" | cache, %", [""] + [f"{100 * g['cache'] / g['all']:.1f}" for g in rest])
+        # Eq. 4: what a hit saves is making a row, what every row costs is keeping it.
+        promised = [g["hits"] * none["make_us"] / 1e6 for g in rest] if none["make_us"] else [
+            g["hits"] * rest[0]["make_us"] / 1e6 for g in rest]
+        line(" | saved: promised, s", [""] + [f"{p:.2f}" for p in promised])
+        line(" | saved: measured, s", [""] + [f"{none['cpu'] - g['cpu']:.2f}" for g in rest])
+
+
+REUSE = {  # name: file, rows, options
+    "45 pairs of MNIST": ("mnist", 6000, ["-c", "10", "-g", "0.125"]),
+    "10 classes of MNIST against the rest": ("mnist", 3000, ["-c", "10", "-g", "0.125",
+                                                              "--multi-class", "ova"]),
+    "12 labels of MNIST": ("lists", 3000, ["--multi-label", "-c", "10", "-g", "0.125"]),
+    "5 folds of abalone": ("abalone_scale", 4177, ["-s", "3", "-c", "10", "-g", "0.5", "-v", "5"]),
+    "5 folds of MNIST, odd or even": ("parity", 3000, ["-c", "10", "-g", "0.125", "-v", "5"]),
+}
+
+
+def reuse(results):
+    print(f"load {os.getloadavg()[0]:.1f}; one thread, rows kept, memory for all of them\n")
+    print("| task | values, apart | shared | CPU s, apart | shared | ratio |\n|---|---|---|---|---|---|")
+    for name, (file, rows, options) in REUSE.items():
+        with tempfile.TemporaryDirectory() as folder:
+            data, got = os.path.join(folder, "data"), []
+            for how in ["--separate-rows"], []:
+                def measure(how=how):
+                    if not os.path.exists(data):
+                        subset(file, rows, data)
+                    return timed(folder, ["--cache", "on", *how, *options, data])
+                got.append(results.get(f"reuse {name} {how}", measure))
+        apart, shared = got
+        print(f"| {name} | {apart['values']:.3g} | {shared['values']:.3g} | {apart['cpu']:.2f} | "
+              f"{shared['cpu']:.2f} | {apart['cpu'] / shared['cpu']:.2f} |", flush=True)
+
+
+def sklearn(results):
+    sys.path.insert(0, os.path.join(ROOT, "python"))
+    import sklearn.svm as theirs
+    from sklearn.datasets import load_svmlight_file
+
+    from larder import svm as ours
+    print(f"load {os.getloadavg()[0]:.1f}; CPU s of fit and predict on the same rows, one thread, "
+          "median of three\n")
+    print("| set | scikit-learn fit | larder fit | ratio | scikit-learn predict | larder predict | "
+          "labels that differ |\n|---|---|---|---|---|---|---|")
+
+    def cpu():
+        return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+
+    def both(model, X, y):
+        fits, predictions = [], []
+        for _ in range(3):
+            a = cpu()
+            model.fit(X, y)
+            b = cpu()
+            said = model.predict(X)
+            fits.append(b - a)
+            predictions.append(cpu() - b)
+        return sorted(fits)[1], sorted(predictions)[1], said
+    for name, file, rows, C, gamma in (("adult, 5000 rows", "a9a", 5000, 100, 0.5),
+                                       ("connect-4, 5000 rows", "connect-4", 5000, 1, 0.3),
+                                       ("pendigits", "pendigits", 7494, 10, 0.0005),
+                                       ("MNIST, 2000 rows", "mnist", 2000, 10, 0.125)):
+        def measure(file=file, rows=rows, C=C, gamma=gamma):
+            with tempfile.TemporaryDirectory() as folder:
+                data = os.path.join(folder, "data")
+                subset(file, rows, data)
+                X, y = load_svmlight_file(data)
+            X = X.toarray()
+            a = both(theirs.SVC(C=C, gamma=gamma), X, y)
+            b = both(ours.SVC(C=C, gamma=gamma, n_jobs=1), X, y)
+            return {"a": a[:2], "b": b[:2], "apart": int((a[2] != b[2]).sum())}
+        r = results.get(f"sklearn {name}", measure)
+        print(f"| {name} | {r['a'][0]:.2f} | {r['b'][0]:.2f} | {r['a'][0] / r['b'][0]:.1f} | "
+              f"{r['a'][1]:.2f} | {r['b'][1]:.2f} | {r['apart']} |", flush=True)
+
+
 def main():
     args = sys.argv[1:]
+    tables = {"policies": policies, "reuse": reuse, "sklearn": sklearn}
+    if args and args[0] in tables:
+        return tables[args[0]](Results(args[2] if args[1:2] == ["--state"] else None))
     full = "full" in args
     names = [a for a in args if a not in ("small", "full")] or list(SETS)
     if not shutil.which("svm-train"):

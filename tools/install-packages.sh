@@ -24,13 +24,15 @@ packages() {
     test) echo "libcmocka-dev g++=c++ python3 python3-pip python3-numpy python3-pil python3-torch
         python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
         libsvm-tools=svm-train redis-server=redis-server nginx-light|nginx=nginx
-        openssl=openssl python3-botocore" ;;
+        openssl=openssl python3-botocore tmux=tmux" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
         shellcheck=shellcheck" ;;
-    long) echo "clang=clang libclang-rt-dev|libclang-rt-14-dev" ;;
+    long) echo "clang=clang libclang-rt-dev|libclang-rt-14-dev chromium=chromium
+        chromium-driver=chromedriver prometheus=promtool" ;;
     demo) echo "dataset-fashion-mnist" ;;
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
-        python3-torchvision" ;;
+        python3-torchvision
+        nginx-light|nginx=nginx curl=curl" ;;
     all) for group in build test lint long demo bench; do packages $group; done ;;
     *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all" >&2
         return 2 ;;

@@ -139,9 +139,8 @@ void larder__held_score(larder__held *h, const float *dist) {
 }
 
 typedef struct summing {
-    larder__held *h;
     const larder__row_part *part;
-    const uint32_t *points;
+    const float **rows;
     const double *weight;
     size_t n;
     double *sum;
@@ -153,14 +152,17 @@ static void sum_tile(void *arg, size_t piece, unsigned thread) {
     size_t c0 = piece * LARDER__TILE, n = s->part->n - c0;
     n = n < LARDER__TILE ? n : LARDER__TILE;
     for (size_t i = 0; i < s->n; i++)
-        larder__add_row(s->sum + s->part->local + c0,
-                        larder__held_row(s->h, s->points[i]) + s->part->at + c0, s->weight[i], n);
+        larder__add_row(s->sum + s->part->local + c0, s->rows[i] + s->part->at + c0, s->weight[i],
+                        n);
 }
 
 void larder__held_add(larder__held *h, const uint32_t *points, const double *weight, size_t n,
                       double *sum) {
+    const float *rows[WS];
+    for (size_t i = 0; i < n; i++)
+        rows[i] = larder__held_row(h, points[i]);
     for (const larder__row_part *p = h->parts; p < h->parts + h->part_count; p++) {
-        summing s = {h, p, points, weight, n, sum};
+        summing s = {p, rows, weight, n, sum};
         larder__team_run(h->team, sum_tile, &s, tiles(p));
     }
 }
