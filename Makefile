@@ -77,7 +77,8 @@ help: ## this list
 CORE_CFLAGS ?= -O2
 files_below = $(foreach f,$(wildcard $(1)/*),$(call files_below,$(f)) $(filter %.c,$(f)))
 CORE_SOURCES = $(call files_below,src)
-CORE_OBJECTS = $(patsubst src/%.c,build/core/%.o,$(CORE_SOURCES))
+CORE_OBJECTS = $(patsubst src/%.c,build/core/%.o,$(CORE_SOURCES)) build/core/page_files.o
+CORE_PAGE = $(wildcard src/see/page/*)
 
 core: ## build/core/larder with a C compiler alone; optional parts are off
 	@$(MAKE) --no-print-directory -j$(JOBS) core-program
@@ -89,6 +90,14 @@ core-program: build/core/larder
 build/core/larder: $(CORE_OBJECTS)
 	@echo "link $@"
 	@$(CC) $(LDFLAGS) -o $@ $(CORE_OBJECTS) -lpthread -lm
+
+build/core/page_files.c: tools/embed.c $(CORE_PAGE)
+	@mkdir -p $(@D)
+	@$(CC) -o build/core/embed tools/embed.c
+	@build/core/embed $@ page $(CORE_PAGE)
+
+build/core/page_files.o: build/core/page_files.c
+	@$(CC) -std=gnu17 -Iinclude -Isrc $(CORE_CFLAGS) -c -o $@ $<
 
 build/core/%.o: src/%.c
 	@echo "cc $<"

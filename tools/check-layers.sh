@@ -18,18 +18,19 @@ cache:  base plugins
 signal: base plugins
 sample: base plugins
 plan:   base
+see:    base
 wire:   base plugins cache
 redis:  base plugins cache daemon
 tape:   base
-loader: base plugins plan wire redis source stage cache signal sample tape
-svm:    base plugins cache source
+loader: base plugins plan see wire redis source stage cache signal sample tape
+svm:    base plugins cache source see
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache wire plan
+daemon: base plugins cache wire plan see
 profile: base plugins source stage cache plan wire redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins source stage cache signal sample plan wire redis loader daemon svm sim profile train report pack tape
+cli:    base plugins source stage cache signal sample plan see wire redis loader daemon svm sim profile train report pack tape
 TABLE
 }
 

@@ -350,6 +350,26 @@ typedef struct larder_stat_value {
 /* Value i of this loader; E_RANGE past the end. */
 int larder_loader_stat(larder_loader *, size_t i, larder_stat_value *out);
 
+/* Where the time of a training step goes. `training` is the step itself, while which the loader
+ * waits for the trainer; the others are parts of the time the trainer waited for a batch. What
+ * happens between epochs is in none of them. */
+enum {
+    LARDER_TIME_TRAINING = 0,
+    LARDER_TIME_STORAGE = 1,  /* reads */
+    LARDER_TIME_DECODE = 2,   /* from files to pixels */
+    LARDER_TIME_AUGMENT = 3,  /* from pixels to rows of a batch */
+    LARDER_TIME_CACHE = 4,    /* deciding order and cache */
+    LARDER_TIME_ASSEMBLY = 5, /* putting batches together */
+    LARDER_TIMES = 6
+};
+typedef struct larder_times {
+    double seconds[LARDER_TIMES]; /* since the loader was opened */
+    int bottleneck;               /* which of them holds the run up */
+    char says[256];               /* that as a sentence, with what would help */
+} larder_times;
+int larder_loader_times(larder_loader *, larder_times *out);
+const char *larder_time_name(int part); /* "training", "storage", … */
+
 #ifdef __cplusplus
 }
 #endif

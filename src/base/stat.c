@@ -8,10 +8,11 @@
 #include <string.h>
 
 enum {
-    FIGURES = 64,  /* registered figures at most */
+    FIGURES = 128, /* registered figures at most */
     SHARDS = 8,    /* threads spread over these */
-    BUCKETS = 192, /* four an octave, from 2^-27 (7 ns as seconds) to 2^21 */
-    LOWEST = -27
+    PARTS = 8,     /* buckets an octave, of equal width: at most an eighth of their value */
+    LOWEST = -27,  /* from 2^-27 (7 ns as seconds) to 2^21 */
+    BUCKETS = 48 * PARTS
 };
 
 typedef struct histogram {
@@ -30,6 +31,7 @@ typedef struct figure {
     double (*probe)(const void *);
     const void *arg;
     histogram *hist; /* SHARDS of them */
+    double scale;    /* of a counter: what one of its steps is worth in its unit */
     _Atomic double gauge;
 } figure;
 
@@ -68,14 +70,20 @@ static int enter(larder__stats *s, larder__stat *out, figure f) {
         return larder__fail(LARDER_E_RANGE, "more than %d figures, at %s", FIGURES, f.name);
     figure *at = &s->figures[s->used];
     at->name = f.name, at->unit = f.unit, at->help = f.help, at->type = f.type;
-    at->probe = f.probe, at->arg = f.arg, at->hist = f.hist;
+    at->probe = f.probe, at->arg = f.arg, at->hist = f.hist, at->scale = f.scale;
     *out = s->used++;
     return 0;
 }
 
 int larder__stat_counter(larder__stats *s, larder__stat *out, const char *name, const char *unit,
                          const char *help) {
-    return enter(s, out, (figure){.name = name, .unit = unit, .help = help, .type = 'c'});
+    figure f = {.name = name, .unit = unit, .help = help, .type = 'c', .scale = 1};
+    return enter(s, out, f);
+}
+
+int larder__stat_clock(larder__stats *s, larder__stat *out, const char *name, const char *help) {
+    figure f = {.name = name, .unit = "seconds", .help = help, .type = 'c', .scale = 1e-9};
+    return enter(s, out, f);
 }
 
 int larder__stat_gauge(larder__stats *s, larder__stat *out, const char *name, const char *unit,
@@ -102,8 +110,21 @@ int larder__stat_probe(larder__stats *s, const char *name, const char *unit, con
     return enter(s, &id, f);
 }
 
+int larder__stat_probe_count(larder__stats *s, const char *name, const char *unit, const char *help,
+                             double (*read)(const void *), const void *arg) {
+    int rc = larder__stat_probe(s, name, unit, help, read, arg);
+    if (rc == 0)
+        s->figures[s->used - 1].type = 'c';
+    return rc;
+}
+
 void larder__stat_add(larder__stats *s, larder__stat id, uint64_t n) {
     atomic_fetch_add_explicit(&s->shards[my_shard()].counter[id], n, memory_order_relaxed);
+}
+
+void larder__stat_spend(larder__stats *s, larder__stat id, double seconds) {
+    if (seconds > 0)
+        larder__stat_add(s, id, (uint64_t)(seconds * 1e9 + 0.5));
 }
 
 void larder__stat_set(larder__stats *s, larder__stat id, double value) {
@@ -117,11 +138,18 @@ static void add_double(_Atomic double *to, double v) {
     }
 }
 
+/* From the bits of the number: its exponent says the octave, its next three bits the part of it. */
 static uint32_t bucket_of(double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
     if (!(v > 0))
         return 0;
-    double at = floor((log2(v) - LOWEST) * 4);
+    int64_t at = (int64_t)(bits >> 49) - (1023 + LOWEST) * PARTS;
     return at < 0 ? 0 : at >= BUCKETS ? BUCKETS - 1 : (uint32_t)at;
+}
+
+static double middle_of(uint32_t bucket) {
+    return ldexp(1 + (bucket % PARTS + 0.5) / PARTS, LOWEST + (int)(bucket / PARTS));
 }
 
 void larder__stat_observe(larder__stats *s, larder__stat id, double v) {
@@ -141,7 +169,7 @@ static double quantile(const uint64_t *bucket, uint64_t count, double q, double 
     for (uint32_t i = 0; i < BUCKETS; i++) {
         below += bucket[i];
         if (below >= want)
-            return fmin(max, exp2(LOWEST + (i + 0.5) / 4));
+            return fmin(max, middle_of(i));
     }
     return max;
 }
@@ -178,8 +206,11 @@ int larder__stat_read(larder__stats *s, size_t i, larder_stat_value *out) {
         out->value = atomic_load(&f->gauge);
     else if (f->type == 'h')
         read_histogram(f, out);
-    else
+    else {
+        uint64_t sum = 0;
         for (int k = 0; k < SHARDS; k++)
-            out->value += (double)atomic_load(&s->shards[k].counter[i]);
+            sum += atomic_load(&s->shards[k].counter[i]);
+        out->value = (double)sum * f->scale;
+    }
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The one place figures come from: counters, gauges and histograms with unit and help text.
  *
  * Adding is lock-free and goes to a cell of the calling thread's shard; reading sums the shards.
+ * A histogram's percentiles are right within a sixteenth of their value.
  * A probe is asked only when somebody looks, for figures that their owner keeps anyway. */
 #ifndef LARDER_BASE_STAT_H
 #define LARDER_BASE_STAT_H
@@ -21,10 +22,16 @@ int larder__stat_gauge(larder__stats *, larder__stat *out, const char *name, con
                        const char *help);
 int larder__stat_histogram(larder__stats *, larder__stat *out, const char *name, const char *unit,
                            const char *help);
+/* A counter of seconds, kept in nanoseconds. */
+int larder__stat_clock(larder__stats *, larder__stat *out, const char *name, const char *help);
 int larder__stat_probe(larder__stats *, const char *name, const char *unit, const char *help,
                        double (*read)(const void *arg), const void *arg);
+/* A probe of something that only grows. */
+int larder__stat_probe_count(larder__stats *, const char *name, const char *unit, const char *help,
+                             double (*read)(const void *arg), const void *arg);
 
 void larder__stat_add(larder__stats *, larder__stat, uint64_t n);
+void larder__stat_spend(larder__stats *, larder__stat, double seconds); /* to a clock */
 void larder__stat_set(larder__stats *, larder__stat, double value);
 void larder__stat_observe(larder__stats *, larder__stat, double value); /* value >= 0 */
 

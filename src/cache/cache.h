@@ -180,6 +180,10 @@ typedef struct larder__cache_figures {
 } larder__cache_figures;
 void larder__cache_read_figures(larder__cache *, larder__cache_figures *out);
 
+/* Who is resident, as a map: the keys in `cells` ranges, and of each range the share in tenths that
+ * is there in each form, out[cell][form], from a few keys of it. False: the cache is elsewhere. */
+bool larder__cache_map(larder__cache *, size_t cells, uint8_t (*out)[LARDER_FORMS]);
+
 /* Saves who is resident and the policy's memory, not the bytes: after load, residents are cold and
  * are made again when first asked for, so that order and decisions go on exactly. Load needs an
  * empty cache of the same keys and policy. */

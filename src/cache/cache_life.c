@@ -40,6 +40,24 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     pthread_mutex_unlock(&c->lock);
 }
 
+bool larder__cache_map(larder__cache *c, size_t cells, uint8_t (*out)[LARDER_FORMS]) {
+    enum { ASKED = 20 }; /* of each range */
+    if (c->link)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < cells; i++) {
+        uint64_t from = c->slots.keys * i / cells, to = c->slots.keys * (i + 1) / cells;
+        uint64_t step = (to - from) / ASKED + 1, asked = 0, there[LARDER_FORMS] = {0};
+        for (uint64_t k = from; k < to; k += step, asked++)
+            if (c->slot_of[k] != LARDER_NO_SLOT)
+                there[c->form_of[c->slot_of[k]] % LARDER_FORMS]++;
+        for (int form = 0; form < LARDER_FORMS; form++)
+            out[i][form] = (uint8_t)(asked ? (there[form] * 9 + asked / 2) / asked : 0);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return true;
+}
+
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 #define CACHE_PROBE(figure) CACHE_PROBE_AS(figure, figure)
@@ -63,28 +81,33 @@ CACHE_PROBE(refusals)
 
 static int show(larder__cache *c, larder__stats *s) {
     const struct {
+        bool grows;
         const char *name, *unit, *help;
         double (*read)(const void *);
     } probes[] = {
-        {"cache_resident", "samples", "entries the cache holds now", probe_resident},
-        {"cache_resident_bytes", "bytes", "their payload", probe_resident_bytes},
-        {"cache_loaned_bytes", "bytes", "held by readers, no longer resident", probe_loaned_bytes},
-        {"cache_metadata_bytes", "bytes", "tables of cache and policy", probe_metadata_bytes},
-        {"cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
-        {"cache_evictions", "samples", "entries that had to leave", probe_evictions},
-        {"cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
-        {"cache_kept_encoded", "samples", "their pixels did not fit what they had reserved",
+        {false, "cache_resident", "samples", "entries the cache holds now", probe_resident},
+        {false, "cache_resident_bytes", "bytes", "their payload", probe_resident_bytes},
+        {false, "cache_loaned_bytes", "bytes", "held by readers, no longer resident",
+         probe_loaned_bytes},
+        {false, "cache_metadata_bytes", "bytes", "tables of cache and policy",
+         probe_metadata_bytes},
+        {false, "cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
+        {true, "cache_evictions", "samples", "entries that had to leave", probe_evictions},
+        {true, "cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
+        {true, "cache_kept_encoded", "samples", "their pixels did not fit what they had reserved",
          probe_kept_encoded},
-        {"cache_encoded_bytes", "bytes", "residents kept encoded", probe_encoded},
-        {"cache_decoded_bytes", "bytes", "residents kept as pixels, as reserved", probe_decoded},
-        {"cache_augmented_bytes", "bytes", "residents kept as finished rows", probe_augmented},
+        {false, "cache_encoded_bytes", "bytes", "residents kept encoded", probe_encoded},
+        {false, "cache_decoded_bytes", "bytes", "residents kept as pixels, as reserved",
+         probe_decoded},
+        {false, "cache_augmented_bytes", "bytes", "residents kept as finished rows",
+         probe_augmented},
     };
     int rc = 0;
     bool forms = larder__cache_has_forms(c); /* the last four say nothing without */
     size_t count = sizeof probes / sizeof *probes - (forms ? 0 : 4);
     for (size_t i = 0; rc == 0 && i < count; i++)
-        rc = larder__stat_probe(s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read,
-                                c);
+        rc = (probes[i].grows ? larder__stat_probe_count : larder__stat_probe)(
+            s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read, c);
     return rc;
 }
 

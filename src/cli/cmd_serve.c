@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 #include "daemon/server.h"
+#include "see/http_server.h"
 #include "wire/attach.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 typedef struct options {
-    const char *socket, *cache, *quota, *mode, *tcp, *token_file;
+    const char *socket, *cache, *quota, *mode, *tcp, *token_file, *http;
     uint64_t clients;
     bool quiet, status, with_stdin;
 } options;
@@ -35,6 +36,8 @@ static int parse_options(options *o, int argc, char **argv) {
          "listen to other machines too; needs --token-file (off)"},
         {"token-file", LARDER__TEXT, &o->token_file, "FILE",
          "the secret they have to know: a line of 16 to 256 characters"},
+        {"http", LARDER__TEXT, &o->http, "HOST:PORT",
+         "serve the page of larder dash there too; a token in $LARDER_TOKEN (off)"},
         {"clients", LARDER__NUMBER, &o->clients, "N", "connections at most (1024)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "say nothing about who comes and goes"},
         {"with-stdin", LARDER__FLAG, &o->with_stdin, NULL,
@@ -81,6 +84,34 @@ static void *watch_stdin(void *server) {
     }
     larder__server_stop(server);
     return NULL;
+}
+
+/* The page, beside the daemon's own loop. */
+typedef struct page {
+    larder__http *http;
+    pthread_t thread;
+    bool running;
+} page;
+
+static void *run_page(void *http) {
+    larder__http_run(http);
+    return NULL;
+}
+
+static int open_page(page *p, const char *address) {
+    const char *token = getenv("LARDER_TOKEN");
+    int rc = larder__http_open(&p->http, &(larder__http_conf){.address = address, .token = token});
+    int err = rc == 0 ? pthread_create(&p->thread, NULL, run_page, p->http) : 0;
+    p->running = rc == 0 && err == 0;
+    return err ? larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err)) : rc;
+}
+
+static void close_page(page *p) {
+    if (p->running) {
+        larder__http_stop(p->http);
+        pthread_join(p->thread, NULL);
+    }
+    larder__http_close(&p->http);
 }
 
 static int start_watch(pthread_t *thread, larder__server *server) {
@@ -142,13 +173,20 @@ int larder__cmd_serve(int argc, char **argv) {
     larder__token token;
     int rc = read_options(&o, &conf, &token);
     bool wrong = rc < 0;
+    page shown = {.running = false};
     if (rc == 0)
         rc = larder__server_open(&server, &conf);
+    if (rc == 0 && o.http) {
+        rc = open_page(&shown, o.http);
+        wrong = rc == LARDER_E_ARGS;
+    }
     if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
         printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", o.socket, o.cache,
                o.socket);
         if (larder__server_port(server))
             printf("and port %u for other machines\n", larder__server_port(server));
+        if (o.http)
+            printf("and shows it at %s\n", larder__http_url(shown.http));
         fflush(stdout);
         pthread_t watch;
         bool watched = o.with_stdin && (rc = start_watch(&watch, server)) == 0;
@@ -161,6 +199,7 @@ int larder__cmd_serve(int argc, char **argv) {
     }
     if (rc < 0)
         fprintf(stderr, "larder serve: %s\n", larder_errmsg());
+    close_page(&shown);
     larder__server_close(&server);
     return wrong ? 2 : rc < 0 ? 1 : 0;
 }

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/stop.h"
+#include "cli/stoppable.h"
 #include "redis/uri.h"
 #include "train/parts.h"
 #include "train/trainer.h"
@@ -145,6 +145,7 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .steps = t->steps,
                                                    .served = t->served,
                                                    .hits = t->hits,
+                                                   .substitutes = t->substitutes,
                                                    .storage_bytes = t->storage_bytes,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
@@ -249,6 +250,19 @@ static void print_tail(const output *out) {
         printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
                share(t->hits_encoded, hits), share(t->hits_decoded, hits),
                share(t->hits_augmented, hits));
+}
+
+/* Where the time of a step went, and what would help. */
+static void print_times(const output *out, const larder_times *t) {
+    double all = 0;
+    for (int k = 0; k < LARDER_TIMES; k++)
+        all += t->seconds[k];
+    if (out->o->json || !(all > 0))
+        return;
+    printf("%s: of a step's time", out->o->name);
+    for (int k = 0; k < LARDER_TIMES; k++)
+        printf("%s %.1f%% %s", k ? "," : "", share(t->seconds[k], all), larder_time_name(k));
+    printf("\n%s: %s\n", out->o->name, t->says);
 }
 
 /* How plan=auto shared the cache out, and why. */
@@ -392,6 +406,9 @@ static int run(const options *o, larder__stop *stop) {
     larder__progress_clear(&out.progress);
     print_tail(&out);
     print_stages(&out);
+    larder_times times = larder__trainer_times(t);
+    print_times(&out, &times);
+    copy(out.meta.verdict, times.says);
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
@@ -407,22 +424,16 @@ static int run(const options *o, larder__stop *stop) {
     return rc < 0 ? rc : closed;
 }
 
+static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
+
 int larder__cmd_train(int argc, char **argv) {
     options o;
-    larder__stop stop;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    if ((rc = larder__stop_open(&stop)) == 0) {
-        rc = run(&o, &stop);
-        int code = larder__stop_code(&stop);
-        larder__stop_close(&stop);
-        if (code) {
-            fprintf(stderr, "larder train: stopped\n");
-            return code;
-        }
-    }
-    if (rc < 0)
-        fprintf(stderr, "larder train: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__stoppable_run(&(larder__stoppable){.name = "train",
+                                                      .run = run_asked,
+                                                      .options = &o,
+                                                      .may_finish = false,
+                                                      .stopped = "stopped"});
 }

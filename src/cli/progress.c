@@ -54,11 +54,15 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
     else if (v->planned)
         snprintf(reuse, sizeof reuse, "  split %.0f/%.0f/%.0f", v->encoded, v->decoded,
                  v->augmented);
+    char kinds[32] = ""; /* those that most recipes never have are left out */
+    if (v->substitutes)
+        snprintf(kinds, sizeof kinds, "  subst %d%%",
+                 percent((double)v->substitutes, (double)v->served));
     snprintf(out, cap,
-             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%  read %.1f MB/s  stall %d%%%s  left %s",
+             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%%s  read %.1f MB/s  stall %d%%%s  left %s",
              v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
              percent((double)v->step, (double)v->steps), rate,
-             percent((double)v->hits, (double)v->served), bytes,
+             percent((double)v->hits, (double)v->served), kinds, bytes,
              percent(v->stall_seconds, v->seconds), reuse, left);
 }
 

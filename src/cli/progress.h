@@ -19,7 +19,7 @@ typedef struct larder__progress_view { /* of the whole run so far */
     const char *name;
     uint64_t epoch, epochs; /* counted from 1 */
     uint64_t step, steps;
-    uint64_t served, hits, storage_bytes;
+    uint64_t served, hits, substitutes, storage_bytes;
     double seconds, stall_seconds; /* of training */
     double h;                      /* share of reused samples now; NAN: not shown */
     double ratio; /* share of the cache for important samples; 0 or NAN: not shown */

@@ -393,23 +393,28 @@ static int fetch(larder__server *s, larder__client *c, larder_reader *r) {
     return larder__server_reply(s, c, LARDER__MSG_FETCHED);
 }
 
-static int status(larder__server *s, larder__client *c) {
-    larder__status_conf conf = {.shelves = s->shelves,
-                                .cache = s->conf.cache,
-                                .promised = s->promised,
-                                .uptime = larder__now() - s->started};
-    size_t n = 0;
+int larder__server_about(larder__server *s, larder__status_conf *out) {
     const larder__client_about **all = larder__calloc(s->count + 1, sizeof *all);
+    *out = (larder__status_conf){.shelves = s->shelves,
+                                 .clients = all,
+                                 .cache = s->conf.cache,
+                                 .promised = s->promised,
+                                 .uptime = larder__now() - s->started};
     if (!all)
         return LARDER_E_NOMEM;
     for (const larder__client *o = s->clients; o; o = o->next)
         if (o->about.shelf)
-            all[n++] = &o->about;
-    conf.clients = all;
-    conf.count = n;
+            all[out->count++] = &o->about;
+    return 0;
+}
+
+static int status(larder__server *s, larder__client *c) {
+    larder__status_conf conf;
+    int rc = larder__server_about(s, &conf);
     s->body.size = 0;
-    int rc = larder__status_write(&conf, &s->body);
-    larder__free(all);
+    if (rc == 0)
+        rc = larder__status_write(&conf, &s->body);
+    larder__free((void *)(uintptr_t)conf.clients);
     return rc < 0 ? rc : larder__server_reply(s, c, LARDER__MSG_STATUS_IS);
 }
 

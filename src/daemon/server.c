@@ -191,11 +191,29 @@ static int watch_shelves(larder__server *s, int milliseconds) {
     return milliseconds < 0 || milliseconds > WATCH_MS ? WATCH_MS : milliseconds;
 }
 
+/* For who looks at the daemon: a few times a second, as long as something happens. */
+static int show(larder__server *s, int milliseconds) {
+    enum { EVERY_MS = 200 };
+    double now = larder__now();
+    larder__status_conf about;
+    if (!s->seen || !s->stale)
+        return milliseconds;
+    if (now < s->seen_at + EVERY_MS * 1e-3)
+        return milliseconds < 0 || milliseconds > EVERY_MS ? EVERY_MS : milliseconds;
+    if (larder__server_about(s, &about) == 0)
+        larder__seen_update(s->seen, &about);
+    larder__free((void *)(uintptr_t)about.clients);
+    s->seen_at = now;
+    s->stale = false;
+    return milliseconds;
+}
+
 int larder__server_turn(larder__server *s, int milliseconds) {
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(s->epoll, events, EVENTS, watch_shelves(s, milliseconds));
+    int n = epoll_wait(s->epoll, events, EVENTS, show(s, watch_shelves(s, milliseconds)));
     if (n < 0 && errno != EINTR)
         return larder__fail(LARDER_E_IO, "waiting for clients: %s", strerror(errno));
+    s->stale |= n > 0;
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == &s->stop)
             return 0;
@@ -292,6 +310,10 @@ int larder__server_open(larder__server **out, const larder__server_conf *conf) {
          (s->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 || watch(s, &s->listener) < 0 ||
          watch(s, &s->stop) < 0 || (s->tcp >= 0 && watch(s, &s->tcp) < 0)))
         rc = larder__fail(LARDER_E_IO, "epoll: %s", strerror(errno));
+    if (rc == 0) {
+        s->seen = larder__seen_open(s->path);
+        s->stale = true;
+    }
     if (rc < 0)
         larder__server_close(&s);
     *out = s;
@@ -303,6 +325,7 @@ void larder__server_close(larder__server **ps) {
     *ps = NULL;
     if (!s)
         return;
+    larder__seen_close(&s->seen);
     while (s->clients)
         drop(s, s->clients, NULL);
     for (size_t i = 0; i < LARDER__SHELVES; i++)

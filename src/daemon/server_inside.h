@@ -3,6 +3,7 @@
 #ifndef LARDER_DAEMON_SERVER_INSIDE_H
 #define LARDER_DAEMON_SERVER_INSIDE_H
 
+#include "daemon/seen.h"
 #include "daemon/server.h"
 #include "daemon/shelf.h"
 #include "daemon/status.h"
@@ -38,10 +39,15 @@ struct larder__server {
     double started, watch_at;
     uint32_t strangers; /* clients that have not said their token */
     bool making;        /* something was being made when we last looked */
+    larder__seen *seen; /* NULL: not shown */
+    double seen_at; /* when that was brought up to date; `stale`: not since something happened */
+    bool stale;
 };
 
 /* One message; a code means goodbye. */
 int larder__server_hear(larder__server *, larder__client *, uint16_t type, larder_reader *);
+/* How it is now; free `clients` with larder__free. */
+int larder__server_about(larder__server *, larder__status_conf *out);
 /* Sends s->body. */
 int larder__server_reply(larder__server *, larder__client *, larder__message);
 int larder__server_flush(larder__server *, larder__client *); /* what is queued in c->out */

@@ -8,6 +8,8 @@
 #include "loader/ledger.h"
 #include "loader/pace.h"
 #include "loader/pixels.h"
+#include "loader/stall.h"
+#include "see/expose.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
 #include "tape/tape.h"
@@ -37,6 +39,7 @@ typedef struct larder__place {
     size_t rows;                /* to work on: those of the batch, then fetched entries */
     size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
     size_t unprepared;          /* of the batch's own */
+    _Atomic uint32_t reading;   /* joint reads under way */
     bool *piece_read;           /* piece i, of l->piece rows: read, and nobody prepares it yet */
     size_t pieces_read;         /* how many such */
     larder_buf **bytes;         /* of each row, one reference, from reading to preparing */
@@ -78,15 +81,23 @@ enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
-        scratch_written, scratch_time;
+        scratch_written, scratch_time, hits, substitutes, misses, repeats, demand_bytes;
+    larder__stat time[LARDER_TIMES];
     larder__stat figures[LARDER_FIGURES];
     larder__stat plan[LARDER__PLAN_STATS];
 } larder__loader_stats;
 
+typedef struct larder__curve { /* of one epoch, to be looked at */
+    uint64_t epoch, reported;
+    double loss_sum, accuracy; /* NAN: not validated */
+    double low, high;          /* of the scores when it began; NAN: none */
+    uint16_t bins[LARDER__JOB_BINS];
+} larder__curve;
+
 typedef struct larder__readers { /* threads that only read, for storage that answers late */
     pthread_t *threads;
     uint32_t started, most; /* of them */
-    uint32_t idle;
+    uint32_t idle, seated;
     bool called;        /* one was woken or started and has not looked yet */
     uint32_t under_way; /* reads, by any thread */
     double wall, cpu;   /* seconds of one joint read, smoothed */
@@ -118,7 +129,12 @@ struct larder_loader {
     larder__crates *crates;  /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
+    double ready_at;   /* when the wait for it was over */
     size_t handed_rows;
+    larder__stall stall;
+    larder__seat *seats; /* of the threads, then of the readers */
+    uint32_t seated;     /* threads that sit */
+    uint32_t idle;       /* threads with nothing to do */
 
     pthread_mutex_t lock;
     pthread_cond_t work, ready, unread;
@@ -148,6 +164,9 @@ struct larder_loader {
     larder__scratch *own_scratch; /* of next(), for replacements */
 
     larder__evaluation evaluation;
+    larder__exposed exposed;
+    uint64_t shown_epoch, shown_batch; /* of the batch handed out last; batches of it so far */
+    larder__curve curves[LARDER__JOB_EPOCHS]; /* epoch e is at e % LARDER__JOB_EPOCHS */
 
     larder__tape_writer *tape;      /* NULL: nothing is recorded */
     float *tape_loss;               /* of one batch */
@@ -167,6 +186,12 @@ int larder__loader_fail(larder_loader *, int code);
 
 /* What the cache is charged for a sample of this loader, whole. */
 uint32_t larder__entry_bytes(void *loader, uint64_t id);
+
+/* measures.c: registers figures, those of the recipe once it is open; and brings them up to date
+ * with a batch that goes out, `before` being the ledger's figures before it. */
+int larder__measures_open(larder_loader *);
+int larder__measures_figures(larder_loader *);
+void larder__measures_handed(larder_loader *, const larder__place *, const larder_figures *before);
 
 /* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
 larder__place *larder__place_held(larder_loader *, const larder_batch *);
@@ -224,13 +249,21 @@ int larder__reserve_learn(larder_loader *, double *ratio, uint32_t *bytes);
  * it? Wakes or starts one of them. */
 bool larder__readers_wanted(const larder_loader *);
 void larder__readers_call(larder_loader *);
-/* Without the lock: seconds one joint read took, and those of them on a processor. */
-void larder__readers_note(larder_loader *, double wall, double cpu);
+/* Without the lock: a joint read for this place is over (NULL: it came from a cache elsewhere);
+ * seconds it took, and those of them on a processor. */
+void larder__readers_note(larder_loader *, larder__place *, double wall, double cpu);
 
 /* bad.c: on_bad=replace for a batch whose rows are all done, without the lock; then on_bad for a
  * filled batch, before it is handed out. */
 void larder__bad_replace(larder_loader *, larder__scratch *, larder__place *);
 int larder__bad_settle(larder_loader *, larder__place *);
+
+/* shown.c: what a look from outside sees, and what is noted for it, with the lock held. */
+void larder__shown_look(void *loader, larder__job *out);
+void larder__shown_begin(larder_loader *); /* at open */
+larder__curve *larder__shown_curve(larder_loader *, uint64_t epoch);
+/* Without the lock, by whoever draws: how the scores lie as an epoch begins. */
+void larder__shown_scores(const larder__draw *, uint64_t n, larder__curve *out);
 
 /* recording.c, for all but open with the lock held: what goes onto the job's tape, if there is one.
  */

@@ -112,52 +112,6 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     return 0;
 }
 
-static double readers_started(const void *loader) {
-    return __atomic_load_n(&((const larder_loader *)loader)->readers.started, __ATOMIC_RELAXED);
-}
-
-static int open_stats(larder_loader *l) {
-    int rc = larder__stats_open(&l->stats);
-    if (rc < 0)
-        return rc;
-    larder__stats *s = l->stats;
-    larder__loader_stats *t = &l->stat;
-    if ((rc = larder__stat_counter(s, &t->samples, "samples", "samples", "handed out")) < 0 ||
-        (rc = larder__stat_counter(s, &t->batches, "batches", "batches", "handed out")) < 0 ||
-        (rc = larder__stat_counter(s, &t->storage_reads, "storage_reads", "samples",
-                                   "read from storage, for misses and ahead of need")) < 0 ||
-        (rc = larder__stat_counter(s, &t->storage_bytes, "storage_bytes", "bytes",
-                                   "read from storage")) < 0 ||
-        (rc = larder__stat_counter(s, &t->bad, "bad_samples", "samples",
-                                   "could not be read or decoded")) < 0 ||
-        (rc = larder__stat_counter(s, &t->reports, "reports", "batches",
-                                   "feedback given by training")) < 0 ||
-        (rc = larder__stat_counter(s, &t->refused, "reports_refused", "batches",
-                                   "feedback about anything but a batch at hand")) < 0 ||
-        (rc = larder__stat_histogram(s, &t->stall, "stall_seconds", "seconds",
-                                     "time training waited for a batch")) < 0 ||
-        (rc = larder__stat_histogram(s, &t->fill, "fill_seconds", "seconds",
-                                     "a batch from its first row taken to its last row there")) <
-            0 ||
-        (rc = larder__stat_histogram(s, &t->evaluation, "evaluation_seconds", "seconds",
-                                     "looking at losses again before an epoch")) < 0 ||
-        (rc = larder__stat_counter(s, &t->evaluated, "evaluated", "samples",
-                                   "whose losses were looked at again")) < 0 ||
-        (rc = larder__stat_counter(s, &t->scratch_read, "scratch_bytes", "bytes",
-                                   "read from packages in the scratch folder")) < 0 ||
-        (rc = larder__stat_counter(s, &t->scratch_written, "scratch_written", "bytes",
-                                   "laid down as packages in the scratch folder")) < 0 ||
-        (rc = larder__stat_histogram(s, &t->scratch_time, "scratch_seconds", "seconds",
-                                     "reading one package from the scratch folder")) < 0 ||
-        (rc = larder__stat_histogram(s, &t->read_time, "read_seconds", "seconds",
-                                     "one joint read of up to 64 samples")) < 0 ||
-        (rc = larder__stat_histogram(s, &t->decode_time, "decode_seconds", "seconds",
-                                     "decoding and augmenting up to 64 samples")) < 0)
-        return rc;
-    return larder__stat_probe(s, "readers", "threads", "started beside, as storage answers late",
-                              readers_started, l);
-}
-
 uint32_t larder__entry_bytes(void *loader, uint64_t id) {
     const larder_loader *l = loader;
     larder_sample s = {0};
@@ -196,62 +150,6 @@ static int open_forms(larder_loader *l, larder__draw_conf *draw) {
 static uint32_t sample_class(void *data, uint64_t id) {
     larder_sample s = {.label = -1};
     return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
-}
-
-static double source_figure(const void *arg) {
-    const larder__source_figure *f = arg;
-    return larder__data_figure(f->data, f->i);
-}
-
-static int open_source_figures(larder_loader *l) {
-    const larder_figure *f = larder__data_figures(l->data);
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++) {
-        l->source_figures[i] = (larder__source_figure){l->data, i};
-        rc = larder__stat_probe(l->stats, f[i].name, f[i].unit, f[i].help, source_figure,
-                                &l->source_figures[i]);
-    }
-    return rc;
-}
-
-/* What source, sampler and policy show of their own. */
-static int open_figures(larder_loader *l) {
-    const char *shown = larder__draw_shown_name(l->draw);
-    int rc = open_source_figures(l);
-    if (rc < 0)
-        return rc;
-    if (shown)
-        rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
-                                "the sampler's own figure for the batch handed out last");
-    const larder_figure *f = larder__draw_policy(l->draw)->figures;
-    for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
-        rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
-    return rc;
-}
-
-static int open_replan(larder_loader *l) {
-    static const struct {
-        const char *name, *unit, *help;
-    } of[LARDER__PLAN_STATS] = {
-        {"plan_encoded", "percent", "of the cache for encoded samples"},
-        {"plan_decoded", "percent", "of the cache for decoded samples"},
-        {"plan_augmented", "percent", "of the cache for augmented samples"},
-        {"plan_rate", "samples/s", "what the model promised at the last change"},
-        {"plan_changes", "", "how often the cache was shared out anew"},
-        {"plan_bottleneck", "",
-         "what holds the last plan up: 0 storage 1 cache 4 processors 5 GPU"}};
-    int rc = 0;
-    for (size_t i = 0; l->plans && rc == 0 && i < LARDER__PLAN_STATS; i++)
-        rc = larder__stat_gauge(l->stats, &l->stat.plan[i], of[i].name, of[i].unit, of[i].help);
-    return rc;
-}
-
-static void show_plan(larder_loader *l, const larder__planned *p) {
-    const double now[LARDER__PLAN_STATS] = {p->split.encoded,        p->split.decoded,
-                                            p->split.augmented,      p->plan_rate,
-                                            (double)p->plan_changes, p->plan_bottleneck};
-    for (size_t i = 0; l->plans && i < LARDER__PLAN_STATS; i++)
-        larder__stat_set(l->stats, l->stat.plan[i], now[i]);
 }
 
 static double scratch_refused(const void *l) {
@@ -327,7 +225,7 @@ static int open_parts(larder_loader *l) {
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
         return rc;
-    if ((rc = open_figures(l)) < 0 || (rc = open_replan(l)) < 0)
+    if ((rc = larder__measures_figures(l)) < 0)
         return rc;
     l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
     if ((rc = open_crates(l)) < 0)
@@ -375,8 +273,11 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     l->x_of = larder__malloc(l->conf.prefetch * sizeof *l->x_of);
     l->threads = larder__calloc(l->conf.threads, sizeof *l->threads);
     l->readers.threads = larder__calloc(l->readers.most, sizeof *l->readers.threads);
-    if (!l->ring || !l->x || !l->x_of || !l->threads || !l->readers.threads)
+    size_t seats = l->conf.threads + l->readers.most;
+    l->seats = larder__memalign(64, seats * sizeof *l->seats);
+    if (!l->ring || !l->x || !l->x_of || !l->threads || !l->readers.threads || !l->seats)
         return LARDER_E_NOMEM;
+    memset(l->seats, 0, seats * sizeof *l->seats);
     int rc = open_pool(l);
     for (uint32_t k = 0; k < l->conf.prefetch && rc == 0; k++) {
         l->x_of[k] = UINT64_MAX;
@@ -435,11 +336,14 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     pthread_cond_init(&l->unread, NULL);
     larder__pace_open(&l->pace);
     l->owner = getpid();
-    if ((rc = copy_conf(l, &given)) < 0 || (rc = open_stats(l)) < 0 || (rc = open_parts(l)) < 0 ||
-        (rc = open_ring(l, &given)) < 0 || (rc = larder__recording_open(l, &given)) < 0)
+    if ((rc = copy_conf(l, &given)) < 0 || (rc = larder__measures_open(l)) < 0 ||
+        (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0 ||
+        (rc = larder__recording_open(l, &given)) < 0)
         goto fail;
+    larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
+    larder__expose(&l->exposed, larder__shown_look, l);
     *out = l;
     return 0;
 fail:
@@ -466,6 +370,9 @@ void larder_loader_close(larder_loader **pl) {
     *pl = NULL;
     if (!l || larder__loader_enter(l) < 0) /* a forked child leaves it to its owner */
         return;
+    pthread_mutex_unlock(&l->lock);
+    larder__expose_end(&l->exposed); /* who looks takes the lock */
+    pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->work);
     pthread_cond_broadcast(&l->unread);
@@ -498,6 +405,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__free(l->x_of);
     larder__free(l->threads);
     larder__free(l->readers.threads);
+    larder__free(l->seats);
     larder__free(l->bad);
     larder__free((void *)(uintptr_t)l->conf.source);
     larder__free((void *)(uintptr_t)l->conf.recipe);
@@ -540,6 +448,16 @@ static bool all_over(const larder_loader *l) {
            larder__draw_epoch(l->draw) >= l->conf.epochs;
 }
 
+/* Has a figure of its own: it is no part of a wait. */
+static int evaluate(larder_loader *l, double *begun, double *from) {
+    double before = larder__now();
+    larder__stall_end(l, before);
+    int rc = larder__evaluation_run(l);
+    *from = larder__now();
+    *begun += *from - before;
+    return rc;
+}
+
 /* Waits on `ready` until the time is over; false: it is. */
 static bool wait_ready(larder_loader *l, double until) {
     if (until == INFINITY)
@@ -556,11 +474,13 @@ static int await(larder_loader *l, double until, larder__place **out) {
     if (l->handed_out > 0) {
         l->stepped = begun - l->handed_out;
         larder__pace_step(&l->pace, l->stepped, l->handed_rows);
+        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_TRAINING], l->stepped);
     }
     l->handed_out = 0;
     if (l->waiting > 0) /* this wait began in an earlier call */
         begun = l->waiting;
     l->waiting = 0;
+    double from = begun; /* of what is not accounted for yet */
     for (bool late = false;; late = !wait_ready(l, until)) {
         larder__place *p = *out = &l->ring[l->taken % l->conf.ahead];
         uint64_t holder = l->x_of[l->taken % l->conf.prefetch];
@@ -572,11 +492,11 @@ static int await(larder_loader *l, double until, larder__place **out) {
             return larder__fail(l->failed, "%s", l->why);
         if (all_over(l))
             return LARDER_END;
-        double before = larder__now();
-        int rc = larder__evaluation_due(l) ? larder__evaluation_run(l) : 0;
+        int rc = larder__evaluation_due(l) ? evaluate(l, &begun, &from) : 0;
         if (rc < 0)
             return rc;
-        begun += larder__now() - before; /* has a figure of its own */
+        if (!l->stall.waiting)
+            larder__stall_begin(l, from);
         if (holder < l->taken)
             return larder__fail(LARDER_E_STATE,
                                 "batch %llu is still held; batch %llu comes after "
@@ -587,9 +507,15 @@ static int await(larder_loader *l, double until, larder__place **out) {
             return LARDER_NOT_YET;
         }
     }
-    l->waited = larder__now() - begun;
+    double now = larder__now();
+    l->waited = now - begun;
+    if (l->stall.waiting)
+        larder__stall_end(l, now);
+    else
+        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_ASSEMBLY], now - from);
     larder__stat_observe(l->stats, l->stat.stall, l->waited);
     larder__pace_wait(&l->pace, l->waited);
+    l->ready_at = now;
     return 0;
 }
 
@@ -609,17 +535,14 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
     if (e->samples)
         larder__ledger_evaluation(l->ledger, e->samples, e->reads, e->bytes);
     e->samples = e->reads = e->bytes = 0;
-    if (larder__draw_shown_name(l->draw))
-        larder__stat_set(l->stats, l->stat.shown, plan->shown);
-    show_plan(l, plan);
-    const larder_figure *f = larder__draw_policy(l->draw)->figures;
-    for (size_t i = 0; f && f[i].name && i < LARDER_FIGURES; i++)
-        larder__stat_set(l->stats, l->stat.figures[i], plan->figures[i]);
 }
 
 static int hand_out(larder_loader *l, larder__place *p) {
     const larder__planned *plan = &p->plan;
+    larder_figures before = {0};
     int rc = larder__ledger_begin(l->ledger, plan->epoch, plan->length, plan->first);
+    if (rc == 0)
+        rc = larder__ledger_figures(l->ledger, plan->epoch, &before);
     if (rc < 0 || (rc = larder__bad_settle(l, p)) < 0) {
         p->phase = LARDER__FREE; /* it is not handed out later either */
         return larder__loader_fail(l, rc);
@@ -631,17 +554,19 @@ static int hand_out(larder_loader *l, larder__place *p) {
     p->batch.n = plan->n;
     p->phase = LARDER__LENT;
     l->taken++;
-    l->handed_out = larder__now();
+    larder__measures_handed(l, p, &before);
     l->handed_rows = plan->n;
+    l->shown_batch = l->shown_epoch == plan->epoch ? l->shown_batch + 1 : 1;
+    l->shown_epoch = plan->epoch;
     l->epoch_length = plan->length;
     l->epoch_over = plan->last;
     if (plan->last) {
         l->audit = larder__ledger_audit(l->ledger);
         snprintf(l->audit_says, sizeof l->audit_says, "%s", l->audit ? larder_errmsg() : "");
     }
-    larder__stat_add(l->stats, l->stat.samples, plan->n);
-    larder__stat_add(l->stats, l->stat.batches, 1);
     larder__recording_batch(l, p);
+    l->handed_out = larder__now();
+    larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_ASSEMBLY], l->handed_out - l->ready_at);
     return 0;
 }
 
@@ -666,6 +591,7 @@ int larder_loader_next_within(larder_loader *l, const larder_batch **out, double
     } else if ((rc = start_threads(l)) == 0 && (rc = await(l, until, &p)) == 0 &&
                (rc = hand_out(l, p)) == 0)
         *out = &p->batch;
+    l->stall.waiting &= rc == LARDER_NOT_YET; /* else of a wait that came to nothing */
     pthread_mutex_unlock(&l->lock);
     larder__tape_flush(l->tape); /* a disk that is slow keeps nobody else waiting */
     return rc;

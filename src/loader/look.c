@@ -3,7 +3,21 @@
 #include "loader/far_cache.h"
 #include "loader/inside.h"
 
+#include <math.h>
+
 /* ---- feedback -------------------------------------------------------------------------------- */
+
+/* For whoever looks from outside. */
+static void note_loss(larder_loader *l, uint64_t epoch, size_t n, const float *loss) {
+    double sum = 0;
+    for (size_t i = 0; loss && i < n; i++)
+        sum += (double)loss[i];
+    if (!loss || !isfinite(sum) || l->shown_epoch == UINT64_MAX || epoch > l->shown_epoch)
+        return;
+    larder__curve *c = larder__shown_curve(l, epoch);
+    c->loss_sum += sum;
+    c->reported += n;
+}
 
 static int check_feedback(const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
@@ -34,6 +48,7 @@ int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
         rc = larder__feedback_note(larder__draw_feedback(l->draw), number, epoch, n, served, labels,
                                    fb);
     if (rc == 0) {
+        note_loss(l, epoch, n, fb->loss);
         larder__recording_losses(l, number, served, labels, n, fb, false);
         rc = larder__draw_reported(l->draw);
     }
@@ -59,6 +74,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
                                    b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
+        note_loss(l, b->epoch, b->n, fb->loss);
         larder__recording_losses(l, b->number, b->served, b->y, b->n, fb, true);
         rc = larder__draw_reported(l->draw);
     }
@@ -78,8 +94,10 @@ int larder_loader_validate(larder_loader *l, double accuracy) {
         rc = larder__fail(LARDER_E_STATE, "no batch has been taken yet");
     else if (to)
         rc = larder__feedback_note_accuracy(to, l->taken - 1, accuracy);
-    if (rc == 0)
+    if (rc == 0) {
+        larder__shown_curve(l, l->shown_epoch)->accuracy = accuracy;
         larder__tape_add_accuracy(l->tape, l->taken - 1, accuracy);
+    }
     pthread_mutex_unlock(&l->lock);
     return rc;
 }

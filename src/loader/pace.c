@@ -49,16 +49,29 @@ void larder__pace_read_end(larder__pace *p, double now, larder__pace_read r) {
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Have reads been different enough for a line through them? With the lock held. */
+static bool line_known(const larder__pace *p) {
+    double q = p->q / p->reads;
+    return p->reads >= enough && p->qq / p->reads - q * q >= q * q / 16;
+}
+
 /* Seconds storage needs for one sample; with the lock held. */
 static double read_seconds(const larder__pace *p) {
     if (p->read_count <= 0)
         return 0;
     double busy = p->read_time / p->read_count; /* never less than it needs */
-    double q = p->q / p->reads, w = p->w / p->reads, spread = p->qq / p->reads - q * q;
-    if (p->reads < enough || spread < q * q / 16)
+    if (!line_known(p))
         return busy;
+    double q = p->q / p->reads, w = p->w / p->reads, spread = p->qq / p->reads - q * q;
     double slope = (p->qw / p->reads - q * w) / spread;
     return fmin(fmax(slope, busy * trust), busy);
+}
+
+bool larder__pace_known(larder__pace *p) {
+    pthread_mutex_lock(&p->lock);
+    bool known = p->reads > 0 && line_known(p);
+    pthread_mutex_unlock(&p->lock);
+    return known;
 }
 
 void larder__pace_step(larder__pace *p, double seconds, size_t samples) {

@@ -38,6 +38,8 @@ void larder__pace_step(larder__pace *, double seconds, size_t samples);
 void larder__pace_wait(larder__pace *, double seconds);
 /* A row was made, of a sample that was decoded already or not. */
 void larder__pace_stage(larder__pace *, bool decoded, double cpu_seconds);
+/* Can latency be told from the time a sample takes? */
+bool larder__pace_known(larder__pace *);
 larder_pace larder__pace_now(larder__pace *);
 
 #endif

@@ -15,6 +15,9 @@ static void *run(void *arg) {
     larder_loader *l = arg;
     larder__readers *r = &l->readers;
     pthread_mutex_lock(&l->lock);
+    larder__seat *seat = &l->seats[l->conf.threads + r->seated++];
+    seat->reader = true;
+    larder__seat_take(seat);
     while (!l->stop && !l->failed) {
         larder__place *p = larder__readers_wanted(l) ? larder__unread_find(l) : NULL;
         size_t from, n;
@@ -64,9 +67,12 @@ void larder__readers_call(larder_loader *l) {
     }
 }
 
-void larder__readers_note(larder_loader *l, double wall, double cpu) {
+void larder__readers_note(larder_loader *l, larder__place *p, double wall, double cpu) {
     larder__readers *r = &l->readers;
     pthread_mutex_lock(&l->lock);
+    larder__stall_note(l);
+    if (p)
+        atomic_fetch_sub(&p->reading, 1);
     double part = r->wall > 0 ? 0.25 : 1;
     r->wall += (wall - r->wall) * part;
     r->cpu += (cpu - r->cpu) * part;

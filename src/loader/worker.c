@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "loader/inside.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -118,6 +119,8 @@ static int make_entry(larder_loader *l, larder__scratch *scratch, const larder__
     *out = NULL;
     *held = t->make;
     int rc = 0;
+    larder__at was =
+        t->make == LARDER_ENCODED ? LARDER__AT_CACHE : larder__seat_turn(LARDER__AT_PREPARE);
     if (t->make == LARDER_DECODED)
         rc = larder__pipeline_decode(l->pipeline, scratch, read, t->size, out);
     else if (t->make == LARDER_AUGMENTED) {
@@ -126,6 +129,7 @@ static int make_entry(larder_loader *l, larder__scratch *scratch, const larder__
         rc = make_row(l, scratch, read, LARDER_ENCODED, entry_seed(l, t->mark),
                       larder_buf_data(*out));
     }
+    larder__seat_turn(was);
     if (rc < 0) {
         larder_buf_unref(out);
         return name_sample(l, t->key, rc);
@@ -205,11 +209,14 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         return;
     double begun = larder__now(), cpu = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
     larder__pace_read paced = larder__pace_read_begin(&l->pace, begun, m);
+    atomic_fetch_add(&p->reading, 1);
+    larder__seat_turn(LARDER__AT_READ);
     int rc = read_rows(l, p, from, m, j);
+    larder__seat_turn(LARDER__AT_CACHE);
     double ended = larder__now();
     larder__pace_read_end(&l->pace, ended, paced);
     larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
-    larder__readers_note(l, ended - begun, larder__seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu);
+    larder__readers_note(l, p, ended - begun, larder__seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu);
     uint64_t total = 0;
     larder__scratch *scratch = entry_scratch(p, from, n);
     for (size_t k = 0; k < m; k++) {
@@ -229,6 +236,7 @@ static void make_rows(larder_loader *l, larder__place *p, size_t from, size_t n,
         settle_entry(l, scratch, p, row, &bytes[rows[k]]);
     }
     larder__scratch_close(&scratch);
+    larder__seat_turn(LARDER__AT_NOTHING);
     larder__stat_add(l->stats, l->stat.storage_reads, m);
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
@@ -253,13 +261,15 @@ int larder__row_alone(larder_loader *l, uint64_t id, larder_buf **out) {
  * misses. */
 static void receive_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
     double begun = larder__now(), cpu = thread_seconds();
+    larder__seat_turn(LARDER__AT_CACHE);
     if (larder__cache_receive(larder__draw_cache(l->draw), p->plan.tickets + from, n,
                               p->bytes + from) < 0)
         for (size_t i = from; i < from + n; i++)
             if (i < p->plan.n && p->plan.tickets[i].task == LARDER__READY && !p->bytes[i])
                 row_failed(p, i, LARDER_E_NOMEM, "out of memory");
+    larder__seat_turn(LARDER__AT_NOTHING);
     if (larder__cache_is_far(larder__draw_cache(l->draw)))
-        larder__readers_note(l, larder__now() - begun, thread_seconds() - cpu);
+        larder__readers_note(l, NULL, larder__now() - begun, thread_seconds() - cpu);
 }
 
 int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf **out,
@@ -292,6 +302,69 @@ void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n
     make_rows(l, p, from, n, &(joint){ids, rows, reads, rects, p->bytes + from});
 }
 
+typedef struct split { /* of the time of some rows */
+    double all, decoding;
+} split;
+
+/* Every so many rows it is measured which part of them is decoding; a clock read is dear beside a
+ * small row. */
+static void finish_timed(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                         larder_buf *bytes, split *s) {
+    enum { EVERY = 64 };
+    if (row % EVERY) {
+        finish_row(l, scratch, p, row, bytes);
+        return;
+    }
+    larder__scratch_time(scratch, true);
+    double begun = larder__now();
+    finish_row(l, scratch, p, row, bytes);
+    s->all += larder__now() - begun;
+    s->decoding += larder__scratch_decoding(scratch);
+    larder__scratch_time(scratch, false);
+}
+
+/* Rows that somebody else reads: their maker came before us and is at it, so this ends. */
+static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                           larder_buf **bytes, split *s) {
+    larder__ticket *t = &p->plan.tickets[row];
+    larder__at was = larder__seat_turn(LARDER__AT_READ);
+    int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
+    if (rc == LARDER__TAKE_OVER && row < p->plan.n) {
+        rc = larder__row_alone(l, t->key, bytes);
+        t->held = LARDER_ENCODED;
+    }
+    larder__seat_turn(was);
+    if (row >= p->plan.n)
+        return;
+    if (rc < 0) {
+        row_failed(p, row, rc, larder_errmsg());
+        return;
+    }
+    /* A miss that shares a read costs what it would have alone: what the ledger says follows from
+     * the order. The counters have the bytes that really came. */
+    larder_sample sample;
+    if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &sample) == 0)
+        p->read_bytes[row] = sample.bytes;
+    finish_timed(l, scratch, p, row, *bytes, s);
+}
+
+/* What these rows weigh in storage. */
+static uint64_t demand_of(larder_loader *l, const larder__place *p, size_t from, size_t n) {
+    uint64_t bytes = 0;
+    larder_sample s;
+    for (size_t i = from; i < from + n && i < p->plan.n; i++)
+        bytes += larder__data_stat(l->data, p->plan.tickets[i].key, &s) == 0 ? s.bytes : 0;
+    return bytes;
+}
+
+/* Finished rows are only copied. */
+static larder__at work_of(const larder__place *p, size_t from, size_t n) {
+    for (size_t i = from; i < from + n; i++)
+        if (p->plan.tickets[i].task != LARDER__READY || p->plan.tickets[i].held != LARDER_AUGMENTED)
+            return LARDER__AT_PREPARE;
+    return LARDER__AT_COPY;
+}
+
 /* Of a loader that decides the order alone. */
 static void book_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
     for (size_t i = from; i < from + n && i < p->plan.n; i++) {
@@ -313,7 +386,9 @@ void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__pl
         return;
     }
     larder_buf **bytes = p->bytes + from;
+    split times = {0};
     double begun = larder__now();
+    larder__seat_turn(work_of(p, from, n));
     for (size_t i = 0; i < n; i++) {
         larder__ticket *t = &p->plan.tickets[from + i];
         if (t->task == LARDER__READY && t->buf) {
@@ -321,37 +396,22 @@ void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__pl
             t->buf = NULL;
         }
         if (bytes[i] && from + i < p->plan.n) /* what was fetched besides only had to be filled */
-            finish_row(l, scratch, p, from + i, bytes[i]);
+            finish_timed(l, scratch, p, from + i, bytes[i], &times);
         else if (from + i < p->plan.n && t->task != LARDER__WAIT && p->faults[from + i].code == 0)
             row_failed(p, from + i, LARDER_E_STATE, "nobody brought its bytes");
         larder_buf_unref(&bytes[i]);
     }
     larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
-    for (size_t i = 0; i < n; i++) { /* its maker came before us and is reading: this ends */
-        larder__ticket *t = &p->plan.tickets[from + i];
-        if (t->task != LARDER__WAIT)
-            continue;
-        int rc = larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
-        if (from + i >= p->plan.n) {
+    for (size_t i = 0; i < n; i++)
+        if (p->plan.tickets[from + i].task == LARDER__WAIT) {
+            finish_waiting(l, scratch, p, from + i, &bytes[i], &times);
             larder_buf_unref(&bytes[i]);
-            continue;
         }
-        if (rc == LARDER__TAKE_OVER) {
-            rc = larder__row_alone(l, t->key, &bytes[i]);
-            t->held = LARDER_ENCODED;
-        }
-        if (rc < 0)
-            row_failed(p, from + i, rc, larder_errmsg());
-        else {
-            /* A miss that shares a read costs what it would have alone: what the ledger says
-             * follows from the order. The counters have the bytes that really came. */
-            larder_sample s;
-            if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &s) == 0)
-                p->read_bytes[from + i] = s.bytes;
-            finish_row(l, scratch, p, from + i, bytes[i]);
-        }
-        larder_buf_unref(&bytes[i]);
-    }
+    if (times.all > 0)
+        larder__seat_share(times.decoding / times.all);
+    larder__seat_turn(LARDER__AT_NOTHING);
+    if (!p->calm)
+        larder__stat_add(l->stats, l->stat.demand_bytes, demand_of(l, p, from, n));
 }
 
 /* What was fetched besides is only to be filled. */
@@ -377,7 +437,9 @@ static void take_from_crate(larder_loader *l, larder__place *p, size_t from, siz
             j->ids[m++] = p->plan.tickets[from + i].key;
         }
     double begun = larder__now();
+    larder__at was = larder__seat_turn(LARDER__AT_READ);
     p->scratch_bytes = m ? larder__crate_take(l->crates, p->crate, j->ids, m, got) : 0;
+    larder__seat_turn(was);
     larder__stat_observe(l->stats, l->stat.scratch_time, larder__now() - begun);
     larder__stat_add(l->stats, l->stat.scratch_read, p->scratch_bytes);
     for (size_t k = 0; k < m; k++) {
@@ -508,13 +570,24 @@ static void draw_batch(larder_loader *l) {
     larder__place *p = &l->ring[l->planned % l->conf.ahead];
     l->planning = true;
     pthread_mutex_unlock(&l->lock);
+    larder__seat_turn(LARDER__AT_CACHE);
     p->plan.n = p->plan.fetched = 0;
     larder_pace pace = larder__pace_now(&l->pace);
     larder__draw_pace(l->draw, &pace);
     int rc = l->kept ? reopen_kept(l, &p->plan) : larder__draw_next(l->draw, &p->plan);
+    larder__curve fresh = {.low = (double)NAN};
     if (rc == 0)
         plan_package(l, p);
+    if (rc == 0 && p->plan.first)
+        larder__shown_scores(l->draw, larder__data_about(l->data)->count, &fresh);
+    larder__seat_turn(LARDER__AT_NOTHING);
     pthread_mutex_lock(&l->lock);
+    if (isfinite(fresh.low)) {
+        larder__curve *c = larder__shown_curve(l, p->plan.epoch);
+        c->low = fresh.low, c->high = fresh.high;
+        memcpy(c->bins, fresh.bins, sizeof c->bins);
+    }
+    larder__stall_note(l);
     l->planning = false;
     if (rc < 0) {
         l->torn = true;
@@ -716,6 +789,14 @@ static bool work(larder_loader *l, larder__scratch *scratch) {
     return true;
 }
 
+static void rest(larder_loader *l) {
+    larder__stall_note(l);
+    l->idle++;
+    pthread_cond_wait(&l->work, &l->lock);
+    larder__stall_note(l);
+    l->idle--;
+}
+
 void *larder__worker_run(void *arg) {
     larder_loader *l = arg;
     larder__scratch *scratch = NULL;
@@ -725,9 +806,10 @@ void *larder__worker_run(void *arg) {
         larder__loader_fail(l, rc);
         pthread_cond_broadcast(&l->ready);
     }
+    larder__seat_take(&l->seats[l->seated++]);
     while (!l->stop && !l->failed)
         if (!work(l, scratch))
-            pthread_cond_wait(&l->work, &l->lock);
+            rest(l);
     pthread_mutex_unlock(&l->lock);
     larder__scratch_close(&scratch);
     return NULL;

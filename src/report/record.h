@@ -29,7 +29,9 @@
 /* Kind and name of every field of an epoch, in the order they are printed. f64 may be NAN: null;
  * opt may be NAN and word may be "": left out. Batches: seconds training waited for one (wait), and
  * from its first row taken by a thread to its last row there (fill), as mean and standard deviation
- * over the epoch; the percentiles are those of the run so far. plan_bottleneck: what held the
+ * over the epoch; the percentiles are those of the run so far. training_seconds and wait_storage to
+ * wait_assembly: seconds inside training steps, and of waiting by what was waited for
+ * (larder_times). plan_bottleneck: what held the
  * feeding up when plan=auto last shared the cache out. h is the mean share of reused samples, of
  * recipes that have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
@@ -63,6 +65,12 @@
     XX(f64, fill_p50)                                                                              \
     XX(f64, fill_p90)                                                                              \
     XX(f64, fill_p99)                                                                              \
+    XX(opt, training_seconds)                                                                      \
+    XX(opt, wait_storage)                                                                          \
+    XX(opt, wait_decode)                                                                           \
+    XX(opt, wait_augment)                                                                          \
+    XX(opt, wait_cache)                                                                            \
+    XX(opt, wait_assembly)                                                                         \
     XX(opt, h)                                                                                     \
     XX(opt, hits_encoded)                                                                          \
     XX(opt, hits_decoded)                                                                          \
@@ -93,9 +101,11 @@ typedef struct larder__epoch {
     XX(u64, batch)                                                                                 \
     XX(u64, epochs_asked)                                                                          \
     XX(u64, seed)                                                                                  \
-    XX(f64, rate) XX(text, version) XX(u64, threads) XX(text, features) XX(text, machine)
+    XX(f64, rate)                                                                                  \
+    XX(text, version) XX(u64, threads) XX(text, features) XX(text, machine) XX(text, verdict)
 
-typedef struct larder__meta { /* status: "running", "done", "interrupted", "failed" */
+/* status: "running", "done", "interrupted", "failed"; verdict: what held the run up, in words. */
+typedef struct larder__meta {
 #define XX(kind, name) larder__field_##kind name;
     LARDER__META_FIELDS(XX)
 #undef XX

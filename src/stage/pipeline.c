@@ -1,5 +1,6 @@
 #include "stage/pipeline.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -230,13 +231,19 @@ typedef struct sample {
     uint32_t denominator;       /* the decoder shrinks both sides by this */
 } sample;
 
+static int picture_head(sample *s, larder__scratch *scratch) {
+    double begun = scratch->timed ? larder__now() : 0;
+    s->codec = larder__codec_find(s->bytes, s->size);
+    int rc = s->codec ? s->codec->head(scratch, s->bytes, s->size, &s->w, &s->h) : LARDER_E_FORMAT;
+    if (scratch->timed)
+        scratch->decode_seconds += larder__now() - begun;
+    return rc;
+}
+
 static int sample_head(sample *s, const larder__pipeline *p, larder__scratch *scratch) {
     s->denominator = 1;
-    if (p->raw.h == 0) {
-        s->codec = larder__codec_find(s->bytes, s->size);
-        return s->codec ? s->codec->head(scratch, s->bytes, s->size, &s->w, &s->h)
-                        : LARDER_E_FORMAT;
-    }
+    if (p->raw.h == 0)
+        return picture_head(s, scratch);
     s->w = p->raw.w;
     s->h = p->raw.h;
     s->c = p->raw.c;
@@ -311,7 +318,11 @@ static int decode(const sample *s, larder__scratch *scratch, bool repack, larder
                   larder__picture *out) {
     if (!s->codec)
         return raw_picture(s, scratch, repack, want, out);
-    return s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
+    double begun = scratch->timed ? larder__now() : 0;
+    int rc = s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
+    if (scratch->timed)
+        scratch->decode_seconds += larder__now() - begun;
+    return rc;
 }
 
 /* What has to be decoded for the visible part of a view: `rect` in pixels of the picture shrunk to

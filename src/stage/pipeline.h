@@ -27,6 +27,9 @@ size_t larder__pipeline_bytes(const larder__pipeline *); /* of one output sample
 
 int larder__scratch_open(larder__scratch **out);
 void larder__scratch_close(larder__scratch **);
+/* From now on (or no more) the seconds inside decoders are added up, from 0. */
+void larder__scratch_time(larder__scratch *, bool on);
+double larder__scratch_decoding(const larder__scratch *);
 
 #define LARDER__NO_CHANCE UINT64_MAX /* as a seed: random stages do the middle of what they may */
 

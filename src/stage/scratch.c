@@ -21,6 +21,13 @@ void larder__scratch_close(larder__scratch **scratch) {
     *scratch = NULL;
 }
 
+void larder__scratch_time(larder__scratch *s, bool on) {
+    s->timed = on;
+    s->decode_seconds = 0;
+}
+
+double larder__scratch_decoding(const larder__scratch *s) { return s->decode_seconds; }
+
 void *larder__scratch_take(larder__scratch *s, larder__block which, size_t bytes) {
     if (bytes <= s->cap[which])
         return s->block[which];

@@ -21,6 +21,8 @@ struct larder__scratch {
     size_t cap[LARDER__BLOCKS];
     void *jpeg; /* opened by the first JPEG */
     void *png;  /* open only between head and pixels */
+    bool timed; /* what decoding takes is added up */
+    double decode_seconds;
 };
 
 /* At least this many bytes, 64-byte aligned, contents undefined; NULL when out of memory. */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/gemm.h"
 #include "base/mem.h"
+#include "loader/shown.h"
 #include "source/source.h"
 #include "train/net.h"
 #include "train/parts.h"
@@ -174,6 +175,7 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     if ((rc = larder_loader_open(&t->test, &lc)) < 0)
         return conf->derived ? no_test(rc)
                              : larder__fail_in(rc, "validation on %.200s", conf->test);
+    larder__loader_hide(t->test);
     if ((rc = check_apart(t, conf)) < 0)
         return rc;
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
@@ -279,6 +281,13 @@ int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *w
     return larder_loader_scratch(t->train, refused, why, cap);
 }
 
+larder_times larder__trainer_times(const larder__trainer *t) {
+    larder_times out;
+    if (larder_loader_times(t->train, &out) < 0)
+        out = (larder_times){0};
+    return out;
+}
+
 /* ---- one batch ------------------------------------------------------------------------------- */
 
 typedef struct times { /* of a histogram: observations, their sum and that of their squares */
@@ -305,6 +314,7 @@ typedef struct pass { /* the epoch under way */
     double start, loss_sum, h_sum;
     uint64_t samples;
     times wait, fill, evaluation; /* as it began */
+    larder_times spent;
 } pass;
 
 /* Falls to 0 at the end of the last epoch, also when recipes make epochs of different length. */
@@ -381,6 +391,14 @@ static void take_times(const larder__trainer *t, const pass *p, larder__epoch *o
     out->wait_p50 = wait.p50, out->wait_p90 = wait.p90, out->wait_p99 = wait.p99;
     out->fill_p50 = fill.p50, out->fill_p90 = fill.p90, out->fill_p99 = fill.p99;
     out->evaluation_seconds = times_of(t, t->evaluation_stat).sum - p->evaluation.sum;
+    larder_times spent = larder__trainer_times(t);
+    double part[LARDER_TIMES];
+    for (int k = 0; k < LARDER_TIMES; k++)
+        part[k] = spent.seconds[k] - p->spent.seconds[k];
+    out->training_seconds = part[LARDER_TIME_TRAINING];
+    out->wait_storage = part[LARDER_TIME_STORAGE];
+    out->wait_decode = part[LARDER_TIME_DECODE], out->wait_augment = part[LARDER_TIME_AUGMENT];
+    out->wait_cache = part[LARDER_TIME_CACHE], out->wait_assembly = part[LARDER_TIME_ASSEMBLY];
 }
 
 /* What held the feeding up when the cache was last shared out. */
@@ -404,6 +422,7 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .steps = t->step - p->batch + (t->conf.epochs - t->epoch) * p->batches,
                         .served = t->before.served + now->served,
                         .hits = t->before.hits + now->hits,
+                        .substitutes = t->before.substitutes + now->substitutes,
                         .storage_bytes = t->before.storage_bytes + now->storage_bytes,
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
@@ -478,7 +497,8 @@ static int validate(larder__trainer *t, larder__epoch *out) {
 }
 
 static void add_to(larder__epoch *sum, const larder__epoch *e) {
-    sum->served += e->served, sum->hits += e->hits, sum->storage_bytes += e->storage_bytes;
+    sum->served += e->served, sum->hits += e->hits;
+    sum->substitutes += e->substitutes, sum->storage_bytes += e->storage_bytes;
     sum->seconds += e->seconds, sum->stall_seconds += e->stall_seconds;
 }
 
@@ -486,7 +506,8 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
     pass p = {.start = larder__now(),
               .wait = times_of(t, t->wait_stat),
               .fill = times_of(t, t->fill_stat),
-              .evaluation = times_of(t, t->evaluation_stat)};
+              .evaluation = times_of(t, t->evaluation_stat),
+              .spent = larder__trainer_times(t)};
     *out = larder__epoch_blank();
     out->epoch = t->epoch;
     if (t->epoch >= t->conf.epochs)

@@ -14,7 +14,7 @@ typedef struct larder__trainer larder__trainer;
 typedef struct larder__tick { /* after every batch; sums are over the whole run */
     uint64_t epoch;           /* counts from 0 */
     uint64_t step, steps;     /* batches trained, and expected in all */
-    uint64_t served, hits, storage_bytes;
+    uint64_t served, hits, substitutes, storage_bytes;
     double seconds, stall_seconds;
     double h;     /* share of reused samples in use now, NAN: the recipe has none */
     double ratio; /* share of the cache for important samples, NAN: the same */
@@ -59,8 +59,10 @@ int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 /* The i-th change of plan=auto; E_RANGE past the end. */
 int larder__trainer_replan(const larder__trainer *, size_t i, larder_replan *out);
 int larder__trainer_cache_note(const larder__trainer *, char *why, size_t cap);
-/* As larder_loader_recorded and larder_loader_scratch of the training loader. */
+/* As larder_loader_recorded, larder_loader_scratch and larder_loader_times of the training loader.
+ */
 int larder__trainer_recorded(const larder__trainer *, uint64_t *bytes, char *why, size_t cap);
 int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
+larder_times larder__trainer_times(const larder__trainer *);
 
 #endif

@@ -25,6 +25,11 @@ static void test_format(void **state) {
     larder__progress_format(line, sizeof line, &start);
     assert_string_equal(line, "lru epoch 1/4   0%  0/s  hits 0%  read 0.0 MB/s  stall 0%  "
                               "h 0.50  left ?");
+    larder__progress_view standing_in = view;
+    standing_in.substitutes = 500;
+    larder__progress_format(line, sizeof line, &standing_in);
+    assert_string_equal(line, "minio epoch 2/4  25%  1000/s  hits 20%  subst 5%  read 5.0 MB/s  "
+                              "stall 60%  left 0:30");
     larder__progress_view planned = view;
     planned.planned = true;
     planned.encoded = 58, planned.decoded = 42;

@@ -1,0 +1,153 @@
+#include "see/discover.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "see/expose.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { PROCESSES = 128, NAME_BYTES = 64, JOBS = 256 };
+
+typedef struct caller { /* one process that is asked */
+    int fd;             /* -1: done */
+    char *text;
+    size_t size, cap;
+    bool whole;
+} caller;
+
+/* ---- who is there ---------------------------------------------------------------------------- */
+
+/* "…: 00000002 00000000 00010000 0001 01 4242 @larder.see.1.0.4711.0": of a listening socket. */
+static bool name_in(const char *line, const char *prefix, char out[NAME_BYTES]) {
+    const char *at = strstr(line, prefix);
+    if (!at || !strstr(line, " 00010000 "))
+        return false;
+    size_t n = strcspn(at, "\n ");
+    if (n >= NAME_BYTES)
+        return false;
+    memcpy(out, at, n);
+    out[n] = 0;
+    return true;
+}
+
+static int connect_to(const char *name) { /* its first byte, '@', is a NUL in truth */
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct ucred who;
+    socklen_t n = sizeof who;
+    size_t length = strlen(name);
+    memcpy(a.sun_path + 1, name + 1, length - 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    /* Anybody may take such a name: what another user says is not believed. */
+    if (connect(fd, (struct sockaddr *)&a, size) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid())
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static size_t call_all(caller *to) {
+    char line[512], prefix[NAME_BYTES], name[NAME_BYTES];
+    size_t count = 0;
+    FILE *f = fopen("/proc/net/unix", "re");
+    snprintf(prefix, sizeof prefix, "@" LARDER__SEE_NAME "%ld.", (long)geteuid());
+    while (f && count < PROCESSES && fgets(line, sizeof line, f))
+        if (name_in(line, prefix, name)) {
+            to[count] = (caller){.fd = connect_to(name)};
+            count += to[count].fd >= 0;
+        }
+    if (f)
+        fclose(f);
+    return count;
+}
+
+/* ---- what they say --------------------------------------------------------------------------- */
+
+static void hang_up(caller *c) {
+    close(c->fd);
+    c->fd = -1;
+}
+
+static void listen_to(caller *c) {
+    enum { PIECE = 64 << 10 };
+    if (c->size + PIECE + 1 > c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 4 * PIECE;
+        char *grown = cap <= LARDER__JOBS_BYTES ? larder__realloc(c->text, cap) : NULL;
+        if (!grown) {
+            hang_up(c);
+            return;
+        }
+        c->text = grown;
+        c->cap = cap;
+    }
+    ssize_t n = recv(c->fd, c->text + c->size, PIECE, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    c->size += n > 0 ? (size_t)n : 0;
+    c->whole = n == 0 && c->size > 0;
+    if (n <= 0)
+        hang_up(c);
+}
+
+static void listen_to_all(caller *c, size_t count, double until) {
+    struct pollfd p[PROCESSES];
+    size_t at[PROCESSES];
+    for (;;) {
+        nfds_t open = 0;
+        for (size_t i = 0; i < count; i++)
+            if (c[i].fd >= 0) {
+                at[open] = i;
+                p[open++] = (struct pollfd){.fd = c[i].fd, .events = POLLIN};
+            }
+        double left = until - larder__now();
+        if (open == 0 || left <= 0)
+            return;
+        int n = poll(p, open, (int)(left * 1e3) + 1);
+        if (n < 0 && errno != EINTR)
+            return;
+        for (nfds_t i = 0; n > 0 && i < open; i++)
+            if (p[i].revents)
+                listen_to(&c[at[i]]);
+    }
+}
+
+static int by_number(const void *a, const void *b) {
+    const larder__job *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+int larder__discover(larder__jobs *out, double seconds) {
+    larder__jobs_clear(out);
+    caller *c = larder__calloc(PROCESSES, sizeof *c);
+    if (!c)
+        return LARDER_E_NOMEM;
+    size_t count = call_all(c);
+    int rc = 0;
+    listen_to_all(c, count, larder__now() + seconds);
+    for (size_t i = 0; i < count; i++) {
+        if (c[i].whole && rc == 0) {
+            c[i].text[c[i].size] = 0;
+            rc = larder__jobs_read(out, c[i].text, c[i].size, JOBS);
+            rc = rc == LARDER_E_NOMEM ? rc : 0; /* what it says makes no sense: it is left out */
+        }
+        if (c[i].fd >= 0)
+            hang_up(&c[i]);
+        larder__free(c[i].text);
+    }
+    larder__free(c);
+    if (out->count > 1)
+        qsort(out->at, out->count, sizeof *out->at, by_number);
+    return rc;
+}

@@ -1,0 +1,185 @@
+"""The page of larder dash in a headless Chromium, driven by chromedriver over plain HTTP: what it
+shows, its states, a phone's width, dark and light, and that names stay text."""
+import base64
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from see_kit import Dash, end, start_job, wait_for, write_idx  # noqa: E402
+
+DRIVER = shutil.which("chromedriver")
+if not DRIVER or not shutil.which("chromium"):
+    print("no chromium with chromedriver")
+    sys.exit(77)
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--disable-dev-shm-usage", "--window-size=1200,1600"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Browser:
+    def __init__(self, folder):
+        self.at = "http://127.0.0.1:%d" % free_port()
+        self.p = subprocess.Popen([DRIVER, "--port=" + self.at.rsplit(":", 1)[1]],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.base = ""
+        wait_for(self.awake)
+        chrome = {"args": FLAGS + ["--user-data-dir=" + folder]}
+        got = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:chromeOptions": chrome,
+            "goog:loggingPrefs": {"browser": "ALL"}}}})
+        self.base = "/session/" + got["sessionId"]
+
+    def awake(self):
+        try:
+            return self.call("GET", "/status")["ready"]
+        except OSError:
+            return False
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        r = urllib.request.Request(self.at + self.base + path, data=data, method=method,
+                                   headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(r, timeout=240) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, url):
+        self.call("POST", "/url", {"url": url})
+
+    def run(self, script):
+        return self.call("POST", "/execute/sync", {"script": script, "args": []})
+
+    def devtools(self, command, **params):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
+
+    def status(self):
+        return self.run("return document.getElementById('status').dataset.state")
+
+    def text(self, where):
+        return self.run(f"return document.getElementById('{where}').innerText")
+
+    def shoot(self, name):
+        out = os.environ.get("LARDER_SHOTS")  # a folder, for those who want to look
+        if out:
+            with open(os.path.join(out, name + ".png"), "wb") as f:
+                f.write(base64.b64decode(self.call("GET", "/screenshot")))
+
+    def complaints(self):
+        """But for the network: a server that is gone is part of the test."""
+        return [e["message"] for e in self.call("POST", "/se/log", {"type": "browser"})
+                if e["level"] == "SEVERE" and "net::ERR" not in e["message"]]
+
+    def close(self):
+        try:
+            self.call("DELETE", "")
+        finally:
+            self.p.terminate()
+            self.p.wait()
+
+
+def check(browser, folder):
+    port = free_port()
+    address = "127.0.0.1:%d" % port
+    dash = Dash("--http", address)
+    job = other = None
+    try:
+        browser.open(dash.url)
+        wait_for(lambda: browser.status() in ("none", "live", "ended"))
+        if browser.status() == "none":  # another job of this user may be running
+            assert "No job yet" in browser.text("none")
+            browser.shoot("none")
+        name = os.path.join(folder, "<img src=x onerror=document.title=1>")
+        os.mkdir(name)
+        write_idx(name)
+        job = start_job(name, "--on-bad", "skip")
+        wait_for(lambda: str(job.pid) in browser.text("jobs"))
+        browser.run(f"document.getElementById('job').value = '{job.pid}.1';"
+                    "document.getElementById('job').dispatchEvent(new Event('change'))")
+        wait_for(lambda: browser.status() == "live")
+        wait_for(lambda: "epoch" in browser.text("ledger") and "%" in browser.text("t-hits"))
+        wait_for(lambda: browser.run("return document.querySelectorAll('#c-scores rect').length > 10"))
+        wait_for(lambda: browser.run("return document.querySelectorAll('#c-accuracy path').length > 0"))
+        for chart in ("c-rate", "c-kinds", "c-read", "c-stall", "c-loss"):
+            wait_for(lambda: browser.run(f"return document.querySelectorAll('#{chart} path').length") > 0)
+        wait_for(lambda: browser.run("return document.querySelectorAll('#c-map rect').length") > 10)
+        assert len(browser.text("verdict")) > 20 and len(browser.text("audit")) > 10
+        # What a job says is text, whatever it says.
+        assert "<img src=x" in browser.text("jobs")
+        assert browser.run("return document.images.length") == 0
+        assert browser.run("return document.title").startswith("larder")
+        browser.shoot("live-light")
+        # Every curve is bounded, also after a day's worth of looks.
+        assert browser.run("const c = curveOf('x.1'); for (let i = 0; i < 90000; i++)"
+                           "addPoint(c, i, [1, 2, 3, 4, 5, 6, 0.5, 1]);"
+                           "const n = c.times.length; curves.delete('x.1'); return n") <= 512
+        looks(browser)
+        # By keyboard alone: j goes to the next job.
+        other = start_job(name, recipe="lru")
+        wait_for(lambda: str(other.pid) in browser.text("jobs"))
+        before = browser.run("return chosen")
+        browser.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'j'}))")
+        wait_for(lambda: browser.run("return chosen") != before)
+        browser.run(f"choose('{job.pid}.1')")
+        end(job)
+        wait_for(lambda: browser.status() == "ended")
+        assert "has ended" in browser.text("ended")
+        assert str(job.pid) not in browser.text("jobs")
+        browser.shoot("ended")
+        code, _ = dash.close()
+        wait_for(lambda: browser.status() == "lost")
+        browser.shoot("lost")
+        dash = Dash("--http", address)  # comes back by itself
+        wait_for(lambda: browser.status() != "lost")
+        wait_for(lambda: str(other.pid) in browser.text("jobs"))
+        assert browser.complaints() == [], browser.complaints()
+        assert code == 143, code
+    finally:
+        for p in (job, other):
+            if p:
+                end(p)
+        dash.close()
+
+
+def looks(browser):
+    """A phone: nothing runs out of the page. Dark: other colours."""
+    light = browser.run("return getComputedStyle(document.body).backgroundColor")
+    browser.devtools("Emulation.setEmulatedMedia",
+                     features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") != light
+    browser.shoot("live-dark")
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=375, height=812,
+                     deviceScaleFactor=1, mobile=True)
+    time.sleep(1.5)
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), "too wide"
+    browser.shoot("phone")
+    browser.devtools("Emulation.clearDeviceMetricsOverride")
+    browser.devtools("Emulation.setEmulatedMedia", features=[])
+
+
+def main():
+    folder = tempfile.mkdtemp()
+    browser = None
+    try:
+        browser = Browser(os.path.join(folder, "profile"))
+        check(browser, folder)
+    finally:
+        if browser:
+            browser.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()

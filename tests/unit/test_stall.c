@@ -1,0 +1,196 @@
+/* Where the time goes, in experiments where that is known: throttled storage, storage that answers
+ * late, one thread with pictures to decode, heavy augmenting, a slow trainer. */
+#include "loader_kit.h"
+#include "pictures.h"
+
+#include "loader/stall.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static larder_times run(const larder_loader_conf *c, unsigned step_us) {
+    larder_loader *l = NULL;
+    const larder_batch *b;
+    larder_times t;
+    double stall = 0, sum = 0;
+    int rc;
+    check_ok(larder_loader_open(&l, c));
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END)
+        if (rc == 0) {
+            if (step_us)
+                usleep(step_us);
+            check_ok(larder_loader_done(l, b));
+        }
+    check_ok(rc);
+    check_ok(larder_loader_times(l, &t));
+    larder_stat_value v;
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, "stall_seconds") == 0)
+            stall = v.value * (double)v.count;
+    for (int k = LARDER_TIME_STORAGE; k < LARDER_TIMES; k++) {
+        assert_true(t.seconds[k] >= 0);
+        sum += t.seconds[k];
+    }
+    assert_true(sum >=
+                stall * 0.999 - 1e-4); /* every wait is somebody's, and handing out besides */
+    larder_loader_close(&l);
+    return t;
+}
+
+static void check_says(const larder_times *t, int part, const char *advice) {
+    if (t->bottleneck != part || !strstr(t->says, advice) ||
+        strncmp(t->says, larder_time_name(part), strlen(larder_time_name(part))) != 0)
+        fail_msg("expected %s and \"%s\": %s (%g %g %g %g %g %g)", larder_time_name(part), advice,
+                 t->says, t->seconds[0], t->seconds[1], t->seconds[2], t->seconds[3], t->seconds[4],
+                 t->seconds[5]);
+}
+
+/* 64 samples of 3 KB at 200 KB/s: a second, whatever else the machine does. */
+static void test_throttled_storage(void **state) {
+    (void)state;
+    larder_loader_conf c =
+        kit_conf("slow:bandwidth=200kB,burst=0:mem:?n=64&h=32&w=32&c=3", "minio");
+    c.epochs = 1;
+    c.augment = "crop:size=8";
+    larder_times t = run(&c, 0);
+    check_says(&t, LARDER_TIME_STORAGE, "larger cache (--cache, now 20%, 0 % hits)");
+}
+
+static void test_late_storage(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf("slow:latency=150ms:mem:?n=320&h=8&w=8&c=3", "minio");
+    c.epochs = 1;
+    c.prefetch = c.ahead = 2;
+    larder_times t = run(&c, 0);
+    check_says(&t, LARDER_TIME_STORAGE, "more batches ahead (--ahead, now 2)");
+}
+
+static void test_slow_trainer(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf("mem:?n=320&h=8&w=8&c=3", "minio");
+    c.epochs = 1;
+    larder_times t = run(&c, 50000);
+    check_says(&t, LARDER_TIME_TRAINING, "loading keeps up");
+    assert_true(t.seconds[LARDER_TIME_TRAINING] >= 19 * 0.05);
+}
+
+/* Raw pixels need no decoding; a large crop of them costs. */
+static void test_heavy_augment(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf("mem:?n=256&h=64&w=64&c=3", "minio");
+    c.epochs = 1;
+    c.threads = 1;
+    c.dtype = LARDER_F32;
+    c.augment = "rrc:size=448|flip";
+    larder_times t = run(&c, 0);
+    check_says(&t, LARDER_TIME_AUGMENT, "would help");
+    assert_true(t.seconds[LARDER_TIME_DECODE] < t.seconds[LARDER_TIME_AUGMENT] / 4);
+}
+
+static void test_one_decoder(void **state) {
+    (void)state;
+    char folder[256], path[512], source[512];
+    size_t size;
+    unsigned char *jpeg = check_jpeg(
+        &(check_jpeg_conf){.w = 1024, .h = 1024, .channels = 3, .h_samp = 1, .v_samp = 1}, &size);
+    if (!jpeg)
+        skip();
+    check_folder(folder);
+    for (int i = 0; i < 24; i++) {
+        snprintf(path, sizeof path, "%s/%c", folder, i % 2 ? 'a' : 'b');
+        mkdir(path, 0777);
+        snprintf(path, sizeof path, "%s/%c/%d.jpg", folder, i % 2 ? 'a' : 'b', i);
+        check_write(path, jpeg, size);
+    }
+    free(jpeg);
+    snprintf(source, sizeof source, "dir:%s", folder);
+    larder_loader_conf c = kit_conf(source, "minio");
+    c.epochs = 2;
+    c.threads = 1;
+    c.batch = 4;
+    c.augment = "centercrop:size=64"; /* half of the picture has to be decoded for it */
+    larder_times t = run(&c, 0);
+    check_folder_remove(folder);
+    check_says(&t, LARDER_TIME_DECODE, "would help");
+}
+
+/* ---- the sentence alone ---------------------------------------------------------------------- */
+
+static void test_verdicts(void **state) {
+    (void)state;
+    const larder__loader_about about = {
+        .threads = 2, .cores = 8, .ahead = 4, .cache = "20%", .hit_share = 0.2, .told = true};
+    larder_times t = {.seconds = {0}};
+    larder__verdict(&t, &about);
+    assert_string_equal(t.says, "nothing is known yet: no batch has been taken");
+    t = (larder_times){.seconds = {29, 71, 0, 0, 0, 0}};
+    larder__verdict(&t, &about);
+    assert_string_equal(t.says,
+                        "storage: 71 % of the time training waited for reads; a larger cache "
+                        "(--cache, now 20%, 20 % hits) or a recipe that reads less would help");
+    larder__loader_about late = about;
+    late.late = true;
+    larder__verdict(&t, &late);
+    check_says(&t, LARDER_TIME_STORAGE, "--ahead, now 4");
+    late.told = false;
+    larder__verdict(&t, &late);
+    check_says(&t, LARDER_TIME_STORAGE, "(--cache, now 20%, 20 % hits) or more batches ahead");
+    late.late = false, late.shared = true;
+    larder__verdict(&t, &late);
+    check_says(&t, LARDER_TIME_STORAGE, "daemon");
+    t = (larder_times){.seconds = {50, 0, 50, 10, 1, 1}};
+    larder__verdict(&t, &about);
+    check_says(&t, LARDER_TIME_DECODE, "more loader threads (--threads, now 2 of 8 cores)");
+    larder__loader_about full = about;
+    full.threads = 8, full.encoded_kept = true;
+    larder__verdict(&t, &full);
+    check_says(&t, LARDER_TIME_DECODE, "--cache 20%:0/100/0");
+    t = (larder_times){.seconds = {50, 0, 0, 0, 30, 1}};
+    larder__verdict(&t, &about);
+    check_says(&t, LARDER_TIME_CACHE, "larger batches");
+    t = (larder_times){.seconds = {50, 0, 0, 0, 0, 30}};
+    larder__verdict(&t, &about);
+    check_says(&t, LARDER_TIME_ASSEMBLY, "u8 instead of f32");
+    t = (larder_times){.seconds = {91, 9, 0, 0, 0, 0}};
+    larder__verdict(&t, &about);
+    check_says(&t, LARDER_TIME_TRAINING, "91 %");
+    assert_string_equal(larder_time_name(-1), "?");
+    assert_string_equal(larder_time_name(LARDER_TIMES), "?");
+}
+
+/* ---- seats ----------------------------------------------------------------------------------- */
+
+static void test_seats(void **state) {
+    (void)state;
+    larder__seat seat = {0};
+    assert_int_equal(larder__seat_turn(LARDER__AT_READ), LARDER__AT_NOTHING); /* no seat: nothing */
+    larder__seat_take(&seat);
+    assert_int_equal(larder__seat_turn(LARDER__AT_PREPARE), LARDER__AT_NOTHING);
+    larder__seat_share(0.25);
+    usleep(2000);
+    assert_int_equal(larder__seat_turn(LARDER__AT_READ), LARDER__AT_PREPARE);
+    uint64_t prepared = seat.spent[LARDER__AT_PREPARE];
+    assert_true(prepared >= 2000000);
+    assert_true(seat.decoding <= prepared / 4 && seat.decoding + 2 >= prepared / 4);
+    assert_int_equal(seat.spent[LARDER__AT_READ], 0);
+    larder__seat_share(7); /* clamped */
+    assert_int_equal(seat.decode_share, 65536);
+    larder__seat_turn(LARDER__AT_NOTHING);
+    larder__seat_take(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_throttled_storage),
+        cmocka_unit_test(test_late_storage),
+        cmocka_unit_test(test_slow_trainer),
+        cmocka_unit_test(test_heavy_augment),
+        cmocka_unit_test(test_one_decoder),
+        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_seats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
