@@ -67,6 +67,6 @@ void larder__planned_note_plan(larder__planned *p, const larder__draw *d) {
     const larder__turns *t = &d->replan.turns;
     p->split = d->replan.split;
     p->plan_changes = t->count;
-    p->plan_bottleneck = t->count ? t->at[t->count - 1].bottleneck : (double)NAN;
+    p->plan_bottleneck = t->count ? (double)t->at[t->count - 1].bottleneck : (double)NAN;
     p->plan_rate = t->count ? t->at[t->count - 1].expected : (double)NAN;
 }

@@ -286,7 +286,7 @@ static void *keep(void *arg) {
         if (f->stop && (!f->queue.first || larder__now() > stop_at))
             break;
         pthread_mutex_unlock(&f->lock);
-        double next = stop_at ? larder__now() : tend(f);
+        double next = stop_at > 0 ? larder__now() : tend(f);
         pthread_mutex_lock(&f->lock);
         struct timespec until = larder__timespec_of(next);
         if (f->queue.first)

@@ -240,7 +240,7 @@ static int read_losses(parser *p) {
         return bad(p, "losses belong to no batch");
     for (uint64_t i = 0; i < n; i++) {
         t->loss[b->begin + i] = get_f32(&p->r);
-        t->losses += isfinite(t->loss[b->begin + i]);
+        t->losses += isfinite(t->loss[b->begin + i]) ? 1 : 0;
     }
     return 0;
 }
