@@ -115,13 +115,26 @@ def measure(lib, source, cache, split, size, batch, epochs, clock):
 LARDER_END_EPOCH, LARDER_END = 1, 2
 
 
-def predict(larder, profile, cache_bytes, split, known):
-    """`known`: rates that replace those of the profile."""
-    given = ",".join(f"{k}={v}" for k, v in {"s_cache": f"{cache_bytes:.0f}", **known}.items())
-    out = subprocess.run([larder, "plan", "--profile", profile, "--set", given, "--split", split,
+KEYS = ["t_gpu", "t_da", "t_a", "t_d", "b_storage", "b_cache", "s_data", "m", "m_decoded", "n_total",
+        "jobs"]
+SHOWN = ["b_storage", "t_da", "t_da_core", "t_a_core", "t_d_core", "s_data", "m", "m_decoded"]
+
+
+def profile(larder, source, size, path):
+    subprocess.run([larder, "profile", source, "--augment", augment(size), "--dtype", "u8",
+                    "--seconds", "6", "--t-gpu", "1e9", "--quiet", "-o", path], check=True)
+    with open(path) as f:
+        return {k: v for k, v in json.load(f).items() if isinstance(v, (int, float))}
+
+
+def predict(larder, rates, cache, split):
+    """`cache`: of the encoded bytes."""
+    given = ",".join(f"{k}={rates[k]}" for k in KEYS)
+    size = cache * rates["n_total"] * rates["s_data"]
+    out = subprocess.run([larder, "plan", "--set", f"{given},s_cache={size:.0f}", "--split", split,
                           "--json"], capture_output=True, text=True, check=True)
-    given = json.loads(out.stdout)["given"]
-    return given["throughput"], given["bottleneck"]
+    found = json.loads(out.stdout)["given"]
+    return found["throughput"], found["bottleneck"]
 
 
 def pearson(x, y):
@@ -200,7 +213,7 @@ def main():
     ask.add_argument("--side", type=int, default=256)
     ask.add_argument("--caches", help="percent of the encoded bytes")
     ask.add_argument("--cpu", action="store_true", help="processors decide, by processor time")
-    ask.add_argument("--rows", default="64,128,224", help="with --cpu: pixels a side of a row")
+    ask.add_argument("--rows", default="32,128,320", help="with --cpu: pixels a side of a row")
     ask.add_argument("--storage", default="3,6", help="MB/s")
     ask.add_argument("--epochs", type=int, default=4)
     ask.add_argument("--batch", type=int, default=16)
@@ -225,38 +238,36 @@ def main():
     larder, points = os.path.join(o.build, "larder"), []
     clock = time.process_time if o.cpu else time.monotonic
     with tempfile.TemporaryDirectory() as folder:
-        data, profile = f"{folder}/data.tar", f"{folder}/profile.json"
+        data = f"{folder}/data.tar"
         write_data(data, o.samples, o.side)
         for step in (o.rows if o.cpu else o.storage).split(","):
             size = int(step) if o.cpu else 128
             source = f"tar:{data}?index=off"
             if not o.cpu:
                 source = f"slow:bandwidth={float(step):g}MB:" + source
-            subprocess.run([larder, "profile", source, "--augment", augment(size), "--dtype", "u8",
-                            "--seconds", "6", "--t-gpu", "1e9", "--quiet", "-o", profile], check=True)
-            with open(profile) as f:
-                rates = json.load(f)
-            payload = rates["n_total"] * rates["s_data"]
-            known = {"t_da": rates["t_da_core"], "t_a": rates["t_a_core"],
-                     "t_d": rates["t_d_core"], "b_storage": "inf",
-                     "b_cache": "inf"} if o.cpu else {}
-            print(f"# {step}: profile says {rates['b_storage'] / 1e6:.2f} MB/s, t_da {rates['t_da']:.0f} "
-                  f"({rates['t_da_core']:.0f} a core), t_a {rates['t_a']:.0f} ({rates['t_a_core']:.0f}), "
-                  f"s_data {rates['s_data']:.0f}, m {rates['m']:.2f}, m_decoded "
-                  f"{rates['m_decoded']:.2f}", file=sys.stderr)
+            rates, mine = [], []
             for cache in map(float, (o.caches or ("150,300,450,600" if o.cpu else "20,45,70,90"))
                              .split(",")):
+                if o.cpu or not rates:  # processors do not have one speed: look again and again
+                    rates.append(profile(larder, source, size, f"{folder}/profile.json"))
                 for split in SPLITS:
-                    want, by = predict(larder, profile, cache / 100 * payload, split, known)
                     got = measure(lib, source, f"{cache:g}%", split, size, o.batch, o.epochs, clock)
-                    p = {"storage": float(step), "cache": cache, "split": split, "predicted": want,
-                         "measured": statistics.median(got), "bottleneck": by}
-                    points.append(p)
-                    print(f"{step:>4}  cache {cache:3.0f} %  {split:>8}  predicted {want:6.0f}/s  "
-                          f"measured {p['measured']:6.0f}/s  ({by})", file=sys.stderr, flush=True)
-                    if o.json:
-                        with open(o.json, "a") as f:
-                            f.write(json.dumps(p) + "\n")
+                    mine.append({"storage": float(step), "cache": cache, "split": split,
+                                 "measured": statistics.median(got)})
+            known = {k: statistics.median(r[k] for r in rates) for k in rates[0]}
+            print(f"# {step}: " + ", ".join(f"{k} {known[k]:.4g}" for k in SHOWN), file=sys.stderr)
+            if o.cpu:
+                known.update(t_da=known["t_da_core"], t_a=known["t_a_core"], t_d=known["t_d_core"],
+                             b_storage="inf", b_cache="inf")
+            for p in mine:
+                p["predicted"], p["bottleneck"] = predict(larder, known, p["cache"] / 100, p["split"])
+                print(f"{step:>4}  cache {p['cache']:3.0f} %  {p['split']:>8}  predicted "
+                      f"{p['predicted']:6.0f}/s  measured {p['measured']:6.0f}/s  "
+                      f"({p['bottleneck']})", file=sys.stderr, flush=True)
+                if o.json:
+                    with open(o.json, "a") as f:
+                        f.write(json.dumps(p) + "\n")
+            points += mine
     print_table(points, o.markdown)
     if o.svg:
         plot(o.svg, points)

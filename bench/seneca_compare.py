@@ -26,13 +26,14 @@ SIDE = 28
 # name: recipe, shared through the daemon
 WAYS = {
     "seneca": ("seneca", True),
-    "planner alone": ("minio:plan=auto", False),
+    "planner alone": ("minio:plan=auto", True),
     "minio": ("minio", True),
     "quiver": ("quiver", True),
     "shade": ("shade", True),
     "page cache": ("lru", True),
     "no sharing": ("minio", False),
 }
+STREAM = {"rotate": ("rotate:h=0.5", True)}  # one stream of fresh samples for all
 KINDS = [("mlp", 32), ("mlp", 48), ("mlp", 64), ("mlp", 96), ("mlp", 128)]
 
 
@@ -66,18 +67,15 @@ class Daemon:
 
 
 def start(o, folder, daemon, way, together, seed, kind, epochs, out):
-    """`together`: jobs that run at the same time, for each one's part of storage and of a cache."""
-    recipe, shared = WAYS[way]
+    """`together`: jobs that run at the same time, for each one's part of storage."""
+    recipe, shared = {**WAYS, **STREAM}[way]
+    cache = f"{o.cache:g}%"  # alone: more memory in all than the others have
     if shared:
-        cache = f"unix:{daemon.path}?budget={o.cache:g}%"
-    elif way == "no sharing":
-        cache = f"{o.cache:g}%"  # more memory in all than the others have
-    else:
-        cache = f"{o.cache / together:g}%"
+        cache = f"unix:{daemon.path}?budget={cache}"
     return subprocess.Popen(
         [o.larder, "train", folder, "--recipe", recipe, "--cache", cache, "--seed", str(seed),
          "--epochs", str(epochs), "--net", kind[0], "--batch", str(kind[1]), "--threads", "1",
-         "--ahead", "4",  # of 47 batches an epoch; more would decide a third of it before anything is read
+         "--ahead", str(o.ahead),
          "--slow", f"bandwidth={o.bandwidth / together:g}MiB", "--test", "none", "--json", "--quiet"],
         stdout=open(out, "w"), stderr=subprocess.DEVNULL)
 
@@ -119,6 +117,7 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0):
             "first": statistics.fmean(job[0]["seconds"] for job in lines),
             "stable": statistics.fmean(job[-1]["seconds"] for job in lines),
             "rate": served / seconds,
+            "fresh": sum(e["served"] - e["repeats"] for e in flat) / served,
             "whole": all(e["touched"] == 1 and e["repeats"] == 0 for e in flat)}
 
 
@@ -132,6 +131,8 @@ def pieces():
     kinds = random.Random(5).choices(KINDS, k=12)
     for way in ("seneca", "minio", "quiver", "page cache"):
         yield f"twelve:2:{way}", (way, 12, 2, 2, kinds, 5)
+    for jobs in (1, 2, 3, 4):
+        yield f"stream:{jobs}:rotate", ("rotate", jobs, jobs, 3)
 
 
 def table(title, head, rows):
@@ -144,10 +145,12 @@ def print_tables(done):
     def got(name, key, form):
         return format(done[name][key], form) if name in done else "-"
     ways = list(WAYS)
-    table("Samples a second of all jobs together; storage reads a sample", ["", *(f"{j} job" + "s" * (j > 1) for j in (1, 2, 3, 4))],
+    table("Samples a second of all jobs together; storage reads a sample",
+          ["", "1 job", "2 jobs", "3 jobs", "4 jobs"],
           [[w, *(f"{got(f'jobs:{j}:{w}', 'rate', ',.0f')}; {got(f'jobs:{j}:{w}', 'reads', '.2f')}"
                  for j in (1, 2, 3, 4))] for w in ways])
-    table("Four jobs: seconds of the first and of the last epoch; processor time", ["", "first", "stable", "CPU seconds"],
+    table("Four jobs: seconds of the first and of the last epoch; processor time of all",
+          ["", "first", "stable", "CPU seconds"],
           [[w, *(got(f"jobs:4:{w}", k, ".1f") for k in ("first", "stable", "cpu"))] for w in ways])
     table("Four jobs of four epochs: seconds until the last one ends", ["", "2 at a time", "4 at a time"],
           [[w, *(got(f"makespan:{t}:{w}", "seconds", ".1f") for t in (2, 4))]
@@ -155,6 +158,10 @@ def print_tables(done):
     table("Twelve jobs of five kinds (batches of 32 to 128), two at a time", ["", "seconds", "reads a sample"],
           [[w, got(f"twelve:2:{w}", "seconds", ".1f"), got(f"twelve:2:{w}", "reads", ".2f")]
            for w in ("seneca", "minio", "quiver", "page cache")])
+    table("`rotate:h=0.5`: storage reads a fresh sample (served for the first time in its epoch)",
+          ["1 job", *(f"{j} jobs" for j in (2, 3, 4))],
+          [[f"{done[n]['reads'] / done[n]['fresh']:.2f}" if n in done else "-"
+            for n in (f"stream:{j}:rotate" for j in (1, 2, 3, 4))]])
     loads = [p["load"] for p in done.values()]
     print(f"\nLoad of the machine when pieces began: {min(loads):.1f} to {max(loads):.1f}. Each sample exactly once "
           "an epoch: " + ", ".join(w for w in ways if all(done[n]["whole"] for n in done if n.endswith(":" + w))))
@@ -167,6 +174,8 @@ def main():
     ask.add_argument("--samples", type=int, default=6000)
     ask.add_argument("--bandwidth", type=float, default=2, help="MiB/s of all jobs together")
     ask.add_argument("--cache", type=float, default=20, help="percent of the data set")
+    ask.add_argument("--ahead", type=int, default=8, help="batches read ahead, of 47 an epoch: with 16 a "
+                     "third of it is decided before anything is read, with 4 jobs wait for each other")
     ask.add_argument("--only", default="", help="pieces whose name contains this")
     ask.add_argument("--larder", default=os.path.join(ROOT, "build", "larder"))
     o = ask.parse_args()

@@ -50,7 +50,7 @@ def metadata():
 
 
 def run(command, **more):
-    print("larder:", " ".join(map(str, command)), flush=True)
+    print("larder:", " ".join(map(str, command))[:120], flush=True)
     subprocess.run([str(c) for c in command], check=True, **more)
 
 

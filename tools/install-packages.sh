@@ -31,7 +31,8 @@ packages() {
         chromium-driver=chromedriver prometheus=promtool" ;;
     demo) echo "dataset-fashion-mnist" ;;
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
-        python3-torchvision" ;;
+        python3-torchvision
+        nginx-light|nginx=nginx curl=curl" ;;
     all) for group in build test lint long demo bench; do packages $group; done ;;
     *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all" >&2
         return 2 ;;

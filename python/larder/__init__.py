@@ -16,6 +16,7 @@ Your training script, with two lines changed::
 Loader          batches, with feedback from training to the cache: the short way
 Dataset         samples by index, for those who keep their DataLoader; workers share one cache
 Sampler, BatchSampler   larder's order, for a DataLoader
+log_to_tensorboard      a loader's figures as scalars
 svm.SVC, svm.SVR        support vector machines with scikit-learn's interface
 
 Errors are exceptions with a sentence (``larder.Error`` and its kin, which are also the built-in ones:
@@ -42,6 +43,7 @@ from .batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
 from .dataset import Dataset
 from .loader import Loader
 from .sampler import BatchSampler, Sampler
+from .tensorboard import log_to_tensorboard
 
 __version__ = "0.1.0"
 
@@ -74,4 +76,5 @@ __all__ = [
     "StorageError",
     "UnsupportedError",
     "features",
+    "log_to_tensorboard",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Unio
 from . import _lib, _torch
 from .batch import Batch, Hold, make, release_later, sweep, x_array
 from .feedback import Desk, Exchange
+from .graph import Graph, wanted as graph_wanted
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
@@ -80,6 +81,8 @@ class Loader:
     epochs      after so many there is nothing more; 0: no end
     evaluator   f(batch) -> losses, for recipes that look at losses between epochs (impact)
     record      a file for larder suggest and larder sim --replay; None: as LARDER_RECORD says, "": none
+    score_on_device     spider: neighbours are counted where the embeddings are, by matrix products; None:
+                where batches go to a CUDA device
     torch       False: NumPy arrays even though PyTorch is there
 
     ``iter(loader)`` starts an epoch, or goes on where a loaded state stands. Breaking off in the middle
@@ -113,6 +116,7 @@ class Loader:
         epochs: int = 0,
         evaluator: Optional[Callable[[Batch], Any]] = None,
         record: Optional[str] = None,
+        score_on_device: Optional[bool] = None,
         torch: Optional[bool] = None,
     ) -> None:
         self._handle: Optional[int] = None
@@ -133,6 +137,10 @@ class Loader:
         if self._tensors:
             _torch.module()
         self.rank, self.world = _torch.place(rank, world)
+        self._graph: Optional[Graph] = None
+        on_device = graph_wanted(self.recipe, self._device, self.world, score_on_device)
+        if on_device:
+            self.recipe += ("," if ":" in self.recipe else ":") + "signal=given"
         self._pins = self._pin_functions(pin)
 
         conf = _lib.Conf()
@@ -159,6 +167,8 @@ class Loader:
         self._handle = handle.value
         self._lib = lib
 
+        if on_device:
+            self._graph = Graph(int(lib.larder_loader_samples(self._handle)))
         self.listens = bool(lib.larder_loader_listens(self._handle))
         distributed = self.world > 1 and _distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
@@ -431,7 +441,7 @@ class Loader:
         p = self._desk.open(b)
         for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
             if value is not None:
-                p.add(name, value, b.n)
+                p.add(name, self._scored(b, value) if name == "embeddings" else value, b.n)
 
     def feedback(self, module: Any) -> "_Hook":
         """``with loader.feedback(model.avgpool):`` reports what that layer gives as embeddings, for
@@ -444,7 +454,15 @@ class Loader:
             return
         p = self._desk.open(b)
         if "embeddings" not in p.values and out.shape[0] == b.n:
-            p.add("embeddings", out, b.n)
+            p.add("embeddings", self._scored(b, out), b.n)
+
+    def _scored(self, b: Batch, embeddings: Any) -> Any:
+        """Embeddings, or what their scores are, where those are worked out on their device."""
+        if self._graph is None:
+            return embeddings
+        if not _torch.is_tensor(embeddings):
+            embeddings = _torch.module().as_tensor(embeddings)
+        return self._graph.score(b.served_host, b.labels_host, embeddings)
 
     def validate(self, accuracy: float) -> None:
         """Validation accuracy, a fraction of 1, as of now."""
@@ -514,6 +532,7 @@ class Loader:
             "world": self.world,
             "larder": state,
             "reports": self._desk.state(),
+            "graph": self._graph.state_dict() if self._graph else None,
         }
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
@@ -524,6 +543,8 @@ class Loader:
         raw = state["larder"]
         _lib.check(self._lib.larder_loader_restore(self._open(), raw, len(raw)))
         self._middle = False  # the next iter goes on in the middle
+        if self._graph:
+            self._graph.load_state_dict(state.get("graph"))
         self._wanted_epoch = None
         if (state["rank"], state["world"]) == (self.rank, self.world):
             self._desk.load(state["reports"])

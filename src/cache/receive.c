@@ -7,7 +7,7 @@
 void larder__cache_send_for(larder__cache *c, const larder_access *a, size_t n, larder__ticket *t) {
     enum { AT_ONCE = 1024 };
     larder_buf *bufs[AT_ONCE];
-    size_t of[AT_ONCE];
+    size_t of[AT_ONCE] = {0};
     for (size_t i = 0; i < n;) {
         size_t m = 0;
         for (; m < AT_ONCE && i < n; i++) {

@@ -6,7 +6,7 @@
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/stop.h"
+#include "cli/stoppable.h"
 #include "cli/tape_show.h"
 #include "sim/advice.h"
 
@@ -18,7 +18,6 @@
 typedef struct options {
     const char *path, *memory;
     bool json, quiet;
-    larder__stop stop;
 } options;
 
 /* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
@@ -147,12 +146,13 @@ static void show_progress(void *arg, size_t done, size_t of) {
         fprintf(stderr, "\r\033[K");
 }
 
-static int suggest(const options *o) {
+static int suggest(void *arg, larder__stop *stop) {
+    const options *o = arg;
     larder__tape t;
     larder__advice a;
     bool shown = !o->quiet && !o->json && isatty(2);
     larder__advice_conf conf = {.memory = larder__memory_limit() / 2,
-                                .stop = &o->stop.signal,
+                                .stop = &stop->signal,
                                 .progress = shown ? show_progress : NULL};
     int rc = o->memory ? larder__parse_bytes(o->memory, &conf.memory) : 0;
     if (rc < 0)
@@ -179,14 +179,6 @@ int larder__cmd_suggest(int argc, char **argv) {
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    if ((rc = larder__stop_open(&o.stop)) == 0) {
-        rc = suggest(&o);
-        int code = larder__stop_code(&o.stop);
-        larder__stop_close(&o.stop);
-        if (code)
-            return code;
-    }
-    if (rc < 0)
-        fprintf(stderr, "larder suggest: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__stoppable_run(&(larder__stoppable){
+        .name = "suggest", .run = suggest, .options = &o, .stopped = "stopped"});
 }

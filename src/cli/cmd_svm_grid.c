@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/libsvm_args.h"
-#include "cli/stop.h"
+#include "cli/stoppable.h"
 #include "cli/svm_show.h"
 
 #include <larder/svm.h>
@@ -141,22 +141,16 @@ static int run(options *o, larder__stop *stop) {
     return rc;
 }
 
+static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
+
 int larder__cmd_svm_grid(int argc, char **argv) {
     static options o;
-    larder__stop stop;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    if ((rc = larder__stop_open(&stop)) == 0) {
-        rc = run(&o, &stop);
-        int code = larder__stop_code(&stop);
-        larder__stop_close(&stop);
-        if (code && rc == LARDER_E_CANCELLED) {
-            fprintf(stderr, "larder svm-grid: stopped\n");
-            return code;
-        }
-    }
-    if (rc < 0)
-        fprintf(stderr, "larder svm-grid: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__stoppable_run(&(larder__stoppable){.name = "svm-grid",
+                                                      .run = run_asked,
+                                                      .options = &o,
+                                                      .may_finish = true,
+                                                      .stopped = "stopped"});
 }

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/stop.h"
+#include "cli/stoppable.h"
 #include "redis/uri.h"
 #include "train/parts.h"
 #include "train/trainer.h"
@@ -424,22 +424,16 @@ static int run(const options *o, larder__stop *stop) {
     return rc < 0 ? rc : closed;
 }
 
+static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
+
 int larder__cmd_train(int argc, char **argv) {
     options o;
-    larder__stop stop;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    if ((rc = larder__stop_open(&stop)) == 0) {
-        rc = run(&o, &stop);
-        int code = larder__stop_code(&stop);
-        larder__stop_close(&stop);
-        if (code) {
-            fprintf(stderr, "larder train: stopped\n");
-            return code;
-        }
-    }
-    if (rc < 0)
-        fprintf(stderr, "larder train: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__stoppable_run(&(larder__stoppable){.name = "train",
+                                                      .run = run_asked,
+                                                      .options = &o,
+                                                      .may_finish = false,
+                                                      .stopped = "stopped"});
 }

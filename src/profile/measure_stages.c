@@ -6,9 +6,11 @@
 #include "profile/crew.h"
 #include "profile/profile_inside.h"
 
+typedef enum manner { FROM_FILES, FROM_PIXELS, TO_PIXELS } manner;
+
 typedef struct mill {
     larder__profiler *p;
-    enum { FROM_FILES, FROM_PIXELS, TO_PIXELS } how;
+    manner how;
     double until;
     _Atomic uint64_t made, next;
     pthread_mutex_t lock;
@@ -82,7 +84,7 @@ static int run_mill(mill *m, uint32_t threads, double seconds, double *by_clock,
     return rc;
 }
 
-static int measure(larder__profiler *p, int how, double seconds, uint32_t threads,
+static int measure(larder__profiler *p, manner how, double seconds, uint32_t threads,
                    larder__crew_rate *out) {
     static const char *const names[] = {"decode and augment", "augment", "decode whole"};
     mill m = {.p = p, .how = how};

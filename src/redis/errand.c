@@ -419,7 +419,11 @@ static void pump(larder__far *f, larder__lane *l) {
     larder__lane_drain(l);
 }
 
-larder_buf *larder__far_receive(larder__far *f, larder__errand *e) {
+bool larder__errand_over(const larder__errand *e) {
+    return atomic_load(&e->state) != LARDER__ON_ITS_WAY;
+}
+
+larder_buf *larder__far_look(larder__far *f, larder__errand *e) {
     uint32_t state;
     while ((state = atomic_load(&e->state)) == LARDER__ON_ITS_WAY) {
         larder__lane *l = atomic_load(&e->lane);
@@ -437,6 +441,12 @@ larder_buf *larder__far_receive(larder__far *f, larder__errand *e) {
         } else
             e->foreign = true;
     }
+    return out;
+}
+
+larder_buf *larder__far_receive(larder__far *f, larder__errand *e) {
+    larder_buf *out = larder__far_look(f, e);
+    uint32_t state = atomic_load(&e->state);
     if (!out)
         larder__far_count(f,
                           e->foreign                   ? f->stat.damaged

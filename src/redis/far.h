@@ -43,6 +43,9 @@ uint8_t larder__errand_held(const larder__errand *);
 void larder__far_send(larder__far *, larder__errand *const *, size_t n);
 /* Waits for one. NULL: it is not to be had. */
 larder_buf *larder__far_receive(larder__far *, larder__errand *);
+/* The same for what need not be there yet: nobody counts it as gone. */
+larder_buf *larder__far_look(larder__far *, larder__errand *);
+bool larder__errand_over(const larder__errand *); /* its answer is here */
 
 /* Writes in the background, to stay for `ttl` seconds (0: for ever), and says how it went: from
  * another thread, or at once if there is too much to write already. */

@@ -15,9 +15,11 @@ static const double IMPATIENCE_SECONDS = 5; /* and is not waited for so long if 
 static const double NEWS_SECONDS = 0.03;
 enum { BRIEFLY = 30 }; /* seconds */
 
-typedef struct passage { /* an entry that this job has promised to make */
+typedef struct passage { /* an entry that this job has promised to make, or waits for */
     larder__group *g;
     larder__value value;
+    larder__errand *again;         /* waits: what was asked for once more, under `lists` */
+    struct passage *next, *before; /* of those that wait, under `lists` */
 } passage;
 
 static passage nowhere_to_put_it;
@@ -76,7 +78,7 @@ static larder__errand *board(larder__group *g, const larder__ticket *a, const la
         larder__group_alone(g, in, out);
         return NULL;
     }
-    *p = (passage){g, value_of(a, a->make)};
+    *p = (passage){.g = g, .value = value_of(a, a->make)};
     out->task = LARDER__MAKE;
     out->flight = (larder__flight *)(void *)p;
     return NULL;
@@ -165,15 +167,57 @@ static bool promised(larder__group *g, const larder__value *v) {
     return yes;
 }
 
-static larder_buf *ask_again(larder__group *g, const larder__value *v, uint8_t *held) {
-    larder__errand *e = larder__errand_new(v);
-    if (!e)
-        return NULL;
-    larder__far_send(g->far, (larder__errand *const[]){e}, 1);
-    larder_buf *out = larder__far_receive(g->far, e);
-    *held = larder__errand_held(e);
+/* Asks once more for everything that is waited for, all together. */
+static void ask_again(larder__group *g) {
+    enum { AT_ONCE = 256 };
+    larder__errand *errands[AT_ONCE];
+    size_t n = 0;
+    pthread_mutex_lock(&g->lists);
+    for (passage *p = g->waiting; p && n < AT_ONCE; p = p->next) {
+        if (p->again && !larder__errand_over(p->again))
+            continue;
+        larder__errand_unref(&p->again);
+        if ((p->again = larder__errand_new(&p->value)))
+            errands[n++] = p->again;
+    }
+    larder__far_send(g->far, errands, n); /* does not wait */
+    pthread_mutex_unlock(&g->lists);
+}
+
+/* What came of it; NULL: nothing as yet. */
+static larder_buf *look_again(larder__group *g, passage *p, uint8_t *held) {
+    pthread_mutex_lock(&g->lists);
+    larder__errand *e = p->again;
+    p->again = NULL;
+    pthread_mutex_unlock(&g->lists);
+    larder_buf *out = e ? larder__far_look(g->far, e) : NULL;
+    if (out)
+        *held = larder__errand_held(e);
     larder__errand_unref(&e);
     return out;
+}
+
+static void wait_begin(larder__group *g, passage *p) {
+    pthread_mutex_lock(&g->lists);
+    p->before = NULL;
+    p->next = g->waiting;
+    if (p->next)
+        p->next->before = p;
+    g->waiting = p;
+    pthread_mutex_unlock(&g->lists);
+}
+
+static void wait_end(larder__group *g, passage *p) {
+    pthread_mutex_lock(&g->lists);
+    if (p->next)
+        p->next->before = p->before;
+    if (p->before)
+        p->before->next = p->next;
+    else
+        g->waiting = p->next;
+    pthread_mutex_unlock(&g->lists);
+    larder__errand_unref(&p->again);
+    larder__free(p);
 }
 
 /* What the others did since our last question; nobody may be asking one for a while. */
@@ -190,17 +234,20 @@ static void hear_news(larder__group *g) {
 /* Another job is at it: looks again, less and less often. Makers take their batches in the order of
  * the journal, and make before they wait; so whoever waits, waits for somebody who is not waiting
  * for them. */
-static larder_buf *wait_for_maker(larder__group *g, const larder__value *v, uint8_t *held) {
+static larder_buf *wait_for_maker(larder__group *g, passage *p, uint8_t *held) {
     double began = larder__now(), pause = 0.001, news = began + NEWS_SECONDS;
     larder__group_count(g, g->waited);
     while (larder__now() < began + MAKER_SECONDS && !larder__far_away(g->far)) {
-        if (began < atomic_load(&g->impatient_until))
-            return NULL;
-        bool last = !promised(g, v); /* what is made now is there */
-        larder_buf *out = ask_again(g, v, held);
-        if (out || last)
+        bool last = !promised(g, &p->value); /* what is made now is there */
+        larder_buf *out = look_again(g, p, held);
+        if (!out && last) { /* asked before that, maybe */
+            ask_again(g);
+            return look_again(g, p, held);
+        }
+        if (out || began < atomic_load(&g->impatient_until))
             return out;
         larder__sleep_until(larder__now() + pause);
+        ask_again(g);
         pause = pause < 0.02 ? 1.5 * pause : 0.02;
         if (larder__now() > news) {
             hear_news(g);
@@ -225,9 +272,9 @@ int larder__group_wait(void *st, larder__ticket *t, larder_buf **out) {
     passage *p = (passage *)(void *)t->flight;
     uint8_t held = LARDER_ENCODED;
     t->flight = NULL;
-    *out = wait_for_maker(st, &p->value, &held);
+    *out = wait_for_maker(st, p, &held);
     bool got = does(t, &p->value, held, out);
-    larder__free(p);
+    wait_end(st, p);
     if (!got && t->kind == LARDER_HIT)
         t->kind = LARDER_MISS;
     return got ? 0 : LARDER__TAKE_OVER;
@@ -244,11 +291,12 @@ int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder
         return 0;
     passage *p = larder__malloc(sizeof *p);
     if (p)
-        *p = (passage){g, v};
+        *p = (passage){.g = g, .value = v};
     t->flight = (larder__flight *)(void *)(p ? p : &nowhere_to_put_it);
     t->size = v.size;
     if (p && promised(g, &v)) {
         t->task = LARDER__WAIT;
+        wait_begin(g, p);
         return 0;
     }
     /* Nobody has it: made here, and put where it should be. */

@@ -47,6 +47,7 @@ typedef struct larder__group {
     pthread_mutex_t lists;
     larder__doomed *made; /* to be told */
     size_t made_count, made_cap;
+    struct passage *waiting; /* for other jobs to make something */
     larder__stats *stats;
     larder__stat alone, waited, stuck, joined;
 } larder__group;

@@ -24,9 +24,9 @@ static void print_f64(larder__setting out, double v) {
     snprintf(out, sizeof(larder__setting), "%.9g", v);
 }
 
-/* Name and status are no settings; seeds differ within a group. */
+/* A name and what was found to hold the job up are no settings; seeds differ within a group. */
 static bool counts(const char *name) {
-    return strcmp(name, "name") != 0 && strcmp(name, "seed") != 0;
+    return strcmp(name, "name") != 0 && strcmp(name, "seed") != 0 && strcmp(name, "verdict") != 0;
 }
 
 static void compare_settings(larder__comparison *c, const larder__meta *a, const larder__meta *b) {

@@ -318,6 +318,18 @@ class Faults(unittest.TestCase):
         self.check_failed(p[2], E_CANCELLED, "interrupted")
         self.assertLess(float(p[-1].split()[1]), 30)
 
+    # -- no memory
+
+    def test_memory(self):
+        """Each allocation fails once, while opening and while reading."""
+        for uri in (
+            f"s3://data/images/?{QUICK}",
+            f"s3://data/s.tar?index=off&{QUICK}",
+            f"http://127.0.0.1:{self.http.port}/{self.listed()}?{QUICK}",
+        ):
+            lines = self.tool(uri, "memory")
+            self.assertTrue(lines[-1].startswith("memory ") and lines[-1].endswith(" 0"), lines)
+
     # -- listings that lie
 
     def test_lying_pages(self):

@@ -76,6 +76,27 @@ class Cuda(unittest.TestCase):
                         l.report(embeddings=p.x.flatten(1)[:, :16].to(dtype))
                 self.assertEqual(l.stats()["reports_refused"], 0)
 
+    def test_scores_on_the_device(self):
+        """Chosen by itself, and the same scores as in tensors on the host."""
+        from larder.graph import Graph
+
+        with loader("spider", device="cuda") as l:
+            self.assertIn("signal=given", l.recipe)
+        with loader("spider:engine=exact", device="cuda") as l:
+            self.assertNotIn("given", l.recipe)
+        a, b = Graph(4000), Graph(4000)
+        torch.manual_seed(0)
+        centres = torch.randn(10, 64)
+        for k in range(20):
+            served = torch.randint(0, 4000, (256,))
+            emb = centres[served % 10] + torch.randn(256, 64) * 0.8
+            ids, y = served.numpy().astype("uint64"), (served % 10).numpy()
+            host = a.score(ids, y, emb)[:, 0]
+            there = b.score(ids, y, emb.cuda())[:, 0].cpu()
+            b.radius = a.radius.cuda()  # an edge more or less must not steer them apart
+            host, there = torch.nan_to_num(host), torch.nan_to_num(there)
+            self.assertLess((host - there).abs().max().item(), 0.02)
+
     def test_state_with_a_copy_ahead(self):
         with loader(device="cuda") as l:
             for i, b in enumerate(l):

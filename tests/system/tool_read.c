@@ -1,12 +1,14 @@
 /* Reads samples of a data set and says what came: for scripts that compare it with the truth.
  *
  *     tool_read URI [all | part | ID,ID,…] [COMMAND…]
+ *     tool_read URI memory      opens and reads with each allocation failing in turn
  *
  * One line a sample: its id, code, bytes and SHA-256, or its id, code and sentence. `part` reads
  * the middle of each picture. Commands come after the first reading: `again` reads once more after
  * a line on standard input, `interrupt MS` reads once more and interrupts that, `figures` shows
  * what the source counts. */
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/sha256.h"
 #include "source/source.h"
 
@@ -109,11 +111,40 @@ static bool choose(reading *r, const char *which) {
     return true;
 }
 
+/* Whatever allocation fails: no crash, no leak, and nothing but the right bytes or a code. */
+static int lack_memory(const char *uri) {
+    for (uint64_t n = 1; n < 100000; n++) {
+        larder__data *d = NULL;
+        larder_read out[AT_ONCE] = {{0}};
+        uint64_t ids[AT_ONCE];
+        larder__mem_fail_at(n, 0);
+        int rc = larder__data_open(&d, uri);
+        size_t some = rc == 0 && larder__data_about(d)->count < AT_ONCE
+                          ? (size_t)larder__data_about(d)->count
+                          : AT_ONCE;
+        for (size_t i = 0; i < some; i++)
+            ids[i] = i;
+        if (rc == 0 && larder__data_read(d, ids, some, out) == 0)
+            for (size_t i = 0; i < some; i++)
+                larder_buf_unref(&out[i].buf);
+        int failed = larder__mem_failed();
+        larder__mem_fail_at(0, 0);
+        larder__data_close(&d);
+        if (!failed) {
+            printf("memory %llu %d\n", (unsigned long long)n, rc);
+            return rc < 0;
+        }
+    }
+    return 1;
+}
+
 int main(int argc, char **argv) {
     reading r = {0};
     char line[16];
     if (argc < 2)
         return 2;
+    if (argc > 2 && strcmp(argv[2], "memory") == 0)
+        return lack_memory(argv[1]);
     int rc = larder__data_open(&r.data, argv[1]);
     if (rc < 0) {
         printf("open %d %s\n", rc, larder_errmsg());
