@@ -211,7 +211,7 @@ static double figure(void *st, size_t i) {
         {"stall", "time", "20s", "an answer that stops for so long has failed", 0, 0},             \
         {"etag", "bool", "true", "an object whose ETag changes while in use is an error", 0, 0},   \
         {"index", "keep|off", "keep", "keep each shard's index in the user's cache folder", 0, 0}, \
-        {"margin", "int", "2", "packed: pixels read around a crop", 0, 4096},                      \
+        {"margin", "int", "1", "packed: pixels read around a crop", 0, 4096},                      \
         {"ca", "text", "", "file of certificates to trust instead of the system's", 0, 0}, {       \
         "engines", "int", "0", "threads that drive requests; 0: by the processors there are", 0,   \
             64                                                                                     \
