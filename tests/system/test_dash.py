@@ -182,7 +182,8 @@ class TestDash(unittest.TestCase):
                     if line.lower().startswith(b"content-length:"):
                         length = int(line.split(b":")[1])
                 self.assertEqual(len(f.read(length)), length)
-        self.assertLess(self.dash.memory(), before + (16 << 20))
+        if "san" not in os.path.basename(os.environ.get("LARDER_BUILD", "")):  # they keep freed memory
+            self.assertLess(self.dash.memory(), before + (16 << 20))
 
     def test_crowd(self):
         """More connections than there is room for: told so, and room again afterwards."""
