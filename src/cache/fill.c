@@ -69,6 +69,15 @@ int larder__cache_wait(larder__cache *c, larder__ticket *t, larder_buf **out) {
     return rc;
 }
 
+static int make_one(const larder_access *a, const larder__ticket *t, larder__make_fn make,
+                    void *arg, larder_buf **out) {
+    larder_access want = *a;
+    want.key = t->key;
+    want.size = t->size;
+    *out = NULL;
+    return make(arg, &want, t->buf, out);
+}
+
 /* Makes and waits for what `claim` left open. The first failure is remembered; the rest is still
  * settled, since others may wait for it. */
 static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *t,
@@ -81,11 +90,7 @@ static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *
             if (!waiting && t[i].task == LARDER__READY) {
                 out[i] = t[i].buf;
             } else if (!waiting && t[i].task == LARDER__MAKE) {
-                larder_access want = a[i];
-                want.key = t[i].key;
-                want.size = t[i].size;
-                out[i] = NULL;
-                rc = make(arg, &want, t[i].buf, &out[i]);
+                rc = make_one(&a[i], &t[i], make, arg, &out[i]);
                 if (rc < 0)
                     larder__cache_fail(c, &t[i], rc, larder_errmsg());
                 else
@@ -93,6 +98,8 @@ static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *
             } else if (waiting && t[i].task == LARDER__WAIT) {
                 out[i] = NULL;
                 rc = larder__cache_wait(c, &t[i], &out[i]);
+                if (rc == LARDER__TAKE_OVER)
+                    rc = make_one(&a[i], &t[i], make, arg, &out[i]);
             }
             if (rc < 0 && first == 0) {
                 first = rc;
