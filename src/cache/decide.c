@@ -244,16 +244,16 @@ int larder__cache_touch(larder__cache *c, const larder__touch *in, size_t n, uin
         larder_slot s = c->slot_of[in[i].key];
         if (s == LARDER_NO_SLOT || c->form_of[s] == LARDER_AUGMENTED)
             continue;
-        c->policy->hit(c->policy_state, s,
-                       &(larder_access){.key = in[i].key,
-                                        .now = now + i,
-                                        .next_use = LARDER_UNKNOWN,
-                                        .size = c->size_of[s],
-                                        .job = job,
-                                        .tag = in[i].tag,
-                                        .group = LARDER_NO_GROUP,
-                                        .score = in[i].score,
-                                        .rng = &c->rng});
+        larder_access was = {.key = in[i].key,
+                             .now = now + i,
+                             .next_use = LARDER_UNKNOWN,
+                             .size = c->size_of[s],
+                             .job = job,
+                             .tag = in[i].tag,
+                             .group = LARDER_NO_GROUP,
+                             .score = in[i].score,
+                             .rng = &c->rng};
+        c->policy->hit(c->policy_state, s, &was);
     }
     c->figures.requests += n;
     c->figures.hits += n;

@@ -429,7 +429,7 @@ static void test_reads_in_step(void **st) {
     for (size_t f = 0; f < 3; f++)
         for (size_t jobs = 1; jobs <= 4; jobs++)
             for (size_t c = 0; c < 3; c++) {
-                char budget[8];
+                char budget[16];
                 snprintf(budget, sizeof budget, "%d%%", caches[c]);
                 double bound = (f == 2 ? 1 : 1 - caches[c] / 100.0) / (double)jobs;
                 double reads = reads_in_step(jobs, shares[f], budget);
@@ -494,7 +494,7 @@ static void test_reads_anyhow(void **st) {
     for (int f = 0; f < 2; f++)
         for (size_t jobs = 2; jobs <= 4; jobs++)
             for (int cache = 20; cache <= 60; cache += 20) {
-                char budget[8];
+                char budget[16];
                 double sum = 0, bound = (f ? 1 : 1 - cache / 100.0) / (double)jobs;
                 snprintf(budget, sizeof budget, "%d%%", cache);
                 for (uint64_t run = 0; run < RUNS; run++)
