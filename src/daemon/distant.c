@@ -61,12 +61,16 @@ int larder__distant_listen(int *fd, const char *where) {
 }
 
 uint16_t larder__distant_port(int fd) {
-    struct sockaddr_storage at = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } at;
+    memset(&at, 0, sizeof at);
     socklen_t n = sizeof at;
-    if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &n) < 0)
+    if (fd < 0 || getsockname(fd, &at.any, &n) < 0)
         return 0;
-    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                          : ((struct sockaddr_in *)&at)->sin_port);
+    return ntohs(at.any.sa_family == AF_INET6 ? at.six.sin6_port : at.four.sin_port);
 }
 
 int larder__distant_token(larder__server *s, larder__client *c, larder_reader *r) {
