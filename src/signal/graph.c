@@ -96,14 +96,14 @@ static int init(void *st, uint64_t n, const larder_args *args) {
                                      larder_args_number(args, "alpha"),
                                      strcmp(larder_args_text(args, "distance"), "squared") == 0);
     g->wanted = larder__graph_engine_named(larder_args_text(args, "engine"));
-    g->named = larder__calloc(n / 8 + 1, 1);
-    if (!g->named)
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory for %llu samples",
-                            (unsigned long long)n);
     /* An engine that was not built must be refused now, not when the first batch is reported. */
-    if (g->wanted && g->wanted->available)
-        return g->wanted->available();
-    return 0;
+    int rc = g->wanted && g->wanted->available ? g->wanted->available() : 0;
+    if (rc < 0)
+        return rc;
+    g->named = larder__calloc(n / 8 + 1, 1);
+    return g->named ? 0
+                    : larder__fail(LARDER_E_NOMEM, "graph: no memory for %llu samples",
+                                   (unsigned long long)n);
 }
 
 static void close_index(graph *g) {
