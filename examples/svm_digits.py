@@ -1,9 +1,10 @@
 """Support vector machines through scikit-learn's interface, and beside scikit-learn's own.
 
-    PYTHONPATH=python python3 examples/svm_digits.py [rows]
+    python3 examples/svm_digits.py [rows]
 
 Digits that come with scikit-learn, repeated with noise until there are `rows` (4000): a search over C,
 then the best model against sklearn.svm.SVC with the same parameters."""
+import os
 import resource
 import sys
 
@@ -14,7 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from larder.svm import SVC
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from larder.svm import SVC  # noqa: E402
 
 
 def digits(rows):
