@@ -166,12 +166,13 @@ int larder_loader_times(larder_loader *l, larder_times *out) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
+    uint32_t threads = l->conf.threads; /* fewer may have started than were wished for */
     pthread_mutex_unlock(&l->lock);
     *out = (larder_times){.bottleneck = LARDER_TIME_TRAINING};
     for (int k = 0; k < LARDER_TIMES; k++)
         all += out->seconds[k] = value_of(l, l->stat.time[k]);
     double served = value_of(l, l->stat.samples);
-    larder__loader_about about = {.threads = l->conf.threads,
+    larder__loader_about about = {.threads = threads,
                                   .cores = larder__cpu_count(),
                                   .ahead = l->conf.ahead,
                                   .cache = l->conf.cache,
