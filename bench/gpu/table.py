@@ -4,9 +4,9 @@
     bench/gpu/table.py runs.jsonl [more.jsonl …] [--larder build/larder] [--svg pareto.svg]
     bench/gpu/table.py piece1.jsonl piece2.jsonl --merge runs.jsonl
 
-Recipes that train in the plain order and differ in the cache alone (lru, seneca …) share the runs of
-`minio`: the same batches in the same order give the same network. Their figures come from `larder sim`
-with the same seed, which is the loader's own deciding half (docs/path.md).
+Recipes that serve each sample once an epoch (lru, quiver, seneca) share the accuracy of `minio`'s runs:
+`lru` has the same batches, the others the same samples in another random order. Their figures come from
+`larder sim` with the same seed, which is the loader's own deciding half (docs/path.md).
 """
 import argparse
 import json
