@@ -191,6 +191,7 @@ static void test_killed_jobs(void **unused) {
     snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=k&timeout=20s", r.port);
     progress *p = progress_new();
     pid_t stays = start(cache, "seneca", 1, 8, &p[0], true);
+    wait_batches(&p[0], 1); /* the member with the lowest number saves: not one of the dying */
     for (int j = 1; j < 4; j++) {
         pid_t dies = start(cache, "seneca", (uint64_t)j + 10, 50, &p[j], true);
         wait_batches(&p[j], 20);
