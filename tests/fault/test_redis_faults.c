@@ -317,7 +317,7 @@ static void test_cluster_node(void **unused) {
     trial t;
     kit_redis_or_skip();
     kit_cluster_start(&k);
-    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=300ms", k.nodes[0].port);
+    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=3s", k.nodes[0].port);
     some(&t, EPOCH + 5);
     written(&t);
     kit_redis_kill(&k.nodes[1]); /* under load: its replica takes over after a while */
