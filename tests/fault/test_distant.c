@@ -133,7 +133,11 @@ static void test_long_answers(void **st) {
     open_world(&w, 1 << 20);
     check_ok(join(&w, w.far_away, w.token_file, &far_off));
     assert_int_equal(get(&w, far_off, 0), BATCH);
-    uint64_t again = get(&w, far_off, 0);
+    uint64_t again = BATCH;
+    for (int i = 0; i < 50 && again == BATCH; i++) { /* a slow machine is cut off for a while */
+        again = get(&w, far_off, 0);
+        usleep(again == BATCH ? 200000 : 0);
+    }
     assert_in_range(again, 1, BATCH - 1);
     larder__cache_close(&far_off);
     close_world(&w);
