@@ -42,7 +42,7 @@ static int listen_somewhere(uint16_t *port) {
 }
 
 /* A port that nobody uses just now, low enough for a cluster's second one above it. */
-static uint16_t free_port(void) {
+uint16_t kit_free_port(void) {
     for (;;) {
         uint16_t port;
         close(listen_somewhere(&port));
@@ -108,10 +108,10 @@ void kit_redis_again(kit_redis *r) {
 
 void kit_redis_start(kit_redis *r, ...) {
     va_list more;
-    *r = (kit_redis){.port = free_port()};
+    *r = (kit_redis){.port = kit_free_port()};
     check_folder(r->folder);
     va_start(more, r);
-    for (const char *o; (o = va_arg(more, const char *)) && r->option_count < 8;)
+    for (const char *o; (o = va_arg(more, const char *)) && r->option_count < 16;)
         snprintf(r->options[r->option_count++], sizeof r->options[0], "%s", o);
     va_end(more);
     kit_redis_again(r);
