@@ -268,11 +268,11 @@ static void test_password_changed(void **unused) {
     trial t;
     char out[200];
     kit_redis_or_skip();
-    kit_redis_start(&r, NULL);
+    kit_redis_start(&r, "--requirepass", "first", NULL);
     begin(&t, "redis://:first@127.0.0.1:%u?budget=30%%&timeout=30s", r.port);
     some(&t, EPOCH + 5);
     written(&t);
-    kit_redis_cli(&r, "config set requirepass second", out, sizeof out);
+    kit_redis_cli(&r, "-a first config set requirepass second", out, sizeof out);
     kit_redis_cli(&r, "-a second client kill type normal skipme yes", out, sizeof out);
     some(&t, EPOCH);
     wait_for(&t, "redis_lost", 1);

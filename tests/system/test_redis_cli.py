@@ -76,8 +76,8 @@ try:
         done = [json.loads(x) for x in run(*train, "--cache", text).stdout.splitlines()]
         assert [e["hits"] for e in done] == [0, int(2000 * all_of)], done
         assert [e["hits_front"] for e in done] == [0, int(2000 * front)], done
-        sim = json.loads(run("sim", data, "--recipe", "minio", "--epochs", "2", "--seed", "3", "--json",
-                             "--cache", text).stdout)
+        sim = json.loads(run("sim", "--data", data, "--recipe", "minio", "--epochs", "2", "--seed", "3",
+                             "--json", "--cache", text).stdout)
         for e, said in zip(done, sim["epochs"]):
             assert (e["hits"], e["hits_front"]) == (said["hits"], said["front_hits"]), (e, said)
             assert said["far_hits"] == said["hits"] - said["front_hits"]
