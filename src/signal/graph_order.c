@@ -96,7 +96,7 @@ static void change(larder__graph_order *o, larder__graph_store *store, const ran
 }
 
 static void look(larder__graph_order *o, larder__graph_store *store) {
-    ranked all[LARDER__DIM_MAX];
+    ranked all[LARDER__DIM_MAX] = {{0, 0}};
     uint32_t head = store->head * 4 < o->dim ? store->head * 4 : o->dim;
     double now = 0, best = 0;
     for (uint32_t i = 0; i < o->dim; i++) {
