@@ -4,7 +4,6 @@ import html.parser
 import json
 import os
 import random
-import signal
 import struct
 import subprocess
 import sys
@@ -12,6 +11,9 @@ import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from process_kit import interrupt, wait_for  # noqa: E402
 
 LARDER = os.environ.get("LARDER", "build/larder")
 KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
@@ -185,13 +187,10 @@ class Train(unittest.TestCase):
                                     "bandwidth=8KiB", "--cache", "0", "--epochs", "5", "--batch",
                                     "10"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(500):
-            if os.path.exists(out + "/meta.json"):
-                break
-            time.sleep(0.01)
+        wait_for(lambda: os.path.exists(out + "/meta.json"))
         time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=30)
+        interrupt(process)
+        stdout, stderr = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, stderr)
         row = json.loads(stdout.splitlines()[-1])
         self.assertIsNone(row["accuracy"])
