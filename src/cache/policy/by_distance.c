@@ -14,6 +14,8 @@ int larder__by_distance_init(by_distance *p, const larder_slots *slots, void *bl
                              const uint32_t *counts) {
     p->slots = slots;
     p->counts = counts;
+    if (!block && !(block = p->own = larder__calloc(slots->keys, LARDER__BY_DISTANCE_SLOT_SIZE)))
+        return LARDER_E_NOMEM;
     p->dist = block;
     p->used = (uint32_t *)(void *)(p->dist + slots->keys);
     p->stale = true;
@@ -22,7 +24,10 @@ int larder__by_distance_init(by_distance *p, const larder_slots *slots, void *bl
     return p->list ? 0 : LARDER_E_NOMEM;
 }
 
-void larder__by_distance_fini(by_distance *p) { larder__free(p->list); }
+void larder__by_distance_fini(by_distance *p) {
+    larder__free(p->list);
+    larder__free(p->own);
+}
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 

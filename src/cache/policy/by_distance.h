@@ -20,6 +20,7 @@ typedef struct larder__by_distance {
     const uint32_t *counts; /* by key: accesses, the owner's */
     float *dist;            /* by slot; below 0 counts as 0, NAN never */
     uint32_t *used;         /* by slot: when it was last used, by `clock` */
+    void *own;              /* both of them, where nobody lent a block */
     larder__leaver *list; /* rising; holds every resident of rank <= bound, and some of the past */
     size_t first, count, added;
     uint64_t bound;
@@ -30,7 +31,7 @@ typedef struct larder__by_distance {
 /* Its bytes a slot. */
 enum { LARDER__BY_DISTANCE_SLOT_SIZE = sizeof(float) + sizeof(uint32_t) };
 
-/* `block`: that many bytes for each slot there can be. */
+/* `block`: that many bytes for each slot there can be; NULL: from the heap. */
 int larder__by_distance_init(larder__by_distance *, const larder_slots *, void *block,
                              const uint32_t *counts);
 void larder__by_distance_fini(larder__by_distance *);

@@ -58,8 +58,7 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
                                    (uint32_t *)(void *)(p->last + slots->keys));
     if (rc < 0 || larder_args_number(args, "guard") == 0)
         return rc;
-    rc = larder__by_distance_init(&p->by_distance, slots, p->links + slots->keys,
-                                  p->by_count.counts);
+    rc = larder__by_distance_init(&p->by_distance, slots, NULL, p->by_count.counts);
     return rc < 0 ? rc
                   : larder__judge_open(&p->judge, slots->keys, p->lambda,
                                        (uint64_t)larder_args_number(args, "sample"));
@@ -235,7 +234,7 @@ const larder_policy larder__policy_hcst = {
                .summary = "switches between efu and lru by the hits each had or would have had",
                .params = params,
                .state_size = sizeof(hcst)},
-    .slot_size = LARDER__BY_COUNT_SLOT_SIZE + sizeof(larder__link) + LARDER__BY_DISTANCE_SLOT_SIZE,
+    .slot_size = LARDER__BY_COUNT_SLOT_SIZE + sizeof(larder__link),
     .key_size = sizeof(uint64_t) + sizeof(uint32_t),
     .init = init,
     .fini = fini,
