@@ -235,11 +235,13 @@ static inline const char *plain_number(const char *p, double *out) {
         if (m == 8) {
             uint64_t more = 0;
             unsigned k = eight_digits(p + 8, &more);
-            if (n + m + k > 15)
+            if (k > 6) /* fifteen digits and more, whatever stands before the point */
                 return NULL;
             part = part * whole_tens[k] + more;
             m += k;
         }
+        if (n + m > 15)
+            return NULL;
         p += m;
         x = (double)(whole * whole_tens[m] + part) / tens[m]; /* both exact: rounded once */
     }
