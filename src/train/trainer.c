@@ -39,6 +39,7 @@ struct larder__trainer {
     size_t split[3];      /* and plan=auto's percent of each form */
     size_t wait_stat, fill_stat, evaluation_stat;
     bool forms; /* its cache is shared out between forms */
+    bool tiers; /* there is another in front of it */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -146,6 +147,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     if (rc == 0) {
         find_figures(t);
         t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
+        t->tiers = find_stat(t, "front_hits") != SIZE_MAX;
     }
     return rc;
 }
@@ -312,6 +314,7 @@ static void mean_between(times was, times is, double *mean, double *sd) {
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
     double start, loss_sum, h_sum;
+    double forward, backward; /* seconds of the network alone */
     uint64_t samples;
     times wait, fill, evaluation; /* as it began */
     larder_times spent;
@@ -340,9 +343,12 @@ static void take_shown(const larder__trainer *t, larder__epoch *out) {
 
 static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
     larder__net_result r;
+    double begun = larder__now();
     int rc = larder__net_step(t->net, b->x, b->y, b->n, b->weight, rate_now(t, p), &r);
     if (rc < 0)
         return rc;
+    p->forward += r.forward_seconds;
+    p->backward += larder__now() - begun - r.forward_seconds;
     double sum = 0;
     for (size_t i = 0; i < b->n; i++)
         sum += (double)r.loss[i];
@@ -381,6 +387,7 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
     out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
     out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
+    out->hits_front = t->tiers ? (double)f.front_hits : (double)NAN;
     return 0;
 }
 
@@ -396,6 +403,7 @@ static void take_times(const larder__trainer *t, const pass *p, larder__epoch *o
     for (int k = 0; k < LARDER_TIMES; k++)
         part[k] = spent.seconds[k] - p->spent.seconds[k];
     out->training_seconds = part[LARDER_TIME_TRAINING];
+    out->forward_seconds = p->forward, out->backward_seconds = p->backward;
     out->wait_storage = part[LARDER_TIME_STORAGE];
     out->wait_decode = part[LARDER_TIME_DECODE], out->wait_augment = part[LARDER_TIME_AUGMENT];
     out->wait_cache = part[LARDER_TIME_CACHE], out->wait_assembly = part[LARDER_TIME_ASSEMBLY];
