@@ -36,9 +36,9 @@ def train(rank, a, meet):
     loader = larder.Loader(a.data, a.batch, recipe=a.recipe, augment=a.augment, threads=1)
     mine, any_rank = f"{a.save}.{rank}", f"{a.save}.0"
     if a.save and os.path.exists(any_rank):
-        state = torch.load(any_rank)
+        state = torch.load(any_rank, weights_only=True)
         if state["world"] == dist.get_world_size():
-            state = torch.load(mine)
+            state = torch.load(mine, weights_only=True)
         loader.load_state_dict(state)
     shape = loader.sample_shape
     model = nn.Sequential(

@@ -68,7 +68,7 @@ def sweep(wait: bool = False) -> None:
     _later.extend(still)
 
 
-def _array(hold: Hold, address: int, count: int, dtype: str, shape: Any = None) -> Any:
+def _array(hold: Optional[Hold], address: int, count: int, dtype: str, shape: Any = None) -> Any:
     import numpy
 
     size = count * numpy.dtype(dtype).itemsize
@@ -95,10 +95,19 @@ class Batch:
     It also passes for the pair (x, y): ``for x, y in loader`` works."""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "__weakref__")
+                 "labels_host", "owner", "__weakref__")
 
     x: Any
     y: Any
+    ids: Any
+    served: Any
+    weight: Any
+    kind: Any
+    number: int
+    epoch: int
+    served_host: Any
+    labels_host: Any
+    owner: Any
 
     def __iter__(self) -> Iterator[Any]:
         yield self.x
@@ -118,7 +127,7 @@ class Batch:
     def to(self, device: Any, non_blocking: bool = False) -> "Batch":
         """The same batch with its tensors on another device."""
         other = Batch()
-        for name in ("number", "epoch", "served_host", "labels_host"):
+        for name in ("number", "epoch", "served_host", "labels_host", "owner"):
             setattr(other, name, getattr(self, name))
         for name in ("x", "y", "ids", "served", "weight", "kind"):
             value = getattr(self, name)
@@ -144,15 +153,16 @@ def x_shape(s: _lib.BatchStruct) -> Any:
     return (s.n, s.shape.h, s.shape.w, s.shape.c)
 
 
-def x_array(hold: Hold, s: _lib.BatchStruct) -> Any:
+def x_array(hold: Optional[Hold], s: _lib.BatchStruct) -> Any:
     count = s.n * s.shape.c * s.shape.h * s.shape.w
     dtype = "float32" if s.dtype == _lib.DTYPES["float32"] else "uint8"
     return _array(hold, s.x, count, dtype, x_shape(s))
 
 
-def make(hold: Hold, s: _lib.BatchStruct, tensors: bool) -> Batch:
+def make(hold: Optional[Hold], s: _lib.BatchStruct, tensors: bool) -> Batch:
     """A Batch of arrays that view the memory of a batch on hold."""
     b = Batch()
+    b.owner = None
     b.number, b.epoch = s.number, s.epoch
     b.x = x_array(hold, s) if s.x else None
     b.served_host = _array(hold, s.served, s.n, "uint64")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import _lib, _torch
+from . import _lib, _state, _torch
 from .batch import Batch, Hold, make, release_later, sweep, x_array
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
+from .shown import Shown
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
@@ -48,7 +50,7 @@ class _Stages:
         return sample
 
 
-class Loader:
+class Loader(Shown):
     """Batches of a data set through a training-aware cache.
 
     >>> loader = larder.Loader("cifar10:data", 256, recipe="rotate", cache="20%",
@@ -119,9 +121,13 @@ class Loader:
         score_on_device: Optional[bool] = None,
         torch: Optional[bool] = None,
     ) -> None:
-        self._handle: Optional[int] = None
+        self._handle: Any = None  # an address; None: closed
         self._pid = os.getpid()
-        self.uri, self.batch_size, self.drop_last = os.fspath(uri), batch_size, drop_last
+        counts = dict(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
+                      inflight=inflight, epochs=epochs)
+        for name, value in counts.items():
+            counts[name] = _whole(name, value, 1 if name == "batch_size" else 0)
+        self.uri, self.batch_size, self.drop_last = os.fspath(uri), counts["batch_size"], drop_last
         self.recipe = recipe
         if not shuffle and recipe == "rotate":  # nobody asked for it
             self.recipe = "minio:sampler=sequential"
@@ -130,7 +136,7 @@ class Loader:
         self.seed, self.shuffle = seed, shuffle
         self._stages = _Stages(augment, transform)
         self._tensors = _torch.wanted(torch)
-        self._device = None
+        self._device: Any = None
         if device is not None and str(device) != "cpu":
             self._tensors = True
             self._device = _torch.module().device(device)
@@ -148,9 +154,9 @@ class Loader:
         lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
         conf.source, conf.recipe = _lib.text(self.uri), _lib.text(self.recipe)
         conf.cache, conf.augment = _lib.text(cache), _lib.text(self._stages.native)
-        conf.batch, conf.seed, conf.epochs = batch_size, seed, epochs
-        conf.threads, conf.prefetch, conf.ahead = threads, prefetch, ahead
-        conf.lag, conf.inflight, conf.drop_last = lag, inflight, drop_last
+        conf.batch, conf.seed, conf.drop_last = self.batch_size, _whole("seed", seed), drop_last
+        for name in ("threads", "prefetch", "ahead", "lag", "inflight", "epochs"):
+            setattr(conf, name, counts[name])
         conf.rank, conf.world = self.rank, self.world
         conf.dtype = _choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
         conf.layout = _choice(_lib.LAYOUTS, "layout", layout)
@@ -177,7 +183,11 @@ class Loader:
         self._batch: Optional[Batch] = None
         self._last: Optional[int] = None  # number of the batch taken last
         self._loaded_at: Optional[int] = None
+        self._epochs = counts["epochs"]
         self._middle = False  # of an epoch
+        self._taken: Optional[int] = 0  # batches of this epoch; None: not known
+        self._fresh = False  # a state was loaded, and nothing taken since
+        self._mark = object()  # that batches of this loader carry
         self._wanted_epoch: Optional[int] = None
         self._turns = 0  # iterators so far: only the newest is served
         self._hooked: Any = None
@@ -286,15 +296,22 @@ class Loader:
         self._forget_copy()
         _lib.check(self._lib.larder_loader_begin(handle, wanted))
         self._middle = False
+        self._taken = 0
 
     def _batches(self, turn: int) -> Iterator[Batch]:
+        if self._wanted_epoch is not None and turn == self._turns:
+            self._begin()  # set_epoch came after iter, but before the first batch
         while True:
+            self._open()
             if turn != self._turns:
                 raise _lib.BY_CODE[-7](
                     "another iteration over this loader has begun; one at a time is served"
                 )
             b = self._take()
+            if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
+                b = self._take()
             if b is None:
+                self._fresh = False
                 return
             yield b
 
@@ -316,14 +333,18 @@ class Loader:
         _lib.check(rc)
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
+            self._taken = 0
             return None
         self._middle = True
+        self._fresh = False
+        self._taken = None if self._taken is None else self._taken + 1
         hold = ctypes.c_void_p()
         self._lent = out
         _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
         s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value, bool(self._pins))
+        held = Hold(hold.value or 0, bool(self._pins))
         b = make(held, s, self._tensors and not self._stages.own)
+        b.owner = self._mark
         if self._stages.own:
             self._run_own(b)
         if self._device is not None:
@@ -433,9 +454,12 @@ class Loader:
         """What training says about the samples of a batch (the one at hand, unless given): losses one
         by one, logits (larder takes the cross entropy), embeddings n x d. Arrays or tensors, on any
         device; those on a CUDA device do not make training wait. May come in several calls."""
+        self._open()
         b = batch if batch is not None else self._batch
         if b is None:
             raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
+        if b.owner is not self._mark:
+            raise _lib.BY_CODE[-1]("this batch came from another loader: report it there")
         if not self.listens:
             return
         p = self._desk.open(b)
@@ -462,7 +486,7 @@ class Loader:
             return embeddings
         if not _torch.is_tensor(embeddings):
             embeddings = _torch.module().as_tensor(embeddings)
-        return self._graph.score(b.served_host, b.labels_host, embeddings)
+        return self._graph.score(b.served_host, b.labels_host, embeddings, b.epoch)
 
     def validate(self, accuracy: float) -> None:
         """Validation accuracy, a fraction of 1, as of now."""
@@ -530,117 +554,37 @@ class Loader:
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
-            "larder": state,
-            "reports": self._desk.state(),
+            "batch_size": self.batch_size,
+            "taken": self._taken,
+            "larder": _state.wrap(state, self._tensors),
+            "reports": self._desk.state(self._tensors),
             "graph": self._graph.state_dict() if self._graph else None,
         }
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on where that state stands; right after opening, with the same data set, recipe,
         cache size, seed and batch size."""
-        if state.get("version") != 1:
+        if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
             raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
-        raw = state["larder"]
-        _lib.check(self._lib.larder_loader_restore(self._open(), raw, len(raw)))
+        raw = _state.unwrap(state["larder"])
+        handle = self._open()
+        _lib.check(self._lib.larder_loader_restore(handle, raw, len(raw)))
         self._middle = False  # the next iter goes on in the middle
         if self._graph:
             self._graph.load_state_dict(state.get("graph"))
         self._wanted_epoch = None
-        if (state["rank"], state["world"]) == (self.rank, self.world):
+        self._fresh, self._taken = True, None
+        same = (state["rank"], state["world"]) == (self.rank, self.world)
+        if same and state.get("batch_size") == self.batch_size:
+            self._taken = state.get("taken")
+            over = int(self._lib.larder_loader_epoch(handle)) + 1
+            if self._taken == len(self) and not 0 < self._epochs <= over:
+                self._wanted_epoch = over  # nothing is left of that epoch: the next iter is the next
+        if same:
             self._desk.load(state["reports"])
             self._last = self._loaded_at = state["last"]
 
-    # ---- figures ------------------------------------------------------------------------------
-
-    def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
-        """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
-        substitutes, repeats, storage_bytes, touched …"""
-        f = _lib.Figures()
-        if epoch is None:
-            for epoch in range(self.epoch, -1, -1):
-                rc = self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f))
-                if rc == 0:
-                    break
-            else:
-                _lib.check(rc)
-        else:
-            _lib.check(self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f)))
-        out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_}
-        out["form_hits"] = list(out["form_hits"])
-        return out
-
-    def stats(self) -> Dict[str, Any]:
-        """Counters and times since the start: a number each, or for times a dict with count, mean,
-        p50, p90, p99 and max, in seconds."""
-        v = _lib.StatValue()
-        out: Dict[str, Any] = {}
-        i = 0
-        while self._lib.larder_loader_stat(self._open(), i, ctypes.byref(v)) == 0:
-            name = v.name.decode()
-            if v.type == b"h":
-                out[name] = {
-                    "count": v.count,
-                    "mean": v.value,
-                    "sd": v.sd,
-                    "p50": v.p50,
-                    "p90": v.p90,
-                    "p99": v.p99,
-                    "max": v.max,
-                }
-            else:
-                out[name] = v.value
-            i += 1
-        return out
-
-    def bad(self) -> List[Dict[str, Any]]:
-        """Samples that could not be read or decoded, with the reason."""
-        out, b = [], _lib.Bad()
-        while self._lib.larder_loader_bad(self._open(), len(out), ctypes.byref(b)) == 0:
-            out.append({"id": b.id, "code": b.code, "why": b.why.decode("utf-8", "replace")})
-        return out
-
-    def audit(self) -> int:
-        """Proves exactly-once for the last finished epoch: 0, or how many ids came twice or never."""
-        n = int(self._lib.larder_loader_audit(self._open()))
-        return _lib.check(n) if n < 0 else n
-
-    def cancel(self) -> None:
-        """Wakes whoever waits for a batch, from any thread: they get CancelledError."""
-        self._lib.larder_loader_cancel(self._open())
-
-    @property
-    def samples(self) -> int:
-        """Of the whole data set."""
-        return int(self._lib.larder_loader_samples(self._open()))
-
-    @property
-    def classes(self) -> List[str]:
-        """Names of the classes, by label; numbers where the data set has no names."""
-        n = int(self._lib.larder_loader_classes(self._open()))
-        names = (self._lib.larder_loader_class_name(self._handle, i) for i in range(n))
-        return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
-
-    @property
-    def sample_shape(self) -> Any:
-        """Of one sample of x, as larder's stages give it."""
-        s = self._lib.larder_loader_shape(self._open())
-        return (s.h, s.w, s.c)
-
     _order_only = False
-
-    # Habits of Lightning and Accelerate: they look for these.
-    num_workers = 0
-    batch_sampler = None
-
-    @property
-    def sampler(self) -> "Loader":
-        """Itself: the order is the loader's, and so is ``set_epoch``."""
-        return self
-
-    @property
-    def dataset(self) -> "_Sized":
-        """Something whose length is the data set's."""
-        return _Sized(self.samples)
 
     @property
     def pin_memory(self) -> bool:
@@ -651,14 +595,6 @@ class Loader:
         return (
             f"<larder.Loader {self.uri}, batches of {self.batch_size}, recipe {self.recipe}{state}>"
         )
-
-
-class _Sized:
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __len__(self) -> int:
-        return self.n
 
 
 class _Hook:
@@ -680,6 +616,16 @@ class _Hook:
 
     def __exit__(self, *what: Any) -> None:
         self.remove()
+
+
+def _whole(name: str, value: Any, least: Optional[int] = None) -> int:
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
+    if least is not None and not least <= n < 1 << 32:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} on, not {value!r}")
+    return n
 
 
 def _choice(table: Dict[str, int], name: str, value: str) -> int:

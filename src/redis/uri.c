@@ -237,7 +237,9 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->cert, sizeof r->cert, value);
     if (strcmp(key, "key") == 0)
         return copy(r->key, sizeof r->key, value);
-    *what = "budget, tier, shared, replicas, timeout, ttl, connections, ca, cert or key";
+    if (strcmp(key, "name") == 0)
+        return copy(r->tls_name, sizeof r->tls_name, value);
+    *what = "budget, tier, shared, replicas, timeout, ttl, connections, ca, cert, key or name";
     return false;
 }
 
@@ -277,6 +279,8 @@ static int check(const larder__redis_conf *r, const char *cache) {
         return wrong(cache, "replicas=1 is for redis-cluster://", "");
     if (r->group[0] && r->front[0])
         return wrong(cache, "there is no cache in front of one that is shared", "");
+    if (!r->tls && (r->ca[0] || r->cert[0] || r->key[0] || r->tls_name[0]))
+        return wrong(cache, "ca=, cert=, key= and name= are for rediss://", "");
     if ((r->cert[0] != '\0') != (r->key[0] != '\0'))
         return wrong(cache, "cert= and key= belong together", "");
     return 0;

@@ -3,11 +3,9 @@
  * feedback on its way, scored and not; of a run that does not wait for scoring also when each
  * sample was scored. The input is a recipe for damage: how (1: repeat, else restore; 2: a run that
  * does not wait), length kept, then edits of four bytes each (three say where, one what). */
-#include "base/hash.h"
+#include "fuzz_damage.h"
 
 #include <larder/larder.h>
-#include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -70,15 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n;
     bool repeat = size && data[0] & 1, beside = size && data[0] & 2;
     const void *valid = valid_state(beside, &n);
-    uint8_t *copy = malloc(n);
-    memcpy(copy, valid, n);
-    if (size > 1 && data[1] < 255)
-        n = 16 + (n - 16) * data[1] / 255;
-    for (size_t i = 2; i + 3 < size; i += 4)
-        copy[((size_t)data[i] << 16 | (size_t)data[i + 1] << 8 | data[i + 2]) % n] = data[i + 3];
-    uint64_t sum = larder__hash_bytes(0, copy, n - 8);
-    for (size_t i = 0; i < 8; i++)
-        copy[n - 8 + i] = (uint8_t)(sum >> (8 * i));
+    uint8_t *copy = damaged(valid, &n, data + (size > 0), size - (size > 0));
     larder_loader *l = open_small(beside);
     int rc = repeat ? larder_loader_replay(l, copy, n) : larder_loader_restore(l, copy, n);
     if (rc == 0)
