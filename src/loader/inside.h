@@ -155,6 +155,8 @@ struct larder_loader {
     bool stop, cancelled, epoch_over, restored;
     uint64_t divided_epoch, divided_taken; /* of this epoch so many ids were gone when the ranks
                                               changed; 0: they did not */
+    bool page_due; /* the ledger begins a page with the next batch, */
+    uint64_t page_epoch, page_gone; /* so many ids of all ranks into this epoch */
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */
@@ -214,7 +216,7 @@ void *larder__worker_run(void *loader);
 /* Gives up everything that is planned and not filled; only without running threads. */
 void larder__worker_abandon(larder_loader *);
 /* The chance of one row, the same in any process with the same global batch. */
-uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
+uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t row);
 /* Up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open: first the bytes, then what
  * becomes of them. */
 void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);

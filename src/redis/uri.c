@@ -209,6 +209,12 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
             return true;
         return group_name(value) && copy(r->group, sizeof r->group, value);
     }
+    if (strcmp(key, "job") == 0) {
+        *what = "job=NAME, of letters, digits and _.-, at most 39; or job=0";
+        if (strcmp(value, "0") == 0)
+            return true;
+        return group_name(value) && copy(r->job, sizeof r->job, value);
+    }
     if (strcmp(key, "replicas") == 0) {
         *what = "replicas=0 or replicas=1";
         return yes_or_no(value, &r->replicas);
@@ -237,7 +243,7 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->cert, sizeof r->cert, value);
     if (strcmp(key, "key") == 0)
         return copy(r->key, sizeof r->key, value);
-    *what = "budget, tier, shared, replicas, timeout, ttl, connections, ca, cert or key";
+    *what = "budget, tier, shared, job, replicas, timeout, ttl, connections, ca, cert or key";
     return false;
 }
 
@@ -277,6 +283,8 @@ static int check(const larder__redis_conf *r, const char *cache) {
         return wrong(cache, "replicas=1 is for redis-cluster://", "");
     if (r->group[0] && r->front[0])
         return wrong(cache, "there is no cache in front of one that is shared", "");
+    if (r->job[0] && (r->front[0] || r->group[0]))
+        return wrong(cache, "job= goes with neither shared= nor a cache in front", "");
     if ((r->cert[0] != '\0') != (r->key[0] != '\0'))
         return wrong(cache, "cert= and key= belong together", "");
     return 0;
