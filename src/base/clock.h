@@ -16,6 +16,9 @@ static inline double larder__now(void) { return larder__seconds_of(CLOCK_MONOTON
 static inline double larder__cpu_seconds(void) {
     return larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
+static inline double larder__thread_seconds(void) {
+    return larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
 
 static inline struct timespec larder__timespec_of(double seconds) {
     struct timespec t = {.tv_sec = (time_t)seconds};

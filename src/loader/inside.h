@@ -195,12 +195,14 @@ int larder__measures_open(larder_loader *);
 int larder__measures_figures(larder_loader *);
 void larder__measures_handed(larder_loader *, const larder__place *, const larder_figures *before);
 
-/* With the lock held: the place of a batch the user holds; NULL with a sentence: it is not held. */
-larder__place *larder__place_held(larder_loader *, const larder_batch *);
-
-/* All of a place but x. */
+/* place.c: all of a place but x; its plan is decided, so its rows may be taken (with the lock
+ * held); with the lock held, the place of a batch the user holds, or NULL with a sentence: it is
+ * not held.
+ */
 int larder__place_open(larder_loader *, larder__place *);
 void larder__place_close(larder__place *);
+void larder__place_begin(larder_loader *, larder__place *);
+larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
 /* turn.c, with the lock held: a batch that was handed out or is not wanted leaves the ring. */
 int larder__place_leave(larder_loader *, larder__place *);
@@ -211,10 +213,16 @@ bool larder__evaluation_due(const larder_loader *);
 int larder__evaluation_run(larder_loader *);
 void larder__evaluation_close(larder__evaluation *);
 
-/* worker.c: a thread's life; opens batches, fills rows. */
+/* drawing.c, with the lock held: is there room for another batch, and is one to come? Decides it,
+ * giving up the lock meanwhile. */
+bool larder__drawing_due(const larder_loader *);
+void larder__drawing_do(larder_loader *);
+
+/* worker.c: a thread's life. */
 void *larder__worker_run(void *loader);
 /* Gives up everything that is planned and not filled; only without running threads. */
 void larder__worker_abandon(larder_loader *);
+<<<<<<< HEAD
 /* The chance of one row, the same in any process with the same global batch. */
 uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t row);
 /* Up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open: first the bytes, then what
@@ -228,20 +236,37 @@ int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf *
                       uint8_t *held);
 /* One sample from storage, past the cache. */
 int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
+=======
+>>>>>>> main
 /* With the lock held. Which batch has rows that nobody reads yet, the oldest first; NULL: none, or
  * enough reads are under way. `take` reads some of them, giving up the lock; n is 0 where nothing
  * is left to prepare, else the piece is prepared now or kept for later. */
 larder__place *larder__unread_find(larder_loader *);
 void larder__unread_take(larder_loader *, larder__place *, size_t *from, size_t *n);
 void larder__unread_keep(larder_loader *, larder__place *, size_t from);
-/* With the lock held: the place's plan is decided, its rows may be taken. */
-void larder__place_begin(larder_loader *, larder__place *);
 /* With the lock held, which is given up meanwhile: prepares some rows of a place, or reads and
  * prepares some. False: others are at all that are left. */
 bool larder__place_work(larder_loader *, larder__scratch *, larder__place *);
+
+/* rows_read.c, rows_prepare.c: up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open:
+ * first the bytes, then what becomes of them. */
+enum { LARDER__ROWS_AT_ONCE = 64 };
+void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);
+void larder__rows_prepare(larder_loader *, larder__scratch *, larder__place *, size_t from,
+                          size_t n);
+/* The bytes of one row that was read, and not prepared, in the form they are held in. */
+int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf **out,
+                      uint8_t *held);
+/* One sample from storage, past the cache. */
+int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
 /* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);
+/* The chance of one row, the same in any process with the same global batch. */
+uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
+
+/* package.c: entries that a batch brings in besides, from row `from` on. */
+void larder__package_fill(larder_loader *, larder__place *, size_t from, size_t n);
 
 /* reserve.c: what a decoded sample of this data set reserves in the cache, from a few samples
  * spread over it that are read for this. */

@@ -55,10 +55,10 @@ static void miller(void *arg, uint32_t member) {
     larder__scratch *scratch = NULL;
     void *row = larder__memalign(64, larder__pipeline_bytes(m->p->pipeline) + 64);
     int rc = row ? larder__scratch_open(&scratch) : LARDER_E_NOMEM;
-    double cpu = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    double cpu = larder__thread_seconds();
     if (rc == 0)
         grind(m, scratch, row);
-    cpu = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    cpu = larder__thread_seconds() - cpu;
     larder__scratch_close(&scratch);
     larder__free(row);
     pthread_mutex_lock(&m->lock);

@@ -157,7 +157,7 @@ static int open_index(graph *g, size_t dim) {
 /* ---- the heavy half -------------------------------------------------------------------------- */
 
 static double take(graph *g, int stage, double since) {
-    double now = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    double now = larder__thread_seconds();
     if (stage >= 0)
         g->seconds[stage] = now - since;
     return now;

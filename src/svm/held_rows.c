@@ -217,9 +217,9 @@ int larder__held_measure(const larder__kernel *k, const larder__panel *all, doub
     for (size_t i = 0; rc == 0 && i < TRIALS; i++) {
         if (i == 0)
             larder__panel_pick(&t.left, k, all, t.ids, TRIAL_ROWS);
-        double a = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+        double a = larder__thread_seconds();
         larder__kernel_add(k, &t.left, TRIAL_ROWS, t.weight, all, 0, t.columns, t.sum, t.scratch);
-        double b = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+        double b = larder__thread_seconds();
         /* A row is written when it is made and read when it is added, from memory each time. */
         for (size_t r = 0; r < TRIAL_ROWS; r++)
             memset(t.rows + (i * TRIAL_ROWS + r) * 37 % t.many * LARDER__TILE, 1,
@@ -227,7 +227,7 @@ int larder__held_measure(const larder__kernel *k, const larder__panel *all, doub
         for (size_t r = 0; r < TRIAL_ROWS; r++)
             larder__add_row(t.sum, t.rows + (r * 41 + 7) % t.many * LARDER__TILE, t.weight[r],
                             t.columns);
-        double c = larder__seconds_of(CLOCK_THREAD_CPUTIME_ID);
+        double c = larder__thread_seconds();
         *make_us = least(*make_us, b - a);
         *keep_us = least(*keep_us, c - b);
     }

@@ -16,13 +16,9 @@ import time
 import urllib.parse
 from xml.sax.saxutils import escape
 
+from ports import free_port
+
 KEY, SECRET, TOKEN = "AKIDLARDERTEST", "a+secret/of=tests", "a-session-token"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 # ---- nginx ------------------------------------------------------------------------------------

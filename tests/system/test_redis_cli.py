@@ -8,15 +8,16 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from ports import free_port  # noqa: E402
+
 LARDER = os.environ["LARDER"]
 parts = subprocess.run([LARDER, "--version"], capture_output=True, text=True).stdout
 if "-redis" in parts or not shutil.which("redis-server"):
     print("no redis-server, or built without hiredis: skipped")
     sys.exit(77)
 
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    port = s.getsockname()[1]
+port = free_port()
 folder = tempfile.mkdtemp()
 server = subprocess.Popen(
     ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--requirepass", "hunter2"],

@@ -544,6 +544,21 @@ static void close_at_any_moment(void **state) {
     }
 }
 
+/* Rows that repeat within a batch wait for each other's bytes: closing gives both up, and that is
+ * not what the user asks about. */
+static void close_keeps_the_sentence(void **unused) {
+    (void)unused;
+    larder_loader_conf c = kit_conf("slow:latency=50ms:mem:?n=4&h=4&w=4&c=3", "shade");
+    larder_loader *l;
+    const larder_batch *b;
+    c.batch = 16;
+    check_ok(larder_loader_open(&l, &c));
+    assert_int_equal(larder_loader_next_within(l, &b, 0), LARDER_NOT_YET); /* threads are at it */
+    assert_int_equal(larder_loader_next_within(l, &b, -1), LARDER_E_ARGS);
+    larder_loader_close(&l);
+    assert_non_null(strstr(larder_errmsg(), "makes no sense"));
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     bool failed = true;
@@ -599,6 +614,7 @@ int main(void) {
         cmocka_unit_test(feedback_for_ids_not_served_is_refused),
         cmocka_unit_test(cancel_wakes_a_waiting_next),
         cmocka_unit_test(close_at_any_moment),
+        cmocka_unit_test(close_keeps_the_sentence),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,302 @@
+/* Opening a loader: its configuration checked, then one station after the other. */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/limit.h"
+#include "base/mem.h"
+#include "loader/far_cache.h"
+#include "loader/inside.h"
+#include "loader/shared_cache.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+void larder_loader_init(larder_loader_conf *c, size_t size) {
+    const larder_loader_conf all = {.size = size,
+                                    .recipe = "lru",
+                                    .cache = "20%",
+                                    .batch = 256,
+                                    .world = 1,
+                                    .dtype = LARDER_F32,
+                                    .layout = LARDER_NCHW};
+    size_t known = size < sizeof all ? size : sizeof all;
+    memset(c, 0, size);
+    memcpy(c, &all, known);
+}
+
+/* The caller's struct may be of an older or a newer version: what it does not have is as it is
+ * unless said, what is not known here must not be asked for. */
+static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
+    enum { FIRST = offsetof(larder_loader_conf, hold_most) }; /* what version 0.1.0 began with */
+    larder_loader_init(own, sizeof *own);
+    if (c->size < FIRST || c->size > 1 << 16)
+        return larder__fail(LARDER_E_ARGS,
+                            "a configuration begins with larder_loader_defaults, which sets its "
+                            "size (%zu)",
+                            c->size);
+    const unsigned char *bytes = (const unsigned char *)c;
+    for (size_t i = sizeof *own; i < c->size; i++)
+        if (bytes[i])
+            return larder__fail(LARDER_E_UNSUPPORTED,
+                                "the configuration asks for something that larder " LARDER_VERSION
+                                " does not know; a newer library does");
+    memcpy(own, c, c->size < sizeof *own ? c->size : sizeof *own);
+    return 0;
+}
+
+static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
+    l->conf = *c;
+    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = l->conf.record = NULL;
+    if (!c->source)
+        return larder__fail(LARDER_E_ARGS, "no source given");
+    if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)
+        return larder__fail(LARDER_E_ARGS, "a recipe of %zu bytes; at most %d make sense",
+                            strlen(c->recipe), LARDER__RECIPE_CHARS);
+    const char *from[4] = {c->source, c->recipe ? c->recipe : "lru", c->cache ? c->cache : "20%",
+                           c->augment ? c->augment : ""};
+    const char **to[4] = {&l->conf.source, &l->conf.recipe, &l->conf.cache, &l->conf.augment};
+    for (int i = 0; i < 4; i++)
+        if (!(*to[i] = larder__strdup(from[i])))
+            return LARDER_E_NOMEM;
+    if (l->conf.world == 0)
+        l->conf.world = 1;
+    if (l->conf.threads == 0)
+        l->conf.threads = larder__cpu_count();
+    if (l->conf.prefetch == 0)
+        l->conf.prefetch = 4;
+    if (l->conf.ahead == 0)
+        l->conf.ahead = l->conf.prefetch;
+    if (l->conf.inflight == 0)
+        l->conf.inflight = 64;
+    if (l->conf.lag == 0)
+        l->conf.lag = l->conf.ahead + 2;
+    if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.ahead > 1024 ||
+        l->conf.inflight > 1024 || l->conf.lag > 1u << 20)
+        return larder__fail(LARDER_E_ARGS, "at most 1024 threads, reads and batches ahead");
+    if (l->conf.ahead < l->conf.prefetch)
+        return larder__fail(LARDER_E_ARGS, "%u batches prepared ahead, but only %u read ahead",
+                            l->conf.prefetch, l->conf.ahead);
+    if (l->conf.lag <= l->conf.ahead)
+        return larder__fail(LARDER_E_ARGS,
+                            "lag %u must be more than the %u batches ahead: feedback of a "
+                            "batch cannot act on batches that are drawn before it is trained on",
+                            l->conf.lag, l->conf.ahead);
+    if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
+        l->conf.layout > LARDER_NHWC || l->conf.parts > LARDER_PARTS_OFF)
+        return larder__fail(LARDER_E_ARGS,
+                            "on_bad, dtype, layout or parts is none of the known ones");
+    return 0;
+}
+
+uint32_t larder__entry_bytes(void *loader, uint64_t id) {
+    const larder_loader *l = loader;
+    larder_sample s = {0};
+    if (!l->parts)
+        return larder__data_stat(l->data, id, &s) < 0 ? 0 : s.bytes;
+    larder_rect whole = larder__parts_whole(l->parts, id);
+    return larder__parts_bytes(l->parts, id, &whole);
+}
+
+/* Jobs that share a cache may exchange pixels and rows where this agrees. */
+static uint64_t pipeline_hash(const larder_loader *l) {
+    const char *augment = l->conf.augment ? l->conf.augment : "";
+    uint64_t about[] = {l->conf.dtype, l->conf.layout, l->row_bytes};
+    return larder__hash_bytes(larder__hash_bytes(1, about, sizeof about), augment, strlen(augment));
+}
+
+/* What samples come to in other forms than the file's. */
+static int open_forms(larder_loader *l, larder__draw_conf *draw) {
+    double share[LARDER_FORMS];
+    l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share, &l->plans);
+    if (rc < 0)
+        return rc;
+    l->spread = share[LARDER_ENCODED] < 1 || l->plans;
+    draw->cores = larder__cpu_count();
+    draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
+    draw->pipeline = pipeline_hash(l);
+    draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
+    if (share[LARDER_DECODED] > 0 || l->plans)
+        rc = larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes);
+    l->decoded_ratio = draw->decoded_ratio;
+    l->decoded_bytes = draw->decoded_bytes;
+    return rc;
+}
+
+static uint32_t sample_class(void *data, uint64_t id) {
+    larder_sample s = {.label = -1};
+    return larder__data_stat(data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP : (uint32_t)s.label;
+}
+
+static double scratch_refused(const void *l) {
+    char why[8];
+    return (double)larder__crates_refused(((const larder_loader *)l)->crates, why, sizeof why);
+}
+
+static int open_crates(larder_loader *l) {
+    uint64_t limit;
+    const char *folder = larder__draw_scratch(l->draw, &limit);
+    int rc = folder ? larder__crates_open(&l->crates, folder, limit) : 0;
+    return rc < 0 || !folder
+               ? rc
+               : larder__stat_probe(l->stats, "scratch_refused", "packages",
+                                    "not laid down or not read back; storage gave them",
+                                    scratch_refused, l);
+}
+
+static int open_pipeline(larder_loader *l) {
+    const larder_dataset *about = larder__data_about(l->data);
+    if (l->conf.order_only) { /* any shape will do */
+        larder__free((void *)(uintptr_t)l->conf.augment);
+        l->conf.augment = larder__strdup("resize:h=1,w=1");
+        if (!l->conf.augment)
+            return LARDER_E_NOMEM;
+    }
+    larder__pipeline_conf pipe = {.spec = l->conf.augment,
+                                  .raw = about->raw,
+                                  .raw_layout = about->layout,
+                                  .dtype = l->conf.dtype,
+                                  .layout = l->conf.layout};
+    int rc = larder__pipeline_open(&l->pipeline, &pipe);
+    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
+        return rc;
+    bool together = larder__far_cache_job(l->conf.cache);
+    larder__parts_conf parts = {.data = l->data,
+                                .pipeline = l->pipeline,
+                                .seed = l->conf.seed,
+                                .batch = l->conf.batch * (together ? l->conf.world : 1),
+                                .rank = together ? 0 : l->conf.rank,
+                                .world = together ? 1 : l->conf.world,
+                                .keep = l->conf.parts == LARDER_PARTS_KEEP};
+    return larder__parts_open(&l->parts, &parts);
+}
+
+static int open_parts(larder_loader *l) {
+    int rc = larder__data_open(&l->data, l->conf.source);
+    if (rc < 0 || (rc = open_pipeline(l)) < 0)
+        return rc;
+    const larder_dataset *about = larder__data_about(l->data);
+    larder__draw_conf draw = {.recipe = l->conf.recipe,
+                              .cache = l->conf.cache,
+                              .store =
+                                  l->conf.order_only ? &larder__store_null : &larder__store_heap,
+                              .n = about->count,
+                              .payload = about->bytes,
+                              /* Jobs that share a cache must agree on what an entry is. */
+                              .fingerprint = about->fingerprint + (l->parts != NULL),
+                              .size_of = larder__entry_bytes,
+                              .size_arg = l,
+                              .group_of = sample_class,
+                              .group_arg = l->data,
+                              .epochs = l->conf.epochs,
+                              .beside = true,
+                              .batch = l->conf.batch,
+                              .seed = l->conf.seed,
+                              .rank = l->conf.rank,
+                              .world = l->conf.world,
+                              .lag = l->conf.lag,
+                              .drop_last = l->conf.drop_last,
+                              .stats = l->stats,
+                              .parts = l->parts};
+    if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
+        (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
+        (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
+        return rc;
+    if ((rc = larder__measures_figures(l)) < 0)
+        return rc;
+    l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
+    if ((rc = open_crates(l)) < 0)
+        return rc;
+    l->epoch_length = larder__draw_length(l->draw);
+    return 0;
+}
+
+/* Batches to read ahead where the user left it open and no feedback tells how many there may be:
+ * enough to hide some latency, in little memory. */
+static uint32_t batches_ahead(const larder_loader *l) {
+    enum { MOST = 16, BYTES = 64 << 20 };
+    const larder_dataset *about = larder__data_about(l->data);
+    uint64_t each = about->count ? about->bytes / about->count : 0;
+    uint64_t fit = BYTES / (l->conf.batch * (each + 1));
+    return (uint32_t)(fit > MOST ? MOST : fit > l->conf.prefetch ? fit : l->conf.prefetch);
+}
+
+static int open_pool(larder_loader *l) {
+    const larder__pool_conf conf = {.rows = l->conf.batch,
+                                    .row_bytes = l->row_bytes,
+                                    .own = l->conf.prefetch,
+                                    .most = l->conf.hold_most,
+                                    .pin = l->conf.pin,
+                                    .unpin = l->conf.unpin};
+    int rc = larder__pool_open(&l->pool, &conf);
+    if (rc == 0)
+        rc = larder__stat_probe(l->stats, "batches_on_hold", "batches",
+                                "kept by the user after their turn", larder__pool_out, l->pool);
+    if (rc == 0 && l->conf.pin)
+        rc = larder__stat_probe(l->stats, "batches_not_pinned", "pieces",
+                                "of batch memory that could not be locked in place",
+                                larder__pool_unpinned, l->pool);
+    return rc;
+}
+
+static int open_ring(larder_loader *l, const larder_loader_conf *given) {
+    if (given->ahead == 0 && given->prefetch == 0 && !larder__draw_feedback(l->draw) &&
+        !larder__draw_ranks(l->draw)) /* ranks are at most `lag` batches apart */
+        l->conf.ahead = batches_ahead(l);
+    size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
+    l->piece = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
+    l->readers.most = l->conf.inflight;
+    l->ring = larder__calloc(l->conf.ahead, sizeof *l->ring);
+    l->x = larder__calloc(l->conf.prefetch, sizeof *l->x);
+    l->x_of = larder__malloc(l->conf.prefetch * sizeof *l->x_of);
+    l->threads = larder__calloc(l->conf.threads, sizeof *l->threads);
+    l->readers.threads = larder__calloc(l->readers.most, sizeof *l->readers.threads);
+    size_t seats = l->conf.threads + l->readers.most;
+    l->seats = larder__memalign(64, seats * sizeof *l->seats);
+    if (!l->ring || !l->x || !l->x_of || !l->threads || !l->readers.threads || !l->seats)
+        return LARDER_E_NOMEM;
+    memset(l->seats, 0, seats * sizeof *l->seats);
+    int rc = open_pool(l);
+    for (uint32_t k = 0; k < l->conf.prefetch && rc == 0; k++) {
+        l->x_of[k] = UINT64_MAX;
+        rc = larder__block_take(l->pool, &l->x[k]);
+    }
+    for (uint32_t k = 0; k < l->conf.ahead && rc == 0; k++)
+        rc = larder__place_open(l, &l->ring[k]);
+    return rc;
+}
+
+int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
+    *out = NULL;
+    if (!conf)
+        return larder__fail(LARDER_E_ARGS, "no configuration given");
+    larder_loader_conf given;
+    int rc = adopt_conf(&given, conf);
+    if (rc < 0)
+        return rc;
+    larder_loader *l = larder__calloc(1, sizeof *l);
+    if (!l)
+        return LARDER_E_NOMEM;
+    pthread_condattr_t steady; /* waiting for so long must not depend on somebody's clock */
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, &steady);
+    pthread_condattr_destroy(&steady);
+    pthread_cond_init(&l->unread, NULL);
+    larder__pace_open(&l->pace);
+    l->owner = getpid();
+    if ((rc = copy_conf(l, &given)) < 0 || (rc = larder__measures_open(l)) < 0 ||
+        (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0 ||
+        (rc = larder__recording_open(l, &given)) < 0)
+        goto fail;
+    larder__shown_begin(l);
+    l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
+    snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
+    larder__expose(&l->exposed, larder__shown_look, l);
+    *out = l;
+    return 0;
+fail:
+    larder_loader_close(&l);
+    return rc;
+}

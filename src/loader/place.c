@@ -1,0 +1,64 @@
+/* A place of the ring: its memory, its beginning, and whose it is. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "loader/inside.h"
+
+int larder__place_open(larder_loader *l, larder__place *p) {
+    size_t n = l->conf.batch;
+    int rc = larder__planned_open(&p->plan, l->draw);
+    if (rc < 0)
+        return rc;
+    p->piece_read = larder__calloc(n / l->piece + 1, sizeof *p->piece_read);
+    p->bytes = larder__calloc(larder__planned_room(l->draw), sizeof *p->bytes);
+    p->y = larder__calloc(n, sizeof *p->y);
+    p->served = larder__calloc(n, sizeof *p->served);
+    p->kind = larder__calloc(n, sizeof *p->kind);
+    p->form = larder__calloc(n, sizeof *p->form);
+    p->read_bytes = larder__calloc(n, sizeof *p->read_bytes);
+    p->faults = larder__calloc(n, sizeof *p->faults);
+    if (!p->piece_read || !p->bytes || !p->y || !p->served || !p->kind || !p->form ||
+        !p->read_bytes || !p->faults)
+        return LARDER_E_NOMEM;
+    p->batch = (larder_batch){.shape = larder__pipeline_shape(l->pipeline),
+                              .dtype = l->conf.dtype,
+                              .layout = l->conf.layout,
+                              .y = p->y,
+                              .ids = p->plan.ids,
+                              .served = p->served,
+                              .kind = p->kind,
+                              .weight = p->plan.weights};
+    return 0;
+}
+
+void larder__place_close(larder__place *p) {
+    larder__planned_close(&p->plan);
+    larder__free(p->piece_read);
+    larder__free(p->bytes);
+    larder__free(p->y);
+    larder__free(p->served);
+    larder__free(p->kind);
+    larder__free(p->form);
+    larder__free(p->read_bytes);
+    larder__free(p->faults);
+}
+
+void larder__place_begin(larder_loader *l, larder__place *p) {
+    p->reported = false;
+    p->next_row = p->pieces_read = 0;
+    p->unprepared = p->plan.n;
+    memset(p->kind, LARDER_HIT, p->plan.n);
+    p->rows = p->rows_left = p->plan.n + p->plan.fetched;
+    memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
+    for (size_t i = 0; i < p->plan.n; i++)
+        p->faults[i].code = 0;
+    p->phase = LARDER__WORKING;
+    pthread_cond_broadcast(&l->work);
+}
+
+larder__place *larder__place_held(larder_loader *l, const larder_batch *b) {
+    for (uint32_t k = 0; b && k < l->conf.ahead; k++)
+        if (&l->ring[k].batch == b && l->ring[k].phase == LARDER__LENT)
+            return &l->ring[k];
+    larder__fail(LARDER_E_STATE, "this batch is not held (any more)");
+    return NULL;
+}
