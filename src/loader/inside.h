@@ -222,22 +222,6 @@ void larder__drawing_do(larder_loader *);
 void *larder__worker_run(void *loader);
 /* Gives up everything that is planned and not filled; only without running threads. */
 void larder__worker_abandon(larder_loader *);
-<<<<<<< HEAD
-/* The chance of one row, the same in any process with the same global batch. */
-uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t row);
-/* Up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open: first the bytes, then what
- * becomes of them. */
-void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);
-void larder__rows_prepare(larder_loader *, larder__scratch *, larder__place *, size_t from,
-                          size_t n);
-enum { LARDER__ROWS_AT_ONCE = 64 };
-/* The bytes of one row that was read, and not prepared, in the form they are held in. */
-int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf **out,
-                      uint8_t *held);
-/* One sample from storage, past the cache. */
-int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
-=======
->>>>>>> main
 /* With the lock held. Which batch has rows that nobody reads yet, the oldest first; NULL: none, or
  * enough reads are under way. `take` reads some of them, giving up the lock; n is 0 where nothing
  * is left to prepare, else the piece is prepared now or kept for later. */
@@ -263,7 +247,7 @@ int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);
 /* The chance of one row, the same in any process with the same global batch. */
-uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
+uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t row);
 
 /* package.c: entries that a batch brings in besides, from row `from` on. */
 void larder__package_fill(larder_loader *, larder__place *, size_t from, size_t n);

@@ -17,6 +17,8 @@ typedef struct entry {
     bool ours, gone;   /* we wrote them, or tried to; and could not */
 } entry;
 
+enum { OURS = 0x80 };
+
 typedef struct leaver {
     larder_buf *token;
     uint64_t turn;
@@ -27,7 +29,8 @@ typedef struct job_store {
     larder_buf **tokens; /* by slot */
     uint32_t ttl, turns;
     pthread_mutex_t lock; /* of all entries, and of what follows */
-    uint8_t *living;      /* by key: 1 + the form it is resident in; 0: it is not */
+    uint8_t *living;      /* by key: 1 + the form it is resident in; 0: it is not; with OURS where
+                             an earlier entry's value was left for it */
     uint64_t turn;
     leaver *leavers; /* oldest first, from `first` on */
     size_t first, count, cap;
@@ -43,8 +46,10 @@ static void entry_done(void *arg, uint64_t unused) {
     entry *e = arg;
     job_store *s = e->store;
     pthread_mutex_lock(&s->lock);
-    bool again =
-        e->value.form != LARDER_AUGMENTED && s->living[e->value.id] == e->value.form + 1u;
+    uint8_t *living = &s->living[e->value.id];
+    bool again = e->value.form != LARDER_AUGMENTED && (*living & ~OURS) == e->value.form + 1;
+    if (again && e->ours)
+        *living |= OURS;
     pthread_mutex_unlock(&s->lock);
     if (e->ours && !again)
         larder__far_drop(s->far, &e->value);
@@ -154,8 +159,9 @@ static void job_drop(void *st, larder_slot slot) {
     s->tokens[slot] = NULL;
     if (!token)
         return;
-    const entry *e = larder__buf_outside_arg(token, entry_done);
+    entry *e = larder__buf_outside_arg(token, entry_done);
     pthread_mutex_lock(&s->lock);
+    e->ours |= (s->living[e->value.id] & OURS) != 0;
     s->living[e->value.id] = 0;
     bool stays = room_to_leave(s);
     if (stays)
