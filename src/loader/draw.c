@@ -40,9 +40,10 @@ static void tell_accuracy(larder__draw *d, double accuracy) {
 /* What training said about the batch that is now due. */
 static int observe_due(larder__draw *d) {
     larder_report report;
-    if (!d->feedback)
-        return 0;
-    int rc = larder__draw_reported(d);
+    int rc = larder__draw_hear(d);
+    if (rc < 0 || !d->feedback)
+        return rc;
+    rc = larder__draw_reported(d);
     if (rc < 0 || d->number < d->conf.lag)
         return rc;
     bool there = larder__feedback_take(d->feedback, d->number - d->conf.lag, &report);
@@ -148,8 +149,8 @@ static int claim(larder__draw *d, larder__planned *p, size_t from, size_t n) {
 }
 
 static int pick_ids(larder__draw *d, larder__planned *p) {
-    if (d->recipe.sampler->pace && !d->ranks.world) /* ranks measure different things */
-        d->recipe.sampler->pace(d->sampler, &d->pace);
+    if (d->recipe.sampler->pace && (d->ranks.world < 2 || d->relay))
+        d->recipe.sampler->pace(d->sampler, d->relay ? &d->agreed : &d->pace);
     for (size_t i = 0; i < d->conf.batch; i++)
         d->picks[i] = (larder_pick){.weight = 1};
     p->n = d->recipe.sampler->draw(d->sampler, d->picks, d->conf.batch);
@@ -221,7 +222,14 @@ int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
     return rc < 0 ? rc : larder__draw_hand_over(d, p);
 }
 
-void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+int larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+    if (d->relay)
+        return larder__draw_evaluated_all(d, ids, loss, n);
+    larder__draw_score(d, ids, loss, n);
+    return 0;
+}
+
+void larder__draw_score(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (isfinite(loss[i])) {
             d->scores[ids[i]] = loss[i];
@@ -262,6 +270,7 @@ static int decide_next(larder__draw *d, larder__planned *p) {
     larder__cache_batch(d->cache);
     larder__cache_show(d->cache, p->figures);
     larder__draw_note_rows(d, d->number, p->n);
+    larder__draw_note_digest(d);
     d->number++;
     p->epoch = d->epoch;
     p->length = p->whole_length = d->length;

@@ -47,6 +47,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     uint64_t number, epoch;
     uint64_t length;        /* ids this rank serves in this epoch */
     uint64_t whole_length;  /* and all that decide together */
+    bool again;             /* its row is another rank's too */
     size_t at;              /* its first row's place in the batch of all that decide together */
     larder__decided *whole; /* that batch; NULL: this is it */
     size_t whole_n;
@@ -120,7 +121,7 @@ bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and
 
 bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
 int larder__draw_evaluation(larder__draw *, larder__planned *out);
-void larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+int larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
@@ -128,6 +129,13 @@ larder__feedback *larder__draw_feedback(larder__draw *);
  * Those that a rank took once more are not among them. Any thread. */
 size_t larder__draw_rows(const larder__draw *, uint64_t number);
 void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
+/* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.
+ * Whoever has that of all ranks notes it in larder__draw_feedback. */
+int larder__draw_note(larder__draw *, const larder_batch *, const larder_feedback *);
+/* So that a state holds what was said about all ranks' rows. By whoever may draw. */
+int larder__draw_join_all(larder__draw *);
+/* A draw that waits for other ranks fails, now and later. Any thread. */
+void larder__draw_interrupt(larder__draw *);
 /* Feedback has been noted: what takes long can begin. From any thread. */
 int larder__draw_reported(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */

@@ -14,6 +14,11 @@ struct larder__draw {
     _Atomic uint32_t *rows_of; /* likewise: rows of batch k of all ranks, at k % (lag + 1) */
     larder__recipe recipe;
     larder_draw_env env;
+    struct larder__relay *relay; /* to the other ranks; NULL: there is nothing to tell */
+    struct larder__relayed *heard; /* of each rank, as all that follows */
+    struct larder__rank_turn *turns;
+    larder_pace agreed;
+    uint64_t digest, evaluations;
     void *sampler, *signal; /* their states */
     larder__cache *cache;
     larder__feedback *feedback;
@@ -42,6 +47,14 @@ size_t larder__draw_fetch_room(const larder__draw *); /* entries brought in with
 void larder__draw_tell_tags(larder__draw *);          /* the sampler's, to the cache */
 int larder__draw_look_ahead(larder__draw *);          /* at the order of the epoch after this one */
 void larder__draw_share_out(larder__draw *);          /* the cache, as planned */
+
+/* draw_ranks.c: ranks that decide together hear each other before a batch is decided. */
+int larder__draw_open_talk(larder__draw *);
+void larder__draw_close_talk(larder__draw *);
+int larder__draw_hear(larder__draw *);
+void larder__draw_note_digest(larder__draw *); /* of the batch just decided */
+int larder__draw_evaluated_all(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+void larder__draw_score(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
 
 /* planned.c: this rank's part of what was decided for all. */
 int larder__draw_hand_over(larder__draw *, larder__planned *out);

@@ -243,7 +243,7 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
                  ? larder__planned_open_all(&d->all, d)
                  : LARDER_E_NOMEM;
     if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
-        (rc = open_sampler(d)) < 0) {
+        (rc = open_sampler(d)) < 0 || (rc = larder__draw_open_talk(d)) < 0) {
         larder__draw_close(&d);
         return rc;
     }
@@ -257,6 +257,7 @@ void larder__draw_close(larder__draw **pd) {
     *pd = NULL;
     if (!d)
         return;
+    larder__draw_close_talk(d);
     larder__scoring_close(&d->scoring); /* its thread uses the signal */
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);

@@ -207,6 +207,9 @@ larder__place *larder__place_held(larder_loader *, const larder_batch *);
 /* turn.c, with the lock held: a batch that was handed out or is not wanted leaves the ring. */
 int larder__place_leave(larder_loader *, larder__place *);
 
+/* The same, given up meanwhile: where ranks decide together, all of them come to the same place. */
+int larder__ranks_settle(larder_loader *);
+
 /* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
  * it, giving up the lock meanwhile. */
 bool larder__evaluation_due(const larder_loader *);

@@ -48,6 +48,8 @@ void larder_loader_close(larder_loader **pl) {
     pthread_mutex_unlock(&l->lock);
     if (l->data)
         larder__data_interrupt(l->data);
+    if (l->draw)
+        larder__draw_interrupt(l->draw);
     for (uint32_t i = 0; i < l->running; i++)
         pthread_join(l->threads[i], NULL);
     for (uint32_t i = 0; i < l->readers.started; i++)

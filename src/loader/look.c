@@ -72,8 +72,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)b->number);
     if (rc == 0 && larder__draw_listens(l->draw))
-        rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
-                                   b->served, b->y, fb);
+        rc = larder__draw_note(l->draw, b, fb);
     if (rc == 0) {
         p->reported = true;
         note_loss(l, b->epoch, b->n, fb->loss);

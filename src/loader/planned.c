@@ -86,6 +86,7 @@ int larder__draw_hand_over(larder__draw *d, larder__planned *p) {
     note_whole(all, p);
     p->n = s.n;
     p->at = s.from;
+    p->again = s.again;
     p->fetched = f.n;
     p->length = larder__draw_share(d, all->length);
     p->whole_length = all->length;

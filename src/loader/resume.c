@@ -222,6 +222,10 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
+    if ((rc = larder__ranks_settle(l)) < 0) {
+        pthread_mutex_unlock(&l->lock);
+        return rc;
+    }
     while (l->planning) /* a batch is being drawn: its state is neither before nor after */
         pthread_cond_wait(&l->ready, &l->lock);
     if (l->torn) {

@@ -225,6 +225,12 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         r->timeout = fine ? s : r->timeout;
         return fine;
     }
+    if (strcmp(key, "patience") == 0) {
+        *what = "patience=30s, from 1s to a day: how long a rank of the job may be silent";
+        bool fine = larder__parse_seconds(value, &s) == 0 && s >= 1 && s <= 86400;
+        r->patience = fine ? s : r->patience;
+        return fine;
+    }
     if (strcmp(key, "ttl") == 0) {
         *what = "ttl=86400s, at most a year; 0: for ever";
         bool fine = larder__parse_seconds(value, &s) == 0 && s >= 0 && s <= 366 * 86400.0;
@@ -243,7 +249,7 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->cert, sizeof r->cert, value);
     if (strcmp(key, "key") == 0)
         return copy(r->key, sizeof r->key, value);
-    *what = "budget, tier, shared, job, replicas, timeout, ttl, connections, ca, cert or key";
+    *what = "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert or key";
     return false;
 }
 
@@ -302,7 +308,7 @@ static void read_environment(larder__redis_conf *r) {
 }
 
 int larder__redis_parse(larder__redis_conf *r, const char *cache) {
-    *r = (larder__redis_conf){.timeout = 0.5, .ttl = 86400, .lanes = 2, .budget = "100%"};
+    *r = (larder__redis_conf){.timeout = 0.5, .patience = 30, .ttl = 86400, .lanes = 2, .budget = "100%"};
     if (strlen(cache) > TEXT_MOST)
         return larder__fail(LARDER_E_ARGS, "a cache text of %zu bytes; %d are enough",
                             strlen(cache), TEXT_MOST);
