@@ -210,13 +210,15 @@ static void judge(larder__relay *r, double now) {
         give_up(r, LARDER_E_STATE, why);
         return;
     }
+    if (!r->conn.context)
+        return; /* nobody can be heard now */
     for (uint32_t k = 0; r->met && k < r->world; k++) {
         if (!r->wish[k].size || r->wish[k].bytes)
             continue;
         if (r->left[k])
             snprintf(why, sizeof why, "rank %u of %u has ended, and rank %u has not", k, r->world,
                      r->rank);
-        else if (now - r->seen[k] > r->patience)
+        else if (now - fmax(r->seen[k], r->connected_at) > r->patience)
             snprintf(why, sizeof why,
                      "rank %u of %u has given no sign of life for %.0f s: it was killed, or cannot "
                      "reach Redis",
@@ -243,6 +245,7 @@ static int connect_again(larder__relay *r) {
         return rc;
     }
     r->alive_at = 0;
+    r->connected_at = larder__now();
     pthread_mutex_lock(&r->lock);
     for (larder__posted *p = r->posted; p; p = p->next)
         p->sent = false; /* it may have come back empty */

@@ -43,7 +43,7 @@ struct larder__relay {
 
     larder__conn conn;
     char session[20];
-    double alive_at, retry_at;
+    double alive_at, connected_at;
 };
 
 /* With the thread's connection. A reply is the caller's. */
