@@ -11,6 +11,8 @@ enum { KEY_MAX = 64 };
 
 typedef struct cursor {
     const char *at, *where;
+    char *room; /* for strings; NULL: they go into the value itself */
+    size_t cap;
 } cursor;
 
 static void skip_space(cursor *c) { c->at += strspn(c->at, " \t\r\n"); }
@@ -106,7 +108,8 @@ static int parse_value(cursor *c, larder__value *v) {
     skip_space(c);
     if (*c->at == '"') {
         v->is_text = true;
-        return parse_text(c, v->text, sizeof v->text);
+        v->long_text = c->room;
+        return parse_text(c, c->room ? c->room : v->text, c->room ? c->cap : sizeof v->text);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strncmp(c->at, words[i].word, strlen(words[i].word)) == 0) {
@@ -127,8 +130,9 @@ static int parse_member(cursor *c, larder__member_fn member, void *arg) {
     return member(arg, key, &v);
 }
 
-int larder__object_parse(const char *text, const char *where, larder__member_fn member, void *arg) {
-    cursor c = {text, where};
+int larder__object_parse_long(const char *text, const char *where, char *room, size_t cap,
+                              larder__member_fn member, void *arg) {
+    cursor c = {text, where, room, cap};
     int rc = take(&c, '{');
     skip_space(&c);
     for (bool first = true; rc == 0 && *c.at != '}'; first = false) {
@@ -144,4 +148,8 @@ int larder__object_parse(const char *text, const char *where, larder__member_fn 
             rc = reject(&c, "more behind the object");
     }
     return rc;
+}
+
+int larder__object_parse(const char *text, const char *where, larder__member_fn member, void *arg) {
+    return larder__object_parse_long(text, where, NULL, 0, member, arg);
 }

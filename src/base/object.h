@@ -5,6 +5,7 @@
 #define LARDER_BASE_OBJECT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct larder__value {
@@ -13,6 +14,7 @@ typedef struct larder__value {
     double number;
     uint64_t whole;
     char text[256];
+    const char *long_text; /* of larder__object_parse_long: instead of `text`, lent */
 } larder__value;
 
 /* Called for every member in its order; a negative answer ends the reading and is its result. */
@@ -20,5 +22,8 @@ typedef int (*larder__member_fn)(void *arg, const char *key, const larder__value
 
 /* `where` goes in front of every refusal: a file, or a file and a line. */
 int larder__object_parse(const char *text, const char *where, larder__member_fn, void *arg);
+/* The same with strings of up to cap - 1 bytes, which pass through `room`. */
+int larder__object_parse_long(const char *text, const char *where, char *room, size_t cap,
+                              larder__member_fn, void *arg);
 
 #endif

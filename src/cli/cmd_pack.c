@@ -9,6 +9,7 @@
 #include "cli/stop.h"
 #include "pack/inspect.h"
 #include "pack/packer.h"
+#include "source/source.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,6 +77,14 @@ static void show(void *arg, uint64_t done, uint64_t all, uint64_t bytes) {
     double now = larder__now();
     larder__work_view v = {a->check ? "check" : "pack", done, all, bytes, now - a->begun};
     larder__progress_work(&a->progress, &v, now);
+}
+
+static void interrupt(void *data) { larder__data_interrupt(data); }
+
+static void opened(void *arg, larder__data *data) {
+    pack_args *a = arg;
+    larder__stop_early(&a->stop, NULL);
+    larder__stop_tell(&a->stop, data ? interrupt : NULL, data);
 }
 
 static void complain(void *arg, const char *sentence) {
@@ -194,15 +203,18 @@ static int run_pack(pack_args *a) {
                                       .max_side = (uint32_t)a->max_side},
                               .stop = &a->stop.signal,
                               .progress = show,
-                              .progress_arg = a};
+                              .opened = opened,
+                              .arg = a};
     if (a->jobs > 256 || a->restart > 65535 || a->quality > 100 || a->max_side > 65535)
         return larder__fail(LARDER_E_ARGS, "--jobs up to 256, --restart and --max-side up to "
                                            "65535, --quality up to 100");
     int rc = a->shard_size ? larder__parse_bytes(a->shard_size, &conf.shard_bytes) : 0;
     larder__pack_result r = {0};
     larder__pack_tally t = {0};
+    larder__stop_early(&a->stop, "larder pack: interrupted\n");
     if (rc == 0)
         rc = larder__pack_run(&conf, &r);
+    larder__stop_early(&a->stop, NULL);
     larder__progress_clear(&a->progress);
     double seconds = larder__now() - a->begun, cpu = larder__cpu_seconds();
     if (rc < 0 || (rc = survey(a, a->words[1], &t)) < 0)

@@ -162,7 +162,11 @@ static int run(const options *o, larder__stop *stop) {
         rc = rate_of_run(o->run, &rates.t_gpu);
     else if (o->t_gpu > 0)
         rates.t_gpu = o->t_gpu;
-    if (rc < 0 || (rc = larder__profiler_open(&p, &conf)) < 0)
+    larder__stop_early(stop, "larder profile: stopped\n");
+    if (rc == 0)
+        rc = larder__profiler_open(&p, &conf);
+    larder__stop_early(stop, NULL);
+    if (rc < 0)
         return rc;
     larder__stop_tell(stop, ask_profiler, p);
     rc = larder__profiler_run(p, &found);

@@ -395,7 +395,11 @@ static int run(const options *o, larder__stop *stop) {
     conf.tick = tick;
     conf.tick_arg = &out;
     larder__progress_open(&out.progress, o->json || o->quiet ? NULL : stderr);
-    if (rc < 0 || (rc = larder__trainer_open(&t, &conf)) < 0)
+    larder__stop_early(stop, "larder train: stopped\n");
+    if (rc == 0)
+        rc = larder__trainer_open(&t, &conf);
+    larder__stop_early(stop, NULL);
+    if (rc < 0)
         return rc;
     larder__stop_tell(stop, ask_trainer, t);
     if ((rc = open_record(&out, t)) == 0) {

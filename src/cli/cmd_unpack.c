@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/stop.h"
 #include "pack/extract.h"
+#include "source/source.h"
 
 #include <inttypes.h>
 #include <larder/larder.h>
@@ -48,6 +49,14 @@ static void show(void *arg, uint64_t done, uint64_t all, uint64_t bytes) {
     larder__progress_work(&a->progress, &v, now);
 }
 
+static void interrupt(void *data) { larder__data_interrupt(data); }
+
+static void opened(void *arg, larder__data *data) {
+    unpack_args *a = arg;
+    larder__stop_early(&a->stop, NULL);
+    larder__stop_tell(&a->stop, data ? interrupt : NULL, data);
+}
+
 static void print(const unpack_args *a, const larder__extract_result *r) {
     if (!a->json) {
         printf("%" PRIu64 " files written, %" PRIu64 " there already, %" PRIu64
@@ -79,8 +88,10 @@ int larder__cmd_unpack(int argc, char **argv) {
                                  .folder = a.words[1],
                                  .stop = &a.stop.signal,
                                  .progress = show,
-                                 .progress_arg = &a};
+                                 .opened = opened,
+                                 .arg = &a};
     larder__extract_result r;
+    larder__stop_early(&a.stop, "larder unpack: interrupted\n");
     rc = larder__extract_run(&conf, &r);
     larder__progress_clear(&a.progress);
     if (rc < 0)

@@ -12,7 +12,10 @@ static _Atomic(larder__stop *) current; /* whom the handler tells */
 static void on_signal(int number) {
     int none = 0;
     larder__stop *s = atomic_load(&current);
-    if (!s || !atomic_compare_exchange_strong(&s->signal, &none, number))
+    const char *early = s ? atomic_load(&s->early) : NULL;
+    ssize_t heard = early ? write(STDERR_FILENO, early, strlen(early)) : 0;
+    (void)heard;
+    if (!s || early || !atomic_compare_exchange_strong(&s->signal, &none, number))
         _exit(128 + number);
     sem_post(&s->woken);
 }
@@ -44,6 +47,8 @@ int larder__stop_open(larder__stop *s) {
     sigaction(SIGTERM, &act, &s->old_term);
     return 0;
 }
+
+void larder__stop_early(larder__stop *s, const char *words) { atomic_store(&s->early, words); }
 
 void larder__stop_tell(larder__stop *s, void (*ask)(void *), void *arg) {
     pthread_mutex_lock(&s->lock);

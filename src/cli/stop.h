@@ -12,9 +12,10 @@
 typedef struct larder__stop {
     pthread_t thread;
     sem_t woken;
-    _Atomic int signal;   /* that came first, 0 before */
-    _Atomic int leaving;  /* larder__stop_close is under way */
-    pthread_mutex_t lock; /* over the two below */
+    _Atomic int signal;          /* that came first, 0 before */
+    _Atomic int leaving;         /* larder__stop_close is under way */
+    _Atomic(const char *) early; /* see larder__stop_early */
+    pthread_mutex_t lock;        /* over the two below */
     void (*ask)(void *);
     void *arg;
     struct sigaction old_int, old_term;
@@ -22,6 +23,10 @@ typedef struct larder__stop {
 
 /* Must stay where it is until closed: the handler knows its address. */
 int larder__stop_open(larder__stop *);
+/* While a data set is being opened, which may take long where it is far away, there is nothing to
+ * end in order yet: the first signal says `words` (a line, kept by the caller) and ends the
+ * program. NULL: from here on there is. */
+void larder__stop_early(larder__stop *, const char *words);
 /* Who is told; NULL: nobody any more. Told at once if a signal has come already. */
 void larder__stop_tell(larder__stop *, void (*ask)(void *), void *arg);
 void larder__stop_close(larder__stop *);

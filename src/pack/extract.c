@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 16, NAME = 4096 };
+enum { AT_ONCE = 64, AT_ONCE_BYTES = 64 << 20, NAME = 4096 };
 static const char half[] = ".larder-unpack.tmp"; /* what is being written */
 
 typedef struct extract {
@@ -160,11 +160,38 @@ static int put_some(extract *x, uint64_t first, size_t n) {
     return rc;
 }
 
+/* As many of the samples from `first` on as are read together: enough for a store that answers
+ * late, and no more than memory should hold. */
+static size_t size_some(const extract *x, uint64_t first, uint64_t all) {
+    uint64_t bytes = 0;
+    size_t n = 0;
+    while (first + n < all && n < AT_ONCE && (n == 0 || bytes < AT_ONCE_BYTES)) {
+        larder_sample s = {0};
+        larder__data_stat(x->data, first + n, &s);
+        bytes += s.bytes;
+        n++;
+    }
+    return n;
+}
+
+static int asked_to_stop(const extract *x) {
+    return x->conf->stop && *x->conf->stop
+               ? larder__fail(LARDER_E_CANCELLED, "interrupted; the same command goes on")
+               : 0;
+}
+
+static void show_progress(const extract *x, uint64_t done, uint64_t all) {
+    if (x->conf->progress)
+        x->conf->progress(x->conf->arg, done, all, x->out->bytes);
+}
+
 static int open_extract(extract *x) {
     const char *folder = x->conf->folder;
     int rc = larder__data_open(&x->data, x->conf->source);
     if (rc < 0)
         return rc;
+    if (x->conf->opened)
+        x->conf->opened(x->conf->arg, x->data);
     if (larder__data_about(x->data)->raw.h)
         return larder__fail(LARDER_E_UNSUPPORTED, "%s: holds raw pixels, not files",
                             x->conf->source);
@@ -179,19 +206,22 @@ int larder__extract_run(const larder__extract_conf *conf, larder__extract_result
     extract x = {.conf = conf, .out = out, .folder = -1};
     int rc = open_extract(&x);
     uint64_t all = rc == 0 ? larder__data_about(x.data)->count : 0;
+    if (rc == 0)
+        show_progress(&x, 0, all);
     for (uint64_t at = 0; rc == 0 && at < all;) {
-        size_t n = all - at < AT_ONCE ? (size_t)(all - at) : AT_ONCE;
+        size_t n = size_some(&x, at, all);
         rc = put_some(&x, at, n);
         at += n;
-        if (conf->progress)
-            conf->progress(conf->progress_arg, at, all, out->bytes);
-        if (rc == 0 && conf->stop && *conf->stop)
-            rc = larder__fail(LARDER_E_CANCELLED, "interrupted; the same command goes on");
+        show_progress(&x, at, all);
+        int stop = at < all || rc < 0 ? asked_to_stop(&x) : 0;
+        rc = stop < 0 ? stop : rc; /* what failed was perhaps interrupted */
     }
     if (rc == 0)
         syncfs(x.folder); /* once for all: a file system that cannot is not worth failing */
     if (x.folder >= 0)
         close(x.folder);
+    if (conf->opened)
+        conf->opened(conf->arg, NULL);
     larder__data_close(&x.data);
     return rc;
 }

@@ -5,11 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct larder__data;
+
 typedef struct larder__extract_conf {
     const char *source, *folder;
     const _Atomic int *stop;
     void (*progress)(void *arg, uint64_t done, uint64_t all, uint64_t bytes);
-    void *progress_arg;
+    /* What is read from, so that a reading that takes long can be interrupted; NULL before it goes
+     * away. Optional. */
+    void (*opened)(void *arg, struct larder__data *);
+    void *arg;
 } larder__extract_conf;
 
 typedef struct larder__extract_result {

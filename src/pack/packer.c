@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 8, BATCH = 512, BATCH_BYTES = 64 << 20, JOBS_MAX = 256 };
+enum { AT_ONCE_LEAST = 8, AT_ONCE_MOST = 64, BATCH = 512, BATCH_BYTES = 64 << 20, JOBS_MAX = 256 };
 static const uint64_t default_shard = (uint64_t)256 << 20;
 
 typedef struct made { /* one sample on its way through a batch */
@@ -190,13 +190,21 @@ typedef struct worker {
     larder__transcoder *transcoder;
 } worker;
 
+/* Samples that a thread reads together: many for a store that answers late, few enough that all
+ * threads of a large machine have their share of a batch. */
+static size_t at_once(const packer *p) {
+    size_t share = BATCH / (4 * (size_t)p->jobs);
+    return share < AT_ONCE_LEAST ? AT_ONCE_LEAST : share > AT_ONCE_MOST ? AT_ONCE_MOST : share;
+}
+
 static void *work(void *arg) {
     worker *w = arg;
     packer *p = w->p;
-    for (size_t from; (from = atomic_fetch_add(&p->next, AT_ONCE)) < p->batch_size;) {
-        uint64_t ids[AT_ONCE] = {0};
-        larder_read reads[AT_ONCE] = {0};
-        size_t n = p->batch_size - from < AT_ONCE ? p->batch_size - from : AT_ONCE;
+    size_t most = at_once(p);
+    for (size_t from; (from = atomic_fetch_add(&p->next, most)) < p->batch_size;) {
+        uint64_t ids[AT_ONCE_MOST] = {0};
+        larder_read reads[AT_ONCE_MOST] = {0};
+        size_t n = p->batch_size - from < most ? p->batch_size - from : most;
         for (size_t i = 0; i < n; i++)
             ids[i] = p->batch_first + from + i;
         int rc = larder__data_read(p->data, ids, n, reads);
@@ -273,8 +281,7 @@ static int asked_to_stop(const packer *p) {
 static void show_progress(packer *p, size_t more) {
     p->done += more;
     if (p->conf->progress)
-        p->conf->progress(p->conf->progress_arg, p->done, larder__data_about(p->data)->count,
-                          p->out->bytes);
+        p->conf->progress(p->conf->arg, p->done, larder__data_about(p->data)->count, p->out->bytes);
 }
 
 /* ---- one shard ------------------------------------------------------------------------------- */
@@ -297,12 +304,12 @@ static int fill_shard(packer *p, larder__shard_writer *w, uint64_t first, uint64
         p->batch_first = at;
         p->batch_size = size_batch(p, at, end);
         run_threads(p);
-        rc = p->fault ? larder__fail(p->fault, "%s", p->why) : write_batch(p, w);
+        rc = asked_to_stop(p); /* what failed was perhaps interrupted */
+        if (rc == 0)
+            rc = p->fault ? larder__fail(p->fault, "%s", p->why) : write_batch(p, w);
         at += p->batch_size;
         show_progress(p, p->batch_size);
         free_batch(p);
-        if (rc == 0)
-            rc = asked_to_stop(p);
     }
     return rc;
 }
@@ -338,6 +345,8 @@ static int open_packer(packer *p) {
     int rc = larder__data_open(&p->data, p->conf->source);
     if (rc < 0)
         return rc;
+    if (p->conf->opened)
+        p->conf->opened(p->conf->arg, p->data);
     if (larder__data_about(p->data)->raw.h)
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "%s: holds raw pixels, not encoded pictures; there is nothing to pack",
@@ -364,6 +373,8 @@ static void close_packer(packer *p) {
         close(p->lock);
     larder__free(p->batch);
     larder__free(p->firsts);
+    if (p->conf->opened)
+        p->conf->opened(p->conf->arg, NULL);
     larder__data_close(&p->data);
     pthread_mutex_destroy(&p->fault_lock);
 }
@@ -380,6 +391,8 @@ int larder__pack_run(const larder__pack_conf *conf, larder__pack_result *out) {
     int rc = open_packer(p);
     if (rc == 0)
         sweep(p);
+    if (rc == 0)
+        show_progress(p, 0);
     for (uint64_t i = 0; rc == 0 && i < out->shards; i++)
         rc = pack_shard(p, i);
     if (rc == 0)

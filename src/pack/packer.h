@@ -8,6 +8,8 @@
 
 #include "pack/transcode.h"
 
+struct larder__data;
+
 typedef struct larder__pack_conf {
     const char *source, *folder; /* from where, to where */
     uint64_t shard_bytes;        /* payload of a shard, before packing; 0: 256 MiB */
@@ -16,7 +18,10 @@ typedef struct larder__pack_conf {
     const _Atomic int *stop; /* becomes non-zero: end cleanly; NULL: never */
     /* Now and then: samples done and in all, bytes read so far. NULL: none. */
     void (*progress)(void *arg, uint64_t done, uint64_t all, uint64_t bytes);
-    void *progress_arg;
+    /* What is read from, so that a reading that takes long can be interrupted; NULL before it goes
+     * away. Optional. */
+    void (*opened)(void *arg, struct larder__data *);
+    void *arg;
 } larder__pack_conf;
 
 typedef struct larder__pack_result {

@@ -120,12 +120,27 @@ static int find_target(target *t, const char *uri) {
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
+/* A URL with a query of its own was pasted, which may be secret: it is not repeated here. */
+static int say_query(const larder_plugin *p, int code) {
+    char why[200];
+    bool takes = false;
+    for (const larder_param *q = p->params; q && q->name; q++)
+        takes |= strcmp(q->name, "query") == 0;
+    if (!takes)
+        return code;
+    snprintf(why, sizeof why, "%.160s", larder_errmsg());
+    return larder__fail(code,
+                        "%s… What follows ? are parameters of larder; a URL's own query (as of a "
+                        "signed URL) goes into an environment variable that query= names",
+                        why);
+}
+
 static int open_target(larder__data *d, const target *t) {
     const larder_plugin *p = &t->source->plugin;
     larder_args args;
     int rc = larder__args_parse(&args, "source", p, t->args, t->source->wraps ? ',' : '&', NULL);
     if (rc < 0)
-        return rc;
+        return rc == LARDER_E_ARGS ? say_query(p, rc) : rc;
     d->source = t->source;
     d->st = larder__calloc(1, p->state_size);
     rc = d->st ? t->source->open(d->st, t->where, &args) : LARDER_E_NOMEM;

@@ -5,7 +5,9 @@ import hashlib
 import io
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -29,6 +31,8 @@ class Faults(unittest.TestCase):
         cls.www = os.path.join(ROOT, "www")
         rng = random.Random(5)
         cls.sums = []
+        version = subprocess.run([LARDER, "--version"], capture_output=True, text=True).stdout
+        cls.jpeg = " -jpeg" not in " " + version
         os.makedirs(f"{cls.www}/images/a")
         with tarfile.open(f"{cls.www}/s.tar", "w") as tar:
             for i in range(12):
@@ -43,14 +47,11 @@ class Faults(unittest.TestCase):
     def setUp(self):
         self.s3 = web_kit.Server(self.www, s3=True)
         self.http = web_kit.Server(self.www)
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-        self.env.update(
-            HOME=ROOT,
-            LARDER_CACHE_DIR=os.path.join(ROOT, "cache"),
+        self.env = web_kit.environment(
+            ROOT,
             AWS_ACCESS_KEY_ID=web_kit.KEY,
             AWS_SECRET_ACCESS_KEY=web_kit.SECRET,
             AWS_ENDPOINT_URL=f"http://127.0.0.1:{self.s3.port}",
-            no_proxy="*",
         )
 
     def tearDown(self):
@@ -108,8 +109,23 @@ class Faults(unittest.TestCase):
         self.survive("short", 1)
 
     def test_stalled_body(self):
-        self.http.faults.set(("0003.jpg", "stall", 1))
-        self.check_fine(self.tool(f"http://127.0.0.1:{self.http.port}/images/?{QUICK}"))
+        for uri, server in self.places("images/"):
+            server.faults.set(("0003.jpg", "stall", 1))
+            self.check_fine(self.tool(uri))
+            self.assertEqual(server.faults.rules[0][2], 0)
+
+    def test_dns_failure(self):
+        """Both ways to write a bucket; the name that has no address is said."""
+        self.env["AWS_ENDPOINT_URL"] = "http://no-such-host.invalid"
+        for style, host in (("path", "no-such-host.invalid"), ("virtual", "data.no-such-host.invalid")):
+            line = self.tool(f"s3://data/s.tar?style={style}&{QUICK}")[0]
+            self.check_failed(line, E_IO, f"no address is known for {host} (DNS)", "tried 3 times")
+
+    def test_no_right_to_list(self):
+        """Who may read and not list is told 403 about what is not there: shards have no index."""
+        for uri, server in self.places("s.tar"):
+            server.faults.set((r"\.larder", "status:403", 1000))
+            self.check_fine(self.tool(uri))
 
     def test_retry_after(self):
         self.s3.faults.set(("s.tar", "retry-after:2", 1))
@@ -269,6 +285,21 @@ class Faults(unittest.TestCase):
         write("two")
         self.check_fine(p.communicate("\n", timeout=120)[0].splitlines())
 
+    def test_session_ends_in_mid_run(self):
+        """Credentials of the environment cannot be renewed: each sample says so."""
+        self.s3.token = self.env["AWS_SESSION_TOKEN"] = web_kit.TOKEN
+        p = subprocess.Popen(
+            [f"{BUILD}/tool_read", f"s3://data/images/?{QUICK}", "all", "again"], env=self.env,
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self.check_fine([p.stdout.readline() for _ in range(12)])
+        self.s3.token = "another"
+        lines = p.communicate("\n", timeout=120)[0].splitlines()
+        self.assertEqual(len(lines), 12)
+        for i, line in enumerate(lines):
+            self.check_failed(line, E_IO, f"a/{i:04}.jpg", "ExpiredToken", "renew the credentials")
+            self.assertNotIn(web_kit.TOKEN, line)
+
     def test_wrong_key(self):
         self.env["AWS_SECRET_ACCESS_KEY"] = "wrong"
         self.assertIn("SignatureDoesNotMatch", self.tool(f"s3://data/images/?{QUICK}")[0])
@@ -317,6 +348,65 @@ class Faults(unittest.TestCase):
         p = self.tool(uri.replace("stall=60s", "stall=1s&retries=0"), "3,0", "interrupt", "100")
         self.check_failed(p[2], E_CANCELLED, "interrupted")
         self.assertLess(float(p[-1].split()[1]), 30)
+
+    def stop(self, server, pattern, *args):
+        """Ctrl-C once the server has been asked for something that matches."""
+        p = subprocess.Popen(
+            [LARDER, *args], env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            for _ in range(12000):
+                with server.counting:
+                    if any(re.search(pattern, path) for _, path, _ in server.seen):
+                        break
+                self.assertIsNone(p.poll(), p.poll() is not None and p.stderr.read())
+                time.sleep(0.01)
+            p.send_signal(signal.SIGINT)
+            err = p.communicate(timeout=50)[1]  # the server answers after 60 s
+        finally:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+        self.assertEqual(p.returncode, 130, err)
+        return err
+
+    def test_ctrl_c_in_mid_download(self):
+        out = os.path.join(ROOT, "stopped")
+        for uri, server in (
+            ("s3://data/images/?stall=90s", self.s3),
+            (f"http://127.0.0.1:{self.http.port}/{self.listed()}?stall=90s", self.http),
+        ):
+            for command in ("unpack", "pack") if self.jpeg else ("unpack",):
+                with self.subTest(uri=uri, command=command):
+                    server.seen.clear()
+                    server.faults.set(("0003.jpg", "stall", 1000))
+                    err = self.stop(server, "0003.jpg", command, uri, out)
+                    self.assertIn("interrupted; the same command goes on", err)
+                    self.assertFalse([n for _, _, ns in os.walk(out) for n in ns if "tmp" in n])
+                    server.stalled.set()
+                    server.faults.set()
+                    if command == "unpack":
+                        r = subprocess.run(
+                            [LARDER, command, uri, out], env=self.env, capture_output=True, text=True
+                        )
+                        self.assertEqual(r.returncode, 0, r.stderr)
+                    server.stalled.clear()
+                    shutil.rmtree(out, ignore_errors=True)
+
+    def test_ctrl_c_while_opening(self):
+        out = os.path.join(ROOT, "never")
+        uri = "s3://data/images/?stall=90s"
+        for args in (
+            ("train", uri, "--test", "none"),
+            ("profile", uri),
+            ("pack", uri, out),
+            ("unpack", uri, out),
+        ):
+            with self.subTest(args):
+                self.s3.seen.clear()
+                self.s3.faults.set(("list-type", "hang", 1000))
+                err = self.stop(self.s3, "list-type", *args)
+                self.assertIn(f"larder {args[0]}: ", err)
 
     # -- no memory
 

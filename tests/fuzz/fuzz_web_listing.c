@@ -17,7 +17,8 @@ static int take(void *arg, const larder__listed *l) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char token[LARDER__LIST_TOKEN], code[64], message[160];
+    char token[LARDER__LIST_TOKEN];
+    larder__s3_error error;
     size_t names = 0;
     if (size < 1)
         return 0;
@@ -32,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
         break;
     case 1:
-        larder__s3_error_parse(copy, size - 1, code, message);
+        larder__s3_error_parse(copy, size - 1, &error);
         break;
     case 2:
         larder__page_parse(copy, size - 1, take, &names);

@@ -4,12 +4,14 @@ every signature by its own code and can be told to fail in all the ways that S3 
 import hashlib
 import hmac
 import http.server
+import io
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import tempfile
 import threading
 import time
@@ -19,6 +21,30 @@ from xml.sax.saxutils import escape
 from ports import free_port
 
 KEY, SECRET, TOKEN = "AKIDLARDERTEST", "a+secret/of=tests", "a-session-token"
+
+
+def environment(home, **more):
+    """This one without anybody's credentials."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    env.update(
+        HOME=home,
+        LARDER_CACHE_DIR=os.path.join(home, "cache"),
+        AWS_EC2_METADATA_DISABLED="true",
+        no_proxy="*",
+    )
+    env.update(more)
+    return env
+
+
+def make_tar(path, rng, n, key="s", size=(1000, 9000)):
+    """A shard of n samples and their classes."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for i in range(n):
+            for ending, data in (("jpg", rng.randbytes(rng.randint(*size))), ("cls", b"%d" % (i % 5))):
+                member = tarfile.TarInfo(f"{key}-{i:05}.{ending}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
 
 
 # ---- nginx ------------------------------------------------------------------------------------
@@ -112,7 +138,7 @@ def sign(method, path, query, headers, signed, amz_date, region, secret):
             "&".join(f"{k}={v}" for k, v in pairs),
             "".join(f"{h}:{' '.join(headers[h].split())}\n" for h in signed),
             ";".join(signed),
-            headers["x-amz-content-sha256"],
+            headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
         ]
     )
     scope = f"{amz_date[:8]}/{region}/s3/aws4_request"
@@ -123,6 +149,24 @@ def sign(method, path, query, headers, signed, amz_date, region, secret):
     for step in (amz_date[:8], region, "s3", "aws4_request"):
         key = hmac.new(key, step.encode(), hashlib.sha256).digest()
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def presign(url, seconds=600, method="GET", key=KEY, secret=SECRET, region="us-east-1"):
+    """The URL with a query that lets whoever has it ask once more, by this method alone."""
+    host, _, path = url.split("://", 1)[1].partition("/")
+    date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    query = "&".join(
+        f"{k}={urllib.parse.quote(v, safe='')}"
+        for k, v in (
+            ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
+            ("X-Amz-Credential", f"{key}/{date[:8]}/{region}/s3/aws4_request"),
+            ("X-Amz-Date", date),
+            ("X-Amz-Expires", str(seconds)),
+            ("X-Amz-SignedHeaders", "host"),
+        )
+    )
+    signature = sign(method, "/" + path, query, {"host": host}, ["host"], date, region, secret)
+    return f"{url}?{query}&X-Amz-Signature={signature}"
 
 
 # ---- a server that fails as told --------------------------------------------------------------
@@ -195,6 +239,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(307, "TemporaryRedirect", headers=[("Location", "http://example.org/x")])
         elif name == "region":
             self.refuse(400, "AuthorizationHeaderMalformed", headers=[("x-amz-bucket-region", value)])
+        elif name == "hang":
+            self.server.stalled.wait(60)
+            self.close_connection = True
         elif name == "close":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -273,9 +320,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     # -- S3
 
+    def presigned_right(self, path, query):
+        asked = dict(urllib.parse.parse_qsl(query))
+        rest, _, signature = query.partition("&X-Amz-Signature=")
+        right = sign(
+            self.command, path, rest, {"host": self.headers["Host"]}, ["host"],
+            asked["X-Amz-Date"], self.server.region, self.server.secret,
+        )  # fmt: skip
+        if signature != right:
+            self.refuse(403, "SignatureDoesNotMatch", "does not match")
+        elif int(asked["X-Amz-Expires"]) < 0:
+            self.refuse(403, "AccessDenied", "Request has expired")
+            return False
+        return signature == right
+
     def signature_right(self, path, query):
         told = self.headers.get("Authorization")
         server = self.server
+        if "X-Amz-Signature=" in query:
+            return self.presigned_right(path, query)
         if not told:
             if server.public:
                 return True

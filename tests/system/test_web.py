@@ -2,14 +2,12 @@
 the same files on the disk, and no more requests than it takes."""
 
 import hashlib
-import io
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import unittest
 
@@ -22,10 +20,7 @@ ROOT = None
 
 
 def environment(**more):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-    env.update(HOME=ROOT, LARDER_CACHE_DIR=os.path.join(ROOT, "cache"), no_proxy="*")
-    env.update(more)
-    return env
+    return web_kit.environment(ROOT, **more)
 
 
 def run(*args, env=None, check=True):
@@ -64,20 +59,10 @@ def make_tree(root):
     open(os.path.join(root, "images/a/0.jpg"), "wb").close()  # an empty one
     for part, n in (("train", 3), ("val", 1)):
         for s in range(n):
-            make_tar(os.path.join(root, "shards", f"{part}-{s:03}.tar"), rng, 50, f"{part}{s}")
+            web_kit.make_tar(os.path.join(root, "shards", f"{part}-{s:03}.tar"), rng, 50, f"{part}{s}")
     for part in ("train", "test"):
         shutil.copytree(os.path.join(root, "images"), os.path.join(root, "parts", part))
     os.remove(os.path.join(root, "parts/test/a/1.jpg"))
-
-
-def make_tar(path, rng, n, key, size=(1000, 9000)):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with tarfile.open(path, "w") as tar:
-        for i in range(n):
-            for ending, data in (("jpg", rng.randbytes(rng.randint(*size))), ("cls", b"%d" % (i % 5))):
-                member = tarfile.TarInfo(f"{key}-{i:05}.{ending}")
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
 
 
 class Web(unittest.TestCase):
@@ -193,7 +178,7 @@ class Web(unittest.TestCase):
         # another shard under the same name is indexed again
         path = f"{self.www}/shards/train-001.tar"
         os.rename(path, path + ".old")
-        make_tar(path, random.Random(9), 20, "other")
+        web_kit.make_tar(path, random.Random(9), 20, "other")
         try:
             self.assertEqual(ls(uri, self.env), ls(f"tar:{self.www}/shards/train-{{000..002}}.tar"))
         finally:

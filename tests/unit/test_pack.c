@@ -254,7 +254,7 @@ static void test_stop_and_go_on(void **state) {
     larder__pack_conf conf = kit_pack_conf(w->uri, other);
     conf.stop = &stop_now;
     conf.progress = stop_soon;
-    conf.progress_arg = &at;
+    conf.arg = &at;
     stop_now = 0;
     assert_int_equal(larder__pack_run(&conf, &part), LARDER_E_CANCELLED);
     stop_now = 0;

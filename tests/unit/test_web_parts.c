@@ -1,10 +1,9 @@
-/* What http: and s3: are made of, without a server: hashes, signatures, credentials, lists, pages,
- * manifests and heads. */
+/* What http: and s3: are made of, without a server: hashes, signatures, lists, pages, manifests and
+ * heads. */
 #include "check.h"
 
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "source/web/aws_conf.h"
 #include "source/web/sigv4.h"
 #include "source/web/web_head.h"
 #include "source/web/web_site.h"
@@ -115,14 +114,24 @@ static void test_query(void **st) {
 /* ---- sites ----------------------------------------------------------------------------------- */
 
 static void clear_environment(void) {
-    static const char *const names[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-                                        "AWS_SESSION_TOKEN", "AWS_PROFILE",
-                                        "AWS_REGION",        "AWS_DEFAULT_REGION",
-                                        "AWS_ENDPOINT_URL",  "AWS_ENDPOINT_URL_S3",
-                                        "AWS_CONFIG_FILE",   "AWS_SHARED_CREDENTIALS_FILE"};
+    static const char *const names[] = {"AWS_ACCESS_KEY_ID",
+                                        "AWS_SECRET_ACCESS_KEY",
+                                        "AWS_SESSION_TOKEN",
+                                        "AWS_PROFILE",
+                                        "AWS_REGION",
+                                        "AWS_DEFAULT_REGION",
+                                        "AWS_ENDPOINT_URL",
+                                        "AWS_ENDPOINT_URL_S3",
+                                        "AWS_CONFIG_FILE",
+                                        "AWS_SHARED_CREDENTIALS_FILE",
+                                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                        "AWS_WEB_IDENTITY_TOKEN_FILE"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     setenv("HOME", "/nonexistent", 1);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
 }
 
 static larder__s3_conf plain_conf(void) {
@@ -177,15 +186,44 @@ static void test_wrong_places(void **st) {
         assert_null(s);
         assert_null(strstr(larder_errmsg(), "secret"));
     }
-    assert_int_equal(larder__web_site_http(&s, &key, "http", "//u:secret@h/x", ""), LARDER_E_ARGS);
+    larder__http_conf http = {"", ""};
+    assert_int_equal(larder__web_site_http(&s, &key, "http", "//u:secret@h/x", &http),
+                     LARDER_E_ARGS);
     assert_null(strstr(larder_errmsg(), "secret"));
     static const char *const endpoints[] = {"ftp://x", "http://", "http://a b", "https:///"};
     for (size_t i = 0; i < 4; i++) {
         conf.endpoint = endpoints[i];
         assert_int_equal(larder__web_site_s3(&s, &key, "//photos/", &conf), LARDER_E_ARGS);
     }
-    assert_int_equal(larder__web_site_http(&s, &key, "http", "//h/x", "NO_SUCH_VARIABLE"),
-                     LARDER_E_ARGS);
+    http.bearer = "NO_SUCH_VARIABLE";
+    assert_int_equal(larder__web_site_http(&s, &key, "http", "//h/x", &http), LARDER_E_ARGS);
+    http = (larder__http_conf){"", "NO_SUCH_VARIABLE"};
+    assert_int_equal(larder__web_site_http(&s, &key, "http", "//h/x", &http), LARDER_E_ARGS);
+    setenv("LARDER_TEST_QUERY", "a=secret b", 1);
+    http.query = "LARDER_TEST_QUERY";
+    assert_int_equal(larder__web_site_http(&s, &key, "http", "//h/x", &http), LARDER_E_ARGS);
+    assert_null(strstr(larder_errmsg(), "secret"));
+}
+
+/* A query of the URL's own, alone or as part of a whole URL, goes behind every object's. */
+static void test_own_query(void **st) {
+    (void)st;
+    static const char *const texts[] = {"a=1&sig=%2Bx", "https://h/y.tar?a=1&sig=%2Bx"};
+    larder__http_conf http = {"", "LARDER_TEST_QUERY"};
+    for (size_t i = 0; i < 2; i++) {
+        larder__web_site *s;
+        larder__dressed d;
+        char *key;
+        setenv("LARDER_TEST_QUERY", texts[i], 1);
+        check_ok(larder__web_site_http(&s, &key, "https", "//h/x y.tar", &http));
+        check_ok(larder__web_site_dress(s, &d, "GET", key, NULL, 0, "", ""));
+        assert_string_equal(d.url.at, "https://h/x%20y.tar?a=1&sig=%2Bx");
+        assert_string_equal(larder__web_site_shown(s), "https://h/");
+        larder__dressed_free(&d);
+        larder__web_site_close(&s);
+        larder__free(key);
+    }
+    unsetenv("LARDER_TEST_QUERY");
 }
 
 static void test_trust(void **st) {
@@ -211,86 +249,6 @@ static void test_trust(void **st) {
     assert_false(larder__web_site_trusts(s, "http://10.0.0.1:9000/photos/x"));
     larder__web_site_close(&s);
     larder__free(key);
-}
-
-/* ---- credentials ----------------------------------------------------------------------------- */
-
-static void test_conf_file(void **st) {
-    (void)st;
-    static const char text[] = "# a comment\n[default]\naws_access_key_id = K1\n"
-                               "aws_secret_access_key=S1=/+\n[profile work]\r\n"
-                               "region = eu-west-1\r\naws_session_token = T\r\n"
-                               "s3 =\n  endpoint_url = http://nested\n[ other ]\nregion=x\n";
-    larder__aws_conf c = {0};
-    bool found = false;
-    check_ok(larder__aws_conf_parse(&c, &found, "default", text, "file"));
-    assert_true(found);
-    assert_string_equal(c.key, "K1");
-    assert_string_equal(c.secret, "S1=/+");
-    c = (larder__aws_conf){0};
-    check_ok(larder__aws_conf_parse(&c, &found, "profile work", text, "file"));
-    assert_string_equal(c.region, "eu-west-1");
-    assert_string_equal(c.token, "T");
-    assert_string_equal(c.endpoint, "");
-    c = (larder__aws_conf){0};
-    check_ok(larder__aws_conf_parse(&c, &found, "other", text, "file"));
-    assert_string_equal(c.region, "x");
-    found = false;
-    check_ok(larder__aws_conf_parse(&c, &found, "work", text, "file"));
-    assert_false(found);
-    char long_line[600];
-    snprintf(long_line, sizeof long_line, "[default]\naws_secret_access_key=%0500d\n", 7);
-    c = (larder__aws_conf){0};
-    assert_int_equal(larder__aws_conf_parse(&c, &found, "default", long_line, "file"),
-                     LARDER_E_FORMAT);
-    assert_null(strstr(larder_errmsg(), "0007"));
-}
-
-static void test_conf_order(void **st) {
-    (void)st;
-    char folder[256], path[512], config[512];
-    clear_environment();
-    snprintf(path, sizeof path, "%s/credentials", check_folder(folder));
-    snprintf(config, sizeof config, "%s/config", folder);
-    static const char keys[] = "[default]\naws_access_key_id=K1\naws_secret_access_key=S1\n"
-                               "[work]\naws_access_key_id=K2\naws_secret_access_key=S2\n";
-    static const char settings[] = "[default]\nregion=r1\n[profile work]\nregion=r2\n"
-                                   "[profile sso]\nsso_start_url=https://x\n";
-    check_write(path, keys, sizeof keys - 1);
-    check_write(config, settings, sizeof settings - 1);
-    setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
-    setenv("AWS_CONFIG_FILE", config, 1);
-    larder__aws_conf c = {0};
-    check_ok(larder__aws_conf_load(&c, ""));
-    assert_string_equal(c.key, "K1");
-    assert_string_equal(c.region, "r1");
-    c = (larder__aws_conf){0};
-    check_ok(larder__aws_conf_load(&c, "work"));
-    assert_string_equal(c.secret, "S2");
-    assert_string_equal(c.region, "r2");
-    setenv("AWS_ACCESS_KEY_ID", "K3", 1); /* half a key is none */
-    c = (larder__aws_conf){0};
-    check_ok(larder__aws_conf_load(&c, ""));
-    assert_string_equal(c.key, "K1");
-    setenv("AWS_SECRET_ACCESS_KEY", "S3", 1);
-    c = (larder__aws_conf){0};
-    check_ok(larder__aws_conf_load(&c, ""));
-    assert_string_equal(c.key, "K3");
-    c = (larder__aws_conf){0};
-    check_ok(larder__aws_conf_load(&c, "work")); /* what was asked for by name */
-    assert_string_equal(c.key, "K2");
-    c = (larder__aws_conf){0};
-    assert_int_equal(larder__aws_conf_load(&c, "nobody"), LARDER_E_ARGS);
-    clear_environment();
-    setenv("AWS_CONFIG_FILE", config, 1);
-    larder__s3_conf conf = plain_conf();
-    conf.profile = "sso";
-    larder__web_site *s;
-    char *key;
-    assert_int_equal(larder__web_site_s3(&s, &key, "//photos/", &conf), LARDER_E_UNSUPPORTED);
-    assert_non_null(strstr(larder_errmsg(), "sso_start_url"));
-    check_folder_remove(folder);
-    clear_environment();
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -350,14 +308,17 @@ static void test_s3_list(void **st) {
 
 static void test_s3_error(void **st) {
     (void)st;
-    char code[64], message[160];
-    char text[] = "<Error><Code>SlowDown</Code><Message>Please &lt;reduce&gt;</Message></Error>";
-    larder__s3_error_parse(text, strlen(text), code, message);
-    assert_string_equal(code, "SlowDown");
-    assert_string_equal(message, "Please <reduce>");
+    larder__s3_error e;
+    char text[] = "<Error><Code>SlowDown</Code><Message>Please &lt;reduce&gt;</Message>"
+                  "<Region>eu-west-1</Region></Error>";
+    larder__s3_error_parse(text, strlen(text), &e);
+    assert_string_equal(e.code, "SlowDown");
+    assert_string_equal(e.message, "Please <reduce>");
+    assert_string_equal(e.region, "eu-west-1");
     char other[] = "<html><title>502</title>";
-    larder__s3_error_parse(other, strlen(other), code, message);
-    assert_string_equal(code, "");
+    larder__s3_error_parse(other, strlen(other), &e);
+    assert_string_equal(e.code, "");
+    assert_string_equal(e.region, "");
 }
 
 static void test_pages(void **st) {
@@ -470,10 +431,10 @@ int main(void) {
         cmocka_unit_test(test_sha256),     cmocka_unit_test(test_hmac),
         cmocka_unit_test(test_signatures), cmocka_unit_test(test_query),
         cmocka_unit_test(test_styles),     cmocka_unit_test(test_wrong_places),
-        cmocka_unit_test(test_trust),      cmocka_unit_test(test_conf_file),
-        cmocka_unit_test(test_conf_order), cmocka_unit_test(test_s3_list),
-        cmocka_unit_test(test_s3_error),   cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_manifests),  cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_trust),      cmocka_unit_test(test_own_query),
+        cmocka_unit_test(test_s3_list),    cmocka_unit_test(test_s3_error),
+        cmocka_unit_test(test_pages),      cmocka_unit_test(test_manifests),
+        cmocka_unit_test(test_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

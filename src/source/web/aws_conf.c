@@ -46,14 +46,17 @@ typedef struct field {
 #define FIELD(name, member)                                                                        \
     { name, offsetof(larder__aws_conf, member), sizeof((larder__aws_conf *)0)->member }
 
-static const field fields[] = {
-    FIELD("aws_access_key_id", key),   FIELD("aws_secret_access_key", secret),
-    FIELD("aws_session_token", token), FIELD("region", region),
-    FIELD("endpoint_url", endpoint),   {0}};
+static const field fields[] = {FIELD("aws_access_key_id", key),
+                               FIELD("aws_secret_access_key", secret),
+                               FIELD("aws_session_token", token),
+                               FIELD("region", region),
+                               FIELD("endpoint_url", endpoint),
+                               FIELD("credential_process", program),
+                               {0}};
 
-/* Ways to credentials that need programs or pages of a browser. */
-static const char *const ways[] = {"credential_process", "sso_session",       "sso_start_url",
-                                   "role_arn",           "credential_source", NULL};
+/* Ways to credentials that need pages of a browser, or a service that gives out roles. */
+static const char *const ways[] = {"sso_session",       "sso_start_url",           "role_arn",
+                                   "credential_source", "web_identity_token_file", NULL};
 
 static int take_setting(larder__aws_conf *out, const char *key, size_t key_size, const char *value,
                         size_t n, const char *path) {
@@ -130,12 +133,15 @@ static void take_environment(larder__aws_conf *out) {
         take_variable(out->key, sizeof out->key, "AWS_ACCESS_KEY_ID");
         take_variable(out->secret, sizeof out->secret, "AWS_SECRET_ACCESS_KEY");
         take_variable(out->token, sizeof out->token, "AWS_SESSION_TOKEN");
+        out->fixed = true;
     }
     take_variable(out->region, sizeof out->region, "AWS_REGION");
     take_variable(out->region, sizeof out->region, "AWS_DEFAULT_REGION");
     take_variable(out->endpoint, sizeof out->endpoint, "AWS_ENDPOINT_URL_S3");
     take_variable(out->endpoint, sizeof out->endpoint, "AWS_ENDPOINT_URL");
 }
+
+static const char web_identity[] = "AWS_WEB_IDENTITY_TOKEN_FILE";
 
 int larder__aws_conf_load(larder__aws_conf *out, const char *profile) {
     char section[LARDER__AWS_TEXT];
@@ -159,8 +165,13 @@ int larder__aws_conf_load(larder__aws_conf *out, const char *profile) {
         memcpy(out->secret, from_files.secret, sizeof out->secret);
         memcpy(out->token, from_files.token, sizeof out->token);
     }
-    if (rc == 0 && !out->key[0])
-        memcpy(out->elsewhere, from_files.elsewhere, sizeof out->elsewhere);
+    if (rc == 0 && !out->key[0]) {
+        memcpy(out->program, from_files.program, sizeof out->program);
+        if (!out->program[0])
+            memcpy(out->elsewhere, from_files.elsewhere, sizeof out->elsewhere);
+        if (!out->program[0] && !out->elsewhere[0] && getenv(web_identity))
+            memcpy(out->elsewhere, web_identity, sizeof web_identity);
+    }
     if (profile[0])
         take_environment(out); /* the rest: region and endpoint */
     if (!out->region[0])

@@ -5,13 +5,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
-enum { LARDER__AWS_TEXT = 256, LARDER__AWS_TOKEN = 4096 };
+enum { LARDER__AWS_TEXT = 256, LARDER__AWS_TOKEN = 4096, LARDER__AWS_PROGRAM = 1024 };
 
 typedef struct larder__aws_conf {
     char key[LARDER__AWS_TEXT], secret[LARDER__AWS_TEXT]; /* "": none, ask without a signature */
     char token[LARDER__AWS_TOKEN];                        /* of a session; "": none */
     char region[LARDER__AWS_TEXT], endpoint[LARDER__AWS_TEXT];
+    bool fixed;     /* the key is the environment's: it will not change */
+    time_t expires; /* when the token ends; 0: not known */
+    char
+        program[LARDER__AWS_PROGRAM]; /* a command that gives credentials (aws_given.h); "": none */
     char elsewhere[LARDER__AWS_TEXT]; /* the profile wants a way to credentials that is not ours */
 } larder__aws_conf;
 

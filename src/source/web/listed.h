@@ -33,8 +33,11 @@ static inline bool larder__tags_differ(uint64_t a, uint64_t b) {
 /* ListObjectsV2: names are whole keys, folders end with '/'. `token`: "" or where to go on. */
 int larder__s3_list_parse(char *bytes, size_t n, larder__listed_fn, void *arg,
                           char token[LARDER__LIST_TOKEN]);
-/* An error's <Code> and <Message>, "" where there is none. */
-void larder__s3_error_parse(char *bytes, size_t n, char code[64], char message[160]);
+typedef struct larder__s3_error { /* "" where there is none */
+    char code[64], message[160];
+    char region[64]; /* where the bucket lies, of a refusal for that reason */
+} larder__s3_error;
+void larder__s3_error_parse(char *bytes, size_t n, larder__s3_error *out);
 
 /* The page of a folder, HTML or nginx's JSON: names are what lies in it. */
 int larder__page_parse(char *bytes, size_t n, larder__listed_fn, void *arg);

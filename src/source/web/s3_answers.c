@@ -123,16 +123,21 @@ int larder__s3_list_parse(char *bytes, size_t n, larder__listed_fn fn, void *arg
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-void larder__s3_error_parse(char *bytes, size_t n, char code[64], char message[160]) {
+static void take_text(char *out, size_t cap, const larder__xml *x) {
+    snprintf(out, cap, "%.*s", x->text_size < cap ? (int)x->text_size : (int)cap - 1, x->text);
+}
+
+void larder__s3_error_parse(char *bytes, size_t n, larder__s3_error *out) {
     larder__xml x;
-    code[0] = message[0] = 0;
+    *out = (larder__s3_error){0};
     larder__xml_begin(&x, bytes, n);
     for (int rc; (rc = larder__xml_next(&x)) > 0;)
         if (rc == LARDER__XML_CLOSE && larder__xml_within(&x, "Error")) {
-            int size = x.text_size < 160 ? (int)x.text_size : 159;
             if (larder__xml_is(&x, "Code"))
-                snprintf(code, 64, "%.*s", size, x.text);
+                take_text(out->code, sizeof out->code, &x);
             else if (larder__xml_is(&x, "Message"))
-                snprintf(message, 160, "%.*s", size, x.text);
+                take_text(out->message, sizeof out->message, &x);
+            else if (larder__xml_is(&x, "Region"))
+                take_text(out->region, sizeof out->region, &x);
         }
 }

@@ -15,6 +15,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode begun;
 static void begin_curl(void) { begun = curl_global_init(CURL_GLOBAL_DEFAULT); }
 
+CURLcode larder__web_begin(void) {
+    pthread_once(&once, begin_curl);
+    return begun;
+}
+
 static int open_stats(larder__web *w) {
     int rc = larder__stats_open(&w->stats);
     if (rc < 0 ||
@@ -61,9 +66,8 @@ int larder__web_open(larder__web **out, larder__web_site *site, const larder__we
     w->site = site;
     w->conf = *conf;
     w->conf.ca = NULL;
-    pthread_once(&once, begin_curl);
     w->lock_ready = pthread_mutex_init(&w->lock, NULL) == 0;
-    int rc = begun == CURLE_OK && w->lock_ready
+    int rc = larder__web_begin() == CURLE_OK && w->lock_ready
                  ? open_stats(w)
                  : larder__fail(LARDER_E_NOMEM, "libcurl does not start");
     if (rc == 0 && conf->ca && !(w->ca = larder__strdup(conf->ca)))

@@ -74,6 +74,8 @@ static size_t take_body(char *bytes, size_t one, size_t n, void *arg) {
     (void)one;
     t->moved = larder__now();
     curl_easy_getinfo(t->easy, CURLINFO_PRIVATE, &e);
+    if (t->probe && t->head.status / 100 == 2)
+        return t->head.status == 206 ? n : 0; /* all of it comes: its head was enough */
     if (t->head.status == 200 || t->head.status == 206)
         return take_good(t, e->web->site, bytes, n);
     size_t room = sizeof t->error_body - t->error_size, some = n < room ? n : room;
@@ -151,7 +153,7 @@ static void set_options(larder__web_engine *e, larder__web_try *t) {
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(c, CURLOPT_BUFFERSIZE, 128L << 10);
-    curl_easy_setopt(c, CURLOPT_NOBODY, t->request->head ? 1L : 0L);
+    curl_easy_setopt(c, CURLOPT_NOBODY, t->request->head && !t->probe ? 1L : 0L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(conf->connect * 1000));
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, larder__web_site_is_s3(e->web->site) ? 0L : 1L);
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)LARDER__WEB_REDIRECTS);
@@ -165,11 +167,15 @@ static void set_options(larder__web_engine *e, larder__web_try *t) {
 static int dress_try(larder__web_engine *e, larder__web_try *t) {
     const larder__web_request *r = t->request;
     char range[64] = "";
-    if (r->ranged)
+    t->probe = r->head && larder__web_site_is_signed(e->web->site);
+    if (t->probe)
+        snprintf(range, sizeof range, "bytes=0-0");
+    else if (r->ranged)
         snprintf(range, sizeof range, "bytes=%llu-%llu", (unsigned long long)r->from,
                  (unsigned long long)(r->from + r->bytes - 1));
-    int rc = larder__web_site_dress(e->web->site, &t->dressed, r->head ? "HEAD" : "GET", r->key,
-                                    r->query, r->query_count, range, r->redirect);
+    int rc =
+        larder__web_site_dress(e->web->site, &t->dressed, r->head && !t->probe ? "HEAD" : "GET",
+                               r->key, r->query, r->query_count, range, r->redirect);
     return rc == 0 && !set_headers(t) ? LARDER_E_NOMEM : rc;
 }
 

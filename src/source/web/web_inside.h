@@ -23,6 +23,7 @@ typedef struct larder__web_try { /* one attempt at a request */
     larder__dressed dressed;
     larder__web_request *request;
     larder__web_head head;
+    bool probe;          /* a head is asked for by a GET of one byte */
     bool checked;        /* the head was looked at and fits what was asked for */
     uint64_t body;       /* bytes of it that came */
     size_t piece;        /* the first one that is not complete */
@@ -63,6 +64,8 @@ struct larder__web {
     larder__web_engine *engines;
 };
 
+/* libcurl's own start, once in a process. */
+CURLcode larder__web_begin(void);
 void *larder__web_engine_run(void *engine);
 
 /* The head is complete: does it fit? Sets the verdict where it does not; false: take no body. */

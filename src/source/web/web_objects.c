@@ -53,7 +53,8 @@ void larder__web_objects_seen(larder__web_objects *o, uint64_t i, uint64_t tag) 
 
 static int take_answer(larder__web_objects *o, uint64_t i, const larder__web_request *r, bool gaps,
                        const char *shown) {
-    if (r->code == LARDER_E_NOTFOUND && gaps)
+    /* S3 refuses what is not there to who may not list, and so do signed URLs. */
+    if (gaps && (r->code == LARDER_E_NOTFOUND || (r->code < 0 && r->answer.status == 403)))
         return 0;
     if (r->code < 0)
         return larder__fail(r->code, "%s", r->why);

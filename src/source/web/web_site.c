@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "source/web/aws_conf.h"
+#include "source/web/aws_given.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include <strings.h>
 
 enum { HOST_MAX = 300 };
-static const double renewed_every = 5; /* seconds: files are looked at again no more often */
+static const double renewed_every = 2;   /* seconds: files are looked at again no more often */
+static const double renewed_early = 300; /* seconds before credentials end */
 
 struct larder__web_site {
     char *shown;           /* "s3://bucket/" */
@@ -20,6 +21,7 @@ struct larder__web_site {
     char host[HOST_MAX];   /* guarded by lock where the region may change it */
     char prefix[HOST_MAX]; /* "/" or "/bucket/" */
     char *bearer;          /* a whole header, or NULL */
+    char *query;           /* goes behind every URL, or NULL */
     bool s3;
     /* S3 alone. */
     char *bucket, *profile;
@@ -92,8 +94,23 @@ static int take_bearer(larder__web_site *s, const char *variable) {
     return s->bearer ? 0 : LARDER_E_NOMEM;
 }
 
+/* What belongs behind the '?' of a URL; a whole URL that was signed will do. */
+static int take_query(larder__web_site *s, const char *variable) {
+    const char *text = getenv(variable), *mark = text ? strchr(text, '?') : NULL;
+    text = mark ? mark + 1 : text;
+    if (!text || !text[0])
+        return larder__fail(LARDER_E_ARGS, "query=%.60s: %s", variable,
+                            mark ? "the URL in it has no query"
+                                 : "there is no such environment variable");
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f || *c == '#')
+            return larder__fail(LARDER_E_ARGS, "query=%.60s: it holds no query of a URL", variable);
+    s->query = larder__strdup(text);
+    return s->query ? 0 : LARDER_E_NOMEM;
+}
+
 int larder__web_site_http(larder__web_site **out, char **key, const char *scheme, const char *where,
-                          const char *bearer) {
+                          const larder__http_conf *conf) {
     size_t n = 0;
     *out = NULL;
     *key = NULL;
@@ -109,8 +126,10 @@ int larder__web_site_http(larder__web_site **out, char **key, const char *scheme
     s->shown = joined(s->scheme, where + 2, n, "/");
     *key = key_of(where + 2 + n, true);
     rc = s->shown && *key ? 0 : LARDER_E_NOMEM;
-    if (rc == 0 && bearer[0])
-        rc = take_bearer(s, bearer);
+    if (rc == 0 && conf->bearer[0])
+        rc = take_bearer(s, conf->bearer);
+    if (rc == 0 && conf->query[0])
+        rc = take_query(s, conf->query);
     if (rc < 0) {
         larder__free(*key);
         *key = NULL;
@@ -129,8 +148,11 @@ void larder__web_site_close(larder__web_site **ps) {
         pthread_mutex_destroy(&s->lock);
     if (s->bearer)
         explicit_bzero(s->bearer, strlen(s->bearer));
+    if (s->query)
+        explicit_bzero(s->query, strlen(s->query));
     explicit_bzero(&s->aws, sizeof s->aws);
     larder__free(s->bearer);
+    larder__free(s->query);
     larder__free(s->shown);
     larder__free(s->bucket);
     larder__free(s->profile);
@@ -189,12 +211,14 @@ static int settle_s3(larder__web_site *s, const larder__s3_conf *conf) {
     bool tls = !custom || strncasecmp(s->aws.endpoint, "http://", 7) != 0;
     s->hosted = strcmp(conf->style, "virtual") == 0 ||
                 (strcmp(conf->style, "auto") == 0 && !custom && fits_host_name(s->bucket, tls));
-    if (!conf->anonymous && !s->aws.key[0] && s->aws.elsewhere[0])
+    if (!conf->anonymous && s->aws.elsewhere[0])
         return larder__fail(LARDER_E_UNSUPPORTED,
-                            "the profile gets its credentials by %s, which larder does not do: "
+                            "the credentials come by %s, which larder does not do: "
                             "eval \"$(aws configure export-credentials --format env)\" puts them "
-                            "into the environment",
+                            "into the environment, and anonymous=true does without",
                             s->aws.elsewhere);
+    if (!conf->anonymous && (rc = larder__aws_given(&s->aws)) < 0)
+        return rc;
     s->anonymous = conf->anonymous || !s->aws.key[0];
     s->signer = 1;
     return place_bucket(s);
@@ -236,14 +260,26 @@ int larder__web_site_s3(larder__web_site **out, char **key, const char *where,
 /* ---- questions ------------------------------------------------------------------------------- */
 
 bool larder__web_site_is_s3(const larder__web_site *s) { return s->s3; }
+bool larder__web_site_is_signed(const larder__web_site *s) { return s->query != NULL; }
 const char *larder__web_site_shown(const larder__web_site *s) { return s->shown; }
 
 const char *larder__web_site_asker(const larder__web_site *s) {
     if (!s->s3)
-        return s->bearer ? "" : "; bearer=VARIABLE sends a token";
+        return s->bearer  ? ""
+               : s->query ? "; has the query's signature expired?"
+                          : "; bearer=VARIABLE sends a token";
     return s->anonymous ? "; it was asked without credentials: none are in the environment or in "
                           "~/.aws, or anonymous=true was said"
                         : "";
+}
+
+bool larder__web_site_has_session(larder__web_site *s) {
+    if (!s->s3 || s->anonymous)
+        return false;
+    pthread_mutex_lock(&s->lock);
+    bool has = s->aws.token[0] != 0;
+    pthread_mutex_unlock(&s->lock);
+    return has;
 }
 
 static size_t name_size(const char *host) { return strcspn(host, ":/"); }
@@ -283,8 +319,12 @@ bool larder__web_site_trusts(larder__web_site *s, const char *url) {
 
 /* ---- what changes while it is in use --------------------------------------------------------- */
 
+bool larder__web_site_may_renew(const larder__web_site *s) {
+    return s->s3 && !s->anonymous && !s->aws.fixed;
+}
+
 bool larder__web_site_renew(larder__web_site *s, uint64_t signer) {
-    if (!s->s3 || s->anonymous)
+    if (!larder__web_site_may_renew(s))
         return false;
     pthread_mutex_lock(&s->lock);
     bool fresh = signer != s->signer; /* somebody else has done it meanwhile */
@@ -292,11 +332,13 @@ bool larder__web_site_renew(larder__web_site *s, uint64_t signer) {
     if (!fresh && (s->renewed == 0 || now - s->renewed > renewed_every)) {
         larder__aws_conf again = {0};
         s->renewed = now;
-        if (larder__aws_conf_load(&again, s->profile) == 0 && again.key[0] &&
+        if (larder__aws_conf_load(&again, s->profile) == 0 && larder__aws_given(&again) == 0 &&
+            again.key[0] &&
             (strcmp(again.key, s->aws.key) != 0 || strcmp(again.token, s->aws.token) != 0)) {
             memcpy(s->aws.key, again.key, sizeof again.key);
             memcpy(s->aws.secret, again.secret, sizeof again.secret);
             memcpy(s->aws.token, again.token, sizeof again.token);
+            s->aws.expires = again.expires;
             s->signer++;
             fresh = true;
         }
@@ -304,6 +346,17 @@ bool larder__web_site_renew(larder__web_site *s, uint64_t signer) {
     }
     pthread_mutex_unlock(&s->lock);
     return fresh;
+}
+
+/* Credentials that say when they end are renewed before that, not after a refusal. */
+static void renew_early(larder__web_site *s) {
+    pthread_mutex_lock(&s->lock);
+    uint64_t signer = s->signer;
+    double left = s->aws.expires ? difftime(s->aws.expires, time(NULL)) : renewed_early;
+    bool due = left < renewed_early && (left < 0 || larder__now() - s->renewed > renewed_early / 5);
+    pthread_mutex_unlock(&s->lock);
+    if (due)
+        larder__web_site_renew(s, signer);
 }
 
 bool larder__web_site_move(larder__web_site *s, const char *region) {
@@ -389,6 +442,9 @@ static int dress(larder__web_site *s, larder__dressed *d, const char *method, co
     if (rc == 0 && query_count) {
         larder__text_put(&d->url, "?");
         rc = larder__sigv4_query(&d->url, query, query_count);
+    } else if (rc == 0 && s->query) {
+        larder__text_put(&d->url, "?");
+        larder__text_put(&d->url, s->query);
     }
     larder__sigv4 v = {
         .method = method, .path = path.at, .query = query, .query_count = query_count};
@@ -404,6 +460,8 @@ int larder__web_site_dress(larder__web_site *s, larder__dressed *d, const char *
                            const char *key, const larder__pair *query, size_t query_count,
                            const char *range, const char *redirect) {
     *d = (larder__dressed){0};
+    if (larder__web_site_may_renew(s))
+        renew_early(s);
     if (s->s3)
         pthread_mutex_lock(&s->lock);
     int rc = dress(s, d, method, key, query, query_count, range, redirect);
@@ -427,6 +485,8 @@ void larder__dressed_free(larder__dressed *d) {
             explicit_bzero(d->headers[i].at, d->headers[i].n);
         larder__text_free(&d->headers[i]);
     }
+    if (d->url.at)
+        explicit_bzero(d->url.at, d->url.n);
     larder__text_free(&d->url);
     *d = (larder__dressed){0};
 }

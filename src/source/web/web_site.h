@@ -9,11 +9,15 @@
 
 typedef struct larder__web_site larder__web_site;
 
+typedef struct larder__http_conf { /* names of environment variables, "": none */
+    const char *bearer;            /* holds a token */
+    const char *query;             /* holds what goes behind every URL, or a URL that has it */
+} larder__http_conf;
+
 /* "http" or "https", and "//host:port/path": *key is what follows the host, unescaped, without the
- * first '/'; free it with larder__free. `bearer`: the name of an environment variable that holds a
- * token, "": none. */
+ * first '/'; free it with larder__free. */
 int larder__web_site_http(larder__web_site **out, char **key, const char *scheme, const char *where,
-                          const char *bearer);
+                          const larder__http_conf *);
 
 typedef struct larder__s3_conf {
     const char *profile, *region, *endpoint; /* "": as the environment and files say */
@@ -27,6 +31,8 @@ int larder__web_site_s3(larder__web_site **out, char **key, const char *where,
 void larder__web_site_close(larder__web_site **);
 
 bool larder__web_site_is_s3(const larder__web_site *);
+/* Its URLs carry a query of their own, which as a rule was signed for GET and nothing else. */
+bool larder__web_site_is_signed(const larder__web_site *);
 /* "http://host/" or "s3://bucket/", for people; an object's key may follow. */
 const char *larder__web_site_shown(const larder__web_site *);
 
@@ -46,9 +52,13 @@ void larder__dressed_free(larder__dressed *);
 /* S3 said that the credentials have expired, or that the bucket lies in another region: is there
  * anything new, so that another try makes sense? */
 bool larder__web_site_renew(larder__web_site *, uint64_t signer);
+/* May there be something new later? */
+bool larder__web_site_may_renew(const larder__web_site *);
 bool larder__web_site_move(larder__web_site *, const char *region);
 /* May a request be sent on to this URL, credentials and all? */
 bool larder__web_site_trusts(larder__web_site *, const char *url);
+/* Do its credentials end some day? */
+bool larder__web_site_has_session(larder__web_site *);
 /* A hint to put behind a refusal: who asked? */
 const char *larder__web_site_asker(const larder__web_site *);
 

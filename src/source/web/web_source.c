@@ -46,7 +46,8 @@ static int open_http(larder__web_data *d, const char *scheme, const char *where,
                      const larder_args *args) {
     larder__web_site *site;
     char *key;
-    int rc = larder__web_site_http(&site, &key, scheme, where, larder_args_text(args, "bearer"));
+    larder__http_conf conf = {larder_args_text(args, "bearer"), larder_args_text(args, "query")};
+    int rc = larder__web_site_http(&site, &key, scheme, where, &conf);
     if (rc == 0)
         rc = open_site(d, site, args);
     if (rc == 0)
@@ -220,6 +221,7 @@ static double figure(void *st, size_t i) {
 static const larder_param http_params[] = {
     COMMON_PARAMS,
     {"bearer", "text", "", "name of the environment variable that holds a token to send", 0, 0},
+    {"query", "text", "", "name of the one that holds a URL's own query, as of a signed URL", 0, 0},
     {0}};
 
 static const larder_param s3_params[] = {

@@ -128,14 +128,19 @@ static const char *meaning(int status) {
 
 static larder__web_outcome judge_status(larder__web_try *t, larder__web_site *site, double *wait) {
     larder__web_request *r = t->request;
-    const larder__web_head *h = &t->head;
-    char code[64] = "", message[160] = "";
+    larder__web_head *h = &t->head;
+    larder__s3_error said = {0};
+    const char *code = said.code, *message = said.message;
     if (larder__web_site_is_s3(site))
-        larder__s3_error_parse(t->error_body, t->error_size, code, message);
+        larder__s3_error_parse(t->error_body, t->error_size, &said);
+    if (!h->region[0])
+        memcpy(h->region, said.region, sizeof h->region);
     if (is(code, "RequestTimeTooSkewed"))
         return say_skewed(t, site);
     bool expired = is(code, "ExpiredToken") || is(code, "TokenRefreshRequired");
-    if (expired && r->redirects < LARDER__WEB_REDIRECTS &&
+    /* The answer to a HEAD has no body to say why. */
+    bool unsaid = r->head && !code[0] && (h->status == 400 || h->status == 403);
+    if ((expired || unsaid) && r->redirects < LARDER__WEB_REDIRECTS &&
         larder__web_site_renew(site, t->dressed.signer)) {
         r->redirects++;
         *wait = -1;
@@ -147,10 +152,15 @@ static larder__web_outcome judge_status(larder__web_try *t, larder__web_site *si
         return redirected(t, site, wait);
     larder__web_answer(r, site, code_of_status(h->status), "%s (%d%s%s%s%s)%s%s",
                        meaning(h->status), h->status, code[0] ? " " : "", code,
-                       message[0] ? ": " : "", message, expired ? "; renew the credentials" : "",
+                       message[0] ? ": " : "", message,
+                       expired                                        ? "; renew the credentials"
+                       : unsaid && larder__web_site_has_session(site) ? "; has the session expired?"
+                                                                      : "",
                        h->status == 401 || h->status == 403 ? larder__web_site_asker(site) : "");
     *wait = h->retry_after;
-    return is_passing(h->status, code) ? LARDER__WEB_AGAIN : LARDER__WEB_FAILED;
+    return is_passing(h->status, code) || (expired && larder__web_site_may_renew(site))
+               ? LARDER__WEB_AGAIN
+               : LARDER__WEB_FAILED;
 }
 
 /* ---- by what the connection did -------------------------------------------------------------- */
@@ -225,11 +235,27 @@ static larder__web_outcome judge_failure(larder__web_try *t, const larder__web_s
     }
 }
 
+/* One byte of an object tells its size as a HEAD does; an object without one has none to give. */
+static bool probe_answered(larder__web_try *t, CURLcode rc) {
+    larder__web_head *h = &t->head;
+    if (h->status == 416 && rc == CURLE_OK) {
+        h->status = 200;
+        h->length = 0;
+    } else if (h->status == 206 && h->ranged && rc == CURLE_OK) {
+        h->status = 200;
+        h->length = h->total;
+    }
+    return h->status == 200 && (rc == CURLE_OK || rc == CURLE_WRITE_ERROR);
+}
+
 larder__web_outcome larder__web_judge(larder__web_try *t, larder__web_site *site, CURLcode rc,
                                       double *wait) {
     larder__web_request *r = t->request;
     const larder__web_head *h = &t->head;
+    r->answer = *h;
     *wait = 0;
+    if (t->probe && probe_answered(t, rc))
+        rc = CURLE_OK;
     bool good = h->status == 200 || h->status == 206;
     if (t->verdict == 0 && rc == CURLE_OK && good && !t->checked)
         larder__web_check_head(t, site);
