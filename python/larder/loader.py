@@ -533,6 +533,7 @@ class Loader:
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
+            "batch": self.batch_size,
             "larder": state,
             "reports": self._desk.state(),
             "graph": self._graph.state_dict() if self._graph else None,
@@ -564,7 +565,8 @@ class Loader:
         if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
             raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
         self.load_state_dict(states[0])
-        self._desk.load_joined([s["reports"] for s in states], self._open())
+        if self.world * self.batch_size == sum(s.get("batch", 0) for s in states):
+            self._desk.load_joined([s["reports"] for s in states], self._open())
 
     # ---- figures ------------------------------------------------------------------------------
 

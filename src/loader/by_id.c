@@ -63,7 +63,8 @@ static int begin_visit(larder_loader *l, visit *v, const uint64_t *ids, size_t n
                                .faults = v->faults,
                                .plan = {.tickets = v->tickets, .accesses = v->accesses}};
     larder__cache *cache = larder__draw_cache(l->draw);
-    bool looks = larder__draw_ranks(l->draw); /* what one rank asks for, the others do not hear of */
+    bool looks =
+        larder__draw_ranks(l->draw); /* what one rank asks for, the others do not hear of */
     int rc = looks ? 0 : larder__cache_claim(cache, v->accesses, n, v->tickets);
     for (size_t i = 0; looks && rc == 0 && i < n; i++) {
         rc = larder__cache_reclaim(cache, ids[i], v->accesses[i].size, LARDER_ENCODED, 0,

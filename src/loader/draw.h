@@ -125,8 +125,8 @@ int larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *los
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
-/* Rows of a batch that feedback may still be about, of all who decide together; SIZE_MAX: not known.
- * Those that a rank took once more are not among them. Any thread. */
+/* Rows of a batch that feedback may still be about, of all who decide together; SIZE_MAX: not
+ * known. Those that a rank took once more are not among them. Any thread. */
 size_t larder__draw_rows(const larder__draw *, uint64_t number);
 void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
 /* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.

@@ -129,9 +129,8 @@ static int open_signal(larder__draw *d) {
                                  .lag = d->conf.lag,
                                  .mode = !d->conf.beside ? LARDER__SCORE_INLINE
                                          /* ranks that decide alike cannot go by their clocks */
-                                         : d->recipe.wait || d->ranks.world
-                                             ? LARDER__SCORE_WAIT
-                                             : LARDER__SCORE_BESIDE,
+                                         : d->recipe.wait || d->ranks.world ? LARDER__SCORE_WAIT
+                                                                            : LARDER__SCORE_BESIDE,
                                  .stats = d->conf.stats};
     return larder__scoring_open(&d->scoring, &conf);
 }

@@ -64,8 +64,8 @@ static int gather(larder__draw *d, char kind, uint64_t number, const bool *wante
     return larder__relay_gather(d->relay, kind, number, seconds, d->heard);
 }
 
-/* What training said about `batch`: each rank its rows, then one report of all of them. 1: some have
- * not said it in time. */
+/* What training said about `batch`: each rank its rows, then one report of all of them. 1: some
+ * have not said it in time. */
 static int join_rows(larder__draw *d, uint64_t batch, const bool *has, double seconds) {
     uint32_t world = d->ranks.world;
     larder_report *parts = larder__calloc(world, sizeof *parts), whole;

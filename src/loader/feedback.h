@@ -30,7 +30,8 @@ uint64_t larder__feedback_next(larder__feedback *); /* the first batch not taken
 int larder__feedback_note_own(larder__feedback *, uint64_t batch, uint64_t epoch, size_t n,
                               const uint64_t *served, const int64_t *labels,
                               const larder_feedback *, larder_writer *);
-void larder__feedback_own(larder__feedback *, uint64_t batch, larder_writer *); /* if there is one */
+void larder__feedback_own(larder__feedback *, uint64_t batch,
+                          larder_writer *); /* if there is one */
 int larder__feedback_whole(larder__feedback *, uint64_t batch, const larder_report *,
                            void **memory);
 typedef enum { LARDER__SAID_NOTHING, LARDER__SAID_OWN, LARDER__SAID_ALL } larder__said;

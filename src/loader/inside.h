@@ -155,8 +155,8 @@ struct larder_loader {
     bool stop, cancelled, epoch_over, restored;
     uint64_t divided_epoch, divided_taken; /* of this epoch so many ids were gone when the ranks
                                               changed; 0: they did not */
-    bool page_due; /* the ledger begins a page with the next batch, */
-    uint64_t page_epoch, page_gone; /* so many ids of all ranks into this epoch */
+    bool page_due;                         /* the ledger begins a page with the next batch, */
+    uint64_t page_epoch, page_gone;        /* so many ids of all ranks into this epoch */
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */

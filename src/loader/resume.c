@@ -83,8 +83,7 @@ static void write_all_drawn(larder_loader *l, larder_writer *w) {
                                 p->first, p->last, p, NULL});
     }
     for (const larder__kept *k = l->kept; k; k = k->next)
-        write_drawn(
-            w, &(drawn){k->number, k->epoch, k->length, k->n, k->first, k->last, NULL, k});
+        write_drawn(w, &(drawn){k->number, k->epoch, k->length, k->n, k->first, k->last, NULL, k});
 }
 
 static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, uint64_t number,
@@ -322,8 +321,8 @@ static int restore_body(larder_loader *l, larder_reader *r) {
     }
     uint32_t rank = flags & 4 ? larder_read_u32(r) : 0, world = flags & 4 ? larder_read_u32(r) : 1;
     const larder__ranks *ranks = larder__draw_ranks(l->draw);
-    bool others = !v.world && (rank != (ranks ? ranks->rank : 0) ||
-                               world != (ranks ? ranks->world : 1));
+    bool others =
+        !v.world && (rank != (ranks ? ranks->rank : 0) || world != (ranks ? ranks->world : 1));
     l->audit = (int64_t)larder_read_u64(r);
     larder__read_text(r, l->audit_says, sizeof l->audit_says);
     uint32_t count = larder_read_u32(r);

@@ -89,8 +89,8 @@ static void take_out(larder__relay *r, larder__posted *p) {
 
 static int command_key(larder__relay *r, const char *command, const char *key, const char *more) {
     redisReply *reply;
-    int rc = larder__relay_ask(r, &reply, more ? 3 : 2, (const char *const[]){command, key, more},
-                               NULL);
+    int rc =
+        larder__relay_ask(r, &reply, more ? 3 : 2, (const char *const[]){command, key, more}, NULL);
     if (rc == 0)
         freeReplyObject(reply);
     return rc;
@@ -423,10 +423,10 @@ static int open_talk(larder__relay *r, const larder__relay_conf *conf) {
     snprintf(r->nonce, sizeof r->nonce, "%016llx", (unsigned long long)nonce);
     snprintf(owner, sizeof owner, "j-%s", conf->redis->job);
     /* All keys have one hash tag, and lie on one node of a cluster. */
-    snprintf(r->prefix, sizeof r->prefix, "larder:%d:%016llx:{%016llx.%.44s}:", LARDER__VALUE_VERSION,
+    snprintf(r->prefix, sizeof r->prefix,
+             "larder:%d:%016llx:{%016llx.%.44s}:", LARDER__VALUE_VERSION,
              (unsigned long long)conf->fingerprint, (unsigned long long)conf->fingerprint, owner);
-    larder__far_conf far = {
-        .redis = conf->redis, .fingerprint = conf->fingerprint, .owner = owner};
+    larder__far_conf far = {.redis = conf->redis, .fingerprint = conf->fingerprint, .owner = owner};
     int rc = larder__far_open(&r->far, &far);
     if (rc < 0)
         return rc;
@@ -489,9 +489,10 @@ void larder__relay_close(larder__relay **pr) {
 int larder__relay_open(larder__relay **out, const larder__relay_conf *conf) {
     (void)conf;
     *out = NULL;
-    return larder__fail(LARDER_E_UNSUPPORTED,
-                        "ranks that share a cache need hiredis (package libhiredis-dev), which this "
-                        "build was made without");
+    return larder__fail(
+        LARDER_E_UNSUPPORTED,
+        "ranks that share a cache need hiredis (package libhiredis-dev), which this "
+        "build was made without");
 }
 void larder__relay_close(larder__relay **r) { *r = NULL; }
 void larder__relay_interrupt(larder__relay *r) { (void)r; }

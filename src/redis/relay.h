@@ -36,7 +36,8 @@ int larder__relay_post(larder__relay *, char kind, uint64_t number, const void *
 /* All have used it. */
 void larder__relay_forget(larder__relay *, char kind, uint64_t number);
 /* The records of those ranks of which out[rank].size is not 0 on entry, `out` having one for each
- * rank; waits for them, and answers 1 when so many seconds are over. Unless 0 no bytes are given. */
+ * rank; waits for them, and answers 1 when so many seconds are over. Unless 0 no bytes are given.
+ */
 int larder__relay_gather(larder__relay *, char kind, uint64_t number, double seconds,
                          larder__relayed *out);
 

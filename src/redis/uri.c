@@ -249,7 +249,8 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->cert, sizeof r->cert, value);
     if (strcmp(key, "key") == 0)
         return copy(r->key, sizeof r->key, value);
-    *what = "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert or key";
+    *what =
+        "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert or key";
     return false;
 }
 
@@ -308,7 +309,8 @@ static void read_environment(larder__redis_conf *r) {
 }
 
 int larder__redis_parse(larder__redis_conf *r, const char *cache) {
-    *r = (larder__redis_conf){.timeout = 0.5, .patience = 30, .ttl = 86400, .lanes = 2, .budget = "100%"};
+    *r = (larder__redis_conf){
+        .timeout = 0.5, .patience = 30, .ttl = 86400, .lanes = 2, .budget = "100%"};
     if (strlen(cache) > TEXT_MOST)
         return larder__fail(LARDER_E_ARGS, "a cache text of %zu bytes; %d are enough",
                             strlen(cache), TEXT_MOST);

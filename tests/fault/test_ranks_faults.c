@@ -1,6 +1,6 @@
-/* Ranks that decide together when something goes wrong: a rank is killed or ends early, ranks differ,
- * Redis goes away for a moment or for good. Each ends with a sentence, or goes on with the same
- * samples; nothing hangs. */
+/* Ranks that decide together when something goes wrong: a rank is killed or ends early, ranks
+ * differ, Redis goes away for a moment or for good. Each ends with a sentence, or goes on with the
+ * same samples; nothing hangs. */
 #include "loader_kit.h"
 #include "redis_kit.h"
 
@@ -223,8 +223,9 @@ static void closed_while_waiting(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed),      cmocka_unit_test(ends_early), cmocka_unit_test(differ),
-        cmocka_unit_test(redis_again), cmocka_unit_test(redis_gone), cmocka_unit_test(closed_while_waiting),
+        cmocka_unit_test(killed),     cmocka_unit_test(ends_early),
+        cmocka_unit_test(differ),     cmocka_unit_test(redis_again),
+        cmocka_unit_test(redis_gone), cmocka_unit_test(closed_while_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
