@@ -2,11 +2,18 @@
 """larder.Loader against torch's DataLoader + torchvision, in one run, round about.
 
     bench_python.py [--photos FOLDER] [--cifar FOLDER] [--count 300] [--rounds 5] [--workers 0,1,2]
+    bench_python.py --memory
 
 Photographs: RandomResizedCrop(224), flip, normalise, of the same files. CIFAR-10: crop with a margin of 4,
 flip, normalise. W workers against W threads (0: one thread of its own either way). Samples per core-second
-(CPU time of all processes), medians and the spread of the ratio; then how much of steps of 20 us a sample is
-spent waiting, and memory (PSS). Without folders it takes ../shared/data, unpacked into a temporary one.
+(CPU time of all processes), medians and the spread of the ratio. Then both feed a training whose step takes
+twice as long as larder needs to fill it: the share of the time that it waits for data. Without folders it
+takes ../shared/data, unpacked into a temporary one.
+
+--memory: PSS of all processes together (workers and the cache's daemon included) after 2 and after 20 epochs,
+larder.Loader and larder.Dataset under a DataLoader of 0, 1, 2 and 4 workers, and the same pictures as a list
+of arrays under a DataLoader.
+
 Ends with 77 where torchvision or the data are missing."""
 
 import argparse
@@ -95,27 +102,41 @@ class Cifar(torch.utils.data.Dataset):
         return self.transform(Image.fromarray(self.x[i])), self.y[i]
 
 
-def through_torch(data, batch, workers):
-    loader = torch.utils.data.DataLoader(data, batch, shuffle=True, num_workers=workers)
-    cpu, wall, n = cpu_seconds(), time.monotonic(), 0
-    for x, y in loader:
-        n += len(y)
-    del loader  # ends the workers, so that their time is counted
-    return n / (cpu_seconds() - cpu), n / (time.monotonic() - wall)
+def torch_loader(data, batch, workers):
+    return torch.utils.data.DataLoader(data, batch, shuffle=True, num_workers=workers,
+                                       persistent_workers=workers > 0)
 
 
-def through_larder(uri, batch, augment, threads, epochs=1):
-    loader = larder.Loader(uri, batch, recipe="minio", cache="20%", augment=augment, threads=threads)
+def larder_loader(uri, batch, stages, threads):
+    return larder.Loader(uri, batch, recipe="minio", cache="20%", augment=stages, threads=threads)
+
+
+def timed(loader, epochs, end):
+    """Samples per core-second and per second; `end` ends workers, so that their time is counted."""
     cpu, wall, n = cpu_seconds(), time.monotonic(), 0
     for _ in range(epochs):
         for x, y in loader:
             n += len(y)
     del x, y
-    loader.close()
-    return n / (cpu_seconds() - cpu), n / (time.monotonic() - wall)
+    seconds = time.monotonic() - wall
+    end(loader)
+    return n / (cpu_seconds() - cpu), n / seconds
 
 
-def compare(name, torch_way, larder_way, workers, rounds, asked):
+def stop_workers(loader):
+    if loader._iterator is not None:
+        loader._iterator._shutdown_workers()
+
+
+def through_torch(data, batch, workers):
+    return timed(torch_loader(data, batch, workers), 1, stop_workers)
+
+
+def through_larder(uri, batch, stages, threads, epochs):
+    return timed(larder_loader(uri, batch, stages, threads), epochs, lambda l: l.close())
+
+
+def compare(name, torch_way, larder_way, torch_loader, larder_loader, workers, rounds, asked):
     for w in workers:
         pairs = []
         for _ in range(rounds):
@@ -124,40 +145,127 @@ def compare(name, torch_way, larder_way, workers, rounds, asked):
         b = statistics.median(p[1][0] for p in pairs)
         ratios = sorted(p[1][0] / p[0][0] for p in pairs)
         walls = statistics.median(p[1][1] / p[0][1] for p in pairs)
+        step = 2 / statistics.median(p[1][1] for p in pairs)  # seconds a sample
+        theirs = waiting(torch_loader(w), step)
+        with larder_loader(max(w, 1)) as loader:
+            ours = waiting(loader, step)
         print(
             f"{name}, {w} workers/{max(w, 1)} threads: DataLoader {a:.0f}, larder {b:.0f} samples a "
             f"core-second: {statistics.median(ratios):.1f} times ({ratios[0]:.1f} to {ratios[-1]:.1f}; "
-            f"asked {asked}), {walls:.1f} times by the clock",
+            f"asked {asked}), {walls:.1f} times by the clock; of steps of {1e6 * step:.0f} us a sample "
+            f"waiting: DataLoader {100 * theirs:.0f} %, larder {100 * ours:.1f} %",
             flush=True,
         )
 
 
-def pss():
-    with open("/proc/self/smaps_rollup") as f:
-        return next(int(x.split()[1]) for x in f if x.startswith("Pss:")) / 1024
+def waiting(loader, step, seconds=2):
+    """Share of the time that training waits, once the first epoch is over (or half of the time is)."""
+    waited = stepped = 0.0
+    begun, epoch = time.monotonic(), 0
+    while time.monotonic() - begun < seconds:
+        it = iter(loader)
+        while time.monotonic() - begun < seconds:
+            t = time.monotonic()
+            b = next(it, None)
+            took = time.monotonic() - t
+            if b is None:
+                break
+            n = step * len(b[1])
+            time.sleep(n)
+            if epoch or t - begun > seconds / 2:
+                waited += took
+                stepped += n
+        epoch += 1
+        del it
+    return waited / max(waited + stepped, 1e-9)
 
 
-def stall(uri, augment, batch):
-    """Share of a step of 20 us a sample that training waits, after the first epoch."""
-    with larder.Loader(uri, batch, recipe="minio", augment=augment) as l:
-        before = pss()
-        waited = steps = 0.0
-        for epoch in range(3):
-            begun = time.monotonic()
-            it = iter(l)
-            while True:
-                t = time.monotonic()
-                b = next(it, None)
-                if epoch:
-                    waited += time.monotonic() - t
-                if b is None:
-                    break
-                time.sleep(20e-6 * b.n)
-            steps += time.monotonic() - begun if epoch else 0
-        print(
-            f"cifar, steps of 20 us a sample: {100 * waited / steps:.1f} % of the time waiting; memory "
-            f"{before:.0f} MiB after opening, {pss():.0f} MiB after three epochs (PSS)"
-        )
+# ---- memory ----------------------------------------------------------------------------------------
+
+
+def pss(pids):
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            total += next(int(x.split()[1]) for x in f if x.startswith("Pss:"))
+    return total / 1024
+
+
+def family():
+    """This process and all below it."""
+    below = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue  # ended meanwhile
+            below.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry.name))
+    found, left = [], [os.getpid()]
+    while left:
+        found.append(left.pop())
+        left += below.get(found[-1], [])
+    return found
+
+
+class Arrays(torch.utils.data.Dataset):
+    """Pictures as a list of arrays, as many data sets keep them."""
+
+    def __init__(self, n, shape):
+        import numpy
+
+        rng = numpy.random.default_rng(0)
+        self.rows = [rng.integers(0, 256, shape, "uint8") for _ in range(n)]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i].copy(), 0
+
+
+def memory():
+    """In a child each, so that nobody pays for what another left behind."""
+    n, side, epochs = 4000, 96, 20
+    uri = f"mem:?n={n}&h={side}&w={side}&c=3"
+    print(f"{n} pictures of {side} x {side}, {n * side * side * 3 / 2**20:.0f} MiB, all of it in the cache; "
+          "MiB of PSS above the bare program's")
+
+    def line(name, workers, make):
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid:
+            os.waitpid(pid, 0)
+            return
+        before, sizes = pss(family()), []
+        loader = make()
+        for epoch in range(epochs):
+            for x, y in loader:
+                x.numpy().sum()
+            if epoch + 1 in (2, epochs):
+                sizes.append(pss(family()) - before)
+        print(f"{name}, {workers}: {sizes[0]:.0f} after 2 epochs, {sizes[1]:.0f} after {epochs}", flush=True)
+        if hasattr(loader, "close"):
+            loader.close()
+        del loader
+        from larder.daemon import _daemons
+
+        for d in _daemons.values():
+            d.close()
+        os._exit(0)
+
+    def keep(data, w):
+        return torch.utils.data.DataLoader(data, 50, True, num_workers=w, persistent_workers=w > 0)
+
+    for threads in (1, 2, 4):
+        line("larder.Loader", f"{threads} threads", lambda: larder.Loader(
+            uri, 50, recipe="minio", cache="100%", dtype="uint8", augment="flip", threads=threads))
+    for w in (0, 1, 2, 4):
+        line("larder.Dataset in a DataLoader", f"{w} workers", lambda: keep(
+            larder.Dataset(uri, cache="100%", dtype="uint8", augment="flip"), w))
+    for w in (0, 1, 2, 4):
+        line("a list of arrays in a DataLoader", f"{w} workers",
+             lambda: keep(Arrays(n, (3, side, side)), w))
 
 
 def main():
@@ -167,8 +275,12 @@ def main():
     p.add_argument("--count", type=int, default=300)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--workers", default="0,1,2")
+    p.add_argument("--memory", action="store_true")
     a = p.parse_args()
     torch.set_num_threads(1)
+    if a.memory:
+        memory()
+        return
     workers = [int(w) for w in a.workers.split(",")]
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, torch {torch.__version__}")
     with tempfile.TemporaryDirectory(prefix="larder-bench-") as folder:
@@ -191,6 +303,8 @@ def main():
                 "photographs",
                 lambda w: through_torch(data, 64, w),
                 lambda t: through_larder(f"dir:{photos}", 64, stages, t, 2),
+                lambda w: torch_loader(data, 64, w),
+                lambda t: larder_loader(f"dir:{photos}", 64, stages, t),
                 workers, a.rounds, "2.8",
             )
         if cifar:
@@ -204,9 +318,10 @@ def main():
                 "cifar",
                 lambda w: through_torch(data, 256, w),
                 lambda t: through_larder(f"cifar10:{cifar}", 256, stages, t, 2),
+                lambda w: torch_loader(data, 256, w),
+                lambda t: larder_loader(f"cifar10:{cifar}", 256, stages, t),
                 workers, a.rounds, "40",
             )
-            stall(f"cifar10:{cifar}", stages, 256)
 
 
 if __name__ == "__main__":

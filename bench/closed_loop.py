@@ -20,6 +20,8 @@ import subprocess
 import sys
 import threading
 
+from run_lines import add_run, read_runs
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -37,19 +39,6 @@ def split_recipes(text):
 def key_of(run):
     return (run["recipe"], run["cache"], run["seed"], run["epochs"], run["net"], run["data"],
             run["slow"], run.get("augment", ""), run.get("threads", 1))
-
-
-def load(path):
-    done = {}
-    if os.path.exists(path):
-        with open(path) as f:
-            for line in f:
-                try:
-                    run = json.loads(line)
-                    done[key_of(run)] = run
-                except (ValueError, KeyError):
-                    pass  # the line that was cut when the last table was interrupted
-    return done
 
 
 def train(larder, run):
@@ -228,7 +217,7 @@ def main():
               for c in a.caches.split(",") for r in split_recipes(a.recipes)
               for t in a.threads.split(",")
               for s in range(1, a.seeds + 1)]
-    done, lock, failed = load(a.results), threading.Lock(), []
+    done, lock, failed = read_runs(a.results, key_of), threading.Lock(), []
     todo = [w for w in wanted if key_of(w) not in done]
 
     def one(w):
@@ -239,8 +228,7 @@ def main():
                 print(why, file=sys.stderr)
                 return
             done[key_of(w)] = run
-            with open(a.results, "a") as f:
-                f.write(json.dumps(run) + "\n")
+            add_run(a.results, run)
             left = sum(key_of(x) not in done for x in wanted)
             print(f"{run['cache']:>5} {run['recipe']:<28} seed {run['seed']}: "
                   f"{100 * run['accuracy']:.2f} %, {run['storage_bytes'] / 1e6:.1f} MB; "

@@ -43,8 +43,9 @@ def train(rank, a, meet):
     )
     mine, first = f"{a.save}.{rank}", f"{a.save}.0"
     if a.save and os.path.exists(first):
-        ranks = torch.load(first)["world"]
-        loader.load_state_dict([torch.load(f"{a.save}.{r}") for r in range(ranks)])
+        ranks = torch.load(first, weights_only=True)["world"]
+        states = [torch.load(f"{a.save}.{r}", weights_only=True) for r in range(ranks)]
+        loader.load_state_dict(states)
         dist.barrier()  # nobody writes before all have read
     shape = loader.sample_shape
     model = nn.Sequential(

@@ -17,6 +17,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from run_lines import add_run, read_runs  # noqa: E402
 
 # minio stands for all that train in the plain order: table.py replays their caches.
 RECIPES = ["minio", "rotate:h=0.8", "shade:repeat=3", "icache", "impact", "spider", "echo:factor=4",
@@ -25,19 +27,6 @@ RECIPES = ["minio", "rotate:h=0.8", "shade:repeat=3", "icache", "impact", "spide
 
 def key(run):
     return run["recipe"], run["seed"], run["cache"], run["epochs"], run["slow"]
-
-
-def load(path):
-    done = {}
-    if os.path.exists(path):
-        with open(path) as f:
-            for line in f:
-                try:
-                    run = json.loads(line)
-                    done[key(run)] = run
-                except (ValueError, KeyError):
-                    pass  # cut off when a piece was interrupted
-    return done
 
 
 def wanted(a):
@@ -64,9 +53,8 @@ def finish(a, job):
         print(f"{run['recipe']} seed {run['seed']}: failed, see the log beside {a.results}",
               flush=True)
         return
-    with open(a.results, "a") as f:
-        f.write(text.strip().splitlines()[-1] + "\n")
     out = json.loads(text.strip().splitlines()[-1])
+    add_run(a.results, out)
     print(f"{run['recipe']} seed {run['seed']}: {100 * out['accuracy']:.2f} %, "
           f"{out['storage_bytes'] / 1e6:.0f} MB, {time.time() - began:.0f} s", flush=True)
 
@@ -88,7 +76,7 @@ def main():
     p.add_argument("--expect", type=float, default=100, help="seconds a run takes, before one ended")
     p.add_argument("--list", action="store_true", help="what is missing, and end")
     a = p.parse_args()
-    done = load(a.results)
+    done = read_runs(a.results, key)
     queue = [r for r in wanted(a) if key(r) not in done]
     if a.list:
         for r in queue:

@@ -14,25 +14,19 @@ import math
 import os
 import statistics
 import subprocess
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from run_lines import read_runs  # noqa: E402
 REPLAYED = ["lru", "quiver", "seneca"]
 SAMPLES, SAMPLE_BYTES = 50000, 3072
 COUNTS = ("served", "hits", "substitutes", "repeats", "misses", "background_reads",
           "storage_bytes")
 
 
-def load(paths):
-    runs = {}
-    for path in paths:
-        with open(path) as f:
-            for line in f:
-                try:
-                    r = json.loads(line)
-                    runs[r["recipe"], r["seed"], r["slow"], r["cache"], r["epochs"]] = r
-                except (ValueError, KeyError):
-                    pass
-    return list(runs.values())
+def key(r):
+    return r["recipe"], r["seed"], r["slow"], r["cache"], r["epochs"]
 
 
 def replay(larder, recipe, run):
@@ -151,7 +145,9 @@ def main():
     p.add_argument("--rate", type=float, default=31 * 2 ** 20, help="bytes a second, for minutes")
     p.add_argument("--eats", type=float, default=50000 / 1.287, help="samples the GPU takes a second")
     a = p.parse_args()
-    runs = load(a.results)
+    runs = list(read_runs(a.results, key).values())
+    if not runs:
+        p.error(f"no runs in {', '.join(a.results)}")
     if a.merge:
         merge(runs, a.merge)
         return

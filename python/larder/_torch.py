@@ -40,7 +40,24 @@ def place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    _look_for_launcher()
     return 0, 1
+
+
+def _look_for_launcher() -> None:
+    """Started as one of several, but nobody has said so to torch.distributed yet: then every process
+    would get everything, and nothing would tell."""
+    import os
+    import warnings
+
+    launched = os.environ.get("WORLD_SIZE", "")
+    if launched.isdigit() and int(launched) > 1 and "RANK" in os.environ:
+        warnings.warn(
+            f"larder: WORLD_SIZE is {launched}, but torch.distributed is not initialised: each process gets "
+            "the whole data set. Open the loader after init_process_group, or give rank= and world= "
+            "(rank=0, world=1 where all of it is meant)",
+            stacklevel=4,
+        )
 
 
 _cudart = None

@@ -95,7 +95,7 @@ class Batch:
     It also passes for the pair (x, y): ``for x, y in loader`` works."""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "__weakref__")
+                 "labels_host", "owner", "__weakref__")
 
     x: Any
     y: Any
@@ -118,7 +118,7 @@ class Batch:
     def to(self, device: Any, non_blocking: bool = False) -> "Batch":
         """The same batch with its tensors on another device."""
         other = Batch()
-        for name in ("number", "epoch", "served_host", "labels_host"):
+        for name in ("number", "epoch", "served_host", "labels_host", "owner"):
             setattr(other, name, getattr(self, name))
         for name in ("x", "y", "ids", "served", "weight", "kind"):
             value = getattr(self, name)
@@ -153,6 +153,7 @@ def x_array(hold: Hold, s: _lib.BatchStruct) -> Any:
 def make(hold: Hold, s: _lib.BatchStruct, tensors: bool) -> Batch:
     """A Batch of arrays that view the memory of a batch on hold."""
     b = Batch()
+    b.owner = None
     b.number, b.epoch = s.number, s.epoch
     b.x = x_array(hold, s) if s.x else None
     b.served_host = _array(hold, s.served, s.n, "uint64")

@@ -10,7 +10,7 @@ import ctypes
 from collections import OrderedDict
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import _lib, _torch
+from . import _lib, _state, _torch
 from .batch import Batch
 
 FIELDS = ("loss", "logits", "embeddings", "scores", "neighbours")
@@ -161,7 +161,7 @@ class Desk:
             )
         )
 
-    def state(self) -> List[Dict[str, Any]]:
+    def state(self, tensors: bool) -> List[Dict[str, Any]]:
         """What has not been handed over, to be saved with the loader."""
         out = []
         for p in self.pending.values():
@@ -170,9 +170,9 @@ class Desk:
                 {
                     "number": p.number,
                     "epoch": p.epoch,
-                    "served": p.served.copy(),
-                    "labels": p.labels.copy(),
-                    "values": {k: a.copy() for k, a in p.values.items()},
+                    "served": _state.pack(p.served, tensors),
+                    "labels": _state.pack(p.labels, tensors),
+                    "values": {k: _state.pack(a, tensors) for k, a in p.values.items()},
                 }
             )
         return out
@@ -189,17 +189,20 @@ class Desk:
             p = Pending(
                 s["number"],
                 s["epoch"],
-                numpy.concatenate([r["served"] for r in parts]),
-                numpy.concatenate([r["labels"] for r in parts]),
+                numpy.concatenate([_state.unpack(r["served"]) for r in parts]),
+                numpy.concatenate([_state.unpack(r["labels"]) for r in parts]),
             )
-            p.values = {n: numpy.concatenate([r["values"][n] for r in parts]) for n in names}
+            p.values = {
+                n: numpy.concatenate([_state.unpack(r["values"][n]) for r in parts]) for n in names
+            }
             self.hand_over(handle, p)
 
     def load(self, state: List[Dict[str, Any]]) -> None:
         self.pending.clear()
         for s in state:
-            p = Pending(s["number"], s["epoch"], s["served"], s["labels"])
-            p.values = dict(s["values"])
+            served, labels = _state.unpack(s["served"]), _state.unpack(s["labels"])
+            p = Pending(s["number"], s["epoch"], served, labels)
+            p.values = {k: _state.unpack(a) for k, a in s["values"].items()}
             self.pending[p.number] = p
 
 

@@ -10,11 +10,14 @@ from . import _torch
 STEP_FIRST, STEP_LEAST, STEP_MOST = 0.05, 5e-4, 0.1  # as the signal `graph` steers its radius
 PAIRS = 4096
 CHUNK = 1 << 14  # rows of the table at a time
+CLASSES_MAX = 1 << 20  # labels from here on, and those below zero, are one class
+TENSORS = ("x", "label", "named", "radius", "step", "turn")
 
 
 class Graph:
     """A table of embeddings and what the signal `graph` works out of it, with the same formulas
-    (docs/graph.md), in tensors wherever the embeddings are. Nothing here waits for the device."""
+    (docs/graph.md), in tensors wherever the embeddings are. Nothing here waits for the device but the
+    first batch, of which the radius is guessed."""
 
     def __init__(self, n: int, degree: float = 150, cap: float = 500, hubs: int = 4,
                  most: int = 500) -> None:
@@ -24,23 +27,27 @@ class Graph:
         self.radius: Any = None
         self.step: Any = None
         self.turn: Any = None
-        self.seen: Any = None  # on the host: which ids came
+        self.named: Any = None  # offered as a hub in this epoch
+        self.named_epoch = 0
 
     def _open(self, emb: Any) -> None:
-        import numpy
-
         torch = _torch.module()
         place = dict(device=emb.device)
         self.x = torch.zeros(self.n, emb.shape[1], dtype=torch.float32, **place)
         self.label = torch.full((self.n,), -2, dtype=torch.int64, **place)
+        self.named = torch.zeros(self.n, dtype=torch.bool, **place)
         self.step = torch.tensor(STEP_FIRST, dtype=torch.float64, **place)
         self.turn = torch.tensor(0, dtype=torch.float64, **place)
-        self.seen = numpy.zeros(self.n, bool)
 
-    def score(self, served: Any, labels: Any, emb: Any) -> Any:
+    def _follow(self, device: Any) -> None:
+        """A loaded state goes where the embeddings are."""
+        for name in TENSORS:
+            value = getattr(self, name)
+            if value is not None and value.device != device:
+                setattr(self, name, value.to(device))
+
+    def score(self, served: Any, labels: Any, emb: Any, epoch: int = 0) -> Any:
         """Enters a batch and answers with what signal `given` takes, on the same device."""
-        import numpy
-
         torch = _torch.module()
         emb = emb.detach().reshape(emb.shape[0], -1)
         if self.x is None:
@@ -49,38 +56,54 @@ class Graph:
             raise ValueError(
                 f"embeddings had {self.x.shape[1]} dimensions, now {emb.shape[1]}"
             )
-        # Of an id that comes twice the last row counts; rows go by id.
-        unique, first = numpy.unique(served[::-1], return_index=True)
-        row = len(served) - 1 - first
-        device = emb.device
-        ids = torch.from_numpy(unique.astype("int64")).to(device, non_blocking=True)
-        at = torch.from_numpy(row.astype("int64")).to(device, non_blocking=True)
-        own = torch.from_numpy(labels[row].astype("int64")).to(device, non_blocking=True)
-        x = emb[at].float()
-        square = x.double().square().sum(1)
-        fine = square < 1e30
-        scale = torch.where(square > 0, square.rsqrt(), torch.ones_like(square)).float()
-        x = torch.where(fine[:, None], x * scale[:, None], torch.zeros_like(x))
-        self.x[ids] = torch.where(fine[:, None], x, self.x[ids])
-        before = self.label[ids]
-        own = torch.where(before == -2, own.clamp(min=-1), before)
-        self.label[ids] = torch.where(fine, own, before)
-        self.seen[unique] = True
-        rows = int(self.seen.sum())
-        want = min(self.degree, rows / 8)
+        self._follow(emb.device)
+        ids, at, own = self._rows(served, labels, emb.device)
+        x, own, fine = self._enter(ids, own, emb[at].float())
+        rows = (self.label != -2).sum().double()
+        want = (rows / 8).clamp(max=self.degree)
         if self.radius is None:
-            if len(unique) < 2:
+            known = x[fine]
+            if len(known) < 2:  # one sample says nothing about distances
                 return self._answer(len(served), at, None, None, None)
-            self.radius = self._guess(x, want / rows)
+            self.radius = self._guess(known, float(want / rows))
         same, other = self._count(x, ids, own)
         scale = (self.cap / (same + other).clamp(min=1)).clamp(max=1)
         score = torch.log(
             1 / (same * scale).clamp(min=1) + other * scale / self.cap + 1
         ).float()
         score = torch.where(fine, score, torch.full_like(score, float("nan")))
-        hubs = self._hubs(x, ids, own, torch.where(fine, same, torch.zeros_like(same)))
-        self._steer(same + other, want)
+        hubs = self._hubs(x, ids, own, torch.where(fine, same, torch.zeros_like(same)), epoch)
+        self._steer(same + other, fine, want)
         return self._answer(len(served), at, score, *hubs)
+
+    def _rows(self, served: Any, labels: Any, device: Any) -> Any:
+        """Ids in order, the row of each, and its label. Of an id that comes twice the last row
+        counts."""
+        import numpy
+
+        torch = _torch.module()
+        unique, first = numpy.unique(served[::-1], return_index=True)
+        row = len(served) - 1 - first
+        label = labels[row].astype("int64")
+        label[(label < 0) | (label >= CLASSES_MAX)] = -1
+        return tuple(
+            torch.from_numpy(a).to(device, non_blocking=True)
+            for a in (unique.astype("int64"), row.astype("int64"), label)
+        )
+
+    def _enter(self, ids: Any, own: Any, x: Any) -> Any:
+        """Rows at unit length into the table; those that are not finite are left out. The class of
+        a sample is the label it first came with."""
+        torch = _torch.module()
+        square = x.double().square().sum(1)
+        fine = square < 1e30
+        scale = torch.where(square > 0, square.rsqrt(), torch.ones_like(square)).float()
+        x = torch.where(fine[:, None], x * scale[:, None], torch.zeros_like(x))
+        self.x[ids] = torch.where(fine[:, None], x, self.x[ids])
+        before = self.label[ids]
+        own = torch.where(before == -2, own, before)
+        self.label[ids] = torch.where(fine, own, before)
+        return x, own, fine
 
     def _guess(self, x: Any, share: float) -> Any:
         torch = _torch.module()
@@ -118,29 +141,38 @@ class Graph:
             same += (near & (label[None, :] == own[:, None])).sum(1)
         return same, total - same
 
-    def _hubs(self, x: Any, ids: Any, own: Any, same: Any) -> Any:
+    def _hubs(self, x: Any, ids: Any, own: Any, same: Any, epoch: int) -> Any:
         """The rows with most neighbours of their class, the lower id first among equals; and those
-        neighbours, nearest first."""
+        neighbours, nearest first. None is offered twice in an epoch, none without neighbours (its
+        count is 0 then)."""
         torch = _torch.module()
+        if epoch != self.named_epoch:
+            self.named.zero_()
+        self.named_epoch = epoch
+        same = torch.where(self.named[ids], torch.zeros_like(same), same)
         k = min(self.hubs, len(ids))
         rank = same * len(ids) - torch.arange(len(ids), device=x.device, dtype=torch.float64)
         best = rank.topk(k).indices
+        fits = same[best] > 0
+        self.named[ids[best]] |= fits
         d = torch.empty(k, self.n, device=x.device)
         for lo in range(0, self.n, CHUNK):
             hi = min(lo + CHUNK, self.n)
             far, near, label = self._near(x[best], ids[best], lo, hi)
-            near &= label[None, :] == own[best][:, None]
+            near &= (label[None, :] == own[best][:, None]) & fits[:, None]
             d[:, lo:hi] = torch.where(near, far, torch.full_like(far, float("inf")))
         most = min(self.most, self.n)
         nearest = d.topk(most, largest=False)
         return ids[best], nearest.indices, torch.isfinite(nearest.values).sum(1)
 
-    def _steer(self, totals: Any, want: float) -> None:
+    def _steer(self, totals: Any, fine: Any, want: Any) -> None:
         torch = _torch.module()
-        ordered = totals.sort().values
-        n = len(ordered)
-        median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+        ordered = torch.where(fine, totals, torch.full_like(totals, float("inf"))).sort().values
+        n = fine.sum()
+        middle = torch.stack([(n - 1).clamp(min=0) // 2, (n // 2).clamp(max=len(fine) - 1)])
+        median = ordered[middle].sum() / 2
         turn = (median < want).double() - (median > want).double()
+        turn = torch.where(n > 0, turn, torch.zeros_like(turn))
         again = (self.step * 1.2).clamp(max=STEP_MOST)
         back = torch.where(self.turn != 0, (self.step / 2).clamp(min=STEP_LEAST), self.step)
         step = torch.where(turn == self.turn, again, back)
@@ -172,19 +204,20 @@ class Graph:
     def state_dict(self) -> Optional[Dict[str, Any]]:
         if self.x is None:
             return None
-        names = ("x", "label", "radius", "step", "turn")
-        state = {k: None if getattr(self, k) is None else getattr(self, k).cpu() for k in names}
-        return dict(state, seen=self.seen.copy(), device=str(self.x.device))
+        state = {k: getattr(self, k) for k in TENSORS}
+        state = {k: None if v is None else v.detach().cpu().clone() for k, v in state.items()}
+        return dict(state, named_epoch=self.named_epoch)
 
     def load_state_dict(self, state: Optional[Dict[str, Any]]) -> None:
         if state is None:
-            self.x = None
+            self.x = self.radius = None
             return
-        torch = _torch.module()
-        device = state["device"] if torch.cuda.is_available() else "cpu"
-        for k in ("x", "label", "radius", "step", "turn"):
-            setattr(self, k, None if state[k] is None else state[k].to(device))
-        self.seen = state["seen"].copy()
+        for k in TENSORS:
+            value = state.get(k)
+            setattr(self, k, None if value is None else value.clone())
+        self.named_epoch = int(state.get("named_epoch", 0))
+        if self.named is None:  # saved before hubs were offered once an epoch
+            self.named = _torch.module().zeros(self.n, dtype=_torch.module().bool)
 
 
 OF_GRAPH = (

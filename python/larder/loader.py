@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
 import os
+import sys
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import _lib, _torch
+from . import _lib, _state, _torch
 from .batch import Batch, Hold, make, release_later, sweep, x_array
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
@@ -121,7 +124,11 @@ class Loader:
     ) -> None:
         self._handle: Optional[int] = None
         self._pid = os.getpid()
-        self.uri, self.batch_size, self.drop_last = os.fspath(uri), batch_size, drop_last
+        counts = dict(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
+                      inflight=inflight, epochs=epochs)
+        for name, value in counts.items():
+            counts[name] = _whole(name, value, 1 if name == "batch_size" else 0)
+        self.uri, self.batch_size, self.drop_last = os.fspath(uri), counts["batch_size"], drop_last
         self.recipe = recipe
         if not shuffle and recipe == "rotate":  # nobody asked for it
             self.recipe = "minio:sampler=sequential"
@@ -150,9 +157,9 @@ class Loader:
         lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
         conf.source, conf.recipe = _lib.text(self.uri), _lib.text(self.recipe)
         conf.cache, conf.augment = _lib.text(cache), _lib.text(self._stages.native)
-        conf.batch, conf.seed, conf.epochs = batch_size, seed, epochs
-        conf.threads, conf.prefetch, conf.ahead = threads, prefetch, ahead
-        conf.lag, conf.inflight, conf.drop_last = lag, inflight, drop_last
+        conf.batch, conf.seed, conf.drop_last = self.batch_size, _whole("seed", seed), drop_last
+        for name in ("threads", "prefetch", "ahead", "lag", "inflight", "epochs"):
+            setattr(conf, name, counts[name])
         conf.rank, conf.world = self.rank, self.world
         conf.dtype = _choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
         conf.layout = _choice(_lib.LAYOUTS, "layout", layout)
@@ -179,7 +186,11 @@ class Loader:
         self._batch: Optional[Batch] = None
         self._last: Optional[int] = None  # number of the batch taken last
         self._loaded_at: Optional[int] = None
+        self._epochs = counts["epochs"]
         self._middle = False  # of an epoch
+        self._taken: Optional[int] = 0  # batches of this epoch; None: not known
+        self._fresh = False  # a state was loaded, and nothing taken since
+        self._mark = object()  # that batches of this loader carry
         self._wanted_epoch: Optional[int] = None
         self._turns = 0  # iterators so far: only the newest is served
         self._hooked: Any = None
@@ -288,15 +299,22 @@ class Loader:
         self._forget_copy()
         _lib.check(self._lib.larder_loader_begin(handle, wanted))
         self._middle = False
+        self._taken = 0
 
     def _batches(self, turn: int) -> Iterator[Batch]:
+        if self._wanted_epoch is not None and turn == self._turns:
+            self._begin()  # set_epoch came after iter, but before the first batch
         while True:
+            self._open()
             if turn != self._turns:
                 raise _lib.BY_CODE[-7](
                     "another iteration over this loader has begun; one at a time is served"
                 )
             b = self._take()
+            if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
+                b = self._take()
             if b is None:
+                self._fresh = False
                 return
             yield b
 
@@ -318,14 +336,18 @@ class Loader:
         _lib.check(rc)
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
+            self._taken = 0
             return None
         self._middle = True
+        self._fresh = False
+        self._taken = None if self._taken is None else self._taken + 1
         hold = ctypes.c_void_p()
         self._lent = out
         _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
         s = self._lib.larder_hold_batch(hold.value).contents
         held = Hold(hold.value, bool(self._pins))
         b = make(held, s, self._tensors and not self._stages.own)
+        b.owner = self._mark
         if self._stages.own:
             self._run_own(b)
         if self._device is not None:
@@ -435,9 +457,12 @@ class Loader:
         """What training says about the samples of a batch (the one at hand, unless given): losses one
         by one, logits (larder takes the cross entropy), embeddings n x d. Arrays or tensors, on any
         device; those on a CUDA device do not make training wait. May come in several calls."""
+        self._open()
         b = batch if batch is not None else self._batch
         if b is None:
             raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
+        if b.owner is not self._mark:
+            raise _lib.BY_CODE[-1]("this batch came from another loader: report it there")
         if not self.listens:
             return
         p = self._desk.open(b)
@@ -464,7 +489,7 @@ class Loader:
             return embeddings
         if not _torch.is_tensor(embeddings):
             embeddings = _torch.module().as_tensor(embeddings)
-        return self._graph.score(b.served_host, b.labels_host, embeddings)
+        return self._graph.score(b.served_host, b.labels_host, embeddings, b.epoch)
 
     def validate(self, accuracy: float) -> None:
         """Validation accuracy, a fraction of 1, as of now."""
@@ -533,9 +558,10 @@ class Loader:
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
-            "batch": self.batch_size,
-            "larder": state,
-            "reports": self._desk.state(),
+            "batch_size": self.batch_size,
+            "taken": self._taken,
+            "larder": _state.wrap(state, self._tensors),
+            "reports": self._desk.state(self._tensors),
             "graph": self._graph.state_dict() if self._graph else None,
         }
 
@@ -546,15 +572,23 @@ class Loader:
         if isinstance(state, (list, tuple)):
             self._load_all(sorted(state, key=lambda s: s.get("rank", 0)))
             return
-        if state.get("version") != 1:
+        if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
             raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
-        raw = state["larder"]
-        _lib.check(self._lib.larder_loader_restore(self._open(), raw, len(raw)))
+        raw = _state.unwrap(state["larder"])
+        handle = self._open()
+        _lib.check(self._lib.larder_loader_restore(handle, raw, len(raw)))
         self._middle = False  # the next iter goes on in the middle
         if self._graph:
             self._graph.load_state_dict(state.get("graph"))
         self._wanted_epoch = None
-        if (state["rank"], state["world"]) == (self.rank, self.world):
+        self._fresh, self._taken = True, None
+        same = (state["rank"], state["world"]) == (self.rank, self.world)
+        if same and state.get("batch_size") == self.batch_size:
+            self._taken = state.get("taken")
+            over = int(self._lib.larder_loader_epoch(handle)) + 1
+            if self._taken == len(self) and not 0 < self._epochs <= over:
+                self._wanted_epoch = over  # nothing is left of that epoch: the next iter is the next
+        if same:
             self._desk.load(state["reports"])
             self._last = self._loaded_at = state["last"]
 
@@ -565,7 +599,7 @@ class Loader:
         if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
             raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
         self.load_state_dict(states[0])
-        if self.world * self.batch_size == sum(s.get("batch", 0) for s in states):
+        if self.world * self.batch_size == sum(s.get("batch_size", 0) for s in states):
             self._desk.load_joined([s["reports"] for s in states], self._open())
 
     # ---- figures ------------------------------------------------------------------------------
@@ -651,9 +685,13 @@ class Loader:
     batch_sampler = None
 
     @property
-    def sampler(self) -> "Loader":
-        """Itself: the order is the loader's, and so is ``set_epoch``."""
-        return self
+    def sampler(self) -> Any:
+        """Something with ``set_epoch``: itself, or with shuffle=False what passes for torch's
+        SequentialSampler."""
+        torch = sys.modules.get("torch")
+        if self.shuffle or torch is None:
+            return self
+        return _sequential(torch)(self)
 
     @property
     def dataset(self) -> "_Sized":
@@ -679,6 +717,20 @@ class _Sized:
         return self.n
 
 
+@functools.lru_cache(None)
+def _sequential(torch: Any) -> Any:
+    class Sequential(torch.utils.data.SequentialSampler):
+        """Ids in their order. What is looked at is its class."""
+
+        def __init__(self, loader: Loader) -> None:
+            self.loader, self.data_source = loader, loader.dataset
+
+        def set_epoch(self, epoch: int) -> None:
+            self.loader.set_epoch(epoch)
+
+    return Sequential
+
+
 class _Hook:
     """A forward hook that reports a layer's output as embeddings."""
 
@@ -698,6 +750,16 @@ class _Hook:
 
     def __exit__(self, *what: Any) -> None:
         self.remove()
+
+
+def _whole(name: str, value: Any, least: Optional[int] = None) -> int:
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
+    if least is not None and not least <= n < 1 << 32:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} on, not {value!r}")
+    return n
 
 
 def _choice(table: Dict[str, int], name: str, value: str) -> int:

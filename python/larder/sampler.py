@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import deque
 from typing import Any, Dict, Iterator, List, Optional
@@ -21,7 +22,8 @@ class BatchSampler:
 
     Nothing is read here; recipes that look at the cache look at one that is only counted. Processes of
     a job (rank and world, from torch.distributed unless given) get disjoint parts of each global batch,
-    and as many batches each. A DataLoader draws ahead: ``lag`` must be more than its workers times
+    and as many batches each; rank=0, world=1 where something else (Accelerate's prepare) divides them.
+    A DataLoader draws ahead: ``lag`` must be more than its workers times
     prefetch_factor, plus two, for recipes that listen."""
 
     def __init__(
@@ -38,6 +40,11 @@ class BatchSampler:
         world: Optional[int] = None,
         lag: int = 64,
     ) -> None:
+        if hasattr(uri, "__iter__") and not isinstance(uri, (str, bytes)):
+            raise TypeError(
+                "larder.BatchSampler takes a data set, not a sampler: it has an order of its own and divides it "
+                "among processes (with Lightning: Trainer(use_distributed_sampler=False))"
+            )
         self._loader = _Order(
             uri, batch_size, recipe, cache, seed, drop_last=drop_last, shuffle=shuffle, rank=rank,
             world=world, prefetch=1, lag=lag, threads=1, torch=False, pin=False,
@@ -109,6 +116,15 @@ class Sampler:
         self._batches = BatchSampler(
             uri, batch_size, recipe, cache, seed, shuffle=shuffle, rank=rank, world=world
         )
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """With several processes also torch's DistributedSampler, for those (Lightning) who would else
+        divide once more what is divided already."""
+        torch = sys.modules.get("torch")
+        if torch is None or self._batches._loader.world == 1:
+            return Sampler
+        return torch.utils.data.distributed.DistributedSampler
 
     def __len__(self) -> int:
         f = self._batches._loader

@@ -21,7 +21,7 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
         if (f->slot != LARDER_NO_SLOT && f->slot != s)
             listed = false; /* it makes what others will ask for */
         else if (listed)
-            larder__flights_forget(&c->flights, f); /* its waiters keep it, we start another */
+            larder__flight_forget(f); /* its waiters keep it, we start another */
         f = NULL;
     }
     t->task = f ? LARDER__WAIT : LARDER__MAKE;

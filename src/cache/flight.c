@@ -4,8 +4,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-#include <stdio.h>
-
 void larder__flights_init(larder__flights *f) {
     *f = (larder__flights){0};
     pthread_cond_init(&f->landed, NULL);
@@ -15,6 +13,7 @@ static void free_chain(larder__flight *at) {
     while (at) {
         larder__flight *next = at->next;
         larder_buf_unref(&at->buf);
+        larder__free(at->why);
         larder__free(at);
         at = next;
     }
@@ -33,6 +32,7 @@ int larder__flights_reserve(larder__flights *f, size_t n) {
         if (!fresh)
             return LARDER_E_NOMEM;
         fresh->buf = NULL;
+        fresh->why = NULL;
         fresh->next = f->spare;
         f->spare = fresh;
         f->spares++;
@@ -65,8 +65,12 @@ larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t
     at->listed = listed;
     at->code = 0;
     at->buf = NULL;
-    if (listed)
+    if (listed) {
+        at->from = &f->bucket[b];
+        if (at->next)
+            at->next->from = &at->next;
         f->bucket[b] = at;
+    }
     return at;
 }
 
@@ -77,14 +81,13 @@ larder__flight *larder__flight_join(larder__flight *at) {
 
 void larder__flight_detach(larder__flight *at) { at->slot = LARDER_NO_SLOT; }
 
-void larder__flights_forget(larder__flights *f, larder__flight *at) {
+void larder__flight_forget(larder__flight *at) {
     larder__flight_detach(at);
     if (!at->listed)
         return;
-    larder__flight **p = &f->bucket[bucket_of(at->key)];
-    while (*p != at)
-        p = &(*p)->next;
-    *p = at->next;
+    *at->from = at->next;
+    if (at->next)
+        at->next->from = at->from;
     at->listed = false;
 }
 
@@ -92,6 +95,8 @@ static void release(larder__flights *f, larder__flight *at) {
     if (--at->refs)
         return;
     larder_buf_unref(&at->buf);
+    larder__free(at->why);
+    at->why = NULL;
     at->next = f->spare;
     f->spare = at;
     f->spares++;
@@ -99,13 +104,13 @@ static void release(larder__flights *f, larder__flight *at) {
 
 void larder__flights_land(larder__flights *f, larder__flight *at, larder_buf *buf, uint8_t held,
                           int code, const char *why) {
-    larder__flights_forget(f, at);
+    larder__flight_forget(at);
     at->landed = true;
     at->code = code;
     at->held = held;
     at->buf = buf ? larder_buf_ref(buf) : NULL;
     if (code < 0)
-        snprintf(at->why, sizeof at->why, "%s", why);
+        at->why = larder__strdup(why);
     if (f->waiters)
         pthread_cond_broadcast(&f->landed);
     release(f, at);
@@ -119,7 +124,7 @@ int larder__flights_wait(larder__flights *f, larder__flight *at, pthread_mutex_t
     f->waiters--;
     int code = at->code;
     if (code < 0)
-        larder__errmsg_set(at->why);
+        larder__errmsg_set(at->why ? at->why : "out of memory");
     else
         *out = larder_buf_ref(at->buf);
     *held = at->held;

@@ -7,8 +7,11 @@
 
 #include <pthread.h>
 
+/* Batches are decided well ahead of reading: thousands may be under way, and each is looked for. So
+ * one fills a line of the processor's cache, no more. */
 typedef struct larder__flight {
-    struct larder__flight *next; /* of the same bucket, or of the spare ones */
+    struct larder__flight *next;  /* of the same bucket, or of the spare ones */
+    struct larder__flight **from; /* what points here, where it is listed */
     uint64_t key;
     larder_slot slot; /* where the bytes will live; LARDER_NO_SLOT: nowhere */
     uint32_t size;    /* bytes it will have */
@@ -18,7 +21,7 @@ typedef struct larder__flight {
     bool landed, listed;
     int code;
     larder_buf *buf;
-    char why[256];
+    char *why; /* after a failure; NULL: there was no memory for it */
 } larder__flight;
 
 enum { LARDER__FLIGHT_BUCKETS = 1024 };
@@ -44,7 +47,7 @@ larder__flight *larder__flight_join(larder__flight *);
 /* It no longer has a slot; whoever waits still gets the bytes. */
 void larder__flight_detach(larder__flight *);
 /* As detach, and a new flight of the same key may start. */
-void larder__flights_forget(larder__flights *, larder__flight *);
+void larder__flight_forget(larder__flight *);
 /* The maker is done: with a buffer of this form, or a code and a sentence. */
 void larder__flights_land(larder__flights *, larder__flight *, larder_buf *, uint8_t held, int code,
                           const char *why);

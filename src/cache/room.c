@@ -18,7 +18,7 @@ void larder__slot_strip(larder__cache *c, larder_slot s) {
     if (c->state[s] == LARDER__PENDING) {
         larder__flight *f = larder__flights_find(&c->flights, c->key_of[s]);
         if (c->form_of[s] == LARDER_AUGMENTED) /* nobody else may have this very tensor */
-            larder__flights_forget(&c->flights, f);
+            larder__flight_forget(f);
         else
             larder__flight_detach(f);
     } else if (c->state[s] == LARDER__FULL) {

@@ -1,4 +1,5 @@
 /* larder profile: what this machine gives for a data set, as the rates that larder plan takes. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/spec.h"
@@ -8,6 +9,8 @@
 #include "profile/profile.h"
 #include "redis/uri.h"
 #include "report/record.h"
+#include "see/discover.h"
+#include "see/job_rates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +19,7 @@
 
 typedef struct options {
     const char *uri, *out, *augment, *dtype, *layout, *run, *cache;
-    uint64_t threads, batch, jobs;
+    uint64_t threads, batch, jobs, job;
     double seconds, t_gpu;
     bool quiet;
 } options;
@@ -35,8 +38,8 @@ static int check(const options *o) {
         return wrong("--batch is at least 1, --jobs at most 1024");
     if (!(o->t_gpu >= 0))
         return wrong("--t-gpu is samples a second");
-    if (o->t_gpu > 0 && o->run)
-        return wrong("the training rate comes from --t-gpu or --run, not from both");
+    if ((o->t_gpu > 0) + (o->run != NULL) + (o->job > 0) > 1)
+        return wrong("the training rate comes from one of --t-gpu, --run and --job");
     if (strcmp(o->dtype, "f32") != 0 && strcmp(o->dtype, "u8") != 0)
         return wrong("--dtype is f32 or u8");
     if (strcmp(o->layout, "nchw") != 0 && strcmp(o->layout, "nhwc") != 0)
@@ -60,6 +63,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"threads", LARDER__NUMBER, &o->threads, "T", "that decode; 0: as many as cores (0)"},
         {"t-gpu", LARDER__REAL, &o->t_gpu, "N", "samples a second that training takes"},
         {"run", LARDER__TEXT, &o->run, "DIR", "or take that from a record of larder train --out"},
+        {"job", LARDER__NUMBER, &o->job, "PID",
+         "or from a job that runs now (larder top shows them)"},
         {"cache", LARDER__TEXT, &o->cache, "X",
          "the cache to plan for: 20%, 8GiB, or redis://host?budget=20%, which is measured (20%)"},
         {"batch", LARDER__NUMBER, &o->batch, "B", "samples a step (256)"},
@@ -68,7 +73,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
         {0}};
     const larder__command command = {
-        "profile", "larder profile URI [-o FILE] [--augment SPEC] [--t-gpu N | --run DIR]",
+        "profile",
+        "larder profile URI [-o FILE] [--augment SPEC] [--t-gpu N | --run DIR | --job PID]",
         "Measures what this machine gives for a data set: storage with 1, 4, 16 and 64 reads in\n"
         "flight, decoding and augmenting, cache and memory, a daemon's cache where LARDER_SOCKET\n"
         "names one, and Redis where --cache names it. Writes one flat JSON object for larder plan. "
@@ -101,6 +107,49 @@ static int rate_of_run(const char *folder, double *out) {
     return 0;
 }
 
+/* Samples a second inside its steps, between two looks, or since it began where no step has ended
+ * in between. */
+static bool rate_between(const larder__job *before, const larder__job *now, double *out) {
+    double samples = larder__job_value(now, "samples"), seconds = now->training;
+    if (before && samples > larder__job_value(before, "samples") && seconds > before->training) {
+        samples -= larder__job_value(before, "samples");
+        seconds -= before->training;
+    }
+    *out = samples / seconds;
+    return samples > 0 && seconds > 0;
+}
+
+static const larder__job *trainer_of(const larder__jobs *jobs, uint64_t pid) {
+    for (size_t i = 0; i < jobs->count; i++)
+        if (jobs->at[i].pid == pid && strcmp(jobs->at[i].kind, "loader") == 0)
+            return &jobs->at[i];
+    return NULL;
+}
+
+static int rate_of_job(uint64_t pid, double *out) {
+    enum { BETWEEN = 2 }; /* seconds */
+    larder__jobs before = {0}, now = {0};
+    int rc = larder__discover(&before, 1);
+    const larder__job *then = rc == 0 ? trainer_of(&before, pid) : NULL;
+    if (then) {
+        larder__sleep_until(larder__now() + BETWEEN);
+        rc = larder__discover(&now, 1);
+    }
+    const larder__job *job = rc == 0 && then ? trainer_of(&now, pid) : NULL;
+    if (rc == 0 && !job)
+        rc = larder__fail(LARDER_E_STATE,
+                          "process %llu has no job of yours that can be seen; larder top lists "
+                          "those that can",
+                          (unsigned long long)pid);
+    else if (rc == 0 && !rate_between(larder__job_same(&before, job), job, out))
+        rc = larder__fail(LARDER_E_STATE,
+                          "process %llu has not finished a step of training yet; try again later",
+                          (unsigned long long)pid);
+    larder__jobs_free(&before);
+    larder__jobs_free(&now);
+    return rc;
+}
+
 static void tell(void *quiet, const char *line) {
     if (!*(const bool *)quiet)
         fprintf(stderr, "larder profile: %s\n", line);
@@ -120,8 +169,8 @@ static void warn(const options *o, const larder__profile *p, const larder_rates 
                 "counts; if the\nrest lay in the page cache, b_storage is too high\n",
                 100 * fmax(p->from_device, 0));
     if (isnan(r->t_gpu))
-        fprintf(stderr, "larder profile: how fast is training? Give --t-gpu or --run, or later "
-                        "larder plan --set t_gpu=N\n");
+        fprintf(stderr, "larder profile: how fast is training? Give --t-gpu, --run or --job, or "
+                        "later larder plan --set t_gpu=N\n");
 }
 
 static int write_out(const options *o, const larder__profile *p, const larder_rates *r,
@@ -160,6 +209,8 @@ static int run(const options *o, larder__stop *stop) {
         rc = larder__parse_budget(conf.redis ? redis.budget : o->cache, &budget);
     if (rc == 0 && o->run)
         rc = rate_of_run(o->run, &rates.t_gpu);
+    else if (rc == 0 && o->job)
+        rc = rate_of_job(o->job, &rates.t_gpu);
     else if (o->t_gpu > 0)
         rates.t_gpu = o->t_gpu;
     larder__stop_early(stop, "larder profile: stopped\n");

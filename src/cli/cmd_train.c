@@ -194,6 +194,8 @@ static int show_epoch(output *out, const larder__epoch *e) {
         print_human(e);
     out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
+    out->total.forward_seconds += e->forward_seconds;
+    out->total.backward_seconds += e->backward_seconds;
     out->total.score_seconds = e->score_seconds; /* means and sums since the start */
     out->total.score_late = e->score_late, out->total.score_rows_lost = e->score_rows_lost;
     out->total.scratch_bytes += e->scratch_bytes;
@@ -222,11 +224,14 @@ static void print_stages(const output *out) {
     double batches = (double)t->served / (double)out->o->conf.batch;
     if (out->o->json || !isfinite(t->score_seconds) || batches <= 0)
         return;
-    printf("%s: a batch waits %.2f ms and trains %.2f ms; its scoring takes %.2f ms beside that; "
-           "%.0f batches were scored late, %.1f%% of the samples not at all\n",
-           out->o->name, 1e3 * t->stall_seconds / batches,
-           1e3 * (t->seconds - t->stall_seconds) / batches, 1e3 * t->score_seconds, t->score_late,
-           share(t->score_rows_lost, (double)t->served));
+    printf(
+        "%s: a batch waits %.2f ms and trains %.2f ms, %.2f of it forward and %.2f back; its "
+        "scoring takes %.2f ms beside that; %.0f batches were scored late, %.1f%% of the samples "
+        "not at all\n",
+        out->o->name, 1e3 * t->stall_seconds / batches,
+        1e3 * (t->seconds - t->stall_seconds) / batches, 1e3 * t->forward_seconds / batches,
+        1e3 * t->backward_seconds / batches, 1e3 * t->score_seconds, t->score_late,
+        share(t->score_rows_lost, (double)t->served));
 }
 
 static void print_tail(const output *out) {
@@ -384,6 +389,8 @@ static int run(const options *o, larder__stop *stop) {
     larder__trainer_conf conf = o->conf;
     larder__trainer *t = NULL;
     output out = {.o = o, .total = larder__epoch_blank()};
+    out.total.forward_seconds = out.total.backward_seconds = 0;
+    out.total.hits_encoded = out.total.hits_decoded = out.total.hits_augmented = 0;
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { REPORTS_MOST = INT32_MAX }; /* far from the numbers that mean something else */
+
 int larder__thinning_open(larder__thinning *t, uint64_t n) {
     if (t->scored)
         return 0;
@@ -112,6 +114,8 @@ int larder__thinning_load(larder__thinning *t, larder_reader *r) {
     if (rc == 0) {
         to->reports = larder_read_u32(r);
         larder_read_bytes(r, to->scored, to->n * sizeof *to->scored);
+        if (to->reports > REPORTS_MOST)
+            rc = larder_read_reject(r, "more reports were scored than can be");
         for (uint64_t i = 0; i < to->n && rc == 0; i++)
             if (to->scored[i] > to->reports)
                 rc = larder_read_reject(r, "a sample was scored with a report that is to come");

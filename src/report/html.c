@@ -84,6 +84,7 @@ AXIS_OF(h)
 AXIS_OF(ratio)
 AXIS_OF(sigma)
 AXIS_OF(slope)
+AXIS_OF(beta)
 AXIS_OF(u)
 AXIS_OF(plan_encoded)
 AXIS_OF(plan_decoded)
@@ -98,10 +99,11 @@ static const struct {
     {"Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio},
     {"Spread of the scores", "sigma, standard deviation", axis_sigma},
     {"Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope},
+    {"Elastic manager", "beta: 1 once it has started", axis_beta},
+    {"Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u},
     {"Cache for encoded samples", "percent, as planned", axis_plan_encoded},
     {"Cache for decoded samples", "percent, as planned", axis_plan_decoded},
     {"Cache for augmented samples", "percent, as planned", axis_plan_augmented},
-    {"Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u},
 };
 
 static bool any_has(axis_fn *y, const larder__run *runs, size_t count) {

@@ -31,9 +31,9 @@
  * from its first row taken by a thread to its last row there (fill), as mean and standard deviation
  * over the epoch; the percentiles are those of the run so far. training_seconds and wait_storage to
  * wait_assembly: seconds inside training steps, and of waiting by what was waited for
- * (larder_times). plan_bottleneck: what held the
- * feeding up when plan=auto last shared the cache out. h is the mean share of reused samples, of
- * recipes that have one; hits by form where the cache is shared out between forms. */
+ * (larder_times); forward_ and backward_seconds: of the network alone. plan_bottleneck: what held
+ * the feeding up when plan=auto last shared the cache out. h is the mean share of reused samples,
+ * of recipes that have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -66,6 +66,8 @@
     XX(f64, fill_p90)                                                                              \
     XX(f64, fill_p99)                                                                              \
     XX(opt, training_seconds)                                                                      \
+    XX(opt, forward_seconds)                                                                       \
+    XX(opt, backward_seconds)                                                                      \
     XX(opt, wait_storage)                                                                          \
     XX(opt, wait_decode)                                                                           \
     XX(opt, wait_augment)                                                                          \

@@ -18,8 +18,9 @@
 
 #include <math.h>
 
-enum { STAGES = 4 };         /* of the time a batch takes, as in the paper's Table 1 */
-enum { SMALL_CLASS = 4096 }; /* samples */
+enum { STAGES = 4 };               /* of the time a batch takes, as in the paper's Table 1 */
+enum { SMALL_CLASS = 4096 };       /* samples */
+enum { SHORT = 80, SHORTER = 64 }; /* codes of strata: dimensions, also of small classes */
 
 typedef struct graph {
     larder__graph_conf conf; /* dim 0: not known yet */
@@ -54,7 +55,7 @@ static const larder_param params[] = {
     {"hubs", "int", "4", "samples of a batch offered as stand-ins, best first", 0, 64},
     {"list", "int", "500", "ids that one of them may stand in for, nearest first", 1, 100000},
     {"project", "int", "0",
-     "strata: dimensions of a code, eight bits each; 0: 96, or 80 with classes below 4096 samples",
+     "strata: dimensions of a code, eight bits each; 0: 80, or 64 with classes below 4096 samples",
      0, 512},
     {"budget", "int", "155000", "strata: rows looked at for a sample of the batch", 1024,
      4294967295.0},
@@ -129,7 +130,7 @@ static uint32_t code_length(const graph *g, const larder_report *rep) {
     for (size_t i = 0; rep->labels && i < rep->n; i++)
         if (rep->labels[i] >= classes && rep->labels[i] < LARDER__CLASSES_MAX)
             classes = rep->labels[i] + 1;
-    return classes > 0 && g->conf.n / (uint64_t)classes < SMALL_CLASS ? 80 : 96;
+    return classes > 0 && g->conf.n / (uint64_t)classes < SMALL_CLASS ? SHORTER : SHORT;
 }
 
 /* The dimension is known from the first report on. */
@@ -345,7 +346,7 @@ static int load(void *st, larder_reader *r) {
     if (!saved || dim > LARDER__DIM_MAX)
         return larder_read_reject(r, "its neighbours were found by another engine");
     close_index(g);
-    if (g->by_classes && (project != 80 && project != 96))
+    if (g->by_classes && project != SHORT && project != SHORTER)
         return larder_read_reject(r, "its codes have another length");
     g->conf.project = project;
     g->wanted = saved;

@@ -7,14 +7,18 @@
 enum {
     LEARN_LEAST = 256, /* rows of a class that a frame is learnt from */
     LEARN_MOST = 2048,
-    HEAD_WHOLE = 3, /* eighths: other classes are far enough away to show in that much */
-    SETTLE = 128    /* rows after which a new frame's share outside is known */
+    HEAD_WHOLE = 3,  /* eighths: other classes are far enough away to show in that much */
+    HEAD_SORTED = 2, /* and in less, where the widest dimensions come first */
+    SETTLE = 128     /* rows after which a new frame's share outside is known */
 };
 
 int larder__graph_index_open(larder__graph_index *s, const larder__graph_conf *conf, bool frames) {
     *s = (larder__graph_index){.conf = *conf, .frames = frames};
     s->centres.dim = conf->dim;
-    int rc = larder__graph_store_open(&s->whole, conf->n, conf->dim, HEAD_WHOLE, false);
+    uint32_t head = conf->budget ? HEAD_WHOLE : HEAD_SORTED;
+    int rc = larder__graph_store_open(&s->whole, conf->n, conf->dim, head, false);
+    if (rc == 0 && !conf->budget && s->whole.head)
+        rc = larder__graph_order_open(&s->order, conf->dim, conf->n);
     if (rc == 0 && frames) {
         rc = larder__graph_store_open(&s->shorts, conf->n, conf->project, LARDER__HEAD_SHORT, true);
         if (rc == 0)
@@ -29,6 +33,7 @@ void larder__graph_index_close(larder__graph_index *s) {
         larder__graph_frame_free(&s->parts[c].frame);
     larder__free(s->parts);
     larder__free(s->values);
+    larder__graph_order_close(&s->order);
     larder__graph_centres_free(&s->centres);
     larder__graph_store_close(&s->whole);
     larder__graph_store_close(&s->shorts);
@@ -223,11 +228,14 @@ int larder__graph_index_enter(larder__graph_index *s, const larder__graph_rows *
     int rc = make_room(s, in->n);
     if (rc == 0)
         larder__graph_scale_follow(&s->scale, &s->whole, in->x, in->n * dim, s->values);
+    if (rc == 0)
+        larder__graph_order_follow(&s->order, &s->whole, in->x, in->n);
     s->waiting.count = 0;
     for (size_t i = 0; rc == 0 && i < in->n; i++) {
         const float *x = in->x + i * dim;
         int32_t row_const;
         larder__graph_scale_code(&s->scale, x, dim, dims, codes, &row_const);
+        larder__graph_order_put(&s->order, codes);
         uint32_t class = larder__graph_class_of(s, in->ids[i], in->classes[i]);
         rc = make_classes(s, class + 1);
         if (rc == 0)
@@ -247,7 +255,7 @@ uint64_t larder__graph_index_rows(const larder__graph_index *s) {
 
 uint64_t larder__graph_index_bytes(const larder__graph_index *s) {
     uint64_t sum = larder__graph_store_bytes(&s->whole) + larder__graph_centres_bytes(&s->centres) +
-                   s->part_count * sizeof *s->parts;
+                   larder__graph_order_bytes(&s->order) + s->part_count * sizeof *s->parts;
     if (s->frames)
         sum += larder__graph_store_bytes(&s->shorts) + larder__graph_guests_bytes(s);
     for (uint32_t c = 0; c < s->part_count; c++)
@@ -258,6 +266,8 @@ uint64_t larder__graph_index_bytes(const larder__graph_index *s) {
 void larder__graph_index_save(const larder__graph_index *s, larder_writer *w) {
     larder__graph_scale_save(&s->scale, w);
     larder__graph_store_save(&s->whole, w);
+    if (s->order.at)
+        larder__graph_order_save(&s->order, w);
     if (s->conf.budget)
         larder__graph_centres_save(&s->centres, w);
     if (!s->frames)
@@ -311,6 +321,8 @@ int larder__graph_index_load(larder__graph_index *s, larder_reader *r) {
     int rc = larder__graph_scale_load(&s->scale, r);
     if (rc == 0)
         rc = larder__graph_store_load(&s->whole, r);
+    if (rc == 0 && s->order.at)
+        rc = larder__graph_order_load(&s->order, r);
     if (rc == 0 && s->conf.budget)
         rc = larder__graph_centres_load(&s->centres, r);
     if (rc == 0 && s->frames)

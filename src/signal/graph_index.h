@@ -17,6 +17,7 @@
 #include "signal/graph_centres.h"
 #include "signal/graph_engine.h"
 #include "signal/graph_frame.h"
+#include "signal/graph_order.h"
 #include "signal/graph_project.h"
 #include "signal/graph_scale.h"
 
@@ -41,6 +42,7 @@ typedef struct larder__graph_index {
     larder__graph_conf conf;                   /* budget 0: exact, neither centres nor parts */
     larder__graph_store whole, shorts, guests; /* a guest's class is its host */
     larder__graph_scale scale;                 /* of the whole rows */
+    larder__graph_order order;                 /* exact: of their dimensions */
     bool frames;                               /* false: shorts and guests are not in use */
     larder__graph_space space;
     larder__graph_part *parts;

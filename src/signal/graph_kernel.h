@@ -25,6 +25,9 @@ typedef void larder__graph_count_fn(const uint8_t *codes, const int32_t *row_con
                                     const void *const *packed, const int32_t *bounds,
                                     uint32_t *counts);
 
+typedef void larder__graph_dots_fn(const uint8_t *codes, uint32_t groups, const int8_t *query,
+                                   int32_t *dots);
+
 typedef struct larder__graph_kernel {
     const char *name;
     double macs; /* multiply-adds a second of one core, as bench_graph measured; for `auto` */
@@ -33,6 +36,8 @@ typedef struct larder__graph_kernel {
     void (*pack)(const int8_t *query, uint32_t dims, void *packed);
     /* counts[k] += rows of the chunk within the bound of query k, for 6 packed queries. */
     larder__graph_count_fn *count;
+    /* dot(u, v - 128) of one query that is not packed with every row of a chunk. */
+    larder__graph_dots_fn *dots;
 } larder__graph_kernel;
 
 /* The fastest this machine has, or the one of this name; NULL: it cannot run here. */
@@ -43,8 +48,5 @@ extern const larder__graph_kernel larder__graph_kernel_plain;
 #if defined(__x86_64__)
 extern const larder__graph_kernel larder__graph_kernel_vnni, larder__graph_kernel_avx2;
 #endif
-
-/* dot(u, v - 128) of one unpacked query with every row of a chunk. */
-void larder__chunk_dots(const uint8_t *codes, uint32_t groups, const int8_t *query, int32_t *dots);
 
 #endif

@@ -64,6 +64,29 @@ static void count(const uint8_t *codes, const int32_t *row_const, uint32_t group
                        counts + k);
 }
 
-const larder__graph_kernel larder__graph_kernel_avx2 = {
-    .name = "avx2", .macs = 4.6e10, .packed_bytes = packed_bytes, .pack = pack, .count = count};
+TARGET static void dots_of(const uint8_t *codes, uint32_t groups, const int8_t *query,
+                           int32_t *dots) {
+    const __m256i low = _mm256_set1_epi16(0xff);
+    for (int rows = 0; rows < LARDER__CHUNK_ROWS; rows += 8) {
+        const uint8_t *from = codes + 4 * rows;
+        const int8_t *q = query;
+        __m256i sum = _mm256_setzero_si256();
+        for (uint32_t at = 0; at < groups; at++, from += 4 * LARDER__CHUNK_ROWS, q += 4) {
+            __m256i row = LOAD(from);
+            __m256i even = _mm256_set1_epi32((uint16_t)q[0] | (int32_t)q[2] * 65536);
+            __m256i odd = _mm256_set1_epi32((uint16_t)q[1] | (int32_t)q[3] * 65536);
+            sum = _mm256_add_epi32(
+                sum, _mm256_add_epi32(_mm256_madd_epi16(_mm256_and_si256(row, low), even),
+                                      _mm256_madd_epi16(_mm256_srli_epi16(row, 8), odd)));
+        }
+        _mm256_storeu_si256((__m256i *)(void *)(dots + rows), sum);
+    }
+}
+
+const larder__graph_kernel larder__graph_kernel_avx2 = {.name = "avx2",
+                                                        .macs = 4.6e10,
+                                                        .packed_bytes = packed_bytes,
+                                                        .pack = pack,
+                                                        .count = count,
+                                                        .dots = dots_of};
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 LARDER__CLONES
-void larder__chunk_dots(const uint8_t *codes, uint32_t groups, const int8_t *query, int32_t *dots) {
+static void dots_of(const uint8_t *codes, uint32_t groups, const int8_t *query, int32_t *dots) {
     memset(dots, 0, LARDER__CHUNK_ROWS * sizeof *dots);
     for (uint32_t g = 0; g < groups; g++, codes += 4 * LARDER__CHUNK_ROWS, query += 4) {
         int32_t a = query[0], b = query[1], c = query[2], d = query[3];
@@ -25,7 +25,7 @@ static void count(const uint8_t *codes, const int32_t *row_const, uint32_t group
     for (int k = 0; k < LARDER__TILE_QUERIES; k++) {
         if (k && packed[k] == packed[k - 1]) /* filling of a short tile: nobody reads its count */
             continue;
-        larder__chunk_dots(codes, groups, packed[k], dots);
+        dots_of(codes, groups, packed[k], dots);
         uint32_t within = 0;
         for (int i = 0; i < LARDER__CHUNK_ROWS; i++)
             within += dots[i] - row_const[i] >= bounds[k];
@@ -33,5 +33,9 @@ static void count(const uint8_t *codes, const int32_t *row_const, uint32_t group
     }
 }
 
-const larder__graph_kernel larder__graph_kernel_plain = {
-    .name = "plain", .macs = 5e9, .packed_bytes = packed_bytes, .pack = pack, .count = count};
+const larder__graph_kernel larder__graph_kernel_plain = {.name = "plain",
+                                                         .macs = 5e9,
+                                                         .packed_bytes = packed_bytes,
+                                                         .pack = pack,
+                                                         .count = count,
+                                                         .dots = dots_of};

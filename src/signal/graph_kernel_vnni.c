@@ -58,6 +58,29 @@ TARGET static void count(const uint8_t *codes, const int32_t *row_const, uint32_
     FOR_QUERIES(COUNT)
 }
 
-const larder__graph_kernel larder__graph_kernel_vnni = {
-    .name = "vnni", .macs = 1.9e11, .packed_bytes = packed_bytes, .pack = pack, .count = count};
+TARGET static void dots_of(const uint8_t *codes, uint32_t groups, const int8_t *query,
+                           int32_t *dots) {
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a, ra, rb, rc, rd, q;
+    for (uint32_t at = 0; at < groups; at++, codes += 4 * LARDER__CHUNK_ROWS) {
+        int32_t four;
+        memcpy(&four, query + (size_t)at * 4, sizeof four);
+        q = _mm512_set1_epi32(four);
+        ROWS(codes)
+        DOT(a, ra);
+        DOT(b, rb);
+        DOT(c, rc);
+        DOT(d, rd);
+    }
+    _mm512_storeu_si512(dots, a);
+    _mm512_storeu_si512(dots + 16, b);
+    _mm512_storeu_si512(dots + 32, c);
+    _mm512_storeu_si512(dots + 48, d);
+}
+
+const larder__graph_kernel larder__graph_kernel_vnni = {.name = "vnni",
+                                                        .macs = 1.9e11,
+                                                        .packed_bytes = packed_bytes,
+                                                        .pack = pack,
+                                                        .count = count,
+                                                        .dots = dots_of};
 #endif

@@ -15,13 +15,21 @@ static int nearer_first(const void *a, const void *b) {
                                   : (x->id > y->id) - (x->id < y->id);
 }
 
-/* Keeps the best `cap` in twice that much room: when it is full, the worse half goes. */
-static size_t keep(near *list, size_t count, size_t cap, near one) {
-    list[count++] = one;
-    if (count < 2 * cap)
-        return count;
-    qsort(list, count, sizeof *list, nearer_first);
-    return cap;
+typedef struct best { /* the nearest `cap` so far, and some more: there is room for twice as many */
+    near *list;
+    size_t count, cap;
+    near last; /* once there were enough: the last of the best, nobody behind it comes in */
+} best;
+
+static void keep(best *b, near one) {
+    if (b->last.margin >= 0 && nearer_first(&b->last, &one) < 0)
+        return;
+    b->list[b->count++] = one;
+    if (b->count < 2 * b->cap)
+        return;
+    qsort(b->list, b->count, sizeof *b->list, nearer_first);
+    b->count = b->cap;
+    b->last = b->list[b->cap - 1];
 }
 
 /* The row as a query of its class: codes less 128, and its bound. */
@@ -36,6 +44,7 @@ static int32_t make_query(const larder__graph_index *s, uint32_t class, const fl
         half = larder__graph_frame_half(f, radius);
     } else {
         larder__graph_scale_code(&s->scale, x, s->conf.dim, dims, codes, &row_const);
+        larder__graph_order_put(&s->order, codes);
         half = larder__graph_scale_half(&s->scale, radius);
     }
     for (uint32_t k = 0; k < dims; k++)
@@ -45,30 +54,30 @@ static int32_t make_query(const larder__graph_index *s, uint32_t class, const fl
 
 size_t larder__graph_nearest(const larder__graph_index *s, const larder__graph_rows *in, size_t row,
                              double radius, uint64_t *ids, size_t cap) {
-    near *list = larder__malloc(2 * cap * sizeof *list);
-    if (!list)
+    best b = {.list = larder__malloc(2 * cap * sizeof *b.list), .cap = cap, .last = {-1, 0}};
+    if (!b.list)
         return 0;
     uint32_t class = larder__graph_class_of(s, in->ids[row], in->classes[row]);
     const larder__graph_store *store = larder__graph_store_of(s, class);
     int8_t query[LARDER__DIM_MAX];
     int32_t bound = make_query(s, class, in->x + row * s->conf.dim, radius, query);
-    size_t count = 0;
+    const larder__graph_kernel *kernel = larder__graph_kernel_best();
     uint32_t chunk = store->classes[class].first;
     for (; chunk != LARDER__NO_CHUNK; chunk = store->chunks[chunk].next) {
         int32_t dots[LARDER__CHUNK_ROWS];
         const int32_t *consts = larder__chunk_consts(store, chunk);
-        larder__chunk_dots(larder__chunk_codes(store, chunk), store->groups, query, dots);
+        kernel->dots(larder__chunk_codes(store, chunk), store->groups, query, dots);
         for (uint32_t i = 0; i < LARDER__CHUNK_ROWS; i++) {
             int32_t margin = dots[i] - consts[i] - bound;
             uint32_t id = larder__chunk_ids(store, chunk)[i];
             if (margin >= 0 && id != in->ids[row])
-                count = keep(list, count, cap, (near){margin, id});
+                keep(&b, (near){margin, id});
         }
     }
-    qsort(list, count, sizeof *list, nearer_first);
-    count = count < cap ? count : cap;
+    qsort(b.list, b.count, sizeof *b.list, nearer_first);
+    size_t count = b.count < cap ? b.count : cap;
     for (size_t i = 0; i < count; i++)
-        ids[i] = list[i].id;
-    larder__free(list);
+        ids[i] = b.list[i].id;
+    larder__free(b.list);
     return count;
 }

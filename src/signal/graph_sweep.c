@@ -279,6 +279,13 @@ static void scan_chunk(const share *h, sweep *w, uint32_t count) {
         count_tile(h, w, &w->strangers, larder__chunk_outer(w->store, w->chunk));
 }
 
+/* Chunks of a class lie anywhere, so the processor cannot know which memory comes next. */
+static void call_up(const larder__graph_store *s, uint32_t chunk) {
+    const unsigned char *at = s->memory[chunk];
+    for (size_t i = 0; i < s->stride; i += 64)
+        __builtin_prefetch(at + i, 0, 2);
+}
+
 /* Rows of w->store of this class; `guests`: they are of other classes. */
 static void sweep_class(const share *h, sweep *w, uint32_t class, bool guests) {
     const larder__graph_store *store = w->store;
@@ -287,6 +294,9 @@ static void sweep_class(const share *h, sweep *w, uint32_t class, bool guests) {
     w->chunk = store->classes[class].first;
     for (; w->chunk != LARDER__NO_CHUNK; w->chunk = store->chunks[w->chunk].next, chunks++) {
         uint32_t level = larder__graph_plan_level(chunks, shift);
+        uint32_t next = store->chunks[w->chunk].next;
+        if (next != LARDER__NO_CHUNK && w->upto[larder__graph_plan_level(chunks + 1, shift)])
+            call_up(store, next);
         w->visited[level] += larder__chunk_used(store, w->chunk);
         if (w->upto[level])
             scan_chunk(h, w, w->upto[level]);
@@ -364,6 +374,7 @@ static void make_queries(larder__graph_sweeps *s, const larder__graph_index *ind
         int32_t row_const;
         larder__graph_scale_code(&index->scale, in->x + i * index->conf.dim, index->conf.dim,
                                  whole->dims, codes, &row_const);
+        larder__graph_order_put(&index->order, codes);
         pack_query(s, codes, whole->dims, s->packed + i * s->packed_bytes);
         s->bounds[i] = larder__graph_scale_bound(codes, whole->dims, row_const, half);
         s->heads[i] = larder__graph_store_head_bound(whole, codes, s->bounds[i]);

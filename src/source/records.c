@@ -92,14 +92,26 @@ int larder__records_name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
-static int read_one(const larder__records *r, uint64_t id, void *out) {
+/* A joint read looks once at each file it touches whether that is still what it was; a read that
+ * comes short shows a file that was cut in between. */
+typedef struct looks {
+    bool fine[LARDER__RECORD_PARTS];
+} looks;
+
+static int look_at(const larder__part *p, bool *fine) {
+    int rc = *fine ? 0 : larder__fd_unchanged(p->fd, p->path, &p->stamp);
+    *fine = rc == 0;
+    return rc;
+}
+
+static int read_one(const larder__records *r, uint64_t id, void *out, looks *l) {
     const larder__part *p = part_of(r, id);
     uint64_t at = (id - p->first) * r->stride + r->skip;
     if (p->bytes) {
         memcpy(out, p->bytes + at, r->bytes);
         return 0;
     }
-    int rc = larder__fd_unchanged(p->fd, p->path, &p->stamp);
+    int rc = look_at(p, &l->fine[p - r->parts]);
     if (rc == 0)
         rc = larder__pread_full(p->fd, p->path, out, r->bytes, p->head + at);
     return rc < 0 ? larder__fail_in(rc, "sample %llu", (unsigned long long)id) : 0;
@@ -107,9 +119,10 @@ static int read_one(const larder__records *r, uint64_t id, void *out) {
 
 int larder__records_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
     const larder__records *r = st;
+    looks l = {0};
     for (size_t i = 0; i < n; i++) {
         larder_buf *buf = larder_buf_new(r->bytes);
-        int rc = buf ? read_one(r, ids[i], larder_buf_data(buf)) : LARDER_E_NOMEM;
+        int rc = buf ? read_one(r, ids[i], larder_buf_data(buf), &l) : LARDER_E_NOMEM;
         if (rc < 0) {
             larder_buf_unref(&buf);
             larder__answer_failure(&out[i], rc);

@@ -1,5 +1,6 @@
 #include "train/net.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -214,13 +215,18 @@ static int check(const larder__net *net, const int64_t *y, size_t n) {
 
 static int forward(larder__net *net, const float *x, const int64_t *y, size_t n,
                    larder__net_result *out) {
+    double begun = larder__now();
     int rc = check(net, y, n);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < net->layers; i++)
         larder__layer_forward(&net->layer[i], i ? net->layer[i - 1].y : x, n);
     const larder__layer *hidden = &net->layer[net->layers - 2], *last = hidden + 1;
-    *out = (larder__net_result){net->loss, last->y, hidden->y, hidden->out_size};
+    *out = (larder__net_result){.loss = net->loss,
+                                .logits = last->y,
+                                .embeddings = hidden->y,
+                                .dim = hidden->out_size,
+                                .forward_seconds = larder__now() - begun};
     return 0;
 }
 

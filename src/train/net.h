@@ -23,6 +23,7 @@ typedef struct larder__net_result { /* of the last call; lent until the next one
     const float *logits;            /* n x classes */
     const float *embeddings;        /* n x dim: the last hidden layer */
     size_t dim;
+    double forward_seconds; /* until all of these but the losses were there */
 } larder__net_result;
 
 int larder__net_open(larder__net **out, const larder__net_conf *);

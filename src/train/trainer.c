@@ -312,6 +312,7 @@ static void mean_between(times was, times is, double *mean, double *sd) {
 typedef struct pass { /* the epoch under way */
     uint64_t batches, batch;
     double start, loss_sum, h_sum;
+    double forward, backward; /* seconds of the network alone */
     uint64_t samples;
     times wait, fill, evaluation; /* as it began */
     larder_times spent;
@@ -340,9 +341,12 @@ static void take_shown(const larder__trainer *t, larder__epoch *out) {
 
 static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
     larder__net_result r;
+    double begun = larder__now();
     int rc = larder__net_step(t->net, b->x, b->y, b->n, b->weight, rate_now(t, p), &r);
     if (rc < 0)
         return rc;
+    p->forward += r.forward_seconds;
+    p->backward += larder__now() - begun - r.forward_seconds;
     double sum = 0;
     for (size_t i = 0; i < b->n; i++)
         sum += (double)r.loss[i];
@@ -396,6 +400,7 @@ static void take_times(const larder__trainer *t, const pass *p, larder__epoch *o
     for (int k = 0; k < LARDER_TIMES; k++)
         part[k] = spent.seconds[k] - p->spent.seconds[k];
     out->training_seconds = part[LARDER_TIME_TRAINING];
+    out->forward_seconds = p->forward, out->backward_seconds = p->backward;
     out->wait_storage = part[LARDER_TIME_STORAGE];
     out->wait_decode = part[LARDER_TIME_DECODE], out->wait_augment = part[LARDER_TIME_AUGMENT];
     out->wait_cache = part[LARDER_TIME_CACHE], out->wait_assembly = part[LARDER_TIME_ASSEMBLY];

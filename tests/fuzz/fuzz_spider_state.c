@@ -1,22 +1,22 @@
 /* A loader that scores beside training, restored from or told to repeat a state that was tampered
  * with: refused, or it trains on without breaking anything. The state holds hubs, an index, and
- * feedback on its way, scored and not. The input is a recipe for damage: how (restore or repeat),
- * length kept, then edits of four bytes each (three say where, one what). */
-#include "base/hash.h"
+ * feedback on its way, scored and not; of a run that does not wait for scoring also when each
+ * sample was scored. The input is a recipe for damage: how (1: repeat, else restore; 2: a run that
+ * does not wait), length kept, then edits of four bytes each (three say where, one what). */
+#include "fuzz_damage.h"
 
 #include <larder/larder.h>
-#include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { BATCH = 8, DIM = 4 };
 
-static larder_loader *open_small(void) {
+static larder_loader *open_small(bool beside) {
     larder_loader_conf c;
     larder_loader_defaults(&c);
     c.source = "mem:?n=60&h=4&w=4&c=1&classes=3";
-    c.recipe = "spider:scoring=wait,ratio=0.6,degree=6,list=12";
+    c.recipe = beside ? "spider:ratio=0.6,degree=6,list=12"
+                      : "spider:scoring=wait,ratio=0.6,degree=6,list=12";
     c.cache = "40%";
     c.batch = BATCH;
     c.threads = 1;
@@ -50,34 +50,26 @@ static void train(larder_loader *l, int steps) {
     }
 }
 
-static void *valid_state(size_t *size) {
-    static void *state;
-    static size_t state_size;
-    if (!state) {
-        larder_loader *l = open_small();
+static void *valid_state(bool beside, size_t *size) {
+    static void *state[2];
+    static size_t state_size[2];
+    if (!state[beside]) {
+        larder_loader *l = open_small(beside);
         train(l, 22);
-        if (larder_loader_save(l, &state, &state_size) < 0)
+        if (larder_loader_save(l, &state[beside], &state_size[beside]) < 0)
             abort();
         larder_loader_close(&l);
     }
-    *size = state_size;
-    return state;
+    *size = state_size[beside];
+    return state[beside];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n;
-    const void *valid = valid_state(&n);
-    uint8_t *copy = malloc(n);
-    memcpy(copy, valid, n);
-    if (size > 1 && data[1] < 255)
-        n = 16 + (n - 16) * data[1] / 255;
-    for (size_t i = 2; i + 3 < size; i += 4)
-        copy[((size_t)data[i] << 16 | (size_t)data[i + 1] << 8 | data[i + 2]) % n] = data[i + 3];
-    uint64_t sum = larder__hash_bytes(0, copy, n - 8);
-    for (size_t i = 0; i < 8; i++)
-        copy[n - 8 + i] = (uint8_t)(sum >> (8 * i));
-    larder_loader *l = open_small();
-    bool repeat = size && data[0] & 1;
+    bool repeat = size && data[0] & 1, beside = size && data[0] & 2;
+    const void *valid = valid_state(beside, &n);
+    uint8_t *copy = damaged(valid, &n, data + (size > 0), size - (size > 0));
+    larder_loader *l = open_small(beside);
     int rc = repeat ? larder_loader_replay(l, copy, n) : larder_loader_restore(l, copy, n);
     if (rc == 0)
         train(l, 60);

@@ -7,19 +7,9 @@ import subprocess
 import time
 import urllib.request
 
+from process_kit import wait_for  # noqa: F401 (for those who import this)
+
 LARDER = os.environ.get("LARDER", "build/larder")
-
-
-def wait_for(what, seconds=60):
-    """Until what() is true; machines are slow at times, so no test asserts less."""
-    until = time.time() + seconds
-    while True:
-        got = what()
-        if got:
-            return got
-        if time.time() > until:
-            raise AssertionError("waited in vain for " + what.__name__)
-        time.sleep(0.05)
 
 
 def write_idx(folder, n=512, side=8):

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from process_kit import interrupt  # noqa: E402
 
 LARDER = os.environ["LARDER"]
 SMALL = "mem:?n=60&h=8&w=8&c=1"
@@ -82,18 +84,17 @@ def test_odd_names(tmp):
     assert p.returncode != 0 and b"\x1b" not in p.stderr, p
 
 
-def interrupted(*args, wait):
+def interrupted(*args, after):
     p = subprocess.Popen([LARDER, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(wait)
-    p.send_signal(signal.SIGINT)
+    interrupt(p, after)
     _, err = p.communicate(timeout=60)
     assert p.returncode == 130, (args, p.returncode, err)
 
 
 def test_interrupt():
     # Long before the future is known.
-    interrupted("sim", "--recipe", "belady", "--n", "3000000", "--epochs", "100", wait=0.7)
-    interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", wait=0.7)
+    interrupted("sim", "--recipe", "belady", "--n", "3000000", "--epochs", "100", after=0.3)
+    interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", after=0.3)
 
 
 def main():

@@ -6,8 +6,12 @@ import os
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
-import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from process_kit import interrupt, wait_for  # noqa: E402
+import see_kit  # noqa: E402
 
 LARDER = os.environ["LARDER"]
 PLAN_KEYS = ["n_total", "s_data", "m", "m_decoded", "t_da", "t_a", "b_storage", "b_cache",
@@ -63,6 +67,25 @@ def test_rate_of_a_record(folder):
     assert json.loads(p.stdout)["t_gpu"] == 500
     assert "nowhere" in run("profile", SOURCE, "--run", f"{folder}/nowhere", code=1).stderr
     run("profile", SOURCE, "--run", record, "--t-gpu", "3", code=2)
+
+
+def test_rate_of_a_running_job(folder):
+    data = f"{folder}/data"
+    os.mkdir(data)
+    see_kit.write_idx(data)
+    job = see_kit.start_job(data)
+    try:
+        def asked():
+            p = subprocess.run([LARDER, "profile", SOURCE, "--seconds", "0.2", "--job", str(job.pid),
+                                "--quiet"], capture_output=True, text=True, timeout=120)
+            assert p.returncode == 0 or "larder top" in p.stderr or "later" in p.stderr, p.stderr
+            return p.stdout
+        assert json.loads(wait_for(asked))["t_gpu"] > 0
+    finally:
+        see_kit.end(job)
+    said = run("profile", SOURCE, "--job", str(job.pid), code=1).stderr
+    assert str(job.pid) in said and "larder top" in said
+    run("profile", SOURCE, "--job", "1", "--t-gpu", "3", code=2)
 
 
 def test_daemon(folder):
@@ -128,8 +151,7 @@ def test_wrong_input(folder):
 def test_interrupt():
     p = subprocess.Popen([LARDER, "profile", "slow:latency=10s:" + SOURCE, "--seconds", "3600"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.3)
-    p.send_signal(signal.SIGINT)
+    interrupt(p)
     out, err = p.communicate(timeout=20)
     assert p.returncode == 130 and out == "" and "stopped" in err, (p.returncode, out, err)
 

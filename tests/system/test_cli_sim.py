@@ -3,12 +3,13 @@ import json
 import math
 import os
 import random
-import signal
 import struct
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from process_kit import interrupt  # noqa: E402
 
 LARDER = os.environ["LARDER"]
 SANITIZED = os.path.basename(os.environ.get("LARDER_BUILD", "")) in ("asan", "tsan")
@@ -259,9 +260,8 @@ def test_ten_million_samples():
 def test_interrupt():
     p = subprocess.Popen([LARDER, "sim", "--recipe", "lru", "--n", "100000", "--epochs", "1000000",
                           "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.0)
-    p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=20)
+    interrupt(p, after=0.5)
+    out, err = p.communicate(timeout=60)
     assert p.returncode == 130, (p.returncode, err)
     r = json.loads(out)  # the figures so far, also of an epoch that is not over
     assert r["epochs"] and r["total"]["served"] > 0

@@ -167,7 +167,7 @@ def test_seneca_killed(folder):
     time.sleep(0.3)
     victim.kill()
     victim.communicate()
-    wait_for(lambda: victim.pid not in [j["pid"] for j in d.status()["jobs"]], 1.5)
+    wait_for(lambda: victim.pid not in [j["pid"] for j in d.status()["jobs"]])
     d.end(signal.SIGKILL)
     time.sleep(0.3)
     d = Daemon(path, "--cache", "64MiB")
@@ -234,7 +234,7 @@ def test_client_killed(folder):
             time.sleep(0.2)
             p.kill()
             p.communicate()
-            wait_for(lambda: p.pid not in pids(), 1.5)
+            wait_for(lambda: p.pid not in pids())
         check_whole(finish(other), 4)
         s = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])[0]
         assert s["leases"] == 0 and s["leased_bytes"] == 0

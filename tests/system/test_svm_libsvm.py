@@ -7,11 +7,13 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from process_kit import interrupt  # noqa: E402
 
 LARDER = os.path.abspath(os.environ["LARDER"])
 SHARED = os.environ.get("LARDER_SHARED") or os.path.join("..", "shared", "data")
@@ -242,8 +244,7 @@ def interrupted(folder):
     p = subprocess.Popen([LARDER, "svm-train", "-c", "1000", "-g", "1", "-e", "1e-9", "--cache",
                           "off", "--threads", "1", data, model], stderr=subprocess.PIPE,
                          stdout=subprocess.DEVNULL)
-    time.sleep(1.5)
-    p.send_signal(signal.SIGINT)
+    interrupt(p, after=1)
     p.wait(timeout=120)
     if p.returncode == 0:
         print("interrupted: the machine was too quick")

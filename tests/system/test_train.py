@@ -4,7 +4,6 @@ import html.parser
 import json
 import os
 import random
-import signal
 import struct
 import subprocess
 import sys
@@ -13,13 +12,16 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from process_kit import interrupt, wait_for  # noqa: E402
+
 LARDER = os.environ.get("LARDER", "build/larder")
 KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
         "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes",
         "evaluated", "evaluation_reads", "evaluation_seconds", "scratch_reads", "scratch_bytes",
         "scratch_written", "wait_mean", "wait_sd", "wait_p50", "wait_p90", "wait_p99",
         "fill_mean", "fill_sd", "fill_p50", "fill_p90", "fill_p99",
-        "training_seconds", "wait_storage", "wait_decode", "wait_augment", "wait_cache",
+        "training_seconds", "forward_seconds", "backward_seconds", "wait_storage", "wait_decode", "wait_augment", "wait_cache",
         "wait_assembly"]
 SIDE, TRAIN, TEST = 8, 1000, 200
 
@@ -185,13 +187,10 @@ class Train(unittest.TestCase):
                                     "bandwidth=8KiB", "--cache", "0", "--epochs", "5", "--batch",
                                     "10"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(500):
-            if os.path.exists(out + "/meta.json"):
-                break
-            time.sleep(0.01)
+        wait_for(lambda: os.path.exists(out + "/meta.json"))
         time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=30)
+        interrupt(process)
+        stdout, stderr = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, stderr)
         row = json.loads(stdout.splitlines()[-1])
         self.assertIsNone(row["accuracy"])

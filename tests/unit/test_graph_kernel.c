@@ -71,6 +71,11 @@ static void check_kernel(const larder__graph_kernel *kernel, const tile *t, cons
             fail_msg("%s: query %d of %u groups: %u, not %u", kernel->name, k, t->groups, counts[k],
                      want[k]);
     free(packed);
+    int32_t dots[LARDER__CHUNK_ROWS];
+    kernel->dots(t->codes, t->groups, t->queries, dots);
+    for (uint32_t i = 0; i < LARDER__CHUNK_ROWS; i++)
+        if (dots[i] != slow_dot(t, i, 0))
+            fail_msg("%s: row %u of %u groups: %d", kernel->name, i, t->groups, dots[i]);
 }
 
 static void all_count_the_same(void **state) {
@@ -89,10 +94,6 @@ static void all_count_the_same(void **state) {
             if (kernel)
                 check_kernel(kernel, &t, want);
         }
-        int32_t dots[LARDER__CHUNK_ROWS];
-        larder__chunk_dots(t.codes, t.groups, t.queries, dots);
-        for (uint32_t i = 0; i < LARDER__CHUNK_ROWS; i++)
-            assert_int_equal(dots[i], slow_dot(&t, i, 0));
         free(t.codes);
         free(t.queries);
     }

@@ -1,0 +1,124 @@
+"""Every example runs to its end on a processor, on little data."""
+
+import contextlib
+import io
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import kit
+from kit import larder, numpy, torch
+
+EXAMPLES = kit.ROOT / "examples"
+
+
+class Page(io.StringIO):
+    """What was printed; a Ctrl-C comes when a certain word is."""
+
+    stop_at = None
+
+    def write(self, text):
+        n = super().write(text)
+        if self.stop_at and self.stop_at in text:
+            self.stop_at = None
+            raise KeyboardInterrupt
+        return n
+
+
+def run(name, *arguments, stop_at=None):
+    """In this process, which has imported PyTorch already; what it printed."""
+    before, out = sys.argv, Page()
+    out.stop_at = stop_at
+    sys.argv = [name] + [str(a) for a in arguments]
+    try:
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    finally:
+        sys.argv = before
+    return out.getvalue()
+
+
+def make_cifar(folder, train, test):
+    """A data set of its own: the class is the colour."""
+    rng = numpy.random.default_rng(0)
+    parts = [(f"data_batch_{i}.bin", train // 5) for i in range(1, 6)] + [("test_batch.bin", test)]
+    for name, n in parts:
+        label = rng.integers(0, 10, n)
+        x = rng.integers(0, 40, (n, 3, 1024)) + (label[:, None] * numpy.array([21, 13, 7]))[:, :, None]
+        rows = numpy.concatenate([label[:, None], x.reshape(n, -1)], 1)
+        (Path(folder) / name).write_bytes(rows.astype("uint8").tobytes())
+
+
+class Examples(unittest.TestCase):
+    def test_all_are_here(self):
+        tested = {"cifar10.py", "ddp.py", "imagefolder.py", "svm_digits.py"}
+        self.assertEqual({p.name for p in EXAMPLES.glob("*.py")}, tested)
+
+    def test_cifar10(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make_cifar(folder, 900, 200)
+            data, state = f"cifar10:{folder}", os.path.join(folder, "run.pt")
+            common = (data, "--model", "small", "--batch", 50, "--resume", state, "--epochs", 2)
+            out = run("cifar10.py", *common, stop_at="epoch 0:")
+            self.assertIn("an epoch will take about", out)
+            self.assertIn("stopped", out)
+            out = run("cifar10.py", *common)  # and on
+            self.assertIn("goes on in epoch 1", out)
+            self.assertNotIn("epoch 0:", out)
+            self.assertIn("epoch 1:", out)
+            out = run("cifar10.py", data, "--recipe", "spider", "--model", "small", "--epochs", 2)
+            self.assertIn("substitutes", out)
+            self.assertGreater(float(out.split("epoch 1: ")[1].split(" %")[0]), 15)
+            make_cifar(folder, 40, 20)
+            out = run("cifar10.py", data, "--width", 4, "--batch", 20, "--epochs", 1)
+            self.assertIn("epoch 0:", out)
+
+    def test_imagefolder(self):
+        try:
+            from PIL import Image
+        except ImportError:
+            self.skipTest("no Pillow")
+        if "-jpeg" in larder.features().split():
+            self.skipTest("this build has no libjpeg")
+        rng = numpy.random.default_rng(1)
+        with tempfile.TemporaryDirectory() as folder:
+            for part, n in (("train", 24), ("val", 6)):
+                for label in ("cat", "dog"):
+                    place = Path(folder) / part / label
+                    place.mkdir(parents=True)
+                    for i in range(n):
+                        pixels = rng.integers(0, 256, (48, 64, 3)).astype("uint8")
+                        Image.fromarray(pixels).save(place / f"{i}.jpg")
+            common = (f"{folder}/train", f"{folder}/val", "--size", 32, "--batch", 12, "--epochs", 2)
+            out = run("imagefolder.py", *common)
+            self.assertIn("epoch 1: 48 pictures", out)
+            self.assertIn("of 12 right", out)
+            out = run("imagefolder.py", *common, "--workers", 1)
+            self.assertIn("epoch 1: 48 pictures", out)
+
+    def test_ddp(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = subprocess.run(
+                [sys.executable, EXAMPLES / "ddp.py", "--ranks", "2", "--data",
+                 "mem:?n=600&h=16&w=16&c=3&classes=10", "--save", os.path.join(folder, "state")],
+                stdout=subprocess.PIPE, check=True, text=True,
+            ).stdout
+            self.assertIn("epoch 1: 600 samples", out)
+            self.assertTrue(os.path.exists(os.path.join(folder, "state.1")))
+
+    def test_svm(self):
+        try:
+            import sklearn  # noqa: F401
+        except ImportError:
+            self.skipTest("no scikit-learn")
+        out = run("svm_digits.py", 600)
+        self.assertIn("best C", out)
+        self.assertIn("scikit-learn", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
