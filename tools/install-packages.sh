@@ -20,7 +20,7 @@ packages() {
         pkg-config|pkgconf=pkg-config libjpeg62-turbo-dev|libjpeg-turbo8-dev|libjpeg-dev
         libspng-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
         libcurl4-openssl-dev|libcurl4-gnutls-dev libhnswlib-dev libhiredis-dev
-        g++=c++" ;;
+        libssl-dev g++=c++" ;;
     test) echo "libcmocka-dev g++=c++ python3 python3-pip python3-numpy python3-pil python3-torch
         python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
         libsvm-tools=svm-train redis-server=redis-server nginx-light|nginx=nginx

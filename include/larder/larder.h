@@ -152,6 +152,7 @@ typedef struct larder_figures {
     uint64_t scratch_written;              /* bytes laid down as packages */
     double touched; /* distinct served ids / data-set size (or this rank's share of it) */
     uint64_t form_hits[LARDER_FORMS]; /* hits + substitutes by the form they were kept in */
+    uint64_t front_hits;              /* of these: from the cache in front of Redis */
 } larder_figures;
 
 /* ---- the loader ------------------------------------------------------------------------------ */

@@ -117,7 +117,7 @@ class Figures(Structure):
             "epoch served hits substitutes repeats misses background_reads storage_bytes bad "
             "evaluated evaluation_reads scratch_reads scratch_bytes scratch_written"
         ).split()
-    ] + [("touched", c_double), ("form_hits", c_uint64 * 3)]
+    ] + [("touched", c_double), ("form_hits", c_uint64 * 3), ("front_hits", c_uint64)]
 
 
 class StatValue(Structure):

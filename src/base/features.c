@@ -54,8 +54,13 @@ const char *larder_features(void) {
                                         PART_OFF("hnsw")
 #endif
 #if LARDER_HAVE_HIREDIS
-                                            PART_ON("redis");
+                                            PART_ON("redis")
 #else
-                                            PART_OFF("redis");
+                                            PART_OFF("redis")
+#endif
+#if LARDER_HAVE_OPENSSL
+                                                PART_ON("tls");
+#else
+                                                PART_OFF("tls");
 #endif
 }

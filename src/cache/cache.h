@@ -32,6 +32,11 @@ typedef struct larder__forms {
     bool movable;               /* the shares may change: larder__cache_share_out */
 } larder__forms;
 
+typedef struct larder__tiers { /* an embedded cache in front of a store that is further away */
+    uint64_t front, back;      /* bytes of each; front == 0: there is none */
+    bool inclusive;            /* what lies in front lies behind too; else in one of the two */
+} larder__tiers;
+
 typedef struct larder__cache_conf {
     const larder_policy *policy;
     const larder_args *args; /* of the policy; borrowed for open */
@@ -41,6 +46,7 @@ typedef struct larder__cache_conf {
     uint64_t budget;            /* bytes */
     bool budget_covers_all;     /* metadata counts too (absolute sizes); else payload alone (20%) */
     const larder__forms *forms; /* NULL: encoded alone; borrowed for open */
+    const larder__tiers *tiers; /* NULL: one; borrowed for open */
     uint64_t seed;
     uint64_t epochs;      /* of the run, 0: not known */
     larder__stats *stats; /* NULL: none */
@@ -72,6 +78,7 @@ typedef struct larder__ticket { /* the answer to one request */
     uint8_t held;  /* READY, and after wait: larder_form of the bytes; set it before fill */
     uint64_t mark; /* whose chance an augmented entry has: number of the request that made it */
     bool kept;     /* the cache held it, or will hold it, when this was decided */
+    bool front;    /* a hit or stand-in from the tier in front */
 } larder__ticket;
 
 int larder__cache_open(larder__cache **out, const larder__cache_conf *);
@@ -185,6 +192,8 @@ typedef struct larder__cache_figures {
     bool elsewhere;                    /* another process has it: its size is not ours to say */
     uint64_t form_bytes[LARDER_FORMS]; /* of resident_bytes; decoded ones as reserved */
     uint64_t kept_encoded;             /* decoded entries whose pixels did not fit, so far */
+    uint64_t front_hits;               /* of hits and substitutes: from the tier in front */
+    uint64_t front_bytes, back_bytes;  /* of residents, with tiers */
 } larder__cache_figures;
 void larder__cache_read_figures(larder__cache *, larder__cache_figures *out);
 

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "cache/cache.h"
 #include "cache/flight.h"
+#include "cache/tier.h"
 
 #include <pthread.h>
 
@@ -32,6 +33,7 @@ struct larder__cache {
     uint8_t *held;     /* slot -> larder_form of the bytes there; NULL without forms */
     uint64_t *mark;    /* slot -> larder__ticket.mark; NULL without augmented entries */
     larder__forms forms;
+    larder__tier_table tier;
     larder_slot free_slot; /* chain of empty slots through size_of */
     const larder_policy *policy;
     void *policy_state;

@@ -14,6 +14,7 @@ static uint64_t fixed_metadata(const larder__cache *c) {
 static uint64_t slot_metadata(const larder__cache *c) {
     size_t forms = larder__cache_has_forms(c) ? sizeof *c->form_of + sizeof *c->held : 0;
     forms += larder__cache_has_rows(c) ? sizeof *c->mark : 0;
+    forms += c->tier.conf.front ? sizeof *c->tier.front + sizeof *c->tier.wanted : 0;
     return sizeof *c->key_of + sizeof *c->size_of + sizeof *c->state + forms +
            c->policy->slot_size + c->store->slot_size + (c->store->real ? sizeof(larder_buf) : 0);
 }
@@ -33,6 +34,8 @@ void larder__cache_read_figures(larder__cache *c, larder__cache_figures *out) {
     out->resident = c->slots.resident;
     out->resident_bytes = c->slots.bytes;
     out->budget = c->limit;
+    out->front_bytes = c->tier.front_bytes;
+    out->back_bytes = c->tier.back_bytes;
     memcpy(out->form_bytes, c->slots.form_bytes, sizeof out->form_bytes);
     uint64_t living = atomic_load(&c->account->bytes);
     out->loaned_bytes = living > c->filled_bytes ? living - c->filled_bytes : 0;
@@ -78,36 +81,62 @@ CACHE_PROBE_AS(augmented, form_bytes[LARDER_AUGMENTED])
 CACHE_PROBE(budget)
 CACHE_PROBE(evictions)
 CACHE_PROBE(refusals)
+CACHE_PROBE(front_hits)
+CACHE_PROBE(front_bytes)
+CACHE_PROBE(back_bytes)
+static double probe_far_hits(const void *arg) {
+    larder__cache_figures f;
+    larder__cache_read_figures((larder__cache *)(uintptr_t)arg, &f);
+    return (double)(f.hits + f.substitutes - f.front_hits);
+}
+
+typedef struct shown {
+    bool grows;
+    const char *name, *unit, *help;
+    double (*read)(const void *);
+} shown;
+
+static const shown plain[] = {
+    {false, "cache_resident", "samples", "entries the cache holds now", probe_resident},
+    {false, "cache_resident_bytes", "bytes", "their payload", probe_resident_bytes},
+    {false, "cache_loaned_bytes", "bytes", "held by readers, no longer resident",
+     probe_loaned_bytes},
+    {false, "cache_metadata_bytes", "bytes", "tables of cache and policy", probe_metadata_bytes},
+    {false, "cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
+    {true, "cache_evictions", "samples", "entries that had to leave", probe_evictions},
+    {true, "cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
+    {0},
+};
+static const shown of_forms[] = {
+    {true, "cache_kept_encoded", "samples", "their pixels did not fit what they had reserved",
+     probe_kept_encoded},
+    {false, "cache_encoded_bytes", "bytes", "residents kept encoded", probe_encoded},
+    {false, "cache_decoded_bytes", "bytes", "residents kept as pixels, as reserved", probe_decoded},
+    {false, "cache_augmented_bytes", "bytes", "residents kept as finished rows", probe_augmented},
+    {0},
+};
+static const shown of_tiers[] = {
+    {true, "front_hits", "samples", "from the cache in front", probe_front_hits},
+    {true, "far_hits", "samples", "from the cache behind it", probe_far_hits},
+    {false, "front_bytes", "bytes", "residents in front", probe_front_bytes},
+    {false, "far_bytes", "bytes", "residents behind", probe_back_bytes},
+    {0},
+};
+
+static int show_all(larder__cache *c, larder__stats *s, const shown *of) {
+    int rc = 0;
+    for (; rc == 0 && of->name; of++)
+        rc = (of->grows ? larder__stat_probe_count : larder__stat_probe)(s, of->name, of->unit,
+                                                                         of->help, of->read, c);
+    return rc;
+}
 
 static int show(larder__cache *c, larder__stats *s) {
-    const struct {
-        bool grows;
-        const char *name, *unit, *help;
-        double (*read)(const void *);
-    } probes[] = {
-        {false, "cache_resident", "samples", "entries the cache holds now", probe_resident},
-        {false, "cache_resident_bytes", "bytes", "their payload", probe_resident_bytes},
-        {false, "cache_loaned_bytes", "bytes", "held by readers, no longer resident",
-         probe_loaned_bytes},
-        {false, "cache_metadata_bytes", "bytes", "tables of cache and policy",
-         probe_metadata_bytes},
-        {false, "cache_budget_bytes", "bytes", "what the cache may hold", probe_budget},
-        {true, "cache_evictions", "samples", "entries that had to leave", probe_evictions},
-        {true, "cache_refusals", "samples", "missing entries that were not let in", probe_refusals},
-        {true, "cache_kept_encoded", "samples", "their pixels did not fit what they had reserved",
-         probe_kept_encoded},
-        {false, "cache_encoded_bytes", "bytes", "residents kept encoded", probe_encoded},
-        {false, "cache_decoded_bytes", "bytes", "residents kept as pixels, as reserved",
-         probe_decoded},
-        {false, "cache_augmented_bytes", "bytes", "residents kept as finished rows",
-         probe_augmented},
-    };
-    int rc = 0;
-    bool forms = larder__cache_has_forms(c); /* the last four say nothing without */
-    size_t count = sizeof probes / sizeof *probes - (forms ? 0 : 4);
-    for (size_t i = 0; rc == 0 && i < count; i++)
-        rc = (probes[i].grows ? larder__stat_probe_count : larder__stat_probe)(
-            s, probes[i].name, probes[i].unit, probes[i].help, probes[i].read, c);
+    int rc = show_all(c, s, plain);
+    if (rc == 0 && larder__cache_has_forms(c))
+        rc = show_all(c, s, of_forms);
+    if (rc == 0 && c->tier.conf.front)
+        rc = show_all(c, s, of_tiers);
     return rc;
 }
 
@@ -172,7 +201,7 @@ int larder__cache_open(larder__cache **out, const larder__cache_conf *conf) {
     if (!(c->account = larder__account_new()) ||
         !(c->policy_state = larder__calloc(1, c->policy->plugin.state_size)))
         goto fail;
-    if ((rc = open_tables(c, conf->slot_of)) < 0 ||
+    if ((rc = open_tables(c, conf->slot_of)) < 0 || (rc = larder__tier_open(c, conf->tiers)) < 0 ||
         (!c->store_state && (rc = c->store->open(&c->store_state, conf->keys)) < 0))
         goto fail;
     if ((rc = c->policy->init(c->policy_state, &c->slots, conf->args)) < 0)
@@ -226,6 +255,7 @@ void larder__cache_close(larder__cache **pc) {
     c->store->close(&c->store_state);
     larder__flights_free(&c->flights);
     larder__account_unref(&c->account);
+    larder__tier_close(c);
     larder__free(c->policy_state);
     larder__free(c->key_of);
     larder__free(c->size_of);

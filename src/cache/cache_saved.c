@@ -11,7 +11,8 @@ static uint32_t forms_used(const larder__cache *c) {
     uint32_t mask = 0;
     for (int f = 0; f < LARDER_FORMS; f++)
         mask |= (uint32_t)(c->forms.share[f] > 0) << f;
-    return mask;
+    return mask | (uint32_t)(c->tier.conf.front > 0) << 8 |
+           (uint32_t)(c->tier.conf.front && c->tier.conf.inclusive) << 9;
 }
 
 void larder__cache_save(larder__cache *c, larder_writer *w) {
@@ -35,6 +36,7 @@ void larder__cache_save(larder__cache *c, larder_writer *w) {
             larder_write_u64(w, c->mark[s]);
     }
     larder_write_u32(w, c->free_slot);
+    larder__tier_save(c, w);
     if (c->policy->save)
         c->policy->save(c->policy_state, w);
     pthread_mutex_unlock(&c->lock);
@@ -72,7 +74,7 @@ static bool fits(const larder__cache *c) {
 
 static int load_slots(larder__cache *c, larder_reader *r) {
     if (larder_read_u32(r) != forms_used(c) && larder_read_status(r) == 0)
-        return larder_read_reject(r, "its cache was shared out between other forms");
+        return larder_read_reject(r, "its cache was shared out between other forms or tiers");
     uint32_t used = larder_read_u32(r);
     if (used > c->slots.keys)
         return larder_read_reject(r, "more slots than samples");
@@ -121,5 +123,7 @@ int larder__cache_load(larder__cache *c, larder_reader *r) {
     if (!(c->rng.s[0] | c->rng.s[1] | c->rng.s[2] | c->rng.s[3]))
         return larder_read_reject(r, "its source of chance is stuck");
     int rc = load_slots(c, r);
+    if (rc == 0)
+        rc = larder__tier_load(c, r);
     return rc < 0 || !c->policy->load ? rc : c->policy->load(c->policy_state, r);
 }

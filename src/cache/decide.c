@@ -50,8 +50,10 @@ static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
             c->filled_bytes -= larder__slot_bytes(c, s);
         c->state[s] = LARDER__COLD;
     }
-    if (c->state[s] == LARDER__COLD && t->kind == LARDER_HIT)
-        t->kind = LARDER_MISS;
+    if (c->state[s] == LARDER__COLD) {
+        t->front = false;
+        t->kind = t->kind == LARDER_HIT ? LARDER_MISS : t->kind;
+    }
     board(c, t, s, c->size_of[s]);
 }
 
@@ -71,6 +73,7 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
             larder__slot_strip(c, s);
         c->slots.bytes += a->size - c->size_of[s];
         c->slots.form_bytes[LARDER_ENCODED] += a->size - c->size_of[s];
+        larder__tier_grow(c, s, a->size - c->size_of[s]);
         c->size_of[s] = a->size;
     }
     t->kept = stays;
@@ -96,6 +99,7 @@ static bool stood_in(larder__cache *c, const larder_access *a, larder__ticket *t
     t->key = other;
     t->kind = LARDER_SUBSTITUTE;
     c->figures.substitutes++;
+    t->front = larder__tier_hit(c, c->slot_of[other]);
     serve(c, t, c->slot_of[other]);
     return true;
 }
@@ -133,6 +137,7 @@ static void make_apart(larder__cache *c, const larder_access *a, larder__ticket 
 
 static void hit(larder__cache *c, larder_access *a, larder__ticket *t, larder_slot s) {
     c->policy->hit(c->policy_state, s, a);
+    t->front = larder__tier_hit(c, s);
     serve(c, t, s);
     if (c->form_of[s] == LARDER_AUGMENTED && a->tag != LARDER_TAG_FETCH &&
         (!c->policy->spent || c->policy->spent(c->policy_state, s)))
@@ -157,6 +162,7 @@ static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t)
     c->figures.requests++;
     c->figures.hits += t->kind == LARDER_HIT;
     c->figures.misses += t->kind == LARDER_MISS;
+    c->figures.front_hits += t->front;
 }
 
 /* A batch walks tables much larger than the processor's caches: ask for the lines in time, first

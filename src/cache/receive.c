@@ -30,6 +30,8 @@ static void make_again(larder__cache *c, larder__ticket *t) {
     larder_slot s = c->slot_of[t->key];
     bool same = s != LARDER_NO_SLOT && c->form_of[s] == t->form &&
                 (!c->mark || c->mark[s] == t->mark) && c->state[s] != LARDER__PENDING;
+    c->figures.front_hits -= t->front;
+    t->front = false;
     if (t->kind == LARDER_HIT) {
         t->kind = LARDER_MISS;
         c->figures.hits--;

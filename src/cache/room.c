@@ -42,6 +42,7 @@ void larder__slot_expect(larder__cache *c, larder_slot s) {
 void larder__slot_put(larder__cache *c, larder_slot s, larder_buf *b, uint8_t held) {
     larder__entry e = {
         .key = c->key_of[s], .mark = c->mark ? c->mark[s] : 0, .form = c->form_of[s], .held = held};
+    e.front = c->tier.conf.front && c->tier.front[s];
     c->store->put(c->store_state, s, b, &e);
 }
 
@@ -51,6 +52,7 @@ static void empty_slot(larder__cache *c, larder_slot s) {
     if (c->store->real)
         larder__slot_strip(c, s);
     larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
+    larder__tier_leave(c, s);
     c->slots.bytes -= c->size_of[s];
     c->slots.form_bytes[c->form_of[s]] -= c->size_of[s];
     c->slots.resident--;
@@ -70,7 +72,8 @@ void larder__slot_evict(larder__cache *c, larder_slot s) {
 /* The form that `need` more bytes of an entry fit in, of those in `mask`, over `taken` bytes there
  * (NULL: nothing is there). Those that serve again and again come first. */
 static int form_with_room(const larder__cache *c, const larder_access *a, uint32_t mask,
-                          uint32_t used, const uint64_t *taken, uint32_t held) {
+                          uint32_t used, const uint64_t *taken, uint32_t held,
+                          larder_slot growing) {
     uint64_t room = larder__cache_room(c, used), all = taken ? c->slots.bytes : 0;
     static const uint8_t order[LARDER_FORMS] = {LARDER_DECODED, LARDER_ENCODED, LARDER_AUGMENTED};
     for (int i = 0; i < LARDER_FORMS; i++) {
@@ -79,7 +82,8 @@ static int form_with_room(const larder__cache *c, const larder_access *a, uint32
         if (!(mask >> f & 1) || c->forms.share[f] <= 0 || (f != LARDER_ENCODED && size == 0))
             continue;
         size -= held;
-        if (all + size <= room && there + size <= larder__form_room(c, f, room))
+        if (all + size <= room && there + size <= larder__form_room(c, f, room) &&
+            larder__tier_room(c, size, growing, !taken))
             return f;
     }
     return LARDER__NO_FORM;
@@ -93,11 +97,11 @@ int larder__cache_make_room(larder__cache *c, const larder_access *a, uint32_t m
     bool fresh = growing == LARDER_NO_SLOT;
     uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
     /* With everybody else gone; whoever goes leaves a slot behind. */
-    if (form_with_room(c, a, mask, c->slots.resident ? c->slots.used : used, NULL, 0) ==
-        LARDER__NO_FORM)
+    if (form_with_room(c, a, mask, c->slots.resident ? c->slots.used : used, NULL, 0,
+                       LARDER_NO_SLOT) == LARDER__NO_FORM)
         return LARDER__NO_FORM;
     int form;
-    while ((form = form_with_room(c, a, mask, used, c->slots.form_bytes, held)) ==
+    while ((form = form_with_room(c, a, mask, used, c->slots.form_bytes, held, growing)) ==
            LARDER__NO_FORM) {
         if (c->slots.resident == 0)
             return LARDER__NO_FORM;
@@ -130,6 +134,7 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a, int form)
     c->slots.bytes += c->size_of[s];
     c->slots.form_bytes[form] += c->size_of[s];
     c->slots.resident++;
+    larder__tier_enter(c, s);
     return s;
 }
 

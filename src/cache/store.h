@@ -8,6 +8,7 @@
 typedef struct larder__entry { /* what is put */
     uint64_t key, mark;        /* mark: whose chance an augmented entry has */
     uint8_t form, held;        /* larder_form it is kept as, and that of the bytes */
+    bool front;                /* in the tier in front; false: there is none, or it is behind */
 } larder__entry;
 
 typedef struct larder__store {
@@ -19,6 +20,7 @@ typedef struct larder__store {
     void (*put)(void *st, larder_slot, larder_buf *, const larder__entry *); /* own reference */
     larder_buf *(*get)(void *st, larder_slot); /* a new reference; NULL: bytes are gone */
     void (*drop)(void *st, larder_slot);
+    void (*place)(void *st, larder_slot, bool front); /* optional: it changes its tier */
     /* Optional: soon asked for. First where the entry is noted, and later its head. */
     void (*prefetch)(const void *st, larder_slot, bool head);
     /* Optional, of a store behind a network, where get may give a token for bytes that are not

@@ -207,6 +207,8 @@ static int show_epoch(output *out, const larder__epoch *e) {
     out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
     out->total.hits_encoded += e->hits_encoded, out->total.hits_decoded += e->hits_decoded;
     out->total.hits_augmented += e->hits_augmented;
+    out->total.hits_front += e->hits_front;
+    out->total.hits += e->hits, out->total.substitutes += e->substitutes;
     if (fflush(stdout) != 0 || ferror(stdout))
         return larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
     if (!out->record)
@@ -255,6 +257,10 @@ static void print_tail(const output *out) {
         printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
                share(t->hits_encoded, hits), share(t->hits_decoded, hits),
                share(t->hits_augmented, hits));
+    double all = (double)(t->hits + t->substitutes);
+    if (!out->o->json && all > 0 && isfinite(t->hits_front))
+        printf("%s: hits by tier: %.1f%% in front of Redis, %.1f%% in Redis\n", out->o->name,
+               share(t->hits_front, all), share(all - t->hits_front, all));
 }
 
 /* Where the time of a step went, and what would help. */

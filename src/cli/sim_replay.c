@@ -50,12 +50,12 @@ static void json_row(const session *s, const char *kind, const char *name, const
     for (uint64_t e = 0; e < r->count; e++) {
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
-        larder__sim_json_figures(&j, &r->epochs[e], r->forms);
+        larder__sim_json_figures(&j, &r->epochs[e], r->forms, r->tiers);
         larder__json_close(&j, '}');
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
-    larder__sim_json_figures(&j, &r->total, r->forms);
+    larder__sim_json_figures(&j, &r->total, r->forms, r->tiers);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
     larder__json_f64(&j, "seconds", r->seconds > 0 ? r->seconds : (double)NAN);
     larder__json_f64(&j, "waited", r->seconds > 0 ? r->waited : (double)NAN);

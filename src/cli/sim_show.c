@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-void larder__sim_json_figures(larder__json *j, const larder_figures *f, bool forms) {
+void larder__sim_json_figures(larder__json *j, const larder_figures *f, bool forms, bool tiers) {
     larder__json_u64(j, "served", f->served);
     larder__json_u64(j, "hits", f->hits);
     larder__json_u64(j, "substitutes", f->substitutes);
@@ -17,6 +17,10 @@ void larder__sim_json_figures(larder__json *j, const larder_figures *f, bool for
     larder__json_u64(j, "scratch_reads", f->scratch_reads);
     larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
     larder__json_u64(j, "scratch_written", f->scratch_written);
+    if (tiers) {
+        larder__json_u64(j, "front_hits", f->front_hits);
+        larder__json_u64(j, "far_hits", f->hits + f->substitutes - f->front_hits);
+    }
     if (!forms)
         return;
     larder__json_open(j, "hits_by_form", '{');
@@ -44,7 +48,7 @@ void larder__sim_json(const char *recipe, const char *cache, uint64_t seed,
     for (uint64_t e = 0; e < r->count; e++) {
         larder__json_open(&j, NULL, '{');
         larder__json_u64(&j, "epoch", r->epochs[e].epoch);
-        larder__sim_json_figures(&j, &r->epochs[e], r->forms);
+        larder__sim_json_figures(&j, &r->epochs[e], r->forms, r->tiers);
         json_shown(&j, r, e);
         if (!isnan(r->precision[e]))
             larder__json_f64(&j, "precision", r->precision[e]);
@@ -52,7 +56,7 @@ void larder__sim_json(const char *recipe, const char *cache, uint64_t seed,
     }
     larder__json_close(&j, ']');
     larder__json_open(&j, "total", '{');
-    larder__sim_json_figures(&j, &r->total, r->forms);
+    larder__sim_json_figures(&j, &r->total, r->forms, r->tiers);
     larder__json_f64(&j, "hit_ratio", r->hit_ratio);
     if (!isnan(r->precision_mean))
         larder__json_f64(&j, "precision", r->precision_mean);
@@ -78,5 +82,9 @@ void larder__sim_table_row(const char *recipe, const char *cache, const larder__
                100 * (double)t->form_hits[LARDER_ENCODED] / n,
                100 * (double)t->form_hits[LARDER_DECODED] / n,
                100 * (double)t->form_hits[LARDER_AUGMENTED] / n);
+    if (r->tiers)
+        printf("%-26s %10s %7.2f%% in front, %.2f%% behind\n", "", "of which",
+               100 * (double)t->front_hits / n,
+               100 * (double)(t->hits + t->substitutes - t->front_hits) / n);
     fflush(stdout);
 }

@@ -9,6 +9,6 @@ void larder__sim_table_head(void);
 void larder__sim_table_row(const char *recipe, const char *cache, const larder__sim_result *);
 void larder__sim_json(const char *recipe, const char *cache, uint64_t seed,
                       const larder__sim_result *);
-void larder__sim_json_figures(larder__json *, const larder_figures *, bool forms);
+void larder__sim_json_figures(larder__json *, const larder_figures *, bool forms, bool tiers);
 
 #endif

@@ -71,7 +71,8 @@ static int open_cache(larder__draw *d) {
     if (d->recipe.policy->holds_all)
         b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
     uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
-    if (far && (rc = larder__far_cache_size(d->conf.cache, d->conf.payload, &bytes)) < 0)
+    larder__tiers tiers = {0};
+    if (far && (rc = larder__far_cache_size(d->conf.cache, d->conf.payload, &bytes, &tiers)) < 0)
         return rc;
     if (real && !far && bytes > larder__memory_limit()) {
         char want[32], have[32];
@@ -99,6 +100,7 @@ static int open_cache(larder__draw *d) {
                                .budget = bytes,
                                .budget_covers_all = !b.relative,
                                .forms = &forms,
+                               .tiers = &tiers,
                                .seed = d->conf.seed,
                                .epochs = d->conf.epochs,
                                .stats = d->conf.stats,

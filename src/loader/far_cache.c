@@ -30,22 +30,24 @@ static int front_bytes(const larder__redis_conf *r, uint64_t payload, uint64_t *
     if (rc < 0)
         return rc;
     *out = b.relative ? (uint64_t)(b.fraction * (double)payload + 0.5) : b.bytes;
-    if (*out <= larder__memory_limit())
-        return 0;
-    char have[32];
-    return larder__fail(LARDER_E_RANGE, "%s in front of Redis, but this process may use %s",
-                        r->front, larder__print_bytes((double)larder__memory_limit(), have));
+    return 0;
 }
 
-int larder__far_cache_size(const char *cache, uint64_t payload, uint64_t *bytes) {
+int larder__far_cache_size(const char *cache, uint64_t payload, uint64_t *bytes,
+                           larder__tiers *tiers) {
     larder__redis_conf r;
-    uint64_t front;
     int rc = larder__redis_parse(&r, cache);
+    *tiers = (larder__tiers){.back = *bytes, .inclusive = r.inclusive};
     if (rc == 0)
-        rc = front_bytes(&r, payload, &front);
+        rc = front_bytes(&r, payload, &tiers->front);
     if (rc == 0 && !r.inclusive)
-        *bytes += front;
+        *bytes += tiers->front;
     return rc;
+}
+
+bool larder__far_cache_tiered(const char *cache) {
+    larder__redis_conf r;
+    return larder__redis_named(cache) && larder__redis_parse(&r, cache) == 0 && r.front[0];
 }
 
 /* With the jobs of a group. */
@@ -102,9 +104,12 @@ int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
                                                    (pixels ? larder__mix64(~d->pipeline) : 0),
                                     .slots = d->n,
                                     .stats = d->stats};
-    if (rc == 0)
-        rc = front_bytes(&r, d->payload, &store.front);
     conf->store = &larder__store_redis;
+    if (rc == 0 && conf->tiers && conf->tiers->front > larder__memory_limit()) {
+        char have[32];
+        rc = larder__fail(LARDER_E_RANGE, "%s in front of Redis, but this process may use %s",
+                          r.front, larder__print_bytes((double)larder__memory_limit(), have));
+    }
     if (rc == 0)
         rc = larder__far_store_open(&conf->store_state, &store);
     return rc < 0 ? rc : larder__cache_open(out, conf);

@@ -8,8 +8,11 @@
 
 /* The size and split of the part in Redis, as larder__parse_budget reads them. */
 int larder__far_cache_budget(const char *cache, char *budget, size_t cap);
-/* `bytes` with an embedded cache in front that holds what Redis does not. */
-int larder__far_cache_size(const char *cache, uint64_t payload, uint64_t *bytes);
+/* Of `bytes` in Redis: the tiers, where a cache stands in front; and `bytes` with what it holds
+ * that Redis does not. */
+int larder__far_cache_size(const char *cache, uint64_t payload, uint64_t *bytes,
+                           larder__tiers *tiers);
+bool larder__far_cache_tiered(const char *cache); /* is there one in front? */
 /* Does it name a job whose ranks share it? */
 bool larder__far_cache_job(const char *cache);
 /* A cache of one's own, or with the jobs of a group; `conf` says all but the store. */

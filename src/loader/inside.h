@@ -48,7 +48,7 @@ typedef struct larder__place {
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
-    uint8_t *form;        /* larder_form each row was served in */
+    uint8_t *form;        /* of each row, as in larder__ledger_record */
     uint32_t *read_bytes; /* storage bytes each row cost */
     larder__crate *crate; /* what was fetched besides comes from it, or is to be laid down there */
     bool lays_down;

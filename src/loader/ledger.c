@@ -77,8 +77,10 @@ void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint
         distinct += !(*word & bit);
         *word |= bit;
         kinds[kind[i] & 3]++;
-        if (kind[i] == LARDER_HIT || kind[i] == LARDER_SUBSTITUTE)
-            p->f.form_hits[form[i] % LARDER_FORMS]++;
+        if (kind[i] == LARDER_HIT || kind[i] == LARDER_SUBSTITUTE) {
+            p->f.form_hits[(form[i] & ~LARDER__FRONT) % LARDER_FORMS]++;
+            p->f.front_hits += (form[i] & LARDER__FRONT) != 0;
+        }
         bytes += read_bytes[i];
     }
     p->f.served += n;
@@ -151,7 +153,7 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
-enum { COUNTERS = 19 };
+enum { COUNTERS = 20 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
     uint64_t *all[COUNTERS] = {&p->f.epoch,
                                &p->f.served,
@@ -171,7 +173,8 @@ static void page_counters(page *p, uint64_t *out[COUNTERS]) {
                                &p->f.scratch_written,
                                &p->f.form_hits[LARDER_ENCODED],
                                &p->f.form_hits[LARDER_DECODED],
-                               &p->f.form_hits[LARDER_AUGMENTED]};
+                               &p->f.form_hits[LARDER_AUGMENTED],
+                               &p->f.front_hits};
     memcpy(out, all, sizeof all);
 }
 

@@ -14,8 +14,9 @@ void larder__ledger_close(larder__ledger **);
 /* A new epoch that should serve `expected` ids; nothing if it is the newest one already, unless its
  * first batch comes (again): then what was there of it is another page. */
 int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected, bool first);
-/* form[i]: larder_form of what came from memory. read_bytes[i]: what storage gave for this request;
- * 0 for hits. */
+/* form[i]: larder_form of what came from memory, with LARDER__FRONT if the tier in front had it.
+ * read_bytes[i]: what storage gave for this request; 0 for hits. */
+enum { LARDER__FRONT = 0x80 };
 void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8_t *kind,
                            const uint8_t *form, const uint32_t *read_bytes, size_t n);
 void larder__ledger_bad(larder__ledger *, size_t n);

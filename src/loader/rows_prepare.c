@@ -101,7 +101,7 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     uint64_t seed = p->calm      ? LARDER__NO_CHANCE
                     : p->chances ? p->chances[row]
                                  : larder__row_seed(l, &p->plan, row);
-    p->form[row] = t->form;
+    p->form[row] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
     double begun = l->plans ? larder__thread_seconds() : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
@@ -210,7 +210,7 @@ static void book_rows(larder_loader *l, larder__place *p, size_t from, size_t n)
         p->y[i] = s.label;
         p->served[i] = t->key;
         p->kind[i] = t->kind;
-        p->form[i] = t->form;
+        p->form[i] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
         p->read_bytes[i] = larder__planned_bytes(&p->plan, l->parts, i);
     }
 }

@@ -6,10 +6,6 @@
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
-#if LARDER_HAVE_HIREDIS_SSL
-#include <hiredis/hiredis_ssl.h>
-#endif
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,55 +23,15 @@ static struct timeval timeval_of(double seconds) {
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-#if LARDER_HAVE_HIREDIS_SSL
-/* OpenSSL writes with write(2), which may raise SIGPIPE: it is held back and taken away. */
-static bool tls_write(redisContext *c) {
-    sigset_t pipe_signal, old, pending;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &old);
-    int done = 0, rc = REDIS_OK;
-    while (rc == REDIS_OK && !done)
-        rc = redisBufferWrite(c, &done);
-    if (!sigismember(&pending, SIGPIPE))
-        while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
-        }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc == REDIS_OK;
-}
-
-static int tls_send(larder__conn *c, const struct iovec *iov, int count) {
-    for (int i = 0; i < count; i++)
-        if (redisAppendFormattedCommand(context(c), iov[i].iov_base, iov[i].iov_len) != REDIS_OK)
-            return LARDER_E_NOMEM;
-    return tls_write(context(c)) ? 0 : larder__fail(LARDER_E_IO, "%s is gone", c->name);
-}
-
-static ssize_t tls_read(larder__conn *c, struct iovec *to) {
-    ssize_t n = context(c)->funcs->read(context(c), to->iov_base, to->iov_len);
-    errno = n < 0 ? EIO : EAGAIN;
-    return n == 0 ? -1 : n;
-}
-#else
-static int tls_send(larder__conn *c, const struct iovec *iov, int count) {
-    (void)c, (void)iov, (void)count;
-    return LARDER_E_UNSUPPORTED;
-}
-static ssize_t tls_read(larder__conn *c, struct iovec *to) {
-    (void)c, (void)to;
-    errno = EIO;
-    return -1;
-}
-#endif
-
 static int read_some(void *arg, struct iovec *to, int count) {
     larder__conn *c = arg;
+    if (c->tls)
+        return larder__tls_read(c->tls, to->iov_base, to->iov_len, c->until);
     for (;;) {
         if (larder__now() > c->until)
             return larder__fail(LARDER_E_IO, "%s does not answer", c->name);
         struct msghdr m = {.msg_iov = to, .msg_iovlen = (size_t)count};
-        ssize_t n = c->tls ? tls_read(c, to) : recvmsg(context(c)->fd, &m, 0);
+        ssize_t n = recvmsg(context(c)->fd, &m, 0);
         if (n > 0)
             return (int)n;
         if (n == 0)
@@ -85,10 +41,17 @@ static int read_some(void *arg, struct iovec *to, int count) {
     }
 }
 
+static int send_tls(larder__conn *c, const struct iovec *iov, int count) {
+    int rc = 0;
+    for (int i = 0; i < count && rc == 0; i++)
+        rc = larder__tls_write(c->tls, iov[i].iov_base, iov[i].iov_len, c->timeout);
+    return rc;
+}
+
 int larder__conn_send(larder__conn *c, struct iovec *iov, int count) {
     enum { AT_ONCE = 512 };
     if (c->tls)
-        return tls_send(c, iov, count);
+        return send_tls(c, iov, count);
     double until = larder__now() + c->timeout;
     while (count > 0) {
         struct msghdr m = {.msg_iov = iov,
@@ -211,28 +174,15 @@ static int introduce(larder__conn *c, const larder__redis_conf *r, bool replica)
     return rc;
 }
 
-#if LARDER_HAVE_HIREDIS_SSL
 static int start_tls(larder__conn *c, const larder__redis_conf *r, const char *host) {
-    redisSSLContextError err = REDIS_SSL_CTX_NONE;
-    redisSSLContext *s =
-        redisCreateSSLContext(r->ca[0] ? r->ca : NULL, r->ca[0] ? NULL : "/etc/ssl/certs",
-                              r->cert[0] ? r->cert : NULL, r->key[0] ? r->key : NULL, host, &err);
-    if (!s)
-        return larder__fail(LARDER_E_ARGS, "%s: TLS: %s", c->name, redisSSLContextGetError(err));
-    int rc = redisInitiateSSLWithContext(context(c), s);
-    redisFreeSSLContext(s);
-    return rc == REDIS_OK ? 0
-                          : larder__fail(LARDER_E_IO, "%s: TLS: %s", c->name, context(c)->errstr);
+    larder__tls_conf conf = {.ca = r->ca,
+                             .cert = r->cert,
+                             .key = r->key,
+                             .name = r->tls_name[0] ? r->tls_name : host,
+                             .peer = c->name};
+    return larder__tls_open(&c->tls, context(c)->fd, &conf,
+                            larder__now() + (c->timeout > 1 ? c->timeout : 1));
 }
-#else
-static int start_tls(larder__conn *c, const larder__redis_conf *r, const char *host) {
-    (void)r, (void)host;
-    return larder__fail(LARDER_E_UNSUPPORTED,
-                        "%s: TLS needs hiredis 1.0 or newer with hiredis_ssl (package "
-                        "libhiredis-dev of a newer Debian), which this build was made without",
-                        c->name);
-}
-#endif
 
 static int set_timeouts(larder__conn *c) {
     struct timeval t = timeval_of(c->timeout);
@@ -245,7 +195,7 @@ static int set_timeouts(larder__conn *c) {
 
 int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *host, uint16_t port,
                       bool replica) {
-    *c = (larder__conn){.timeout = r->timeout, .tls = r->tls};
+    *c = (larder__conn){.timeout = r->timeout};
     struct timeval patience = timeval_of(r->timeout > 1 ? r->timeout : 1);
     if (r->path[0])
         snprintf(c->name, sizeof c->name, "redis %s", r->path);
@@ -265,12 +215,20 @@ int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *
         rc = larder__resp_open(&c->in, read_some, c);
     if (rc == 0)
         rc = introduce(c, r, replica);
+    if (rc == LARDER_E_IO && c->tls &&
+        !r->cert[0]) { /* TLS 1.3 refuses clients after shaking hands */
+        char why[200];
+        snprintf(why, sizeof why, "%s", larder_errmsg());
+        rc =
+            larder__fail(rc, "%s (a server that wants to know who asks needs cert= and key=)", why);
+    }
     if (rc < 0)
         larder__conn_close(c);
     return rc;
 }
 
 void larder__conn_close(larder__conn *c) {
+    larder__tls_close(&c->tls);
     if (c->context)
         redisFree(context(c));
     c->context = NULL;

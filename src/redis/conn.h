@@ -6,6 +6,7 @@
 #define LARDER_REDIS_CONN_H
 
 #include "redis/resp.h"
+#include "redis/tls.h"
 #include "redis/uri.h"
 
 struct redisReply; /* hiredis' own; freeReplyObject frees it */
@@ -14,7 +15,8 @@ typedef struct larder__conn {
     void *context; /* hiredis' own; NULL: not open */
     larder__resp in;
     double timeout, until; /* seconds for an answer; when the one under way has to be here */
-    bool tls, loading;     /* the server reads its data from disk: it answers nothing yet */
+    larder__tls *tls;      /* NULL: in the clear */
+    bool loading;          /* the server reads its data from disk: it answers nothing yet */
     char name[300];        /* "host:port", for sentences */
 } larder__conn;
 

@@ -13,80 +13,27 @@
 typedef struct entry {
     struct far_store *store;
     larder__value value;
-    larder_buf *token;           /* not counted: the others' */
-    larder_buf *bytes;           /* while they are written, or as long as they are in front */
-    struct entry *next, *before; /* the ring of those in front */
-    bool in_front, used, written, gone;
+    larder_buf *token; /* not counted: the others' */
+    larder_buf *bytes; /* while they are written, or as long as they are in front */
+    bool in_front, written, gone;
 } entry;
 
 typedef struct far_store {
     larder__far *far;
     larder_buf **tokens;  /* by slot */
     pthread_mutex_t lock; /* of all entries, and of what follows */
-    uint64_t front, front_used;
     uint32_t ttl;
     bool inclusive;
-    entry *hand; /* goes round those in front */
     uint64_t mark;
-    larder__stats *stats;
-    larder__stat front_hits;
 } far_store;
-
-/* ---- in front -------------------------------------------------------------------------------- */
-
-static void ring_add(far_store *s, entry *e) {
-    entry *at = s->hand;
-    e->next = at ? at : e;
-    e->before = at ? at->before : e;
-    e->next->before = e->before->next = e;
-    s->hand = e->next;
-    e->in_front = true;
-    e->used = false;
-    s->front_used += e->value.size;
-}
-
-static void ring_remove(far_store *s, entry *e) {
-    e->next->before = e->before;
-    e->before->next = e->next;
-    if (s->hand == e)
-        s->hand = e->next == e ? NULL : e->next;
-    e->in_front = false;
-    s->front_used -= e->value.size;
-}
-
-/* Room for `size` bytes in front. Where all of it lies in Redis too, whoever was not used since the
- * hand last passed gives way; else whoever is there stays. */
-static bool front_room(far_store *s, uint64_t size) {
-    if (size > s->front)
-        return false;
-    while (s->front_used + size > s->front) {
-        entry *e = s->hand;
-        if (!s->inclusive || !e)
-            return false;
-        s->hand = e->next;
-        if (!e->used && !e->written)
-            return false; /* its only copy, as yet */
-        if (!e->used) {
-            ring_remove(s, e);
-            larder_buf_unref(&e->bytes);
-        }
-        e->used = false;
-    }
-    return true;
-}
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
 static void entry_done(void *arg, uint64_t unused) {
     (void)unused;
     entry *e = arg;
-    far_store *s = e->store;
-    pthread_mutex_lock(&s->lock);
-    if (e->in_front)
-        ring_remove(s, e);
-    pthread_mutex_unlock(&s->lock);
     if (e->written)
-        larder__far_drop(s->far, &e->value);
+        larder__far_drop(e->store->far, &e->value);
     larder_buf_unref(&e->bytes);
     larder__free(e);
 }
@@ -126,13 +73,11 @@ static void redis_put(void *st, larder_slot slot, larder_buf *b, const larder__e
                            .form = about->form,
                            .held = about->held},
                  .token = token,
-                 .bytes = larder_buf_ref(b)};
-    bool front = s->front && front_room(s, size);
-    if (front)
-        ring_add(s, e);
+                 .bytes = larder_buf_ref(b),
+                 .in_front = about->front};
     pthread_mutex_unlock(&s->lock);
     s->tokens[slot] = token;
-    if (front && !s->inclusive)
+    if (about->front && !s->inclusive)
         return;
     larder_buf_ref(token); /* for the keeper */
     larder__far_put(s->far, &e->value, b, s->ttl, stored, e);
@@ -149,11 +94,26 @@ static larder_buf *redis_get(void *st, larder_slot slot) {
         out = larder_buf_ref(e->bytes);
     else if (!e->gone)
         out = larder_buf_ref(token);
-    if (e->bytes && e->in_front && s->stats)
-        larder__stat_add(s->stats, s->front_hits, 1);
-    e->used = true;
     pthread_mutex_unlock(&s->lock);
     return out;
+}
+
+/* Only where all lies in Redis too. What comes to the front brings its bytes when it is next
+ * received; what leaves it while it is still being written keeps them until it is. */
+static void redis_place(void *st, larder_slot slot, bool front) {
+    far_store *s = st;
+    entry *e = s->tokens[slot] ? larder__buf_outside_arg(s->tokens[slot], entry_done) : NULL;
+    larder_buf *bytes = NULL;
+    if (!e)
+        return;
+    pthread_mutex_lock(&s->lock);
+    e->in_front = front;
+    if (!front && e->written) {
+        bytes = e->bytes;
+        e->bytes = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    larder_buf_unref(&bytes);
 }
 
 static void redis_drop(void *st, larder_slot slot) {
@@ -198,13 +158,10 @@ static void redis_send(void *st, larder_buf **tokens, size_t n) {
     }
 }
 
-/* What lies in Redis too comes in front where there is room. */
 static void keep_in_front(far_store *s, entry *e, larder_buf *b) {
     pthread_mutex_lock(&s->lock);
-    if (!e->in_front && !e->bytes && front_room(s, e->value.size)) {
+    if (e->in_front && !e->bytes)
         e->bytes = larder_buf_ref(b);
-        ring_add(s, e);
-    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -219,7 +176,7 @@ static larder_buf *redis_receive(void *st, larder_buf *b, uint8_t *held) {
     if (!e)
         return b; /* the bytes themselves */
     larder_buf *out = larder__far_receive(s->far, e);
-    if (out && s->inclusive && s->front)
+    if (out && s->inclusive)
         keep_in_front(s, larder__buf_outside_arg(larder__errand_token(e), entry_done), out);
     larder_buf_unref(&b);
     return out;
@@ -239,25 +196,6 @@ static void redis_close(void **st) {
     larder__free(s);
 }
 
-static double probe_front(const void *st) {
-    far_store *s = (far_store *)(uintptr_t)st;
-    pthread_mutex_lock(&s->lock);
-    double bytes = (double)s->front_used;
-    pthread_mutex_unlock(&s->lock);
-    return bytes;
-}
-
-static int show(far_store *s, larder__stats *stats) {
-    if (!stats || !s->front)
-        return 0;
-    int rc = larder__stat_counter(stats, &s->front_hits, "front_hits", "samples",
-                                  "from the cache in front of Redis");
-    s->stats = stats;
-    return rc < 0 ? rc
-                  : larder__stat_probe(stats, "front_bytes", "bytes",
-                                       "in the cache in front of Redis", probe_front, s);
-}
-
 int larder__far_store_open(void **out, const larder__far_store_conf *conf) {
     *out = NULL;
     char owner[24];
@@ -269,7 +207,6 @@ int larder__far_store_open(void **out, const larder__far_store_conf *conf) {
     if (!s)
         return LARDER_E_NOMEM;
     pthread_mutex_init(&s->lock, NULL);
-    s->front = conf->front;
     s->ttl = conf->redis->ttl;
     s->inclusive = conf->redis->inclusive;
     larder__far_conf far = {.redis = conf->redis,
@@ -280,8 +217,6 @@ int larder__far_store_open(void **out, const larder__far_store_conf *conf) {
     int rc = (s->tokens = larder__calloc(conf->slots, sizeof *s->tokens)) ? 0 : LARDER_E_NOMEM;
     if (rc == 0)
         rc = larder__far_open(&s->far, &far);
-    if (rc == 0)
-        rc = show(s, conf->stats);
     if (rc < 0)
         redis_close(&(void *){s});
     else
@@ -307,6 +242,7 @@ const larder__store larder__store_redis = {
     .put = redis_put,
     .get = redis_get,
     .drop = redis_drop,
+    .place = redis_place,
     .send = redis_send,
     .receive = redis_receive,
 };

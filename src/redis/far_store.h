@@ -1,5 +1,5 @@
-/* A store for a cache of one's own whose bytes lie in Redis, with an embedded one in front if
- * wanted. The cache decides as ever; this says only where the bytes are. */
+/* A store for a cache of one's own whose bytes lie in Redis, but for those of residents that the
+ * cache has placed in front. It decides nothing. */
 #ifndef LARDER_REDIS_FAR_STORE_H
 #define LARDER_REDIS_FAR_STORE_H
 
@@ -12,7 +12,6 @@ typedef struct larder__far_store_conf {
     const larder__redis_conf *redis;
     uint64_t fingerprint; /* of data set and, where pixels or rows are kept, of how they are made */
     uint64_t slots;
-    uint64_t front; /* bytes of the cache in front; 0: none */
     larder__stats *stats;
 } larder__far_store_conf;
 

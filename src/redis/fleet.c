@@ -277,8 +277,11 @@ double larder__fleet_tend(larder__far *f, double now) {
         if (atomic_load(&n->up) || !atomic_load(&n->wanted))
             continue;
         if (now >= n->retry_at) {
-            if (node_connect(f, n) == 0)
+            int rc = node_connect(f, n);
+            if (rc == 0)
                 continue;
+            if (rc == LARDER_E_ARGS) /* it is there, and refuses us: another reason than at first */
+                larder__far_say(f, larder_errmsg());
             n->retry_at = larder__now() + n->retry_after;
             n->retry_after = n->retry_after * 2 < RETRY_MOST ? n->retry_after * 2 : RETRY_MOST;
             if (f->conf.cluster) /* another may have taken its slots over */

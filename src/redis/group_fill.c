@@ -13,7 +13,7 @@
 static const double MAKER_SECONDS = 2;      /* another job may take to keep its promise, */
 static const double IMPATIENCE_SECONDS = 5; /* and is not waited for so long if it does not */
 static const double NEWS_SECONDS = 0.03;
-enum { BRIEFLY = 30 }; /* seconds */
+enum { BRIEFLY = 5 }; /* seconds: longer than anybody waits */
 
 typedef struct passage { /* an entry that this job has promised to make, or waits for */
     larder__group *g;

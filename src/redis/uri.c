@@ -249,8 +249,10 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->cert, sizeof r->cert, value);
     if (strcmp(key, "key") == 0)
         return copy(r->key, sizeof r->key, value);
-    *what =
-        "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert or key";
+    if (strcmp(key, "name") == 0)
+        return copy(r->tls_name, sizeof r->tls_name, value);
+    *what = "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert, key "
+            "or name";
     return false;
 }
 
@@ -292,6 +294,8 @@ static int check(const larder__redis_conf *r, const char *cache) {
         return wrong(cache, "there is no cache in front of one that is shared", "");
     if (r->job[0] && (r->front[0] || r->group[0]))
         return wrong(cache, "job= goes with neither shared= nor a cache in front", "");
+    if (!r->tls && (r->ca[0] || r->cert[0] || r->key[0] || r->tls_name[0]))
+        return wrong(cache, "ca=, cert=, key= and name= are for rediss://", "");
     if ((r->cert[0] != '\0') != (r->key[0] != '\0'))
         return wrong(cache, "cert= and key= belong together", "");
     return 0;

@@ -39,6 +39,7 @@ typedef struct larder__redis_conf {
     uint32_t ttl;                      /* seconds after which Redis may forget a value; 0: never */
     uint32_t lanes;                    /* connections for reading, to each node */
     char ca[256], cert[256], key[256]; /* files for TLS; "": the system's, none */
+    char tls_name[256];                /* what the certificate is about; "": the host */
 } larder__redis_conf;
 
 /* Does a cache text name Redis? */

@@ -67,6 +67,15 @@ CELL(cell_forms) {
     else
         snprintf(out, cap, "-");
 }
+CELL(cell_tiers) {
+    (void)run;
+    double all = (double)(t->hits + t->substitutes);
+    if (all > 0 && isfinite(t->hits_front))
+        snprintf(out, cap, "%.0f/%.0f", 100 * t->hits_front / all,
+                 100 * (all - t->hits_front) / all);
+    else
+        snprintf(out, cap, "-");
+}
 CELL(cell_misses) { (void)run, print_number(out, cap, "%.1f", share(t->misses, t->served)); }
 CELL(cell_accuracy) { (void)run, print_number(out, cap, "%.2f", 100 * t->accuracy); }
 CELL(cell_best) { (void)t, print_number(out, cap, "%.2f", 100 * larder__run_best(run)); }
@@ -89,6 +98,7 @@ static const run_column columns[] = {
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},
     {"forms %", "hits from encoded/decoded/augmented samples", cell_forms},
+    {"tiers %", "hits from the cache in front of Redis/from Redis", cell_tiers},
     {"held up by", "what limited feeding when plan=auto last shared the cache out",
      cell_bottleneck},
     {"misses %", "read from storage for this request", cell_misses},

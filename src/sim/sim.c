@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "loader/far_cache.h"
 #include "sim/precision.h"
 #include "sim/sim_inside.h"
 
@@ -172,7 +173,7 @@ static int step(run *r) {
         const larder__ticket *t = &p->tickets[i];
         r->served[i] = t->key;
         r->kinds[i] = t->kind;
-        r->forms[i] = t->form;
+        r->forms[i] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
         r->read_bytes[i] = larder__planned_bytes(p, r->parts, i);
     }
     larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, p->n);
@@ -280,6 +281,7 @@ static int open_run(run *r, larder__draw_conf *conf) {
     if ((rc = larder__draw_shares(c->recipe, c->cache, share, &replan)) < 0)
         return rc;
     r->out->forms = share[LARDER_ENCODED] < 1;
+    r->out->tiers = larder__far_cache_tiered(c->cache);
     if (c->data && c->trace)
         return larder__fail(LARDER_E_ARGS, "a data set or a recorded training, not both");
     if (c->data && (rc = open_data(r, conf)) < 0)
@@ -338,6 +340,7 @@ void larder__sim_add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->scratch_written += f->scratch_written;
     for (int i = 0; i < LARDER_FORMS; i++)
         t->form_hits[i] += f->form_hits[i];
+    t->front_hits += f->front_hits;
     t->touched += (f->touched - t->touched) / (double)out->count;
     out->hit_ratio = t->served ? (double)t->hits / (double)t->served : 0;
 }

@@ -37,6 +37,7 @@ typedef struct larder__sim_result {
     double hit_ratio;                     /* hits / served over all epochs */
     uint64_t evictions, metadata_bytes;   /* of cache, sampler and ledger together */
     bool forms;                           /* the cache was shared out between forms */
+    bool tiers;                           /* it had another in front */
     double seconds, waited, later_waited; /* with `tape`: by its rates; waited for batches, and of
                                              that in epochs after the first */
     double later_seconds;

@@ -39,6 +39,7 @@ struct larder__trainer {
     size_t split[3];      /* and plan=auto's percent of each form */
     size_t wait_stat, fill_stat, evaluation_stat;
     bool forms; /* its cache is shared out between forms */
+    bool tiers; /* there is another in front of it */
     _Atomic bool cancelled;
     char augment[LARDER__URI_BYTES];
 };
@@ -146,6 +147,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     if (rc == 0) {
         find_figures(t);
         t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
+        t->tiers = find_stat(t, "front_hits") != SIZE_MAX;
     }
     return rc;
 }
@@ -385,6 +387,7 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
     out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
     out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
+    out->hits_front = t->tiers ? (double)f.front_hits : (double)NAN;
     return 0;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SOURCE "mem:?n=600&h=8&w=8&c=3"
-enum { EPOCH = 39, EPOCHS = 6, MOST = EPOCH * EPOCHS + 8 };
+enum { EPOCH = 39, EPOCHS = 7, MOST = EPOCH * EPOCHS + 8 };
 
 typedef struct trial {
     larder_loader *l;
@@ -261,6 +261,49 @@ static void test_slow(void **unused) {
     kit_redis_stop(&r);
 }
 
+/* Somebody changes the password and throws everybody out; later it is the old one again. */
+static void test_password_changed(void **unused) {
+    (void)unused;
+    kit_redis r;
+    trial t;
+    char out[200];
+    kit_redis_or_skip();
+    kit_redis_start(&r, "--requirepass", "first", NULL);
+    begin(&t, "redis://:first@127.0.0.1:%u?budget=30%%&timeout=30s", r.port);
+    some(&t, EPOCH + 5);
+    written(&t);
+    kit_redis_cli(&r, "-a first config set requirepass second", out, sizeof out);
+    kit_redis_cli(&r, "-a second client kill type normal skipme yes", out, sizeof out);
+    some(&t, EPOCH);
+    wait_for(&t, "redis_lost", 1);
+    for (int i = 0; i < 600; i++) { /* it has tried again */
+        char why[300];
+        check_ok(larder_loader_cache_note(t.l, why, sizeof why));
+        if (strstr(why, "password"))
+            break;
+        kit_nap(0.05);
+    }
+    note_has(&t, "password");
+    assert_true(kit_stat(t.l, "redis_attached") == 0);
+    kit_redis_cli(&r, "-a second config set requirepass first", out, sizeof out);
+    wait_for(&t, "redis_attached", 1);
+    some(&t, EPOCH);
+    finish(&t);
+    kit_redis_stop(&r);
+}
+
+static void test_nobody_there(void **unused) {
+    (void)unused;
+    larder_loader *l = NULL;
+    kit_redis_or_skip();
+    larder_loader_conf c = conf("redis://no-such-host.invalid?budget=30%");
+    assert_true(larder_loader_open(&l, &c) < 0);
+    assert_non_null(strstr(larder_errmsg(), "no-such-host.invalid"));
+    c = conf("redis-cluster://no-such-host.invalid:1,127.0.0.1:1?budget=30%");
+    assert_true(larder_loader_open(&l, &c) < 0);
+    assert_non_null(strstr(larder_errmsg(), "127.0.0.1"));
+}
+
 static void test_loading(void **unused) {
     (void)unused;
     kit_redis r;
@@ -311,6 +354,40 @@ static void test_hostile(void **unused) {
     assert_true(let_in > 0);
 }
 
+/* A replica is told to take over while its master is well: nothing is lost. */
+static void test_failover(void **unused) {
+    (void)unused;
+    kit_cluster k;
+    trial t;
+    char out[4000];
+    kit_redis_or_skip();
+    kit_cluster_start(&k);
+    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=5s", k.nodes[0].port);
+    some(&t, EPOCH + 5);
+    written(&t);
+    for (int i = 0; i < 6; i++) { /* every replica */
+        kit_redis_cli(&k.nodes[i], "role", out, sizeof out);
+        if (strncmp(out, "slave", 5) != 0)
+            continue;
+        kit_redis_cli(&k.nodes[i], "cluster failover", out, sizeof out);
+        some(&t, EPOCH / 2);
+        for (int n = 0; n < 200; n++) {
+            if (strncmp(kit_redis_cli(&k.nodes[i], "role", out, sizeof out), "master", 6) == 0)
+                break;
+            kit_nap(0.05);
+        }
+        assert_true(strncmp(out, "master", 6) == 0);
+    }
+    some(&t, EPOCH);
+    wait_for(&t, "redis_attached", 1);
+    double asked = kit_stat(t.l, "redis_asked"), not_there = kit_stat(t.l, "redis_unanswered");
+    some(&t, EPOCH);
+    assert_true(kit_stat(t.l, "redis_asked") - asked > 100);
+    assert_true(kit_stat(t.l, "redis_unanswered") - not_there < 60);
+    finish(&t);
+    kit_cluster_stop(&k);
+}
+
 static void test_cluster_node(void **unused) {
     (void)unused;
     kit_cluster k;
@@ -348,9 +425,12 @@ int main(void) {
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_password_changed),
+        cmocka_unit_test(test_nobody_there),
         cmocka_unit_test(test_loading),
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_cluster_node),
+        cmocka_unit_test(test_failover),
     };
     return cmocka_run_group_tests(tests, learn_right, NULL);
 }

@@ -53,7 +53,7 @@ static bool port_is_free(uint16_t port) {
 /* A port that nobody uses just now, and the one 10000 above, a cluster's second one. Both lie below
  * 32768, from where on the kernel takes those of outgoing connections: one that is free there may
  * be somebody's a moment later. */
-static uint16_t free_port(void) {
+uint16_t kit_free_port(void) {
     static uint64_t tried;
     for (;;) {
         uint64_t chance = larder__mix64((uint64_t)getpid() ^ ++tried << 32 ^ (uint64_t)time(NULL));
@@ -122,12 +122,12 @@ void kit_redis_start(kit_redis *r, ...) {
     *r = (kit_redis){0};
     check_folder(r->folder);
     va_start(more, r);
-    for (const char *o; (o = va_arg(more, const char *)) && r->option_count < 8;)
+    for (const char *o; (o = va_arg(more, const char *)) && r->option_count < 16;)
         snprintf(r->options[r->option_count++], sizeof r->options[0], "%s", o);
     va_end(more);
     bool there = false;
     for (int i = 0; i < 5 && !there; i++) { /* another test may be quicker at the port */
-        r->port = free_port();
+        r->port = kit_free_port();
         there = awaken(r);
     }
     if (!there)

@@ -22,7 +22,7 @@ typedef struct kit_redis {
     pid_t pid; /* 0: not running */
     uint16_t port;
     char folder[256];
-    char options[8][128]; /* as they were given, for a restart */
+    char options[16][256]; /* as they were given, for a restart */
     int option_count;
 } kit_redis;
 
@@ -35,6 +35,8 @@ void kit_redis_stop(kit_redis *);  /* and its folder is gone */
 /* A command by redis-cli: what it printed, without the last line end. */
 const char *kit_redis_cli(const kit_redis *, const char *command, char *out, size_t cap);
 long kit_redis_number(const kit_redis *, const char *command);
+
+uint16_t kit_free_port(void); /* for a second one of the same server */
 
 /* Three masters with a replica each. */
 typedef struct kit_cluster {

@@ -71,6 +71,21 @@ try:
     # The simulator plans for the same text, and needs no server.
     run("sim", "--recipe", "minio", "--n", "1000", "--epochs", "2", "--batch", "100", "--cache",
         "redis://:hunter2@nowhere?budget=20%")
+    # Two tiers: as one cache of the sum, or as one of Redis' size; the same in the simulator.
+    for tier, all_of, front in (("exclusive", 0.5, 0.2), ("inclusive", 0.3, 0.2)):
+        text = f"20%+redis://:hunter2@127.0.0.1:{port}?budget=30%&timeout=20s&tier={tier}"
+        done = [json.loads(x) for x in run(*train, "--cache", text).stdout.splitlines()]
+        assert [e["hits"] for e in done] == [0, int(2000 * all_of)], done
+        assert [e["hits_front"] for e in done] == [0, int(2000 * front)], done
+        sim = json.loads(run("sim", "--data", data, "--recipe", "minio", "--epochs", "2", "--seed", "3",
+                             "--json", "--cache", text).stdout)
+        for e, said in zip(done, sim["epochs"]):
+            assert (e["hits"], e["hits_front"]) == (said["hits"], said["front_hits"]), (e, said)
+            assert said["far_hits"] == said["hits"] - said["front_hits"]
+        said = run("sim", "--recipe", "minio", "--n", "1000", "--epochs", "2", "--batch", "100", "--cache",
+                   text).stdout
+        assert "in front" in said, said
+    assert "hits_front" not in run(*train, "--cache", "30%").stdout
 finally:
     server.terminate()
     server.wait()
