@@ -1,7 +1,8 @@
 /* What the row cache costs besides the kernel values: a recorded sequence (or an imagined one) goes
  * through larder__row_cache with real buffers that nobody fills. CPU nanoseconds a row asked for,
  * median and best of five. The peer is the policy-free floor: the same buffers taken from the pool
- * and given back, nothing decided.
+ * and given back, nothing decided. Rows leave and are scored as the recording says, so that hits
+ * are those of `larder sim --access`; an imagined sequence has imagined distances.
  *
  *     build/bench_rows [FILE.rows [ROWS OF THE CACHE [PARTS]]] */
 #include "base/clock.h"
@@ -61,43 +62,82 @@ static void let_go(larder_buf **rows, size_t n) {
         larder_buf_unref(&rows[i]);
 }
 
-/* CPU seconds of all rounds; rows stay for one more round, as half a working set does. */
+typedef struct desk {  /* what a solver has at hand */
+    larder_buf **rows; /* by row */
+    larder_buf **mine;
+    bool *missing;
+    float *dist; /* by row */
+    float *left_dist;
+    uint32_t *left;
+} desk;
+
+static desk open_desk(const larder__accesses *a) {
+    uint64_t most = longest(a) + a->left.count;
+    desk d = {calloc(a->rows, sizeof *d.rows),   calloc(most, sizeof *d.mine),
+              calloc(most, sizeof *d.missing),   calloc(a->rows, sizeof *d.dist),
+              calloc(most, sizeof *d.left_dist), calloc(most, sizeof *d.left)};
+    if (!d.rows || !d.mine || !d.missing || !d.dist || !d.left_dist || !d.left)
+        stop("memory");
+    return d;
+}
+
+static void close_desk(desk *d, uint64_t rows) {
+    let_go(d->rows, rows);
+    free(d->rows), free(d->mine), free(d->missing), free(d->dist), free(d->left_dist);
+    free(d->left);
+}
+
+/* Who leaves before round r, and how far everybody is: as recorded, or those of two rounds ago. */
+static size_t leavers(const larder__accesses *a, desk *d, uint64_t r) {
+    const larder__access_round *now = &a->round[r];
+    size_t n = (size_t)(now->left_end - now->left_begin);
+    for (uint64_t i = now->scored_begin; i < now->scored_end; i++)
+        d->dist[a->scored.ids[i]] = a->scored.dist[i];
+    for (size_t i = 0; i < n; i++) {
+        d->left[i] = a->left.ids[now->left_begin + i];
+        d->left_dist[i] = a->left.dist[now->left_begin + i];
+    }
+    if (a->left.count || r < 2)
+        return n;
+    const larder__access_round *then = &a->round[r - 2];
+    n = (size_t)(then->end - then->begin);
+    for (uint64_t k = 0; k < a->rows; k++)
+        d->dist[k] = (float)((k * 2654435761u + r * 40503u) % 1000);
+    for (size_t i = 0; i < n; i++) {
+        d->left[i] = a->ids[then->begin + i];
+        d->left_dist[i] = d->dist[d->left[i]];
+    }
+    return n;
+}
+
+/* CPU seconds of all rounds, less those for reading distances from the recording. */
 static double run(const larder__accesses *a, larder__row_cache *c, larder__row_pool *pool) {
-    uint64_t most = longest(a);
-    larder_buf **rows[2] = {calloc(most, sizeof(larder_buf *)), calloc(most, sizeof(larder_buf *))};
-    bool *missing = calloc(most, sizeof *missing);
-    float *dist = calloc(a->rows, sizeof *dist), *left = calloc(most, sizeof *left);
-    double from = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    desk d = open_desk(a);
+    double spent = 0;
     for (uint64_t r = 0; r < a->rounds; r++) {
-        larder_buf **mine = rows[r % 2];
         const uint32_t *ids = a->ids + a->round[r].begin;
-        size_t n = (size_t)(a->round[r].end - a->round[r].begin);
-        if (r >= 2) {
-            const uint32_t *gone = a->ids + a->round[r - 2].begin;
-            size_t leaving = (size_t)(a->round[r - 2].end - a->round[r - 2].begin);
-            if (c && larder__row_cache_listens(c)) {
-                for (uint64_t k = 0; k < a->rows; k++)
-                    dist[k] = (float)((k * 2654435761u + r * 40503u) % 1000);
-                for (size_t i = 0; i < leaving; i++)
-                    left[i] = dist[gone[i]];
-                larder__row_cache_scores(c, dist);
-            }
-            if (c)
-                larder__row_cache_leave(c, gone, left, leaving);
-            let_go(mine, leaving);
-        }
-        if (c && larder__row_cache_take(c, ids, n, 0, mine, missing) < 0)
+        size_t n = (size_t)(a->round[r].end - a->round[r].begin), leaving = leavers(a, &d, r);
+        double from = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+        if (c && larder__row_cache_listens(c))
+            larder__row_cache_scores(c, d.dist);
+        if (c)
+            larder__row_cache_leave(c, d.left, d.left_dist, leaving);
+        for (size_t i = 0; i < leaving; i++)
+            larder_buf_unref(&d.rows[d.left[i]]);
+        if (c && larder__row_cache_take(c, ids, n, 0, d.mine, d.missing) < 0)
             stop("take");
         for (size_t i = 0; !c && i < n; i++)
-            if (!(mine[i] = larder__row_pool_take(pool, (uint32_t)(a->rows * sizeof(float)))))
+            if (!(d.mine[i] = larder__row_pool_take(pool, (uint32_t)(a->rows * sizeof(float)))))
                 stop("pool");
         if (c)
             larder__row_cache_filled(c);
+        spent += larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID) - from;
+        for (size_t i = 0; i < n; i++) {
+            larder_buf_unref(&d.rows[ids[i]]); /* imagined rows may come again before they leave */
+            d.rows[ids[i]] = d.mine[i];
+        }
     }
-    double spent = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID) - from;
-    let_go(rows[0], most);
-    let_go(rows[1], most);
-    free(rows[0]), free(rows[1]), free(missing), free(dist), free(left);
+    close_desk(&d, a->rows);
     return spent;
 }
 

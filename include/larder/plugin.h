@@ -196,6 +196,8 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
      * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
     bool (*offer)(void *st, const larder_access *);
+    /* Does it make use of scores and offers now? NULL: yes, if it has `score` or `offer`. */
+    bool (*listens)(const void *st);
     /* Its i-th change of mind, oldest first; false: there is none, or it is forgotten. */
     bool (*switched)(const void *st, uint64_t i, larder_switch *out);
     /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */

@@ -79,6 +79,7 @@ typedef struct larder_svm_progress { /* where a solver stands, between two round
     double gap, tolerance; /* largest violation of the optimality conditions, and where it ends */
     double objective, seconds, seconds_left; /* left: NAN while nothing can be said */
     double hits;                             /* share of rows found in the cache; NAN: no cache */
+    uint64_t rows_asked, rows_hit;           /* of the cache so far; without one, of this problem */
 } larder_svm_progress;
 
 typedef struct larder_svm_conf {
@@ -115,6 +116,13 @@ typedef struct larder_svm_conf {
     void *print_arg;
 } larder_svm_conf;
 
+typedef struct larder_svm_switch { /* a change of mind of the cache's policy (hcst) */
+    uint64_t round;                /* the cache's, of all problems together */
+    char to[16];                   /* the rule it follows from there on */
+    double was, other;             /* hits of the window: its own, and the other rule's */
+} larder_svm_switch;
+enum { LARDER_SVM_SWITCHES = 64 };
+
 typedef struct larder_svm_stats { /* of one training, all its problems together */
     uint64_t problems, rounds, iterations;
     uint64_t points, rows;                /* distinct vectors, and rows of the data */
@@ -129,6 +137,8 @@ typedef struct larder_svm_stats { /* of one training, all its problems together 
     char policy[64];
     double objective, gap; /* of the last problem */
     uint32_t threads;
+    size_t switches; /* of the policy; the first LARDER_SVM_SWITCHES of them are in `switched` */
+    larder_svm_switch switched[LARDER_SVM_SWITCHES];
 } larder_svm_stats;
 
 void larder_svm_defaults(larder_svm_conf *);

@@ -91,6 +91,10 @@ class Conf(Structure):
     ]
 
 
+class Switch(Structure):
+    _fields_ = [("round", c_uint64), ("to", c_char * 16), ("was", c_double), ("other", c_double)]
+
+
 class Stats(Structure):
     _fields_ = [
         ("problems", c_uint64),
@@ -116,10 +120,16 @@ class Stats(Structure):
         ("objective", c_double),
         ("gap", c_double),
         ("threads", c_uint32),
+        ("switches", c_size_t),
+        ("switched", Switch * 64),
     ]
 
     def as_dict(self) -> dict:
         plain = {name: getattr(self, name) for name, _ in self._fields_}
+        plain["switched"] = [
+            {"round": s.round, "to": s.to.decode(), "was": s.was, "other": s.other}
+            for s in self.switched[: min(self.switches, 64)]
+        ]
         return {k: v.decode() if isinstance(v, bytes) else v for k, v in plain.items()}
 
 

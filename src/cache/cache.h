@@ -150,6 +150,8 @@ void larder__cache_score(larder__cache *, const uint64_t *keys, const float *sco
  * late (larder_policy.offer) may let them in now. a[i].score is fresh; residents are scored. `bufs`
  * are borrowed, of a[i].size bytes; NULL with the null store. */
 void larder__cache_offer(larder__cache *, larder_access *a, larder_buf *const *bufs, size_t n);
+/* Would the policy make use of offers and scores of residents? */
+bool larder__cache_listens(larder__cache *);
 /* Fresh scores of all residents: scores[k * stride] of key k. */
 void larder__cache_score_all(larder__cache *, const float *scores, size_t stride);
 /* The policy's i-th change of mind; false where there is none. */

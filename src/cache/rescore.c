@@ -86,6 +86,15 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
     pthread_mutex_unlock(&c->lock);
 }
 
+bool larder__cache_listens(larder__cache *c) {
+    if (!c->policy->score && !c->policy->offer)
+        return false;
+    larder__cache_lock(c);
+    bool listens = !c->policy->listens || c->policy->listens(c->policy_state);
+    pthread_mutex_unlock(&c->lock);
+    return listens;
+}
+
 void larder__cache_score_all(larder__cache *c, const float *scores, size_t stride) {
     if (!c->policy->score)
         return;

@@ -71,6 +71,18 @@ static void rows(larder__json *j, const larder_svm_stats *s) {
     larder__json_f64(j, "keep_us", s->keep_us);
     larder__json_u64(j, "asked", s->rows_asked);
     larder__json_u64(j, "hits", s->rows_hit);
+    larder__json_u64(j, "switches", s->switches);
+    larder__json_open(j, "switched", '[');
+    for (size_t i = 0; i < s->switches && i < LARDER_SVM_SWITCHES; i++) {
+        const larder_svm_switch *w = &s->switched[i];
+        larder__json_open(j, NULL, '{');
+        larder__json_u64(j, "round", w->round);
+        larder__json_text(j, "to", w->to);
+        larder__json_f64(j, "was", w->was);
+        larder__json_f64(j, "other", w->other);
+        larder__json_close(j, '}');
+    }
+    larder__json_close(j, ']');
     larder__json_close(j, '}');
 }
 

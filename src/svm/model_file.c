@@ -66,11 +66,15 @@ static void put_whole(FILE *to, uint64_t x) {
 
 /* x to `digits` significant digits, and a blank. */
 static void put_number(FILE *to, double x, int digits) {
+    char text[24];
     double size = fabs(x);
+    size_t n;
     if (size < 1e7 && size == rint(size) && (x != 0 || !signbit(x))) {
         if (x < 0)
             putc_unlocked('-', to);
         put_whole(to, (uint64_t)size);
+    } else if (digits == 8 && (n = larder__text_short(text, x)) > 0) {
+        fwrite_unlocked(text, 1, n, to);
     } else {
         fprintf(to, "%.*g", digits, x);
     }
@@ -285,6 +289,7 @@ static bool next_line(text *t, larder__line *l, const char *path) {
     *l = (larder__line){.at = t->at,
                         .begin = t->at,
                         .end = newline ? newline : t->end,
+                        .stop = t->end,
                         .name = path,
                         .number = ++t->line};
     t->at = newline ? newline + 1 : t->end;
@@ -301,21 +306,12 @@ static int vector_line(larder_svm_model *m, larder__line *l, size_t i, size_t to
         rc = larder__line_number(l, &m->coef[c * total + i], "a coefficient");
     }
     uint64_t pairs = v->start[i];
-    int64_t last = -1;
     uint32_t first = m->kernel.type == LARDER_SVM_PRECOMPUTED ? 0 : 1;
-    while (rc == 0 && larder__line_more(l)) {
-        if (pairs == v->pair_room && (rc = larder__svm_data_grow(v, 0, pairs + 1, 0)) < 0)
-            break;
-        rc = larder__line_pair(l, last, first, &v->index[pairs], &v->value[pairs]);
-        if (rc == 0)
-            last = v->index[pairs++];
-    }
-    if (rc < 0)
+    if (rc < 0 || (rc = larder__svm_data_pairs(v, l, first, &pairs)) < 0)
         return rc;
     if (first == 0 && (pairs != v->start[i] + 1 || !(v->value[pairs - 1] >= 0) ||
                        v->value[pairs - 1] > INT32_MAX))
         return larder__line_fail(l, l->at, "0:serial and nothing else");
-    v->features = last > (int64_t)v->features ? (uint32_t)last : v->features;
     v->label[i] = 0;
     v->start[i + 1] = pairs;
     v->rows = i + 1;

@@ -19,6 +19,7 @@ struct larder__row_cache {
     void *team;
     larder__row_pool *pool;
     size_t rows;
+    bool roomy; /* all rows fit, nobody will have to leave */
     uint64_t now, rounds;
     larder_buf **held;  /* by row: in a working set, borrowed; else NULL */
     uint64_t *round_of; /* by row: the round that last asked for it + 1 */
@@ -72,6 +73,8 @@ int larder__row_cache_open(larder__row_cache **out, const larder__row_cache_conf
     c->each = conf->each;
     c->team = conf->team;
     c->rows = conf->rows;
+    c->roomy = conf->budget / c->parts >=
+               (uint64_t)(conf->rows + c->parts - 1) / c->parts * conf->rows * sizeof(float);
     c->held = larder__calloc(conf->rows + 1, sizeof *c->held);
     c->round_of = larder__calloc(conf->rows + 1, sizeof *c->round_of);
     int rc = c->held && c->round_of ? 0 : LARDER_E_NOMEM;
@@ -275,9 +278,14 @@ void larder__row_cache_failed(larder__row_cache *c, int code) { settle(c, code);
 
 /* ---- what the solver says -------------------------------------------------------------------- */
 
-bool larder__row_cache_listens(const larder__row_cache *c) {
-    return c->policy->score || c->policy->offer;
+static bool takes_back(larder__row_cache *c) {
+    for (unsigned p = 0; p < c->parts; p++)
+        if (larder__cache_listens(c->part[p]))
+            return true;
+    return false;
 }
+
+bool larder__row_cache_listens(larder__row_cache *c) { return !c->roomy && takes_back(c); }
 
 void larder__row_cache_scores(larder__row_cache *c, const float *dist) {
     for (unsigned p = 0; p < c->parts; p++)
@@ -286,10 +294,11 @@ void larder__row_cache_scores(larder__row_cache *c, const float *dist) {
 
 void larder__row_cache_leave(larder__row_cache *c, const uint32_t *ids, const float *dist,
                              size_t n) {
+    bool offered = dist && takes_back(c);
     for (size_t i = 0; i < n; i++) {
         larder_buf *b = c->held[ids[i]];
         c->held[ids[i]] = NULL;
-        if (!b || !dist || !larder__row_cache_listens(c))
+        if (!b || !offered)
             continue;
         larder_access a = {.key = ids[i] / c->parts,
                            .now = c->now,

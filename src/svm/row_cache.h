@@ -47,8 +47,9 @@ void larder__row_cache_failed(larder__row_cache *, int code);
 /* Every round, before leave: how far each row is from being selected again, by id. For policies
  * that ask the solver (kkt); the others do not listen. */
 void larder__row_cache_scores(larder__row_cache *, const float *dist);
-/* Does the policy listen? Else the solver need not compute distances. */
-bool larder__row_cache_listens(const larder__row_cache *);
+/* Does the policy listen? Else the solver need not compute distances of all rows: it has no use for
+ * them (any more), or all rows fit and nobody will ever have to leave. */
+bool larder__row_cache_listens(larder__row_cache *);
 /* Rows that leave the working set; the caller drops its references afterwards. `dist` may be NULL
  * where nobody listens. */
 void larder__row_cache_leave(larder__row_cache *, const uint32_t *ids, const float *dist, size_t n);

@@ -48,8 +48,8 @@ static double time_left(larder__solving *f, double gap, double seconds) {
 static int tell_progress(larder__solving *f, const larder__solved *s, double now) {
     trainer *t = f->t;
     double hits = NAN;
+    larder__row_cache_figures c = {.asked = s->rows_asked};
     if (f->kept) {
-        larder__row_cache_figures c;
         larder__row_cache_read(f->kept->cache, &c);
         hits = c.asked ? (double)c.hits / (double)c.asked : 0;
     }
@@ -62,7 +62,9 @@ static int tell_progress(larder__solving *f, const larder__solved *s, double now
                              .objective = s->objective,
                              .seconds = now - t->began,
                              .seconds_left = time_left(f, s->gap, now - t->began),
-                             .hits = hits};
+                             .hits = hits,
+                             .rows_asked = c.asked,
+                             .rows_hit = c.hits};
     return t->conf->progress(t->conf->progress_arg, &p);
 }
 

@@ -65,6 +65,12 @@ static partner partner_any(const larder__smo *s, const uint8_t *members, const e
     return p;
 }
 
+static void advance_any(larder__smo *s, double t, const float *rise, const float *fall, ends *e) {
+    move_any(s, t, rise, fall);
+    for (unsigned g = 0; g < s->groups; g++)
+        e[g] = ends_any(s, s->in_group[g]);
+}
+
 /* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 #if WIDE_SMO
@@ -77,25 +83,72 @@ WIDE_TARGET static void move_wide(larder__smo *s, double t, const float *rise, c
     }
 }
 
-WIDE_TARGET static ends ends_wide(const larder__smo *s, const uint8_t *members) {
-    __m512d lowest = _mm512_set1_pd(INFINITY), highest = _mm512_set1_pd(-INFINITY);
-    __m512i where = _mm512_set1_epi64(NOBODY), at = _mm512_setzero_si512();
-    for (size_t i = 0; i < s->n; i += 8) {
-        __m512d f = _mm512_loadu_pd(s->f + i);
-        __mmask8 up = members[i / 8] & s->up[i / 8], low = members[i / 8] & s->low[i / 8];
-        __mmask8 less = _mm512_mask_cmp_pd_mask(up, f, lowest, _CMP_LT_OQ);
-        lowest = _mm512_mask_mov_pd(lowest, less, f);
-        where = _mm512_mask_mov_epi64(where, less, at);
-        highest = _mm512_mask_max_pd(highest, low, highest, f);
-        at = _mm512_add_epi64(at, _mm512_set1_epi64(8));
-    }
-    ends e = {_mm512_reduce_min_pd(lowest), _mm512_reduce_max_pd(highest), NOBODY};
-    if (e.lowest < INFINITY) { /* of equal ones the first */
-        __mmask8 same = _mm512_cmp_pd_mask(lowest, _mm512_set1_pd(e.lowest), _CMP_EQ_OQ);
-        __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-        e.rise = (int)_mm512_mask_reduce_min_epi64(same, _mm512_add_epi64(where, lane));
-    }
+typedef struct wide_ends { /* eight lanes of `ends` */
+    __m512d lowest, highest;
+    __m512i rise; /* of lane 0; lane k: k more */
+} wide_ends;
+
+WIDE_TARGET static inline wide_ends nothing_wide(void) {
+    return (wide_ends){_mm512_set1_pd(INFINITY), _mm512_set1_pd(-INFINITY),
+                       _mm512_set1_epi64(NOBODY)};
+}
+
+WIDE_TARGET static inline void see_wide(wide_ends *e, __m512d f, __mmask8 up, __mmask8 low,
+                                        size_t i) {
+    __mmask8 less = _mm512_mask_cmp_pd_mask(up, f, e->lowest, _CMP_LT_OQ);
+    e->lowest = _mm512_mask_mov_pd(e->lowest, less, f);
+    e->rise = _mm512_mask_mov_epi64(e->rise, less, _mm512_set1_epi64((long long)i));
+    e->highest = _mm512_mask_max_pd(e->highest, low, e->highest, f);
+}
+
+/* Of equal ones the first. */
+WIDE_TARGET static inline ends sum_up_wide(const wide_ends *a, const wide_ends *b) {
+    ends e = {_mm512_reduce_min_pd(_mm512_min_pd(a->lowest, b->lowest)),
+              _mm512_reduce_max_pd(_mm512_max_pd(a->highest, b->highest)), NOBODY};
+    if (!(e.lowest < INFINITY))
+        return e;
+    __m512d lowest = _mm512_set1_pd(e.lowest);
+    __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), far = _mm512_set1_epi64(INT32_MAX);
+    __mmask8 in_a = _mm512_cmp_pd_mask(a->lowest, lowest, _CMP_EQ_OQ);
+    __mmask8 in_b = _mm512_cmp_pd_mask(b->lowest, lowest, _CMP_EQ_OQ);
+    __m512i first = _mm512_min_epi64(_mm512_mask_add_epi64(far, in_a, a->rise, lane),
+                                     _mm512_mask_add_epi64(far, in_b, b->rise, lane));
+    e.rise = (int)_mm512_reduce_min_epi64(first);
     return e;
+}
+
+WIDE_TARGET static ends ends_wide(const larder__smo *s, const uint8_t *members) {
+    wide_ends e = nothing_wide(), none = nothing_wide();
+    for (size_t i = 0; i < s->n; i += 8)
+        see_wide(&e, _mm512_loadu_pd(s->f + i), members[i / 8] & s->up[i / 8],
+                 members[i / 8] & s->low[i / 8], i);
+    return sum_up_wide(&e, &none);
+}
+
+/* As move and ends, in one pass; what is slow there is waiting for the comparison before, so two
+ * of them run side by side. */
+WIDE_TARGET static void advance_wide(larder__smo *s, double t, const float *rise, const float *fall,
+                                     ends *e) {
+    if (s->groups > 1) {
+        move_wide(s, t, rise, fall);
+        e[0] = ends_wide(s, s->in_group[0]);
+        e[1] = ends_wide(s, s->in_group[1]);
+        return;
+    }
+    wide_ends seen[2] = {nothing_wide(), nothing_wide()};
+    const uint8_t *members = s->in_group[0];
+    __m512d step = _mm512_set1_pd(t);
+    for (size_t i = 0; i < s->n; i += 16)
+        for (size_t k = 0; k < 2; k++) {
+            size_t at = i + 8 * k;
+            __m512d d = _mm512_sub_pd(_mm512_cvtps_pd(_mm256_loadu_ps(rise + at)),
+                                      _mm512_cvtps_pd(_mm256_loadu_ps(fall + at)));
+            __m512d f = _mm512_fmadd_pd(step, d, _mm512_loadu_pd(s->f + at));
+            _mm512_storeu_pd(s->f + at, f);
+            see_wide(&seen[k], f, members[at / 8] & s->up[at / 8], members[at / 8] & s->low[at / 8],
+                     at);
+        }
+    e[0] = sum_up_wide(&seen[0], &seen[1]);
 }
 
 WIDE_TARGET static partner partner_wide(const larder__smo *s, const uint8_t *members,
@@ -131,7 +184,7 @@ WIDE_TARGET static partner partner_wide(const larder__smo *s, const uint8_t *mem
 #endif
 
 typedef struct steps {
-    void (*move)(larder__smo *, double, const float *, const float *);
+    void (*advance)(larder__smo *, double, const float *, const float *, ends *);
     ends (*ends)(const larder__smo *, const uint8_t *);
     partner (*partner)(const larder__smo *, const uint8_t *, const ends *);
 } steps;
@@ -140,9 +193,9 @@ static steps steps_for_cpu(void) {
 #if WIDE_SMO
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-        return (steps){move_wide, ends_wide, partner_wide};
+        return (steps){advance_wide, ends_wide, partner_wide};
 #endif
-    return (steps){move_any, ends_any, partner_any};
+    return (steps){advance_any, ends_any, partner_any};
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -172,15 +225,15 @@ uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_
     uint64_t done = 0;
     for (size_t i = 0; i < s->n; i++)
         mark(s, i);
+    ends e[2];
+    for (unsigned g = 0; g < s->groups; g++)
+        e[g] = cpu.ends(s, s->in_group[g]);
     for (; done < most; done++) {
-        ends e[2];
         partner best = {-1, NOBODY};
         int rise = NOBODY;
         double gap = 0;
-        for (unsigned g = 0; g < s->groups; g++) {
-            e[g] = cpu.ends(s, s->in_group[g]);
+        for (unsigned g = 0; g < s->groups; g++)
             gap = fmax(gap, e[g].highest - e[g].lowest);
-        }
         if (done == 0)
             tolerance = fmax(tolerance, share * gap);
         if (!(gap >= tolerance))
@@ -195,7 +248,7 @@ uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_
         if (rise == NOBODY)
             break;
         double t = step(s, (size_t)rise, (size_t)best.fall);
-        cpu.move(s, t, s->k + (size_t)rise * s->stride, s->k + (size_t)best.fall * s->stride);
+        cpu.advance(s, t, s->k + (size_t)rise * s->stride, s->k + (size_t)best.fall * s->stride, e);
     }
     return done;
 }

@@ -82,7 +82,8 @@ static float distance(const solver *s, uint32_t v) {
 
 /* Distances of all points, with the gradient as it is now. */
 static int tell_scores(solver *s) {
-    if (!s->scores)
+    bool kept = s->conf->rows && larder__row_cache_listens(s->conf->rows->cache);
+    if (!s->scores || (!kept && !s->conf->scores))
         return 0;
     for (size_t p = 0; p < s->all->n; p++)
         s->scores[p] = 3e38f;
@@ -90,7 +91,7 @@ static int tell_scores(solver *s) {
         float *to = &s->scores[s->qp->point[v]];
         *to = fminf(*to, distance(s, v));
     }
-    if (s->conf->rows)
+    if (kept)
         larder__held_score(&s->held_rows, s->scores);
     return s->conf->scores ? s->conf->scores(s->conf->arg, s->scores) : 0;
 }

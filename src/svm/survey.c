@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { PIECE = 4096 };
+enum { PIECE = 4096, LOOK_EVERY = 16 };
 typedef larder__solver solver;
 
 size_t larder__survey_pieces(size_t n) { return (n + PIECE - 1) / PIECE; }
@@ -80,7 +80,12 @@ typedef struct choice {
     solver *s;
     unsigned group;
     size_t share;
+    double most[2]; /* of up and of low: no candidate has a larger key */
 } choice;
+
+static bool is_candidate(const solver *s, unsigned group, size_t v) {
+    return !s->inside[v] && larder__group_of(s->qp, v) == group && !larder__is_idle(s, v);
+}
 
 /* The first candidates of one piece, at its own place of both lists. */
 static void choose_piece(void *arg, size_t piece, unsigned thread) {
@@ -91,12 +96,13 @@ static void choose_piece(void *arg, size_t piece, unsigned thread) {
     size_t from = piece * PIECE, end = from + PIECE < q->n ? from + PIECE : q->n;
     size_t ups = 0, lows = 0;
     for (size_t v = from; v < end; v++) {
-        if (s->inside[v] || larder__group_of(q, v) != c->group || larder__is_idle(s, v))
-            continue;
         double f = larder__gradient(s, v);
-        if (larder__may_rise(q, v))
+        bool up = f <= c->most[0], low = -f <= c->most[1];
+        if ((!up && !low) || !is_candidate(s, c->group, v))
+            continue;
+        if (up && larder__may_rise(q, v))
             s->up[from + ups++] = (larder__candidate){f, (uint32_t)v};
-        if (larder__may_fall(q, v))
+        if (low && larder__may_fall(q, v))
             s->low[from + lows++] = (larder__candidate){-f, (uint32_t)v};
     }
     s->found[2 * piece] = larder__candidates_part(s->up + from, ups, c->share);
@@ -112,6 +118,40 @@ static size_t bring_together(const solver *s, larder__candidate *list, unsigned 
     return n;
 }
 
+/* A key below which there should be about twice as many as are wanted, by a look at some. */
+static double guess_most(larder__candidate *seen, size_t n, size_t share) {
+    size_t few = 2 * share / LOOK_EVERY + 8;
+    double most = -INFINITY;
+    if (n <= few)
+        return INFINITY;
+    larder__candidates_part(seen, n, few);
+    for (size_t i = 0; i < few; i++)
+        most = fmax(most, seen[i].key);
+    return most;
+}
+
+/* Few of many are wanted: a bound that most lie above spares sorting them out. If it was too low,
+ * everybody is looked at, so it decides about time alone. */
+static void guess(choice *c) {
+    solver *s = c->s;
+    size_t ups = 0, lows = 0;
+    for (size_t v = 0; v < s->qp->n; v += LOOK_EVERY) {
+        if (!is_candidate(s, c->group, v))
+            continue;
+        double f = larder__gradient(s, v);
+        if (larder__may_rise(s->qp, v))
+            s->up[ups++] = (larder__candidate){f, (uint32_t)v};
+        if (larder__may_fall(s->qp, v))
+            s->low[lows++] = (larder__candidate){-f, (uint32_t)v};
+    }
+    c->most[0] = guess_most(s->up, ups, c->share);
+    c->most[1] = guess_most(s->low, lows, c->share);
+}
+
+static bool enough(const choice *c, const size_t *n) {
+    return (n[0] >= c->share || isinf(c->most[0])) && (n[1] >= c->share || isinf(c->most[1]));
+}
+
 size_t larder__survey_choose(solver *s, uint32_t *out, size_t want) {
     const larder__qp *q = s->qp;
     unsigned groups = q->group ? 2 : 1;
@@ -122,10 +162,19 @@ size_t larder__survey_choose(solver *s, uint32_t *out, size_t want) {
         return n;
     }
     for (unsigned g = 0; g < groups; g++) {
-        choice c = {s, g, want / groups};
-        larder__team_run(s->conf->team, choose_piece, &c, s->pieces);
-        size_t ups = larder__candidates_first(s->up, bring_together(s, s->up, 0), c.share);
-        size_t lows = larder__candidates_first(s->low, bring_together(s, s->low, 1), c.share);
+        choice c = {.s = s, .group = g, .share = want / groups};
+        size_t found[2];
+        guess(&c);
+        for (;;) {
+            larder__team_run(s->conf->team, choose_piece, &c, s->pieces);
+            found[0] = bring_together(s, s->up, 0);
+            found[1] = bring_together(s, s->low, 1);
+            if (enough(&c, found))
+                break;
+            c.most[0] = c.most[1] = INFINITY;
+        }
+        size_t ups = larder__candidates_first(s->up, found[0], c.share);
+        size_t lows = larder__candidates_first(s->low, found[1], c.share);
         n += larder__candidates_deal(s->up, ups, s->low, lows, s->inside, out + n, c.share);
     }
     return n;

@@ -6,6 +6,7 @@
 #include "svm/calibrate.h"
 #include "svm/folds.h"
 #include "svm/svm_predict.h"
+#include "svm/svm_seen.h"
 
 #include <math.h>
 
@@ -89,6 +90,7 @@ int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *conf, s
                      double *out, larder_svm_stats *stats) {
     larder_svm_stats own = {0};
     larder__team *team = NULL;
+    larder__svm_seen seen = {0};
     double start = larder__now();
     int rc = larder__svm_check(data, conf);
     if (rc == 0 && (folds < 2 || folds > data->rows))
@@ -97,9 +99,11 @@ int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *conf, s
     if (rc == 0)
         rc = larder__team_open(&team, conf->threads);
     if (rc == 0) {
-        crossing c = {data, conf, team, &own, tell_labels, out};
+        larder__svm_seen_begin(&seen, conf, data->rows);
+        crossing c = {data, &seen.conf, team, &own, tell_labels, out};
         rc = cross(&c, NULL, data->rows, folds);
     }
+    larder__svm_seen_end(&seen);
     larder__team_close(&team);
     own.seconds = larder__now() - start;
     if (stats)

@@ -123,6 +123,29 @@ static int read_label(larder_svm_data *d, larder__line *l) {
     return rc;
 }
 
+int larder__svm_data_pairs(larder_svm_data *d, larder__line *l, uint32_t first, uint64_t *pairs) {
+    int64_t last = -1;
+    uint64_t at = *pairs;
+    int rc = d->pair_room ? 0 : larder__svm_data_grow(d, 0, 1, 0);
+    if (rc < 0)
+        return rc;
+    for (;;) {
+        at += larder__line_plain_pairs(l, &last, first, d->index + at, d->value + at,
+                                       (size_t)(d->pair_room - at));
+        if (!larder__line_more(l))
+            break;
+        if (at == d->pair_room && (rc = larder__svm_data_grow(d, 0, at + 1, 0)) < 0)
+            return rc;
+        if ((rc = larder__line_pair(l, last, first, &d->index[at], &d->value[at])) < 0)
+            return rc;
+        last = d->index[at++];
+    }
+    if (last > (int64_t)d->features)
+        d->features = (uint32_t)last;
+    *pairs = at;
+    return 0;
+}
+
 static int read_line(larder_svm_data *d, larder__line *l, uint32_t first) {
     if (!larder__line_more(l))
         return larder__line_fail(l, l->at, "a label");
@@ -130,18 +153,10 @@ static int read_line(larder_svm_data *d, larder__line *l, uint32_t first) {
     int rc = larder__svm_data_grow(d, d->rows + 1, 0, 0);
     if (rc == 0)
         rc = d->list_start ? read_labels(d, l, &labels) : read_label(d, l);
-    int64_t last = -1;
-    while (rc == 0 && larder__line_more(l)) {
-        if (pairs == d->pair_room && (rc = larder__svm_data_grow(d, 0, pairs + 1, 0)) < 0)
-            break;
-        rc = larder__line_pair(l, last, first, &d->index[pairs], &d->value[pairs]);
-        if (rc == 0)
-            last = d->index[pairs++];
-    }
+    if (rc == 0)
+        rc = larder__svm_data_pairs(d, l, first, &pairs);
     if (rc < 0)
         return rc;
-    if (last > (int64_t)d->features)
-        d->features = (uint32_t)last;
     d->rows++;
     d->start[d->rows] = pairs;
     if (d->list_start)
@@ -181,7 +196,12 @@ static int refill(feed *f) {
 
 static int take_line(larder_svm_data *d, feed *f, const char *path, const char *at, size_t n,
                      uint32_t first) {
-    larder__line l = {.at = at, .end = at + n, .begin = at, .name = path, .number = ++f->line};
+    larder__line l = {.at = at,
+                      .end = at + n,
+                      .begin = at,
+                      .stop = f->buf + f->size,
+                      .name = path,
+                      .number = ++f->line};
     if (d->rows >= UINT32_MAX - 1)
         return larder__fail(LARDER_E_RANGE, "%s: more than 4294967294 rows", path);
     if (!larder__line_more(&l)) { /* fine at the end of the file alone */

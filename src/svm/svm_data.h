@@ -23,6 +23,11 @@ int larder__svm_parse(larder_svm_data **out, const void *bytes, size_t size, con
                       unsigned flags);
 /* Room for one more row or pair. */
 int larder__svm_data_grow(larder_svm_data *, size_t rows, uint64_t pairs, uint64_t labels);
+/* The pairs on the rest of a line, from place *pairs on, which moves behind them. `first`: the
+ * lowest index allowed. */
+struct larder__line;
+int larder__svm_data_pairs(larder_svm_data *, struct larder__line *, uint32_t first,
+                           uint64_t *pairs);
 /* The rows given by `pick`, in that order. */
 int larder__svm_data_pick(larder_svm_data **out, const larder_svm_data *, const uint32_t *pick,
                           size_t n);

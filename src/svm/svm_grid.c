@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "svm/folds.h"
 #include "svm/svm_predict.h"
+#include "svm/svm_seen.h"
 
 typedef struct search {
     const larder_svm_data *data;
@@ -91,6 +92,7 @@ static int check_grid(const larder_svm_data *d, const larder_svm_grid *g) {
 int larder_svm_search(const larder_svm_data *data, const larder_svm_conf *conf,
                       const larder_svm_grid *grid, larder_svm_stats *stats) {
     larder_svm_stats own = {0};
+    larder__svm_seen seen = {0};
     search s = {.data = data, .grid = grid, .conf = *conf, .stats = &own};
     double start = larder__now();
     int rc = larder__svm_check(data, conf);
@@ -103,11 +105,16 @@ int larder_svm_search(const larder_svm_data *data, const larder_svm_conf *conf,
                                 larder__task_has_classes(conf->task), conf->seed);
     s.others = larder__malloc((data->rows + 1) * sizeof *s.others);
     s.sums = larder__calloc(grid->cs + 1, sizeof *s.sums);
+    if (rc == 0) {
+        larder__svm_seen_begin(&seen, conf, data->rows);
+        s.conf = seen.conf;
+    }
     s.conf.probability = false;
     if (rc == 0 && (!s.others || !s.sums))
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", data->rows);
     for (size_t g = 0; rc == 0 && g < grid->gammas; g++)
         rc = search_gamma(&s, g);
+    larder__svm_seen_end(&seen);
     larder__free(s.others);
     larder__free(s.sums);
     larder__folds_close(&s.folds);

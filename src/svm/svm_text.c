@@ -193,3 +193,123 @@ int larder__line_pair(larder__line *l, int64_t last, uint32_t first, uint32_t *i
         return larder__line_fail(l, l->at, "a blank after the value");
     return rc;
 }
+
+/* ---- plain pairs, eight digits at a time ----------------------------------------------------- */
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+enum { PLAIN_READS = 48 }; /* the most bytes that a plain pair is looked at with */
+
+static const uint64_t whole_tens[] = {
+    1,           10,           100,           1000,           10000,
+    100000,      1000000,      10000000,      100000000,      1000000000,
+    10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000};
+
+/* How many of the next eight bytes are digits before another one comes, and their value. */
+static inline unsigned eight_digits(const char *p, uint64_t *value) {
+    uint64_t x, tops = UINT64_C(0x8080808080808080);
+    memcpy(&x, p, sizeof x);
+    x ^= UINT64_C(0x3030303030303030); /* digits are 0 to 9 now */
+    uint64_t others = ((x + UINT64_C(0x7676767676767676)) | x) & tops;
+    unsigned n = others ? (unsigned)__builtin_ctzll(others) / 8 : 8;
+    if (n == 0)
+        return 0;
+    x <<= 8 * (8 - n); /* zeros before the first digit */
+    x = (x * 10 + (x >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+    x = (x * 100 + (x >> 16)) & UINT64_C(0x0000ffff0000ffff);
+    *value = (x * 10000 + (x >> 32)) & UINT64_C(0xffffffff);
+    return n;
+}
+
+/* As plain_decimal; up to seven digits, and up to fifteen with those after the point. */
+static inline const char *plain_number(const char *p, double *out) {
+    uint64_t whole, part = 0;
+    bool minus = *p == '-';
+    p += minus;
+    unsigned n = eight_digits(p, &whole), m = 0;
+    if (n == 0 || n == 8)
+        return NULL;
+    p += n;
+    double x = (double)whole;
+    if (*p == '.') {
+        m = eight_digits(++p, &part);
+        if (m == 8) {
+            uint64_t more = 0;
+            unsigned k = eight_digits(p + 8, &more);
+            if (k > 6) /* fifteen digits and more, whatever stands before the point */
+                return NULL;
+            part = part * whole_tens[k] + more;
+            m += k;
+        }
+        if (n + m > 15)
+            return NULL;
+        p += m;
+        x = (double)(whole * whole_tens[m] + part) / tens[m]; /* both exact: rounded once */
+    }
+    if (!is_blank(*p) && *p != '\n')
+        return NULL;
+    *out = minus ? -x : x;
+    return p;
+}
+
+size_t larder__line_plain_pairs(larder__line *l, int64_t *last, uint32_t first, uint32_t *index,
+                                double *value, size_t room) {
+    size_t n = 0;
+    const char *p = l->at;
+    int64_t before = *last >= (int64_t)first ? *last : (int64_t)first - 1;
+    while (n < room && l->stop && l->stop - p >= PLAIN_READS) {
+        const char *from = p;
+        uint64_t i;
+        while (*from == ' ' && l->stop - from > PLAIN_READS)
+            from++;
+        unsigned digits = eight_digits(from, &i);
+        if (digits == 0 || digits == 8 || from[digits] != ':' || (int64_t)i <= before)
+            break;
+        if (!(from = plain_number(from + digits + 1, &value[n])))
+            break;
+        before = *last = (int64_t)i;
+        index[n++] = (uint32_t)i;
+        p = from;
+    }
+    l->at = p;
+    return n;
+}
+#else
+size_t larder__line_plain_pairs(larder__line *l, int64_t *last, uint32_t first, uint32_t *index,
+                                double *value, size_t room) {
+    (void)l, (void)last, (void)first, (void)index, (void)value, (void)room;
+    return 0;
+}
+#endif
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Digits are those of the nearest whole number to x times a power of ten. The product is off by
+ * 1e-8 at most, so unless it lies that near to a half, rounding it is rounding x. */
+size_t larder__text_short(char out[24], double x) {
+    double size = fabs(x);
+    int e = -4; /* of the first digit */
+    if (!(size >= 1.1e-4 && size < 9e7))
+        return 0;
+    while (size >= (e < -1 ? 1 / tens[-1 - e] : tens[e + 1]))
+        e++;
+    double scaled = size * tens[7 - e], below = floor(scaled);
+    if (fabs(scaled - below - 0.5) < 1e-6)
+        return 0;
+    uint64_t n = (uint64_t)below + (scaled - below > 0.5);
+    if (n < 10000000 || n > 99999999)
+        return 0;
+    int decimals = 7 - e;
+    for (; decimals > 0 && n % 10 == 0; decimals--)
+        n /= 10;
+    char text[24], *at = text + sizeof text;
+    for (int i = 0; n || i <= decimals; i++, n /= 10) {
+        if (i == decimals && i > 0)
+            *--at = '.';
+        *--at = (char)('0' + n % 10);
+    }
+    if (x < 0)
+        *--at = '-';
+    size_t length = (size_t)(text + sizeof text - at);
+    memcpy(out, at, length);
+    return length;
+}

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/session.h"
+#include "svm/svm_seen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -253,6 +254,7 @@ int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
                      const larder_svm_conf *conf, larder_svm_stats *stats) {
     larder_svm_stats own = {0};
     larder__team *team = NULL;
+    larder__svm_seen seen = {0};
     *out = NULL;
     double start = larder__now();
     int rc = larder__svm_check(data, conf);
@@ -260,8 +262,10 @@ int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
         rc = larder__team_open(&team, conf->threads);
     if (rc == 0) {
         own.threads = larder__team_threads(team);
-        rc = larder__svm_train(out, data, NULL, data->rows, conf, team, &own);
+        larder__svm_seen_begin(&seen, conf, data->rows);
+        rc = larder__svm_train(out, data, NULL, data->rows, &seen.conf, team, &own);
     }
+    larder__svm_seen_end(&seen);
     larder__team_close(&team);
     own.seconds = larder__now() - start;
     if (rc == 0 && conf->print && larder__task_has_classes(conf->task)) {

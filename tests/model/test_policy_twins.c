@@ -86,7 +86,8 @@ static int choose_kkt(twin *t, uint64_t key, uint64_t next) {
         if (t->in[k] && (far == NOBODY || d > most || (d == most && t->used[k] < t->used[far])))
             far = k;
     }
-    bool farther = distance(t, key, t->asked) > distance(t, (uint64_t)far, t->dist[far]);
+    double own = (double)distance(t, key, t->asked); /* nearer by a tenth, or nobody leaves */
+    bool farther = own * 1.1 > (double)distance(t, (uint64_t)far, t->dist[far]);
     return !t->in[key] && farther ? NOBODY : far;
 }
 

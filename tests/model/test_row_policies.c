@@ -10,23 +10,27 @@
 #include <string.h>
 
 enum { KEYS = 60, ROUNDS = 60, MOST = 16, NOBODY = -1, MOST_SWITCHES = 200 };
-enum { LRU, LFU, EFU, PATIENT, RULES };
-static const char *const names[RULES] = {"lru", "lfu", "efu", "patient"};
+enum { LRU, LFU, EFU, PATIENT, SIMPLE, KKT = SIMPLE, RULES };
+static const char *const names[RULES] = {"lru", "lfu", "efu", "patient", "kkt"};
 
 typedef struct model {
     int n, s; /* keys, entries that fit */
     uint64_t clock;
     bool in[KEYS];
     uint32_t count[KEYS];
-    uint64_t used[KEYS]; /* order of accesses as the cache sees them */
-    uint64_t last[KEYS]; /* request number + 1 */
+    uint64_t asked_at[KEYS]; /* order of accesses as the cache sees them */
+    uint64_t used[KEYS];     /* of residents: when they came in or were hit */
+    uint64_t last[KEYS];     /* request number + 1 */
     float dist[KEYS];
+    double margin;
     /* hcst */
     double lambda;
-    bool guard;
+    bool guard, solver;
     int rule, rounds, window, asked;
     uint64_t hits, near, saved;
-    bool shadow[RULES][KEYS];
+    int thin; /* one key in 2^thin is followed by shadows, -1: not known yet */
+    int sample;
+    bool shadow[SIMPLE][KEYS];
     double remembered[RULES];
     uint64_t round_hits[RULES];
     int switched_to[MOST_SWITCHES], switched_at[MOST_SWITCHES], switches;
@@ -40,11 +44,11 @@ static int residents(const bool *in, int n) {
 }
 
 /* Who leaves `in` for `key` under a rule, all counts and uses being known. */
-static int leaves(const model *m, const bool *in, int rule, int key) {
+static int leaves(const model *m, const bool *in, const uint64_t *used, int rule, int key) {
     int v = NOBODY;
     for (int k = 0; k < m->n; k++) {
         bool before = v == NOBODY || (rule != LRU && m->count[k] < m->count[v]) ||
-                      ((rule == LRU || m->count[k] == m->count[v]) && m->used[k] < m->used[v]);
+                      ((rule == LRU || m->count[k] == m->count[v]) && used[k] < used[v]);
         if (in[k] && before)
             v = k;
     }
@@ -52,9 +56,9 @@ static int leaves(const model *m, const bool *in, int rule, int key) {
     return rule < EFU || m->count[key] >= m->count[v] + margin ? v : NOBODY;
 }
 
-static void enter(const model *m, bool *in, int rule, int key) {
-    if (residents(in, m->n) >= m->s) {
-        int v = leaves(m, in, rule, key);
+static void enter(const model *m, bool *in, const uint64_t *used, int room, int rule, int key) {
+    if (residents(in, m->n) >= room) {
+        int v = room ? leaves(m, in, used, rule, key) : NOBODY;
         if (v == NOBODY)
             return;
         in[v] = false;
@@ -62,25 +66,41 @@ static void enter(const model *m, bool *in, int rule, int key) {
     in[key] = true;
 }
 
-static void use(model *m, int key) {
-    m->count[key]++;
-    m->used[key] = ++m->clock;
+static bool is_followed(const model *m, int key) {
+    uint64_t h = (uint64_t)(key + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+    return m->thin == 0 || h >> (64 - m->thin) == 0;
+}
+
+static void judge_access(model *m, int key) {
+    if (m->thin < 0)
+        for (m->thin = 0; m->s >> m->thin > m->sample;)
+            m->thin++;
+    if (!is_followed(m, key))
+        return;
+    m->round_hits[KKT] += m->in[key];
+    for (int r = 0; r < (m->solver ? 1 : SIMPLE); r++)
+        if (m->shadow[r][key])
+            m->round_hits[r]++;
+        else
+            enter(m, m->shadow[r], m->asked_at, m->s >> m->thin, r, key);
 }
 
 static void hcst_access(model *m, int key, uint64_t now) {
-    use(m, key);
+    m->count[key]++;
+    m->asked_at[key] = ++m->clock;
     m->asked++;
     m->hits += m->in[key];
     m->near += m->last[key] && now + 1 - m->last[key] < (uint64_t)m->s;
     m->last[key] = now + 1;
-    for (int r = 0; m->guard && r < RULES; r++) {
-        if (m->shadow[r][key])
-            m->round_hits[r]++;
-        else
-            enter(m, m->shadow[r], r, key);
-    }
+    if (m->guard)
+        judge_access(m, key);
+    if (!m->in[key] && m->rule == KKT)
+        return; /* it will be offered */
     if (!m->in[key])
-        enter(m, m->in, m->rule, key);
+        enter(m, m->in, m->used, m->s, m->rule, key);
+    m->used[key] = ++m->clock;
+    m->dist[key] = 0;
 }
 
 static void follow(model *m, int rule) {
@@ -91,25 +111,26 @@ static void follow(model *m, int rule) {
     m->rule = rule;
 }
 
-static void remember(model *m) {
+static void judge(model *m) {
+    int best = m->rule;
     for (int r = 0; r < RULES; r++) {
-        m->remembered[r] *= exp(-10.0 * m->asked / (m->lambda * m->s));
+        if (!m->solver) /* between kkt and lru nothing is forgotten */
+            m->remembered[r] *= exp(-10.0 * m->asked / (m->lambda * m->s));
         m->remembered[r] += (double)m->round_hits[r];
         m->round_hits[r] = 0;
     }
+    for (int r = 0; r < (m->solver ? 1 : SIMPLE); r++)
+        best = m->remembered[r] > m->remembered[best] ? r : best;
+    double a = m->remembered[best], b = m->remembered[m->rule];
+    if (a - b > sqrt(a + b))
+        follow(m, best);
 }
 
 static void hcst_round_ends(model *m) {
     m->rounds++;
     m->window++;
     if (m->guard) {
-        remember(m);
-        int best = m->rule;
-        for (int r = 0; r < RULES; r++)
-            best = m->remembered[r] > m->remembered[best] ? r : best;
-        double a = m->remembered[best], b = m->remembered[m->rule];
-        if (a - b > sqrt(a + b))
-            follow(m, best);
+        judge(m);
     } else {
         int apart = (int)(m->lambda * m->s / m->asked);
         if (m->window >= (apart < 1 ? 1 : apart)) {
@@ -124,6 +145,57 @@ static void hcst_round_ends(model *m) {
         }
     }
     m->asked = 0;
+}
+
+/* ---- what a solver says ---------------------------------------------------------------------- */
+
+static float wanted(const model *m, int k, float dist) {
+    return dist > 0 ? dist / (float)m->count[k] : 0;
+}
+
+static void kkt_offer(model *m, int key, float dist) {
+    if (m->in[key]) {
+        m->dist[key] = dist;
+        return;
+    }
+    if (residents(m->in, m->n) >= m->s) {
+        int far = NOBODY;
+        for (int k = 0; k < m->n; k++) {
+            if (!m->in[k])
+                continue;
+            float d = wanted(m, k, m->dist[k]);
+            float most = far == NOBODY ? -1 : wanted(m, far, m->dist[far]);
+            if (d > most || (d == most && m->used[k] < m->used[far]))
+                far = k;
+        }
+        if ((double)wanted(m, key, dist) * m->margin > (double)wanted(m, far, m->dist[far]))
+            return;
+        m->in[far] = false;
+    }
+    m->in[key] = true;
+    m->dist[key] = dist;
+    m->used[key] = ++m->clock;
+}
+
+/* Fresh distances of all in two rounds of three, then rows that leave, to the cache and its twin
+ * (which hears of it only under kkt). */
+static void tell(model *m, larder__cache *c, larder_rng *rng, int round, const uint64_t *old,
+                 int leaving) {
+    float dist[KEYS];
+    larder_access a[MOST];
+    for (int k = 0; k < m->n; k++) /* few values: ties happen */
+        dist[k] = (float)larder_rng_below(rng, 6) / 2 - 0.5f;
+    if (round % 3) {
+        larder__cache_score_all(c, dist, 1);
+        for (int k = 0; k < m->n; k++)
+            m->dist[k] = m->in[k] ? dist[k] : m->dist[k];
+    }
+    for (int i = 0; i < leaving; i++) {
+        a[i] = (larder_access){.key = old[i], .size = 1, .score = dist[old[i]]};
+        if (m->rule == KKT)
+            kkt_offer(m, (int)old[i], dist[old[i]]);
+    }
+    larder__cache_offer(c, a, NULL, (size_t)leaving);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
@@ -169,7 +241,7 @@ static larder__cache *open_cache(const char *spec, uint64_t keys, uint64_t entri
     return c;
 }
 
-static void claim_round(larder__cache *c, const uint64_t *keys, int n, uint64_t now,
+static void claim_round(larder__cache *c, const uint64_t *keys, int n, uint64_t now, bool held,
                         larder__ticket *t) {
     larder_access a[MOST];
     for (int i = 0; i < n; i++)
@@ -177,30 +249,57 @@ static void claim_round(larder__cache *c, const uint64_t *keys, int n, uint64_t 
                                .now = now + (uint64_t)i,
                                .next_use = LARDER_UNKNOWN,
                                .size = 1,
-                               .tag = LARDER_TAG_HELD,
+                               .tag = held ? LARDER_TAG_HELD : 0,
                                .score = NAN};
     check_ok(larder__cache_claim_batch(c, a, (size_t)n, t));
 }
 
-static int hcst_run(uint64_t seed, bool guard) {
+/* Loaded from what was saved, nobody notices. */
+static larder__cache *reopen(larder__cache *c, const char *spec, const model *m) {
+    larder__cache *d = open_cache(spec, (uint64_t)m->n, (uint64_t)m->s);
+    kit_copy_state(c, d);
+    larder__cache_close(&c);
+    return d;
+}
+
+static void compare_switches(const model *m, larder__cache *c) {
+    larder_switch s;
+    for (int i = 0; i < m->switches; i++) {
+        assert_true(larder__cache_switched(c, (uint64_t)i, &s));
+        assert_string_equal(s.to, names[m->switched_to[i]]);
+        assert_int_equal(s.round, m->switched_at[i]);
+    }
+    assert_false(larder__cache_switched(c, (uint64_t)m->switches, &s));
+}
+
+static int hcst_run(uint64_t seed, bool guard, bool solver) {
     static const double lambdas[] = {2, 0.5, 1, 4};
+    static const int samples[] = {1000, 4, 9};
     larder_rng rng;
     larder_rng_seed(&rng, seed, 3);
     model m = {.n = 4 + (int)larder_rng_below(&rng, KEYS - 4),
                .lambda = lambdas[seed % 4],
                .guard = guard,
-               .rule = EFU};
+               .solver = solver,
+               .rule = solver ? KKT : EFU,
+               .thin = -1,
+               .sample = samples[seed % 3],
+               .margin = seed % 5 ? 1.5 : 1};
     m.s = 1 + (int)larder_rng_below(&rng, (uint32_t)m.n);
-    char spec[64], what[128];
-    snprintf(spec, sizeof spec, "hcst:lambda=%g,guard=%d", m.lambda, guard);
-    larder__cache *c = open_cache(spec, (uint64_t)m.n, (uint64_t)m.s), *d;
+    char spec[96], what[160];
+    snprintf(spec, sizeof spec, "hcst:lambda=%g,guard=%d,sample=%d,margin=%g", m.lambda, guard,
+             m.sample, m.margin);
+    larder__cache *c = open_cache(spec, (uint64_t)m.n, (uint64_t)m.s);
     uint64_t keys[MOST], now = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0, q = 0; round < ROUNDS; round++) {
         snprintf(what, sizeof what, "%s, seed %d, round %d", spec, (int)seed, round);
-        int q = draw_round(&rng, m.n, round, (int)(seed / 4 + (uint64_t)round / 20) % 4, keys);
+        if (solver)
+            tell(&m, c, &rng, round, keys, q);
+        compare(&m, c, what);
+        q = draw_round(&rng, m.n, round, (int)(seed / 4 + (uint64_t)round / 20) % 4, keys);
         larder__ticket t[MOST];
         bool had[MOST];
-        claim_round(c, keys, q, now, t);
+        claim_round(c, keys, q, now, solver, t);
         larder__cache_batch(c);
         for (int i = 0; i < q; i++)
             had[i] = m.in[keys[i]];
@@ -214,20 +313,10 @@ static int hcst_run(uint64_t seed, bool guard) {
             if ((t[i].kind == LARDER_HIT) != had[i])
                 fail_msg("%s: request %d: %d", what, i, t[i].kind);
         compare(&m, c, what);
-        if (round % 16 == 9) { /* saved and loaded in between, nobody notices */
-            d = open_cache(spec, (uint64_t)m.n, (uint64_t)m.s);
-            kit_copy_state(c, d);
-            larder__cache_close(&c);
-            c = d;
-        }
+        if (round % 16 == 9)
+            c = reopen(c, spec, &m);
     }
-    larder_switch s;
-    for (int i = 0; i < m.switches; i++) {
-        assert_true(larder__cache_switched(c, (uint64_t)i, &s));
-        assert_string_equal(s.to, names[m.switched_to[i]]);
-        assert_int_equal(s.round, m.switched_at[i]);
-    }
-    assert_false(larder__cache_switched(c, (uint64_t)m.switches, &s));
+    compare_switches(&m, c);
     larder__cache_close(&c);
     return m.switches;
 }
@@ -236,7 +325,7 @@ static void test_hcst(void **st) {
     (void)st;
     int switches = 0;
     for (uint64_t seed = 0; seed < 1500; seed++)
-        switches += hcst_run(seed, false);
+        switches += hcst_run(seed, false, false);
     assert_true(switches > 500); /* or nothing was tested */
 }
 
@@ -244,72 +333,38 @@ static void test_guard(void **st) {
     (void)st;
     int switches = 0;
     for (uint64_t seed = 0; seed < 1500; seed++)
-        switches += hcst_run(seed, true);
+        switches += hcst_run(seed, true, false);
     assert_true(switches > 500);
+}
+
+static void test_guard_with_solver(void **st) {
+    (void)st;
+    int switches = 0;
+    for (uint64_t seed = 0; seed < 1500; seed++)
+        switches += hcst_run(seed, true, true);
+    assert_true(switches > 100);
 }
 
 /* ---- kkt ------------------------------------------------------------------------------------- */
 
-static float wanted(const model *m, int k, float dist) {
-    return dist > 0 ? dist / (float)m->count[k] : 0;
-}
-
-static void kkt_offer(model *m, int key, float dist) {
-    if (m->in[key]) {
-        m->dist[key] = dist;
-        return;
-    }
-    if (residents(m->in, m->n) >= m->s) {
-        int far = NOBODY;
-        for (int k = 0; k < m->n; k++) {
-            if (!m->in[k])
-                continue;
-            float d = wanted(m, k, m->dist[k]);
-            float most = far == NOBODY ? -1 : wanted(m, far, m->dist[far]);
-            if (d > most || (d == most && m->used[k] < m->used[far]))
-                far = k;
-        }
-        if (wanted(m, key, dist) > wanted(m, far, m->dist[far]))
-            return;
-        m->in[far] = false;
-    }
-    m->in[key] = true;
-    m->dist[key] = dist;
-    m->used[key] = ++m->clock;
-}
-
 static void kkt_run(uint64_t seed) {
     larder_rng rng;
     larder_rng_seed(&rng, seed, 4);
-    model m = {.n = 4 + (int)larder_rng_below(&rng, KEYS - 4)};
+    model m = {.n = 4 + (int)larder_rng_below(&rng, KEYS - 4),
+               .rule = KKT,
+               .margin = seed % 2 ? 1.1 : 1.5};
     m.s = 1 + (int)larder_rng_below(&rng, (uint32_t)m.n);
-    larder__cache *c = open_cache("kkt", (uint64_t)m.n, (uint64_t)m.s);
-    uint64_t keys[MOST], old[MOST], now = 0;
-    int q = 0, leaving;
-    for (int round = 0; round < ROUNDS; round++) {
-        float dist[KEYS], left[MOST];
-        larder_access a[MOST];
+    const char *spec = seed % 2 ? "kkt" : "kkt:margin=1.5";
+    larder__cache *c = open_cache(spec, (uint64_t)m.n, (uint64_t)m.s);
+    uint64_t keys[MOST], now = 0;
+    for (int round = 0, q = 0; round < ROUNDS; round++) {
         larder__ticket t[MOST];
         char what[64];
         snprintf(what, sizeof what, "kkt, seed %d, round %d", (int)seed, round);
-        for (int k = 0; k < m.n; k++) /* few values: ties happen */
-            dist[k] = (float)larder_rng_below(&rng, 6) / 2 - 0.5f;
-        leaving = q;
-        memcpy(old, keys, sizeof old);
-        if (round % 3) {
-            larder__cache_score_all(c, dist, 1);
-            for (int k = 0; k < m.n; k++)
-                m.dist[k] = m.in[k] ? dist[k] : m.dist[k];
-        }
-        for (int i = 0; i < leaving; i++) {
-            left[i] = dist[old[i]];
-            a[i] = (larder_access){.key = old[i], .size = 1, .score = left[i]};
-            kkt_offer(&m, (int)old[i], left[i]);
-        }
-        larder__cache_offer(c, a, NULL, (size_t)leaving);
+        tell(&m, c, &rng, round, keys, q);
         compare(&m, c, what);
         q = draw_round(&rng, m.n, round, (int)seed % 4, keys);
-        claim_round(c, keys, q, now, t);
+        claim_round(c, keys, q, now, true, t);
         now += (uint64_t)q;
         for (int i = 0; i < q; i++) {
             if ((t[i].kind == LARDER_HIT) != m.in[keys[i]])
@@ -321,6 +376,8 @@ static void kkt_run(uint64_t seed) {
             }
         }
         compare(&m, c, what);
+        if (round % 16 == 9)
+            c = reopen(c, spec, &m);
     }
     larder__cache_close(&c);
 }
@@ -335,6 +392,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcst),
         cmocka_unit_test(test_guard),
+        cmocka_unit_test(test_guard_with_solver),
         cmocka_unit_test(test_kkt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

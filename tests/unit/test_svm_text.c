@@ -2,6 +2,9 @@
 #include "check.h"
 
 #include "svm/svm_data.h"
+#include "svm/svm_text.h"
+
+#include <larder/plugin.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +52,76 @@ static void numbers_round_right(void **state) {
         assert_memory_equal(&d->value[0], &want, sizeof want);
         larder_svm_data_close(&d);
     }
+}
+
+/* Digit by digit or eight at a time, what is read is what the C library reads. */
+static void numbers_of_all_lengths(void **state) {
+    (void)state;
+    larder_rng rng;
+    larder_rng_seed(&rng, 5, 1);
+    static char text[200000];
+    static double want[4000];
+    static uint32_t index[4000];
+    for (int turn = 0; turn < 40; turn++) {
+        size_t n = 0, at = (size_t)snprintf(text, sizeof text, "1");
+        for (uint32_t last = 0; n < 400; n++) {
+            char number[64];
+            int whole = (int)larder_rng_below(&rng, 10), part = (int)larder_rng_below(&rng, 18);
+            size_t k = 0;
+            if (larder_rng_below(&rng, 4) == 0)
+                number[k++] = '-';
+            for (int i = 0; i < whole || (whole + part == 0 && i == 0); i++)
+                number[k++] = (char)('0' + larder_rng_below(&rng, 10));
+            if (part || larder_rng_below(&rng, 2))
+                number[k++] = '.';
+            for (int i = 0; i < part; i++)
+                number[k++] = (char)('0' + larder_rng_below(&rng, 10));
+            number[k] = '\0';
+            if (larder_rng_below(&rng, 8) == 0)
+                snprintf(number + k, sizeof number - k, "e%d",
+                         (int)larder_rng_below(&rng, 40) - 20);
+            last += 1 + larder_rng_below(&rng, n % 7 ? 30 : 100000);
+            index[n] = last;
+            want[n] = strtod(number, NULL);
+            static const char *const blanks[] = {" ", "  ", "\t", " \t "};
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%u:%s",
+                                   blanks[larder_rng_below(&rng, 4)], last, number);
+        }
+        snprintf(text + at, sizeof text - at, turn % 3 ? "\n" : turn % 2 ? "" : " \r\n");
+        larder_svm_data *d = parse(text, 0);
+        assert_int_equal(d->start[1], n);
+        assert_memory_equal(d->index, index, n * sizeof *index);
+        for (size_t i = 0; i < n; i++)
+            if (memcmp(&d->value[i], &want[i], sizeof *want) != 0)
+                fail_msg("turn %d, number %zu: %.17g is not %.17g", turn, i, d->value[i], want[i]);
+        larder_svm_data_close(&d);
+    }
+}
+
+/* As printf writes them. */
+static void short_numbers(void **state) {
+    (void)state;
+    larder_rng rng;
+    larder_rng_seed(&rng, 6, 1);
+    int done = 0;
+    for (int i = 0; i < 200000; i++) {
+        char mine[24], theirs[64];
+        double x = (double)larder_rng_below(&rng, 1u << 30);
+        for (uint32_t k = larder_rng_below(&rng, 15); k > 0; k--)
+            x /= 10;
+        if (larder_rng_below(&rng, 3) == 0)
+            x = (double)(larder_rng_next(&rng) >> 12) / (1 << 20) / (1 << 20);
+        x = i % 2 ? x : -x;
+        size_t n = larder__text_short(mine, x);
+        int want = snprintf(theirs, sizeof theirs, "%.8g", x);
+        done += n > 0;
+        if (n > 0 && (n != (size_t)want || memcmp(mine, theirs, n) != 0))
+            fail_msg("%.*s is not %s", (int)n, mine, theirs);
+    }
+    assert_true(done > 50000);
+    char none[24];
+    assert_int_equal(larder__text_short(none, 0), 0);
+    assert_int_equal(larder__text_short(none, 1e300), 0);
 }
 
 static void label_lists(void **state) {
@@ -146,9 +219,14 @@ static void rows_from_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_rows),       cmocka_unit_test(numbers_round_right),
-        cmocka_unit_test(label_lists),      cmocka_unit_test(sentences),
-        cmocka_unit_test(zero_index),       cmocka_unit_test(long_line),
+        cmocka_unit_test(plain_rows),
+        cmocka_unit_test(numbers_round_right),
+        cmocka_unit_test(numbers_of_all_lengths),
+        cmocka_unit_test(short_numbers),
+        cmocka_unit_test(label_lists),
+        cmocka_unit_test(sentences),
+        cmocka_unit_test(zero_index),
+        cmocka_unit_test(long_line),
         cmocka_unit_test(rows_from_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

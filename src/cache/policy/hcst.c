@@ -5,9 +5,14 @@
  * LRU, EFU is taken to do as well as it did in the window before the switch.
  *
  * With guard=1 a judge that knows takes the place of the guesses (policy/judge.h), after every
- * round. Residents stay when the rule changes: only who enters and leaves is decided another way.
- * A round is what ends with `batch`. */
+ * round. Where a solver speaks (rows are asked for to be held, and offered afterwards) kkt takes
+ * the place of EFU, since it knows whom to keep before anything has come back; once LRU has had
+ * more hits, it is LRU for good. Elsewhere LFU and a more patient EFU stand by as well.
+ *
+ * Residents stay when the rule changes: only who enters and leaves is decided another way. A round
+ * is what ends with `batch`. */
 #include "cache/policy/by_count.h"
+#include "cache/policy/by_distance.h"
 #include "cache/policy/judge.h"
 #include "cache/policy/room.h"
 #include "cache/policy/switches.h"
@@ -16,9 +21,11 @@ typedef struct hcst {
     const larder_slots *slots;
     larder__judge *judge; /* NULL without guard */
     larder__by_count by_count;
-    larder__link *links; /* by slot, after by_count's */
-    larder__list order;  /* by use */
-    uint64_t *last;      /* by key: request number of the last access + 1, 0: never */
+    larder__by_distance by_distance; /* kept while the rule is kkt */
+    double margin;                   /* of kkt */
+    larder__link *links;             /* by slot, after by_count's */
+    larder__list order;              /* by use */
+    uint64_t *last;                  /* by key: request number of the last access + 1, 0: never */
     double lambda;
     uint64_t s;             /* entries that fit, as of the round's beginning; 0: to be found out */
     uint64_t asked;         /* accesses of this round */
@@ -31,7 +38,9 @@ typedef struct hcst {
 
 static const larder_param params[] = {
     {"lambda", "float", "2", "cache sizes' worth of accesses between checkpoints", 0.001, 1e6},
-    {"guard", "bool", "0", "judge by shadows of lru, lfu and efu instead of estimates", 0, 0},
+    {"guard", "bool", "0", "kkt or lru where a solver speaks, else by shadows of all", 0, 0},
+    {"sample", "int", "4096", "with guard: entries that a shadow follows, at most", 1, 1e9},
+    {"margin", "float", "1.6", "with guard: as kkt's", 1, 1000},
     {0},
 };
 
@@ -43,42 +52,60 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     p->last = slots->key_data;
     p->links = (larder__link *)(void *)((char *)slots->slot_data +
                                         slots->keys * LARDER__BY_COUNT_SLOT_SIZE);
+    p->margin = larder_args_number(args, "margin");
     larder__list_init(&p->order);
     int rc = larder__by_count_init(&p->by_count, slots, slots->slot_data,
                                    (uint32_t *)(void *)(p->last + slots->keys));
     if (rc < 0 || larder_args_number(args, "guard") == 0)
         return rc;
-    return larder__judge_open(&p->judge, slots->keys, p->lambda);
+    rc = larder__by_distance_init(&p->by_distance, slots, NULL, p->by_count.counts);
+    return rc < 0 ? rc
+                  : larder__judge_open(&p->judge, slots->keys, p->lambda,
+                                       (uint64_t)larder_args_number(args, "sample"));
 }
 
 static void fini(void *st) {
     hcst *p = st;
     larder__judge_close(&p->judge);
+    larder__by_distance_fini(&p->by_distance);
     larder__by_count_fini(&p->by_count);
 }
 
 static void note_access(hcst *p, const larder_access *a, bool hit) {
     if (p->s == 0)
         p->s = larder__room_entries(p->slots, a);
+    if (p->judge && p->round == 0 && p->asked == 0 && a->tag == LARDER_TAG_HELD) {
+        p->rule = LARDER__RULE_KKT;
+        larder__judge_pair(p->judge);
+    }
     p->asked++;
     p->hits += hit;
     p->near += p->last[a->key] && a->now + 1 - p->last[a->key] < p->s;
     p->last[a->key] = a->now + 1;
     if (p->judge)
-        larder__judge_access(p->judge, a, p->s);
+        larder__judge_access(p->judge, a, p->s, hit);
 }
+
+static bool asks_solver(const hcst *p) { return p->rule == LARDER__RULE_KKT; }
 
 static bool admit(void *st, const larder_access *a) {
     hcst *p = st;
     note_access(p, a, false);
     larder__by_count_miss(&p->by_count, a->key);
-    return true;
+    return !asks_solver(p) || a->tag != LARDER_TAG_HELD;
+}
+
+static bool offer(void *st, const larder_access *a) {
+    (void)a;
+    return asks_solver(st);
 }
 
 static void insert(void *st, larder_slot s, const larder_access *a) {
     hcst *p = st;
     larder__by_count_insert(&p->by_count, s, a->key);
     larder__list_push(&p->order, p->links, s);
+    if (asks_solver(p))
+        larder__by_distance_insert(&p->by_distance, s, a->score);
 }
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
@@ -87,11 +114,27 @@ static void hit(void *st, larder_slot s, const larder_access *a) {
     larder__by_count_hit(&p->by_count, s, a->key);
     larder__list_cut(&p->order, p->links, s);
     larder__list_push(&p->order, p->links, s);
+    if (asks_solver(p))
+        larder__by_distance_hit(&p->by_distance, s);
+}
+
+static void score(void *st, larder_slot s, float dist) {
+    hcst *p = st;
+    if (asks_solver(p))
+        larder__by_distance_score(&p->by_distance, s, dist);
+}
+
+/* Not before it is known whether a solver speaks: the first round is taken as a yes. */
+static bool listens(const void *st) {
+    const hcst *p = st;
+    return p->judge && (asks_solver(p) || p->round == 0);
 }
 
 static larder_slot victim(void *st, const larder_access *incoming) {
-    const hcst *p = st;
+    hcst *p = st;
     switch (p->rule) {
+    case LARDER__RULE_KKT:
+        return larder__by_distance_farther(&p->by_distance, incoming, p->margin);
     case LARDER__RULE_LRU:
         return p->order.oldest;
     case LARDER__RULE_LFU:
@@ -107,6 +150,8 @@ static void leave(void *st, larder_slot s, bool evicted) {
     hcst *p = st;
     larder__by_count_remove(&p->by_count, s);
     larder__list_cut(&p->order, p->links, s);
+    if (asks_solver(p))
+        larder__by_distance_remove(&p->by_distance, s);
 }
 
 static void follow(hcst *p, uint64_t rule, double was, double other) {
@@ -160,6 +205,8 @@ static void save(const void *st, larder_writer *w) {
     larder__list_save(&p->order, p->links, w);
     if (p->judge)
         larder__judge_save(p->judge, w);
+    if (asks_solver(p))
+        larder__by_distance_save(&p->by_distance, w);
 }
 
 static int load(void *st, larder_reader *r) {
@@ -168,7 +215,7 @@ static int load(void *st, larder_reader *r) {
                                 &p->hits, &p->near,  &p->saved, &p->rule};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *counts[i] = larder_read_u64(r);
-    if (p->rule >= LARDER__RULES)
+    if (p->rule >= LARDER__RULES || (asks_solver(p) && !p->judge))
         return larder_read_reject(r, "hcst follows a rule that there is not");
     int rc = larder__switches_load(&p->switches, r);
     if (rc < 0)
@@ -176,9 +223,10 @@ static int load(void *st, larder_reader *r) {
     for (uint64_t k = 0; k < p->slots->keys; k++)
         p->last[k] = larder_read_u64(r);
     if ((rc = larder__by_count_load(&p->by_count, r)) < 0 ||
-        (rc = larder__list_load(&p->order, p->links, p->slots, r)) < 0 || !p->judge)
+        (rc = larder__list_load(&p->order, p->links, p->slots, r)) < 0 || !p->judge ||
+        (rc = larder__judge_load(p->judge, r)) < 0)
         return rc;
-    return larder__judge_load(p->judge, r);
+    return asks_solver(p) ? larder__by_distance_load(&p->by_distance, r) : 0;
 }
 
 const larder_policy larder__policy_hcst = {
@@ -195,6 +243,9 @@ const larder_policy larder__policy_hcst = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
+    .score = score,
+    .offer = offer,
+    .listens = listens,
     .batch = batch,
     .switched = switched,
     .save = save,

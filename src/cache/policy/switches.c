@@ -1,6 +1,6 @@
 #include "cache/policy/switches.h"
 
-static const char *const names[LARDER__RULES] = {"lru", "lfu", "efu", "patient"};
+static const char *const names[LARDER__RULES] = {"lru", "lfu", "efu", "patient", "kkt"};
 
 void larder__switches_note(larder__switches *s, uint64_t round, uint64_t to, uint64_t was,
                            uint64_t other) {

@@ -6,8 +6,17 @@
 
 enum { LARDER__SWITCHES = 64 };
 
-/* What can be switched to; `patient` is efu that wants a newcomer to be used two times more. */
-enum { LARDER__RULE_LRU, LARDER__RULE_LFU, LARDER__RULE_EFU, LARDER__RULE_PATIENT, LARDER__RULES };
+/* What can be switched to; `patient` is efu that wants a newcomer to be used two times more. The
+ * simple ones can be followed by a shadow, kkt cannot: it wants to hear of its own residents. */
+enum {
+    LARDER__RULE_LRU,
+    LARDER__RULE_LFU,
+    LARDER__RULE_EFU,
+    LARDER__RULE_PATIENT,
+    LARDER__SIMPLE_RULES,
+    LARDER__RULE_KKT = LARDER__SIMPLE_RULES,
+    LARDER__RULES
+};
 
 typedef struct larder__switches {
     uint64_t count; /* also of those that no longer fit */
