@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import operator
 import os
-import sys
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
@@ -14,6 +12,7 @@ from . import _lib, _state, _torch
 from .batch import Batch, Hold, make, release_later, sweep, x_array
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
+from .shown import Shown
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
@@ -51,7 +50,7 @@ class _Stages:
         return sample
 
 
-class Loader:
+class Loader(Shown):
     """Batches of a data set through a training-aware cache.
 
     >>> loader = larder.Loader("cifar10:data", 256, recipe="rotate", cache="20%",
@@ -122,7 +121,7 @@ class Loader:
         score_on_device: Optional[bool] = None,
         torch: Optional[bool] = None,
     ) -> None:
-        self._handle: Optional[int] = None
+        self._handle: Any = None  # an address; None: closed
         self._pid = os.getpid()
         counts = dict(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
                       inflight=inflight, epochs=epochs)
@@ -137,7 +136,7 @@ class Loader:
         self.seed, self.shuffle = seed, shuffle
         self._stages = _Stages(augment, transform)
         self._tensors = _torch.wanted(torch)
-        self._device = None
+        self._device: Any = None
         if device is not None and str(device) != "cpu":
             self._tensors = True
             self._device = _torch.module().device(device)
@@ -345,7 +344,7 @@ class Loader:
         self._lent = out
         _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
         s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value, bool(self._pins))
+        held = Hold(hold.value or 0, bool(self._pins))
         b = make(held, s, self._tensors and not self._stages.own)
         b.owner = self._mark
         if self._stages.own:
@@ -592,6 +591,7 @@ class Loader:
             self._desk.load(state["reports"])
             self._last = self._loaded_at = state["last"]
 
+<<<<<<< HEAD
     def _load_all(self, states: List[Dict[str, Any]]) -> None:
         if len(states) == self.world and all(s.get("world") == self.world for s in states):
             self.load_state_dict(states[self.rank])
@@ -678,25 +678,9 @@ class Loader:
         s = self._lib.larder_loader_shape(self._open())
         return (s.h, s.w, s.c)
 
+=======
+>>>>>>> main
     _order_only = False
-
-    # Habits of Lightning and Accelerate: they look for these.
-    num_workers = 0
-    batch_sampler = None
-
-    @property
-    def sampler(self) -> Any:
-        """Something with ``set_epoch``: itself, or with shuffle=False what passes for torch's
-        SequentialSampler."""
-        torch = sys.modules.get("torch")
-        if self.shuffle or torch is None:
-            return self
-        return _sequential(torch)(self)
-
-    @property
-    def dataset(self) -> "_Sized":
-        """Something whose length is the data set's."""
-        return _Sized(self.samples)
 
     @property
     def pin_memory(self) -> bool:
@@ -707,28 +691,6 @@ class Loader:
         return (
             f"<larder.Loader {self.uri}, batches of {self.batch_size}, recipe {self.recipe}{state}>"
         )
-
-
-class _Sized:
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __len__(self) -> int:
-        return self.n
-
-
-@functools.lru_cache(None)
-def _sequential(torch: Any) -> Any:
-    class Sequential(torch.utils.data.SequentialSampler):
-        """Ids in their order. What is looked at is its class."""
-
-        def __init__(self, loader: Loader) -> None:
-            self.loader, self.data_source = loader, loader.dataset
-
-        def set_epoch(self, epoch: int) -> None:
-            self.loader.set_epoch(epoch)
-
-    return Sequential
 
 
 class _Hook:

@@ -251,8 +251,9 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->key, sizeof r->key, value);
     if (strcmp(key, "name") == 0)
         return copy(r->tls_name, sizeof r->tls_name, value);
-    *what = "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert, key "
-            "or name";
+    *what =
+        "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert, key "
+        "or name";
     return false;
 }
 
