@@ -654,11 +654,11 @@ def _choice(table: Dict[str, int], name: str, value: str) -> int:
 def _share(cache: str) -> str:
     """Processes of torch.distributed with a cache in Redis have it together: under a name that
     the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
-    scheme, _, rest = cache.partition("://")
-    if "redis" not in scheme or not rest or not _torch_distributed():
-        return cache
+    kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
+    if cache.partition("://")[0] not in kinds or not _torch_distributed():
+        return cache  # also one with a cache of each process in front
     at, _, options = cache.partition("?")
-    if any(o.startswith(("job=", "shared=")) for o in options.split("&")) or "%+redis" in cache:
+    if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
         return cache
     import secrets
 
