@@ -60,7 +60,7 @@ def _look_for_launcher() -> None:
         )
 
 
-_cudart = None
+_cudart: Any = None
 
 
 def host_register() -> Optional[Tuple[int, int]]:

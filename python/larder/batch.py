@@ -68,7 +68,7 @@ def sweep(wait: bool = False) -> None:
     _later.extend(still)
 
 
-def _array(hold: Hold, address: int, count: int, dtype: str, shape: Any = None) -> Any:
+def _array(hold: Optional[Hold], address: int, count: int, dtype: str, shape: Any = None) -> Any:
     import numpy
 
     size = count * numpy.dtype(dtype).itemsize
@@ -99,6 +99,15 @@ class Batch:
 
     x: Any
     y: Any
+    ids: Any
+    served: Any
+    weight: Any
+    kind: Any
+    number: int
+    epoch: int
+    served_host: Any
+    labels_host: Any
+    owner: Any
 
     def __iter__(self) -> Iterator[Any]:
         yield self.x
@@ -144,13 +153,13 @@ def x_shape(s: _lib.BatchStruct) -> Any:
     return (s.n, s.shape.h, s.shape.w, s.shape.c)
 
 
-def x_array(hold: Hold, s: _lib.BatchStruct) -> Any:
+def x_array(hold: Optional[Hold], s: _lib.BatchStruct) -> Any:
     count = s.n * s.shape.c * s.shape.h * s.shape.w
     dtype = "float32" if s.dtype == _lib.DTYPES["float32"] else "uint8"
     return _array(hold, s.x, count, dtype, x_shape(s))
 
 
-def make(hold: Hold, s: _lib.BatchStruct, tensors: bool) -> Batch:
+def make(hold: Optional[Hold], s: _lib.BatchStruct, tensors: bool) -> Batch:
     """A Batch of arrays that view the memory of a batch on hold."""
     b = Batch()
     b.owner = None

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from typing import Optional
+from typing import Any
 
 from . import _lib
 
@@ -22,7 +22,7 @@ class Daemon:
         self.folder = tempfile.mkdtemp(prefix="larder-")
         self.socket = os.path.join(self.folder, "socket")
         self.owner = os.getpid()
-        self.process: Optional[subprocess.Popen] = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             [_lib.program(), "serve", "--socket", self.socket, "--cache", size, "--quiet",
              "--with-stdin"],
             stdin=subprocess.PIPE,

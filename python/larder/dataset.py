@@ -87,7 +87,7 @@ class Dataset:
     # ---- one handle a process -----------------------------------------------------------------
 
     def _init_process(self) -> None:
-        self._handle: Optional[int] = None
+        self._handle: Any = None
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._count = itertools.count()
@@ -98,9 +98,9 @@ class Dataset:
         if self._handle:
             return self._handle
         with self._lock:
-            if self._handle is None:
-                self._handle = self._open_new(self.cache)
-        return self._handle
+            handle = self._handle or self._open_new(self.cache)
+            self._handle = handle
+        return handle
 
     def _open_new(self, cache: str) -> int:
         lib = _lib.load()
@@ -120,7 +120,7 @@ class Dataset:
         self._shape = (
             (shape.c, shape.h, shape.w) if self._layout == 0 else (shape.h, shape.w, shape.c)
         )
-        return handle.value
+        return handle.value or 0
 
     def _share(self) -> None:
         """From now on the cache is a daemon's. In the process that made the data set."""

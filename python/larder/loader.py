@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import operator
 import os
-import sys
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
@@ -14,6 +12,7 @@ from . import _lib, _state, _torch
 from .batch import Batch, Hold, make, release_later, sweep, x_array
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
+from .shown import Shown
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
@@ -51,7 +50,7 @@ class _Stages:
         return sample
 
 
-class Loader:
+class Loader(Shown):
     """Batches of a data set through a training-aware cache.
 
     >>> loader = larder.Loader("cifar10:data", 256, recipe="rotate", cache="20%",
@@ -122,7 +121,7 @@ class Loader:
         score_on_device: Optional[bool] = None,
         torch: Optional[bool] = None,
     ) -> None:
-        self._handle: Optional[int] = None
+        self._handle: Any = None  # an address; None: closed
         self._pid = os.getpid()
         counts = dict(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
                       inflight=inflight, epochs=epochs)
@@ -137,7 +136,7 @@ class Loader:
         self.seed, self.shuffle = seed, shuffle
         self._stages = _Stages(augment, transform)
         self._tensors = _torch.wanted(torch)
-        self._device = None
+        self._device: Any = None
         if device is not None and str(device) != "cpu":
             self._tensors = True
             self._device = _torch.module().device(device)
@@ -150,6 +149,8 @@ class Loader:
             self.recipe += ("," if ":" in self.recipe else ":") + "signal=given"
         self._pins = self._pin_functions(pin)
 
+        if self.world > 1:
+            cache = _share(cache)
         conf = _lib.Conf()
         lib = _lib.load()
         lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
@@ -343,7 +344,7 @@ class Loader:
         self._lent = out
         _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
         s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value, bool(self._pins))
+        held = Hold(hold.value or 0, bool(self._pins))
         b = make(held, s, self._tensors and not self._stages.own)
         b.owner = self._mark
         if self._stages.own:
@@ -535,7 +536,8 @@ class Loader:
 
     def state_dict(self) -> Dict[str, Any]:
         """All that is needed to go on after the batches taken so far: the same remaining ids, the
-        same augmentation. The batch at hand counts as taken. Each process saves its own."""
+        same augmentation. The batch at hand counts as taken. Each process saves its own; of those
+        that share a cache, all do it after the same batch."""
         handle = self._open()
         if self._batch is not None and self.listens:
             self._take_hooked(self._batch)
@@ -562,9 +564,13 @@ class Loader:
             "graph": self._graph.state_dict() if self._graph else None,
         }
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on where that state stands; right after opening, with the same data set, recipe,
-        cache size, seed and batch size."""
+        cache size, seed and batch size. With another number of processes: a list of the states of
+        all there were, the same for each; of one alone, what the others reported last is missing."""
+        if isinstance(state, (list, tuple)):
+            self._load_all(sorted(state, key=lambda s: s.get("rank", 0)))
+            return
         if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
             raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
         raw = _state.unwrap(state["larder"])
@@ -585,101 +591,17 @@ class Loader:
             self._desk.load(state["reports"])
             self._last = self._loaded_at = state["last"]
 
-    # ---- figures ------------------------------------------------------------------------------
-
-    def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
-        """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
-        substitutes, repeats, storage_bytes, touched …"""
-        f = _lib.Figures()
-        if epoch is None:
-            for epoch in range(self.epoch, -1, -1):
-                rc = self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f))
-                if rc == 0:
-                    break
-            else:
-                _lib.check(rc)
-        else:
-            _lib.check(self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f)))
-        out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_}
-        out["form_hits"] = list(out["form_hits"])
-        return out
-
-    def stats(self) -> Dict[str, Any]:
-        """Counters and times since the start: a number each, or for times a dict with count, mean,
-        p50, p90, p99 and max, in seconds."""
-        v = _lib.StatValue()
-        out: Dict[str, Any] = {}
-        i = 0
-        while self._lib.larder_loader_stat(self._open(), i, ctypes.byref(v)) == 0:
-            name = v.name.decode()
-            if v.type == b"h":
-                out[name] = {
-                    "count": v.count,
-                    "mean": v.value,
-                    "sd": v.sd,
-                    "p50": v.p50,
-                    "p90": v.p90,
-                    "p99": v.p99,
-                    "max": v.max,
-                }
-            else:
-                out[name] = v.value
-            i += 1
-        return out
-
-    def bad(self) -> List[Dict[str, Any]]:
-        """Samples that could not be read or decoded, with the reason."""
-        out, b = [], _lib.Bad()
-        while self._lib.larder_loader_bad(self._open(), len(out), ctypes.byref(b)) == 0:
-            out.append({"id": b.id, "code": b.code, "why": b.why.decode("utf-8", "replace")})
-        return out
-
-    def audit(self) -> int:
-        """Proves exactly-once for the last finished epoch: 0, or how many ids came twice or never."""
-        n = int(self._lib.larder_loader_audit(self._open()))
-        return _lib.check(n) if n < 0 else n
-
-    def cancel(self) -> None:
-        """Wakes whoever waits for a batch, from any thread: they get CancelledError."""
-        self._lib.larder_loader_cancel(self._open())
-
-    @property
-    def samples(self) -> int:
-        """Of the whole data set."""
-        return int(self._lib.larder_loader_samples(self._open()))
-
-    @property
-    def classes(self) -> List[str]:
-        """Names of the classes, by label; numbers where the data set has no names."""
-        n = int(self._lib.larder_loader_classes(self._open()))
-        names = (self._lib.larder_loader_class_name(self._handle, i) for i in range(n))
-        return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
-
-    @property
-    def sample_shape(self) -> Any:
-        """Of one sample of x, as larder's stages give it."""
-        s = self._lib.larder_loader_shape(self._open())
-        return (s.h, s.w, s.c)
+    def _load_all(self, states: List[Dict[str, Any]]) -> None:
+        if len(states) == self.world and all(s.get("world") == self.world for s in states):
+            self.load_state_dict(states[self.rank])
+            return
+        if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
+            raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
+        self.load_state_dict(states[0])
+        if self.world * self.batch_size == sum(s.get("batch_size", 0) for s in states):
+            self._desk.load_joined([s["reports"] for s in states], self._open())
 
     _order_only = False
-
-    # Habits of Lightning and Accelerate: they look for these.
-    num_workers = 0
-    batch_sampler = None
-
-    @property
-    def sampler(self) -> Any:
-        """Something with ``set_epoch``: itself, or with shuffle=False what passes for torch's
-        SequentialSampler."""
-        torch = sys.modules.get("torch")
-        if self.shuffle or torch is None:
-            return self
-        return _sequential(torch)(self)
-
-    @property
-    def dataset(self) -> "_Sized":
-        """Something whose length is the data set's."""
-        return _Sized(self.samples)
 
     @property
     def pin_memory(self) -> bool:
@@ -690,28 +612,6 @@ class Loader:
         return (
             f"<larder.Loader {self.uri}, batches of {self.batch_size}, recipe {self.recipe}{state}>"
         )
-
-
-class _Sized:
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __len__(self) -> int:
-        return self.n
-
-
-@functools.lru_cache(None)
-def _sequential(torch: Any) -> Any:
-    class Sequential(torch.utils.data.SequentialSampler):
-        """Ids in their order. What is looked at is its class."""
-
-        def __init__(self, loader: Loader) -> None:
-            self.loader, self.data_source = loader, loader.dataset
-
-        def set_epoch(self, epoch: int) -> None:
-            self.loader.set_epoch(epoch)
-
-    return Sequential
 
 
 class _Hook:
@@ -749,6 +649,29 @@ def _choice(table: Dict[str, int], name: str, value: str) -> int:
     if value not in table:
         raise ValueError(f"{name} is one of {', '.join(table)}, not {value!r}")
     return table[value]
+
+
+def _share(cache: str) -> str:
+    """Processes of torch.distributed with a cache in Redis have it together: under a name that
+    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
+    kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
+    if cache.partition("://")[0] not in kinds or not _torch_distributed():
+        return cache  # also one with a cache of each process in front
+    at, _, options = cache.partition("?")
+    if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
+        return cache
+    import secrets
+
+    dist = _torch.module().distributed
+    group = dist.new_group(backend="gloo")
+    name = [secrets.token_hex(8)]
+    dist.broadcast_object_list(name, 0, group=group)
+    dist.destroy_process_group(group)
+    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"
+
+
+def _torch_distributed() -> bool:
+    return _torch.wanted() and _distributed()
 
 
 def _distributed() -> bool:

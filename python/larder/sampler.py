@@ -66,6 +66,11 @@ class BatchSampler:
     def epoch(self) -> int:
         return self._loader.epoch
 
+    @property
+    def sampler(self) -> "BatchSampler":
+        """Itself: where trainers look for ``set_epoch``."""
+        return self
+
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter`` is this epoch."""
         self._loader.set_epoch(epoch)

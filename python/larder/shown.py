@@ -1,0 +1,143 @@
+"""What a loader shows of itself: its figures, its data set, and what trainers look for."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from typing import Any, Dict, List, Optional
+
+from . import _lib
+
+
+class Shown:
+    """The part of a Loader that only looks."""
+
+    _lib: Any
+    _handle: Any
+    shuffle: bool
+
+    def _open(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> int:
+        raise NotImplementedError
+
+    def set_epoch(self, epoch: int) -> None:
+        raise NotImplementedError
+
+    def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
+        """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
+        substitutes, repeats, storage_bytes, touched …"""
+        f = _lib.Figures()
+        if epoch is None:
+            for epoch in range(self.epoch, -1, -1):
+                rc = self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f))
+                if rc == 0:
+                    break
+            else:
+                _lib.check(rc)
+        else:
+            _lib.check(self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f)))
+        out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_}
+        out["form_hits"] = list(out["form_hits"])
+        return out
+
+    def stats(self) -> Dict[str, Any]:
+        """Counters and times since the start: a number each, or for times a dict with count, mean,
+        p50, p90, p99 and max, in seconds."""
+        v = _lib.StatValue()
+        out: Dict[str, Any] = {}
+        i = 0
+        while self._lib.larder_loader_stat(self._open(), i, ctypes.byref(v)) == 0:
+            name = v.name.decode()
+            if v.type == b"h":
+                out[name] = {
+                    "count": v.count,
+                    "mean": v.value,
+                    "sd": v.sd,
+                    "p50": v.p50,
+                    "p90": v.p90,
+                    "p99": v.p99,
+                    "max": v.max,
+                }
+            else:
+                out[name] = v.value
+            i += 1
+        return out
+
+    def bad(self) -> List[Dict[str, Any]]:
+        """Samples that could not be read or decoded, with the reason."""
+        out: List[Dict[str, Any]] = []
+        b = _lib.Bad()
+        while self._lib.larder_loader_bad(self._open(), len(out), ctypes.byref(b)) == 0:
+            out.append({"id": b.id, "code": b.code, "why": b.why.decode("utf-8", "replace")})
+        return out
+
+    def audit(self) -> int:
+        """Proves exactly-once for the last finished epoch: 0, or how many ids came twice or never."""
+        n = int(self._lib.larder_loader_audit(self._open()))
+        return _lib.check(n) if n < 0 else n
+
+    def cancel(self) -> None:
+        """Wakes whoever waits for a batch, from any thread: they get CancelledError."""
+        self._lib.larder_loader_cancel(self._open())
+
+    @property
+    def samples(self) -> int:
+        """Of the whole data set."""
+        return int(self._lib.larder_loader_samples(self._open()))
+
+    @property
+    def classes(self) -> List[str]:
+        """Names of the classes, by label; numbers where the data set has no names."""
+        n = int(self._lib.larder_loader_classes(self._open()))
+        names = (self._lib.larder_loader_class_name(self._handle, i) for i in range(n))
+        return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
+
+    @property
+    def sample_shape(self) -> Any:
+        """Of one sample of x, as larder's stages give it."""
+        s = self._lib.larder_loader_shape(self._open())
+        return (s.h, s.w, s.c)
+
+    # Habits of Lightning and Accelerate: they look for these.
+    num_workers = 0
+    batch_sampler = None
+
+    @property
+    def sampler(self) -> Any:
+        """Something with ``set_epoch``: itself, or with shuffle=False what passes for torch's
+        SequentialSampler."""
+        torch = sys.modules.get("torch")
+        if self.shuffle or torch is None:
+            return self
+        return _sequential(torch)(self)
+
+    @property
+    def dataset(self) -> "Sized":
+        """Something whose length is the data set's."""
+        return Sized(self.samples)
+
+
+class Sized:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+
+@functools.lru_cache(None)
+def _sequential(torch: Any) -> Any:
+    class Sequential(torch.utils.data.SequentialSampler):
+        """Ids in their order. What is looked at is its class."""
+
+        def __init__(self, loader: Shown) -> None:
+            self.loader, self.data_source = loader, loader.dataset
+
+        def set_epoch(self, epoch: int) -> None:
+            self.loader.set_epoch(epoch)
+
+    return Sequential
