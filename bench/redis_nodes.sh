@@ -74,7 +74,7 @@ cluster() { # NODES: their servers share the slots out
     done
 }
 
-run() { # LABEL JOBS CACHE
+run() { # LABEL JOBS CACHE PERCENT: of the data set that is cached for each job
     local pids=() p
     for i in $(seq "$2"); do
         ip netns exec "$tag-$i" build/larder train "$data" --cache "$3" --recipe "$recipe" --seed "$i" \
@@ -89,10 +89,13 @@ lines = [json.loads(x) for x in sys.stdin if x.startswith("{")]
 late = [e for e in lines if e["epoch"] > 0]
 served = sum(e["served"] for e in late)
 whole = all(e["touched"] == 1 and e["repeats"] == 0 for e in lines)
-print("%-34s %7.4f storage reads a sample   %6.2f s an epoch   %s" % (sys.argv[1],
-      sum(e["misses"] + e["background_reads"] for e in late) / served,
-      sum(e["seconds"] for e in late) / len(late), "exactly once" if whole else "with repeats"))
-' "$1"
+reads = sum(e["misses"] + e["background_reads"] for e in late) / served
+# What never leaves is hit once an epoch: 1 - n c is read.
+form = 1 - float(sys.argv[2]) / 100
+said = "   1 - n c is %.4f, off by %.2f %%" % (form, 100 * abs(reads - form) / form) if sys.argv[3] == "minio" else ""
+print("%-34s %7.4f storage reads a sample   %6.2f s an epoch   %s%s" % (sys.argv[1], reads,
+      sum(e["seconds"] for e in late) / len(late), "exactly once" if whole else "with repeats", said))
+' "$1" "$4" "$recipe"
 }
 
 for i in $(seq "$(echo "${NODES:-2 4}" | tr ' ' '\n' | sort -n | tail -1)"); do node "$i"; done
@@ -100,7 +103,7 @@ echo "$recipe, $share % of the data a node, links of $rate and $delay, storage o
 for n in ${NODES:-2 4}; do
     cluster "$n"
     hosts=$(seq -f "10.77.31.%g:7000" -s, "$n")
-    run "$n nodes, each its own" "$n" "$share%"
-    run "$n nodes, pooled in Redis" "$n" "redis-cluster://$hosts?budget=$((share * n))%&shared=bench&timeout=5s"
-    run "1 node with all of it, embedded" 1 "$((share * n))%"
+    run "$n nodes, each its own" "$n" "$share%" "$share"
+    run "$n nodes, pooled in Redis" "$n" "redis-cluster://$hosts?budget=$((share * n))%&shared=bench&timeout=5s" "$((share * n))"
+    run "1 node with all of it, embedded" 1 "$((share * n))%" "$((share * n))"
 done

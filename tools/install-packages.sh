@@ -9,7 +9,8 @@
 # --strict   fails when something stays missing; without it the command to run is named and the
 #            script ends with 0, since every library is optional
 #
-# Groups: build test lint long demo bench all
+# Groups: build test lint long demo bench all, and peers, which is not part of all: servers that some
+# of the long tests compare with where they are installed
 set -eu
 
 # One package a word. a|b: either will do, the first that apt knows is installed.
@@ -33,8 +34,10 @@ packages() {
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
         python3-torchvision
         nginx-light|nginx=nginx curl=curl" ;;
+    peers) echo "radosgw=radosgw ceph-mon=ceph-mon ceph-osd=ceph-osd ceph-common=ceph
+        python3-botocore" ;;
     all) for group in build test lint long demo bench; do packages $group; done ;;
-    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all" >&2
+    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all peers" >&2
         return 2 ;;
     esac
 }

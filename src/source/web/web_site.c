@@ -268,9 +268,10 @@ const char *larder__web_site_asker(const larder__web_site *s) {
         return s->bearer  ? ""
                : s->query ? "; has the query's signature expired?"
                           : "; bearer=VARIABLE sends a token";
-    return s->anonymous ? "; it was asked without credentials: none are in the environment or in "
-                          "~/.aws, or anonymous=true was said"
-                        : "";
+    return s->anonymous
+               ? "; it was asked without credentials: none were found (environment, ~/.aws), "
+                 "or anonymous=true was said"
+               : "";
 }
 
 bool larder__web_site_has_session(larder__web_site *s) {

@@ -61,6 +61,11 @@ bool larder__web_check_head(larder__web_try *t, const larder__web_site *site) {
 
 static bool is(const char *code, const char *name) { return strcmp(code, name) == 0; }
 
+/* The answer to a HEAD has no body to say why. */
+static bool is_unsaid(const larder__web_try *t, const char *code) {
+    return t->request->head && !code[0] && (t->head.status == 400 || t->head.status == 403);
+}
+
 static larder__web_outcome say_skewed(larder__web_try *t, const larder__web_site *site) {
     long long off = t->head.date ? (long long)time(NULL) - (long long)t->head.date : 0;
     larder__web_answer(t->request, site, LARDER_E_IO,
@@ -126,39 +131,63 @@ static const char *meaning(int status) {
     }
 }
 
-static larder__web_outcome judge_status(larder__web_try *t, larder__web_site *site, double *wait) {
+/* What to do about it, where the server's own words do not say so. */
+static const char *hint(const larder__web_try *t, larder__web_site *site, const char *code) {
+    static const struct {
+        const char *code, *says;
+    } known[] = {{"ExpiredToken", "; renew the credentials"},
+                 {"TokenRefreshRequired", "; renew the credentials"},
+                 {"SignatureDoesNotMatch", "; the secret key is not the one of this key id"},
+                 {"InvalidAccessKeyId", "; the server does not know this key id"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (is(code, known[i].code))
+            return known[i].says;
+    int status = t->head.status;
+    if (is_unsaid(t, code) && larder__web_site_has_session(site))
+        return "; has the session expired?";
+    return status == 401 || status == 403 ? larder__web_site_asker(site) : "";
+}
+
+/* A way on that needs no waiting: other credentials, another region, another place. */
+static bool goes_on(larder__web_try *t, larder__web_site *site, const char *code, bool expired,
+                    larder__web_outcome *out, double *wait) {
     larder__web_request *r = t->request;
+    const larder__web_head *h = &t->head;
+    if ((expired || is_unsaid(t, code)) && r->redirects < LARDER__WEB_REDIRECTS &&
+        larder__web_site_renew(site, t->dressed.signer)) {
+        r->redirects++;
+        *wait = -1;
+        *out = LARDER__WEB_AGAIN;
+        return true;
+    }
+    if (!larder__web_site_is_s3(site) ||
+        (h->status / 100 != 3 && !is(code, "AuthorizationHeaderMalformed") &&
+         (h->status != 400 || !h->region[0] || r->redirects > 0)))
+        return false;
+    *out = redirected(t, site, wait);
+    return true;
+}
+
+static larder__web_outcome judge_status(larder__web_try *t, larder__web_site *site, double *wait) {
     larder__web_head *h = &t->head;
     larder__s3_error said = {0};
-    const char *code = said.code, *message = said.message;
+    larder__web_outcome out;
     if (larder__web_site_is_s3(site))
         larder__s3_error_parse(t->error_body, t->error_size, &said);
     if (!h->region[0])
         memcpy(h->region, said.region, sizeof h->region);
-    if (is(code, "RequestTimeTooSkewed"))
+    if (is(said.code, "RequestTimeTooSkewed"))
         return say_skewed(t, site);
-    bool expired = is(code, "ExpiredToken") || is(code, "TokenRefreshRequired");
-    /* The answer to a HEAD has no body to say why. */
-    bool unsaid = r->head && !code[0] && (h->status == 400 || h->status == 403);
-    if ((expired || unsaid) && r->redirects < LARDER__WEB_REDIRECTS &&
-        larder__web_site_renew(site, t->dressed.signer)) {
-        r->redirects++;
-        *wait = -1;
-        return LARDER__WEB_AGAIN;
-    }
-    if (larder__web_site_is_s3(site) &&
-        (h->status / 100 == 3 || is(code, "AuthorizationHeaderMalformed") ||
-         (h->status == 400 && h->region[0] && r->redirects == 0)))
-        return redirected(t, site, wait);
-    larder__web_answer(r, site, code_of_status(h->status), "%s (%d%s%s%s%s)%s%s",
-                       meaning(h->status), h->status, code[0] ? " " : "", code,
-                       message[0] ? ": " : "", message,
-                       expired                                        ? "; renew the credentials"
-                       : unsaid && larder__web_site_has_session(site) ? "; has the session expired?"
-                                                                      : "",
-                       h->status == 401 || h->status == 403 ? larder__web_site_asker(site) : "");
+    bool expired = is(said.code, "ExpiredToken") || is(said.code, "TokenRefreshRequired");
+    if (goes_on(t, site, said.code, expired, &out, wait))
+        return out;
+    larder__web_answer(t->request, site, code_of_status(h->status), "%s (%d%s%s)%s%s%s",
+                       is(said.code, "NoSuchBucket") ? "there is no such bucket"
+                                                     : meaning(h->status),
+                       h->status, said.code[0] ? " " : "", said.code, hint(t, site, said.code),
+                       said.message[0] ? ": " : "", said.message);
     *wait = h->retry_after;
-    return is_passing(h->status, code) || (expired && larder__web_site_may_renew(site))
+    return is_passing(h->status, said.code) || (expired && larder__web_site_may_renew(site))
                ? LARDER__WEB_AGAIN
                : LARDER__WEB_FAILED;
 }
@@ -226,7 +255,8 @@ static larder__web_outcome judge_failure(larder__web_try *t, const larder__web_s
         larder__web_answer(r, site, LARDER_E_IO, "the connection to %.*s broke", size, host);
         return LARDER__WEB_AGAIN;
     case CURLE_SSL_CONNECT_ERROR:
-        larder__web_answer(r, site, LARDER_E_IO, "no TLS connection to %.*s: %.80s", size, host,
+        larder__web_answer(r, site, LARDER_E_IO, "no TLS connection to %.*s%s: %.80s", size, host,
+                           strstr(says, "wrong version") ? " (does it speak plain http?)" : "",
                            says);
         return LARDER__WEB_AGAIN;
     default:
