@@ -14,7 +14,7 @@ def read(lines):
     runs = []
     for line in lines:
         head = re.match(r"(\d+) x 512, (\d+) classes", line)
-        row = re.match(r"\s+(\d+)\s+\d+\s+([\d.]+) \[.*?\]\s+([\d.]+)\s+\|.*\|\s+([\d.]+)", line)
+        row = re.match(r"\s+(\d+)\s+\d+\s+([\d.]+) \[.*?\]\s+([\d.]+)\s+\|[^|]*\|\s+([\d.]+)", line)
         if head:
             runs.append((f"{int(head[1]):,} samples, {head[2]} classes", []))
         elif row and runs:
@@ -26,7 +26,7 @@ def main():
     runs = read(sys.stdin)
     if not runs:
         sys.exit("graph_plot: no table of bench_graph strata on standard input")
-    most_ms = 1.15 * max(p[1] for _, points in runs for p in points)
+    most_ms = 1.35 * max(p[1] for _, points in runs for p in points)
     most_error = 1.25 * max(p[3] for _, points in runs for p in points)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
            'font-family="sans-serif" font-size="12">',

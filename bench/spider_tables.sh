@@ -70,7 +70,7 @@ for what; do
         loop) loop "closed loop" "${EPOCHS:-10}" "$caches" "$(comma "$others" "$hubs_off" "$spider")" ;;
         samplers) loop "samplers, no cache" "${EPOCHS:-10}" 0 \
             "$(comma minio shade:repeat=1 icache "$spider" "$spider,correct=1")" ;;
-        ratio) loop "share of important samples" "${EPOCHS:-15}" 25% \
+        ratio) loop "share of important samples" "${EPOCHS:-10}" 25% \
             "$(comma minio "$spider,ratio_end=0.9" "$spider" "$spider,ratio_end=0.5")" ;;
         *)
             echo "spider_tables: trace, loop, samplers or ratio, not $what" >&2

@@ -4,8 +4,13 @@
     torchrun --nproc-per-node 8 examples/ddp.py          # NCCL where there are GPUs
 
 Each process opens its own Loader; rank and world come from torch.distributed. Scores are shared, so all
-processes draw from one table. `--save FILE` keeps each loader's state in FILE.RANK; a run with another
-number of processes goes on from FILE.0 (recipes whose order all processes have in common)."""
+processes draw from one table. With a cache in Redis they have that in common too, and any recipe draws
+what one process with the whole batch would:
+
+    python3 examples/ddp.py --recipe rotate --cache 'redis://localhost?budget=20%'
+
+`--save FILE` keeps each loader's state in FILE.RANK; a run with another number of processes goes on from
+all of them (with one cache, and the same batch in all; else recipes whose order all have in common)."""
 
 import argparse
 import os
@@ -33,13 +38,15 @@ def train(rank, a, meet):
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) if cuda else 0)
     device = device if cuda and not meet else torch.device("cpu")
     torch.manual_seed(0)
-    loader = larder.Loader(a.data, a.batch, recipe=a.recipe, augment=a.augment, threads=1)
-    mine, any_rank = f"{a.save}.{rank}", f"{a.save}.0"
-    if a.save and os.path.exists(any_rank):
-        state = torch.load(any_rank, weights_only=True)
-        if state["world"] == dist.get_world_size():
-            state = torch.load(mine, weights_only=True)
-        loader.load_state_dict(state)
+    loader = larder.Loader(
+        a.data, a.batch, recipe=a.recipe, cache=a.cache, augment=a.augment, threads=1
+    )
+    mine, first = f"{a.save}.{rank}", f"{a.save}.0"
+    if a.save and os.path.exists(first):
+        ranks = torch.load(first, weights_only=True)["world"]
+        states = [torch.load(f"{a.save}.{r}", weights_only=True) for r in range(ranks)]
+        loader.load_state_dict(states)
+        dist.barrier()  # nobody writes before all have read
     shape = loader.sample_shape
     model = nn.Sequential(
         nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 64), nn.ReLU(), nn.Linear(64, 10)
@@ -72,6 +79,7 @@ def main():
     p.add_argument("--data", default="mem:?n=4000&h=16&w=16&c=3&classes=10")
     p.add_argument("--augment", default="crop:size=16,pad=2|flip")
     p.add_argument("--recipe", default="lru:sampler=weighted,signal=loss")
+    p.add_argument("--cache", default="20%")
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--epochs", type=int, default=2)
     p.add_argument("--ranks", type=int, default=2)

@@ -149,6 +149,8 @@ class Loader(Shown):
             self.recipe += ("," if ":" in self.recipe else ":") + "signal=given"
         self._pins = self._pin_functions(pin)
 
+        if self.world > 1:
+            cache = _share(cache)
         conf = _lib.Conf()
         lib = _lib.load()
         lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
@@ -534,7 +536,8 @@ class Loader(Shown):
 
     def state_dict(self) -> Dict[str, Any]:
         """All that is needed to go on after the batches taken so far: the same remaining ids, the
-        same augmentation. The batch at hand counts as taken. Each process saves its own."""
+        same augmentation. The batch at hand counts as taken. Each process saves its own; of those
+        that share a cache, all do it after the same batch."""
         handle = self._open()
         if self._batch is not None and self.listens:
             self._take_hooked(self._batch)
@@ -561,9 +564,13 @@ class Loader(Shown):
             "graph": self._graph.state_dict() if self._graph else None,
         }
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on where that state stands; right after opening, with the same data set, recipe,
-        cache size, seed and batch size."""
+        cache size, seed and batch size. With another number of processes: a list of the states of
+        all there were, the same for each; of one alone, what the others reported last is missing."""
+        if isinstance(state, (list, tuple)):
+            self._load_all(sorted(state, key=lambda s: s.get("rank", 0)))
+            return
         if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
             raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
         raw = _state.unwrap(state["larder"])
@@ -583,6 +590,16 @@ class Loader(Shown):
         if same:
             self._desk.load(state["reports"])
             self._last = self._loaded_at = state["last"]
+
+    def _load_all(self, states: List[Dict[str, Any]]) -> None:
+        if len(states) == self.world and all(s.get("world") == self.world for s in states):
+            self.load_state_dict(states[self.rank])
+            return
+        if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
+            raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
+        self.load_state_dict(states[0])
+        if self.world * self.batch_size == sum(s.get("batch_size", 0) for s in states):
+            self._desk.load_joined([s["reports"] for s in states], self._open())
 
     _order_only = False
 
@@ -632,6 +649,29 @@ def _choice(table: Dict[str, int], name: str, value: str) -> int:
     if value not in table:
         raise ValueError(f"{name} is one of {', '.join(table)}, not {value!r}")
     return table[value]
+
+
+def _share(cache: str) -> str:
+    """Processes of torch.distributed with a cache in Redis have it together: under a name that
+    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
+    kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
+    if cache.partition("://")[0] not in kinds or not _torch_distributed():
+        return cache  # also one with a cache of each process in front
+    at, _, options = cache.partition("?")
+    if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
+        return cache
+    import secrets
+
+    dist = _torch.module().distributed
+    group = dist.new_group(backend="gloo")
+    name = [secrets.token_hex(8)]
+    dist.broadcast_object_list(name, 0, group=group)
+    dist.destroy_process_group(group)
+    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"
+
+
+def _torch_distributed() -> bool:
+    return _torch.wanted() and _distributed()
 
 
 def _distributed() -> bool:

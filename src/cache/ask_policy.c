@@ -115,10 +115,13 @@ size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
 }
 
 void larder__cache_batch(larder__cache *c) {
-    if (c->link || !c->policy->batch) /* elsewhere a claim is a batch */
+    if (c->link || (!c->policy->batch && !c->store->turn)) /* elsewhere a claim is a batch */
         return;
     pthread_mutex_lock(&c->lock);
-    c->policy->batch(c->policy_state);
+    if (c->policy->batch)
+        c->policy->batch(c->policy_state);
+    if (c->store->turn)
+        c->store->turn(c->store_state);
     pthread_mutex_unlock(&c->lock);
 }
 

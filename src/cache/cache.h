@@ -88,6 +88,11 @@ void larder__cache_close(larder__cache **); /* no ticket may be open */
  * nothing has changed. Every ticket must be settled: READY by larder__ticket_drop, MAKE by fill or
  * fail, WAIT by wait. */
 int larder__cache_claim(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
+/* As claim, for processes that decide alike and share a store (larder__store.expect): only the
+ * requests from .. from + own - 1 are this process's. For the others the same is decided, nobody
+ * makes anything, and their tickets need no settling. */
+int larder__cache_claim_part(larder__cache *, larder_access *a, size_t n, size_t from, size_t own,
+                             larder__ticket *out);
 /* As claim, but all are looked up before any of the missing enters (a solver's batch of rows). */
 int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
 
@@ -104,6 +109,9 @@ int larder__cache_touch(larder__cache *, const larder__touch *, size_t n, uint32
  * entry's bytes or their maker without telling the policy. E_NOMEM: nothing has changed. */
 int larder__cache_reclaim(larder__cache *, uint64_t key, uint32_t size, larder_form, uint64_t mark,
                           larder__ticket *out);
+
+/* The same for a request of another process: it will make the entry if that is cold. */
+void larder__cache_expect(larder__cache *, uint64_t key);
 
 void larder__cache_fill(larder__cache *, larder__ticket *, larder_buf *); /* takes its own ref */
 void larder__cache_fail(larder__cache *, larder__ticket *, int code, const char *why);

@@ -11,7 +11,8 @@
 #include <pthread.h>
 
 /* What a resident slot's bytes are doing. */
-enum { LARDER__FULL = 1, LARDER__PENDING = 2, LARDER__COLD = 3 };
+/* EXPECTED: another process puts them into the store. */
+enum { LARDER__FULL = 1, LARDER__PENDING = 2, LARDER__COLD = 3, LARDER__EXPECTED = 4 };
 
 typedef struct larder__rescoring { /* many scores that are being given */
     const uint64_t *keys;
@@ -44,7 +45,8 @@ struct larder__cache {
     uint64_t limit;                         /* the budget as given */
     uint64_t fixed_overhead, slot_overhead; /* 0 unless the budget covers metadata */
     uint64_t refused_fills;
-    bool alone; /* see larder__cache_conf, as of the two below */
+    bool elsewhere; /* the request being decided is another process's */
+    bool alone;     /* see larder__cache_conf, as of the two below */
     void (*watch)(void *arg, uint64_t key, larder_form, const larder_access *by);
     void *watch_arg;
     larder_rng rng;
@@ -115,6 +117,7 @@ void larder__cache_send_for(larder__cache *, const larder_access *a, size_t n, l
 enum { LARDER__NO_FORM = -1 };
 uint64_t larder__slot_bytes(larder__cache *, larder_slot);
 void larder__slot_put(larder__cache *, larder_slot, larder_buf *, uint8_t held);
+void larder__slot_expect(larder__cache *, larder_slot);
 void larder__slot_strip(larder__cache *, larder_slot);
 void larder__slot_evict(larder__cache *, larder_slot);
 int larder__cache_make_room(larder__cache *, const larder_access *, uint32_t mask, uint32_t held,

@@ -8,6 +8,11 @@
 /* The ticket of somebody who has to make the entry, or to wait for its maker. Only somebody who
  * makes the same form is worth waiting for: what is served must not depend on who was faster. */
 static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
+    if (c->elsewhere) {
+        if (s != LARDER_NO_SLOT)
+            larder__slot_expect(c, s);
+        return;
+    }
     larder__flight *f = larder__flights_find(&c->flights, t->key);
     /* Nobody else waits for what is made for this one row alone. */
     bool listed = (t->make != LARDER_AUGMENTED && !c->alone) || s != LARDER_NO_SLOT;
@@ -34,14 +39,15 @@ static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
     t->form = t->make = c->form_of[s];
     t->mark = c->mark ? c->mark[s] : 0;
     t->kept = true;
-    if (!c->store->real)
+    if (!c->store->real || (c->elsewhere && c->state[s] != LARDER__COLD))
         return;
-    if (c->state[s] == LARDER__FULL) {
+    if (c->state[s] == LARDER__FULL || c->state[s] == LARDER__EXPECTED) {
         t->buf = c->store->get(c->store_state, s);
         t->held = c->held ? c->held[s] : LARDER_ENCODED;
         if (t->buf)
             return;
-        c->filled_bytes -= larder__slot_bytes(c, s); /* the store lost it: cold from now on */
+        if (c->state[s] == LARDER__FULL) /* the store lost it: cold from now on */
+            c->filled_bytes -= larder__slot_bytes(c, s);
         c->state[s] = LARDER__COLD;
     }
     if (c->state[s] == LARDER__COLD) {
@@ -224,6 +230,31 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
     if (c->store->send)
         larder__cache_send_for(c, a, n, out);
     return 0;
+}
+
+int larder__cache_claim_part(larder__cache *c, larder_access *a, size_t n, size_t from, size_t own,
+                             larder__ticket *out) {
+    int rc = begin(c, a, n);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        look_ahead(c, a, i, n);
+        c->elsewhere = i < from || i - from >= own;
+        decide(c, &a[i], &out[i]);
+    }
+    c->elsewhere = false;
+    pthread_mutex_unlock(&c->lock);
+    if (c->store->send)
+        larder__cache_send_for(c, a, n, out);
+    return 0;
+}
+
+void larder__cache_expect(larder__cache *c, uint64_t key) {
+    larder__cache_lock(c);
+    larder_slot s = c->slot_of[key];
+    if (c->store->real && s != LARDER_NO_SLOT && c->state[s] == LARDER__COLD)
+        larder__slot_expect(c, s);
+    pthread_mutex_unlock(&c->lock);
 }
 
 /* As look_ahead, but nobody looks at the bytes. */

@@ -37,7 +37,7 @@ static void make_again(larder__cache *c, larder__ticket *t) {
         c->figures.hits--;
         c->figures.misses++;
     }
-    if (same && c->state[s] == LARDER__FULL)
+    if (same && c->state[s] != LARDER__COLD)
         larder__slot_strip(c, s);
     if (same)
         t->size = c->size_of[s];
@@ -80,7 +80,7 @@ int larder__cache_receive(larder__cache *c, larder__ticket *t, size_t n, larder_
         if (c->link && c->link->receive) {
             rc = c->link->receive(c->link_state, &t[i], token, &bufs[i]);
         } else if (!c->link && c->store->receive) {
-            bufs[i] = c->store->receive(c->store_state, token);
+            bufs[i] = c->store->receive(c->store_state, token, &t[i].held);
             rc = bufs[i] ? 0 : lost(c, &t[i]);
         }
     }

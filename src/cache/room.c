@@ -24,8 +24,19 @@ void larder__slot_strip(larder__cache *c, larder_slot s) {
     } else if (c->state[s] == LARDER__FULL) {
         c->filled_bytes -= larder__slot_bytes(c, s);
         c->store->drop(c->store_state, s);
-    }
+    } else if (c->state[s] == LARDER__EXPECTED)
+        c->store->drop(c->store_state, s);
     c->state[s] = LARDER__COLD;
+}
+
+/* Its bytes come from another process. */
+void larder__slot_expect(larder__cache *c, larder_slot s) {
+    larder__entry e = {.key = c->key_of[s],
+                       .mark = c->mark ? c->mark[s] : 0,
+                       .form = c->form_of[s],
+                       .held = c->form_of[s]};
+    c->store->expect(c->store_state, s, c->size_of[s], &e);
+    c->state[s] = LARDER__EXPECTED;
 }
 
 void larder__slot_put(larder__cache *c, larder_slot s, larder_buf *b, uint8_t held) {

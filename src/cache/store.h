@@ -28,7 +28,12 @@ typedef struct larder__store {
      * wait. `receive` waits, takes over the token and gives the bytes, or NULL: they are not to be
      * had. Neither is called under the lock. A token stands for the entry until it is let go. */
     void (*send)(void *st, larder_buf **tokens, size_t n);
-    larder_buf *(*receive)(void *st, larder_buf *token);
+    /* *held: larder_form of the bytes, where that is known only now. */
+    larder_buf *(*receive)(void *st, larder_buf *token, uint8_t *held);
+    /* Optional, of a store that several processes put into: the entry will come from another of
+     * them, `size` bytes at most; get gives a token for it. */
+    void (*expect)(void *st, larder_slot, uint32_t size, const larder__entry *);
+    void (*turn)(void *st); /* optional: a batch has been decided */
 } larder__store;
 
 extern const larder__store larder__store_heap, larder__store_null;

@@ -52,14 +52,14 @@ static int put_instead(larder_loader *l, larder__scratch *scratch, larder__place
     larder__stat_add(l->stats, l->stat.storage_reads, 1);
     larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
     rc = larder__row_decode(l, scratch, p, row, id, read.buf, LARDER_ENCODED,
-                            larder__row_seed(l, p->plan.number, row));
+                            larder__row_seed(l, &p->plan, row));
     larder_buf_unref(&read.buf);
     return rc;
 }
 
 static void replace_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row) {
     larder_rng rng;
-    larder_rng_seed(&rng, l->conf.seed ^ 0xbad, larder__row_seed(l, p->plan.number, row));
+    larder_rng_seed(&rng, l->conf.seed ^ 0xbad, larder__row_seed(l, &p->plan, row));
     uint64_t n = larder__data_about(l->data)->count;
     for (int k = 0; k < TRIES; k++) {
         uint64_t id = larder_rng_below(&rng, (uint32_t)n);

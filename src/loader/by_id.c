@@ -34,6 +34,16 @@ static int may_visit(larder_loader *l, const uint64_t *ids, size_t n) {
     return 0;
 }
 
+static void give_up(larder__cache *cache, larder__ticket *t) {
+    larder_buf *bytes = NULL;
+    if (t->flight && t->task == LARDER__MAKE)
+        larder__cache_fail(cache, t, LARDER_E_NOMEM, "out of memory");
+    else if (t->flight)
+        larder__cache_wait(cache, t, &bytes);
+    larder_buf_unref(&bytes);
+    larder__ticket_drop(t);
+}
+
 /* Decides, as one batch of the cache's, and reads what is missing. */
 static int begin_visit(larder_loader *l, visit *v, const uint64_t *ids, size_t n) {
     uint64_t now = atomic_fetch_add(&l->by_id, n);
@@ -52,7 +62,16 @@ static int begin_visit(larder_loader *l, visit *v, const uint64_t *ids, size_t n
                                .read_bytes = v->read_bytes,
                                .faults = v->faults,
                                .plan = {.tickets = v->tickets, .accesses = v->accesses}};
-    int rc = larder__cache_claim(larder__draw_cache(l->draw), v->accesses, n, v->tickets);
+    larder__cache *cache = larder__draw_cache(l->draw);
+    bool looks =
+        larder__draw_ranks(l->draw); /* what one rank asks for, the others do not hear of */
+    int rc = looks ? 0 : larder__cache_claim(cache, v->accesses, n, v->tickets);
+    for (size_t i = 0; looks && rc == 0 && i < n; i++) {
+        rc = larder__cache_reclaim(cache, ids[i], v->accesses[i].size, LARDER_ENCODED, 0,
+                                   &v->tickets[i]);
+        for (size_t k = 0; rc < 0 && k < i; k++)
+            give_up(cache, &v->tickets[k]);
+    }
     if (rc < 0)
         return rc;
     v->place.plan.n = n;

@@ -40,9 +40,10 @@ static void tell_accuracy(larder__draw *d, double accuracy) {
 /* What training said about the batch that is now due. */
 static int observe_due(larder__draw *d) {
     larder_report report;
-    if (!d->feedback)
-        return 0;
-    int rc = larder__draw_reported(d);
+    int rc = larder__draw_hear(d);
+    if (rc < 0 || !d->feedback)
+        return rc;
+    rc = larder__draw_reported(d);
     if (rc < 0 || d->number < d->conf.lag)
         return rc;
     bool there = larder__feedback_take(d->feedback, d->number - d->conf.lag, &report);
@@ -138,13 +139,18 @@ static int claim_in_turn(larder__draw *d, larder__planned *p, size_t from, size_
 }
 
 static int claim(larder__draw *d, larder__planned *p, size_t from, size_t n) {
+    if (d->ranks.world) {
+        larder__slice s = larder__ranks_share(&d->ranks, n);
+        return larder__cache_claim_part(d->cache, p->accesses + from, n, s.from, s.n,
+                                        p->tickets + from);
+    }
     return p->holds ? claim_in_turn(d, p, from, n)
                     : larder__cache_claim(d->cache, p->accesses + from, n, p->tickets + from);
 }
 
 static int pick_ids(larder__draw *d, larder__planned *p) {
-    if (d->recipe.sampler->pace)
-        d->recipe.sampler->pace(d->sampler, &d->pace);
+    if (d->recipe.sampler->pace && (d->ranks.world < 2 || d->relay))
+        d->recipe.sampler->pace(d->sampler, d->relay ? &d->agreed : &d->pace);
     for (size_t i = 0; i < d->conf.batch; i++)
         d->picks[i] = (larder_pick){.weight = 1};
     p->n = d->recipe.sampler->draw(d->sampler, d->picks, d->conf.batch);
@@ -191,7 +197,7 @@ bool larder__draw_takes_evaluator(larder__draw *d) {
     return d->evaluator = d->recipe.sampler->evaluate && d->scores;
 }
 
-int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
+static int decide_evaluation(larder__draw *d, larder__planned *p) {
     const uint8_t *tags = d->recipe.sampler->tags ? d->recipe.sampler->tags(d->sampler) : NULL;
     size_t left = d->evaluate_count - d->evaluating;
     p->n = left < d->conf.batch ? left : d->conf.batch;
@@ -209,7 +215,21 @@ int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
     return claim(d, p, 0, p->n);
 }
 
-void larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
+    if (!d->ranks.world)
+        return decide_evaluation(d, p);
+    int rc = decide_evaluation(d, &d->all);
+    return rc < 0 ? rc : larder__draw_hand_over(d, p);
+}
+
+int larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+    if (d->relay)
+        return larder__draw_evaluated_all(d, ids, loss, n);
+    larder__draw_score(d, ids, loss, n);
+    return 0;
+}
+
+void larder__draw_score(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (isfinite(loss[i])) {
             d->scores[ids[i]] = loss[i];
@@ -226,7 +246,7 @@ void larder__draw_share_out(larder__draw *d) {
     larder__cache_share_out(d->cache, share);
 }
 
-int larder__draw_next(larder__draw *d, larder__planned *p) {
+static int decide_next(larder__draw *d, larder__planned *p) {
     int rc = observe_due(d);
     if (rc < 0)
         return rc;
@@ -249,9 +269,11 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
     larder__planned_note_plan(p, d);
     larder__cache_batch(d->cache);
     larder__cache_show(d->cache, p->figures);
+    larder__draw_note_rows(d, d->number, p->n);
+    larder__draw_note_digest(d);
     d->number++;
     p->epoch = d->epoch;
-    p->length = d->length;
+    p->length = p->whole_length = d->length;
     d->drawn += p->n;
     p->last = d->drawn >= d->length;
     if (p->last) {
@@ -259,6 +281,17 @@ int larder__draw_next(larder__draw *d, larder__planned *p) {
         d->epoch_begun = false;
     }
     return 0;
+}
+
+int larder__draw_next(larder__draw *d, larder__planned *p) {
+    if (!d->ranks.world)
+        return decide_next(d, p);
+    d->all.n = d->all.fetched = 0;
+    int rc = decide_next(d, &d->all);
+    if (rc == LARDER__EVALUATE)
+        return rc;
+    int handed = larder__draw_hand_over(d, p); /* what was decided has to be settled in any case */
+    return rc < 0 ? rc : handed;
 }
 
 void larder__draw_begin(larder__draw *d, uint64_t epoch) {
@@ -273,6 +306,25 @@ bool larder__draw_between(const larder__draw *d) { return !d->epoch_begun; }
 uint64_t larder__draw_number(const larder__draw *d) { return d->number; }
 uint64_t larder__draw_epoch(const larder__draw *d) { return d->epoch; }
 uint64_t larder__draw_length(const larder__draw *d) { return d->length; }
+size_t larder__draw_rows(const larder__draw *d, uint64_t number) {
+    uint32_t rows = d->rows_of ? atomic_load(&d->rows_of[number % (d->conf.lag + 1)]) : 0;
+    return rows ? rows : SIZE_MAX;
+}
+void larder__draw_note_rows(larder__draw *d, uint64_t number, size_t rows) {
+    if (d->rows_of)
+        atomic_store(&d->rows_of[number % (d->conf.lag + 1)], (uint32_t)rows);
+}
+uint64_t larder__draw_drawn(const larder__draw *d) { return d->drawn; }
+uint64_t larder__draw_batch(const larder__draw *d) { return d->conf.batch; }
+const larder__ranks *larder__draw_ranks(const larder__draw *d) {
+    return d->ranks.world ? &d->ranks : NULL;
+}
+larder__slice larder__draw_slice(const larder__draw *d, size_t rows) {
+    return larder__ranks_slice(&d->ranks, rows);
+}
+uint64_t larder__draw_share(const larder__draw *d, uint64_t ids) {
+    return larder__ranks_length(&d->ranks, ids, d->conf.batch);
+}
 larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
 const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }
 const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }

@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "loader/feedback.h"
 #include "loader/picture_parts.h"
+#include "loader/ranks.h"
 #include "loader/recipe.h"
 #include "loader/scoring.h"
 #include "plan/replan.h"
@@ -45,6 +46,11 @@ typedef struct larder__draw_conf {
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
     uint64_t number, epoch;
     uint64_t length;        /* ids this rank serves in this epoch */
+    uint64_t whole_length;  /* and all that decide together */
+    bool again;             /* its row is another rank's too */
+    size_t at;              /* its first row's place in the batch of all that decide together */
+    larder__decided *whole; /* that batch; NULL: this is it */
+    size_t whole_n;
     size_t n;               /* rows */
     size_t fetched;         /* entries brought in besides: their tickets follow those of the rows */
     larder_package package; /* as which those come */
@@ -93,7 +99,14 @@ void larder__draw_begin(larder__draw *, uint64_t epoch);
 bool larder__draw_between(const larder__draw *);    /* no batch of its epoch has been drawn */
 uint64_t larder__draw_number(const larder__draw *); /* of the batch that comes next */
 uint64_t larder__draw_epoch(const larder__draw *);  /* it belongs to */
-uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids */
+uint64_t larder__draw_length(const larder__draw *); /* of that epoch, in ids of all who share */
+uint64_t larder__draw_drawn(const larder__draw *);  /* of these, so far */
+uint64_t larder__draw_batch(const larder__draw *);  /* ids of one batch, likewise */
+/* Ranks that decide together; NULL: this one decides for itself. */
+const larder__ranks *larder__draw_ranks(const larder__draw *);
+/* Which rows of such a batch are this rank's. */
+larder__slice larder__draw_slice(const larder__draw *, size_t rows);
+uint64_t larder__draw_share(const larder__draw *, uint64_t ids); /* of an epoch of so many */
 larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
@@ -108,10 +121,21 @@ bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and
 
 bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
 int larder__draw_evaluation(larder__draw *, larder__planned *out);
-void larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+int larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);
+/* Rows of a batch that feedback may still be about, of all who decide together; SIZE_MAX: not
+ * known. Those that a rank took once more are not among them. Any thread. */
+size_t larder__draw_rows(const larder__draw *, uint64_t number);
+void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
+/* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.
+ * Whoever has that of all ranks notes it in larder__draw_feedback. */
+int larder__draw_note(larder__draw *, const larder_batch *, const larder_feedback *);
+/* So that a state holds what was said about all ranks' rows. By whoever may draw. */
+int larder__draw_join_all(larder__draw *);
+/* A draw that waits for other ranks fails, now and later. Any thread. */
+void larder__draw_interrupt(larder__draw *);
 /* Feedback has been noted: what takes long can begin. From any thread. */
 int larder__draw_reported(larder__draw *);
 /* Rates measured so far; the sampler hears them before the next draw. */

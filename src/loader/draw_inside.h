@@ -4,10 +4,21 @@
 
 #include "loader/draw.h"
 
+#include <stdatomic.h>
+
 struct larder__draw {
-    larder__draw_conf conf; /* its texts are not used after open */
+    larder__draw_conf conf; /* its texts are not used after open; with ranks that share, batch, rank
+                               and world are those of one process that does it all */
+    larder__ranks ranks;    /* world 0: nothing is shared */
+    larder__planned all;    /* with ranks that share: the batch of all of them */
+    _Atomic uint32_t *rows_of; /* likewise: rows of batch k of all ranks, at k % (lag + 1) */
     larder__recipe recipe;
     larder_draw_env env;
+    struct larder__relay *relay;   /* to the other ranks; NULL: there is nothing to tell */
+    struct larder__relayed *heard; /* of each rank, as all that follows */
+    struct larder__rank_turn *turns;
+    larder_pace agreed;
+    uint64_t digest, evaluations;
     void *sampler, *signal; /* their states */
     larder__cache *cache;
     larder__feedback *feedback;
@@ -36,6 +47,18 @@ size_t larder__draw_fetch_room(const larder__draw *); /* entries brought in with
 void larder__draw_tell_tags(larder__draw *);          /* the sampler's, to the cache */
 int larder__draw_look_ahead(larder__draw *);          /* at the order of the epoch after this one */
 void larder__draw_share_out(larder__draw *);          /* the cache, as planned */
+
+/* draw_ranks.c: ranks that decide together hear each other before a batch is decided. */
+int larder__draw_open_talk(larder__draw *);
+void larder__draw_close_talk(larder__draw *);
+int larder__draw_hear(larder__draw *);
+void larder__draw_note_digest(larder__draw *); /* of the batch just decided */
+int larder__draw_evaluated_all(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+void larder__draw_score(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+
+/* planned.c: this rank's part of what was decided for all. */
+int larder__draw_hand_over(larder__draw *, larder__planned *out);
+int larder__planned_open_all(larder__planned *, const larder__draw *);
 
 /* What recipe and cache text say together; of a cache in a daemon, which may be of any size, only
  * the split counts. */

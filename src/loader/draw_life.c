@@ -58,6 +58,9 @@ static int open_cache(larder__draw *d) {
     if (real && (far || larder__cache_is_shared(d->conf.cache)) &&
         larder__parts_keep(d->conf.parts))
         return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
+    if (d->ranks.world && d->recipe.replan)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "plan=auto needs a cache of its own; give the ranks of a job a split");
     if (real && !far && larder__cache_is_shared(d->conf.cache)) {
         int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
         if (there == 0 && d->recipe.replan) /* planned there; this one only says how it began */
@@ -126,9 +129,10 @@ static int open_signal(larder__draw *d) {
                                  .scores = d->scores,
                                  .n = d->conf.n,
                                  .lag = d->conf.lag,
-                                 .mode = !d->conf.beside  ? LARDER__SCORE_INLINE
-                                         : d->recipe.wait ? LARDER__SCORE_WAIT
-                                                          : LARDER__SCORE_BESIDE,
+                                 .mode = !d->conf.beside ? LARDER__SCORE_INLINE
+                                         /* ranks that decide alike cannot go by their clocks */
+                                         : d->recipe.wait || d->ranks.world ? LARDER__SCORE_WAIT
+                                                                            : LARDER__SCORE_BESIDE,
                                  .stats = d->conf.stats};
     return larder__scoring_open(&d->scoring, &conf);
 }
@@ -190,6 +194,9 @@ static int check(const larder__draw_conf *c) {
                             (unsigned long long)c->batch);
     if (c->world == 0 || c->rank >= c->world || c->world > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "rank %u of %u makes no sense", c->rank, c->world);
+    if (c->batch * c->world > 1u << 24 && larder__far_cache_job(c->cache))
+        return larder__fail(LARDER_E_ARGS, "a batch of %llu for all ranks makes no sense",
+                            (unsigned long long)(c->batch * c->world));
     if (c->drop_last && c->n < c->batch * c->world)
         return larder__fail(LARDER_E_ARGS, "drop_last leaves nothing: %llu samples, batch of %llu",
                             (unsigned long long)c->n, (unsigned long long)(c->batch * c->world));
@@ -205,6 +212,12 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (!d)
         return LARDER_E_NOMEM;
     d->conf = *conf;
+    if (larder__far_cache_job(conf->cache)) {
+        d->ranks = (larder__ranks){.rank = conf->rank, .world = conf->world};
+        d->conf.batch *= conf->world;
+        d->conf.rank = 0;
+        d->conf.world = 1;
+    }
     if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0 ||
         (rc = take_scratch(&d->recipe)) < 0) {
         larder__recipe_free(&d->recipe);
@@ -220,14 +233,18 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
         rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
                           d->recipe.policy->plugin.name);
     if (rc == 0 &&
-        (!(d->picks = larder__calloc(conf->batch, sizeof *d->picks)) ||
+        (!(d->picks = larder__calloc(d->conf.batch, sizeof *d->picks)) ||
          !(d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched))))
         rc = LARDER_E_NOMEM;
     bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
     if (rc == 0 && hears)
         rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
+    if (rc == 0 && d->ranks.world)
+        rc = (d->rows_of = larder__calloc(conf->lag + 1, sizeof *d->rows_of))
+                 ? larder__planned_open_all(&d->all, d)
+                 : LARDER_E_NOMEM;
     if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
-        (rc = open_sampler(d)) < 0) {
+        (rc = open_sampler(d)) < 0 || (rc = larder__draw_open_talk(d)) < 0) {
         larder__draw_close(&d);
         return rc;
     }
@@ -241,6 +258,7 @@ void larder__draw_close(larder__draw **pd) {
     *pd = NULL;
     if (!d)
         return;
+    larder__draw_close_talk(d);
     larder__scoring_close(&d->scoring); /* its thread uses the signal */
     if (d->sampler && d->recipe.sampler->fini)
         d->recipe.sampler->fini(d->sampler);
@@ -257,6 +275,8 @@ void larder__draw_close(larder__draw **pd) {
     larder__free(d->next_place);
     larder__free(d->signal);
     larder__free(d->scores);
+    larder__planned_close(&d->all);
+    larder__free((void *)d->rows_of);
     larder__free(d->picks);
     larder__free(d->fetched);
     larder__free(d);

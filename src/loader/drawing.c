@@ -17,27 +17,50 @@ static int reclaim(larder_loader *l, larder__planned *p, size_t row, uint64_t id
     return larder__cache_reclaim(cache, id, size, form, mark, &p->tickets[row]);
 }
 
+/* With ranks that share: all rows of the batch, in case it is saved again; and those of others that
+ * are cold will come from them. */
+static void reopen_whole(larder_loader *l, larder__planned *p, const larder__kept *k,
+                         larder__slice own) {
+    p->whole_n = p->whole ? k->n : 0;
+    for (size_t i = 0; i < p->whole_n; i++) {
+        p->whole[i] = (larder__decided){.id = k->ids[i],
+                                        .key = k->served[i],
+                                        .mark = k->mark[i],
+                                        .weight = k->weights[i],
+                                        .substitute = k->substitute[i],
+                                        .form = k->form[i]};
+        if (own.again || i < own.from || i - own.from >= own.n)
+            larder__cache_expect(larder__draw_cache(l->draw), k->served[i]);
+    }
+    larder__draw_note_rows(l->draw, k->number, k->n);
+}
+
 /* A batch from before a save: its decisions stand, only the bytes have to be found again. */
 static int reopen_kept(larder_loader *l, larder__planned *p) {
     larder__kept *k = l->kept;
+    larder__slice own = larder__draw_slice(l->draw, k->n);
     p->number = k->number;
     p->epoch = k->epoch;
-    p->length = k->length;
+    p->whole_length = k->length;
+    p->length = larder__draw_share(l->draw, k->length);
+    p->at = own.from;
     p->first = k->first;
     p->last = k->last;
     p->n = p->fetched = p->dropped_count = 0;
     p->package = (larder_package){0};
     larder__planned_note_plan(p, l->draw);
-    for (size_t i = 0; i < k->n; i++) {
-        int rc = reclaim(l, p, i, k->served[i], (larder_form)k->form[i], k->mark[i]);
+    for (size_t i = 0; i < own.n; i++) {
+        size_t row = own.from + i;
+        int rc = reclaim(l, p, i, k->served[row], (larder_form)k->form[row], k->mark[row]);
         if (rc < 0)
             return rc;
-        if (k->substitute[i])
+        if (k->substitute[row])
             p->tickets[i].kind = LARDER_SUBSTITUTE;
-        p->ids[i] = k->ids[i];
-        p->weights[i] = k->weights[i];
+        p->ids[i] = k->ids[row];
+        p->weights[i] = k->weights[row];
         p->n++; /* counted one by one, so that a failure leaves only tickets that are open */
     }
+    reopen_whole(l, p, k, own);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 typedef struct note {
     uint64_t batch, epoch;
     bool taken_up, reported;
+    bool own;    /* of this rank's rows alone; others' are to come */
     bool lifted; /* its report has gone ahead; the accuracy has not */
     double accuracy;
     larder_report report; /* its arrays point into `memory` */
@@ -103,9 +104,20 @@ static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
     return 0;
 }
 
+static void write_own(const note *at, larder_writer *w) {
+    larder_write_u64(w, at->epoch);
+    larder__report_write(&at->report, w);
+}
+
 int larder__feedback_note(larder__feedback *f, uint64_t batch, uint64_t epoch, size_t n,
                           const uint64_t *served, const int64_t *labels,
                           const larder_feedback *fb) {
+    return larder__feedback_note_own(f, batch, epoch, n, served, labels, fb, NULL);
+}
+
+int larder__feedback_note_own(larder__feedback *f, uint64_t batch, uint64_t epoch, size_t n,
+                              const uint64_t *served, const int64_t *labels,
+                              const larder_feedback *fb, larder_writer *w) {
     pthread_mutex_lock(&f->lock);
     note *at = place(f, batch);
     int rc = at ? 0 : LARDER_E_STATE;
@@ -115,6 +127,9 @@ int larder__feedback_note(larder__feedback *f, uint64_t batch, uint64_t epoch, s
     if (rc == 0) {
         at->epoch = epoch;
         rc = fill(at, n, served, labels, fb);
+        at->own = rc == 0 && w;
+        if (at->own)
+            write_own(at, w);
     }
     pthread_mutex_unlock(&f->lock);
     return rc;
@@ -149,7 +164,7 @@ bool larder__feedback_take(larder__feedback *f, uint64_t batch, larder_report *o
 bool larder__feedback_lift(larder__feedback *f, uint64_t batch, larder_report *out, void **memory) {
     pthread_mutex_lock(&f->lock);
     note *at = &f->notes[batch % f->size];
-    bool there = at->taken_up && at->batch == batch && at->reported;
+    bool there = at->taken_up && at->batch == batch && at->reported && !at->own;
     if (there) {
         *out = at->report;
         *memory = at->memory;
@@ -160,6 +175,62 @@ bool larder__feedback_lift(larder__feedback *f, uint64_t batch, larder_report *o
     }
     pthread_mutex_unlock(&f->lock);
     return there;
+}
+
+/* ---- of ranks that tell each other ----------------------------------------------------------- */
+
+static note *find(larder__feedback *f, uint64_t batch) {
+    note *at = &f->notes[batch % f->size];
+    return at->taken_up && at->batch == batch ? at : NULL;
+}
+
+void larder__feedback_own(larder__feedback *f, uint64_t batch, larder_writer *w) {
+    pthread_mutex_lock(&f->lock);
+    note *at = find(f, batch);
+    if (at && at->own)
+        write_own(at, w);
+    pthread_mutex_unlock(&f->lock);
+}
+
+larder__said larder__feedback_said(larder__feedback *f, uint64_t batch, double *accuracy) {
+    pthread_mutex_lock(&f->lock);
+    const note *at = find(f, batch);
+    larder__said said = !at || !(at->reported || at->lifted) ? LARDER__SAID_NOTHING
+                        : at->own                            ? LARDER__SAID_OWN
+                                                             : LARDER__SAID_ALL;
+    *accuracy = at ? at->accuracy : (double)NAN;
+    pthread_mutex_unlock(&f->lock);
+    return said;
+}
+
+bool larder__feedback_open_own(larder__feedback *f, uint64_t *batch) {
+    bool found = false;
+    pthread_mutex_lock(&f->lock);
+    for (uint64_t k = f->next; !found && k < f->next + f->size; k++) {
+        const note *at = find(f, k);
+        found = at && at->own;
+        *batch = k;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return found;
+}
+
+int larder__feedback_whole(larder__feedback *f, uint64_t batch, const larder_report *report,
+                           void **memory) {
+    pthread_mutex_lock(&f->lock);
+    note *at = place(f, batch);
+    if (at) {
+        larder__free(at->memory);
+        at->memory = *memory;
+        *memory = NULL;
+        at->report = *report;
+        at->report.batch = batch;
+        at->epoch = report->epoch;
+        at->reported = true;
+        at->own = false;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return at ? 0 : LARDER_E_STATE;
 }
 
 uint64_t larder__feedback_next(larder__feedback *f) {

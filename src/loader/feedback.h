@@ -24,6 +24,21 @@ bool larder__feedback_take(larder__feedback *, uint64_t batch, larder_report *ou
 bool larder__feedback_lift(larder__feedback *, uint64_t batch, larder_report *out, void **memory);
 uint64_t larder__feedback_next(larder__feedback *); /* the first batch not taken */
 
+/* Ranks that tell each other: as note, but of this rank's part, which is also written as
+ * larder__report_write does, after the epoch, to be sent to the others. Until `whole` replaces it,
+ * or makes a note where there was none, nobody lifts it. */
+int larder__feedback_note_own(larder__feedback *, uint64_t batch, uint64_t epoch, size_t n,
+                              const uint64_t *served, const int64_t *labels,
+                              const larder_feedback *, larder_writer *);
+void larder__feedback_own(larder__feedback *, uint64_t batch,
+                          larder_writer *); /* if there is one */
+int larder__feedback_whole(larder__feedback *, uint64_t batch, const larder_report *,
+                           void **memory);
+typedef enum { LARDER__SAID_NOTHING, LARDER__SAID_OWN, LARDER__SAID_ALL } larder__said;
+larder__said larder__feedback_said(larder__feedback *, uint64_t batch, double *accuracy);
+/* The first batch of which there is this rank's part alone. */
+bool larder__feedback_open_own(larder__feedback *, uint64_t *batch);
+
 void larder__report_write(const larder_report *, larder_writer *);
 /* Arrays as lift gives them; ids below `samples`. *memory may be set although it failed. */
 int larder__report_read(larder_report *out, void **memory, uint64_t samples, larder_reader *);

@@ -155,6 +155,8 @@ struct larder_loader {
     bool stop, cancelled, epoch_over, restored;
     uint64_t divided_epoch, divided_taken; /* of this epoch so many ids were gone when the ranks
                                               changed; 0: they did not */
+    bool page_due;                         /* the ledger begins a page with the next batch, */
+    uint64_t page_epoch, page_gone;        /* so many ids of all ranks into this epoch */
     bool torn;     /* deciding stopped half-way: there is no state to save */
     int failed;    /* a code that ends the run; its sentence is below */
     char why[512]; /* why it failed */
@@ -205,6 +207,9 @@ larder__place *larder__place_held(larder_loader *, const larder_batch *);
 /* turn.c, with the lock held: a batch that was handed out or is not wanted leaves the ring. */
 int larder__place_leave(larder_loader *, larder__place *);
 
+/* The same, given up meanwhile: where ranks decide together, all of them come to the same place. */
+int larder__ranks_settle(larder_loader *);
+
 /* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
  * it, giving up the lock meanwhile. */
 bool larder__evaluation_due(const larder_loader *);
@@ -245,7 +250,7 @@ int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);
 /* The chance of one row, the same in any process with the same global batch. */
-uint64_t larder__row_seed(const larder_loader *, uint64_t batch, size_t row);
+uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t row);
 
 /* package.c: entries that a batch brings in besides, from row `from` on. */
 void larder__package_fill(larder_loader *, larder__place *, size_t from, size_t n);

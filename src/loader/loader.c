@@ -48,6 +48,8 @@ void larder_loader_close(larder_loader **pl) {
     pthread_mutex_unlock(&l->lock);
     if (l->data)
         larder__data_interrupt(l->data);
+    if (l->draw)
+        larder__draw_interrupt(l->draw);
     for (uint32_t i = 0; i < l->running; i++)
         pthread_join(l->threads[i], NULL);
     for (uint32_t i = 0; i < l->readers.started; i++)
@@ -210,7 +212,10 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
 static int hand_out(larder_loader *l, larder__place *p) {
     const larder__planned *plan = &p->plan;
     larder_figures before = {0};
-    int rc = larder__ledger_begin(l->ledger, plan->epoch, plan->length, plan->first);
+    uint64_t gone = plan->epoch == l->page_epoch ? larder__draw_share(l->draw, l->page_gone) : 0;
+    int rc = larder__ledger_begin(l->ledger, plan->epoch, plan->length - gone,
+                                  plan->first || l->page_due);
+    l->page_due = false;
     if (rc == 0)
         rc = larder__ledger_figures(l->ledger, plan->epoch, &before);
     if (rc < 0 || (rc = larder__bad_settle(l, p)) < 0) {
@@ -228,7 +233,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
     l->handed_rows = plan->n;
     l->shown_batch = l->shown_epoch == plan->epoch ? l->shown_batch + 1 : 1;
     l->shown_epoch = plan->epoch;
-    l->epoch_length = plan->length;
+    l->epoch_length = plan->whole_length;
     l->epoch_over = plan->last;
     if (plan->last) {
         l->audit = larder__ledger_audit(l->ledger);

@@ -41,6 +41,8 @@ int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
                                 (unsigned long long)larder_loader_samples(l));
     if ((rc = larder__loader_enter(l)) < 0)
         return rc;
+    size_t rows = larder__draw_rows(l->draw, number);
+    n = n < rows ? n : rows; /* those taken once more come last */
     if (number >= l->taken)
         rc = larder__fail(LARDER_E_STATE, "batch %llu has not been taken yet",
                           (unsigned long long)number);
@@ -70,8 +72,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)b->number);
     if (rc == 0 && larder__draw_listens(l->draw))
-        rc = larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, b->n,
-                                   b->served, b->y, fb);
+        rc = larder__draw_note(l->draw, b, fb);
     if (rc == 0) {
         p->reported = true;
         note_loss(l, b->epoch, b->n, fb->loss);
@@ -127,9 +128,9 @@ const char *larder_loader_class_name(const larder_loader *l, uint32_t label) {
 uint64_t larder_loader_batches(const larder_loader *l) {
     if (larder__loader_enter((larder_loader *)(uintptr_t)l) < 0)
         return 0;
-    uint64_t ids = l->epoch_length;
+    uint64_t ids = l->epoch_length, batch = larder__draw_batch(l->draw);
     pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&l->lock);
-    return ids / l->conf.batch + (ids % l->conf.batch != 0);
+    return ids / batch + (ids % batch != 0);
 }
 
 int larder_loader_figures(larder_loader *l, uint64_t epoch, larder_figures *out) {

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
+#include "loader/far_cache.h"
 #include "loader/inside.h"
 #include "loader/shared_cache.h"
 
@@ -158,12 +159,13 @@ static int open_pipeline(larder_loader *l) {
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
         return rc;
+    bool together = larder__far_cache_job(l->conf.cache);
     larder__parts_conf parts = {.data = l->data,
                                 .pipeline = l->pipeline,
                                 .seed = l->conf.seed,
-                                .batch = l->conf.batch,
-                                .rank = l->conf.rank,
-                                .world = l->conf.world,
+                                .batch = l->conf.batch * (together ? l->conf.world : 1),
+                                .rank = together ? 0 : l->conf.rank,
+                                .world = together ? 1 : l->conf.world,
                                 .keep = l->conf.parts == LARDER_PARTS_KEEP};
     return larder__parts_open(&l->parts, &parts);
 }
@@ -237,7 +239,8 @@ static int open_pool(larder_loader *l) {
 }
 
 static int open_ring(larder_loader *l, const larder_loader_conf *given) {
-    if (given->ahead == 0 && given->prefetch == 0 && !larder__draw_feedback(l->draw))
+    if (given->ahead == 0 && given->prefetch == 0 && !larder__draw_feedback(l->draw) &&
+        !larder__draw_ranks(l->draw)) /* ranks are at most `lag` batches apart */
         l->conf.ahead = batches_ahead(l);
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
     l->piece = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;

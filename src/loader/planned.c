@@ -13,11 +13,11 @@ size_t larder__draw_fetch_room(const larder__draw *d) {
 }
 
 size_t larder__planned_room(const larder__draw *d) {
-    return d->conf.batch + larder__draw_fetch_room(d);
+    return larder__draw_slice(d, d->conf.batch).n + larder__draw_fetch_room(d);
 }
 
-int larder__planned_open(larder__planned *p, const larder__draw *d) {
-    uint64_t batch = d->conf.batch, all = larder__planned_room(d);
+static int open_rows(larder__planned *p, const larder__draw *d, size_t batch) {
+    size_t all = batch + larder__draw_fetch_room(d);
     *p = (larder__planned){0};
     p->ids = larder__calloc(batch, sizeof *p->ids);
     p->weights = larder__calloc(batch, sizeof *p->weights);
@@ -31,19 +31,84 @@ int larder__planned_open(larder__planned *p, const larder__draw *d) {
     return LARDER_E_NOMEM;
 }
 
+int larder__planned_open(larder__planned *p, const larder__draw *d) {
+    int rc = open_rows(p, d, larder__draw_slice(d, d->conf.batch).n);
+    if (rc < 0 || !d->ranks.world)
+        return rc;
+    p->whole = larder__calloc(d->conf.batch, sizeof *p->whole);
+    if (p->whole)
+        return 0;
+    larder__planned_close(p);
+    return LARDER_E_NOMEM;
+}
+
+int larder__planned_open_all(larder__planned *p, const larder__draw *d) {
+    return open_rows(p, d, d->conf.batch);
+}
+
 void larder__planned_close(larder__planned *p) {
     larder__free(p->ids);
     larder__free(p->weights);
     larder__free(p->accesses);
     larder__free(p->tickets);
     larder__free(p->holds);
+    larder__free(p->whole);
     *p = (larder__planned){0};
+}
+
+static void note_whole(const larder__planned *all, larder__planned *p) {
+    p->whole_n = all->n;
+    for (size_t i = 0; i < all->n; i++) {
+        const larder__ticket *t = &all->tickets[i];
+        p->whole[i] = (larder__decided){.id = all->ids[i],
+                                        .key = t->key,
+                                        .mark = t->mark,
+                                        .weight = all->weights[i],
+                                        .substitute = t->kind == LARDER_SUBSTITUTE,
+                                        .form = t->form};
+    }
+}
+
+static void take_rows(const larder__planned *all, larder__planned *p, size_t to, size_t from,
+                      size_t n) {
+    memcpy(p->accesses + to, all->accesses + from, n * sizeof *p->accesses);
+    memcpy(p->tickets + to, all->tickets + from, n * sizeof *p->tickets);
+}
+
+int larder__draw_hand_over(larder__draw *d, larder__planned *p) {
+    larder__planned *all = &d->all, own = *p;
+    larder__slice s = larder__draw_slice(d, all->n);
+    larder__slice f = larder__ranks_share(&d->ranks, all->fetched);
+    *p = *all;
+    p->ids = own.ids, p->weights = own.weights;
+    p->accesses = own.accesses, p->tickets = own.tickets;
+    p->holds = own.holds, p->whole = own.whole;
+    note_whole(all, p);
+    p->n = s.n;
+    p->at = s.from;
+    p->again = s.again;
+    p->fetched = f.n;
+    p->length = larder__draw_share(d, all->length);
+    p->whole_length = all->length;
+    if (s.n) {
+        memcpy(p->ids, all->ids + s.from, s.n * sizeof *p->ids);
+        memcpy(p->weights, all->weights + s.from, s.n * sizeof *p->weights);
+        take_rows(all, p, 0, s.from, s.n);
+    }
+    take_rows(all, p, s.n, all->n + f.from, f.n);
+    memset(all->tickets, 0, (all->n + all->fetched) * sizeof *all->tickets); /* settled by others */
+    if (!s.again)
+        return 0;
+    const larder__decided *row = &p->whole[s.from];
+    p->tickets[0] = (larder__ticket){0};
+    return larder__cache_reclaim(d->cache, row->key, p->accesses[0].size, (larder_form)row->form,
+                                 row->mark, &p->tickets[0]);
 }
 
 larder_rect larder__planned_rect(const larder__planned *p, const larder__parts *parts, size_t i) {
     const larder__ticket *t = &p->tickets[i];
     if (!t->kept && i < p->n)
-        return larder__parts_need(parts, p->number, i, t->key);
+        return larder__parts_need(parts, p->number, p->at + i, t->key);
     return p->holds ? p->holds[i] : larder__parts_whole(parts, t->key);
 }
 

@@ -29,21 +29,30 @@ typedef struct drawn { /* one such batch, in the ring or restored and still kept
     uint64_t number, epoch, length;
     size_t n;
     bool first, last;
-    const uint64_t *ids;
-    const float *weights;
     const larder__planned *plan; /* NULL: kept */
     const larder__kept *kept;
 } drawn;
 
-/* How row i is served, as a ticket says it. */
-static larder__ticket row_of(const drawn *d, size_t i) {
-    if (d->plan)
-        return d->plan->tickets[i];
+/* Row i, of all ranks where they decide together. */
+static larder__decided row_of(const drawn *d, size_t i) {
+    if (d->plan && d->plan->whole)
+        return d->plan->whole[i];
+    if (d->plan) {
+        const larder__ticket *t = &d->plan->tickets[i];
+        return (larder__decided){.id = d->plan->ids[i],
+                                 .key = t->key,
+                                 .mark = t->mark,
+                                 .weight = d->plan->weights[i],
+                                 .substitute = t->kind == LARDER_SUBSTITUTE,
+                                 .form = t->form};
+    }
     const larder__kept *k = d->kept;
-    return (larder__ticket){.key = k->served[i],
-                            .kind = k->substitute[i] ? LARDER_SUBSTITUTE : LARDER_HIT,
-                            .form = k->form[i],
-                            .mark = k->mark[i]};
+    return (larder__decided){.id = k->ids[i],
+                             .key = k->served[i],
+                             .mark = k->mark[i],
+                             .weight = k->weights[i],
+                             .substitute = k->substitute[i],
+                             .form = k->form[i]};
 }
 
 static void write_drawn(larder_writer *w, const drawn *d) {
@@ -53,13 +62,13 @@ static void write_drawn(larder_writer *w, const drawn *d) {
     larder_write_u32(w, (uint32_t)d->first | (uint32_t)d->last << 1);
     larder_write_u64(w, d->n);
     for (size_t i = 0; i < d->n; i++) {
-        larder__ticket t = row_of(d, i);
-        larder_write_u32(w, (uint32_t)d->ids[i]);
+        larder__decided t = row_of(d, i);
+        larder_write_u32(w, (uint32_t)t.id);
         larder_write_u32(w, (uint32_t)t.key);
-        larder_write_u32(w, (uint32_t)(t.kind == LARDER_SUBSTITUTE) | (uint32_t)t.form << 1);
+        larder_write_u32(w, (uint32_t)t.substitute | (uint32_t)t.form << 1);
         if (t.form == LARDER_AUGMENTED)
             larder_write_u64(w, t.mark);
-        larder_write_f64(w, d->weights[i]);
+        larder_write_f64(w, (double)t.weight);
     }
 }
 
@@ -70,12 +79,11 @@ static void write_all_drawn(larder_loader *l, larder_writer *w) {
     larder_write_u32(w, count);
     for (uint64_t b = l->taken; b < l->planned; b++) {
         const larder__planned *p = &l->ring[b % l->conf.ahead].plan;
-        write_drawn(w, &(drawn){p->number, p->epoch, p->length, p->n, p->first, p->last, p->ids,
-                                p->weights, p, NULL});
+        write_drawn(w, &(drawn){p->number, p->epoch, p->whole_length, p->whole ? p->whole_n : p->n,
+                                p->first, p->last, p, NULL});
     }
     for (const larder__kept *k = l->kept; k; k = k->next)
-        write_drawn(w, &(drawn){k->number, k->epoch, k->length, k->n, k->first, k->last, k->ids,
-                                k->weights, NULL, k});
+        write_drawn(w, &(drawn){k->number, k->epoch, k->length, k->n, k->first, k->last, NULL, k});
 }
 
 static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, uint64_t number,
@@ -128,9 +136,11 @@ static void write_identity(larder_loader *l, larder_writer *w) {
     larder_write_u64(w, about->fingerprint);
     larder__write_text(w, l->conf.recipe);
     larder_write_u64(w, l->conf.seed);
-    larder_write_u64(w, l->conf.batch);
-    larder_write_u32(w, l->conf.rank);
-    larder_write_u32(w, l->conf.world);
+    /* Ranks that decide together have the state of one process that does it all. */
+    bool together = larder__draw_ranks(l->draw);
+    larder_write_u64(w, larder__draw_batch(l->draw));
+    larder_write_u32(w, together ? 0 : l->conf.rank);
+    larder_write_u32(w, together ? 1 : l->conf.world);
     larder_write_u32(w, l->conf.lag);
     larder_write_u32(w, (uint32_t)l->conf.drop_last | (uint32_t)larder__parts_keep(l->parts) << 1);
     larder_write_u64(w, cache_budget(l));
@@ -152,7 +162,9 @@ static int check_ranks(const larder_loader *l, larder_reader *r, larder__divisio
     if (v->batch == 0 || v->batch > 1u << 24 || v->world == 0 || v->world > 1u << 20 ||
         rank >= v->world)
         return larder_read_reject(r, "its rank or batch size makes no sense");
-    if (v->batch == l->conf.batch && rank == l->conf.rank && v->world == l->conf.world) {
+    bool together = larder__draw_ranks(l->draw);
+    uint32_t own_rank = together ? 0 : l->conf.rank, own_world = together ? 1 : l->conf.world;
+    if (v->batch == larder__draw_batch(l->draw) && rank == own_rank && v->world == own_world) {
         v->world = 0; /* goes on as it is */
         return 0;
     }
@@ -163,8 +175,8 @@ static int check_ranks(const larder_loader *l, larder_reader *r, larder__divisio
              "it was made by rank %u of %llu with batches of %llu, this is rank %u of %u with "
              "batches of %zu: with sampler %s each rank has an order of its own, so it goes on as "
              "it was",
-             rank, (unsigned long long)v->world, (unsigned long long)v->batch, l->conf.rank,
-             l->conf.world, l->conf.batch, larder__draw_sampler(l->draw)->plugin.name);
+             rank, (unsigned long long)v->world, (unsigned long long)v->batch, own_rank, own_world,
+             (size_t)larder__draw_batch(l->draw), larder__draw_sampler(l->draw)->plugin.name);
     return larder_read_reject(r, why);
 }
 
@@ -209,6 +221,10 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
+    if ((rc = larder__ranks_settle(l)) < 0) {
+        pthread_mutex_unlock(&l->lock);
+        return rc;
+    }
     while (l->planning) /* a batch is being drawn: its state is neither before nor after */
         pthread_cond_wait(&l->ready, &l->lock);
     if (l->torn) {
@@ -221,10 +237,16 @@ int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
     larder__draw_effects(l->draw, &w);
     larder_write_u64(&w, l->taken);
     larder_write_u64(&w, l->epoch_length);
-    larder_write_u32(&w, (uint32_t)l->epoch_over | (uint32_t)(l->divided_taken > 0) << 1);
+    const larder__ranks *ranks = larder__draw_ranks(l->draw);
+    larder_write_u32(&w, (uint32_t)l->epoch_over | (uint32_t)(l->divided_taken > 0) << 1 |
+                             (uint32_t)(ranks != NULL) << 2);
     if (l->divided_taken) {
         larder_write_u64(&w, l->divided_epoch);
         larder_write_u64(&w, l->divided_taken);
+    }
+    if (ranks) {
+        larder_write_u32(&w, ranks->rank);
+        larder_write_u32(&w, ranks->world);
     }
     larder_write_u64(&w, (uint64_t)l->audit);
     larder__write_text(&w, l->audit_says);
@@ -270,6 +292,18 @@ static int divide(larder_loader *l, larder_reader *r, larder__division *v) {
     return 0;
 }
 
+/* The ledger is another rank's: what is left of the epoch gets a page of its own. */
+static void open_page(larder_loader *l) {
+    larder__division v = {0};
+    uint64_t begun = larder__draw_between(l->draw) ? 0 : larder__draw_drawn(l->draw);
+    note_kept(l, &v);
+    bool same = !v.kept || (v.epoch == larder__draw_epoch(l->draw) && begun);
+    uint64_t all = same ? begun : v.length;
+    l->page_due = true;
+    l->page_epoch = v.kept ? v.epoch : larder__draw_epoch(l->draw);
+    l->page_gone = all > v.kept_ids ? all - v.kept_ids : 0;
+}
+
 static int restore_body(larder_loader *l, larder_reader *r) {
     larder__division v = {0};
     int rc = check_identity(l, r, &v);
@@ -285,6 +319,10 @@ static int restore_body(larder_loader *l, larder_reader *r) {
         l->divided_epoch = larder_read_u64(r);
         l->divided_taken = larder_read_u64(r);
     }
+    uint32_t rank = flags & 4 ? larder_read_u32(r) : 0, world = flags & 4 ? larder_read_u32(r) : 1;
+    const larder__ranks *ranks = larder__draw_ranks(l->draw);
+    bool others =
+        !v.world && (rank != (ranks ? ranks->rank : 0) || world != (ranks ? ranks->world : 1));
     l->audit = (int64_t)larder_read_u64(r);
     larder__read_text(r, l->audit_says, sizeof l->audit_says);
     uint32_t count = larder_read_u32(r);
@@ -297,6 +335,8 @@ static int restore_body(larder_loader *l, larder_reader *r) {
     if (rc < 0 || (rc = v.world ? divide(l, r, &v) : larder__draw_load(l->draw, r)) < 0 ||
         (rc = larder__ledger_load(l->ledger, r)) < 0)
         return rc;
+    if (others)
+        open_page(l);
     if (!v.world && larder__draw_number(l->draw) != l->taken + count)
         return larder_read_reject(r, "its batches do not follow each other");
     return larder__read_left(r) == 0 ? larder_read_status(r)

@@ -8,8 +8,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-uint64_t larder__row_seed(const larder_loader *l, uint64_t batch, size_t row) {
-    return larder__place_seed(l->conf.seed, l->conf.batch, l->conf.rank, l->conf.world, batch, row);
+uint64_t larder__row_seed(const larder_loader *l, const larder__planned *p, size_t row) {
+    if (larder__draw_ranks(l->draw))
+        return larder__place_seed(l->conf.seed, larder__draw_batch(l->draw), 0, 1, p->number,
+                                  p->at + row);
+    return larder__place_seed(l->conf.seed, l->conf.batch, l->conf.rank, l->conf.world, p->number,
+                              row);
 }
 
 void larder__row_failed(larder__place *p, size_t row, int code, const char *why) {
@@ -96,7 +100,7 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     p->kind[row] = t->kind;
     uint64_t seed = p->calm      ? LARDER__NO_CHANCE
                     : p->chances ? p->chances[row]
-                                 : larder__row_seed(l, p->plan.number, row);
+                                 : larder__row_seed(l, &p->plan, row);
     p->form[row] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
     double begun = l->plans ? larder__thread_seconds() : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);

@@ -95,7 +95,7 @@ static void look_at_bad(const larder_loader *l, larder__job *out) {
 static const char *state_of(const larder_loader *l) {
     bool all_taken = l->conf.epochs && l->shown_epoch + 1 >= l->conf.epochs &&
                      l->shown_epoch != UINT64_MAX && !l->epoch_over && l->taken == l->planned &&
-                     l->shown_batch * l->conf.batch >= l->epoch_length;
+                     l->shown_batch * larder__draw_batch(l->draw) >= l->epoch_length;
     return l->failed      ? "failed"
            : l->cancelled ? "cancelled"
            : all_taken    ? "done"
@@ -117,7 +117,8 @@ static void look_inside(larder_loader *l, larder__job *out) {
     out->epochs = l->conf.epochs;
     out->epoch = l->shown_epoch == UINT64_MAX ? 0 : l->shown_epoch + 1;
     out->step = l->shown_batch;
-    out->steps = l->epoch_length / l->conf.batch + (l->epoch_length % l->conf.batch != 0);
+    uint64_t batch = larder__draw_batch(l->draw);
+    out->steps = l->epoch_length / batch + (l->epoch_length % batch != 0);
     look_at_epochs(l, out);
     look_at_bad(l, out);
 }

@@ -114,8 +114,39 @@ static bool comes_next(const larder_loader *l, uint64_t epoch) {
     return larder__draw_between(l->draw) && larder__draw_epoch(l->draw) == epoch;
 }
 
+/* Ranks that decide together save, and give up, the same batches: all that could be drawn. */
+static void draw_all_ahead(larder_loader *l) {
+    while (larder__draw_ranks(l->draw) && l->running && !l->failed && !l->cancelled) {
+        bool more = l->planning || l->kept || !l->conf.epochs ||
+                    larder__draw_epoch(l->draw) < l->conf.epochs;
+        if (!more || l->evaluation.due ||
+            (!l->planning && l->ring[l->planned % l->conf.ahead].phase != LARDER__FREE))
+            break;
+        pthread_cond_wait(&l->ready, &l->lock);
+    }
+}
+
+int larder__ranks_settle(larder_loader *l) {
+    if (!larder__draw_ranks(l->draw))
+        return 0;
+    draw_all_ahead(l);
+    while (l->planning)
+        pthread_cond_wait(&l->ready, &l->lock);
+    if (l->torn)
+        return 0; /* whoever asked says so */
+    l->planning = true;
+    pthread_mutex_unlock(&l->lock);
+    int rc = larder__draw_join_all(l->draw);
+    pthread_mutex_lock(&l->lock);
+    l->planning = false;
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->ready);
+    return rc;
+}
+
 /* With the lock held. */
 static int begin(larder_loader *l, uint64_t epoch) {
+    draw_all_ahead(l);
     l->planning = true; /* nobody draws meanwhile */
     int rc = give_up_drawn(l);
     l->planning = false;

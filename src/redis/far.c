@@ -83,6 +83,7 @@ int larder__far_open(larder__far **out, const larder__far_conf *conf) {
     init_locks(f);
     f->conf = *conf->redis;
     f->lease = conf->lease;
+    f->many = conf->many;
     snprintf(f->space, sizeof f->space, "larder:%d:%016llx:%.48s", LARDER__VALUE_VERSION,
              (unsigned long long)conf->fingerprint, conf->owner);
     /* Figures last, when it stands: whoever fails leaves none behind. */
@@ -136,6 +137,10 @@ void larder__errand_hold(larder__errand *e, larder_buf *token) { (void)e, (void)
 larder_buf *larder__errand_token(const larder__errand *e) {
     (void)e;
     return NULL;
+}
+uint8_t larder__errand_held(const larder__errand *e) {
+    (void)e;
+    return LARDER_ENCODED;
 }
 void larder__errand_unref(larder__errand **e) { *e = NULL; }
 void larder__far_send(larder__far *f, larder__errand *const *e, size_t n) {

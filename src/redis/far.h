@@ -23,6 +23,7 @@ typedef struct larder__far_conf {
     const char *owner;               /* whose values these are: part of every key */
     bool lease;           /* the owner is this process: when it is gone its values may be deleted,
                              and those of owners who are gone already are */
+    bool many;            /* several processes are that owner: the lease ends by itself */
     larder__stats *stats; /* NULL: none */
 } larder__far_conf;
 

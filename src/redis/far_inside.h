@@ -77,7 +77,7 @@ typedef struct larder__ops { /* first in, first out */
 struct larder__far {
     larder__redis_conf conf;
     char space[120]; /* what every key begins with */
-    bool lease;
+    bool lease, many;
     larder__node *_Atomic nodes[LARDER__NODES]; /* only ever more of them */
     _Atomic uint32_t node_count;
     _Atomic uint16_t master[LARDER__REDIS_SLOTS], reader[LARDER__REDIS_SLOTS];

@@ -165,8 +165,9 @@ static void keep_in_front(far_store *s, entry *e, larder_buf *b) {
     pthread_mutex_unlock(&s->lock);
 }
 
-static larder_buf *redis_receive(void *st, larder_buf *b) {
+static larder_buf *redis_receive(void *st, larder_buf *b, uint8_t *held) {
     far_store *s = st;
+    (void)held; /* told when it was put */
     if (larder__buf_outside_arg(b, entry_done)) {
         larder_buf_unref(&b);
         return NULL;

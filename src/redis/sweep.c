@@ -41,7 +41,7 @@ void larder__lease_renew(larder__far *f, double now) {
 
 void larder__lease_end(larder__far *f) {
     char key[LARDER__KEY];
-    if (!f->lease)
+    if (!f->lease || f->many)
         return;
     lease_key(f->space, strlen(f->space), key);
     redisReply *r = ask_about(f, key, 2, (const char *const[]){"UNLINK", key});

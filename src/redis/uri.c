@@ -209,6 +209,12 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
             return true;
         return group_name(value) && copy(r->group, sizeof r->group, value);
     }
+    if (strcmp(key, "job") == 0) {
+        *what = "job=NAME, of letters, digits and _.-, at most 39; or job=0";
+        if (strcmp(value, "0") == 0)
+            return true;
+        return group_name(value) && copy(r->job, sizeof r->job, value);
+    }
     if (strcmp(key, "replicas") == 0) {
         *what = "replicas=0 or replicas=1";
         return yes_or_no(value, &r->replicas);
@@ -217,6 +223,12 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         *what = "timeout=500ms, from 1ms to 60s";
         bool fine = larder__parse_seconds(value, &s) == 0 && s >= 0.001 && s <= 60;
         r->timeout = fine ? s : r->timeout;
+        return fine;
+    }
+    if (strcmp(key, "patience") == 0) {
+        *what = "patience=30s, from 1s to a day: how long a rank of the job may be silent";
+        bool fine = larder__parse_seconds(value, &s) == 0 && s >= 1 && s <= 86400;
+        r->patience = fine ? s : r->patience;
         return fine;
     }
     if (strcmp(key, "ttl") == 0) {
@@ -239,7 +251,9 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->key, sizeof r->key, value);
     if (strcmp(key, "name") == 0)
         return copy(r->tls_name, sizeof r->tls_name, value);
-    *what = "budget, tier, shared, replicas, timeout, ttl, connections, ca, cert, key or name";
+    *what =
+        "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert, key "
+        "or name";
     return false;
 }
 
@@ -279,6 +293,8 @@ static int check(const larder__redis_conf *r, const char *cache) {
         return wrong(cache, "replicas=1 is for redis-cluster://", "");
     if (r->group[0] && r->front[0])
         return wrong(cache, "there is no cache in front of one that is shared", "");
+    if (r->job[0] && (r->front[0] || r->group[0]))
+        return wrong(cache, "job= goes with neither shared= nor a cache in front", "");
     if (!r->tls && (r->ca[0] || r->cert[0] || r->key[0] || r->tls_name[0]))
         return wrong(cache, "ca=, cert=, key= and name= are for rediss://", "");
     if ((r->cert[0] != '\0') != (r->key[0] != '\0'))
@@ -298,7 +314,8 @@ static void read_environment(larder__redis_conf *r) {
 }
 
 int larder__redis_parse(larder__redis_conf *r, const char *cache) {
-    *r = (larder__redis_conf){.timeout = 0.5, .ttl = 86400, .lanes = 2, .budget = "100%"};
+    *r = (larder__redis_conf){
+        .timeout = 0.5, .patience = 30, .ttl = 86400, .lanes = 2, .budget = "100%"};
     if (strlen(cache) > TEXT_MOST)
         return larder__fail(LARDER_E_ARGS, "a cache text of %zu bytes; %d are enough",
                             strlen(cache), TEXT_MOST);

@@ -33,6 +33,8 @@ typedef struct larder__redis_conf {
     bool inclusive;                    /* what lies in front lies in Redis too */
     bool replicas;                     /* of a cluster: reads go to replicas as well */
     char group[48];                    /* jobs of this name share; "": a cache of one's own */
+    char job[48];                      /* the ranks of this job share; "": each has its own */
+    double patience;                   /* seconds a rank of that job may be silent */
     double timeout;                    /* seconds an answer may take */
     uint32_t ttl;                      /* seconds after which Redis may forget a value; 0: never */
     uint32_t lanes;                    /* connections for reading, to each node */

@@ -4,32 +4,41 @@
 
 #include <stdlib.h>
 
-typedef struct near {
-    int32_t margin; /* how far inside the radius: the more, the nearer */
-    uint32_t id;
-} near;
-
-static int nearer_first(const void *a, const void *b) {
-    const near *x = a, *y = b;
-    return x->margin != y->margin ? (x->margin < y->margin) - (x->margin > y->margin)
-                                  : (x->id > y->id) - (x->id < y->id);
+/* A row as one number, the nearer the smaller: how far outside of the innermost, then its id. */
+static uint64_t key_of(int32_t margin, uint32_t id) {
+    return (uint64_t)(uint32_t)(INT32_MAX - margin) << 32 | id;
 }
 
-typedef struct best { /* the nearest `cap` so far, and some more: there is room for twice as many */
-    near *list;
+static int smaller_first(const void *a, const void *b) {
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+typedef struct best { /* the nearest `cap` so far; once there are as many, as a heap */
+    uint64_t *keys;   /* the farthest of them on top */
     size_t count, cap;
-    near last; /* once there were enough: the last of the best, nobody behind it comes in */
 } best;
 
-static void keep(best *b, near one) {
-    if (b->last.margin >= 0 && nearer_first(&b->last, &one) < 0)
-        return;
-    b->list[b->count++] = one;
-    if (b->count < 2 * b->cap)
-        return;
-    qsort(b->list, b->count, sizeof *b->list, nearer_first);
-    b->count = b->cap;
-    b->last = b->list[b->cap - 1];
+static void sink(const best *b, size_t at) {
+    uint64_t key = b->keys[at];
+    for (size_t child; (child = 2 * at + 1) < b->count; at = child) {
+        child += child + 1 < b->count && b->keys[child + 1] > b->keys[child];
+        if (b->keys[child] <= key)
+            break;
+        b->keys[at] = b->keys[child];
+    }
+    b->keys[at] = key;
+}
+
+static void keep(best *b, uint64_t key) {
+    if (b->count < b->cap) {
+        b->keys[b->count++] = key;
+        for (size_t i = b->count == b->cap ? b->cap / 2 : 0; i-- > 0;)
+            sink(b, i);
+    } else if (key < b->keys[0]) {
+        b->keys[0] = key;
+        sink(b, 0);
+    }
 }
 
 /* The row as a query of its class: codes less 128, and its bound. */
@@ -54,8 +63,8 @@ static int32_t make_query(const larder__graph_index *s, uint32_t class, const fl
 
 size_t larder__graph_nearest(const larder__graph_index *s, const larder__graph_rows *in, size_t row,
                              double radius, uint64_t *ids, size_t cap) {
-    best b = {.list = larder__malloc(2 * cap * sizeof *b.list), .cap = cap, .last = {-1, 0}};
-    if (!b.list)
+    best b = {.keys = larder__malloc(cap * sizeof *b.keys), .cap = cap};
+    if (!b.keys)
         return 0;
     uint32_t class = larder__graph_class_of(s, in->ids[row], in->classes[row]);
     const larder__graph_store *store = larder__graph_store_of(s, class);
@@ -71,13 +80,12 @@ size_t larder__graph_nearest(const larder__graph_index *s, const larder__graph_r
             int32_t margin = dots[i] - consts[i] - bound;
             uint32_t id = larder__chunk_ids(store, chunk)[i];
             if (margin >= 0 && id != in->ids[row])
-                keep(&b, (near){margin, id});
+                keep(&b, key_of(margin, id));
         }
     }
-    qsort(b.list, b.count, sizeof *b.list, nearer_first);
-    size_t count = b.count < cap ? b.count : cap;
-    for (size_t i = 0; i < count; i++)
-        ids[i] = b.list[i].id;
-    larder__free(b.list);
-    return count;
+    qsort(b.keys, b.count, sizeof *b.keys, smaller_first);
+    for (size_t i = 0; i < b.count; i++)
+        ids[i] = (uint32_t)b.keys[i];
+    larder__free(b.keys);
+    return b.count;
 }

@@ -1,0 +1,122 @@
+/* How the ranks of a job find each other, and nobody else: each says hello with a number nobody can
+ * guess; rank 0 names those it has seen; whoever finds its own number among them agrees; when all
+ * have, rank 0 says that it is done. Words of an earlier run have other numbers in them. */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "redis/relay_inside.h"
+
+#if LARDER_HAVE_HIREDIS
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HELLO_SECONDS = 30, MEET_SECONDS = 600, NONCE = 16 };
+
+static void key_of(const larder__relay *r, const char *what, uint32_t rank,
+                   char out[LARDER__RELAY_KEY]) {
+    snprintf(out, LARDER__RELAY_KEY, "%s%s:%u", r->prefix, what, rank);
+}
+
+static int get(larder__relay *r, const char *what, uint32_t rank, char *out, size_t cap) {
+    char key[LARDER__RELAY_KEY];
+    redisReply *reply;
+    out[0] = '\0';
+    key_of(r, what, rank, key);
+    int rc = larder__relay_ask(r, &reply, 2, (const char *const[]){"GET", key}, NULL);
+    if (rc < 0)
+        return rc;
+    if (reply->type == REDIS_REPLY_STRING && (size_t)reply->len < cap)
+        snprintf(out, cap, "%s", reply->str);
+    freeReplyObject(reply);
+    return 0;
+}
+
+static int say(larder__relay *r, const char *what, uint32_t rank, const char *text,
+               unsigned seconds) {
+    char key[LARDER__RELAY_KEY];
+    key_of(r, what, rank, key);
+    return larder__relay_set(r, key, text, strlen(text), seconds);
+}
+
+/* "0123456789abcdef 3": somebody's number, and how many they think there are. */
+static bool hello_fits(larder__relay *r, const char *text, uint32_t rank) {
+    char world[16];
+    snprintf(world, sizeof world, " %u", r->world);
+    if (text[0] == '\0') {
+        snprintf(r->trouble, sizeof r->trouble, "rank %u has not come", rank);
+        return false;
+    }
+    if (strlen(text) > NONCE && strcmp(text + NONCE, world) == 0)
+        return true;
+    snprintf(r->trouble, sizeof r->trouble, "rank %u counts%.12s ranks, not %u", rank,
+             strlen(text) > NONCE ? text + NONCE : " ?", r->world);
+    return false;
+}
+
+static int lead(larder__relay *r, char *list, size_t cap) {
+    char text[64], name[24];
+    size_t used = 0;
+    uint64_t hash = 1;
+    int rc = 0;
+    for (uint32_t k = 0; k < r->world; k++) {
+        if ((rc = get(r, "hello", k, text, sizeof text)) < 0 || !hello_fits(r, text, k))
+            return rc;
+        hash = larder__hash_bytes(hash, text, NONCE);
+        used += (size_t)snprintf(list + used, cap - used, " %.*s", NONCE, text);
+    }
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)hash);
+    bool all = true;
+    for (uint32_t k = 1; k < r->world; k++) {
+        if ((rc = get(r, "ack", k, text, sizeof text)) < 0)
+            return rc;
+        if (strcmp(text, name) != 0) {
+            snprintf(r->trouble, sizeof r->trouble, "rank %u does not answer", k);
+            all = false;
+        }
+    }
+    char *words = larder__malloc(used + 64);
+    if (!words)
+        return LARDER_E_NOMEM;
+    snprintf(words, used + 64, "%s %s%s", all ? "done" : "open", name, list);
+    rc = say(r, "meet", 0, words, MEET_SECONDS);
+    larder__free(words);
+    if (rc < 0 || !all)
+        return rc;
+    memcpy(r->session, name, NONCE + 1);
+    return 1;
+}
+
+static int follow(larder__relay *r, char *words, size_t cap) {
+    int rc = get(r, "meet", 0, words, cap);
+    size_t at = 5 + NONCE + (size_t)r->rank * (NONCE + 1) + 1, n = strlen(words);
+    if (rc < 0 || n != 5 + NONCE + (size_t)r->world * (NONCE + 1) ||
+        strncmp(words + at, r->nonce, NONCE) != 0) {
+        snprintf(r->trouble, sizeof r->trouble, "rank 0 has not called all %u together", r->world);
+        return rc;
+    }
+    bool done = strncmp(words, "done ", 5) == 0;
+    char name[NONCE + 1];
+    memcpy(name, words + 5, NONCE);
+    name[NONCE] = '\0';
+    if ((rc = say(r, "ack", r->rank, name, HELLO_SECONDS)) < 0 || !done)
+        return rc;
+    memcpy(r->session, name, sizeof name);
+    return 1;
+}
+
+int larder__relay_meet(larder__relay *r) {
+    char text[64];
+    snprintf(text, sizeof text, "%s %u", r->nonce, r->world);
+    int rc = say(r, "hello", r->rank, text, HELLO_SECONDS);
+    if (rc < 0)
+        return rc;
+    size_t cap = (size_t)r->world * (NONCE + 1) + 64;
+    char *list = larder__calloc(cap, 1);
+    if (!list)
+        return LARDER_E_NOMEM;
+    rc = r->rank == 0 ? lead(r, list, cap) : follow(r, list, cap);
+    larder__free(list);
+    return rc;
+}
+#endif

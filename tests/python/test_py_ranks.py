@@ -1,0 +1,115 @@
+"""Processes of torch.distributed with one cache in Redis: recipes that look into the cache draw what one
+process with the whole batch would, bit for bit, and go on so as one process or as three."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import kit
+from kit import larder, numpy, torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+sys.path.insert(0, str(kit.ROOT / "tests" / "support"))
+from ports import free_port  # noqa: E402
+
+if "-redis" in larder.features() or not shutil.which("redis-server"):
+    print("no redis-server, or built without hiredis: skipped")
+    sys.exit(77)
+
+SOURCE = "mem:?n=650&h=8&w=8&c=3"
+GLOBAL, STEPS, MORE = 48, 33, 12
+RECIPES = {"rotate": "rotate:h=0.5", "icache": "icache", "auto": "rotate"}
+
+
+def loss_of(b):
+    return torch.frac(b.served.double() * 0.618033 + b.epoch * 0.1).float()
+
+
+def train(l, steps):
+    out = []
+    while len(out) < steps:
+        for b in l:
+            out.append((b.served.numpy().copy(), b.x.double().sum(dim=(1, 3)).numpy()))
+            l.report(loss=loss_of(b))
+            if len(out) == steps:
+                break
+    return out
+
+
+def opened(world, cache, recipe):
+    return larder.Loader(SOURCE, GLOBAL // world, recipe=recipe, cache=cache, threads=1,
+                         augment="crop:size=8,pad=2|flip", lag=8)
+
+
+def worker(rank, world, where, port, before):
+    os.environ.pop("LARDER_SOCKET", None)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{where}/meet{world}", rank=rank, world_size=world)
+    cache = f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
+    for name, recipe in RECIPES.items():
+        with opened(world, cache, recipe) as l:
+            if before:
+                l.load_state_dict([torch.load(f"{where}/{name}.{before}.{r}")[1] for r in range(before)])
+            got = train(l, MORE if before else STEPS)
+            state = l.state_dict()
+            h = l.stats().get("h")
+            dist.barrier()
+        torch.save((got, state, h), f"{where}/{name}.{world}.{rank}")
+    dist.destroy_process_group()
+
+
+@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
+class OneCache(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.where = tempfile.TemporaryDirectory()
+        port = free_port()
+        cls.server = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--save", "", "--dir", cls.where.name],
+            stdout=subprocess.DEVNULL)
+        for _ in range(400):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        for world, before in ((2, 0), (3, 2)):
+            mp.start_processes(worker, (world, cls.where.name, port, before), nprocs=world,
+                               start_method="fork")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.terminate()
+        cls.server.wait()
+        cls.where.cleanup()
+
+    def parts(self, name, world):
+        return [torch.load(f"{self.where.name}/{name}.{world}.{r}") for r in range(world)]
+
+    def test_the_order_of_one_process(self):
+        for name, recipe in list(RECIPES.items())[:2]:
+            with self.subTest(name):
+                with opened(1, "30%", recipe) as l:
+                    whole = train(l, STEPS + MORE)
+                for world, first, count in ((2, 0, STEPS), (3, STEPS, MORE)):
+                    parts = self.parts(name, world)
+                    for k in range(count):
+                        for i in range(2):
+                            numpy.testing.assert_array_equal(
+                                numpy.concatenate([p[0][k][i] for p in parts]), whole[first + k][i])
+
+    def test_all_go_by_the_same_pace(self):
+        for world in (2, 3):
+            parts = self.parts("auto", world)  # that they were not is an error by itself
+            self.assertIsNotNone(parts[0][2])
+            self.assertEqual(len({p[2] for p in parts}), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

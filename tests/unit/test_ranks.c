@@ -1,0 +1,391 @@
+/* Ranks of a job that share a cache in Redis: together they do what one process with the global
+ * batch and an embedded cache does, whatever the recipe: the same samples in the same order, the
+ * same pixels, the same ledger but for what came late, and they go on so with another number of
+ * ranks. */
+#include "base/hash.h"
+#include "loader_kit.h"
+#include "redis_kit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 698, BYTES = 192, GLOBAL = 24, EPOCHS = 3, ROWS = N * EPOCHS + 64, MOST = 8 };
+enum { BATCHES = (N / GLOBAL + 1) * EPOCHS };
+#define SOURCE "mem:?n=698&h=8&w=8&c=3"
+
+typedef struct course { /* what a run served, row by row */
+    uint64_t rows[ROWS];
+    size_t count;
+    size_t sizes[BATCHES]; /* rows of each batch */
+    size_t batches, epochs;
+    larder_figures sum;
+    uint64_t late, again; /* samples; rows of another rank taken once more */
+} course;
+
+typedef struct job {
+    uint32_t world;
+    larder_loader *l[MOST];
+    const larder_batch *b[MOST];
+} job;
+
+static int evaluate(void *arg, const larder_batch *b, float *loss);
+static kit_redis server;
+static unsigned jobs;
+
+static void open_job(job *j, const char *recipe, const char *split, uint32_t world, bool embedded) {
+    char cache[160];
+    if (embedded)
+        snprintf(cache, sizeof cache, "%s", split);
+    else
+        snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=%s&timeout=30s&job=t%u",
+                 server.port, split, jobs);
+    *j = (job){.world = world};
+    for (uint32_t r = 0; r < world; r++) {
+        larder_loader_conf c = kit_conf(SOURCE, recipe);
+        c.cache = cache;
+        c.batch = GLOBAL / world;
+        c.epochs = EPOCHS;
+        c.rank = embedded ? 0 : r;
+        c.world = embedded ? 1 : world;
+        c.threads = 1 + r % 2;
+        c.prefetch = 2 + r % 2;
+        c.ahead = 3;
+        c.lag = 6;
+        check_ok(larder_loader_open(&j->l[r], &c));
+        if (strstr(recipe, "impact"))
+            check_ok(larder_loader_evaluator(j->l[r], evaluate, NULL));
+    }
+}
+
+static void close_job(job *j) {
+    for (uint32_t r = 0; r < j->world; r++)
+        larder_loader_close(&j->l[r]);
+}
+
+static uint64_t row_hash(const larder_batch *b, size_t i) {
+    uint64_t about[] = {b->number, b->epoch, b->ids[i], b->served[i], (uint64_t)b->y[i]};
+    uint64_t h = larder__hash_bytes(7, about, sizeof about);
+    h = larder__hash_bytes(h, &b->weight[i], sizeof *b->weight);
+    return larder__hash_bytes(h, (const unsigned char *)b->x + i * BYTES, BYTES);
+}
+
+/* All rows of the global batch, in the order of ranks; those taken once more are left out. */
+static void note_batch(const job *j, course *c, size_t whole) {
+    size_t n = 0;
+    assert_true(c->batches < BATCHES);
+    for (uint32_t r = 0; r < j->world; r++)
+        for (size_t i = 0; i < j->b[r]->n; i++, n++) {
+            assert_true(c->count < ROWS);
+            if (n < whole)
+                c->rows[c->count++] = row_hash(j->b[r], i);
+            else
+                c->again++;
+        }
+    c->sizes[c->batches++] = n < whole ? n : whole;
+}
+
+enum { DIM = 6 };
+static void training_says(uint64_t id, uint64_t epoch, float *loss, float *embedding) {
+    *loss = kit_loss(id, epoch);
+    for (int k = 0; k < DIM; k++)
+        embedding[k] = (float)(larder__mix64(id % 40 * 31 + (unsigned)k) % 100) +
+                       (float)(larder__mix64(id * 7 + (unsigned)k + epoch) % 100) / 60.0f;
+}
+
+/* Everybody hears everything, as processes with gloo tell each other. */
+static void report_whole(const job *j) {
+    uint64_t served[2 * GLOBAL];
+    int64_t labels[2 * GLOBAL];
+    float loss[2 * GLOBAL], emb[2 * GLOBAL * DIM];
+    size_t n = 0;
+    for (uint32_t r = 0; r < j->world; r++)
+        for (size_t i = 0; i < j->b[r]->n; i++, n++) {
+            served[n] = j->b[r]->served[i];
+            labels[n] = j->b[r]->y[i];
+            training_says(served[n], j->b[r]->epoch, &loss[n], &emb[n * DIM]);
+        }
+    larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = DIM};
+    for (uint32_t r = 0; r < j->world; r++)
+        check_ok(larder_loader_report_rows(j->l[r], j->b[0]->number, j->b[0]->epoch, served, labels,
+                                           n, &fb));
+}
+
+/* Up to `steps` global batches; false: it is over. */
+static bool run_job(job *j, course *c, const course *as, size_t steps) {
+    for (size_t k = 0; k < steps; k++) {
+        int rc = 0;
+        for (uint32_t r = 0; r < j->world; r++) {
+            int mine = larder_loader_next(j->l[r], &j->b[r]);
+            check_ok(mine);
+            if (r)
+                assert_int_equal(mine, rc);
+            rc = mine;
+        }
+        if (rc == LARDER_END)
+            return false;
+        if (rc == LARDER_END_EPOCH) {
+            for (uint32_t r = 0; r < j->world; r++)
+                check_ok(larder_loader_validate(j->l[r], 0.3 + 0.1 * (double)c->epochs));
+            c->epochs++;
+            continue;
+        }
+        note_batch(j, c, as ? as->sizes[c->batches] : GLOBAL);
+        report_whole(j);
+        for (uint32_t r = 0; r < j->world; r++)
+            check_ok(larder_loader_done(j->l[r], j->b[r]));
+    }
+    return true;
+}
+
+/* ---- a thread for each rank, which reports its own rows -------------------------------------- */
+
+typedef struct part { /* one rank's */
+    job *j;
+    uint32_t rank;
+    size_t steps, epochs;
+    course c;
+    bool over;
+} part;
+
+static pthread_barrier_t together; /* as a step of training is */
+
+static int evaluate(void *arg, const larder_batch *b, float *loss) {
+    (void)arg;
+    for (size_t i = 0; i < b->n; i++)
+        loss[i] = kit_loss(b->served[i], 1000 + b->epoch);
+    return 0;
+}
+
+static void train(part *p, const larder_batch *b) {
+    float loss[GLOBAL], emb[GLOBAL * DIM];
+    larder_loader *l = p->j->l[p->rank];
+    for (size_t i = 0; i < b->n; i++) {
+        p->c.rows[p->c.count++] = row_hash(b, i);
+        training_says(b->served[i], b->epoch, &loss[i], &emb[i * DIM]);
+    }
+    p->c.sizes[p->c.batches++] = b->n;
+    larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = DIM};
+    check_ok(larder_loader_report(l, b, &fb));
+    check_ok(larder_loader_done(l, b));
+    pthread_barrier_wait(&together);
+}
+
+static void *run_rank(void *arg) {
+    part *p = arg;
+    for (size_t k = 0; k < p->steps && !p->over; k++) {
+        const larder_batch *b;
+        int rc = larder_loader_next(p->j->l[p->rank], &b);
+        check_ok(rc);
+        if (rc == LARDER_END_EPOCH) {
+            check_ok(larder_loader_validate(p->j->l[p->rank], 0.3 + 0.1 * (double)p->epochs));
+            p->epochs++;
+        } else if (rc == LARDER_END)
+            p->over = true;
+        else
+            train(p, b);
+    }
+    return NULL;
+}
+
+/* As run_job, each rank in a thread of its own. */
+static bool run_ranks(job *j, course *c, const course *as, size_t steps) {
+    static part parts[MOST];
+    pthread_t threads[MOST];
+    size_t at[MOST] = {0};
+    pthread_barrier_init(&together, NULL, j->world);
+    for (uint32_t r = 0; r < j->world; r++) {
+        memset(&parts[r], 0, sizeof parts[r]);
+        parts[r].j = j, parts[r].rank = r, parts[r].steps = steps, parts[r].epochs = c->epochs;
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &parts[r]), 0);
+    }
+    for (uint32_t r = 0; r < j->world; r++)
+        pthread_join(threads[r], NULL);
+    pthread_barrier_destroy(&together);
+    for (size_t k = 0; k < parts[0].c.batches; k++) {
+        size_t n = 0, whole = as ? as->sizes[c->batches] : GLOBAL;
+        for (uint32_t r = 0; r < j->world; r++)
+            for (size_t i = 0; i < parts[r].c.sizes[k]; i++, n++) {
+                uint64_t row = parts[r].c.rows[at[r]++];
+                assert_true(c->count < ROWS);
+                if (n < whole)
+                    c->rows[c->count++] = row;
+                else
+                    c->again++;
+            }
+        assert_true(c->batches < BATCHES);
+        c->sizes[c->batches++] = n < whole ? n : whole;
+    }
+    c->epochs = parts[0].epochs;
+    return !parts[0].over;
+}
+
+static void add_figures(const job *j, course *c) {
+    for (uint32_t r = 0; r < j->world; r++) {
+        for (uint64_t e = 0; e < EPOCHS; e++) {
+            larder_figures f;
+            check_ok(larder_loader_figures(j->l[r], e, &f));
+            c->sum.served += f.served;
+            c->sum.hits += f.hits;
+            c->sum.misses += f.misses;
+            c->sum.substitutes += f.substitutes;
+            c->sum.background_reads += f.background_reads;
+            c->sum.storage_bytes += f.storage_bytes;
+        }
+        c->late += (uint64_t)kit_stat(j->l[r], "ranks_late");
+    }
+}
+
+static void same_rows(const course *one, const course *many, const char *recipe, uint32_t world) {
+    if (one->count != many->count)
+        fail_msg("%s with %u ranks: %zu rows, not %zu", recipe, world, many->count, one->count);
+    for (size_t i = 0; i < one->count; i++)
+        if (one->rows[i] != many->rows[i])
+            fail_msg("%s with %u ranks: row %zu of %zu is another", recipe, world, i, one->count);
+}
+
+static uint64_t all_late, all_hits;
+
+static void same_ledger(const course *one, const course *many, const char *recipe) {
+    const larder_figures *a = &one->sum, *b = &many->sum;
+    if (b->served != a->served + many->again)
+        fail_msg("%s: other counts", recipe);
+    /* What came late was a hit or a stand-in, and was read. A row taken once more may be read. */
+    assert_int_equal(a->substitutes, b->substitutes);
+    assert_int_equal(a->background_reads, b->background_reads);
+    assert_true(b->hits + many->late >= a->hits && b->hits <= a->hits + many->again);
+    uint64_t more = b->storage_bytes - a->storage_bytes;
+    assert_true(b->storage_bytes >= a->storage_bytes && more % BYTES == 0);
+    assert_true(more / BYTES >= many->late && more / BYTES <= many->late + many->again);
+    all_late += many->late;
+    all_hits += a->hits;
+}
+
+static const char *const recipes[] = {
+    "lru",
+    "minio",
+    "nopfs",
+    "quiver",
+    "rotate:h=0.5",
+    "echo",
+    "shade",
+    "shade:repeat=3",
+    "icache",
+    "impact",
+    "seneca",
+    "spider:scoring=wait",
+    "lru:sampler=weighted,signal=loss",
+};
+
+static void one_process(course *c, const char *recipe, const char *split) {
+    job j;
+    memset(c, 0, sizeof *c);
+    open_job(&j, recipe, split, 1, true);
+    while (run_job(&j, c, NULL, 100))
+        ;
+    for (uint64_t e = 0; e < EPOCHS; e++) {
+        larder_figures f;
+        check_ok(larder_loader_figures(j.l[0], e, &f));
+        c->sum.served += f.served;
+        c->sum.hits += f.hits;
+        c->sum.misses += f.misses;
+        c->sum.substitutes += f.substitutes;
+        c->sum.background_reads += f.background_reads;
+        c->sum.storage_bytes += f.storage_bytes;
+    }
+    close_job(&j);
+}
+
+typedef bool (*run_fn)(job *, course *, const course *, size_t);
+
+static void compare(const char *recipe, const char *split, uint32_t first, run_fn run) {
+    static course one, many;
+    one_process(&one, recipe, split);
+    for (uint32_t world = first; world <= 3; world++) {
+        job j;
+        memset(&many, 0, sizeof many);
+        jobs++;
+        open_job(&j, recipe, split, world, false);
+        assert_int_equal(larder_loader_batches(j.l[0]), (N + GLOBAL - 1) / GLOBAL);
+        while (run(&j, &many, &one, 100))
+            ;
+        same_rows(&one, &many, recipe, world);
+        add_figures(&j, &many);
+        same_ledger(&one, &many, recipe);
+        close_job(&j);
+    }
+}
+
+static void test_as_one_process(void **unused) {
+    (void)unused;
+    kit_redis_or_skip();
+    kit_redis_start(&server, NULL);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        compare(recipes[i], "30%", 1 + i % 2, run_ranks);
+    compare("lru", "90%:40/30/30", 2, run_ranks);
+    compare("seneca", "90%:40/30/30", 2, run_ranks);
+    assert_true(all_hits > 1000 && all_late < all_hits / 2);
+    static const char left[] =
+        "eval \"return #redis.call('keys','larder:1:*:j-*:[012]:*')\" 0"; /* values */
+    for (int i = 0; i < 400 && kit_redis_number(&server, left) > 0; i++)
+        kit_nap(0.05);
+    assert_int_equal(kit_redis_number(&server, left), 0);
+    kit_redis_stop(&server);
+}
+
+/* Whoever has heard the others already (by gloo, say) reports for all. */
+static void test_reports_of_all(void **unused) {
+    (void)unused;
+    kit_redis_or_skip();
+    kit_redis_start(&server, NULL);
+    compare("rotate:h=0.5", "30%", 3, run_job);
+    compare("shade:repeat=3", "30%", 2, run_job);
+    compare("spider:scoring=wait", "30%", 3, run_job);
+    kit_redis_stop(&server);
+}
+
+/* Rank by rank another world, each time from the state of any one of them. */
+static void chain(const char *recipe, const uint32_t *worlds, size_t n, size_t steps) {
+    static course one, many;
+    void *state = NULL;
+    size_t size = 0;
+    one_process(&one, recipe, "30%");
+    memset(&many, 0, sizeof many);
+    for (size_t k = 0; k < n; k++) {
+        job j;
+        jobs++;
+        open_job(&j, recipe, "30%", worlds[k], false);
+        for (uint32_t r = 0; state && r < j.world; r++)
+            check_ok(larder_loader_restore(j.l[r], state, size));
+        larder_free(state);
+        state = NULL;
+        if (k + 1 < n) {
+            assert_true(run_ranks(&j, &many, &one, steps));
+            check_ok(larder_loader_save(j.l[k % j.world], &state, &size));
+        } else
+            while (run_ranks(&j, &many, &one, 100))
+                ;
+        close_job(&j);
+    }
+    same_rows(&one, &many, recipe, worlds[n - 1]);
+}
+
+static void test_another_world(void **unused) {
+    (void)unused;
+    static const uint32_t worlds[] = {2, 3, 1, 4, 2};
+    kit_redis_or_skip();
+    kit_redis_start(&server, NULL);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        chain(recipes[i], worlds, 5, 9 + i % 5);
+    kit_redis_stop(&server);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_one_process),
+        cmocka_unit_test(test_reports_of_all),
+        cmocka_unit_test(test_another_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
