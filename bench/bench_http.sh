@@ -10,13 +10,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-5} latency=${LATENCY:-20} rate=${RATE:-50000000}
 nginx=$(command -v nginx || echo /usr/sbin/nginx)
-[ -x "$nginx" ] && command -v curl >/dev/null || {
+if ! [ -x "$nginx" ] || ! command -v curl >/dev/null; then
     echo "http: needs nginx and curl, left out"
     exit 0
-}
+fi
 build/larder --version | grep -q ' curl ' || {
     echo "http: this build has no libcurl, left out"
     exit 0
+}
+[ -x build/bench_http ] || {
+    echo "http: cmake --build build --target bench_http makes the wire it needs" >&2
+    exit 1
 }
 python=python3
 if [ -x /usr/bin/python3 ]; then python=/usr/bin/python3; fi

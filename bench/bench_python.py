@@ -226,7 +226,7 @@ class Arrays(torch.utils.data.Dataset):
 
 def memory():
     """In a child each, so that nobody pays for what another left behind."""
-    n, side, epochs = 4000, 96, 20
+    n, side, epochs = 1600, 96, 20
     uri = f"mem:?n={n}&h={side}&w={side}&c=3"
     print(f"{n} pictures of {side} x {side}, {n * side * side * 3 / 2**20:.0f} MiB, all of it in the cache; "
           "MiB of PSS above the bare program's")

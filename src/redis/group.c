@@ -13,6 +13,7 @@
 #if LARDER_HAVE_HIREDIS
 
 static const double LEASE = 10; /* seconds without a batch, then the others go on */
+static const double LAST_WORDS = 2;
 enum { FETCH_AT_ONCE = 1024 };
 
 /* ---- claims ---------------------------------------------------------------------------------- */
@@ -233,6 +234,11 @@ static void link_close(void **st) {
     *st = NULL;
     if (!g)
         return;
+    if (g->replica &&
+        larder__far_settle(g->far, LAST_WORDS)) { /* nothing is written later than it */
+        larder__group_queue_made(g);
+        larder__group_step(g);
+    }
     if (g->replica) {
         g->doomed_old = g->doomed_count;
         larder__group_delete(g);

@@ -108,7 +108,7 @@ void larder__group_made(larder__group *g, uint64_t key, uint64_t mark) {
         }
     }
     if (g->made_count < g->made_cap)
-        g->made[g->made_count++] = (larder__doomed){key, mark, 0};
+        g->made[g->made_count++] = (larder__doomed){.key = key, .mark = mark};
     pthread_mutex_unlock(&g->lists);
 }
 

@@ -65,9 +65,10 @@ static void lose(larder__group *g) {
     g->retry_after = RETRY_FIRST;
 }
 
+/* Whoever evicts a value deletes it; so does its maker, who may still be writing it. */
 static void doom(larder__group *g, const larder__replica *r, const larder__outcome *o) {
     bool ours = o->for_all ? larder__replica_first(r, g->job) : o->job == g->job;
-    if (!ours || o->doomed_count == 0)
+    if (o->doomed_count == 0)
         return;
     if (g->doomed_count + o->doomed_count > g->doomed_cap) {
         size_t cap = 2 * (g->doomed_count + o->doomed_count);
@@ -77,8 +78,9 @@ static void doom(larder__group *g, const larder__replica *r, const larder__outco
         g->doomed = more;
         g->doomed_cap = cap;
     }
-    memcpy(g->doomed + g->doomed_count, o->doomed, o->doomed_count * sizeof *o->doomed);
-    g->doomed_count += o->doomed_count;
+    for (size_t i = 0; i < o->doomed_count; i++)
+        if (ours || o->doomed[i].maker == g->job + 1)
+            g->doomed[g->doomed_count++] = o->doomed[i];
 }
 
 /* Values that left before the last question: whoever was promised them has asked by now. */

@@ -219,7 +219,11 @@ int larder__svm_session_run(larder__svm_session *t, double c, larder_svm_model *
         step_on(t);
     t->own.c = c;
     t->fresh = false;
-    int rc = larder__task_has_classes(t->conf->task) ? larder__session_weigh(t) : 0;
+    bool named = larder__task_has_classes(t->conf->task);
+    int rc = named ? larder__session_weigh(t) : 0;
+    if (rc == 0 && named && !t->conf->one_vs_all && t->classes == 1 && t->conf->print)
+        t->conf->print(t->conf->print_arg,
+                       "WARNING: training data in only one class. See README for details.\n");
     if (rc == 0)
         rc = larder__session_open_log(t);
     if (rc == 0)

@@ -40,12 +40,22 @@ typedef struct rank {
     int rc;             /* how it ended */
     char why[512];
     uint32_t nap_us;
+    bool gated;
 } rank;
+
+enum { GATE = 20 }; /* batches after which ranks wait for what is to happen to them */
+static _Atomic int arrived, opened;
 
 static void *run_rank(void *arg) {
     rank *r = arg;
     while (r->count < r->most) {
         const larder_batch *b;
+        if (r->gated && r->count == GATE) {
+            r->gated = false;
+            atomic_fetch_add(&arrived, 1);
+            while (!atomic_load(&opened))
+                kit_nap(0.005);
+        }
         r->rc = larder_loader_next(r->l, &b);
         if (r->rc == LARDER_END_EPOCH)
             continue;
@@ -142,8 +152,10 @@ typedef struct trouble {
 
 /* By the thread that lives longest: a server ends with who started it. */
 static void make_trouble(const trouble *t) {
-    kit_nap(0.15);
+    while (atomic_load(&arrived) < 2)
+        kit_nap(0.005);
     kit_redis_kill(t->server);
+    atomic_store(&opened, 1);
     kit_nap(0.3);
     if (t->back)
         kit_redis_again(t->server);
@@ -151,8 +163,10 @@ static void make_trouble(const trouble *t) {
 
 static void run_both(rank r[2], const kit_redis *server, const char *recipe, const trouble *t) {
     pthread_t threads[2];
+    atomic_store(&arrived, 0);
+    atomic_store(&opened, 0);
     for (uint32_t k = 0; k < 2; k++)
-        r[k] = (rank){.l = open_rank(server->port, recipe, k, 7), .most = MOST, .nap_us = 3000};
+        r[k] = (rank){.l = open_rank(server->port, recipe, k, 7), .most = MOST, .gated = t};
     for (uint32_t k = 0; k < 2; k++)
         pthread_create(&threads[k], NULL, run_rank, &r[k]);
     if (t)

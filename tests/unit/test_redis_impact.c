@@ -18,7 +18,7 @@ enum { N = 600, RANKS = 2, BATCH = 16 };
 
 typedef struct rank { /* seen by the parent */
     uint32_t evaluated[N], served[N];
-    uint64_t found, hits, reads, joined, unshared;
+    uint64_t found, hits, reads, joined, unshared, resident;
 } rank;
 
 #define must(truth)                                                                                \
@@ -79,6 +79,7 @@ static void work(const char *cache, uint32_t number, uint64_t seed, uint64_t epo
         to->hits += f.hits;
     }
     to->reads = figure(l, "storage_reads");
+    to->resident = figure(l, "cache_resident");
     to->joined = figure(l, "group_joined");
     to->unshared = figure(l, "group_unshared");
     larder_loader_close(&l);
@@ -144,17 +145,18 @@ static void test_ranks(void **unused) {
         }
     }
     assert_true(looked[0] > 0 && looked[1] > 0);
-    /* What was evicted before it was written is there for those who wait for it, for a few seconds.
-     */
-    uint64_t there = cached(&r, times);
-    for (int i = 0; i < 400 && there > 3 * N / 10; i++) {
-        kit_nap(0.05);
+    /* What was evicted while it was written may stay a while: a few, not the data set. */
+    uint64_t there = cached(&r, times), twice = 0;
+    for (int i = 0; i < 20 && there > 3 * N / 10; i++) {
+        kit_nap(0.2);
         there = cached(&r, times);
     }
-    if (there <= N / 10 || there > 3 * N / 10)
-        fail_msg("%d samples lie in Redis, of a budget for %d", (int)there, 3 * N / 10);
     for (int i = 0; i < N; i++)
-        assert_true(times[i] <= 1);
+        twice += times[i] > 1;
+    if (there <= N / 10 || there > 4 * N / 10 || twice > N / 10)
+        fail_msg("%d samples lie in Redis, of a budget for %d; %d of them twice", (int)there,
+                 3 * N / 10, (int)twice);
+    assert_true(ranks[0].resident <= 3 * N / 10 && ranks[1].resident <= 3 * N / 10);
 
     /* Of another seed, ranks share the samples out in another way: each wants what the other one
      * of the first run had. */
