@@ -145,15 +145,17 @@ static void test_ranks(void **unused) {
         }
     }
     assert_true(looked[0] > 0 && looked[1] > 0);
-    /* What was evicted while it was written may stay a while: a few, not the data set. */
+    /* What was evicted before it was written is there for some seconds, for those who wait for it.
+     * A value that was gone and made again while it was evicted may stay until Redis forgets it. */
+    enum { STRAY = N / 60 };
     uint64_t there = cached(&r, times), twice = 0;
-    for (int i = 0; i < 20 && there > 3 * N / 10; i++) {
+    for (int i = 0; i < 60 && there > 3 * N / 10; i++) {
         kit_nap(0.2);
         there = cached(&r, times);
     }
     for (int i = 0; i < N; i++)
         twice += times[i] > 1;
-    if (there <= N / 10 || there > 4 * N / 10 || twice > N / 10)
+    if (there <= N / 10 || there > 3 * N / 10 + STRAY || twice > STRAY)
         fail_msg("%d samples lie in Redis, of a budget for %d; %d of them twice", (int)there,
                  3 * N / 10, (int)twice);
     assert_true(ranks[0].resident <= 3 * N / 10 && ranks[1].resident <= 3 * N / 10);
