@@ -52,7 +52,9 @@ static void question_claim(larder__group *g, const void *in, size_t n) {
 static void refuse_kept(larder__group *g) {
     for (size_t i = 0; i < g->rows + g->fetched; i++)
         if (g->answers[i].kind == LARDER_MISS && g->answers[i].kept)
-            larder__group_made(g, g->answers[i].key, g->answers[i].mark);
+            larder__group_made(g, &(larder__doomed){.key = g->answers[i].key,
+                                                    .mark = g->answers[i].mark,
+                                                    .form = g->answers[i].make});
     g->rows = g->fetched = 0;
 }
 
@@ -252,6 +254,7 @@ static void link_close(void **st) {
     larder__free(g->keys);
     larder__free(g->doomed);
     larder__free(g->made);
+    larder__free(g->told);
     larder__free(g->seen);
     larder__free(g->table);
     pthread_mutex_destroy(&g->talk);

@@ -18,6 +18,7 @@ enum { BRIEFLY = 5 }; /* seconds: longer than anybody waits */
 typedef struct passage { /* an entry that this job has promised to make, or waits for */
     larder__group *g;
     larder__value value;
+    bool brief;                    /* made: it has left already */
     larder__errand *again;         /* waits: what was asked for once more, under `lists` */
     struct passage *next, *before; /* of those that wait, under `lists` */
 } passage;
@@ -97,18 +98,9 @@ void larder__group_board(larder__group *g, const larder_access *in, size_t n, la
 }
 
 /* Promises that nobody will keep: others are not to wait for them. */
-void larder__group_made(larder__group *g, uint64_t key, uint64_t mark) {
+void larder__group_made(larder__group *g, const larder__doomed *one) {
     pthread_mutex_lock(&g->lists);
-    if (g->made_count == g->made_cap) {
-        size_t cap = g->made_cap ? 2 * g->made_cap : 256;
-        larder__doomed *more = larder__realloc(g->made, cap * sizeof *more);
-        if (more) {
-            g->made = more;
-            g->made_cap = cap;
-        }
-    }
-    if (g->made_count < g->made_cap)
-        g->made[g->made_count++] = (larder__doomed){.key = key, .mark = mark};
+    larder__group_note_down(&g->made, &g->made_count, &g->made_cap, one);
     pthread_mutex_unlock(&g->lists);
 }
 
@@ -117,7 +109,8 @@ void larder__group_made(larder__group *g, uint64_t key, uint64_t mark) {
 static void stored(void *arg, bool there_now) {
     passage *p = arg;
     (void)there_now; /* if not, whoever asks finds nothing and makes it */
-    larder__group_made(p->g, p->value.id, p->value.mark);
+    larder__group_made(p->g,
+                       &(larder__doomed){p->value.id, p->value.mark, p->value.form, p->brief});
     larder__free(p);
 }
 
@@ -146,8 +139,8 @@ void larder__group_fill(void *st, larder__ticket *t, larder_buf *b) {
     p->value.held = t->held;
     /* If not, whoever deletes it may have been here already: then only for those who wait for it.
      */
-    uint32_t seconds = still_wanted(g, &p->value) ? g->ttl : BRIEFLY;
-    larder__far_put(g->far, &p->value, b, seconds, stored, p);
+    p->brief = !still_wanted(g, &p->value);
+    larder__far_put(g->far, &p->value, b, p->brief ? BRIEFLY : g->ttl, stored, p);
 }
 
 void larder__group_fail(void *st, larder__ticket *t, int code, const char *why) {

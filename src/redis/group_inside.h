@@ -47,6 +47,8 @@ typedef struct larder__group {
     pthread_mutex_t lists;
     larder__doomed *made; /* to be told */
     size_t made_count, made_cap;
+    larder__doomed *told; /* of those, with the next question; under `talk` */
+    size_t told_count, told_cap;
     struct passage *waiting; /* for other jobs to make something */
     larder__stats *stats;
     larder__stat alone, waited, stuck, joined;
@@ -66,6 +68,8 @@ static inline size_t larder__group_seen_words(const larder__group *g) {
 larder_writer *larder__group_begin(larder__group *, larder__rec_type);
 void larder__group_end(larder__group *);
 void larder__group_queue_made(larder__group *);
+void larder__group_note_down(larder__doomed **list, size_t *count, size_t *cap,
+                             const larder__doomed *);
 void larder__group_queue_epoch(larder__group *);
 bool larder__group_room(larder__group *);
 int larder__group_join(larder__group *);
@@ -80,7 +84,7 @@ void larder__group_delete(larder__group *); /* values that nobody was promised a
 void larder__group_alone(larder__group *, const larder_access *, larder__ticket *);
 /* The first n of the answers, as tickets of the loader's; what is in Redis is sent for. */
 void larder__group_board(larder__group *, const larder_access *, size_t n, larder__ticket *);
-void larder__group_made(larder__group *, uint64_t key, uint64_t mark); /* or never will be */
+void larder__group_made(larder__group *, const larder__doomed *); /* or never will be */
 void larder__group_fill(void *group, larder__ticket *, larder_buf *);
 void larder__group_fail(void *group, larder__ticket *, int code, const char *why);
 int larder__group_wait(void *group, larder__ticket *, larder_buf **out);

@@ -14,6 +14,19 @@ enum { SNAPSHOT_EVERY = 512 }; /* records, or more where there is more to save *
 
 /* ---- records to send ------------------------------------------------------------------------- */
 
+void larder__group_note_down(larder__doomed **list, size_t *count, size_t *cap,
+                             const larder__doomed *one) {
+    if (*count == *cap) {
+        size_t room = *cap ? 2 * *cap : 256;
+        larder__doomed *more = larder__realloc(*list, room * sizeof *more);
+        if (!more)
+            return; /* Redis forgets it after a while */
+        *list = more;
+        *cap = room;
+    }
+    (*list)[(*count)++] = *one;
+}
+
 larder_writer *larder__group_begin(larder__group *g, larder__rec_type type) {
     larder__record_head(&g->queue, type, g->job, ++g->number);
     return &g->queue;
@@ -34,6 +47,7 @@ void larder__group_queue_made(larder__group *g) {
         for (size_t i = 0; i < g->made_count; i++) {
             larder_write_u32(w, (uint32_t)g->made[i].key);
             larder_write_u64(w, g->made[i].mark);
+            larder__group_note_down(&g->told, &g->told_count, &g->told_cap, &g->made[i]);
         }
         larder__group_end(g);
     }
@@ -60,35 +74,37 @@ static void lose(larder__group *g) {
     memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
     queue_clear(g);
     g->rows = g->fetched = g->picked = g->pick_at = g->key_count = 0;
-    g->doomed_count = g->doomed_old = 0;
+    g->doomed_count = g->doomed_old = g->told_count = 0;
     g->retry_at = larder__now() + RETRY_FIRST;
     g->retry_after = RETRY_FIRST;
 }
 
-/* Whoever evicts a value deletes it; so does its maker, who may still be writing it. */
+/* Whoever evicts a value deletes it. */
 static void doom(larder__group *g, const larder__replica *r, const larder__outcome *o) {
     bool ours = o->for_all ? larder__replica_first(r, g->job) : o->job == g->job;
-    if (o->doomed_count == 0)
-        return;
-    if (g->doomed_count + o->doomed_count > g->doomed_cap) {
-        size_t cap = 2 * (g->doomed_count + o->doomed_count);
-        larder__doomed *more = larder__realloc(g->doomed, cap * sizeof *more);
-        if (!more)
-            return; /* Redis forgets them after a while */
-        g->doomed = more;
-        g->doomed_cap = cap;
-    }
-    for (size_t i = 0; i < o->doomed_count; i++)
-        if (ours || o->doomed[i].maker == g->job + 1)
-            g->doomed[g->doomed_count++] = o->doomed[i];
+    for (size_t i = 0; ours && i < o->doomed_count; i++)
+        larder__group_note_down(&g->doomed, &g->doomed_count, &g->doomed_cap, &o->doomed[i]);
+}
+
+static void drop(larder__group *g, const larder__doomed *d) {
+    larder__far_drop(g->far, &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
+}
+
+/* A value may have left while it was written, and then it came after its deletion. All that has
+ * happened until we told of it is known now: who has left by then is deleted here, who leaves later
+ * by whoever evicts it. */
+static void drop_late(larder__group *g) {
+    for (size_t i = 0; g->replica && i < g->told_count; i++)
+        if (!g->told[i].brief &&
+            !larder__replica_holds(g->replica, g->told[i].key, g->told[i].mark))
+            drop(g, &g->told[i]);
+    g->told_count = 0;
 }
 
 /* Values that left before the last question: whoever was promised them has asked by now. */
 void larder__group_delete(larder__group *g) {
-    for (size_t i = 0; i < g->doomed_old; i++) {
-        const larder__doomed *d = &g->doomed[i];
-        larder__far_drop(g->far, &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
-    }
+    for (size_t i = 0; i < g->doomed_old; i++)
+        drop(g, &g->doomed[i]);
     if (g->doomed_old)
         memmove(g->doomed, g->doomed + g->doomed_old,
                 (g->doomed_count - g->doomed_old) * sizeof *g->doomed);
@@ -260,6 +276,8 @@ bool larder__group_step(larder__group *g) {
         rc = apply_all(g, g->replica, &h);
         pthread_mutex_unlock(&g->state);
     }
+    if (rc == 0)
+        drop_late(g);
     if (rc < 0) {
         larder__far_say(g->far, larder_errmsg());
         lose(g);

@@ -93,8 +93,7 @@ static void watch(void *arg, uint64_t key, larder_form form, const larder_access
         r->doomed = more;
         r->doomed_cap = cap;
     }
-    r->doomed[r->doomed_count++] =
-        (larder__doomed){key, r->mark[key], (uint8_t)form, r->makers[key]};
+    r->doomed[r->doomed_count++] = (larder__doomed){key, r->mark[key], (uint8_t)form, false};
     r->makers[key] = 0;
 }
 

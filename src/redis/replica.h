@@ -44,7 +44,7 @@ typedef struct larder__rec_row { /* of CLAIM and EXCHANGE */
 typedef struct larder__doomed { /* an entry that has left: its value is to be deleted */
     uint64_t key, mark;
     uint8_t form;
-    uint8_t maker; /* job + 1 whose writing of it was not heard of: may come later; 0: nobody */
+    bool brief; /* Redis forgets it within seconds */
 } larder__doomed;
 
 /* What a record came to, for whoever wrote it; arrays belong to the replica, until the next. */

@@ -146,8 +146,9 @@ static void test_ranks(void **unused) {
     }
     assert_true(looked[0] > 0 && looked[1] > 0);
     /* What was evicted before it was written is there for some seconds, for those who wait for it.
-     * A value that was gone and made again while it was evicted may stay until Redis forgets it. */
-    enum { STRAY = N / 60 };
+     * Only a job that lost the others' talk leaves anything else. */
+    bool together = ranks[0].joined + ranks[1].joined == 2;
+    uint64_t stray = together ? 0 : N / 10;
     uint64_t there = cached(&r, times), twice = 0;
     for (int i = 0; i < 60 && there > 3 * N / 10; i++) {
         kit_nap(0.2);
@@ -155,7 +156,7 @@ static void test_ranks(void **unused) {
     }
     for (int i = 0; i < N; i++)
         twice += times[i] > 1;
-    if (there <= N / 10 || there > 3 * N / 10 + STRAY || twice > STRAY)
+    if (there <= N / 10 || there > 3 * N / 10 + stray || twice > stray)
         fail_msg("%d samples lie in Redis, of a budget for %d; %d of them twice", (int)there,
                  3 * N / 10, (int)twice);
     assert_true(ranks[0].resident <= 3 * N / 10 && ranks[1].resident <= 3 * N / 10);
