@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "redis/promise.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -123,39 +124,13 @@ static void redis_drop(void *st, larder_slot slot) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void errand_done(void *arg, uint64_t unused) {
-    (void)unused;
-    larder__errand_unref(&(larder__errand *){arg});
-}
-
-/* A token becomes an errand that holds it. Where memory is short it stays a token, and will not
- * come. */
-static larder__errand *start(larder_buf **b) {
-    const entry *e = larder__buf_outside_arg(*b, entry_done);
-    larder__errand *errand = e ? larder__errand_new(&e->value) : NULL;
-    if (!errand)
-        return NULL;
-    larder_buf *promise = larder__buf_outside(NULL, e->value.size, errand_done, errand, 0);
-    if (!promise) {
-        larder__errand_unref(&errand);
-        return NULL;
-    }
-    larder__errand_hold(errand, *b);
-    *b = promise;
-    return errand;
+static const larder__value *value_of(larder_buf *token) {
+    const entry *e = larder__buf_outside_arg(token, entry_done);
+    return e ? &e->value : NULL;
 }
 
 static void redis_send(void *st, larder_buf **tokens, size_t n) {
-    enum { AT_ONCE = 256 };
-    far_store *s = st;
-    larder__errand *errands[AT_ONCE];
-    for (size_t i = 0; i < n;) {
-        size_t m = 0;
-        for (; i < n && m < AT_ONCE; i++)
-            if ((errands[m] = start(&tokens[i])))
-                m++;
-        larder__far_send(s->far, errands, m);
-    }
+    larder__promise_all(((far_store *)st)->far, tokens, n, value_of);
 }
 
 static void keep_in_front(far_store *s, entry *e, larder_buf *b) {
@@ -172,7 +147,7 @@ static larder_buf *redis_receive(void *st, larder_buf *b, uint8_t *held) {
         larder_buf_unref(&b);
         return NULL;
     }
-    larder__errand *e = larder__buf_outside_arg(b, errand_done);
+    larder__errand *e = larder__promise_errand(b);
     if (!e)
         return b; /* the bytes themselves */
     larder_buf *out = larder__far_receive(s->far, e);

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "redis/group_inside.h"
+#include "redis/promise.h"
 
 #include <string.h>
 
@@ -38,11 +39,6 @@ void larder__group_alone(larder__group *g, const larder_access *want, larder__ti
         larder__group_count(g, g->alone);
 }
 
-static void errand_done(void *arg, uint64_t unused) {
-    (void)unused;
-    larder__errand_unref(&(larder__errand *){arg});
-}
-
 static larder__value value_of(const larder__ticket *t, uint8_t form) {
     return (larder__value){.id = t->key,
                            .mark = t->mark,
@@ -55,9 +51,7 @@ static larder__value value_of(const larder__ticket *t, uint8_t form) {
 static larder__errand *promise(larder__ticket *t) {
     larder__value v = value_of(t, t->form);
     larder__errand *e = larder__errand_new(&v);
-    t->buf = e ? larder__buf_outside(NULL, t->size, errand_done, e, 0) : NULL;
-    if (e && !t->buf)
-        larder__errand_unref(&e);
+    t->buf = larder__promise_new(e, t->size);
     return t->buf ? e : NULL;
 }
 
@@ -275,7 +269,7 @@ int larder__group_wait(void *st, larder__ticket *t, larder_buf **out) {
 
 int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder_buf **out) {
     larder__group *g = st;
-    larder__errand *e = larder__buf_outside_arg(token, errand_done);
+    larder__errand *e = larder__promise_errand(token);
     larder__value v = *larder__errand_value(e);
     *out = larder__far_receive(g->far, e);
     bool got = does(t, &v, *out ? larder__errand_held(e) : LARDER_ENCODED, out);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "redis/promise.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -195,38 +196,13 @@ static void job_turn(void *st) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void errand_done(void *arg, uint64_t unused) {
-    (void)unused;
-    larder__errand_unref(&(larder__errand *){arg});
-}
-
-/* A token becomes an errand that holds it. Where memory is short it stays a token, and will not
- * come. */
-static larder__errand *start(larder_buf **b) {
-    const entry *e = larder__buf_outside_arg(*b, entry_done);
-    larder__errand *errand = e ? larder__errand_new(&e->value) : NULL;
-    larder_buf *promise =
-        errand ? larder__buf_outside(NULL, e->value.size, errand_done, errand, 0) : NULL;
-    if (!promise) {
-        larder__errand_unref(&errand);
-        return NULL;
-    }
-    larder__errand_hold(errand, *b);
-    *b = promise;
-    return errand;
+static const larder__value *value_of(larder_buf *token) {
+    const entry *e = larder__buf_outside_arg(token, entry_done);
+    return e ? &e->value : NULL;
 }
 
 static void job_send(void *st, larder_buf **tokens, size_t n) {
-    enum { AT_ONCE = 256 };
-    job_store *s = st;
-    larder__errand *errands[AT_ONCE];
-    for (size_t i = 0; i < n;) {
-        size_t m = 0;
-        for (; i < n && m < AT_ONCE; i++)
-            if ((errands[m] = start(&tokens[i])))
-                m++;
-        larder__far_send(s->far, errands, m);
-    }
+    larder__promise_all(((job_store *)st)->far, tokens, n, value_of);
 }
 
 /* Once more: it may have come since the batch was decided. */
@@ -244,7 +220,7 @@ static larder_buf *ask_again(job_store *s, const entry *e, uint8_t *held) {
 
 static larder_buf *job_receive(void *st, larder_buf *b, uint8_t *held) {
     job_store *s = st;
-    larder__errand *e = larder__buf_outside_arg(b, errand_done);
+    larder__errand *e = larder__promise_errand(b);
     if (!e && !larder__buf_outside_arg(b, entry_done))
         return b; /* the bytes themselves */
     larder_buf *out = e ? larder__far_look(s->far, e) : NULL;

@@ -56,16 +56,6 @@ typedef struct task { /* one job */
     progress *to;
 } task;
 
-/* A process that was forked has no test around it: it says why and ends. */
-#define must(truth)                                                                                \
-    do {                                                                                           \
-        if (!(truth)) {                                                                            \
-            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #truth,              \
-                    larder_errmsg());                                                              \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static uint32_t size_of(void *even, uint64_t id) {
     return *(bool *)even ? 500 : 100 + (uint32_t)(id * 7919 % 400);
 }

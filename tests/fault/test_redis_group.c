@@ -22,15 +22,6 @@ typedef struct progress { /* of one job, seen by the parent */
     _Atomic int64_t audit;
 } progress;
 
-#define must(truth)                                                                                \
-    do {                                                                                           \
-        if (!(truth)) {                                                                            \
-            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #truth,              \
-                    larder_errmsg());                                                              \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 /* The pixels of a sample are those that a loader without any cache serves: no chance in them. */
 static void check_pixels(const larder_batch *b, const unsigned char *right) {
     size_t row = (size_t)b->shape.h * b->shape.w * b->shape.c;

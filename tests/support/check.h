@@ -19,6 +19,16 @@
             fail_msg("%s: %d, %s", #call, rc_, larder_errmsg());                                   \
     } while (0)
 
+/* A process that was forked has no test around it: it says why and ends. */
+#define must(truth)                                                                                \
+    do {                                                                                           \
+        if (!(truth)) {                                                                            \
+            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #truth,              \
+                    larder_errmsg());                                                              \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
 /* A fresh folder below the system's temporary one; removed by check_folder_remove. */
 const char *check_folder(char out[256]);
 void check_folder_remove(const char *path);

@@ -1,5 +1,5 @@
 /* Where the credentials of s3: come from, without a server: files, the environment, programs. */
-#include "check.h"
+#include "aws_kit.h"
 
 #include "base/mem.h"
 #include "source/web/aws_given.h"
@@ -8,31 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void clear_environment(void) {
-    static const char *const names[] = {"AWS_ACCESS_KEY_ID",
-                                        "AWS_SECRET_ACCESS_KEY",
-                                        "AWS_SESSION_TOKEN",
-                                        "AWS_PROFILE",
-                                        "AWS_REGION",
-                                        "AWS_DEFAULT_REGION",
-                                        "AWS_ENDPOINT_URL",
-                                        "AWS_ENDPOINT_URL_S3",
-                                        "AWS_CONFIG_FILE",
-                                        "AWS_SHARED_CREDENTIALS_FILE",
-                                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-                                        "AWS_WEB_IDENTITY_TOKEN_FILE"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
-    setenv("HOME", "/nonexistent", 1);
-    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-}
-
-static larder__s3_conf plain_conf(void) {
-    return (larder__s3_conf){.profile = "", .region = "", .endpoint = "", .style = "auto"};
-}
 
 /* ---- written down ---------------------------------------------------------------------------- */
 
@@ -70,7 +45,7 @@ static void test_conf_file(void **st) {
 static void test_conf_order(void **st) {
     (void)st;
     char folder[256], path[512], config[512];
-    clear_environment();
+    kit_aws_clear();
     snprintf(path, sizeof path, "%s/credentials", check_folder(folder));
     snprintf(config, sizeof config, "%s/config", folder);
     static const char keys[] = "[default]\naws_access_key_id=K1\naws_secret_access_key=S1\n"
@@ -102,16 +77,16 @@ static void test_conf_order(void **st) {
     assert_string_equal(c.key, "K2");
     c = (larder__aws_conf){0};
     assert_int_equal(larder__aws_conf_load(&c, "nobody"), LARDER_E_ARGS);
-    clear_environment();
+    kit_aws_clear();
     setenv("AWS_CONFIG_FILE", config, 1);
-    larder__s3_conf conf = plain_conf();
+    larder__s3_conf conf = kit_s3_conf();
     conf.profile = "sso";
     larder__web_site *s;
     char *key;
     assert_int_equal(larder__web_site_s3(&s, &key, "//photos/", &conf), LARDER_E_UNSUPPORTED);
     assert_non_null(strstr(larder_errmsg(), "sso_start_url"));
     check_folder_remove(folder);
-    clear_environment();
+    kit_aws_clear();
 }
 
 /* ---- given by somebody ----------------------------------------------------------------------- */
@@ -196,7 +171,7 @@ static void test_program(void **st) {
 static void test_given_order(void **st) {
     (void)st;
     char folder[256], config[512];
-    clear_environment();
+    kit_aws_clear();
     snprintf(config, sizeof config, "%s/config", check_folder(folder));
     static const char settings[] =
         "[default]\ncredential_process = printf '{\"AccessKeyId\":\"P\",\"SecretAccessKey\":"
@@ -221,7 +196,7 @@ static void test_given_order(void **st) {
     check_ok(larder__aws_conf_load(&c, ""));
     check_ok(larder__aws_given(&c));
     assert_string_equal(c.key, "K");
-    clear_environment();
+    kit_aws_clear();
     setenv("AWS_CONFIG_FILE", config, 1);
     c = (larder__aws_conf){0};
     check_ok(larder__aws_conf_load(&c, "bad"));
@@ -231,7 +206,7 @@ static void test_given_order(void **st) {
     check_ok(larder__aws_given(&c)); /* switched off */
     assert_string_equal(c.key, "");
     setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/x", 1);
-    larder__s3_conf conf = plain_conf();
+    larder__s3_conf conf = kit_s3_conf();
     conf.profile = "none";
     larder__web_site *s;
     char *key;
@@ -242,7 +217,7 @@ static void test_given_order(void **st) {
     larder__web_site_close(&s);
     larder__free(key);
     check_folder_remove(folder);
-    clear_environment();
+    kit_aws_clear();
 }
 
 int main(void) {

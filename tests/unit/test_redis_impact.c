@@ -21,15 +21,6 @@ typedef struct rank { /* seen by the parent */
     uint64_t found, hits, reads, joined, unshared, resident;
 } rank;
 
-#define must(truth)                                                                                \
-    do {                                                                                           \
-        if (!(truth)) {                                                                            \
-            fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #truth,              \
-                    larder_errmsg());                                                              \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static int evaluate(void *arg, const larder_batch *b, float *loss) {
     rank *to = arg;
     for (size_t i = 0; i < b->n; i++) {

@@ -1,6 +1,6 @@
 /* What http: and s3: are made of, without a server: hashes, signatures, lists, pages, manifests and
  * heads. */
-#include "check.h"
+#include "aws_kit.h"
 
 #include "base/mem.h"
 #include "base/sha256.h"
@@ -113,31 +113,6 @@ static void test_query(void **st) {
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
-static void clear_environment(void) {
-    static const char *const names[] = {"AWS_ACCESS_KEY_ID",
-                                        "AWS_SECRET_ACCESS_KEY",
-                                        "AWS_SESSION_TOKEN",
-                                        "AWS_PROFILE",
-                                        "AWS_REGION",
-                                        "AWS_DEFAULT_REGION",
-                                        "AWS_ENDPOINT_URL",
-                                        "AWS_ENDPOINT_URL_S3",
-                                        "AWS_CONFIG_FILE",
-                                        "AWS_SHARED_CREDENTIALS_FILE",
-                                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-                                        "AWS_WEB_IDENTITY_TOKEN_FILE"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
-    setenv("HOME", "/nonexistent", 1);
-    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-}
-
-static larder__s3_conf plain_conf(void) {
-    return (larder__s3_conf){.profile = "", .region = "", .endpoint = "", .style = "auto"};
-}
-
 static void check_url(const larder__s3_conf *conf, const char *where, const char *want) {
     larder__web_site *s;
     larder__dressed d;
@@ -153,8 +128,8 @@ static void check_url(const larder__s3_conf *conf, const char *where, const char
 /* The bucket in the host's name where that works, in the path where it must be. */
 static void test_styles(void **st) {
     (void)st;
-    clear_environment();
-    larder__s3_conf conf = plain_conf();
+    kit_aws_clear();
+    larder__s3_conf conf = kit_s3_conf();
     check_url(&conf, "//photos/a b/c.jpg", "https://photos.s3.us-east-1.amazonaws.com/a%20b/c.jpg");
     check_url(&conf, "//pho.tos/x", "https://s3.us-east-1.amazonaws.com/pho.tos/x");
     conf.region = "eu-west-1";
@@ -168,17 +143,17 @@ static void test_styles(void **st) {
     check_url(&conf, "//photos/", "https://photos.store.example:8443/");
     setenv("AWS_ENDPOINT_URL", "http://elsewhere:1", 1);
     setenv("AWS_REGION", "us-west-2", 1);
-    conf = plain_conf();
+    conf = kit_s3_conf();
     check_url(&conf, "//photos/x", "http://elsewhere:1/photos/x");
-    clear_environment();
+    kit_aws_clear();
 }
 
 static void test_wrong_places(void **st) {
     (void)st;
-    clear_environment();
+    kit_aws_clear();
     static const char *const wrong[] = {"photos", "///x",       "//a b/x",
                                         "//a%/x", "//pho:80/x", "//user:secret@host/x"};
-    larder__s3_conf conf = plain_conf();
+    larder__s3_conf conf = kit_s3_conf();
     larder__web_site *s;
     char *key;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -228,8 +203,8 @@ static void test_own_query(void **st) {
 
 static void test_trust(void **st) {
     (void)st;
-    clear_environment();
-    larder__s3_conf conf = plain_conf();
+    kit_aws_clear();
+    larder__s3_conf conf = kit_s3_conf();
     larder__web_site *s;
     char *key;
     check_ok(larder__web_site_s3(&s, &key, "//photos/", &conf));
