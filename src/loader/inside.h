@@ -142,6 +142,7 @@ struct larder_loader {
     larder__pool *pool;
     larder_hold **x;        /* memory for the pixels of `prefetch` batches */
     uint64_t *x_of;         /* the batch each belongs to; UINT64_MAX: none */
+    size_t x_warm;          /* of which one was free last: it may still be in a cache */
     double waiting;         /* since when somebody waits who looks up now and then; 0: nobody */
     _Atomic uint64_t by_id; /* requests for samples by id so far */
     size_t piece;           /* rows that are read and prepared together */

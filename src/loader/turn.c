@@ -22,9 +22,12 @@ int larder__place_leave(larder_loader *l, larder__place *p) {
     int rc = renew_pixels(l, number);
     p->phase = LARDER__FREE;
     p->plan.n = p->plan.fetched = 0;
-    l->x_of[number % l->conf.prefetch] = UINT64_MAX;
-    if (rc < 0) /* nothing can be prepared there any more */
+    if (rc < 0) /* nothing can be prepared there any more: that memory is not ours alone */
         larder__loader_fail(l, rc);
+    else {
+        l->x_warm = number % l->conf.prefetch;
+        l->x_of[l->x_warm] = UINT64_MAX;
+    }
     pthread_cond_broadcast(&l->work);
     return rc;
 }
