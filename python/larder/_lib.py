@@ -99,6 +99,9 @@ class BatchStruct(Structure):
     ]
 
 
+BatchPointer = POINTER(BatchStruct)
+
+
 class Feedback(Structure):
     _fields_ = [
         ("loss", c_void_p),
@@ -248,6 +251,8 @@ def program() -> str:
 def load() -> ctypes.CDLL:
     """The library, loaded once a process. Safe after fork: it keeps nothing of its own."""
     global _lib
+    if _lib is not None:
+        return _lib
     with _lock:
         if _lib is None:
             lib = ctypes.CDLL(path())

@@ -304,8 +304,8 @@ class Loader(Shown):
         if self._wanted_epoch is not None and turn == self._turns:
             self._begin()  # set_epoch came after iter, but before the first batch
         while True:
-            self._open()
             if turn != self._turns:
+                self._open()
                 raise _lib.BY_CODE[-7](
                     "another iteration over this loader has begun; one at a time is served"
                 )
@@ -324,9 +324,10 @@ class Loader(Shown):
         if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
             self._desk.turn(handle, self._loaded_at, True)
             self._loaded_at = None
-        out = ctypes.POINTER(_lib.BatchStruct)()
+        lib = self._lib
+        out = _lib.BatchPointer()
         while True:  # looks up now and then, so that Ctrl-C gets through
-            rc = self._lib.larder_loader_next_within(handle, ctypes.byref(out), _LOOK_UP)
+            rc = lib.larder_loader_next_within(handle, ctypes.byref(out), _LOOK_UP)
             if rc != _lib.NOT_YET:
                 break
         if self._raised is not None:
@@ -342,9 +343,9 @@ class Loader(Shown):
         self._taken = None if self._taken is None else self._taken + 1
         hold = ctypes.c_void_p()
         self._lent = out
-        _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
-        s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value or 0, bool(self._pins))
+        _lib.check(lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
+        s = lib.larder_hold_batch(hold).contents
+        held = Hold(hold.value or 0, bool(self._pins), self._pid)
         b = make(held, s, self._tensors and not self._stages.own)
         b.owner = self._mark
         if self._stages.own:
@@ -366,8 +367,11 @@ class Loader(Shown):
             if self._desk.exchange:
                 self._desk.open(b)  # silent processes take part too
             self._desk.turn(self._handle, b.number, True)
-        with self._on_device():
+        if self._device is None:
             _lib.check(self._lib.larder_loader_done(self._handle, lent))
+        else:
+            with self._on_device():
+                _lib.check(self._lib.larder_loader_done(self._handle, lent))
         if self._pins:
             sweep()
         if self._device is not None:
@@ -414,6 +418,7 @@ class Loader(Shown):
             setattr(b, name, getattr(b, name).clone())
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
         b.x = x
+        b._lies = None
         if hold.pinned:
             release_later(hold, event)
         else:
@@ -530,6 +535,7 @@ class Loader(Shown):
                     value = value.to(self._device)
             setattr(b, name, value)
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        b._lies = None
         return b
 
     # ---- state --------------------------------------------------------------------------------
