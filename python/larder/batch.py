@@ -210,14 +210,36 @@ def x_array(hold: Optional[Hold], s: _lib.BatchStruct) -> Any:
     return _array(hold, s.x, numpy.dtype(dtype), x_shape(s))
 
 
-def make(hold: Optional[Hold], s: _lib.BatchStruct, tensors: bool) -> Batch:
-    """A Batch of arrays that view the memory of a batch on hold; all but x are made when somebody asks
-    for them. Without a hold that has to be before the memory is gone."""
-    _columns_of_a_batch()
-    b = Batch()
-    b.owner = None
-    b.number, b.epoch = s.number, s.epoch
-    b._lies = (hold, s, tensors)
-    x = x_array(hold, s) if s.x else None
-    b.x = _torch.module().from_numpy(x) if tensors else x
-    return b
+class Maker:
+    """Makes batches that view the memory of a batch on hold, all of one kind: whatever is the same each
+    time is worked out once, since training waits for the rest."""
+
+    def __init__(self, s: _lib.BatchStruct, tensors: bool) -> None:
+        import numpy
+
+        _columns_of_a_batch()
+        self.tensors = tensors
+        self.array = numpy.ndarray
+        self.tensor = _torch.module().from_numpy if tensors else None
+        self.dtype = numpy.dtype("float32" if s.dtype == _lib.DTYPES["float32"] else "uint8")
+        self.row = x_shape(s)[1:]
+        self.row_bytes = self.dtype.itemsize * self.row[0] * self.row[1] * self.row[2]
+
+    def make(self, hold: Optional[Hold], s: _lib.BatchStruct) -> Batch:
+        """All arrays but x are made when somebody asks for them; without a hold that has to be before the
+        memory is gone."""
+        b = Batch()
+        b.owner = None
+        b.number, b.epoch = s.number, s.epoch
+        b._lies = (hold, s, self.tensors)
+        x, n = s.x, s.n
+        if x and n:
+            block = _lib.memory(x, n * self.row_bytes)
+            block.hold = hold
+            x = self.array((n,) + self.row, self.dtype, block)
+            b.x = self.tensor(x) if self.tensor else x
+        else:
+            b.x = x_array(hold, s) if x else None
+            if self.tensor and x:
+                b.x = self.tensor(b.x)
+        return b

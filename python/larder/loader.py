@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _state, _torch
-from .batch import Batch, Hold, make, release_later, sweep, x_array
+from .batch import Batch, Hold, Maker, release_later, sweep, x_array
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
 from .shown import Shown
@@ -183,6 +183,7 @@ class Loader(Shown):
         self._desk = Desk(slack, Exchange() if distributed and self.listens else None)
         self._lent: Any = None  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
+        self._maker: Optional[Maker] = None
         self._last: Optional[int] = None  # number of the batch taken last
         self._loaded_at: Optional[int] = None
         self._epochs = counts["epochs"]
@@ -346,7 +347,9 @@ class Loader(Shown):
         _lib.check(lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
         s = lib.larder_hold_batch(hold).contents
         held = Hold(hold.value or 0, bool(self._pins), self._pid)
-        b = make(held, s, self._tensors and not self._stages.own)
+        if self._maker is None:
+            self._maker = Maker(s, self._tensors and not self._stages.own)
+        b = self._maker.make(held, s)
         b.owner = self._mark
         if self._stages.own:
             self._run_own(b)
@@ -526,7 +529,7 @@ class Loader(Shown):
 
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
         """A batch that is lent for a call: copied, so that nobody can keep it too long."""
-        b = make(None, s, False)
+        b = Maker(s, False).make(None, s)
         for name in ("x", "y", "ids", "served", "weight", "kind"):
             value = getattr(b, name).copy()
             if self._tensors:

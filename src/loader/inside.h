@@ -54,7 +54,8 @@ typedef struct larder__place {
     bool lays_down;
     /* Samples from the scratch folder and their bytes; bytes read and written there. */
     uint64_t scratch_samples, scratch_payload, scratch_bytes, scratch_written;
-    larder__row_fault *faults;
+    larder__row_fault *faults; /* of each row */
+    _Atomic bool faulty;       /* is there one? The rows need not be looked through else */
 } larder__place;
 
 typedef struct larder__evaluation { /* of losses between epochs */

@@ -65,7 +65,7 @@ int larder_loader_peek(larder_loader *l, larder_batch *out) {
     const larder__place *p = &l->ring[l->taken % l->conf.ahead];
     bool there = !l->epoch_over && !l->cancelled && !l->failed && l->taken < l->planned &&
                  p->phase == LARDER__FILLED;
-    for (size_t i = 0; there && i < p->plan.n; i++)
+    for (size_t i = 0; there && p->faulty && i < p->plan.n; i++)
         there = p->faults[i].code == 0;
     if (there) {
         *out = p->batch;
