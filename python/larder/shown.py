@@ -8,24 +8,11 @@ import sys
 from typing import Any, Dict, List, Optional
 
 from . import _lib
+from .opened import Opened
 
 
-class Shown:
+class Shown(Opened):
     """The part of a Loader that only looks."""
-
-    _lib: Any
-    _handle: Any
-    shuffle: bool
-
-    def _open(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def epoch(self) -> int:
-        raise NotImplementedError
-
-    def set_epoch(self, epoch: int) -> None:
-        raise NotImplementedError
 
     def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
         """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
@@ -105,6 +92,10 @@ class Shown:
     # Habits of Lightning and Accelerate: they look for these.
     num_workers = 0
     batch_sampler = None
+
+    @property
+    def pin_memory(self) -> bool:
+        return self._carrier.pinned
 
     @property
     def sampler(self) -> Any:
