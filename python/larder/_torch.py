@@ -28,9 +28,11 @@ def is_tensor(value: object) -> bool:
 
 
 def cuda_ready() -> bool:
-    """Can tensors go to a CUDA device?"""
+    """Can tensors go to a CUDA device? Not in a forked child of a process that has used one."""
     torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available()
+    if torch is None or not torch.cuda.is_available():
+        return False
+    return not getattr(torch.cuda, "_is_in_bad_fork", bool)()
 
 
 def distributed() -> bool:

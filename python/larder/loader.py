@@ -18,6 +18,7 @@ from .batch import Batch, Hold, make
 from .carrier import Carrier, pin_functions
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
+from .habits import Habits
 from .resumed import Resumed
 from .shown import Shown
 from .stages import Stages
@@ -25,7 +26,7 @@ from .stages import Stages
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
 
-class Loader(Shown, Resumed):
+class Loader(Shown, Habits, Resumed):
     """Batches of a data set through a training-aware cache.
 
     >>> loader = larder.Loader("cifar10:data", 256, recipe="rotate", cache="20%",
