@@ -19,7 +19,9 @@ def pin_functions(pin: Optional[bool], tensors: bool) -> Any:
         return None
     found = _torch.host_register()
     if pin and not found:
-        warnings.warn("larder: pin=True, but no CUDA runtime is loaded: memory is not pinned")
+        warnings.warn(
+            "larder: pin=True, but no CUDA runtime is loaded: memory is not pinned", stacklevel=3
+        )
     return found
 
 
