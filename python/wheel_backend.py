@@ -51,7 +51,8 @@ def metadata():
 
 def run(command, **more):
     print("larder:", " ".join(map(str, command))[:120], flush=True)
-    subprocess.run([str(c) for c in command], check=True, **more)
+    if subprocess.run([str(c) for c in command], **more).returncode:
+        raise SystemExit(f"larder: {command[0]} failed; what it said is above")
 
 
 def build_cmake(folder):
@@ -64,18 +65,22 @@ def build_cmake(folder):
 def build_core(folder):
     """Without CMake: one compiler, file after file, the optional parts off."""
     cc = os.environ.get("CC", "cc")
-    sources = sorted((ROOT / "src").rglob("*.c"))
+    embed, page = folder / "embed", folder / "page_files.c"
+    run([cc, "-o", embed, ROOT / "tools" / "embed.c"])
+    run([embed, page, "page", *sorted((ROOT / "src" / "see" / "page").iterdir())])
+    sources = [*sorted((ROOT / "src").rglob("*.c")), page]
+    flags = [*FLAGS, *os.environ.get("CFLAGS", "").split()]
     objects = []
     running = []
     for source in sources:
-        out = folder / (str(source.relative_to(ROOT)).replace("/", "_") + ".o")
+        out = folder / f"{len(objects)}.o"
         objects.append((source, out))
-        running.append(subprocess.Popen([cc, *FLAGS, "-c", "-o", out, source], cwd=ROOT))
+        running.append(subprocess.Popen([cc, *flags, "-c", "-o", out, source], cwd=ROOT))
         if len(running) >= (os.cpu_count() or 1):
             finish(running.pop(0))
     for p in running:
         finish(p)
-    inside = [o for s, o in objects if "cli" not in s.relative_to(ROOT / "src").parts]
+    inside = [o for s, o in objects if s.parent.name != "cli"]
     library, program = folder / "liblarder.so", folder / "larder"
     exports = f"-Wl,--version-script={ROOT / 'src' / 'exports.map'}"
     run([cc, "-shared", exports, "-o", library, *inside, "-lpthread", "-lm"])
