@@ -132,8 +132,22 @@ class Wheel:
         self.zip.close()
 
 
+INFO = f"{NAME}-{version()}.dist-info"
+
+
+def info_files():
+    return {
+        "METADATA": metadata().encode(),
+        "WHEEL": (
+            "Wheel-Version: 1.0\nGenerator: larder\nRoot-Is-Purelib: false\n"
+            f"Tag: {tag()}\n"
+        ).encode(),
+        "entry_points.txt": b"[console_scripts]\nlarder = larder.__main__:main\n",
+        "licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
+    }
+
+
 def write_wheel(directory, editable=False):
-    info = f"{NAME}-{version()}.dist-info"
     name = f"{NAME}-{version()}-{tag()}.whl"
     wheel = Wheel(Path(directory) / name)
     if editable:  # the tree itself; its build/ has the library
@@ -146,14 +160,9 @@ def write_wheel(directory, editable=False):
             library, program = build(Path(folder))
             wheel.add(f"{NAME}/liblarder.so", Path(library).resolve().read_bytes(), True)
             wheel.add(f"{NAME}/bin/larder", Path(program).resolve().read_bytes(), True)
-    wheel.add(f"{info}/METADATA", metadata().encode())
-    wheel.add(
-        f"{info}/WHEEL",
-        f"Wheel-Version: 1.0\nGenerator: larder\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode(),
-    )
-    wheel.add(f"{info}/entry_points.txt", b"[console_scripts]\nlarder = larder.__main__:main\n")
-    wheel.add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
-    wheel.close(info)
+    for file, data in info_files().items():
+        wheel.add(f"{INFO}/{file}", data)
+    wheel.close(INFO)
     return name
 
 
@@ -170,6 +179,18 @@ def get_requires_for_build_sdist(config_settings=None):
 
 def get_requires_for_build_editable(config_settings=None):
     return []
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """So that pip looks for what larder requires before it compiles for a minute."""
+    for file, data in info_files().items():
+        path = Path(metadata_directory) / INFO / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return INFO
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -96,6 +96,18 @@ class Wheel(unittest.TestCase):
         finally:
             del os.environ["LARDER_LIBRARY"]
 
+    def test_what_is_required_is_known_before_compiling(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-c",
+                 f"import sys; sys.path.insert(0, {str(kit.ROOT / 'python')!r});"
+                 "import wheel_backend as w;"
+                 f"print(w.prepare_metadata_for_build_wheel({folder!r}))"],
+                env={"PATH": empty}, stdout=subprocess.PIPE, check=True)
+            info = Path(folder) / done.stdout.decode().strip()
+            self.assertIn("Requires-Dist: numpy", (info / "METADATA").read_text(encoding="utf-8"))
+            self.assertTrue((info / "entry_points.txt").exists())
+
     def test_editable(self):
         sys.path.insert(0, str(kit.ROOT / "python"))
         import wheel_backend
