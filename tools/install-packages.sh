@@ -160,7 +160,7 @@ echo "not installed: $lack" >&2
 if ! command -v apt-get >/dev/null; then
     echo "these are Debian's names; install what your system calls them" >&2
 else
-    sudo= as=", as root"
+    sudo="" as=", as root"
     if [ "$(id -u)" = 0 ]; then
         as=
     elif command -v sudo >/dev/null; then
