@@ -1,7 +1,7 @@
-/* Ranks of a job that share a cache, in Redis or in a daemon: together they do what one process with the global
- * batch and an embedded cache does, whatever the recipe: the same samples in the same order, the
- * same pixels, the same ledger but for what came late, and they go on so with another number of
- * ranks. */
+/* Ranks of a job that share a cache, in Redis or in a daemon: together they do what one process
+ * with the global batch and an embedded cache does, whatever the recipe: the same samples in the
+ * same order, the same pixels, the same ledger but for what came late, and they go on so with
+ * another number of ranks. */
 #include "base/hash.h"
 #include "loader_kit.h"
 #include "ranks_kit.h"
