@@ -28,18 +28,28 @@ def is_tensor(value: object) -> bool:
 
 
 def cuda_ready() -> bool:
-    """Can tensors go to a CUDA device?"""
+    """Can tensors go to a CUDA device? Not in a forked child of a process that has used one."""
     torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available()
+    if torch is None or not torch.cuda.is_available():
+        return False
+    return not getattr(torch.cuda, "_is_in_bad_fork", bool)()
+
+
+def distributed() -> bool:
+    """Are we one of the processes of torch.distributed?"""
+    torch = sys.modules.get("torch")
+    if torch is None:  # then nobody can have said so
+        return False
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
     """Rank and number of processes: as given, else as torch.distributed says, else 0 of 1."""
     if rank is not None or world is not None:
         return (rank or 0, world or 1)
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    if distributed():
+        dist = module().distributed
+        return dist.get_rank(), dist.get_world_size()
     _look_for_launcher()
     return 0, 1
 

@@ -11,7 +11,8 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _lib, _torch, daemon
-from .loader import _choice, _Stages
+from .arguments import choice
+from .stages import Stages
 
 _live: "weakref.WeakSet[Dataset]" = weakref.WeakSet()
 _forks_watched = False
@@ -65,13 +66,13 @@ class Dataset:
     ) -> None:
         global _forks_watched
         self.uri, self.cache, self.recipe, self.seed = os.fspath(uri), cache, recipe, seed
-        self._stages = _Stages(augment, transform)
+        self._stages = Stages(augment, transform)
         self.target_transform, self.pil, self.ids = target_transform, pil, ids
         self._native = bool(self._stages.native)
         if pil and self._native:
             raise ValueError("pil=True hands out pictures as they are: leave augment out")
-        self._dtype = _choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
-        self._layout = _choice(_lib.LAYOUTS, "layout", layout)
+        self._dtype = choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
+        self._layout = choice(_lib.LAYOUTS, "layout", layout)
         self._tensors = _torch.wanted(torch)
         elsewhere = cache.startswith("unix:") or bool(os.environ.get("LARDER_SOCKET"))
         self._sharing = shared is not False and not elsewhere and cache != "0"

@@ -1,0 +1,84 @@
+"""What a caller asks for, checked, and written as the library takes it."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+from typing import Any, Dict, Optional
+
+from . import _lib, _torch
+
+
+def whole(name: str, value: Any, least: Optional[int] = None) -> int:
+    """A whole number; with `least` also one from there on."""
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
+    if least is not None and not least <= n < 1 << 32:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} on, not {value!r}")
+    return n
+
+
+def counts_of(**given: Any) -> Dict[str, int]:
+    """Whole numbers from 0 on; batch_size from 1 on."""
+    return {name: whole(name, value, 1 if name == "batch_size" else 0) for name, value in given.items()}
+
+
+def choice(table: Dict[str, int], name: str, value: str) -> int:
+    """One of the words that there are, as the library's number."""
+    if value not in table:
+        raise ValueError(f"{name} is one of {', '.join(table)}, not {value!r}")
+    return table[value]
+
+
+def recipe_in_order(recipe: str, shuffle: bool) -> str:
+    """The recipe; without shuffling one that goes by ids."""
+    if shuffle:
+        return recipe
+    if recipe == "rotate":  # nobody asked for it
+        return "minio:sampler=sequential"
+    return recipe if "sampler=" in recipe else recipe_with(recipe, "sampler=sequential")
+
+
+def recipe_with(recipe: str, parameter: str) -> str:
+    return recipe + ("," if ":" in recipe else ":") + parameter
+
+
+def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
+    """larder_loader_conf of a Loader's arguments; `counts` are checked already."""
+    conf = _lib.Conf()
+    _lib.load().larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
+    for name, value in counts.items():
+        setattr(conf, "batch" if name == "batch_size" else name, value)
+    for name in ("source", "recipe", "cache", "augment"):
+        setattr(conf, name, _lib.text(given[name]))
+    conf.seed, conf.drop_last = whole("seed", given["seed"]), given["drop_last"]
+    conf.rank, conf.world = given["rank"], given["world"]
+    conf.dtype = choice(_lib.DTYPES, "dtype", str(given["dtype"]).replace("torch.", ""))
+    conf.layout = choice(_lib.LAYOUTS, "layout", given["layout"])
+    conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
+    conf.parts = choice(_lib.PARTS, "parts", given["parts"])
+    if given["record"] is not None:
+        conf.record = _lib.text(os.fspath(given["record"]))
+    return conf
+
+
+def shared_cache(cache: str) -> str:
+    """Processes of torch.distributed with a cache in Redis have it together: under a name that
+    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
+    kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
+    if cache.partition("://")[0] not in kinds or not _torch.distributed():
+        return cache  # also one with a cache of each process in front
+    at, _, options = cache.partition("?")
+    if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
+        return cache
+    import secrets
+
+    dist = _torch.module().distributed
+    group = dist.new_group(backend="gloo")
+    name = [secrets.token_hex(8)]
+    dist.broadcast_object_list(name, 0, group=group)
+    dist.destroy_process_group(group)
+    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"
