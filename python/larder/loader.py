@@ -110,7 +110,7 @@ class Loader(Shown, Habits, Resumed):
         if on_device:
             self.recipe = recipe_with(self.recipe, "signal=given")
         if self.world > 1:
-            cache = shared_cache(cache)
+            cache = shared_cache(cache, self.recipe, self.world)
         pins = pin_functions(pin, self._tensors)
         self._carrier = Carrier(to, pins)
         conf = conf_of(
