@@ -1,7 +1,7 @@
 /* What the ranks of a job tell each other: kept until it is forgotten, given to whoever waits. */
 #include "base/err.h"
 #include "base/mem.h"
-#include "daemon/crew_inside.h"
+#include "daemon/job_crew_inside.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef LARDER_DAEMON_SERVER_INSIDE_H
 #define LARDER_DAEMON_SERVER_INSIDE_H
 
-#include "daemon/crew.h"
+#include "daemon/job_crew.h"
 #include "daemon/seen.h"
 #include "daemon/server.h"
 #include "daemon/shelf.h"

@@ -2,7 +2,7 @@
 #ifndef LARDER_DAEMON_STATUS_H
 #define LARDER_DAEMON_STATUS_H
 
-#include "daemon/crew.h"
+#include "daemon/job_crew.h"
 #include "daemon/shelf.h"
 
 enum { LARDER__SHELVES = 32 };

@@ -18,9 +18,9 @@ typedef struct larder__depot_ops {
      * is NULL for what is no token. Where memory is short a token stays one, and will not come.
      * Does not wait. */
     void (*send)(void *depot, larder_buf **tokens, size_t n, larder__value_of_fn);
-    /* Waits for a promise, and asks once more where nothing came. NULL: it is not to be had.
-     * *promised is false for what is no promise, of which nothing is changed. */
-    larder_buf *(*receive)(void *depot, larder_buf *promise, uint8_t *held, bool *promised);
+    /* Waits for a promise, and asks once more where nothing came. *out NULL: it is not to be had.
+     * False: it is no promise. */
+    bool (*receive)(void *depot, larder_buf *promise, larder_buf **out, uint8_t *held);
     /* Writes in the background. */
     void (*put)(void *depot, const larder__value *, larder_buf *, larder__depot_done_fn, void *arg);
     void (*drop)(void *depot, const larder__value *);

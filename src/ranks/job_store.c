@@ -206,8 +206,8 @@ static void job_send(void *st, larder_buf **tokens, size_t n) {
 
 static larder_buf *job_receive(void *st, larder_buf *b, uint8_t *held) {
     job_store *s = st;
-    bool promised;
-    larder_buf *out = s->depot.ops->receive(s->depot.state, b, held, &promised);
+    larder_buf *out = NULL;
+    bool promised = s->depot.ops->receive(s->depot.state, b, &out, held);
     if (!promised && !larder__buf_outside_arg(b, entry_done))
         return b; /* the bytes themselves */
     larder_buf_unref(&b);

@@ -28,17 +28,17 @@ static larder_buf *ask_again(larder__far *far, const larder__value *v, uint8_t *
     return out;
 }
 
-static larder_buf *depot_receive(void *st, larder_buf *b, uint8_t *held, bool *promised) {
+static bool depot_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
     larder__far *far = ((job_depot *)st)->far;
     larder__errand *e = larder__promise_errand(b);
-    *promised = e != NULL;
     if (!e)
-        return NULL;
-    larder_buf *out = larder__far_look(far, e);
-    if (!out)
-        return ask_again(far, larder__errand_value(e), held);
-    *held = larder__errand_held(e);
-    return out;
+        return false;
+    *out = larder__far_look(far, e);
+    if (*out)
+        *held = larder__errand_held(e);
+    else
+        *out = ask_again(far, larder__errand_value(e), held);
+    return true;
 }
 
 static void depot_put(void *st, const larder__value *v, larder_buf *b, larder__depot_done_fn done,

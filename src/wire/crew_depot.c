@@ -133,22 +133,28 @@ static larder_buf *await(larder__crew_link *l, errand *e, uint8_t *held) {
     return out;
 }
 
-static larder_buf *crew_receive(void *st, larder_buf *b, uint8_t *held, bool *promised) {
-    errand *e = larder__buf_outside_arg(b, promise_done);
-    *promised = e != NULL;
-    larder_buf *out = e ? await(st, e, held) : NULL;
-    if (!e || out)
-        return out;
-    errand *again = errand_new(&e->value); /* it may have come since */
+/* Once more: it may have come since. */
+static larder_buf *ask_again(larder__crew_link *l, const larder__value *v, uint8_t *held) {
+    errand *again = errand_new(v);
     larder__crew_question *q = again ? question_new(1) : NULL;
+    larder_buf *out = NULL;
     if (q) {
         atomic_fetch_add(&again->refs, 1);
         q->errands[q->n++] = again;
-        ask(st, q);
-        out = await(st, again, held);
+        ask(l, q);
+        out = await(l, again, held);
     }
     errand_unref(again);
     return out;
+}
+
+static bool crew_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
+    errand *e = larder__buf_outside_arg(b, promise_done);
+    if (!e)
+        return false;
+    if (!(*out = await(st, e, held)))
+        *out = ask_again(st, &e->value, held);
+    return true;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  * (daemon/crew_values.h) and tell each other records (wire/crew_message.h); a rank is there as long
  * as its connection is, so the others hear at once when it is gone. A crew ends with its last rank,
  * and everything it had is given back. */
-#ifndef LARDER_DAEMON_CREW_H
-#define LARDER_DAEMON_CREW_H
+#ifndef LARDER_DAEMON_JOB_CREW_H
+#define LARDER_DAEMON_JOB_CREW_H
 
 #include "base/json.h"
 #include "base/state.h"

@@ -1,9 +1,9 @@
-#include "daemon/crew.h"
+#include "daemon/job_crew.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "daemon/crew_inside.h"
+#include "daemon/job_crew_inside.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -119,7 +119,7 @@ int larder__crew_join(larder__server *s, larder__client *c, larder_reader *r) {
                           "its machine; on several machines they share through Redis");
     if (rc == 0)
         rc = find_crew(s, &j, &crew);
-    if (rc < 0) {
+    if (rc < 0 || !crew) {
         larder__server_say(s, "refused rank %u of job %s (pid %u): %s", j.rank, j.job, j.pid,
                            larder_errmsg());
         return larder__server_refuse(s, c, rc);

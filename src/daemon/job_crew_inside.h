@@ -1,6 +1,7 @@
-/* What crew.c (who is there) and crew_talk.c (what they say) share. Nobody else includes this. */
-#ifndef LARDER_DAEMON_CREW_INSIDE_H
-#define LARDER_DAEMON_CREW_INSIDE_H
+/* What job_crew.c (who is there) and crew_talk.c (what they say) share. Nobody else includes
+ * this. */
+#ifndef LARDER_DAEMON_JOB_CREW_INSIDE_H
+#define LARDER_DAEMON_JOB_CREW_INSIDE_H
 
 #include "daemon/crew_values.h"
 #include "daemon/server_inside.h"
