@@ -42,7 +42,8 @@ class Loader(Shown, Habits, Resumed):
     batch_size  samples a batch and process
     recipe      which samples come and which stay in memory; ``larder list`` and docs/plugins.md. With
                 "rotate" some samples come more often than others; "minio" serves each once an epoch
-    cache       "20%" of the data set, "8GiB", "0", or "unix:" for one shared with other jobs
+    cache       "20%" of the data set, "8GiB", "0", or "unix:" for one in the daemon: shared with other
+                jobs, and by the processes of this one (docs/daemon.md)
     seed        of order and augmentation: the same seed gives the same run
     augment     native stages, as a list or a text; functions of one's own may end the list: they get
                 one sample as a NumPy array and their results are stacked
