@@ -180,7 +180,9 @@ class Loader(Shown):
         self.listens = bool(lib.larder_loader_listens(self._handle))
         distributed = self.world > 1 and _distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
-        self._desk = Desk(slack, Exchange() if distributed and self.listens else None)
+        self._together = bool(lib.larder_loader_together(self._handle))
+        full = self.world * self.batch_size if self._together else 0
+        self._desk = Desk(slack, Exchange(full) if distributed and self.listens else None)
         self._lent: Any = None  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
         self._last: Optional[int] = None  # number of the batch taken last
@@ -557,6 +559,7 @@ class Loader(Shown):
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
+            "together": self._together,
             "batch_size": self.batch_size,
             "taken": self._taken,
             "larder": _state.wrap(state, self._tensors),
@@ -598,8 +601,10 @@ class Loader(Shown):
         if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
             raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
         self.load_state_dict(states[0])
-        if self.world * self.batch_size == sum(s.get("batch_size", 0) for s in states):
-            self._desk.load_joined([s["reports"] for s in states], self._open())
+        full = sum(s.get("batch_size", 0) for s in states)
+        if self.world * self.batch_size == full:
+            dealt = full if states[0].get("together") else 0
+            self._desk.load_joined([s["reports"] for s in states], dealt, self._open())
 
     _order_only = False
 
