@@ -45,10 +45,10 @@ typedef struct larder__draw_conf {
 
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
     uint64_t number, epoch;
-    uint64_t length;        /* ids this rank serves in this epoch */
-    uint64_t whole_length;  /* and all that decide together */
-    bool again;             /* its row is another rank's too */
-    size_t at, step;        /* row i's place in the batch of all that decide together: at + i step */
+    uint64_t length;       /* ids this rank serves in this epoch */
+    uint64_t whole_length; /* and all that decide together */
+    bool again;            /* its row is another rank's too */
+    size_t at, step;       /* row i's place in the batch of all that decide together: at + i step */
     larder__decided *whole; /* that batch; NULL: this is it */
     size_t whole_n;
     size_t n;               /* rows */

@@ -214,8 +214,8 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     d->conf = *conf;
     if (larder__far_cache_job(conf->cache)) {
         d->conf.batch *= conf->world;
-        d->ranks = (larder__ranks){
-            .rank = conf->rank, .world = conf->world, .batch = d->conf.batch};
+        d->ranks =
+            (larder__ranks){.rank = conf->rank, .world = conf->world, .batch = d->conf.batch};
         d->conf.rank = 0;
         d->conf.world = 1;
     }

@@ -8,9 +8,8 @@ static larder__slice deal(const larder__ranks *r, uint32_t first, size_t entries
     if (r->world == 0)
         return (larder__slice){.step = 1, .n = entries};
     uint32_t turn = (r->rank + r->world - first) % r->world;
-    return (larder__slice){.from = turn,
-                           .step = r->world,
-                           .n = entries / r->world + (turn < entries % r->world)};
+    return (larder__slice){
+        .from = turn, .step = r->world, .n = entries / r->world + (turn < entries % r->world)};
 }
 
 larder__slice larder__ranks_share(const larder__ranks *r, uint64_t number, size_t entries) {

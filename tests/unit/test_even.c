@@ -186,7 +186,8 @@ static larder__draw *open_draw(const char *recipe, const char *cache, uint32_t r
 }
 
 typedef struct tally {
-    uint64_t exact, reads[MOST]; /* exact: batches in which all that follows the residents is read */
+    uint64_t exact,
+        reads[MOST]; /* exact: batches in which all that follows the residents is read */
 } tally;
 
 static void look_at_batch(const larder__planned *one, const larder__planned *part, uint32_t world,
