@@ -19,8 +19,6 @@ build: configure
 
 configure:
 	@$(PACKAGES) build
-	@command -v cmake >/dev/null && command -v ninja >/dev/null || \
-	    { echo "cmake and ninja are needed; without them: make core" >&2; exit 1; }
 	@$(CONFIGURE)
 
 test: ## all tests but the long ones
@@ -41,7 +39,8 @@ bench: build ## benchmarks, as ratios against a peer in the same run
 
 demo: ## trains on Fashion-MNIST through several caches and draws a report
 	@$(PACKAGES) build demo
-	@$(MAKE) --no-print-directory build
+	@$(CONFIGURE)
+	@$(BUILD) --target larder
 	@tools/demo.sh
 
 format: ## applies .clang-format
@@ -81,6 +80,8 @@ CORE_OBJECTS = $(patsubst src/%.c,build/core/%.o,$(CORE_SOURCES)) build/core/pag
 CORE_PAGE = $(wildcard src/see/page/*)
 
 core: ## build/core/larder with a C compiler alone; optional parts are off
+	@command -v $(firstword $(CC)) >/dev/null || \
+	    { echo "no C compiler ($(firstword $(CC))); Debian: gcc libc6-dev" >&2; exit 1; }
 	@$(MAKE) --no-print-directory -j$(JOBS) core-program
 	@build/core/larder --version
 

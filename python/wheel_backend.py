@@ -51,7 +51,8 @@ def metadata():
 
 def run(command, **more):
     print("larder:", " ".join(map(str, command))[:120], flush=True)
-    subprocess.run([str(c) for c in command], check=True, **more)
+    if subprocess.run([str(c) for c in command], **more).returncode:
+        raise SystemExit(f"larder: {command[0]} failed; what it said is above")
 
 
 def build_cmake(folder):
@@ -64,18 +65,22 @@ def build_cmake(folder):
 def build_core(folder):
     """Without CMake: one compiler, file after file, the optional parts off."""
     cc = os.environ.get("CC", "cc")
-    sources = sorted((ROOT / "src").rglob("*.c"))
+    embed, page = folder / "embed", folder / "page_files.c"
+    run([cc, "-o", embed, ROOT / "tools" / "embed.c"])
+    run([embed, page, "page", *sorted((ROOT / "src" / "see" / "page").iterdir())])
+    sources = [*sorted((ROOT / "src").rglob("*.c")), page]
+    flags = [*FLAGS, *os.environ.get("CFLAGS", "").split()]
     objects = []
     running = []
     for source in sources:
-        out = folder / (str(source.relative_to(ROOT)).replace("/", "_") + ".o")
+        out = folder / f"{len(objects)}.o"
         objects.append((source, out))
-        running.append(subprocess.Popen([cc, *FLAGS, "-c", "-o", out, source], cwd=ROOT))
+        running.append(subprocess.Popen([cc, *flags, "-c", "-o", out, source], cwd=ROOT))
         if len(running) >= (os.cpu_count() or 1):
             finish(running.pop(0))
     for p in running:
         finish(p)
-    inside = [o for s, o in objects if "cli" not in s.relative_to(ROOT / "src").parts]
+    inside = [o for s, o in objects if s.parent.name != "cli"]
     library, program = folder / "liblarder.so", folder / "larder"
     exports = f"-Wl,--version-script={ROOT / 'src' / 'exports.map'}"
     run([cc, "-shared", exports, "-o", library, *inside, "-lpthread", "-lm"])
@@ -127,8 +132,22 @@ class Wheel:
         self.zip.close()
 
 
+INFO = f"{NAME}-{version()}.dist-info"
+
+
+def info_files():
+    return {
+        "METADATA": metadata().encode(),
+        "WHEEL": (
+            "Wheel-Version: 1.0\nGenerator: larder\nRoot-Is-Purelib: false\n"
+            f"Tag: {tag()}\n"
+        ).encode(),
+        "entry_points.txt": b"[console_scripts]\nlarder = larder.__main__:main\n",
+        "licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
+    }
+
+
 def write_wheel(directory, editable=False):
-    info = f"{NAME}-{version()}.dist-info"
     name = f"{NAME}-{version()}-{tag()}.whl"
     wheel = Wheel(Path(directory) / name)
     if editable:  # the tree itself; its build/ has the library
@@ -141,14 +160,9 @@ def write_wheel(directory, editable=False):
             library, program = build(Path(folder))
             wheel.add(f"{NAME}/liblarder.so", Path(library).resolve().read_bytes(), True)
             wheel.add(f"{NAME}/bin/larder", Path(program).resolve().read_bytes(), True)
-    wheel.add(f"{info}/METADATA", metadata().encode())
-    wheel.add(
-        f"{info}/WHEEL",
-        f"Wheel-Version: 1.0\nGenerator: larder\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode(),
-    )
-    wheel.add(f"{info}/entry_points.txt", b"[console_scripts]\nlarder = larder.__main__:main\n")
-    wheel.add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
-    wheel.close(info)
+    for file, data in info_files().items():
+        wheel.add(f"{INFO}/{file}", data)
+    wheel.close(INFO)
     return name
 
 
@@ -165,6 +179,18 @@ def get_requires_for_build_sdist(config_settings=None):
 
 def get_requires_for_build_editable(config_settings=None):
     return []
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """So that pip looks for what larder requires before it compiles for a minute."""
+    for file, data in info_files().items():
+        path = Path(metadata_directory) / INFO / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return INFO
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

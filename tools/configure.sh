@@ -4,6 +4,10 @@
 #     tools/configure.sh PRESET [CMAKE ARGUMENTS]
 set -eu
 cd "$(dirname "$0")/.."
+if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null; then
+    echo "cmake and ninja are needed (Debian: cmake ninja-build); with a C compiler alone: make core" >&2
+    exit 1
+fi
 log=build/configure-$1.log
 mkdir -p build
 cmake --preset "$@" >"$log" 2>&1 || {

@@ -75,13 +75,22 @@ choose() { # of each a|b the first that apt knows, or nothing
     done | sort -u
 }
 
+# sudo asks for a password where somebody can give it, and never waits for one elsewhere.
+ask=-n
+if [ -t 0 ]; then ask=; fi
+
+may_install() {
+    command -v apt-get >/dev/null || return 1
+    [ "$(id -u)" != 0 ] || return 0
+    command -v sudo >/dev/null || return 1
+    if [ "$ask" ]; then sudo -n true 2>/dev/null; else sudo true; fi
+}
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         env DEBIAN_FRONTEND=noninteractive "$@"
-    elif [ -t 0 ]; then
-        sudo env DEBIAN_FRONTEND=noninteractive "$@"
     else
-        sudo -n env DEBIAN_FRONTEND=noninteractive "$@"
+        sudo $ask env DEBIAN_FRONTEND=noninteractive "$@"
     fi
 }
 
@@ -128,7 +137,7 @@ esac
 lack=$(missing)
 [ "$lack" ] || exit 0
 
-if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }; then
+if may_install; then
     # shellcheck disable=SC2086 # one word a name, here and below
     names=$(choose $lack)
     if [ "$(echo "$names" | wc -l)" -lt "$(echo "$lack" | wc -l)" ] || [ ! "$names" ]; then
@@ -145,9 +154,19 @@ if command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/de
     [ "$lack" ] || exit 0
 fi
 
-sudo="sudo "
-if [ "$(id -u)" = 0 ]; then sudo=; fi
 lack=$(echo "$lack" | sed 's/|.*//' | tr '\n' ' ')
+lack=${lack% }
 echo "not installed: $lack" >&2
-echo "to install: ${sudo}apt-get install --no-install-recommends $lack" >&2
+if ! command -v apt-get >/dev/null; then
+    echo "these are Debian's names; install what your system calls them" >&2
+else
+    sudo="" as=", as root"
+    if [ "$(id -u)" = 0 ]; then
+        as=
+    elif command -v sudo >/dev/null; then
+        sudo="sudo " as=
+    fi
+    echo "to install$as: ${sudo}apt-get update &&" \
+        "${sudo}apt-get install --no-install-recommends $lack" >&2
+fi
 [ ! "$strict" ]

@@ -36,6 +36,7 @@ from ._errors import BY_CODE, Error
 HERE = Path(__file__).resolve().parent
 
 END_EPOCH, END, NOT_YET = 1, 2, 3
+STATE = -7  # called at the wrong time
 ENCODED, DECODED = 0, 1
 DTYPES = {"uint8": 0, "float32": 1}
 LAYOUTS = {"NCHW": 0, "NHWC": 1}
@@ -97,6 +98,9 @@ class BatchStruct(Structure):
         ("kind", c_void_p),
         ("weight", c_void_p),
     ]
+
+
+BatchPointer = POINTER(BatchStruct)
 
 
 class Feedback(Structure):

@@ -7,6 +7,8 @@ import importlib.util
 import sys
 from typing import Any, Optional, Tuple
 
+from ._errors import ArgumentError
+
 
 def wanted(given: Optional[bool] = None) -> bool:
     """Are batches tensors? As said; else where torch is installed."""
@@ -17,9 +19,28 @@ def wanted(given: Optional[bool] = None) -> bool:
 
 def module() -> Any:
     """torch, imported."""
-    import torch
-
+    try:
+        import torch
+    except ImportError as missing:
+        raise ImportError(
+            "tensors and devices want PyTorch (apt install python3-torch, or pip install torch); without it "
+            "leave out device=, torch=True and score_on_device=: batches are NumPy arrays then"
+        ) from missing
     return torch
+
+
+def device(given: Any) -> Any:
+    """A torch.device that is there."""
+    torch = module()
+    found = torch.device(given)
+    if found.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (found.index or 0) >= count:
+            raise ArgumentError(
+                f"device={given!r}: this PyTorch sees {count or 'no'} CUDA device{'s' * (count > 1)}; leave "
+                "device out and batches stay in memory"
+            )
+    return found
 
 
 def is_tensor(value: object) -> bool:
@@ -28,18 +49,28 @@ def is_tensor(value: object) -> bool:
 
 
 def cuda_ready() -> bool:
-    """Can tensors go to a CUDA device?"""
+    """Can tensors go to a CUDA device? Not in a forked child of a process that has used one."""
     torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available()
+    if torch is None or not torch.cuda.is_available():
+        return False
+    return not getattr(torch.cuda, "_is_in_bad_fork", bool)()
+
+
+def distributed() -> bool:
+    """Are we one of the processes of torch.distributed?"""
+    torch = sys.modules.get("torch")
+    if torch is None:  # then nobody can have said so
+        return False
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
     """Rank and number of processes: as given, else as torch.distributed says, else 0 of 1."""
     if rank is not None or world is not None:
-        return (rank or 0, world or 1)
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return (0 if rank is None else rank, 1 if world is None else world)
+    if distributed():
+        dist = module().distributed
+        return dist.get_rank(), dist.get_world_size()
     _look_for_launcher()
     return 0, 1
 

@@ -7,13 +7,56 @@ training is that far behind. Processes of one job tell each other, so that all h
 from __future__ import annotations
 
 import ctypes
-from collections import OrderedDict
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _state, _torch
 from .batch import Batch
 
 FIELDS = ("loss", "logits", "embeddings", "scores", "neighbours")
+
+
+def shaped(name: str, value: Any, rows: int) -> Any:
+    """What was reported about a batch of so many samples, a row a sample, and a sentence where it does not
+    fit: nobody could tell later."""
+    if _torch.is_tensor(value):
+        torch = _torch.module()
+        value = value.detach()
+        if value.layout is not torch.strided:
+            value = value.to_dense()
+        half = name == "embeddings" and value.dtype in (torch.float16, torch.bfloat16)
+        wanted = torch.int64 if name == "neighbours" else torch.float32
+        wrong = value.is_complex()
+        if not half and not wrong and value.dtype != wanted:
+            value = value.to(wanted)
+    else:
+        import numpy
+
+        try:  # a copy: the caller may change it before it is due
+            value = numpy.array(value, "int64" if name == "neighbours" else "float32", order="C")
+        except (TypeError, ValueError) as e:
+            raise _lib.BY_CODE[-1](f"{name} of a report is made of numbers: {e}") from None
+        wrong = False
+    shape = tuple(value.shape)
+    if name in ("loss", "scores"):
+        count = 1
+        for extent in shape:
+            count *= extent
+        if wrong or count != rows or (rows > 1 and rows not in shape):
+            raise _lib.BY_CODE[-1](
+                f"{name} of shape {shape} for a batch of {rows}: one value a sample is needed "
+                "(reduction='none')"
+            )
+        return value.reshape(-1)
+    if name == "logits" and (wrong or len(shape) != 2 or shape[0] != rows or shape[1] < 2):
+        raise _lib.BY_CODE[-1](
+            f"logits of shape {shape} for a batch of {rows}: samples x classes are needed, of two classes "
+            "or more (else report losses)"
+        )
+    if name == "embeddings" and (wrong or not shape or shape[0] != rows or 0 in shape):
+        raise _lib.BY_CODE[-1](
+            f"embeddings of shape {shape} for a batch of {rows}: samples x dimensions are needed"
+        )
+    return value if name == "neighbours" else value.reshape(rows, -1)
 
 
 class Pending:
@@ -25,35 +68,10 @@ class Pending:
         self.values: Dict[str, Any] = {}
         self.event: Any = None
         self.work: Any = None  # of the exchange between processes
+        self.tried = False  # to be handed over: Ctrl-C may have come right after
 
     def add(self, name: str, value: Any, rows: int) -> None:
-        if _torch.is_tensor(value):
-            value = value.detach()
-            if name in ("loss", "scores"):
-                value = value.reshape(-1)
-            elif name != "neighbours":
-                value = value.reshape(value.shape[0], -1)
-            torch = _torch.module()
-            half = name == "embeddings" and value.dtype in (torch.float16, torch.bfloat16)
-            wanted = torch.int64 if name == "neighbours" else torch.float32
-            if not half and value.dtype != wanted:
-                value = value.to(wanted)
-        else:
-            import numpy
-
-            value = numpy.ascontiguousarray(
-                value, dtype="int64" if name == "neighbours" else "float32"
-            )
-            if name in ("loss", "scores"):
-                value = value.reshape(-1)
-            elif name != "neighbours":
-                value = value.reshape(value.shape[0], -1)
-        if name != "neighbours" and value.shape[0] != rows:
-            raise ValueError(
-                f"{name} of {value.shape[0]} samples for a batch of {rows}: one value a sample is "
-                "needed (reduction='none')"
-            )
-        self.values[name] = _to_host(value, self)
+        self.values[name] = _to_host(shaped(name, value, rows), self)
 
     def ready(self) -> None:
         """Waits until all values are on the host, as arrays."""
@@ -70,7 +88,7 @@ def _to_host(value: Any, pending: Pending) -> Any:
     if not _torch.is_tensor(value):
         return value
     if not value.is_cuda:
-        return value.contiguous().clone()  # the caller may change it before it is due
+        return value.to("cpu", copy=True).contiguous()  # the caller may change it before it is due
     torch = _torch.module()
     host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
     with torch.cuda.device(value.device):
@@ -114,12 +132,12 @@ def _first(number: int, parts: List[Any], full: int) -> Optional[int]:
 
 
 class Desk:
-    """Reports that are under way, oldest first."""
+    """Reports that are under way, handed over in the order of their batches."""
 
     def __init__(self, slack: int, exchange: "Optional[Exchange]") -> None:
         self.slack = slack  # a report must be in before so many batches later are given back
         self.exchange = exchange
-        self.pending: "OrderedDict[int, Pending]" = OrderedDict()
+        self.pending: Dict[int, Pending] = {}
         self.dropped = 0
 
     def open(self, batch: Batch) -> Pending:
@@ -141,8 +159,7 @@ class Desk:
 
     def flush(self, handle: int, last: Optional[int] = None) -> None:
         """Hands over reports up to batch `last`; None: all that need no other process."""
-        while self.pending:
-            number = next(iter(self.pending))
+        for number in sorted(self.pending):
             if last is not None and number > last:
                 return
             p = self.pending[number]
@@ -153,9 +170,13 @@ class Desk:
                     p.ready()
                     self.exchange.start(p)
                 self.exchange.finish(p)
-            p.ready()
+            try:
+                p.ready()
+                self.hand_over(handle, p)
+            except Exception:
+                del self.pending[number]  # what cannot be handed over is in nobody's way
+                raise
             del self.pending[number]
-            self.hand_over(handle, p)
 
     def hand_over(self, handle: int, p: Pending) -> None:
         v = p.values
@@ -171,17 +192,18 @@ class Desk:
         if emb is not None:
             fb.embeddings, fb.dim = _address(emb), emb.shape[1]
             fb.embeddings_dtype = {"float32": 0, "float16": 2, "uint16": 3}[str(emb.dtype)]
-        _lib.check(
-            lib.larder_loader_report_rows(
-                handle,
-                p.number,
-                p.epoch,
-                _address(p.served),
-                _address(p.labels),
-                len(p.served),
-                ctypes.byref(fb),
-            )
+        again, p.tried = p.tried, True
+        rc = lib.larder_loader_report_rows(
+            handle,
+            p.number,
+            p.epoch,
+            _address(p.served),
+            _address(p.labels),
+            len(p.served),
+            ctypes.byref(fb),
         )
+        if not (again and rc == _lib.STATE):
+            _lib.check(rc)
 
     def state(self, tensors: bool) -> List[Dict[str, Any]]:
         """What has not been handed over, to be saved with the loader."""

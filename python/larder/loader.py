@@ -1,56 +1,42 @@
-"""The loader: batches out, feedback in."""
+"""The loader: batches out.
+
+The way of a batch: ``__iter__`` begins an epoch; ``_take`` waits for the batch, puts it on hold and makes
+arrays of it (batch.py); ``_stages`` runs functions of one's own (stages.py) and ``_carrier`` brings it to a
+device (carrier.py); training says something about it (heard.py, feedback.py; graph.py where spider's scores
+are worked out on the device); the next ``_take`` gives it back. Between any two, resumed.py saves and goes
+on."""
 
 from __future__ import annotations
 
 import ctypes
-import operator
-import os
-import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
-from . import _lib, _state, _torch
-from .batch import Batch, Hold, make, release_later, sweep, x_array
+from . import _lib, _torch
+from .arguments import (
+    cache_of,
+    conf_of,
+    counts_of,
+    function,
+    recipe_in_order,
+    recipe_with,
+    seed_of,
+    shared_cache,
+    text_of,
+    uri_of,
+)
+from .batch import Batch, Hold, make
+from .carrier import Carrier, pin_functions
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
+from .habits import Habits
+from .resumed import Resumed
 from .shown import Shown
+from .stages import Stages
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
 
-def augment_text(augment: Union[None, str, Sequence[str]]) -> Optional[str]:
-    """``["crop:size=32,pad=4", "flip"]`` or ``"crop:size=32,pad=4|flip"``."""
-    if augment is None or isinstance(augment, str):
-        return augment
-    return "|".join(str(a) for a in augment)
-
-
-class _Stages:
-    """Native stages and a function of one's own, told apart in an ``augment`` list."""
-
-    def __init__(self, augment: Any, transform: Optional[Callable]) -> None:
-        own: List[Callable] = []
-        if augment is not None and not isinstance(augment, str):
-            native = []
-            for a in augment:
-                if callable(a):
-                    own.append(a)
-                elif own:
-                    raise ValueError(f"native stage {a!r} stands before Python ones, not after")
-                else:
-                    native.append(a)
-            augment = native
-        if transform is not None:
-            own.append(transform)
-        self.native = augment_text(augment)
-        self.own = own
-
-    def run(self, sample: Any) -> Any:
-        for f in self.own:
-            sample = f(sample)
-        return sample
-
-
-class Loader(Shown):
+class Loader(Shown, Habits, Resumed):
     """Batches of a data set through a training-aware cache.
 
     >>> loader = larder.Loader("cifar10:data", 256, recipe="rotate", cache="20%",
@@ -121,203 +107,102 @@ class Loader(Shown):
         score_on_device: Optional[bool] = None,
         torch: Optional[bool] = None,
     ) -> None:
-        self._handle: Any = None  # an address; None: closed
-        self._pid = os.getpid()
-        counts = dict(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
-                      inflight=inflight, epochs=epochs)
-        for name, value in counts.items():
-            counts[name] = _whole(name, value, 1 if name == "batch_size" else 0)
-        self.uri, self.batch_size, self.drop_last = os.fspath(uri), counts["batch_size"], drop_last
-        self.recipe = recipe
-        if not shuffle and recipe == "rotate":  # nobody asked for it
-            self.recipe = "minio:sampler=sequential"
-        elif not shuffle and "sampler=" not in recipe:
-            self.recipe = recipe + ("," if ":" in recipe else ":") + "sampler=sequential"
-        self.seed, self.shuffle = seed, shuffle
-        self._stages = _Stages(augment, transform)
-        self._tensors = _torch.wanted(torch)
-        self._device: Any = None
-        if device is not None and str(device) != "cpu":
-            self._tensors = True
-            self._device = _torch.module().device(device)
-        if self._tensors:
-            _torch.module()
+        super().__init__()
+        counts = counts_of(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
+                           inflight=inflight, epochs=epochs)
+        self.uri, self.batch_size, self.drop_last = uri_of(uri), counts["batch_size"], bool(drop_last)
+        self.seed, self.shuffle = seed_of(seed), shuffle
+        self.recipe = recipe_in_order(text_of("recipe", recipe), shuffle)
+        cache = cache_of(cache)
+        function("evaluator", evaluator)
+        self._stages = Stages(augment, transform)
+        self._tensors, to = _where(device, torch)
         self.rank, self.world = _torch.place(rank, world)
-        self._graph: Optional[Graph] = None
-        on_device = graph_wanted(self.recipe, self._device, self.world, score_on_device)
+        on_device = graph_wanted(self.recipe, to, self.world, score_on_device)
         if on_device:
-            self.recipe += ("," if ":" in self.recipe else ":") + "signal=given"
-        self._pins = self._pin_functions(pin)
-
+            self.recipe = recipe_with(self.recipe, "signal=given")
         if self.world > 1:
-            cache = _share(cache)
-        conf = _lib.Conf()
-        lib = _lib.load()
-        lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
-        conf.source, conf.recipe = _lib.text(self.uri), _lib.text(self.recipe)
-        conf.cache, conf.augment = _lib.text(cache), _lib.text(self._stages.native)
-        conf.batch, conf.seed, conf.drop_last = self.batch_size, _whole("seed", seed), drop_last
-        for name in ("threads", "prefetch", "ahead", "lag", "inflight", "epochs"):
-            setattr(conf, name, counts[name])
-        conf.rank, conf.world = self.rank, self.world
-        conf.dtype = _choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
-        conf.layout = _choice(_lib.LAYOUTS, "layout", layout)
-        conf.on_bad = _choice(_lib.ON_BAD, "on_bad", on_bad)
-        conf.parts = _choice(_lib.PARTS, "parts", parts)
-        if record is not None:
-            conf.record = _lib.text(os.fspath(record))
+            cache = shared_cache(cache)
+        pins = pin_functions(pin, self._tensors)
+        self._carrier = Carrier(to, pins)
+        conf = conf_of(
+            counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
+            seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=dtype,
+            layout=layout, on_bad=on_bad, parts=parts, record=record,
+        )
         conf.order_only = self._order_only
-        if self._pins:
-            conf.pin, conf.unpin = self._pins
+        if pins:
+            conf.pin, conf.unpin = pins
         handle = ctypes.c_void_p()
-        with self._on_device():
-            _lib.check(lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
+        with self._carrier.context():
+            _lib.check(self._lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
         self._handle = handle.value
-        self._lib = lib
 
-        if on_device:
-            self._graph = Graph(int(lib.larder_loader_samples(self._handle)))
-        self.listens = bool(lib.larder_loader_listens(self._handle))
-        distributed = self.world > 1 and _distributed()
+        self._graph = Graph(self.samples) if on_device else None
+        self.listens = bool(self._lib.larder_loader_listens(self._handle))
+        self._dealt = bool(self._lib.larder_loader_together(self._handle))
+        tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
-        self._together = bool(lib.larder_loader_together(self._handle))
-        full = self.world * self.batch_size if self._together else 0
-        self._desk = Desk(slack, Exchange(full) if distributed and self.listens else None)
-        self._lent: Any = None  # the C batch at hand, and what Python made of it
-        self._batch: Optional[Batch] = None
-        self._last: Optional[int] = None  # number of the batch taken last
-        self._loaded_at: Optional[int] = None
+        full = self.world * self.batch_size if self._dealt else 0
+        self._desk = Desk(slack, Exchange(full) if tells else None)
         self._epochs = counts["epochs"]
-        self._middle = False  # of an epoch
-        self._taken: Optional[int] = 0  # batches of this epoch; None: not known
-        self._fresh = False  # a state was loaded, and nothing taken since
-        self._mark = object()  # that batches of this loader carry
-        self._wanted_epoch: Optional[int] = None
-        self._turns = 0  # iterators so far: only the newest is served
-        self._hooked: Any = None
-        self._copied: Any = None  # number, x on the device, event, of the batch that comes next
-        self._side: Any = None
-        self._warned: set = set()
-        self._evaluator: Any = None
-        self._raised: Optional[BaseException] = None
         if evaluator is not None:
             self.set_evaluator(evaluator)
 
-    # ---- opening and closing ------------------------------------------------------------------
-
-    def _pin_functions(self, pin: Optional[bool]) -> Any:
-        if pin is False or not self._tensors:
-            if pin:
-                raise ValueError("memory is pinned for tensors; NumPy arrays need none")
-            return None
-        found = _torch.host_register()
-        if pin and not found:
-            warnings.warn("larder: pin=True, but no CUDA runtime is loaded: memory is not pinned")
-        return found
-
-    def _on_device(self) -> Any:
-        import contextlib
-
-        if self._device is not None and self._device.type == "cuda":
-            return _torch.module().cuda.device(self._device)
-        return contextlib.nullcontext()
-
-    def close(self) -> None:
-        """Ends threads and gives memory back; arrays that are still in use stay valid."""
-        handle, self._handle = self._handle, None
-        if not handle or self._pid != os.getpid():
-            return  # a forked child leaves it to its parent
-        self._turns += 1
-        self._lent = self._batch = None
-        if self._copied is not None:
-            self._copied[2].synchronize()
-            self._copied = None
-        self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
-        self._desk.pending.clear()
+    _order_only = False
 
     def __enter__(self) -> "Loader":
         return self
 
-    def __exit__(self, *what: Any) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        try:
-            self.close()
-        except Exception:
-            pass
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            "a larder.Loader has threads and stays in its process; give each process its own, or use "
-            "larder.Dataset in a DataLoader's workers"
+    def __repr__(self) -> str:
+        state = "" if self._handle else ", closed"
+        return (
+            f"<larder.Loader {self.uri}, batches of {self.batch_size}, recipe {self.recipe}{state}>"
         )
 
-    def _open(self) -> int:
-        if self._pid != os.getpid():
-            raise _lib.BY_CODE[-7](
-                "this loader was opened before a fork; open one in each process"
-            )
-        if not self._handle:
-            raise _lib.BY_CODE[-7]("this loader is closed")
-        return self._handle
-
-    # ---- epochs -------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        """Batches of the epoch, for this process."""
-        return int(self._lib.larder_loader_batches(self._open()))
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the batch that comes next."""
-        if self._wanted_epoch is not None:
-            return self._wanted_epoch
-        return int(self._lib.larder_loader_epoch(self._open()))
-
-    def set_epoch(self, epoch: int) -> None:
-        """The next ``iter`` is this epoch, as with a DistributedSampler. In the order 0, 1, 2 …, or
-        at the epoch of a loaded state, it changes nothing."""
-        self._open()
-        self._wanted_epoch = int(epoch)
-
     def __iter__(self) -> Iterator[Batch]:
-        self._begin()
-        self._turns += 1
-        return self._batches(self._turns)
+        with self._taking:
+            more = self._begin()
+            self._turns += 1
+            return Epoch(self, self._turns, more)
 
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
+        """Of the epoch that is due. False: there is none."""
         handle = self._open()
         self._give_back()
         coming = int(self._lib.larder_loader_epoch(handle))
         wanted = self._wanted_epoch
-        self._wanted_epoch = None
         if self._middle and wanted is None:
             wanted = coming + 1  # broken off: that epoch is over
+            if 0 < self._epochs <= wanted:
+                return False
         if wanted is None or (wanted == coming and not self._middle):
-            return
+            self._wanted_epoch = None
+            return True
         self._desk.flush(handle)
-        self._forget_copy()
+        self._carrier.forget()
         _lib.check(self._lib.larder_loader_begin(handle, wanted))
+        self._wanted_epoch = None
         self._middle = False
         self._taken = 0
+        return True
 
-    def _batches(self, turn: int) -> Iterator[Batch]:
-        if self._wanted_epoch is not None and turn == self._turns:
-            self._begin()  # set_epoch came after iter, but before the first batch
-        while True:
+    def _next_of(self, epoch: "Epoch") -> Optional[Batch]:
+        """The next batch of an iterator, or None: its epoch is over."""
+        if epoch.turn != self._turns:
             self._open()
-            if turn != self._turns:
-                raise _lib.BY_CODE[-7](
-                    "another iteration over this loader has begun; one at a time is served"
-                )
+            raise _lib.BY_CODE[-7](
+                "another iteration over this loader has begun; one at a time is served"
+            )
+        if self._wanted_epoch is not None and not epoch.begun:
+            self._begin()  # set_epoch came after iter, but before the first batch
+        epoch.begun = True
+        b = self._take()
+        if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
             b = self._take()
-            if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
-                b = self._take()
-            if b is None:
-                self._fresh = False
-                return
-            yield b
+        if b is None:
+            self._fresh = False
+        return b
 
     def _take(self) -> Optional[Batch]:
         """The next batch, or None: the epoch (or everything) is over."""
@@ -326,9 +211,8 @@ class Loader(Shown):
         if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
             self._desk.turn(handle, self._loaded_at, True)
             self._loaded_at = None
-        out = ctypes.POINTER(_lib.BatchStruct)()
         while True:  # looks up now and then, so that Ctrl-C gets through
-            rc = self._lib.larder_loader_next_within(handle, ctypes.byref(out), _LOOK_UP)
+            rc = self._lib.larder_loader_next_within(handle, ctypes.byref(self._lent), _LOOK_UP)
             if rc != _lib.NOT_YET:
                 break
         if self._raised is not None:
@@ -343,342 +227,69 @@ class Loader(Shown):
         self._fresh = False
         self._taken = None if self._taken is None else self._taken + 1
         hold = ctypes.c_void_p()
-        self._lent = out
-        _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
+        _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(hold)))
         s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value or 0, bool(self._pins))
+        held = Hold(hold.value or 0, self._carrier.pinned)
         b = make(held, s, self._tensors and not self._stages.own)
         b.owner = self._mark
         if self._stages.own:
-            self._run_own(b)
-        if self._device is not None:
-            self._to_device(b, held)
+            self._stages.run_batch(b, self._tensors)
+        if self._carrier.device is not None:
+            self._carrier.carry(b, held)
         self._batch = b
         self._last = b.number
         return b
 
     def _give_back(self) -> None:
-        """The batch at hand is done with: its report goes on its way, its place is free."""
-        if self._lent is None:
-            return
+        """The batch at hand is done with: its report goes on its way, its place is free. What is at hand
+        is what C has written into ``_lent``, so that Ctrl-C at no moment leaves a batch behind."""
         b, lent = self._batch, self._lent
-        self._lent = self._batch = None
-        if b is not None and self.listens:
-            self._take_hooked(b)
-            if self._desk.exchange:
-                self._desk.open(b)  # silent processes take part too
-            self._desk.turn(self._handle, b.number, True)
-        with self._on_device():
-            _lib.check(self._lib.larder_loader_done(self._handle, lent))
-        if self._pins:
-            sweep()
-        if self._device is not None:
-            self._copy_ahead()
-
-    def _run_own(self, b: Batch) -> None:
-        import numpy
-
-        rows = [self._stages.run(row) for row in b.x]
-        if self._tensors:
-            torch = _torch.module()
-            rows = [r if torch.is_tensor(r) else torch.as_tensor(numpy.asarray(r)) for r in rows]
-            b.x = torch.stack(rows)
-            for name in ("y", "ids", "served", "weight", "kind"):
-                setattr(b, name, torch.from_numpy(getattr(b, name)))
-        else:
-            b.x = numpy.stack([numpy.asarray(r) for r in rows])
-
-    # ---- to a device --------------------------------------------------------------------------
-
-    def _to_device(self, b: Batch, hold: Hold) -> None:
-        torch = _torch.module()
-        device = self._device
-        if device.type != "cuda":
-            b.x, b.y, b.weight = b.x.to(device), b.y.to(device), b.weight.to(device)
+        if not lent:
             return
-        if self._copied is not None and self._copied[0] == b.number:
-            x, event = self._copied[1], self._copied[2]
-            self._copied = None
-        else:
-            x, event = self._copy(b.x)
-        with torch.cuda.stream(self._side):
-            b.y = b.y.to(device, non_blocking=True)
-            b.weight = b.weight.to(device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record()
-        now = torch.cuda.current_stream(device)
-        now.wait_event(event)
-        for t in (x, b.y, b.weight):
-            t.record_stream(now)
-        # What else the batch says is small: copies of it, so that the memory is free when the
-        # device has it.
-        for name in ("ids", "served", "kind"):
-            setattr(b, name, getattr(b, name).clone())
-        b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
-        b.x = x
-        if hold.pinned:
-            release_later(hold, event)
-        else:
-            event.synchronize()
-
-    def _copy(self, x: Any) -> Any:
-        torch = _torch.module()
-        if self._side is None:
-            self._side = torch.cuda.Stream(self._device)
-        with torch.cuda.stream(self._side):
-            to = x.to(self._device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record()
-        return to, event
-
-    def _copy_ahead(self) -> None:
-        """Starts to copy the batch that comes next, if it is ready and its memory pinned."""
-        if not self._pins or self._stages.own or self._copied is not None:
-            return
-        s = _lib.BatchStruct()
-        if self._lib.larder_loader_peek(self._handle, ctypes.byref(s)) != 0:
-            return
-        x = _torch.module().from_numpy(x_array(None, s))
-        self._copied = (s.number,) + self._copy(x)
-
-    def _forget_copy(self) -> None:
-        if self._copied is not None:
-            self._copied[2].synchronize()
-            self._copied = None
-
-    # ---- feedback -----------------------------------------------------------------------------
-
-    def report(
-        self,
-        loss: Any = None,
-        logits: Any = None,
-        embeddings: Any = None,
-        batch: Optional[Batch] = None,
-    ) -> None:
-        """What training says about the samples of a batch (the one at hand, unless given): losses one
-        by one, logits (larder takes the cross entropy), embeddings n x d. Arrays or tensors, on any
-        device; those on a CUDA device do not make training wait. May come in several calls."""
-        self._open()
-        b = batch if batch is not None else self._batch
-        if b is None:
-            raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
-        if b.owner is not self._mark:
-            raise _lib.BY_CODE[-1]("this batch came from another loader: report it there")
-        if not self.listens:
-            return
-        p = self._desk.open(b)
-        for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
-            if value is not None:
-                p.add(name, self._scored(b, value) if name == "embeddings" else value, b.n)
-
-    def feedback(self, module: Any) -> "_Hook":
-        """``with loader.feedback(model.avgpool):`` reports what that layer gives as embeddings, for
-        every batch trained on inside; also usable without ``with``, until ``.remove()``."""
-        return _Hook(self, module)
-
-    def _take_hooked(self, b: Batch) -> None:
-        out, self._hooked = self._hooked, None
-        if out is None:
-            return
-        p = self._desk.open(b)
-        if "embeddings" not in p.values and out.shape[0] == b.n:
-            p.add("embeddings", self._scored(b, out), b.n)
-
-    def _scored(self, b: Batch, embeddings: Any) -> Any:
-        """Embeddings, or what their scores are, where those are worked out on their device."""
-        if self._graph is None:
-            return embeddings
-        if not _torch.is_tensor(embeddings):
-            embeddings = _torch.module().as_tensor(embeddings)
-        return self._graph.score(b.served_host, b.labels_host, embeddings, b.epoch)
-
-    def validate(self, accuracy: float) -> None:
-        """Validation accuracy, a fraction of 1, as of now."""
-        _lib.check(self._lib.larder_loader_validate(self._open(), float(accuracy)))
-
-    def set_evaluator(self, evaluator: Callable[[Batch], Any]) -> None:
-        """Right after opening: f(batch) gives the loss of each of the batch's samples, by a forward
-        pass alone. Asked between epochs by recipes that want it (impact)."""
-
-        def call(_: Any, s: Any, loss: Any) -> int:
-            try:
-                b = self._lent_batch(s.contents)
-                out = evaluator(b)
-                if _torch.is_tensor(out):
-                    out = out.detach().float().cpu().numpy()
-                import numpy
-
-                out = numpy.ascontiguousarray(out, "float32").reshape(-1)
-                if len(out) != b.n:
-                    raise ValueError(f"the evaluator gave {len(out)} losses for {b.n} samples")
-                ctypes.memmove(loss, out.ctypes.data, 4 * b.n)
-                return 0
-            except BaseException as e:  # it passes through C: raised again by next
-                self._raised = e
-                return -10
-
-        fn = _lib.EVALUATE_FN(call)
-        _lib.check(self._lib.larder_loader_evaluator(self._open(), fn, None))
-        self._evaluator = fn
-
-    def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
-        """A batch that is lent for a call: copied, so that nobody can keep it too long."""
-        b = make(None, s, False)
-        for name in ("x", "y", "ids", "served", "weight", "kind"):
-            value = getattr(b, name).copy()
-            if self._tensors:
-                value = _torch.module().from_numpy(value)
-                if self._device is not None:
-                    value = value.to(self._device)
-            setattr(b, name, value)
-        b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
-        return b
-
-    # ---- state --------------------------------------------------------------------------------
-
-    def state_dict(self) -> Dict[str, Any]:
-        """All that is needed to go on after the batches taken so far: the same remaining ids, the
-        same augmentation. The batch at hand counts as taken. Each process saves its own; of those
-        that share a cache, all do it after the same batch."""
-        handle = self._open()
-        if self._batch is not None and self.listens:
-            self._take_hooked(self._batch)
-        if not self._desk.exchange:
-            self._desk.flush(handle)
-        data, size = ctypes.c_void_p(), ctypes.c_size_t()
-        _lib.check(
-            self._lib.larder_loader_save(handle, ctypes.byref(data), ctypes.byref(size))
-        )
-        try:
-            state = ctypes.string_at(data, size.value)
-        finally:
-            self._lib.larder_free(data)
-        return {
-            "version": 1,
-            "epoch": self.epoch,
-            "last": self._last,
-            "rank": self.rank,
-            "world": self.world,
-            "together": self._together,
-            "batch_size": self.batch_size,
-            "taken": self._taken,
-            "larder": _state.wrap(state, self._tensors),
-            "reports": self._desk.state(self._tensors),
-            "graph": self._graph.state_dict() if self._graph else None,
-        }
-
-    def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
-        """Goes on where that state stands; right after opening, with the same data set, recipe,
-        cache size, seed and batch size. With another number of processes: a list of the states of
-        all there were, the same for each; of one alone, what the others reported last is missing."""
-        if isinstance(state, (list, tuple)):
-            self._load_all(sorted(state, key=lambda s: s.get("rank", 0)))
-            return
-        if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
-            raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
-        raw = _state.unwrap(state["larder"])
-        handle = self._open()
-        _lib.check(self._lib.larder_loader_restore(handle, raw, len(raw)))
-        self._middle = False  # the next iter goes on in the middle
-        if self._graph:
-            self._graph.load_state_dict(state.get("graph"))
-        self._wanted_epoch = None
-        self._fresh, self._taken = True, None
-        same = (state["rank"], state["world"]) == (self.rank, self.world)
-        if same and state.get("batch_size") == self.batch_size:
-            self._taken = state.get("taken")
-            over = int(self._lib.larder_loader_epoch(handle)) + 1
-            if self._taken == len(self) and not 0 < self._epochs <= over:
-                self._wanted_epoch = over  # nothing is left of that epoch: the next iter is the next
-        if same:
-            self._desk.load(state["reports"])
-            self._last = self._loaded_at = state["last"]
-
-    def _load_all(self, states: List[Dict[str, Any]]) -> None:
-        if len(states) == self.world and all(s.get("world") == self.world for s in states):
-            self.load_state_dict(states[self.rank])
-            return
-        if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
-            raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
-        self.load_state_dict(states[0])
-        full = sum(s.get("batch_size", 0) for s in states)
-        if self.world * self.batch_size == full:
-            dealt = full if states[0].get("together") else 0
-            self._desk.load_joined([s["reports"] for s in states], dealt, self._open())
-
-    _order_only = False
-
-    @property
-    def pin_memory(self) -> bool:
-        return bool(self._pins)
-
-    def __repr__(self) -> str:
-        state = "" if self._handle else ", closed"
-        return (
-            f"<larder.Loader {self.uri}, batches of {self.batch_size}, recipe {self.recipe}{state}>"
-        )
+        problem: Optional[Exception] = None
+        try:  # Ctrl-C leaves all as it is, for the next time
+            if b is not None and self.listens:
+                self._take_hooked(b)
+                if self._desk.exchange:
+                    self._desk.open(b)  # silent processes take part too
+            if self.listens:
+                self._desk.turn(self._handle, lent.contents.number, True)
+        except Exception as e:
+            problem = e
+        with self._carrier.context():
+            rc = self._lib.larder_loader_done(self._handle, lent)
+        self._lent, self._batch = _lib.BatchPointer(), None
+        if problem is not None:
+            raise problem
+        if rc != _lib.STATE:  # else Ctrl-C came right after it was given back
+            _lib.check(rc)
+        self._carrier.given_back(self._handle, not self._stages.own)
 
 
-class _Hook:
-    """A forward hook that reports a layer's output as embeddings."""
+class Epoch:
+    """The batches of an epoch. What interrupts ``next`` (Ctrl-C, a sample that cannot be read, an error in
+    a function of one's own) does not end it. Threads that share one get a batch each."""
 
-    def __init__(self, loader: Loader, module: Any) -> None:
-        self.loader = loader
-        self.handle = module.register_forward_hook(self.hook)
+    def __init__(self, loader: Loader, turn: int, more: bool) -> None:
+        self.loader, self.turn, self.more, self.begun = loader, turn, more, False
 
-    def hook(self, module: Any, inputs: Any, output: Any) -> None:
-        if module.training and self.loader._batch is not None:
-            self.loader._hooked = output.detach().reshape(output.shape[0], -1)
-
-    def remove(self) -> None:
-        self.handle.remove()
-
-    def __enter__(self) -> "_Hook":
+    def __iter__(self) -> "Epoch":
         return self
 
-    def __exit__(self, *what: Any) -> None:
-        self.remove()
+    def __next__(self) -> Batch:
+        with self.loader._taking:
+            b = self.loader._next_of(self) if self.more else None
+            if b is None:
+                self.more = False
+                raise StopIteration
+            return b
 
 
-def _whole(name: str, value: Any, least: Optional[int] = None) -> int:
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
-    if least is not None and not least <= n < 1 << 32:
-        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} on, not {value!r}")
-    return n
-
-
-def _choice(table: Dict[str, int], name: str, value: str) -> int:
-    if value not in table:
-        raise ValueError(f"{name} is one of {', '.join(table)}, not {value!r}")
-    return table[value]
-
-
-def _share(cache: str) -> str:
-    """Processes of torch.distributed with a cache in Redis have it together: under a name that
-    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
-    kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
-    if cache.partition("://")[0] not in kinds or not _torch_distributed():
-        return cache  # also one with a cache of each process in front
-    at, _, options = cache.partition("?")
-    if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
-        return cache
-    import secrets
-
-    dist = _torch.module().distributed
-    group = dist.new_group(backend="gloo")
-    name = [secrets.token_hex(8)]
-    dist.broadcast_object_list(name, 0, group=group)
-    dist.destroy_process_group(group)
-    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"
-
-
-def _torch_distributed() -> bool:
-    return _torch.wanted() and _distributed()
-
-
-def _distributed() -> bool:
-    dist = _torch.module().distributed
-    return bool(dist.is_available() and dist.is_initialized())
+def _where(device: Any, torch: Optional[bool]) -> Any:
+    """Are batches tensors, and the device they go to, or None."""
+    tensors, to = _torch.wanted(torch), None
+    if device is not None and str(device) != "cpu":
+        tensors, to = True, _torch.device(device)
+    if tensors:
+        _torch.module()
+    return tensors, to

@@ -1,31 +1,17 @@
-"""What a loader shows of itself: its figures, its data set, and what trainers look for."""
+"""What a loader shows of itself: its figures and its data set."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import sys
 from typing import Any, Dict, List, Optional
 
 from . import _lib
+from .arguments import whole
+from .opened import Opened
 
 
-class Shown:
+class Shown(Opened):
     """The part of a Loader that only looks."""
-
-    _lib: Any
-    _handle: Any
-    shuffle: bool
-
-    def _open(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def epoch(self) -> int:
-        raise NotImplementedError
-
-    def set_epoch(self, epoch: int) -> None:
-        raise NotImplementedError
 
     def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
         """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
@@ -39,7 +25,8 @@ class Shown:
             else:
                 _lib.check(rc)
         else:
-            _lib.check(self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f)))
+            at = whole("epoch", epoch)
+            _lib.check(self._lib.larder_loader_figures(self._open(), at, ctypes.byref(f)))
         out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_}
         out["form_hits"] = list(out["form_hits"])
         return out
@@ -101,43 +88,3 @@ class Shown:
         """Of one sample of x, as larder's stages give it."""
         s = self._lib.larder_loader_shape(self._open())
         return (s.h, s.w, s.c)
-
-    # Habits of Lightning and Accelerate: they look for these.
-    num_workers = 0
-    batch_sampler = None
-
-    @property
-    def sampler(self) -> Any:
-        """Something with ``set_epoch``: itself, or with shuffle=False what passes for torch's
-        SequentialSampler."""
-        torch = sys.modules.get("torch")
-        if self.shuffle or torch is None:
-            return self
-        return _sequential(torch)(self)
-
-    @property
-    def dataset(self) -> "Sized":
-        """Something whose length is the data set's."""
-        return Sized(self.samples)
-
-
-class Sized:
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __len__(self) -> int:
-        return self.n
-
-
-@functools.lru_cache(None)
-def _sequential(torch: Any) -> Any:
-    class Sequential(torch.utils.data.SequentialSampler):
-        """Ids in their order. What is looked at is its class."""
-
-        def __init__(self, loader: Shown) -> None:
-            self.loader, self.data_source = loader, loader.dataset
-
-        def set_epoch(self, epoch: int) -> None:
-            self.loader.set_epoch(epoch)
-
-    return Sequential

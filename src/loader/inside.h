@@ -246,6 +246,8 @@ int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf *
                       uint8_t *held);
 /* One sample from storage, past the cache. */
 int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
+/* Puts in front of the sentence of a failure which sample it is about; answers with its code. */
+int larder__row_blame(larder_loader *, uint64_t id, int rc);
 /* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);

@@ -382,7 +382,7 @@ static void test_failover(void **unused) {
     wait_for(&t, "redis_attached", 1);
     double asked = kit_stat(t.l, "redis_asked"), not_there = kit_stat(t.l, "redis_unanswered");
     some(&t, EPOCH);
-    assert_true(kit_stat(t.l, "redis_asked") - asked > 100);
+    wait_for(&t, "redis_asked", asked + 100); /* readers are some batches behind, or ahead */
     assert_true(kit_stat(t.l, "redis_unanswered") - not_there < 60);
     finish(&t);
     kit_cluster_stop(&k);

@@ -46,6 +46,17 @@ def saved(state):
     return torch.load(file, weights_only=True)
 
 
+class Skips:
+    def __init__(self, batch_sampler, n):
+        self.batch_sampler, self.n = batch_sampler, n
+
+    def __iter__(self):
+        return (b for i, b in enumerate(self.batch_sampler) if i >= self.n)
+
+    def __len__(self):
+        return len(self.batch_sampler) - self.n
+
+
 class Trainer(unittest.TestCase):
     def test_iterators_that_nobody_uses(self):
         want = epochs_of(2)
@@ -148,7 +159,8 @@ class Trainer(unittest.TestCase):
             self.assertIsInstance(val.sampler, SequentialSampler)
             self.assertEqual(len(val.sampler), 230)
             self.assertEqual(len(l.dataset), 230)
-            self.assertIsNone(l.batch_sampler)
+            self.assertEqual((len(l.batch_sampler), l.batch_sampler.batch_size), (BATCHES, BATCH))
+            self.assertIsInstance(val.batch_sampler.sampler, SequentialSampler)
             self.assertEqual((l.batch_size, l.num_workers, l.drop_last), (BATCH, 0, False))
         alone = larder.Sampler(SOURCE)
         one = larder.Sampler(SOURCE, rank=1, world=2)
@@ -158,6 +170,26 @@ class Trainer(unittest.TestCase):
         self.assertIsInstance(one, DistributedSampler)  # else it would be divided once more
         with self.assertRaisesRegex(TypeError, "use_distributed_sampler=False"):
             larder.BatchSampler(SequentialSampler(range(9)), batch_size=2, drop_last=False)
+
+    def test_a_data_loader_made_of_its_parts(self):
+        """As Accelerate's skip_first_batches makes one."""
+        want = epochs_of(3)
+        with loader("shade") as l:
+            parts = {k: getattr(l, k) for k in ("collate_fn", "num_workers", "pin_memory", "prefetch_factor")}
+            made = DataLoader(l.dataset, batch_sampler=Skips(l.batch_sampler, 3), **parts)
+            self.assertEqual(len(made), BATCHES - 3)
+            for b in made:
+                self.assertIsInstance(b, larder.Batch)
+                l.report(loss=torch.ones(b.n))  # it is the batch at hand
+        with loader() as l:
+            made = DataLoader(l.dataset, batch_sampler=Skips(l.batch_sampler, 3), collate_fn=l.collate_fn)
+            self.assertEqual(ids_of(made), want[0][3:])
+            self.assertEqual(ids_of(made), want[1][3:])
+            self.assertEqual(ids_of(l), want[2])
+            with self.assertRaisesRegex(TypeError, "larder.Dataset"):
+                l.dataset[0]
+            with self.assertRaisesRegex(TypeError, "by itself"):
+                l.batch_sampler.drop_last
 
     def test_wrapped_samplers(self):
         """Shards of whole batches, as Accelerate takes them; the epoch is set from outside or not."""
@@ -332,30 +364,40 @@ class Users(unittest.TestCase):
 
     def test_threads(self):
         """A loader in a thread of its own, and many that fight for one iterator: each batch goes to
-        one of them, and the others hear an exception, never a crash."""
-        got, heard = [], []
+        one of them."""
+        got = []
         with loader() as l:
             worker = threading.Thread(target=lambda: got.extend(ids_of(l)))
             worker.start()
             worker.join()
             self.assertEqual(got, epochs_of(1)[0])
             got, it = [], iter(l)
-
-            def fight():
-                while True:
-                    try:
-                        got.append(next(it).ids.tolist())
-                    except StopIteration:
-                        return
-                    except ValueError as e:  # generator already executing
-                        heard.append(e)
-
-            fighters = [threading.Thread(target=fight) for _ in range(3)]
+            fighters = [threading.Thread(target=lambda: got.extend(ids_of(it))) for _ in range(3)]
             for t in fighters:
                 t.start()
             for t in fighters:
                 t.join()
             self.assertEqual(sorted(i for b in got for i in b), list(range(230)))
+
+    def test_closed_while_another_thread_waits(self):
+        heard = []
+        l = larder.Loader("slow:latency=100s:" + SOURCE, BATCH, recipe="lru")
+        began = threading.Event()
+
+        def wait():
+            it = iter(l)
+            began.set()
+            try:
+                next(it)
+            except larder.Error as e:  # cancelled, or closed already
+                heard.append(e)
+
+        t = threading.Thread(target=wait)
+        t.start()
+        began.wait()
+        l.close()
+        t.join()
+        self.assertEqual(len(heard), 1)
 
     def test_accumulated_gradients(self):
         """Several batches a step, each reported when its losses are there."""
@@ -381,6 +423,17 @@ class Users(unittest.TestCase):
                 loader(rank=1, world=2).close()
         finally:
             del os.environ["WORLD_SIZE"], os.environ["RANK"]
+
+    def test_forked_where_cuda_is_no_more(self):
+        """CUDA cannot be used in a forked child of who has used it: then memory is not pinned."""
+        from unittest import mock
+
+        with mock.patch("torch.cuda.is_available", return_value=True), mock.patch(
+            "torch.cuda._is_in_bad_fork", return_value=True
+        ), mock.patch("torch.cuda.init", side_effect=RuntimeError("forked")):
+            with loader() as l:
+                self.assertFalse(l.pin_memory)
+                self.assertEqual(len(list(l)), BATCHES)
 
     def test_help(self):
         import pydoc

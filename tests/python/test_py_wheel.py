@@ -42,21 +42,39 @@ class Wheel(unittest.TestCase):
                 env=env,
                 cwd=folder,
             )
-            clean = {
-                k: v for k, v in os.environ.items() if not k.startswith("LARDER")
-            }
-            clean["PYTHONPATH"] = str(site)
-            out = run(
-                [sys.executable, "-c",
-                 "import larder; l = larder.Loader('mem:?n=90&h=8&w=8&c=3', 10, recipe='lru');"
-                 "print(sum(len(y) for x, y in l), larder._lib.path())"],
-                cwd=folder,
-                env=clean,
-            )
-            self.assertTrue(out.startswith("90 "), out)
-            self.assertIn(str(site), out)
-            out = run([site / "bin" / "larder", "--version"], env=clean, cwd=folder)
-            self.assertIn("0.1.0", out)
+            self.use(folder, site, [site / "bin" / "larder"])
+
+    def use(self, folder, site, program):
+        """Library and program of an installed package work; gives what --version says."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("LARDER")}
+        clean["PYTHONPATH"] = str(site)
+        out = run(
+            [sys.executable, "-c",
+             "import larder; l = larder.Loader('mem:?n=90&h=8&w=8&c=3', 10, recipe='lru');"
+             "print(sum(len(y) for x, y in l), larder._lib.path())"],
+            cwd=folder,
+            env=clean,
+        )
+        self.assertTrue(out.startswith("90 "), out)
+        self.assertIn(str(site), out)
+        out = run([*program, "--version"], env=clean, cwd=folder)
+        self.assertIn("0.1.0", out)
+        return out
+
+    def test_a_compiler_alone(self):
+        """No CMake: all that the program needs is compiled and linked, the page of dash too."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = dict(os.environ, LARDER_CORE="1", CFLAGS="-O0")
+            env.pop("LARDER_LIBRARY", None)
+            run([sys.executable, kit.ROOT / "python" / "wheel_backend.py", folder], env=env,
+                cwd=folder)
+            site = Path(folder) / "site"
+            wheels = list(Path(folder).glob("*.whl"))
+            self.assertEqual(len(wheels), 1)
+            zipfile.ZipFile(wheels[0]).extractall(site)
+            (site / "larder" / "bin" / "larder").chmod(0o755)
+            out = self.use(folder, site, [sys.executable, "-m", "larder"])
+            self.assertIn("-jpeg", out)
 
     def test_the_same_wheel_twice(self):
         sys.path.insert(0, str(kit.ROOT / "python"))
@@ -77,6 +95,18 @@ class Wheel(unittest.TestCase):
                     self.assertIn("larder-0.1.0/" + name, inside)
         finally:
             del os.environ["LARDER_LIBRARY"]
+
+    def test_what_is_required_is_known_before_compiling(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-c",
+                 f"import sys; sys.path.insert(0, {str(kit.ROOT / 'python')!r});"
+                 "import wheel_backend as w;"
+                 f"print(w.prepare_metadata_for_build_wheel({folder!r}))"],
+                env={"PATH": empty}, stdout=subprocess.PIPE, check=True)
+            info = Path(folder) / done.stdout.decode().strip()
+            self.assertIn("Requires-Dist: numpy", (info / "METADATA").read_text(encoding="utf-8"))
+            self.assertTrue((info / "entry_points.txt").exists())
 
     def test_editable(self):
         sys.path.insert(0, str(kit.ROOT / "python"))

@@ -57,6 +57,30 @@ must_pass $check "$tree"
 must_say 'no group "nonsense"' tools/install-packages.sh --print nonsense
 tools/install-packages.sh --print all | grep -qx cmake || die "--print all has no cmake"
 
+# Nothing is installed and nobody may install: said once, with a line that can be pasted.
+newcomer() { # command: as somebody else than root, with what lies in $scratch/bin alone
+    env -i PATH="$scratch/bin" LARDER_STUBS="$scratch" "$@"
+}
+bare_path "$scratch/bin"
+for tool in awk sed tr grep cat dirname env; do ln -s "$(command -v $tool)" "$scratch/bin/$tool"; done
+stub() { # name, body
+    printf '#!/bin/sh\n%s\n' "$2" >"$scratch/bin/$1"
+    chmod +x "$scratch/bin/$1"
+}
+stub id 'echo 1000'
+stub apt-get 'echo "apt-get $*" >>"$LARDER_STUBS/called"; exit 100'
+must_say 'to install, as root: apt-get update && apt-get install --no-install-recommends dataset-' \
+    newcomer tools/install-packages.sh --strict demo
+stub sudo 'echo "sudo $*" >>"$LARDER_STUBS/called"; exit 1'
+must_say 'to install: sudo apt-get update && sudo apt-get install' \
+    newcomer tools/install-packages.sh --strict demo </dev/null
+[ "$(cat "$scratch/called")" = "sudo -n true" ] || die "sudo was asked more than once"
+must_pass newcomer tools/install-packages.sh demo </dev/null
+rm "$scratch/bin/apt-get"
+must_say "Debian's names" newcomer tools/install-packages.sh --strict demo
+must_say 'cmake and ninja are needed' newcomer tools/configure.sh release
+must_say 'no C compiler (no-such-cc); Debian: gcc' make core CC='no-such-cc -O0'
+
 # Every goal that make help lists can be shown without being run.
 unset MAKEFLAGS MAKELEVEL
 make help | awk '{ print $2 }' >"$scratch/goals"

@@ -1,0 +1,130 @@
+"""What a caller asks for, checked, and written as the library takes it."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+from typing import Any, Dict
+
+from . import _lib, _torch
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = (1 << 32) - 1) -> int:
+    """A whole number from `least` to `most`."""
+    try:
+        n = operator.index(value)
+    except (TypeError, ValueError):
+        raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
+    if not least <= n <= most:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} to {most}, not {value!r}")
+    return n
+
+
+def seed_of(seed: Any) -> int:
+    return whole("seed", seed, most=(1 << 64) - 1)
+
+
+def counts_of(**given: Any) -> Dict[str, int]:
+    """Whole numbers from 0 on; batch_size from 1 on."""
+    return {name: whole(name, value, int(name == "batch_size")) for name, value in given.items()}
+
+
+def choice(table: Dict[str, int], name: str, value: Any) -> int:
+    """One of the words that there are, as the library's number."""
+    if not isinstance(value, str) or value not in table:
+        raise _lib.BY_CODE[-1](f"{name} is one of {', '.join(table)}, not {value!r}")
+    return table[value]
+
+
+def dtype_of(dtype: Any) -> int:
+    """``"uint8"``, ``torch.uint8`` or ``numpy.uint8``."""
+    return choice(_lib.DTYPES, "dtype", getattr(dtype, "__name__", str(dtype)).replace("torch.", ""))
+
+
+def uri_of(uri: Any) -> str:
+    """The name of a data set; a larder.Dataset stands for the one it reads."""
+    if not isinstance(uri, (str, bytes, os.PathLike)):
+        uri = getattr(uri, "uri", uri)
+    try:
+        return os.fsdecode(uri)
+    except TypeError:
+        raise TypeError(
+            f"a data set is named by a text such as \"cifar10:data\" or a folder's path, not by {uri!r}"
+        ) from None
+
+
+def cache_of(cache: Any) -> str:
+    """``"20%"``, ``"8GiB"``, or a whole number of bytes."""
+    if isinstance(cache, str):
+        return cache
+    try:
+        return str(whole("cache", cache, most=(1 << 63) - 1))
+    except _lib.BY_CODE[-1]:
+        raise _lib.BY_CODE[-1](
+            f'cache is a text such as "20%" or "8GiB", or a whole number of bytes, not {cache!r}'
+        ) from None
+
+
+def text_of(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _lib.BY_CODE[-1](f"{name} is a text, not {value!r}")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    """A function or None."""
+    if value is not None and not callable(value):
+        raise _lib.BY_CODE[-1](f"{name} is a function, not {value!r}")
+    return value
+
+
+def recipe_in_order(recipe: str, shuffle: bool) -> str:
+    """The recipe; without shuffling one that goes by ids."""
+    if shuffle:
+        return recipe
+    if recipe == "rotate":  # nobody asked for it
+        return "minio:sampler=sequential"
+    return recipe if "sampler=" in recipe else recipe_with(recipe, "sampler=sequential")
+
+
+def recipe_with(recipe: str, parameter: str) -> str:
+    return recipe + ("," if ":" in recipe else ":") + parameter
+
+
+def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
+    """larder_loader_conf of a Loader's arguments; `counts` are checked already."""
+    conf = _lib.Conf()
+    _lib.load().larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
+    for name, value in counts.items():
+        setattr(conf, "batch" if name == "batch_size" else name, value)
+    for name in ("source", "recipe", "cache", "augment"):
+        setattr(conf, name, _lib.text(given[name]))
+    conf.seed, conf.drop_last = seed_of(given["seed"]), bool(given["drop_last"])
+    conf.rank, conf.world = whole("rank", given["rank"]), whole("world", given["world"], 1)
+    conf.dtype = dtype_of(given["dtype"])
+    conf.layout = choice(_lib.LAYOUTS, "layout", given["layout"])
+    conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
+    conf.parts = choice(_lib.PARTS, "parts", given["parts"])
+    if given["record"] is not None:
+        conf.record = _lib.text(os.fspath(given["record"]))
+    return conf
+
+
+def shared_cache(cache: str) -> str:
+    """Processes of torch.distributed with a cache in Redis have it together: under a name that
+    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
+    kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
+    if cache.partition("://")[0] not in kinds or not _torch.distributed():
+        return cache  # also one with a cache of each process in front
+    at, _, options = cache.partition("?")
+    if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
+        return cache
+    import secrets
+
+    dist = _torch.module().distributed
+    group = dist.new_group(backend="gloo")
+    name = [secrets.token_hex(8)]
+    dist.broadcast_object_list(name, 0, group=group)
+    dist.destroy_process_group(group)
+    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"

@@ -1,0 +1,151 @@
+"""What a loader hears from training: reports about batches, a layer's output, accuracies, and the losses
+that some recipes ask for between epochs. How reports travel is in feedback.py."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from typing import Any, Callable, Optional
+
+from . import _lib, _torch
+from .batch import Batch, make
+from .feedback import shaped
+from .opened import Opened
+
+
+class Heard(Opened):
+    """The part of a Loader that listens."""
+
+    _hook_warned = False
+
+    def report(
+        self,
+        loss: Any = None,
+        logits: Any = None,
+        embeddings: Any = None,
+        batch: Optional[Batch] = None,
+    ) -> None:
+        """What training says about the samples of a batch (the one at hand, unless given): losses one
+        by one, logits (larder takes the cross entropy), embeddings n x d. Arrays or tensors, on any
+        device; those on a CUDA device do not make training wait. May come in several calls."""
+        self._open()
+        b = batch if batch is not None else self._batch
+        if b is None:
+            raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
+        if getattr(b, "owner", self) is not self._mark:
+            raise _lib.BY_CODE[-1]("a report is about a batch of this loader, not of another loader or of something else")
+        if not self.listens:
+            return
+        if self._last is not None and b.number < self._last - self._desk.slack:
+            raise _lib.BY_CODE[-7](
+                f"feedback for batch {b.number} comes too late: batch {self._last} is out already, and a report "
+                f"comes at most {self._desk.slack} batches later (or raise `lag`)"
+            )
+        p = self._desk.open(b)
+        for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
+            if value is not None:
+                p.add(name, self._scored(b, value) if name == "embeddings" else value, b.n)
+
+    def feedback(self, module: Any) -> "Hook":
+        """``with loader.feedback(model.avgpool):`` reports what that layer gives as embeddings, for
+        every batch trained on inside; also usable without ``with``, until ``.remove()``."""
+        return Hook(self, module)
+
+    def _take_hooked(self, b: Batch) -> None:
+        out, self._hooked = self._hooked, None
+        if out is None:
+            return
+        p = self._desk.open(b)
+        if "embeddings" in p.values:
+            return
+        if out.shape[0] == b.n:
+            p.add("embeddings", self._scored(b, out), b.n)
+        elif not self._hook_warned:
+            self._hook_warned = True
+            warnings.warn(
+                f"larder: the hooked layer gave {out.shape[0]} rows for a batch of {b.n}: they are not "
+                "reported",
+                stacklevel=2,
+            )
+
+    def _scored(self, b: Batch, embeddings: Any) -> Any:
+        """Embeddings, or what their scores are, where those are worked out on their device."""
+        if self._graph is None:
+            return embeddings
+        embeddings = shaped("embeddings", embeddings, b.n)
+        if not _torch.is_tensor(embeddings):
+            embeddings = _torch.module().as_tensor(embeddings)
+        return self._graph.score(b.served_host, b.labels_host, embeddings, b.epoch)
+
+    def validate(self, accuracy: float) -> None:
+        """Validation accuracy, a fraction of 1, as of now."""
+        _lib.check(self._lib.larder_loader_validate(self._open(), float(accuracy)))
+
+    def set_evaluator(self, evaluator: Callable[[Batch], Any]) -> None:
+        """Right after opening: f(batch) gives the loss of each of the batch's samples, by a forward
+        pass alone. Asked between epochs by recipes that want it (impact)."""
+
+        def call(_: Any, s: Any, loss: Any) -> int:
+            try:
+                b = self._lent_batch(s.contents)
+                out = evaluator(b)
+                if _torch.is_tensor(out):
+                    out = out.detach().float().cpu().numpy()
+                import numpy
+
+                out = numpy.ascontiguousarray(out, "float32").reshape(-1)
+                if len(out) != b.n:
+                    raise ValueError(f"the evaluator gave {len(out)} losses for {b.n} samples")
+                ctypes.memmove(loss, out.ctypes.data, 4 * b.n)
+                return 0
+            except BaseException as e:  # it passes through C: raised again by next
+                self._raised = e
+                return -10
+
+        fn = _lib.EVALUATE_FN(call)
+        _lib.check(self._lib.larder_loader_evaluator(self._open(), fn, None))
+        self._evaluator = fn
+
+    def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
+        """A batch that is lent for a call: copied, so that nobody can keep it too long."""
+        b = make(None, s, False)
+        for name in ("x", "y", "ids", "served", "weight", "kind"):
+            value = getattr(b, name).copy()
+            if self._tensors:
+                value = _torch.module().from_numpy(value)
+                if self._carrier.device is not None:
+                    value = value.to(self._carrier.device)
+            setattr(b, name, value)
+        b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        return b
+
+
+class Hook:
+    """A forward hook that reports a layer's output as embeddings."""
+
+    def __init__(self, loader: "Heard", module: Any) -> None:
+        self.loader = loader
+        if not hasattr(module, "register_forward_hook"):
+            raise TypeError(f"feedback takes a layer of PyTorch, such as model.avgpool, not {module!r}")
+        self.handle = module.register_forward_hook(self.hook)
+
+    def hook(self, module: Any, inputs: Any, output: Any) -> None:
+        if not module.training or self.loader._batch is None:
+            return
+        if isinstance(output, (tuple, list)) and output:
+            output = output[0]
+        if not _torch.is_tensor(output) or not output.dim():
+            raise TypeError(
+                f"feedback: {type(module).__name__} gives a {type(output).__name__}; take a layer that "
+                "gives a tensor with a row a sample"
+            )
+        self.loader._hooked = output.detach().reshape(output.shape[0], -1)
+
+    def remove(self) -> None:
+        self.handle.remove()
+
+    def __enter__(self) -> "Hook":
+        return self
+
+    def __exit__(self, *what: Any) -> None:
+        self.remove()

@@ -1,0 +1,111 @@
+"""A loader of the library in Python's hands: the handle, whose process it is, and its end. What a Loader
+does with it is in loader.py (batches), heard.py (feedback), resumed.py (state) and shown.py (figures)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Any, Optional
+
+from . import _lib
+from .arguments import whole
+from .batch import Batch
+from .carrier import Carrier
+from .feedback import Desk
+from .graph import Graph
+
+
+class Opened:
+    """The handle, and what the parts of a Loader have in common."""
+
+    batch_size: int
+    rank: int
+    world: int
+    shuffle: bool
+    listens: bool  # does the recipe make use of reports?
+    _dealt: bool  # are the rows of the batch of all processes dealt out, as where they share a cache?
+    _tensors: bool
+    _carrier: Carrier
+    _desk: Desk
+    _graph: Optional[Graph]
+    _epochs: int  # after so many all is over; 0: no end
+
+    def __init__(self) -> None:
+        self._lib: Any = _lib.load()
+        self._handle: Any = None  # an address; None: closed
+        self._pid = os.getpid()
+        self._taking = threading.RLock()  # held by who takes a batch, or ends it all
+        self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
+        self._batch: Optional[Batch] = None
+        self._last: Optional[int] = None  # number of the batch taken last
+        self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
+        self._middle = False  # of an epoch
+        self._taken: Optional[int] = 0  # batches of this epoch; None: not known
+        self._fresh = False  # a state was loaded, and nothing taken since
+        self._wanted_epoch: Optional[int] = None
+        self._turns = 0  # iterators so far: only the newest is served
+        self._mark = object()  # that batches of this loader carry
+        self._hooked: Any = None  # what a hooked layer gave for the batch at hand
+        self._evaluator: Any = None
+        self._raised: Optional[BaseException] = None  # by the evaluator, inside C
+
+    def _open(self) -> int:
+        if self._pid != os.getpid():
+            raise _lib.BY_CODE[-7](
+                "this loader was opened before a fork; open one in each process"
+            )
+        if not self._handle:
+            raise _lib.BY_CODE[-7]("this loader is closed")
+        return self._handle
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the batch that comes next."""
+        if self._wanted_epoch is not None:
+            return self._wanted_epoch
+        return int(self._lib.larder_loader_epoch(self._open()))
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next ``iter`` is this epoch, as with a DistributedSampler. In the order 0, 1, 2 …, or
+        at the epoch of a loaded state, it changes nothing."""
+        self._open()
+        self._wanted_epoch = whole("epoch", epoch)
+
+    def __len__(self) -> int:
+        """Batches of the epoch, for this process."""
+        return int(self._lib.larder_loader_batches(self._open()))
+
+    def close(self) -> None:
+        """Ends threads and gives memory back; arrays that are still in use stay valid."""
+        if not self._handle or self._pid != os.getpid():
+            self._handle = None  # a forked child leaves it to its parent
+            return
+        if not self._taking.acquire(blocking=False):  # another thread waits for a batch: wake it
+            self._lib.larder_loader_cancel(self._handle)
+            self._taking.acquire()
+        try:
+            handle, self._handle = self._handle, None
+            self._turns += 1
+            self._lent, self._batch = _lib.BatchPointer(), None
+            if handle:
+                self._carrier.forget()
+                self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
+                self._desk.pending.clear()
+        finally:
+            self._taking.release()
+
+    def __exit__(self, *what: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:
+            pass
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a larder.Loader has threads and stays in its process; give each process its own, or use "
+            "larder.Dataset in a DataLoader's workers"
+        )

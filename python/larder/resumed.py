@@ -1,0 +1,83 @@
+"""A loader's state, saved and gone on with: what the library saves, and what Python holds beside it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, List, Sequence, Union
+
+from . import _lib, _state
+from .heard import Heard
+
+
+class Resumed(Heard):
+    """The part of a Loader that saves and goes on."""
+
+    def state_dict(self) -> Dict[str, Any]:
+        """All that is needed to go on after the batches taken so far: the same remaining ids, the
+        same augmentation. The batch at hand counts as taken. Each process saves its own; of those
+        that share a cache, all do it after the same batch."""
+        handle = self._open()
+        if self._batch is not None and self.listens:
+            self._take_hooked(self._batch)
+        if not self._desk.exchange:
+            self._desk.flush(handle)
+        data, size = ctypes.c_void_p(), ctypes.c_size_t()
+        _lib.check(
+            self._lib.larder_loader_save(handle, ctypes.byref(data), ctypes.byref(size))
+        )
+        try:
+            state = ctypes.string_at(data, size.value)
+        finally:
+            self._lib.larder_free(data)
+        return {
+            "version": 1,
+            "epoch": self.epoch,
+            "last": self._last,
+            "rank": self.rank,
+            "world": self.world,
+            "dealt": self._dealt,
+            "batch_size": self.batch_size,
+            "taken": self._taken,
+            "larder": _state.wrap(state, self._tensors),
+            "reports": self._desk.state(self._tensors),
+            "graph": self._graph.state_dict() if self._graph else None,
+        }
+
+    def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
+        """Goes on where that state stands; right after opening, with the same data set, recipe,
+        cache size, seed and batch size. With another number of processes: a list of the states of
+        all there were, the same for each; of one alone, what the others reported last is missing."""
+        if isinstance(state, (list, tuple)):
+            self._load_all(sorted(state, key=lambda s: s.get("rank", 0)))
+            return
+        if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
+            raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
+        raw = _state.unwrap(state["larder"])
+        handle = self._open()
+        _lib.check(self._lib.larder_loader_restore(handle, raw, len(raw)))
+        self._middle = False  # the next iter goes on in the middle
+        if self._graph:
+            self._graph.load_state_dict(state.get("graph"))
+        self._wanted_epoch = None
+        self._fresh, self._taken = True, None
+        same = (state["rank"], state["world"]) == (self.rank, self.world)
+        if same and state.get("batch_size") == self.batch_size:
+            self._taken = state.get("taken")
+            over = int(self._lib.larder_loader_epoch(handle)) + 1
+            if self._taken == len(self) and not 0 < self._epochs <= over:
+                self._wanted_epoch = over  # nothing is left of that epoch: the next iter is the next
+        if same:
+            self._desk.load(state["reports"])
+            self._last = self._loaded_at = state["last"]
+
+    def _load_all(self, states: List[Dict[str, Any]]) -> None:
+        if len(states) == self.world and all(s.get("world") == self.world for s in states):
+            self.load_state_dict(states[self.rank])
+            return
+        if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
+            raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
+        self.load_state_dict(states[0])
+        full = sum(s.get("batch_size", 0) for s in states)
+        if self.world * self.batch_size == full:
+            dealt = full if states[0].get("dealt") else 0
+            self._desk.load_joined([s["reports"] for s in states], dealt, self._open())

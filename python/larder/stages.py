@@ -1,0 +1,64 @@
+"""What is done to a sample: native stages, which run in larder's threads, then functions of one's own."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Union
+
+from . import _lib, _torch
+from .arguments import function
+from .batch import Batch
+
+
+def augment_text(augment: Union[None, str, Sequence[str]]) -> Optional[str]:
+    """``["crop:size=32,pad=4", "flip"]`` or ``"crop:size=32,pad=4|flip"``."""
+    if augment is None or isinstance(augment, str):
+        return augment
+    return "|".join(str(a) for a in augment)
+
+
+class Stages:
+    """Native stages and functions of one's own, told apart in an ``augment`` list."""
+
+    def __init__(self, augment: Any, transform: Optional[Callable]) -> None:
+        own: List[Callable] = []
+        function("transform", transform)
+        if callable(augment):
+            augment = [augment]
+        if augment is not None and not isinstance(augment, (str, list, tuple)):
+            raise _lib.BY_CODE[-1](
+                f'augment is a list such as ["crop:size=32,pad=4", "flip"], or None, not {augment!r}'
+            )
+        if augment is not None and not isinstance(augment, str):
+            native = []
+            for a in augment:
+                if callable(a):
+                    own.append(a)
+                elif own:
+                    raise ValueError(f"native stage {a!r} stands before Python ones, not after")
+                else:
+                    native.append(a)
+            augment = native
+        if transform is not None:
+            own.append(transform)
+        self.native = augment_text(augment)
+        self.own = own
+
+    def run(self, sample: Any) -> Any:
+        """One's own functions, on one sample."""
+        for f in self.own:
+            sample = f(sample)
+        return sample
+
+    def run_batch(self, b: Batch, tensors: bool) -> None:
+        """One's own functions on a batch of arrays, row by row; what they give is stacked."""
+        import numpy
+
+        rows = [self.run(row) for row in b.x]
+        if tensors:
+            torch = _torch.module()
+            rows = [r if torch.is_tensor(r) else torch.as_tensor(numpy.asarray(r)) for r in rows]
+            b.x = torch.stack(rows)
+            for name in ("y", "ids", "served", "weight", "kind"):
+                setattr(b, name, torch.from_numpy(getattr(b, name)))
+        else:
+            b.x = numpy.stack([numpy.asarray(r) for r in rows])
