@@ -20,6 +20,7 @@ void larder__row_failed(larder__place *p, size_t row, int code, const char *why)
     char *out = p->faults[row].why;
     size_t cap = sizeof p->faults[row].why;
     p->faults[row].code = code;
+    p->faulty = true;
     if (strncmp(why, "sample ", 7) == 0)
         snprintf(out, cap, "%s", why);
     else
