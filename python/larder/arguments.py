@@ -10,27 +10,73 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import _lib, _torch
 
 
-def whole(name: str, value: Any, least: Optional[int] = None) -> int:
-    """A whole number; with `least` also one from there on."""
+def whole(name: str, value: Any, least: int = 0, most: int = (1 << 32) - 1) -> int:
+    """A whole number from `least` to `most`."""
     try:
         n = operator.index(value)
-    except TypeError:
+    except (TypeError, ValueError):
         raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
-    if least is not None and not least <= n < 1 << 32:
-        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} on, not {value!r}")
+    if not least <= n <= most:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} to {most}, not {value!r}")
     return n
+
+
+def seed_of(seed: Any) -> int:
+    return whole("seed", seed, most=(1 << 64) - 1)
 
 
 def counts_of(**given: Any) -> Dict[str, int]:
     """Whole numbers from 0 on; batch_size from 1 on."""
-    return {name: whole(name, value, 1 if name == "batch_size" else 0) for name, value in given.items()}
+    return {name: whole(name, value, int(name == "batch_size")) for name, value in given.items()}
 
 
-def choice(table: Dict[str, int], name: str, value: str) -> int:
+def choice(table: Dict[str, int], name: str, value: Any) -> int:
     """One of the words that there are, as the library's number."""
-    if value not in table:
-        raise ValueError(f"{name} is one of {', '.join(table)}, not {value!r}")
+    if not isinstance(value, str) or value not in table:
+        raise _lib.BY_CODE[-1](f"{name} is one of {', '.join(table)}, not {value!r}")
     return table[value]
+
+
+def dtype_of(dtype: Any) -> int:
+    """``"uint8"``, ``torch.uint8`` or ``numpy.uint8``."""
+    return choice(_lib.DTYPES, "dtype", getattr(dtype, "__name__", str(dtype)).replace("torch.", ""))
+
+
+def uri_of(uri: Any) -> str:
+    """The name of a data set; a larder.Dataset stands for the one it reads."""
+    if not isinstance(uri, (str, bytes, os.PathLike)):
+        uri = getattr(uri, "uri", uri)
+    try:
+        return os.fsdecode(uri)
+    except TypeError:
+        raise TypeError(
+            f"a data set is named by a text such as \"cifar10:data\" or a folder's path, not by {uri!r}"
+        ) from None
+
+
+def cache_of(cache: Any) -> str:
+    """``"20%"``, ``"8GiB"``, or a whole number of bytes."""
+    if isinstance(cache, str):
+        return cache
+    try:
+        return str(whole("cache", cache, most=(1 << 63) - 1))
+    except _lib.BY_CODE[-1]:
+        raise _lib.BY_CODE[-1](
+            f'cache is a text such as "20%" or "8GiB", or a whole number of bytes, not {cache!r}'
+        ) from None
+
+
+def text_of(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _lib.BY_CODE[-1](f"{name} is a text, not {value!r}")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    """A function or None."""
+    if value is not None and not callable(value):
+        raise _lib.BY_CODE[-1](f"{name} is a function, not {value!r}")
+    return value
 
 
 def recipe_in_order(recipe: str, shuffle: bool) -> str:
@@ -54,9 +100,9 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
         setattr(conf, "batch" if name == "batch_size" else name, value)
     for name in ("source", "recipe", "cache", "augment"):
         setattr(conf, name, _lib.text(given[name]))
-    conf.seed, conf.drop_last = whole("seed", given["seed"]), given["drop_last"]
-    conf.rank, conf.world = given["rank"], given["world"]
-    conf.dtype = choice(_lib.DTYPES, "dtype", str(given["dtype"]).replace("torch.", ""))
+    conf.seed, conf.drop_last = seed_of(given["seed"]), bool(given["drop_last"])
+    conf.rank, conf.world = whole("rank", given["rank"]), whole("world", given["world"], 1)
+    conf.dtype = dtype_of(given["dtype"])
     conf.layout = choice(_lib.LAYOUTS, "layout", given["layout"])
     conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
     conf.parts = choice(_lib.PARTS, "parts", given["parts"])
