@@ -222,6 +222,8 @@ class Loader(Shown, Habits, Resumed):
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
             self._taken = 0
+            if self._served_of is not None:
+                self._note_silence(lambda: self.figures(self._served_of))
             return None
         self._middle = True
         self._fresh = False
@@ -239,7 +241,7 @@ class Loader(Shown, Habits, Resumed):
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
         self._batch = b
-        self._last = b.number
+        self._last, self._served_of = b.number, b.epoch
         return b
 
     def _give_back(self) -> None:

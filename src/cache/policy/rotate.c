@@ -99,7 +99,9 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     p->slots = slots;
     p->tries = (uint32_t)larder_args_number(args, "tries");
     const char *prefer = larder_args_text(args, "prefer");
-    p->prefer = strcmp(prefer, "rest") == 0 ? BY_REST : strcmp(prefer, "rank") == 0 ? BY_RANK : ALIKE;
+    p->prefer = strcmp(prefer, "rest") == 0   ? BY_REST
+                : strcmp(prefer, "rank") == 0 ? BY_RANK
+                                              : ALIKE;
     if (p->prefer != BY_RANK)
         return 0;
     p->bins = larder__calloc(BINS + BINS / FEW + BINS / MANY, sizeof *p->bins);
@@ -184,7 +186,8 @@ static void score(void *st, larder_slot s, float loss) {
     count(p, *mine, 1);
 }
 
-/* Whoever is drawn counts as served at once, so that it does not come first again for this batch. */
+/* Whoever is drawn counts as served at once, so that it does not come first again for this batch.
+ */
 static uint32_t draw_rested(rotate *p, larder_rng *rng) {
     seat *row = seats(p);
     uint32_t best = larder_rng_below(rng, p->size);
