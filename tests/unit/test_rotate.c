@@ -439,7 +439,7 @@ static void the_easiest_leaves(void **state) {
     enum { N = 60, R = 12 };
     larder__cache *c = rotate_cache("tries=1024", N, R);
     const larder_slots *slots = larder__cache_slots(c);
-    float loss[N];
+    float loss[N] = {0};
     larder_rng rng;
     larder_rng_seed(&rng, 1, 1);
     for (uint64_t i = 0; i < 3000; i++) {
