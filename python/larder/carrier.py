@@ -66,6 +66,7 @@ class Carrier:
             setattr(b, name, getattr(b, name).clone())
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
         b.x = x
+        b._lies = None
         if hold.pinned:
             release_later(hold, event)
         else:

@@ -8,7 +8,7 @@ import warnings
 from typing import Any, Callable, Optional
 
 from . import _lib, _torch
-from .batch import Batch, make
+from .batch import Batch, Maker
 from .feedback import shaped
 from .opened import Opened
 
@@ -108,7 +108,7 @@ class Heard(Opened):
 
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
         """A batch that is lent for a call: copied, so that nobody can keep it too long."""
-        b = make(None, s, False)
+        b = Maker(s, False).make(None, s)
         for name in ("x", "y", "ids", "served", "weight", "kind"):
             value = getattr(b, name).copy()
             if self._tensors:
@@ -117,6 +117,7 @@ class Heard(Opened):
                     value = value.to(self._carrier.device)
             setattr(b, name, value)
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        b._lies = None
         return b
 
 

@@ -24,7 +24,7 @@ from .arguments import (
     text_of,
     uri_of,
 )
-from .batch import Batch, Hold, make
+from .batch import Batch, Hold, Maker
 from .carrier import Carrier, pin_functions
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
@@ -140,9 +140,11 @@ class Loader(Shown, Habits, Resumed):
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
-        together = self.listens and self.world > 1 and _torch.distributed()
+        self._dealt = bool(self._lib.larder_loader_together(self._handle))
+        tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
-        self._desk = Desk(slack, Exchange() if together else None)
+        full = self.world * self.batch_size if self._dealt else 0
+        self._desk = Desk(slack, Exchange(full) if tells else None)
         self._epochs = counts["epochs"]
         if evaluator is not None:
             self.set_evaluator(evaluator)
@@ -226,9 +228,11 @@ class Loader(Shown, Habits, Resumed):
         self._taken = None if self._taken is None else self._taken + 1
         hold = ctypes.c_void_p()
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(hold)))
-        s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value or 0, self._carrier.pinned)
-        b = make(held, s, self._tensors and not self._stages.own)
+        s = self._lib.larder_hold_batch(hold).contents
+        held = Hold(hold.value or 0, self._carrier.pinned, self._pid)
+        if self._maker is None:
+            self._maker = Maker(s, self._tensors and not self._stages.own)
+        b = self._maker.make(held, s)
         b.owner = self._mark
         if self._stages.own:
             self._stages.run_batch(b, self._tensors)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from . import _lib
 from .arguments import whole
-from .batch import Batch
+from .batch import Batch, Maker
 from .carrier import Carrier
 from .feedback import Desk
 from .graph import Graph
@@ -24,6 +24,7 @@ class Opened:
     world: int
     shuffle: bool
     listens: bool  # does the recipe make use of reports?
+    _dealt: bool  # are the rows of the batch of all processes dealt out, as where they share a cache?
     _tensors: bool
     _carrier: Carrier
     _desk: Desk
@@ -39,6 +40,7 @@ class Opened:
         self._ending = False  # as soon as they are over
         self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
+        self._maker: Optional[Maker] = None
         self._last: Optional[int] = None  # number of the batch taken last
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
         self._middle = False  # of an epoch

@@ -36,6 +36,7 @@ class Resumed(Heard):
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
+            "dealt": self._dealt,
             "batch_size": self.batch_size,
             "taken": self._taken,
             "wanted": self._wanted_epoch,
@@ -78,8 +79,10 @@ class Resumed(Heard):
         if not states or [s["rank"] for s in states] != list(range(states[0]["world"])):
             raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
         self.load_state_dict(states[0])
-        if self.world * self.batch_size == sum(s["batch_size"] for s in states):
-            self._desk.load_joined([s["reports"] for s in states], self._open())
+        full = sum(s["batch_size"] or 0 for s in states)
+        if self.world * self.batch_size == full:
+            dealt = full if states[0].get("dealt") else 0
+            self._desk.load_joined([s["reports"] for s in states], dealt, self._open())
 
 
 def _checked(state: Any) -> Dict[str, Any]:

@@ -53,7 +53,8 @@ int larder__draw_open_talk(larder__draw *);
 void larder__draw_close_talk(larder__draw *);
 int larder__draw_hear(larder__draw *);
 void larder__draw_note_digest(larder__draw *); /* of the batch just decided */
-int larder__draw_evaluated_all(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+int larder__draw_evaluated_all(larder__draw *, const larder__planned *, const uint64_t *ids,
+                               const float *loss, size_t n);
 void larder__draw_score(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
 
 /* planned.c: this rank's part of what was decided for all. */

@@ -213,8 +213,9 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
         return LARDER_E_NOMEM;
     d->conf = *conf;
     if (larder__far_cache_job(conf->cache)) {
-        d->ranks = (larder__ranks){.rank = conf->rank, .world = conf->world};
         d->conf.batch *= conf->world;
+        d->ranks =
+            (larder__ranks){.rank = conf->rank, .world = conf->world, .batch = d->conf.batch};
         d->conf.rank = 0;
         d->conf.world = 1;
     }

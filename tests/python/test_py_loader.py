@@ -1,6 +1,8 @@
 """larder.Loader: batches, epochs, state, feedback, errors."""
 
+import copy
 import gc
+import pickle
 import unittest
 
 import kit
@@ -53,6 +55,39 @@ class Batches(unittest.TestCase):
         self.assertEqual(len(kept), 16)
         for x, x0, y, y0 in kept:
             self.assertTrue(torch.equal(x, x0) and torch.equal(y, y0))
+
+    def test_what_is_asked_for_late(self):
+        """Arrays are made when somebody asks for them: also when the loader is gone."""
+        names = ("y", "ids", "served", "weight", "kind", "served_host", "labels_host")
+        with loader(prefetch=2) as l:
+            first = [[numpy.array(getattr(b, name)) for name in names] for b in l]
+        with loader(prefetch=2) as l:
+            kept = list(l)
+        gc.collect()
+        for b, values in zip(kept, first):
+            self.assertEqual(b.n, len(values[0]))
+            for name, value in zip(names, values):
+                numpy.testing.assert_array_equal(numpy.asarray(getattr(b, name)), value)
+                self.assertIs(getattr(b, name), getattr(b, name))
+            self.assertEqual(torch.is_tensor(b.ids), True)
+        with self.assertRaises(AttributeError):
+            kept[0].label
+        self.assertFalse(hasattr(kept[0], "z"))
+
+    def test_copies_of_a_batch(self):
+        with loader() as l:
+            b = next(iter(l))
+            copies = [copy.deepcopy(b), pickle.loads(pickle.dumps(b)), b.to("cpu")]
+            x, ids = b.x.clone(), b.ids.tolist()
+            shallow = copy.copy(b)
+            self.assertIs(shallow.x, b.x)
+            del b
+            copies.append(shallow)
+        gc.collect()
+        for c in copies:
+            self.assertTrue(torch.equal(c.x, x))
+            self.assertEqual(c.ids.tolist(), ids)
+            self.assertEqual(c.n, 64)
 
     def test_no_batch_leaks(self):
         with loader() as l:

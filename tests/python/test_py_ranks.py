@@ -42,6 +42,12 @@ def train(l, steps):
     return out
 
 
+def dealt(parts, number, rows):
+    """Row i of the batch of all is rank (i + number) % world's, of a short one rank i % world's."""
+    world, first = len(parts), number if rows == GLOBAL else 0
+    return numpy.stack([parts[(i + first) % world][i // world] for i in range(rows)])
+
+
 def opened(world, cache, recipe):
     return larder.Loader(SOURCE, GLOBAL // world, recipe=recipe, cache=cache, threads=1,
                          augment="crop:size=8,pad=2|flip", lag=8)
@@ -101,8 +107,25 @@ class OneCache(unittest.TestCase):
                     parts = self.parts(name, world)
                     for k in range(count):
                         for i in range(2):
+                            one = whole[first + k][i]
                             numpy.testing.assert_array_equal(
-                                numpy.concatenate([p[0][k][i] for p in parts]), whole[first + k][i])
+                                dealt([p[0][k][i] for p in parts], first + k, len(one)), one)
+
+    def test_reports_come_in_the_order_of_the_batch(self):
+        from larder import feedback
+
+        for world in (2, 3, 5):
+            for rows in (48, 45, 7, 2):
+                for number in range(6):
+                    first = number if rows == 48 else 0
+                    parts = [[] for _ in range(world)]
+                    for i in range(rows):
+                        parts[(i + first) % world].append(i)
+                    parts = [numpy.array(p or [1000]) for p in parts]  # one taken once more
+                    told = feedback._joined(parts, feedback._first(number, parts, 48))
+                    self.assertEqual(list(told[:rows]), list(range(rows)))
+        parts = [numpy.arange(3), numpy.arange(3, 5)]  # each its own cache: in one piece
+        self.assertEqual(list(feedback._joined(parts, feedback._first(7, parts, 0))), list(range(5)))
 
     def test_all_go_by_the_same_pace(self):
         for world in (2, 3):

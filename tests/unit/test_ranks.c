@@ -71,19 +71,39 @@ static uint64_t row_hash(const larder_batch *b, size_t i) {
     return larder__hash_bytes(h, (const unsigned char *)b->x + i * BYTES, BYTES);
 }
 
-/* All rows of the global batch, in the order of ranks; those taken once more are left out. */
-static void note_batch(const job *j, course *c, size_t whole) {
-    size_t n = 0;
+/* Full batches are dealt out from another rank on each time, short ones from the first. */
+static uint32_t whose(size_t turn, const job *j, uint64_t number, size_t whole) {
+    return (uint32_t)((turn + (whole == GLOBAL ? number : 0)) % j->world);
+}
+
+/* All rows of the global batch in its order; what lies beyond its last was taken once more and is
+ * left out. `rows` are those of each rank. */
+static void note_batch(course *c, const uint64_t *const rows[], const size_t n[], const job *j,
+                       size_t whole) {
     assert_true(c->batches < BATCHES);
+    size_t all = 0, at = c->count;
     for (uint32_t r = 0; r < j->world; r++)
-        for (size_t i = 0; i < j->b[r]->n; i++, n++) {
-            assert_true(c->count < ROWS);
-            if (n < whole)
-                c->rows[c->count++] = row_hash(j->b[r], i);
-            else
-                c->again++;
-        }
-    c->sizes[c->batches++] = n < whole ? n : whole;
+        all += n[r];
+    for (size_t k = 0; k < whole && k < all; k++) {
+        uint32_t r = whose(k, j, c->batches, whole);
+        assert_true(c->count < ROWS && k / j->world < n[r]);
+        c->rows[c->count++] = rows[r][k / j->world];
+    }
+    c->again += all - (c->count - at);
+    c->sizes[c->batches++] = c->count - at;
+}
+
+static void note_job(const job *j, course *c, size_t whole) {
+    uint64_t hashes[MOST][GLOBAL];
+    const uint64_t *rows[MOST];
+    size_t n[MOST];
+    for (uint32_t r = 0; r < j->world; r++) {
+        rows[r] = hashes[r];
+        n[r] = j->b[r]->n;
+        for (size_t i = 0; i < n[r]; i++)
+            hashes[r][i] = row_hash(j->b[r], i);
+    }
+    note_batch(c, rows, n, j, whole);
 }
 
 enum { DIM = 6 };
@@ -95,17 +115,21 @@ static void training_says(uint64_t id, uint64_t epoch, float *loss, float *embed
 }
 
 /* Everybody hears everything, as processes with gloo tell each other. */
-static void report_whole(const job *j) {
+static void report_whole(const job *j, size_t whole) {
     uint64_t served[2 * GLOBAL];
     int64_t labels[2 * GLOBAL];
     float loss[2 * GLOBAL], emb[2 * GLOBAL * DIM];
-    size_t n = 0;
+    size_t n = 0, all = 0; /* those taken once more come last */
     for (uint32_t r = 0; r < j->world; r++)
-        for (size_t i = 0; i < j->b[r]->n; i++, n++) {
-            served[n] = j->b[r]->served[i];
-            labels[n] = j->b[r]->y[i];
-            training_says(served[n], j->b[r]->epoch, &loss[n], &emb[n * DIM]);
-        }
+        all += j->b[r]->n;
+    for (; n < all; n++) {
+        const larder_batch *b = j->b[whose(n, j, j->b[0]->number, whole)];
+        size_t i = n / j->world;
+        assert_true(i < b->n);
+        served[n] = b->served[i];
+        labels[n] = b->y[i];
+        training_says(served[n], b->epoch, &loss[n], &emb[n * DIM]);
+    }
     larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = DIM};
     for (uint32_t r = 0; r < j->world; r++)
         check_ok(larder_loader_report_rows(j->l[r], j->b[0]->number, j->b[0]->epoch, served, labels,
@@ -131,8 +155,8 @@ static bool run_job(job *j, course *c, const course *as, size_t steps) {
             c->epochs++;
             continue;
         }
-        note_batch(j, c, as ? as->sizes[c->batches] : GLOBAL);
-        report_whole(j);
+        note_job(j, c, as ? as->sizes[c->batches] : GLOBAL);
+        report_whole(j, c->sizes[c->batches - 1]);
         for (uint32_t r = 0; r < j->world; r++)
             check_ok(larder_loader_done(j->l[r], j->b[r]));
     }
@@ -204,18 +228,14 @@ static bool run_ranks(job *j, course *c, const course *as, size_t steps) {
         pthread_join(threads[r], NULL);
     pthread_barrier_destroy(&together);
     for (size_t k = 0; k < parts[0].c.batches; k++) {
-        size_t n = 0, whole = as ? as->sizes[c->batches] : GLOBAL;
-        for (uint32_t r = 0; r < j->world; r++)
-            for (size_t i = 0; i < parts[r].c.sizes[k]; i++, n++) {
-                uint64_t row = parts[r].c.rows[at[r]++];
-                assert_true(c->count < ROWS);
-                if (n < whole)
-                    c->rows[c->count++] = row;
-                else
-                    c->again++;
-            }
-        assert_true(c->batches < BATCHES);
-        c->sizes[c->batches++] = n < whole ? n : whole;
+        const uint64_t *rows[MOST];
+        size_t n[MOST];
+        for (uint32_t r = 0; r < j->world; r++) {
+            n[r] = parts[r].c.sizes[k];
+            rows[r] = parts[r].c.rows + at[r];
+            at[r] += n[r];
+        }
+        note_batch(c, rows, n, j, as ? as->sizes[c->batches] : GLOBAL);
     }
     c->epochs = parts[0].epochs;
     return !parts[0].over;
