@@ -281,8 +281,17 @@ class Epoch:
         return self
 
     def __next__(self) -> Batch:
-        with self.loader._taking:
-            b = self.loader._next_of(self) if self.more else None
+        if not self.more:
+            raise StopIteration
+        loader = self.loader
+        with loader._taking:
+            loader._inside += 1
+            try:
+                b = loader._next_of(self) if self.more else None
+            finally:
+                loader._inside -= 1
+                if loader._ending and not loader._inside:
+                    loader._end()
             if b is None:
                 self.more = False
                 raise StopIteration
