@@ -223,6 +223,8 @@ class Loader(Shown, Habits, Resumed):
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
             self._taken = 0
+            if self._served_of is not None:
+                self._note_silence(lambda: self.figures(self._served_of))
             return None
         self._middle = True
         self._fresh = False
@@ -240,7 +242,7 @@ class Loader(Shown, Habits, Resumed):
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
         self._batch = b
-        self._last = b.number
+        self._last, self._served_of = b.number, b.epoch
         return b
 
     def _give_back(self) -> None:
@@ -280,8 +282,17 @@ class Epoch:
         return self
 
     def __next__(self) -> Batch:
-        with self.loader._taking:
-            b = self.loader._next_of(self) if self.more else None
+        if not self.more:
+            raise StopIteration
+        loader = self.loader
+        with loader._taking:
+            loader._inside += 1
+            try:
+                b = loader._next_of(self) if self.more else None
+            finally:
+                loader._inside -= 1
+                if loader._ending and not loader._inside:
+                    loader._end()
             if b is None:
                 self.more = False
                 raise StopIteration
