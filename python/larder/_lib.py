@@ -187,6 +187,7 @@ _PROTOTYPES = [
     ("larder_loader_name", c_int, [c_void_p, c_uint64, c_char_p, c_size_t]),
     ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),
     ("larder_loader_listens", c_bool, [c_void_p]),
+    ("larder_loader_together", c_bool, [c_void_p]),
     ("larder_loader_save", c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
     ("larder_loader_restore", c_int, [c_void_p, c_void_p, c_size_t]),
     ("larder_loader_replay", c_int, [c_void_p, c_void_p, c_size_t]),

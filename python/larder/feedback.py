@@ -109,6 +109,28 @@ def _address(a: Any) -> Optional[int]:
     return None if a is None else a.ctypes.data
 
 
+def _joined(parts: List[Any], first: Optional[int]) -> Any:
+    """The rows of all processes in the order of their batch: one process after the other, or, where
+    they share a cache, as they were dealt out, beginning with process `first`."""
+    import numpy
+
+    whole = numpy.concatenate(parts)
+    if first is None:
+        return whole
+    n = len(parts)
+    place = [numpy.arange(len(a)) * n + (k - first) % n for k, a in enumerate(parts)]
+    return whole[numpy.argsort(numpy.concatenate(place))]
+
+
+def _first(number: int, parts: List[Any], full: int) -> Optional[int]:
+    """The process that has row 0 of a batch, as larder_loader_together says; `full`: rows of a full
+    one of all processes, 0: each process has its part in one piece."""
+    if not full:
+        return None
+    rows = sum(len(a) for a in parts)
+    return number % len(parts) if rows == full and rows > len(parts) else 0
+
+
 class Desk:
     """Reports that are under way, handed over in the order of their batches."""
 
@@ -199,23 +221,19 @@ class Desk:
             )
         return out
 
-    def load_joined(self, states: List[List[Dict[str, Any]]], handle: int) -> None:
-        """Reports that processes had not told each other when they were saved, joined in the order
-        of ranks and handed over."""
-        import numpy
-
+    def load_joined(self, states: List[List[Dict[str, Any]]], full: int, handle: int) -> None:
+        """Reports that processes had not told each other when they were saved, joined and handed
+        over; `full` as in _first."""
         self.pending.clear()
         for s in states[0]:
             parts = [r for rank in states for r in rank if r["number"] == s["number"]]
             names = set.intersection(*(set(r["values"]) for r in parts))
-            p = Pending(
-                s["number"],
-                s["epoch"],
-                numpy.concatenate([_state.unpack(r["served"]) for r in parts]),
-                numpy.concatenate([_state.unpack(r["labels"]) for r in parts]),
-            )
+            served = [_state.unpack(r["served"]) for r in parts]
+            labels = [_state.unpack(r["labels"]) for r in parts]
+            first = _first(s["number"], served, full)
+            p = Pending(s["number"], s["epoch"], _joined(served, first), _joined(labels, first))
             p.values = {
-                n: numpy.concatenate([_state.unpack(r["values"][n]) for r in parts]) for n in names
+                n: _joined([_state.unpack(r["values"][n]) for r in parts], first) for n in names
             }
             self.hand_over(handle, p)
 
@@ -229,14 +247,15 @@ class Desk:
 
 
 class Exchange:
-    """Tells all processes of a job what each of them has said about its part of a batch, rank after
-    rank: what one process with the whole batch would have reported, in the same order."""
+    """Tells all processes of a job what each of them has said about its part of a batch: what one
+    process with the whole batch would have reported, in the same order."""
 
-    def __init__(self) -> None:
+    def __init__(self, full: int) -> None:
         torch = _torch.module()
         self.dist = torch.distributed
         self.group = self.dist.new_group(backend="gloo")  # the host's: never in training's way
         self.world = self.dist.get_world_size()
+        self.full = full  # as in _first
 
     def start(self, p: Pending) -> None:
         """Sends off this process's part. Sizes go first, since the last batch may be short."""
@@ -267,8 +286,6 @@ class Exchange:
         p.work = (work, heads, bodies)
 
     def finish(self, p: Pending) -> None:
-        import numpy
-
         work, heads, bodies = p.work
         work.wait()
         served, labels = [], []
@@ -297,5 +314,6 @@ class Exchange:
                     values.setdefault(name, []).append(
                         a if name in ("loss", "scores") else a.reshape(n, -1)
                     )
-        p.served, p.labels = numpy.concatenate(served), numpy.concatenate(labels)
-        p.values = {k: numpy.concatenate(v) for k, v in values.items()}
+        first = _first(p.number, served, self.full)
+        p.served, p.labels = _joined(served, first), _joined(labels, first)
+        p.values = {k: _joined(v, first) for k, v in values.items()}

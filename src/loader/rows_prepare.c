@@ -11,7 +11,7 @@
 uint64_t larder__row_seed(const larder_loader *l, const larder__planned *p, size_t row) {
     if (larder__draw_ranks(l->draw))
         return larder__place_seed(l->conf.seed, larder__draw_batch(l->draw), 0, 1, p->number,
-                                  p->at + row);
+                                  larder__planned_place(p, row));
     return larder__place_seed(l->conf.seed, l->conf.batch, l->conf.rank, l->conf.world, p->number,
                               row);
 }
