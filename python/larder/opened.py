@@ -42,6 +42,7 @@ class Opened:
         self._batch: Optional[Batch] = None
         self._maker: Optional[Maker] = None
         self._last: Optional[int] = None  # number of the batch taken last
+        self._served_of: Optional[int] = None  # its epoch
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
         self._middle = False  # of an epoch
         self._taken: Optional[int] = 0  # batches of this epoch; None: not known
