@@ -296,7 +296,7 @@ static void say_good_bye(larder__relay *r) {
 static void *relay_run(void *arg) {
     larder__relay *r = arg;
     double nap = POLL_FIRST;
-    const larder__relayed *wish = NULL;
+    uint64_t serial = 0;
     pthread_mutex_lock(&r->lock);
     while (!r->stop) {
         pthread_mutex_unlock(&r->lock);
@@ -308,8 +308,8 @@ static void *relay_run(void *arg) {
         if (rc < 0)
             snprintf(r->trouble, sizeof r->trouble, "%s", larder_errmsg());
         judge(r, now);
-        nap = r->wish == wish ? fmin(nap * 1.5, POLL_MOST) : POLL_FIRST;
-        wish = r->wish;
+        nap = r->serial == serial ? fmin(nap * 1.5, POLL_MOST) : POLL_FIRST;
+        serial = r->serial;
         if (rc < 0)
             wait = RETRY;
         else if (!r->session[0])
