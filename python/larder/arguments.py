@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _torch
 
@@ -111,20 +111,41 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     return conf
 
 
-def shared_cache(cache: str) -> str:
-    """Processes of torch.distributed with a cache in Redis have it together: under a name that
-    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
+def shared_cache(cache: str, recipe: str, world: int) -> str:
+    """Processes of torch.distributed with a cache in Redis, or in a daemon of the machine they are
+    all on, have it together: under a name that the first of them makes up, unless one is given
+    (``job=``; ``job=0``: each has its own)."""
     kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
-    if cache.partition("://")[0] not in kinds or not _torch.distributed():
+    local = cache.startswith("unix:")
+    if not (local or cache.partition("://")[0] in kinds) or not _torch.distributed():
         return cache  # also one with a cache of each process in front
     at, _, options = cache.partition("?")
     if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
         return cache
+    dist = _torch.module().distributed
+    if local and ("plan=auto" in recipe or world != dist.get_world_size()):
+        return cache  # planned by the daemon; or not all processes are here
     import secrets
 
-    dist = _torch.module().distributed
+    told: List[Any] = [None] * dist.get_world_size()
     group = dist.new_group(backend="gloo")
-    name = [secrets.token_hex(8)]
-    dist.broadcast_object_list(name, 0, group=group)
+    dist.all_gather_object(told, (secrets.token_hex(8), _socket(at) if local else None), group=group)
     dist.destroy_process_group(group)
-    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"
+    if len({where for _, where in told}) > 1:
+        return cache  # several machines: each has its own daemon
+    return f"{cache}{'&' if options else '?'}job={told[0][0]}"
+
+
+def _socket(at: str) -> Optional[Tuple[str, int, int]]:
+    """Which socket "unix:PATH" means, on which machine; None: there is none."""
+    usual = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "", "larder.sock")
+    if not os.environ.get("XDG_RUNTIME_DIR"):
+        usual = f"/tmp/larder-{os.getuid()}.sock"
+    path = at[len("unix:"):] or os.environ.get("LARDER_SOCKET") or usual
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            machine = f.read()
+        file = os.stat(path)
+    except OSError:
+        return None
+    return machine, file.st_dev, file.st_ino

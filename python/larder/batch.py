@@ -138,7 +138,7 @@ class Batch:
         what is not made does not keep a training step waiting."""
         column = _columns.get(name)
         lies = self._lies if column else None
-        if lies is None:
+        if column is None or lies is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         hold, s, tensors = lies
         value = _array(hold, getattr(s, column[0]), column[1], (s.n,))

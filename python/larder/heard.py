@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Optional
 
 from . import _lib, _torch
 from .batch import Batch, Maker
@@ -17,6 +17,8 @@ class Heard(Opened):
     """The part of a Loader that listens."""
 
     _hook_warned = False
+    _heard = False  # anything at all
+    _silence_told = False
 
     def report(
         self,
@@ -41,6 +43,7 @@ class Heard(Opened):
                 f"feedback for batch {b.number} comes too late: batch {self._last} is out already, and a report "
                 f"comes at most {self._desk.slack} batches later (or raise `lag`)"
             )
+        self._heard = True
         p = self._desk.open(b)
         for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
             if value is not None:
@@ -55,6 +58,7 @@ class Heard(Opened):
         out, self._hooked = self._hooked, None
         if out is None:
             return
+        self._heard = True
         p = self._desk.open(b)
         if "embeddings" in p.values:
             return
@@ -67,6 +71,23 @@ class Heard(Opened):
                 "reported",
                 stacklevel=2,
             )
+
+    def _note_silence(self, figures: Callable[[], Dict[str, Any]]) -> None:
+        """At an epoch's end: a recipe that serves samples again or others instead, and was told nothing to
+        choose them by, costs accuracy that a line of the training loop gives back (docs/gpu.md)."""
+        if not self.listens or self._heard or self._silence_told or self._evaluator is not None:
+            return
+        f = figures()
+        again = f["repeats"] + f["substitutes"]
+        if not again:
+            return
+        self._silence_told = True
+        warnings.warn(
+            f"larder: {self.recipe} repeated or exchanged {100 * again / max(1, f['served']):.0f} % of an epoch's "
+            "samples and has heard no losses to choose them by: call loader.report(loss=...) with one loss a "
+            "sample after each batch, or take signal=none if that is meant",
+            stacklevel=5,
+        )
 
     def _scored(self, b: Batch, embeddings: Any) -> Any:
         """Embeddings, or what their scores are, where those are worked out on their device."""

@@ -52,7 +52,8 @@ class Loader(Shown, Habits, Resumed):
     batch_size  samples a batch and process
     recipe      which samples come and which stay in memory; ``larder list`` and docs/plugins.md. With
                 "rotate" some samples come more often than others; "minio" serves each once an epoch
-    cache       "20%" of the data set, "8GiB", "0", or "unix:" for one shared with other jobs
+    cache       "20%" of the data set, "8GiB", "0", or "unix:" for one in the daemon: shared with other
+                jobs, and by the processes of this one (docs/daemon.md)
     seed        of order and augmentation: the same seed gives the same run
     augment     native stages, as a list or a text; functions of one's own may end the list: they get
                 one sample as a NumPy array and their results are stacked
@@ -122,7 +123,7 @@ class Loader(Shown, Habits, Resumed):
         if on_device:
             self.recipe = recipe_with(self.recipe, "signal=given")
         if self.world > 1:
-            cache = shared_cache(cache)
+            cache = shared_cache(cache, self.recipe, self.world)
         pins = pin_functions(pin, self._tensors)
         self._carrier = Carrier(to, pins)
         conf = conf_of(
@@ -222,6 +223,8 @@ class Loader(Shown, Habits, Resumed):
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
             self._taken = 0
+            if self._served_of is not None:
+                self._note_silence(lambda: self.figures(self._served_of))
             return None
         self._middle = True
         self._fresh = False
@@ -239,7 +242,7 @@ class Loader(Shown, Habits, Resumed):
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
         self._batch = b
-        self._last = b.number
+        self._last, self._served_of = b.number, b.epoch
         return b
 
     def _give_back(self) -> None:
@@ -279,8 +282,17 @@ class Epoch:
         return self
 
     def __next__(self) -> Batch:
-        with self.loader._taking:
-            b = self.loader._next_of(self) if self.more else None
+        if not self.more:
+            raise StopIteration
+        loader = self.loader
+        with loader._taking:
+            loader._inside += 1
+            try:
+                b = loader._next_of(self) if self.more else None
+            finally:
+                loader._inside -= 1
+                if loader._ending and not loader._inside:
+                    loader._end()
             if b is None:
                 self.more = False
                 raise StopIteration

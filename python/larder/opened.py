@@ -36,10 +36,13 @@ class Opened:
         self._handle: Any = None  # an address; None: closed
         self._pid = os.getpid()
         self._taking = threading.RLock()  # held by who takes a batch, or ends it all
+        self._inside = 0  # calls of next under way, by who holds it
+        self._ending = False  # as soon as they are over
         self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
         self._maker: Optional[Maker] = None
         self._last: Optional[int] = None  # number of the batch taken last
+        self._served_of: Optional[int] = None  # its epoch
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
         self._middle = False  # of an epoch
         self._taken: Optional[int] = 0  # batches of this epoch; None: not known
@@ -86,15 +89,22 @@ class Opened:
             self._lib.larder_loader_cancel(self._handle)
             self._taking.acquire()
         try:
-            handle, self._handle = self._handle, None
-            self._turns += 1
-            self._lent, self._batch = _lib.BatchPointer(), None
-            if handle:
-                self._carrier.forget()
-                self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
-                self._desk.pending.clear()
+            if self._inside and self._handle:  # called by next itself: an evaluator, a signal's handler
+                self._lib.larder_loader_cancel(self._handle)
+                self._ending = True
+            else:
+                self._end()
         finally:
             self._taking.release()
+
+    def _end(self) -> None:
+        handle, self._handle = self._handle, None
+        self._turns += 1
+        self._lent, self._batch = _lib.BatchPointer(), None
+        if handle:
+            self._carrier.forget()
+            self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
+            self._desk.pending.clear()
 
     def __exit__(self, *what: Any) -> None:
         self.close()

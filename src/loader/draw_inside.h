@@ -14,8 +14,9 @@ struct larder__draw {
     _Atomic uint32_t *rows_of; /* likewise: rows of batch k of all ranks, at k % (lag + 1) */
     larder__recipe recipe;
     larder_draw_env env;
-    struct larder__relay *relay;   /* to the other ranks; NULL: there is nothing to tell */
-    struct larder__relayed *heard; /* of each rank, as all that follows */
+    struct larder__crew_link *link; /* to the daemon that ranks share; NULL: none */
+    struct larder__relay *relay;    /* to the other ranks; NULL: there is nothing to tell */
+    struct larder__relayed *heard;  /* of each rank, as all that follows */
     struct larder__rank_turn *turns;
     larder_pace agreed;
     uint64_t digest, evaluations;

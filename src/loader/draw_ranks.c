@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "loader/draw_inside.h"
+#include "loader/job_cache.h"
 #include "loader/rank_talk.h"
-#include "redis/relay.h"
 
 #include <math.h>
 
@@ -18,17 +18,10 @@ enum { TURN = 't', ROWS = 'r', LOSSES = 'e' };
 int larder__draw_open_talk(larder__draw *d) {
     if (d->ranks.world < 2 || !d->conf.beside || !(d->feedback || d->recipe.sampler->pace))
         return 0;
-    larder__redis_conf redis;
-    int rc = larder__redis_parse(&redis, d->conf.cache);
-    larder__relay_conf conf = {.redis = &redis,
-                               .fingerprint = larder__mix64(d->conf.fingerprint),
-                               .rank = d->ranks.rank,
-                               .world = d->ranks.world};
     d->heard = larder__calloc(d->ranks.world, sizeof *d->heard);
     d->turns = larder__calloc(d->ranks.world, sizeof *d->turns);
-    if (rc == 0)
-        rc = d->heard && d->turns ? larder__relay_open(&d->relay, &conf) : LARDER_E_NOMEM;
-    return rc;
+    return d->heard && d->turns ? larder__job_cache_relay(&d->relay, &d->conf, d->ranks, d->link)
+                                : LARDER_E_NOMEM;
 }
 
 void larder__draw_close_talk(larder__draw *d) {

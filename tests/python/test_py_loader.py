@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import unittest
+import warnings
 
 import kit
 from kit import larder, numpy, torch
@@ -16,6 +17,34 @@ def loader(recipe="minio", **more):
     conf = dict(batch_size=64, recipe=recipe, augment=PIXELS, threads=2)
     conf.update(more)
     return larder.Loader(SOURCE, **conf)
+
+
+class Silence(unittest.TestCase):
+    """A recipe that chooses by losses and hears none says so, once."""
+
+    def heard(self, recipe, say=None):
+        with warnings.catch_warnings(record=True) as told, loader(recipe, cache="20%") as l:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                for b in l:
+                    if say:
+                        say(l, b)
+            return [str(w.message) for w in told]
+
+    def test_told_once(self):
+        told = self.heard("rotate:h=0.8")
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("rotate:h=0.8", told[0])
+        self.assertIn("loader.report(loss=", told[0])
+
+    def test_nobody_is_told_in_vain(self):
+        def loss(l, b):
+            l.report(loss=numpy.ones(b.n, "float32"))
+
+        self.assertEqual(self.heard("rotate:h=0.8", loss), [])
+        self.assertEqual(self.heard("rotate:h=0"), [], "nothing is repeated")
+        self.assertEqual(self.heard("rotate:h=0.8,signal=none"), [], "meant so")
+        self.assertEqual(self.heard("echo:factor=4"), [], "it does not listen")
 
 
 class Batches(unittest.TestCase):

@@ -241,6 +241,55 @@ class Epochs(unittest.TestCase):
             self.assertEqual(sum(1 for _ in l), 9)
 
 
+class Ends(unittest.TestCase):
+    def test_closed_by_its_own_evaluator(self):
+        def evaluate(batch):
+            l.close()
+            return torch.ones(batch.n)
+
+        l = loader("impact:warm_max=2,full_every=1", evaluator=evaluate)
+        with self.assertRaises(larder.CancelledError):
+            for _ in range(4):
+                for b in l:
+                    l.report(loss=b.served.float())
+        self.assertIn("closed", repr(l))
+
+    def test_closed_by_its_own_transform(self):
+        l = loader(transform=lambda row: (l.close(), row)[1])
+        it = iter(l)
+        next(it)
+        with self.assertRaisesRegex(larder.StateError, "closed"):
+            next(it)
+
+    def test_states(self):
+        """What is no state, or of another run, is told before anything is restored."""
+        with loader() as l:
+            it = iter(l)
+            next(it)
+            state = l.state_dict()
+            rest = [b.ids.tolist() for b in it]
+        with loader() as m:
+            for wrong in ({"rank": "x"}, {"world": None}, {"last": "x"}, {"taken": 1.5}, {"reports": 5},
+                          {"reports": [{}]}, {"larder": None}, {"larder": 5}, {"version": "1"}):
+                with self.assertRaises(larder.FormatError, msg=str(wrong)):
+                    m.load_state_dict(dict(state, **wrong))
+            for wrong in (["a"], [state, state], "state", None):
+                with self.assertRaises(larder.FormatError, msg=str(wrong)):
+                    m.load_state_dict(wrong)
+            m.load_state_dict(state)
+            self.assertEqual([b.ids.tolist() for b in m], rest)
+        for says, other in (("seed", {"seed": 1}), ("recipe", {"recipe": "lru"}), ("cache", {"cache": "30%"}),
+                            ("drop_last", {"drop_last": True})):
+            with loader(**other) as n, self.assertRaisesRegex(larder.FormatError, says):
+                n.load_state_dict(state)
+
+    def test_saved_before_an_epoch_that_was_set(self):
+        with loader() as l, loader() as m:
+            l.set_epoch(3)
+            m.load_state_dict(l.state_dict())
+            self.assertEqual((m.epoch, next(iter(m)).epoch), (3, 3))
+
+
 STORM = """
     import random, signal, sys, time
     import larder

@@ -1,6 +1,7 @@
-"""Processes of torch.distributed with one cache in Redis: recipes that look into the cache draw what one
-process with the whole batch would, bit for bit, and go on so as one process or as three."""
+"""Processes of torch.distributed with one cache, in a daemon or in Redis: recipes that look into the cache
+draw what one process with the whole batch would, bit for bit, and go on so as one process or as three."""
 
+import json
 import os
 import shutil
 import socket
@@ -12,15 +13,13 @@ import unittest
 
 import kit
 from kit import larder, numpy, torch
+from larder import _lib
+from larder.daemon import Daemon
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
 sys.path.insert(0, str(kit.ROOT / "tests" / "support"))
 from ports import free_port  # noqa: E402
-
-if "-redis" in larder.features() or not shutil.which("redis-server"):
-    print("no redis-server, or built without hiredis: skipped")
-    sys.exit(77)
 
 SOURCE = "mem:?n=650&h=8&w=8&c=3"
 GLOBAL, STEPS, MORE = 48, 33, 12
@@ -53,11 +52,10 @@ def opened(world, cache, recipe):
                          augment="crop:size=8,pad=2|flip", lag=8)
 
 
-def worker(rank, world, where, port, before):
+def worker(rank, world, where, cache, before):
     os.environ.pop("LARDER_SOCKET", None)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{where}/meet{world}", rank=rank, world_size=world)
-    cache = f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
     for name, recipe in RECIPES.items():
         with opened(world, cache, recipe) as l:
             if before:
@@ -70,29 +68,20 @@ def worker(rank, world, where, port, before):
     dist.destroy_process_group()
 
 
-@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
-class OneCache(unittest.TestCase):
+class OneCache:
+    """For any store: start() gives the cache's text, stop() ends it."""
+
     @classmethod
     def setUpClass(cls):
         cls.where = tempfile.TemporaryDirectory()
-        port = free_port()
-        cls.server = subprocess.Popen(
-            ["redis-server", "--port", str(port), "--save", "", "--dir", cls.where.name],
-            stdout=subprocess.DEVNULL)
-        for _ in range(400):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+        cache = cls.start()
         for world, before in ((2, 0), (3, 2)):
-            mp.start_processes(worker, (world, cls.where.name, port, before), nprocs=world,
+            mp.start_processes(worker, (world, cls.where.name, cache, before), nprocs=world,
                                start_method="fork")
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.terminate()
-        cls.server.wait()
+        cls.stop()
         cls.where.cleanup()
 
     def parts(self, name, world):
@@ -132,6 +121,52 @@ class OneCache(unittest.TestCase):
             parts = self.parts("auto", world)  # that they were not is an error by itself
             self.assertIsNotNone(parts[0][2])
             self.assertEqual(len({p[2] for p in parts}), 1)
+
+
+@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
+class InRedis(OneCache, unittest.TestCase):
+    @classmethod
+    def start(cls):
+        if "-redis" in larder.features() or not shutil.which("redis-server"):
+            raise unittest.SkipTest("no redis-server, or built without hiredis")
+        port = free_port()
+        cls.server = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--save", "", "--dir", cls.where.name],
+            stdout=subprocess.DEVNULL)
+        for _ in range(400):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        return f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
+
+    @classmethod
+    def stop(cls):
+        cls.server.terminate()
+        cls.server.wait()
+
+
+@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
+class InADaemon(OneCache, unittest.TestCase):
+    @classmethod
+    def start(cls):
+        cls.daemon = Daemon("16MiB")
+        return f"unix:{cls.daemon.socket}?budget=30%&patience=120s"
+
+    @classmethod
+    def stop(cls):
+        cls.daemon.close()
+
+    def test_nothing_is_left(self):
+        """The memory of both jobs is given back when their last process leaves."""
+        command = [_lib.program(), "serve", "--status", "--socket", self.daemon.socket]
+        for _ in range(400):
+            status = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+            if not status["rank_jobs"]:
+                break
+            time.sleep(0.05)
+        self.assertEqual((status["rank_jobs"], status["promised_bytes"]), ([], 0))
 
 
 if __name__ == "__main__":

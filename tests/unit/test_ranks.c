@@ -1,10 +1,10 @@
-/* Ranks of a job that share a cache in Redis: together they do what one process with the global
- * batch and an embedded cache does, whatever the recipe: the same samples in the same order, the
- * same pixels, the same ledger but for what came late, and they go on so with another number of
- * ranks. */
+/* Ranks of a job that share a cache, in Redis or in a daemon: together they do what one process
+ * with the global batch and an embedded cache does, whatever the recipe: the same samples in the
+ * same order, the same pixels, the same ledger but for what came late, and they go on so with
+ * another number of ranks. */
 #include "base/hash.h"
 #include "loader_kit.h"
-#include "redis_kit.h"
+#include "ranks_kit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -31,16 +31,15 @@ typedef struct job {
 } job;
 
 static int evaluate(void *arg, const larder_batch *b, float *loss);
-static kit_redis server;
+static kit_store server;
 static unsigned jobs;
 
 static void open_job(job *j, const char *recipe, const char *split, uint32_t world, bool embedded) {
-    char cache[160];
-    if (embedded)
-        snprintf(cache, sizeof cache, "%s", split);
-    else
-        snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=%s&timeout=30s&job=t%u",
-                 server.port, split, jobs);
+    char cache[192], name[16];
+    snprintf(cache, sizeof cache, "%s", split);
+    snprintf(name, sizeof name, "t%u", jobs);
+    if (!embedded)
+        kit_store_cache(&server, cache, sizeof cache, split, name, 60);
     *j = (job){.world = world};
     for (uint32_t r = 0; r < world; r++) {
         larder_loader_conf c = kit_conf(SOURCE, recipe);
@@ -337,32 +336,27 @@ static void compare(const char *recipe, const char *split, uint32_t first, run_f
     }
 }
 
-static void test_as_one_process(void **unused) {
-    (void)unused;
-    kit_redis_or_skip();
-    kit_redis_start(&server, NULL);
+static void test_as_one_process(void **kind) {
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
         compare(recipes[i], "30%", 1 + i % 2, run_ranks);
     compare("lru", "90%:40/30/30", 2, run_ranks);
     compare("seneca", "90%:40/30/30", 2, run_ranks);
     assert_true(all_hits > 1000 && all_late < all_hits / 2);
-    static const char left[] =
-        "eval \"return #redis.call('keys','larder:1:*:j-*:[012]:*')\" 0"; /* values */
-    for (int i = 0; i < 400 && kit_redis_number(&server, left) > 0; i++)
-        kit_nap(0.05);
-    assert_int_equal(kit_redis_number(&server, left), 0);
-    kit_redis_stop(&server);
+    all_hits = all_late = 0;
+    assert_true(kit_store_emptied(&server));
+    kit_store_stop(&server);
 }
 
 /* Whoever has heard the others already (by gloo, say) reports for all. */
-static void test_reports_of_all(void **unused) {
-    (void)unused;
-    kit_redis_or_skip();
-    kit_redis_start(&server, NULL);
+static void test_reports_of_all(void **kind) {
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
     compare("rotate:h=0.5", "30%", 3, run_job);
     compare("shade:repeat=3", "30%", 2, run_job);
     compare("spider:scoring=wait", "30%", 3, run_job);
-    kit_redis_stop(&server);
+    kit_store_stop(&server);
 }
 
 /* Rank by rank another world, each time from the state of any one of them. */
@@ -391,21 +385,24 @@ static void chain(const char *recipe, const uint32_t *worlds, size_t n, size_t s
     same_rows(&one, &many, recipe, worlds[n - 1]);
 }
 
-static void test_another_world(void **unused) {
-    (void)unused;
+static void test_another_world(void **kind) {
     static const uint32_t worlds[] = {2, 3, 1, 4, 2};
-    kit_redis_or_skip();
-    kit_redis_start(&server, NULL);
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
         chain(recipes[i], worlds, 5, 9 + i % 5);
-    kit_redis_stop(&server);
+    kit_store_stop(&server);
 }
 
 int main(void) {
+    static kit_store_kind redis = KIT_REDIS, daemon = KIT_DAEMON;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_one_process),
-        cmocka_unit_test(test_reports_of_all),
-        cmocka_unit_test(test_another_world),
+        cmocka_unit_test_prestate(test_as_one_process, &daemon),
+        cmocka_unit_test_prestate(test_reports_of_all, &daemon),
+        cmocka_unit_test_prestate(test_another_world, &daemon),
+        cmocka_unit_test_prestate(test_as_one_process, &redis),
+        cmocka_unit_test_prestate(test_reports_of_all, &redis),
+        cmocka_unit_test_prestate(test_another_world, &redis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
