@@ -13,6 +13,7 @@ import os
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _lib, _torch
+from ._errors import UnsupportedError
 from .arguments import conf_of, counts_of, recipe_in_order, recipe_with, shared_cache
 from .batch import Batch, Hold, make
 from .carrier import Carrier, pin_functions
@@ -243,6 +244,11 @@ def _where(device: Any, torch: Optional[bool]) -> Any:
     tensors, to = _torch.wanted(torch), None
     if device is not None and str(device) != "cpu":
         tensors, to = True, _torch.module().device(device)
+        if to.type == "cuda" and not _torch.module().cuda.is_available():
+            raise UnsupportedError(
+                f"device={str(device)!r}: PyTorch finds no CUDA device here; without device= "
+                "batches stay in memory"
+            )
     if tensors:
         _torch.module()
     return tensors, to

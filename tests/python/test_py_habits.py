@@ -414,6 +414,13 @@ class Users(unittest.TestCase):
         finally:
             del os.environ["WORLD_SIZE"], os.environ["RANK"]
 
+    def test_no_cuda_here(self):
+        from unittest import mock
+
+        with mock.patch("torch.cuda.is_available", return_value=False):
+            with self.assertRaisesRegex(larder.UnsupportedError, "no CUDA device here"):
+                loader(device="cuda")
+
     def test_forked_where_cuda_is_no_more(self):
         """CUDA cannot be used in a forked child of who has used it: then memory is not pinned."""
         from unittest import mock
