@@ -269,7 +269,7 @@ static void print_times(const output *out, const larder_times *t) {
     double all = 0;
     for (int k = 0; k < LARDER_TIMES; k++)
         all += t->seconds[k];
-    if (out->o->json || !(all > 0))
+    if (out->o->json || !(t->seconds[LARDER_TIME_TRAINING] > 0)) /* no step was made */
         return;
     printf("%s: of a step's time", out->o->name);
     for (int k = 0; k < LARDER_TIMES; k++)
