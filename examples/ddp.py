@@ -4,9 +4,11 @@
     torchrun --nproc-per-node 8 examples/ddp.py          # NCCL where there are GPUs
 
 Each process opens its own Loader; rank and world come from torch.distributed. Scores are shared, so all
-processes draw from one table. With a cache in Redis they have that in common too, and any recipe draws
-what one process with the whole batch would:
+processes draw from one table. With a cache in larder's daemon, or on several machines in Redis, they have
+that in common too, and any recipe draws what one process with the whole batch would:
 
+    larder serve --cache 1GiB &
+    python3 examples/ddp.py --recipe rotate --cache 'unix:?budget=20%'
     python3 examples/ddp.py --recipe rotate --cache 'redis://localhost?budget=20%'
 
 `--save FILE` keeps each loader's state in FILE.RANK; a run with another number of processes goes on from

@@ -19,14 +19,15 @@ signal: base plugins
 sample: base plugins
 plan:   base
 see:    base
-wire:   base plugins cache
-redis:  base plugins cache daemon
+ranks:  base plugins cache
+wire:   base plugins cache ranks
+redis:  base plugins cache daemon ranks
 tape:   base
-loader: base plugins plan see wire redis source stage cache signal sample tape
+loader: base plugins plan see ranks wire redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache wire plan see
+daemon: base plugins cache ranks wire plan see
 profile: base plugins source stage cache plan wire redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape

@@ -22,7 +22,7 @@ from run_lines import add_run, read_runs  # noqa: E402
 
 # minio stands for all that train in the plain order: table.py replays their caches.
 RECIPES = ["minio", "rotate:h=0.8", "shade:repeat=3", "icache", "impact", "spider", "echo:factor=4",
-           "rotate:h=0.75", "rotate:h=0.85", "shade:repeat=1", "quiver", "echo:factor=2"]
+           "rotate:h=0.75", "rotate:h=0.85", "shade:repeat=1", "echo:factor=2"]
 
 
 def key(run):

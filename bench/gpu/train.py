@@ -43,7 +43,7 @@ def rate_at(done, top=0.1, warm=2 / 30):
     return top * .5 * (1 + math.cos(math.pi * (done - warm) / (1 - warm)))
 
 
-def epoch(loader, trainer, number, epochs, wants):
+def epoch(loader, trainer, number, epochs, embeds):
     batches, waited = len(loader), 0.0
     source = iter(loader)
     for i in range(1 << 30):
@@ -54,10 +54,7 @@ def epoch(loader, trainer, number, epochs, wants):
             break
         trainer.lr.fill_(rate_at((number + min(i / batches, 1)) / epochs))
         loss, embedding = trainer.step(batch.x, batch.y, batch.weight)
-        if wants == "embeddings":
-            loader.report(loss=loss, embeddings=embedding)
-        elif wants == "loss":
-            loader.report(loss=loss)
+        loader.report(loss=loss, embeddings=embedding if embeds else None)
     if DEVICE == "cuda":
         torch.cuda.synchronize()
     return i, waited
@@ -68,11 +65,7 @@ def run(a):
     uri = "cifar10:" + a.data
     if a.slow:
         uri = f"slow:{a.slow}:{uri}"
-    wants = None
-    if a.recipe.startswith("spider"):
-        wants = "embeddings"
-    elif a.recipe.split(":")[0] in ("shade", "icache", "impact", "base"):
-        wants = "loss"
+    embeds = a.recipe.startswith("spider")  # losses all get; who does not listen ignores them
     torch.backends.cudnn.benchmark = True
     curve = []
     with larder.Loader(uri, a.batch, recipe=a.recipe, cache=a.cache, seed=a.seed, augment=AUGMENT,
@@ -83,7 +76,7 @@ def run(a):
         start = time.perf_counter()
         for number in range(a.epochs):
             began = time.perf_counter()
-            steps, waited = epoch(loader, trainer, number, a.epochs, wants)
+            steps, waited = epoch(loader, trainer, number, a.epochs, embeds)
             seconds = time.perf_counter() - began
             one, five = trainer.accuracy(x, y)
             loader.validate(one)

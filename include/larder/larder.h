@@ -234,7 +234,8 @@ int larder_loader_validate(larder_loader *, double accuracy);
 int larder_loader_done(larder_loader *, const larder_batch *);
 /* Feedback about batch `number` of `epoch` as n samples, wherever they were served: for what comes
  * after done (E_STATE when it is too late to act, see `lag`), and for processes that train together
- * and tell each other. At most once a batch, instead of larder_loader_report. */
+ * and tell each other. Those that share a cache give the whole batch in its order, as
+ * larder_loader_together says. At most once a batch, instead of larder_loader_report. */
 int larder_loader_report_rows(larder_loader *, uint64_t number, uint64_t epoch,
                               const uint64_t *served, const int64_t *labels, size_t n,
                               const larder_feedback *);
@@ -307,6 +308,11 @@ void larder_free(void *);
 
 /* Does the recipe, or the record of the job, want to know what training says of samples? */
 bool larder_loader_listens(const larder_loader *);
+/* Do the ranks of this job share a cache and decide together (docs/redis.md)? Then each batch of
+ * all is dealt out to them row by row: row i of batch number b is rank (i + b) % world's, rank
+ * i % world's in batches that are shorter than others or have one row a rank. Else each rank's
+ * part is in one piece. */
+bool larder_loader_together(const larder_loader *);
 uint64_t larder_loader_samples(const larder_loader *);
 uint64_t larder_loader_payload(const larder_loader *); /* bytes of all samples as they are stored */
 uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
@@ -330,8 +336,9 @@ int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
 /* Packages that could not be laid down in the scratch folder or read back from it (then storage
  * gave them): how many, and the last reason as a sentence, "" if there was none. */
 int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
-/* A cache that lives in Redis: the last reason why it was away or refused something, as a sentence,
- * "" if it never did. Training goes on from storage meanwhile. */
+/* A cache that lives in Redis, or that the ranks of a job share in a daemon: the last reason why it
+ * was away or refused something, as a sentence, "" if it never did. Training goes on from storage
+ * meanwhile. */
 int larder_loader_cache_note(larder_loader *, char *why, size_t cap);
 /* Bytes of the job's record so far, 0: none is made; and where it had to end before the job (a full
  * disk), a sentence, else "". */

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import functools
 import os
 import threading
 from ctypes import (
@@ -36,6 +37,7 @@ from ._errors import BY_CODE, Error
 HERE = Path(__file__).resolve().parent
 
 END_EPOCH, END, NOT_YET = 1, 2, 3
+STATE = -7  # called at the wrong time
 ENCODED, DECODED = 0, 1
 DTYPES = {"uint8": 0, "float32": 1}
 LAYOUTS = {"NCHW": 0, "NHWC": 1}
@@ -97,6 +99,9 @@ class BatchStruct(Structure):
         ("kind", c_void_p),
         ("weight", c_void_p),
     ]
+
+
+BatchPointer = POINTER(BatchStruct)
 
 
 class Feedback(Structure):
@@ -182,6 +187,7 @@ _PROTOTYPES = [
     ("larder_loader_name", c_int, [c_void_p, c_uint64, c_char_p, c_size_t]),
     ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),
     ("larder_loader_listens", c_bool, [c_void_p]),
+    ("larder_loader_together", c_bool, [c_void_p]),
     ("larder_loader_save", c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
     ("larder_loader_restore", c_int, [c_void_p, c_void_p, c_size_t]),
     ("larder_loader_replay", c_int, [c_void_p, c_void_p, c_size_t]),
@@ -248,6 +254,8 @@ def program() -> str:
 def load() -> ctypes.CDLL:
     """The library, loaded once a process. Safe after fork: it keeps nothing of its own."""
     global _lib
+    if _lib is not None:
+        return _lib
     with _lock:
         if _lib is None:
             lib = ctypes.CDLL(path())
@@ -281,6 +289,13 @@ def text(value: object) -> Optional[bytes]:
     return None if value is None else os.fsencode(str(value))
 
 
+@functools.lru_cache(maxsize=64)
+def _bytes(size: int):
+    """So many bytes, as a type. ctypes forgets one as soon as nothing of it is left, and making it again
+    takes longer than everything else that is done for a batch."""
+    return c_ubyte * size
+
+
 def memory(address: int, size: int):
     """Bytes at an address, as something with the buffer protocol; owns nothing."""
-    return (c_ubyte * size).from_address(address)
+    return _bytes(size).from_address(address)

@@ -7,6 +7,8 @@ import importlib.util
 import sys
 from typing import Any, Optional, Tuple
 
+from ._errors import ArgumentError
+
 
 def wanted(given: Optional[bool] = None) -> bool:
     """Are batches tensors? As said; else where torch is installed."""
@@ -17,9 +19,28 @@ def wanted(given: Optional[bool] = None) -> bool:
 
 def module() -> Any:
     """torch, imported."""
-    import torch
-
+    try:
+        import torch
+    except ImportError as missing:
+        raise ImportError(
+            "tensors and devices want PyTorch (apt install python3-torch, or pip install torch); without it "
+            "leave out device=, torch=True and score_on_device=: batches are NumPy arrays then"
+        ) from missing
     return torch
+
+
+def device(given: Any) -> Any:
+    """A torch.device that is there."""
+    torch = module()
+    found = torch.device(given)
+    if found.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (found.index or 0) >= count:
+            raise ArgumentError(
+                f"device={given!r}: this PyTorch sees {count or 'no'} CUDA device{'s' * (count > 1)}; leave "
+                "device out and batches stay in memory"
+            )
+    return found
 
 
 def is_tensor(value: object) -> bool:
@@ -46,7 +67,7 @@ def distributed() -> bool:
 def place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
     """Rank and number of processes: as given, else as torch.distributed says, else 0 of 1."""
     if rank is not None or world is not None:
-        return (rank or 0, world or 1)
+        return (0 if rank is None else rank, 1 if world is None else world)
     if distributed():
         dist = module().distributed
         return dist.get_rank(), dist.get_world_size()

@@ -5,32 +5,78 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _torch
 
 
-def whole(name: str, value: Any, least: Optional[int] = None) -> int:
-    """A whole number; with `least` also one from there on."""
+def whole(name: str, value: Any, least: int = 0, most: int = (1 << 32) - 1) -> int:
+    """A whole number from `least` to `most`."""
     try:
         n = operator.index(value)
-    except TypeError:
+    except (TypeError, ValueError):
         raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
-    if least is not None and not least <= n < 1 << 32:
-        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} on, not {value!r}")
+    if not least <= n <= most:
+        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} to {most}, not {value!r}")
     return n
+
+
+def seed_of(seed: Any) -> int:
+    return whole("seed", seed, most=(1 << 64) - 1)
 
 
 def counts_of(**given: Any) -> Dict[str, int]:
     """Whole numbers from 0 on; batch_size from 1 on."""
-    return {name: whole(name, value, 1 if name == "batch_size" else 0) for name, value in given.items()}
+    return {name: whole(name, value, int(name == "batch_size")) for name, value in given.items()}
 
 
-def choice(table: Dict[str, int], name: str, value: str) -> int:
+def choice(table: Dict[str, int], name: str, value: Any) -> int:
     """One of the words that there are, as the library's number."""
-    if value not in table:
-        raise ValueError(f"{name} is one of {', '.join(table)}, not {value!r}")
+    if not isinstance(value, str) or value not in table:
+        raise _lib.BY_CODE[-1](f"{name} is one of {', '.join(table)}, not {value!r}")
     return table[value]
+
+
+def dtype_of(dtype: Any) -> int:
+    """``"uint8"``, ``torch.uint8`` or ``numpy.uint8``."""
+    return choice(_lib.DTYPES, "dtype", getattr(dtype, "__name__", str(dtype)).replace("torch.", ""))
+
+
+def uri_of(uri: Any) -> str:
+    """The name of a data set; a larder.Dataset stands for the one it reads."""
+    if not isinstance(uri, (str, bytes, os.PathLike)):
+        uri = getattr(uri, "uri", uri)
+    try:
+        return os.fsdecode(uri)
+    except TypeError:
+        raise TypeError(
+            f"a data set is named by a text such as \"cifar10:data\" or a folder's path, not by {uri!r}"
+        ) from None
+
+
+def cache_of(cache: Any) -> str:
+    """``"20%"``, ``"8GiB"``, or a whole number of bytes."""
+    if isinstance(cache, str):
+        return cache
+    try:
+        return str(whole("cache", cache, most=(1 << 63) - 1))
+    except _lib.BY_CODE[-1]:
+        raise _lib.BY_CODE[-1](
+            f'cache is a text such as "20%" or "8GiB", or a whole number of bytes, not {cache!r}'
+        ) from None
+
+
+def text_of(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _lib.BY_CODE[-1](f"{name} is a text, not {value!r}")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    """A function or None."""
+    if value is not None and not callable(value):
+        raise _lib.BY_CODE[-1](f"{name} is a function, not {value!r}")
+    return value
 
 
 def recipe_in_order(recipe: str, shuffle: bool) -> str:
@@ -54,9 +100,9 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
         setattr(conf, "batch" if name == "batch_size" else name, value)
     for name in ("source", "recipe", "cache", "augment"):
         setattr(conf, name, _lib.text(given[name]))
-    conf.seed, conf.drop_last = whole("seed", given["seed"]), given["drop_last"]
-    conf.rank, conf.world = given["rank"], given["world"]
-    conf.dtype = choice(_lib.DTYPES, "dtype", str(given["dtype"]).replace("torch.", ""))
+    conf.seed, conf.drop_last = seed_of(given["seed"]), bool(given["drop_last"])
+    conf.rank, conf.world = whole("rank", given["rank"]), whole("world", given["world"], 1)
+    conf.dtype = dtype_of(given["dtype"])
     conf.layout = choice(_lib.LAYOUTS, "layout", given["layout"])
     conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
     conf.parts = choice(_lib.PARTS, "parts", given["parts"])
@@ -65,20 +111,41 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     return conf
 
 
-def shared_cache(cache: str) -> str:
-    """Processes of torch.distributed with a cache in Redis have it together: under a name that
-    the first of them makes up, unless one is given (``job=``; ``job=0``: each has its own)."""
+def shared_cache(cache: str, recipe: str, world: int) -> str:
+    """Processes of torch.distributed with a cache in Redis, or in a daemon of the machine they are
+    all on, have it together: under a name that the first of them makes up, unless one is given
+    (``job=``; ``job=0``: each has its own)."""
     kinds = ("redis", "rediss", "redis+unix", "redis-cluster", "rediss-cluster")
-    if cache.partition("://")[0] not in kinds or not _torch.distributed():
+    local = cache.startswith("unix:")
+    if not (local or cache.partition("://")[0] in kinds) or not _torch.distributed():
         return cache  # also one with a cache of each process in front
     at, _, options = cache.partition("?")
     if any(o.startswith(("job=", "shared=")) for o in options.split("&")):
         return cache
+    dist = _torch.module().distributed
+    if local and ("plan=auto" in recipe or world != dist.get_world_size()):
+        return cache  # planned by the daemon; or not all processes are here
     import secrets
 
-    dist = _torch.module().distributed
+    told: List[Any] = [None] * dist.get_world_size()
     group = dist.new_group(backend="gloo")
-    name = [secrets.token_hex(8)]
-    dist.broadcast_object_list(name, 0, group=group)
+    dist.all_gather_object(told, (secrets.token_hex(8), _socket(at) if local else None), group=group)
     dist.destroy_process_group(group)
-    return f"{at}?{options}&job={name[0]}" if options else f"{at}?job={name[0]}"
+    if len({where for _, where in told}) > 1:
+        return cache  # several machines: each has its own daemon
+    return f"{cache}{'&' if options else '?'}job={told[0][0]}"
+
+
+def _socket(at: str) -> Optional[Tuple[str, int, int]]:
+    """Which socket "unix:PATH" means, on which machine; None: there is none."""
+    usual = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "", "larder.sock")
+    if not os.environ.get("XDG_RUNTIME_DIR"):
+        usual = f"/tmp/larder-{os.getuid()}.sock"
+    path = at[len("unix:"):] or os.environ.get("LARDER_SOCKET") or usual
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            machine = f.read()
+        file = os.stat(path)
+    except OSError:
+        return None
+    return machine, file.st_dev, file.st_ino

@@ -15,9 +15,11 @@ class Hold:
     """A reference to the memory of a batch. Arrays made of it keep it; when the last one is gone,
     the loader has the memory back. It outlives the loader."""
 
-    def __init__(self, handle: int, pinned: bool) -> None:
+    __slots__ = ("_handle", "_pid", "pinned", "__weakref__")
+
+    def __init__(self, handle: int, pinned: bool, pid: int) -> None:
         self._handle: Optional[int] = handle
-        self._pid = os.getpid()
+        self._pid = pid
         self.pinned = pinned
 
     def release(self) -> None:
@@ -68,16 +70,37 @@ def sweep(wait: bool = False) -> None:
     _later.extend(still)
 
 
-def _array(hold: Optional[Hold], address: int, count: int, dtype: str, shape: Any = None) -> Any:
+def _array(hold: Optional[Hold], address: int, dtype: Any, shape: Any) -> Any:
     import numpy
 
-    size = count * numpy.dtype(dtype).itemsize
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
     if size == 0:
-        return numpy.empty(shape if shape is not None else 0, dtype)
+        return numpy.empty(shape, dtype)
     block = _lib.memory(address, size)
     block.hold = hold  # the array keeps the block, the block the memory
-    a = numpy.frombuffer(block, dtype)
-    return a if shape is None else a.reshape(shape)
+    return numpy.ndarray(shape, dtype, block)
+
+
+_columns: dict = {}  # name of a field: what it is called in C, and its type
+
+
+def _columns_of_a_batch() -> dict:
+    if not _columns:
+        import numpy
+
+        for name, source, dtype in (
+            ("served_host", "served", "uint64"),
+            ("labels_host", "y", "int64"),
+            ("y", "y", "int64"),
+            ("ids", "ids", "int64"),  # below 2^32, so int64 says the same
+            ("served", "served", "int64"),
+            ("weight", "weight", "float32"),
+            ("kind", "kind", "uint8"),
+        ):
+            _columns[name] = (source, numpy.dtype(dtype), not name.endswith("_host"))
+    return _columns
 
 
 class Batch:
@@ -95,7 +118,7 @@ class Batch:
     It also passes for the pair (x, y): ``for x, y in loader`` works."""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "owner", "__weakref__")
+                 "labels_host", "owner", "_lies", "__weakref__")
 
     x: Any
     y: Any
@@ -108,10 +131,32 @@ class Batch:
     served_host: Any
     labels_host: Any
     owner: Any
+    _lies: Any  # where arrays nobody has asked for yet are: the hold, the C batch, and are they tensors
+
+    def __getattr__(self, name: str) -> Any:
+        """Asked for the first time: the array is made then. Most training looks at x and y alone, and
+        what is not made does not keep a training step waiting."""
+        column = _columns.get(name)
+        lies = self._lies if column else None
+        if column is None or lies is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        hold, s, tensors = lies
+        value = _array(hold, getattr(s, column[0]), column[1], (s.n,))
+        if tensors and column[2]:
+            value = _torch.module().from_numpy(value)
+        setattr(self, name, value)
+        return value
+
+    def __getstate__(self) -> Any:
+        return {name: getattr(self, name) for name in _PARTS}
+
+    def __setstate__(self, state: Any) -> None:
+        self._lies = None
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        yield self.x
-        yield self.y
+        return iter((self.x, self.y))
 
     def __len__(self) -> int:
         return 2
@@ -122,11 +167,12 @@ class Batch:
     @property
     def n(self) -> int:
         """Samples in it."""
-        return len(self.served_host)
+        return self._lies[1].n if self._lies else len(self.served_host)
 
     def to(self, device: Any, non_blocking: bool = False) -> "Batch":
         """The same batch with its tensors on another device."""
         other = Batch()
+        other._lies = None
         for name in ("number", "epoch", "served_host", "labels_host", "owner"):
             setattr(other, name, getattr(self, name))
         for name in ("x", "y", "ids", "served", "weight", "kind"):
@@ -147,33 +193,53 @@ class Batch:
         )
 
 
+_PARTS = tuple(name for name in Batch.__slots__ if name not in ("_lies", "__weakref__"))
+
+
 def x_shape(s: _lib.BatchStruct) -> Any:
+    shape = s.shape
     if s.layout == _lib.LAYOUTS["NCHW"]:
-        return (s.n, s.shape.c, s.shape.h, s.shape.w)
-    return (s.n, s.shape.h, s.shape.w, s.shape.c)
+        return (s.n, shape.c, shape.h, shape.w)
+    return (s.n, shape.h, shape.w, shape.c)
 
 
 def x_array(hold: Optional[Hold], s: _lib.BatchStruct) -> Any:
-    count = s.n * s.shape.c * s.shape.h * s.shape.w
+    import numpy
+
     dtype = "float32" if s.dtype == _lib.DTYPES["float32"] else "uint8"
-    return _array(hold, s.x, count, dtype, x_shape(s))
+    return _array(hold, s.x, numpy.dtype(dtype), x_shape(s))
 
 
-def make(hold: Optional[Hold], s: _lib.BatchStruct, tensors: bool) -> Batch:
-    """A Batch of arrays that view the memory of a batch on hold."""
-    b = Batch()
-    b.owner = None
-    b.number, b.epoch = s.number, s.epoch
-    b.x = x_array(hold, s) if s.x else None
-    b.served_host = _array(hold, s.served, s.n, "uint64")
-    b.labels_host = _array(hold, s.y, s.n, "int64")
-    b.y = b.labels_host
-    b.ids = _array(hold, s.ids, s.n, "int64")  # below 2^32, so int64 says the same
-    b.served = _array(hold, s.served, s.n, "int64")
-    b.weight = _array(hold, s.weight, s.n, "float32")
-    b.kind = _array(hold, s.kind, s.n, "uint8")
-    if tensors:
-        torch = _torch.module()
-        for name in ("x", "y", "ids", "served", "weight", "kind"):
-            setattr(b, name, torch.from_numpy(getattr(b, name)))
-    return b
+class Maker:
+    """Makes batches that view the memory of a batch on hold, all of one kind: whatever is the same each
+    time is worked out once, since training waits for the rest."""
+
+    def __init__(self, s: _lib.BatchStruct, tensors: bool) -> None:
+        import numpy
+
+        _columns_of_a_batch()
+        self.tensors = tensors
+        self.array = numpy.ndarray
+        self.tensor = _torch.module().from_numpy if tensors else None
+        self.dtype = numpy.dtype("float32" if s.dtype == _lib.DTYPES["float32"] else "uint8")
+        self.row = x_shape(s)[1:]
+        self.row_bytes = self.dtype.itemsize * self.row[0] * self.row[1] * self.row[2]
+
+    def make(self, hold: Optional[Hold], s: _lib.BatchStruct) -> Batch:
+        """All arrays but x are made when somebody asks for them; without a hold that has to be before the
+        memory is gone."""
+        b = Batch()
+        b.owner = None
+        b.number, b.epoch = s.number, s.epoch
+        b._lies = (hold, s, self.tensors)
+        x, n = s.x, s.n
+        if x and n:
+            block = _lib.memory(x, n * self.row_bytes)
+            block.hold = hold
+            x = self.array((n,) + self.row, self.dtype, block)
+            b.x = self.tensor(x) if self.tensor else x
+        else:
+            b.x = x_array(hold, s) if x else None
+            if self.tensor and x:
+                b.x = self.tensor(b.x)
+        return b

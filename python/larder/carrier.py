@@ -19,7 +19,9 @@ def pin_functions(pin: Optional[bool], tensors: bool) -> Any:
         return None
     found = _torch.host_register()
     if pin and not found:
-        warnings.warn("larder: pin=True, but no CUDA runtime is loaded: memory is not pinned")
+        warnings.warn(
+            "larder: pin=True, but no CUDA runtime is loaded: memory is not pinned", stacklevel=3
+        )
     return found
 
 
@@ -64,6 +66,7 @@ class Carrier:
             setattr(b, name, getattr(b, name).clone())
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
         b.x = x
+        b._lies = None
         if hold.pinned:
             release_later(hold, event)
         else:

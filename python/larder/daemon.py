@@ -51,8 +51,9 @@ class Daemon:
         if process is None or self.owner != os.getpid():
             return
         process.stdin.close()
+        process.terminate()  # forked workers that still live have the other end of its input too
         try:
-            process.wait(10)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _lib, _torch, daemon
-from .arguments import choice
+from .arguments import cache_of, choice, dtype_of, function, seed_of, text_of, uri_of
 from .stages import Stages
 
 _live: "weakref.WeakSet[Dataset]" = weakref.WeakSet()
@@ -65,17 +66,19 @@ class Dataset:
         torch: Optional[bool] = None,
     ) -> None:
         global _forks_watched
-        self.uri, self.cache, self.recipe, self.seed = os.fspath(uri), cache, recipe, seed
+        self.uri, self.cache = uri_of(uri), cache_of(cache)
+        self.recipe, self.seed = text_of("recipe", recipe), seed_of(seed)
         self._stages = Stages(augment, transform)
+        function("target_transform", target_transform)
         self.target_transform, self.pil, self.ids = target_transform, pil, ids
         self._native = bool(self._stages.native)
         if pil and self._native:
             raise ValueError("pil=True hands out pictures as they are: leave augment out")
-        self._dtype = choice(_lib.DTYPES, "dtype", str(dtype).replace("torch.", ""))
+        self._dtype = dtype_of(dtype)
         self._layout = choice(_lib.LAYOUTS, "layout", layout)
         self._tensors = _torch.wanted(torch)
-        elsewhere = cache.startswith("unix:") or bool(os.environ.get("LARDER_SOCKET"))
-        self._sharing = shared is not False and not elsewhere and cache != "0"
+        elsewhere = self.cache.startswith("unix:") or bool(os.environ.get("LARDER_SOCKET"))
+        self._sharing = shared is not False and not elsewhere and self.cache != "0"
         self._init_process()
         self._open()  # what is wrong is said here, not in a worker
         _live.add(self)
@@ -243,12 +246,10 @@ class Dataset:
         _lib.load().larder_buf_unref(ctypes.byref(ctypes.c_void_p(item.buf)))
 
     def _index(self, i: int) -> int:
-        i = int(i)
-        if i < 0:
-            i += self._n
-        if not 0 <= i < self._n:
-            raise _lib.BY_CODE[-6](f"sample {i} of {self._n}")
-        return i
+        at = operator.index(i)
+        if not -self._n <= at < self._n:
+            raise _lib.BY_CODE[-6](f"sample {at} of {self._n}")
+        return at + self._n if at < 0 else at
 
     def _finish(self, x: Any, label: int, i: int) -> Any:
         if self.target_transform is not None:

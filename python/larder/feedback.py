@@ -7,13 +7,56 @@ training is that far behind. Processes of one job tell each other, so that all h
 from __future__ import annotations
 
 import ctypes
-from collections import OrderedDict
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _state, _torch
 from .batch import Batch
 
 FIELDS = ("loss", "logits", "embeddings", "scores", "neighbours")
+
+
+def shaped(name: str, value: Any, rows: int) -> Any:
+    """What was reported about a batch of so many samples, a row a sample, and a sentence where it does not
+    fit: nobody could tell later."""
+    if _torch.is_tensor(value):
+        torch = _torch.module()
+        value = value.detach()
+        if value.layout is not torch.strided:
+            value = value.to_dense()
+        half = name == "embeddings" and value.dtype in (torch.float16, torch.bfloat16)
+        wanted = torch.int64 if name == "neighbours" else torch.float32
+        wrong = value.is_complex()
+        if not half and not wrong and value.dtype != wanted:
+            value = value.to(wanted)
+    else:
+        import numpy
+
+        try:  # a copy: the caller may change it before it is due
+            value = numpy.array(value, "int64" if name == "neighbours" else "float32", order="C")
+        except (TypeError, ValueError) as e:
+            raise _lib.BY_CODE[-1](f"{name} of a report is made of numbers: {e}") from None
+        wrong = False
+    shape = tuple(value.shape)
+    if name in ("loss", "scores"):
+        count = 1
+        for extent in shape:
+            count *= extent
+        if wrong or count != rows or (rows > 1 and rows not in shape):
+            raise _lib.BY_CODE[-1](
+                f"{name} of shape {shape} for a batch of {rows}: one value a sample is needed "
+                "(reduction='none')"
+            )
+        return value.reshape(-1)
+    if name == "logits" and (wrong or len(shape) != 2 or shape[0] != rows or shape[1] < 2):
+        raise _lib.BY_CODE[-1](
+            f"logits of shape {shape} for a batch of {rows}: samples x classes are needed, of two classes "
+            "or more (else report losses)"
+        )
+    if name == "embeddings" and (wrong or not shape or shape[0] != rows or 0 in shape):
+        raise _lib.BY_CODE[-1](
+            f"embeddings of shape {shape} for a batch of {rows}: samples x dimensions are needed"
+        )
+    return value if name == "neighbours" else value.reshape(rows, -1)
 
 
 class Pending:
@@ -25,35 +68,10 @@ class Pending:
         self.values: Dict[str, Any] = {}
         self.event: Any = None
         self.work: Any = None  # of the exchange between processes
+        self.tried = False  # to be handed over: Ctrl-C may have come right after
 
     def add(self, name: str, value: Any, rows: int) -> None:
-        if _torch.is_tensor(value):
-            value = value.detach()
-            if name in ("loss", "scores"):
-                value = value.reshape(-1)
-            elif name != "neighbours":
-                value = value.reshape(value.shape[0], -1)
-            torch = _torch.module()
-            half = name == "embeddings" and value.dtype in (torch.float16, torch.bfloat16)
-            wanted = torch.int64 if name == "neighbours" else torch.float32
-            if not half and value.dtype != wanted:
-                value = value.to(wanted)
-        else:
-            import numpy
-
-            value = numpy.ascontiguousarray(
-                value, dtype="int64" if name == "neighbours" else "float32"
-            )
-            if name in ("loss", "scores"):
-                value = value.reshape(-1)
-            elif name != "neighbours":
-                value = value.reshape(value.shape[0], -1)
-        if name != "neighbours" and value.shape[0] != rows:
-            raise ValueError(
-                f"{name} of {value.shape[0]} samples for a batch of {rows}: one value a sample is "
-                "needed (reduction='none')"
-            )
-        self.values[name] = _to_host(value, self)
+        self.values[name] = _to_host(shaped(name, value, rows), self)
 
     def ready(self) -> None:
         """Waits until all values are on the host, as arrays."""
@@ -70,7 +88,7 @@ def _to_host(value: Any, pending: Pending) -> Any:
     if not _torch.is_tensor(value):
         return value
     if not value.is_cuda:
-        return value.contiguous().clone()  # the caller may change it before it is due
+        return value.to("cpu", copy=True).contiguous()  # the caller may change it before it is due
     torch = _torch.module()
     host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
     with torch.cuda.device(value.device):
@@ -91,13 +109,35 @@ def _address(a: Any) -> Optional[int]:
     return None if a is None else a.ctypes.data
 
 
+def _joined(parts: List[Any], first: Optional[int]) -> Any:
+    """The rows of all processes in the order of their batch: one process after the other, or, where
+    they share a cache, as they were dealt out, beginning with process `first`."""
+    import numpy
+
+    whole = numpy.concatenate(parts)
+    if first is None:
+        return whole
+    n = len(parts)
+    place = [numpy.arange(len(a)) * n + (k - first) % n for k, a in enumerate(parts)]
+    return whole[numpy.argsort(numpy.concatenate(place))]
+
+
+def _first(number: int, parts: List[Any], full: int) -> Optional[int]:
+    """The process that has row 0 of a batch, as larder_loader_together says; `full`: rows of a full
+    one of all processes, 0: each process has its part in one piece."""
+    if not full:
+        return None
+    rows = sum(len(a) for a in parts)
+    return number % len(parts) if rows == full and rows > len(parts) else 0
+
+
 class Desk:
-    """Reports that are under way, oldest first."""
+    """Reports that are under way, handed over in the order of their batches."""
 
     def __init__(self, slack: int, exchange: "Optional[Exchange]") -> None:
         self.slack = slack  # a report must be in before so many batches later are given back
         self.exchange = exchange
-        self.pending: "OrderedDict[int, Pending]" = OrderedDict()
+        self.pending: Dict[int, Pending] = {}
         self.dropped = 0
 
     def open(self, batch: Batch) -> Pending:
@@ -119,8 +159,7 @@ class Desk:
 
     def flush(self, handle: int, last: Optional[int] = None) -> None:
         """Hands over reports up to batch `last`; None: all that need no other process."""
-        while self.pending:
-            number = next(iter(self.pending))
+        for number in sorted(self.pending):
             if last is not None and number > last:
                 return
             p = self.pending[number]
@@ -131,9 +170,13 @@ class Desk:
                     p.ready()
                     self.exchange.start(p)
                 self.exchange.finish(p)
-            p.ready()
+            try:
+                p.ready()
+                self.hand_over(handle, p)
+            except Exception:
+                del self.pending[number]  # what cannot be handed over is in nobody's way
+                raise
             del self.pending[number]
-            self.hand_over(handle, p)
 
     def hand_over(self, handle: int, p: Pending) -> None:
         v = p.values
@@ -149,17 +192,18 @@ class Desk:
         if emb is not None:
             fb.embeddings, fb.dim = _address(emb), emb.shape[1]
             fb.embeddings_dtype = {"float32": 0, "float16": 2, "uint16": 3}[str(emb.dtype)]
-        _lib.check(
-            lib.larder_loader_report_rows(
-                handle,
-                p.number,
-                p.epoch,
-                _address(p.served),
-                _address(p.labels),
-                len(p.served),
-                ctypes.byref(fb),
-            )
+        again, p.tried = p.tried, True
+        rc = lib.larder_loader_report_rows(
+            handle,
+            p.number,
+            p.epoch,
+            _address(p.served),
+            _address(p.labels),
+            len(p.served),
+            ctypes.byref(fb),
         )
+        if not (again and rc == _lib.STATE):
+            _lib.check(rc)
 
     def state(self, tensors: bool) -> List[Dict[str, Any]]:
         """What has not been handed over, to be saved with the loader."""
@@ -177,23 +221,19 @@ class Desk:
             )
         return out
 
-    def load_joined(self, states: List[List[Dict[str, Any]]], handle: int) -> None:
-        """Reports that processes had not told each other when they were saved, joined in the order
-        of ranks and handed over."""
-        import numpy
-
+    def load_joined(self, states: List[List[Dict[str, Any]]], full: int, handle: int) -> None:
+        """Reports that processes had not told each other when they were saved, joined and handed
+        over; `full` as in _first."""
         self.pending.clear()
         for s in states[0]:
             parts = [r for rank in states for r in rank if r["number"] == s["number"]]
             names = set.intersection(*(set(r["values"]) for r in parts))
-            p = Pending(
-                s["number"],
-                s["epoch"],
-                numpy.concatenate([_state.unpack(r["served"]) for r in parts]),
-                numpy.concatenate([_state.unpack(r["labels"]) for r in parts]),
-            )
+            served = [_state.unpack(r["served"]) for r in parts]
+            labels = [_state.unpack(r["labels"]) for r in parts]
+            first = _first(s["number"], served, full)
+            p = Pending(s["number"], s["epoch"], _joined(served, first), _joined(labels, first))
             p.values = {
-                n: numpy.concatenate([_state.unpack(r["values"][n]) for r in parts]) for n in names
+                n: _joined([_state.unpack(r["values"][n]) for r in parts], first) for n in names
             }
             self.hand_over(handle, p)
 
@@ -207,14 +247,15 @@ class Desk:
 
 
 class Exchange:
-    """Tells all processes of a job what each of them has said about its part of a batch, rank after
-    rank: what one process with the whole batch would have reported, in the same order."""
+    """Tells all processes of a job what each of them has said about its part of a batch: what one
+    process with the whole batch would have reported, in the same order."""
 
-    def __init__(self) -> None:
+    def __init__(self, full: int) -> None:
         torch = _torch.module()
         self.dist = torch.distributed
         self.group = self.dist.new_group(backend="gloo")  # the host's: never in training's way
         self.world = self.dist.get_world_size()
+        self.full = full  # as in _first
 
     def start(self, p: Pending) -> None:
         """Sends off this process's part. Sizes go first, since the last batch may be short."""
@@ -245,8 +286,6 @@ class Exchange:
         p.work = (work, heads, bodies)
 
     def finish(self, p: Pending) -> None:
-        import numpy
-
         work, heads, bodies = p.work
         work.wait()
         served, labels = [], []
@@ -275,5 +314,6 @@ class Exchange:
                     values.setdefault(name, []).append(
                         a if name in ("loss", "scores") else a.reshape(n, -1)
                     )
-        p.served, p.labels = numpy.concatenate(served), numpy.concatenate(labels)
-        p.values = {k: numpy.concatenate(v) for k, v in values.items()}
+        first = _first(p.number, served, self.full)
+        p.served, p.labels = _joined(served, first), _joined(labels, first)
+        p.values = {k: _joined(v, first) for k, v in values.items()}

@@ -4,15 +4,21 @@ that some recipes ask for between epochs. How reports travel is in feedback.py."
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Optional
+import warnings
+from typing import Any, Callable, Dict, Optional
 
 from . import _lib, _torch
-from .batch import Batch, make
+from .batch import Batch, Maker
+from .feedback import shaped
 from .opened import Opened
 
 
 class Heard(Opened):
     """The part of a Loader that listens."""
+
+    _hook_warned = False
+    _heard = False  # anything at all
+    _silence_told = False
 
     def report(
         self,
@@ -28,10 +34,16 @@ class Heard(Opened):
         b = batch if batch is not None else self._batch
         if b is None:
             raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
-        if b.owner is not self._mark:
-            raise _lib.BY_CODE[-1]("this batch came from another loader: report it there")
+        if getattr(b, "owner", self) is not self._mark:
+            raise _lib.BY_CODE[-1]("a report is about a batch of this loader, not of another loader or of something else")
         if not self.listens:
             return
+        if self._last is not None and b.number < self._last - self._desk.slack:
+            raise _lib.BY_CODE[-7](
+                f"feedback for batch {b.number} comes too late: batch {self._last} is out already, and a report "
+                f"comes at most {self._desk.slack} batches later (or raise `lag`)"
+            )
+        self._heard = True
         p = self._desk.open(b)
         for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
             if value is not None:
@@ -46,14 +58,42 @@ class Heard(Opened):
         out, self._hooked = self._hooked, None
         if out is None:
             return
+        self._heard = True
         p = self._desk.open(b)
-        if "embeddings" not in p.values and out.shape[0] == b.n:
+        if "embeddings" in p.values:
+            return
+        if out.shape[0] == b.n:
             p.add("embeddings", self._scored(b, out), b.n)
+        elif not self._hook_warned:
+            self._hook_warned = True
+            warnings.warn(
+                f"larder: the hooked layer gave {out.shape[0]} rows for a batch of {b.n}: they are not "
+                "reported",
+                stacklevel=2,
+            )
+
+    def _note_silence(self, figures: Callable[[], Dict[str, Any]]) -> None:
+        """At an epoch's end: a recipe that serves samples again or others instead, and was told nothing to
+        choose them by, costs accuracy that a line of the training loop gives back (docs/gpu.md)."""
+        if not self.listens or self._heard or self._silence_told or self._evaluator is not None:
+            return
+        f = figures()
+        again = f["repeats"] + f["substitutes"]
+        if not again:
+            return
+        self._silence_told = True
+        warnings.warn(
+            f"larder: {self.recipe} repeated or exchanged {100 * again / max(1, f['served']):.0f} % of an epoch's "
+            "samples and has heard no losses to choose them by: call loader.report(loss=...) with one loss a "
+            "sample after each batch, or take signal=none if that is meant",
+            stacklevel=5,
+        )
 
     def _scored(self, b: Batch, embeddings: Any) -> Any:
         """Embeddings, or what their scores are, where those are worked out on their device."""
         if self._graph is None:
             return embeddings
+        embeddings = shaped("embeddings", embeddings, b.n)
         if not _torch.is_tensor(embeddings):
             embeddings = _torch.module().as_tensor(embeddings)
         return self._graph.score(b.served_host, b.labels_host, embeddings, b.epoch)
@@ -89,7 +129,7 @@ class Heard(Opened):
 
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
         """A batch that is lent for a call: copied, so that nobody can keep it too long."""
-        b = make(None, s, False)
+        b = Maker(s, False).make(None, s)
         for name in ("x", "y", "ids", "served", "weight", "kind"):
             value = getattr(b, name).copy()
             if self._tensors:
@@ -98,6 +138,7 @@ class Heard(Opened):
                     value = value.to(self._carrier.device)
             setattr(b, name, value)
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        b._lies = None
         return b
 
 
@@ -106,11 +147,21 @@ class Hook:
 
     def __init__(self, loader: "Heard", module: Any) -> None:
         self.loader = loader
+        if not hasattr(module, "register_forward_hook"):
+            raise TypeError(f"feedback takes a layer of PyTorch, such as model.avgpool, not {module!r}")
         self.handle = module.register_forward_hook(self.hook)
 
     def hook(self, module: Any, inputs: Any, output: Any) -> None:
-        if module.training and self.loader._batch is not None:
-            self.loader._hooked = output.detach().reshape(output.shape[0], -1)
+        if not module.training or self.loader._batch is None:
+            return
+        if isinstance(output, (tuple, list)) and output:
+            output = output[0]
+        if not _torch.is_tensor(output) or not output.dim():
+            raise TypeError(
+                f"feedback: {type(module).__name__} gives a {type(output).__name__}; take a layer that "
+                "gives a tensor with a row a sample"
+            )
+        self.loader._hooked = output.detach().reshape(output.shape[0], -1)
 
     def remove(self) -> None:
         self.handle.remove()

@@ -9,13 +9,22 @@ on."""
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _lib, _torch
-from ._errors import UnsupportedError
-from .arguments import conf_of, counts_of, recipe_in_order, recipe_with, shared_cache
-from .batch import Batch, Hold, make
+from .arguments import (
+    cache_of,
+    conf_of,
+    counts_of,
+    function,
+    recipe_in_order,
+    recipe_with,
+    seed_of,
+    shared_cache,
+    text_of,
+    uri_of,
+)
+from .batch import Batch, Hold, Maker
 from .carrier import Carrier, pin_functions
 from .feedback import Desk, Exchange
 from .graph import Graph, wanted as graph_wanted
@@ -43,7 +52,8 @@ class Loader(Shown, Habits, Resumed):
     batch_size  samples a batch and process
     recipe      which samples come and which stay in memory; ``larder list`` and docs/plugins.md. With
                 "rotate" some samples come more often than others; "minio" serves each once an epoch
-    cache       "20%" of the data set, "8GiB", "0", or "unix:" for one shared with other jobs
+    cache       "20%" of the data set, "8GiB", "0", or "unix:" for one in the daemon: shared with other
+                jobs, and by the processes of this one (docs/daemon.md)
     seed        of order and augmentation: the same seed gives the same run
     augment     native stages, as a list or a text; functions of one's own may end the list: they get
                 one sample as a NumPy array and their results are stacked
@@ -101,9 +111,11 @@ class Loader(Shown, Habits, Resumed):
         super().__init__()
         counts = counts_of(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
                            inflight=inflight, epochs=epochs)
-        self.uri, self.batch_size, self.drop_last = os.fspath(uri), counts["batch_size"], drop_last
-        self.seed, self.shuffle = seed, shuffle
-        self.recipe = recipe_in_order(recipe, shuffle)
+        self.uri, self.batch_size, self.drop_last = uri_of(uri), counts["batch_size"], bool(drop_last)
+        self.seed, self.shuffle = seed_of(seed), shuffle
+        self.recipe = recipe_in_order(text_of("recipe", recipe), shuffle)
+        cache = cache_of(cache)
+        function("evaluator", evaluator)
         self._stages = Stages(augment, transform)
         self._tensors, to = _where(device, torch)
         self.rank, self.world = _torch.place(rank, world)
@@ -111,7 +123,7 @@ class Loader(Shown, Habits, Resumed):
         if on_device:
             self.recipe = recipe_with(self.recipe, "signal=given")
         if self.world > 1:
-            cache = shared_cache(cache)
+            cache = shared_cache(cache, self.recipe, self.world)
         pins = pin_functions(pin, self._tensors)
         self._carrier = Carrier(to, pins)
         conf = conf_of(
@@ -129,9 +141,11 @@ class Loader(Shown, Habits, Resumed):
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
-        together = self.listens and self.world > 1 and _torch.distributed()
+        self._dealt = bool(self._lib.larder_loader_together(self._handle))
+        tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
-        self._desk = Desk(slack, Exchange() if together else None)
+        full = self.world * self.batch_size if self._dealt else 0
+        self._desk = Desk(slack, Exchange(full) if tells else None)
         self._epochs = counts["epochs"]
         if evaluator is not None:
             self.set_evaluator(evaluator)
@@ -148,42 +162,48 @@ class Loader(Shown, Habits, Resumed):
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        self._begin()
-        self._turns += 1
-        return self._batches(self._turns)
+        with self._taking:
+            more = self._begin()
+            self._turns += 1
+            return Epoch(self, self._turns, more)
 
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
+        """Of the epoch that is due. False: there is none."""
         handle = self._open()
         self._give_back()
         coming = int(self._lib.larder_loader_epoch(handle))
         wanted = self._wanted_epoch
-        self._wanted_epoch = None
         if self._middle and wanted is None:
             wanted = coming + 1  # broken off: that epoch is over
+            if 0 < self._epochs <= wanted:
+                return False
         if wanted is None or (wanted == coming and not self._middle):
-            return
+            self._wanted_epoch = None
+            return True
         self._desk.flush(handle)
         self._carrier.forget()
         _lib.check(self._lib.larder_loader_begin(handle, wanted))
+        self._wanted_epoch = None
         self._middle = False
         self._taken = 0
+        return True
 
-    def _batches(self, turn: int) -> Iterator[Batch]:
-        if self._wanted_epoch is not None and turn == self._turns:
-            self._begin()  # set_epoch came after iter, but before the first batch
-        while True:
+    def _next_of(self, epoch: "Epoch") -> Optional[Batch]:
+        """The next batch of an iterator, or None: its epoch is over."""
+        if epoch.turn != self._turns:
             self._open()
-            if turn != self._turns:
-                raise _lib.BY_CODE[-7](
-                    "another iteration over this loader has begun; one at a time is served"
-                )
+            raise _lib.BY_CODE[-7](
+                "another iteration over this loader has begun; one at a time is served"
+            )
+        if self._wanted_epoch is not None and not epoch.begun:
+            self._begin()  # set_epoch came after iter, but before the first batch
+        epoch.begun = True
+        b = self._take()
+        if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
             b = self._take()
-            if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
-                b = self._take()
-            if b is None:
-                self._fresh = False
-                return
-            yield b
+        if b is None:
+            self._fresh = False
+        return b
 
     def _take(self) -> Optional[Batch]:
         """The next batch, or None: the epoch (or everything) is over."""
@@ -192,9 +212,8 @@ class Loader(Shown, Habits, Resumed):
         if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
             self._desk.turn(handle, self._loaded_at, True)
             self._loaded_at = None
-        out = ctypes.POINTER(_lib.BatchStruct)()
         while True:  # looks up now and then, so that Ctrl-C gets through
-            rc = self._lib.larder_loader_next_within(handle, ctypes.byref(out), _LOOK_UP)
+            rc = self._lib.larder_loader_next_within(handle, ctypes.byref(self._lent), _LOOK_UP)
             if rc != _lib.NOT_YET:
                 break
         if self._raised is not None:
@@ -204,51 +223,87 @@ class Loader(Shown, Habits, Resumed):
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
             self._taken = 0
+            if self._served_of is not None:
+                self._note_silence(lambda: self.figures(self._served_of))
             return None
         self._middle = True
         self._fresh = False
         self._taken = None if self._taken is None else self._taken + 1
         hold = ctypes.c_void_p()
-        self._lent = out
-        _lib.check(self._lib.larder_loader_hold(handle, out, ctypes.byref(hold)))
-        s = self._lib.larder_hold_batch(hold.value).contents
-        held = Hold(hold.value or 0, self._carrier.pinned)
-        b = make(held, s, self._tensors and not self._stages.own)
+        _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(hold)))
+        s = self._lib.larder_hold_batch(hold).contents
+        held = Hold(hold.value or 0, self._carrier.pinned, self._pid)
+        if self._maker is None:
+            self._maker = Maker(s, self._tensors and not self._stages.own)
+        b = self._maker.make(held, s)
         b.owner = self._mark
         if self._stages.own:
             self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
         self._batch = b
-        self._last = b.number
+        self._last, self._served_of = b.number, b.epoch
         return b
 
     def _give_back(self) -> None:
-        """The batch at hand is done with: its report goes on its way, its place is free."""
-        if self._lent is None:
-            return
+        """The batch at hand is done with: its report goes on its way, its place is free. What is at hand
+        is what C has written into ``_lent``, so that Ctrl-C at no moment leaves a batch behind."""
         b, lent = self._batch, self._lent
-        self._lent = self._batch = None
-        if b is not None and self.listens:
-            self._take_hooked(b)
-            if self._desk.exchange:
-                self._desk.open(b)  # silent processes take part too
-            self._desk.turn(self._handle, b.number, True)
+        if not lent:
+            return
+        problem: Optional[Exception] = None
+        try:  # Ctrl-C leaves all as it is, for the next time
+            if b is not None and self.listens:
+                self._take_hooked(b)
+                if self._desk.exchange:
+                    self._desk.open(b)  # silent processes take part too
+            if self.listens:
+                self._desk.turn(self._handle, lent.contents.number, True)
+        except Exception as e:
+            problem = e
         with self._carrier.context():
-            _lib.check(self._lib.larder_loader_done(self._handle, lent))
+            rc = self._lib.larder_loader_done(self._handle, lent)
+        self._lent, self._batch = _lib.BatchPointer(), None
+        if problem is not None:
+            raise problem
+        if rc != _lib.STATE:  # else Ctrl-C came right after it was given back
+            _lib.check(rc)
         self._carrier.given_back(self._handle, not self._stages.own)
+
+
+class Epoch:
+    """The batches of an epoch. What interrupts ``next`` (Ctrl-C, a sample that cannot be read, an error in
+    a function of one's own) does not end it. Threads that share one get a batch each."""
+
+    def __init__(self, loader: Loader, turn: int, more: bool) -> None:
+        self.loader, self.turn, self.more, self.begun = loader, turn, more, False
+
+    def __iter__(self) -> "Epoch":
+        return self
+
+    def __next__(self) -> Batch:
+        if not self.more:
+            raise StopIteration
+        loader = self.loader
+        with loader._taking:
+            loader._inside += 1
+            try:
+                b = loader._next_of(self) if self.more else None
+            finally:
+                loader._inside -= 1
+                if loader._ending and not loader._inside:
+                    loader._end()
+            if b is None:
+                self.more = False
+                raise StopIteration
+            return b
 
 
 def _where(device: Any, torch: Optional[bool]) -> Any:
     """Are batches tensors, and the device they go to, or None."""
     tensors, to = _torch.wanted(torch), None
     if device is not None and str(device) != "cpu":
-        tensors, to = True, _torch.module().device(device)
-        if to.type == "cuda" and not _torch.module().cuda.is_available():
-            raise UnsupportedError(
-                f"device={str(device)!r}: PyTorch finds no CUDA device here; without device= "
-                "batches stay in memory"
-            )
+        tensors, to = True, _torch.device(device)
     if tensors:
         _torch.module()
     return tensors, to

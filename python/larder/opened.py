@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from typing import Any, Optional
 
 from . import _lib
-from .batch import Batch
+from .arguments import whole
+from .batch import Batch, Maker
 from .carrier import Carrier
 from .feedback import Desk
 from .graph import Graph
@@ -22,6 +24,7 @@ class Opened:
     world: int
     shuffle: bool
     listens: bool  # does the recipe make use of reports?
+    _dealt: bool  # are the rows of the batch of all processes dealt out, as where they share a cache?
     _tensors: bool
     _carrier: Carrier
     _desk: Desk
@@ -32,9 +35,14 @@ class Opened:
         self._lib: Any = _lib.load()
         self._handle: Any = None  # an address; None: closed
         self._pid = os.getpid()
-        self._lent: Any = None  # the C batch at hand, and what Python made of it
+        self._taking = threading.RLock()  # held by who takes a batch, or ends it all
+        self._inside = 0  # calls of next under way, by who holds it
+        self._ending = False  # as soon as they are over
+        self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
+        self._maker: Optional[Maker] = None
         self._last: Optional[int] = None  # number of the batch taken last
+        self._served_of: Optional[int] = None  # its epoch
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
         self._middle = False  # of an epoch
         self._taken: Optional[int] = 0  # batches of this epoch; None: not known
@@ -66,7 +74,7 @@ class Opened:
         """The next ``iter`` is this epoch, as with a DistributedSampler. In the order 0, 1, 2 …, or
         at the epoch of a loaded state, it changes nothing."""
         self._open()
-        self._wanted_epoch = int(epoch)
+        self._wanted_epoch = whole("epoch", epoch)
 
     def __len__(self) -> int:
         """Batches of the epoch, for this process."""
@@ -74,14 +82,29 @@ class Opened:
 
     def close(self) -> None:
         """Ends threads and gives memory back; arrays that are still in use stay valid."""
+        if not self._handle or self._pid != os.getpid():
+            self._handle = None  # a forked child leaves it to its parent
+            return
+        if not self._taking.acquire(blocking=False):  # another thread waits for a batch: wake it
+            self._lib.larder_loader_cancel(self._handle)
+            self._taking.acquire()
+        try:
+            if self._inside and self._handle:  # called by next itself: an evaluator, a signal's handler
+                self._lib.larder_loader_cancel(self._handle)
+                self._ending = True
+            else:
+                self._end()
+        finally:
+            self._taking.release()
+
+    def _end(self) -> None:
         handle, self._handle = self._handle, None
-        if not handle or self._pid != os.getpid():
-            return  # a forked child leaves it to its parent
         self._turns += 1
-        self._lent = self._batch = None
-        self._carrier.forget()
-        self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
-        self._desk.pending.clear()
+        self._lent, self._batch = _lib.BatchPointer(), None
+        if handle:
+            self._carrier.forget()
+            self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
+            self._desk.pending.clear()
 
     def __exit__(self, *what: Any) -> None:
         self.close()

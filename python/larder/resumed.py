@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import Any, Dict, List, Sequence, Union
 
 from . import _lib, _state
@@ -35,8 +36,10 @@ class Resumed(Heard):
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
+            "dealt": self._dealt,
             "batch_size": self.batch_size,
             "taken": self._taken,
+            "wanted": self._wanted_epoch,
             "larder": _state.wrap(state, self._tensors),
             "reports": self._desk.state(self._tensors),
             "graph": self._graph.state_dict() if self._graph else None,
@@ -47,34 +50,57 @@ class Resumed(Heard):
         cache size, seed and batch size. With another number of processes: a list of the states of
         all there were, the same for each; of one alone, what the others reported last is missing."""
         if isinstance(state, (list, tuple)):
-            self._load_all(sorted(state, key=lambda s: s.get("rank", 0)))
+            self._load_all([_checked(s) for s in state])
             return
-        if not isinstance(state, dict) or state.get("version") != 1 or "larder" not in state:
-            raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
+        state = _checked(state)
         raw = _state.unwrap(state["larder"])
         handle = self._open()
         _lib.check(self._lib.larder_loader_restore(handle, raw, len(raw)))
         self._middle = False  # the next iter goes on in the middle
         if self._graph:
             self._graph.load_state_dict(state.get("graph"))
-        self._wanted_epoch = None
+        self._wanted_epoch = state["wanted"]
         self._fresh, self._taken = True, None
         same = (state["rank"], state["world"]) == (self.rank, self.world)
-        if same and state.get("batch_size") == self.batch_size:
-            self._taken = state.get("taken")
+        if same and state["batch_size"] == self.batch_size:
+            self._taken = state["taken"]
             over = int(self._lib.larder_loader_epoch(handle)) + 1
-            if self._taken == len(self) and not 0 < self._epochs <= over:
+            if self._taken == len(self) and not 0 < self._epochs <= over and self._wanted_epoch is None:
                 self._wanted_epoch = over  # nothing is left of that epoch: the next iter is the next
         if same:
             self._desk.load(state["reports"])
             self._last = self._loaded_at = state["last"]
 
     def _load_all(self, states: List[Dict[str, Any]]) -> None:
-        if len(states) == self.world and all(s.get("world") == self.world for s in states):
+        states = sorted(states, key=lambda s: s["rank"])
+        if len(states) == self.world and all(s["world"] == self.world for s in states):
             self.load_state_dict(states[self.rank])
             return
-        if not states or [s.get("rank") for s in states] != list(range(states[0].get("world", 0))):
+        if not states or [s["rank"] for s in states] != list(range(states[0]["world"])):
             raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
         self.load_state_dict(states[0])
-        if self.world * self.batch_size == sum(s.get("batch_size", 0) for s in states):
-            self._desk.load_joined([s["reports"] for s in states], self._open())
+        full = sum(s["batch_size"] or 0 for s in states)
+        if self.world * self.batch_size == full:
+            dealt = full if states[0].get("dealt") else 0
+            self._desk.load_joined([s["reports"] for s in states], dealt, self._open())
+
+
+def _checked(state: Any) -> Dict[str, Any]:
+    """A state, with every part of it there and of its kind: before anything is restored."""
+    if not isinstance(state, dict) or state.get("version") != 1 or state.get("larder") is None:
+        raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
+    out: Dict[str, Any] = dict.fromkeys(("wanted", "graph", "batch_size", "taken", "last"))
+    out.update(state)
+    for name in ("rank", "world", "last", "batch_size", "taken", "wanted"):
+        value = out.get(name)
+        if not isinstance(value, int) and (value is not None or name in ("rank", "world")):
+            raise _lib.BY_CODE[-4](f"a state of a larder.Loader, but damaged: {name!r} is {value!r}")
+    try:
+        _state.unwrap(out["larder"])
+        for r in out["reports"]:
+            for packed in (r["served"], r["labels"], *r["values"].values()):
+                _state.unpack(packed)
+            operator.index(r["number"]), operator.index(r["epoch"])
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise _lib.BY_CODE[-4](f"a state of a larder.Loader, but damaged: {e!r}") from None
+    return out

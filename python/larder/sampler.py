@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections import deque
@@ -40,7 +41,7 @@ class BatchSampler:
         world: Optional[int] = None,
         lag: int = 64,
     ) -> None:
-        if hasattr(uri, "__iter__") and not isinstance(uri, (str, bytes)):
+        if hasattr(uri, "__iter__") and not isinstance(uri, (str, bytes, os.PathLike)):
             raise TypeError(
                 "larder.BatchSampler takes a data set, not a sampler: it has an order of its own and divides it "
                 "among processes (with Lightning: Trainer(use_distributed_sampler=False))"
@@ -49,7 +50,7 @@ class BatchSampler:
             uri, batch_size, recipe, cache, seed, drop_last=drop_last, shuffle=shuffle, rank=rank,
             world=world, prefetch=1, lag=lag, threads=1, torch=False, pin=False,
         )
-        self._drawn: "deque[Batch]" = deque(maxlen=4 * lag)
+        self._drawn: "deque[Batch]" = deque(maxlen=max(4 * lag, 256))
         self._refused = False
         self.batch_size, self.drop_last = batch_size, drop_last
 

@@ -6,6 +6,7 @@ import ctypes
 from typing import Any, Dict, List, Optional
 
 from . import _lib
+from .arguments import whole
 from .opened import Opened
 
 
@@ -24,7 +25,8 @@ class Shown(Opened):
             else:
                 _lib.check(rc)
         else:
-            _lib.check(self._lib.larder_loader_figures(self._open(), epoch, ctypes.byref(f)))
+            at = whole("epoch", epoch)
+            _lib.check(self._lib.larder_loader_figures(self._open(), at, ctypes.byref(f)))
         out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_}
         out["form_hits"] = list(out["form_hits"])
         return out

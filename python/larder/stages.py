@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence, Union
 
-from . import _torch
+from . import _lib, _torch
+from .arguments import function
 from .batch import Batch
 
 
@@ -20,6 +21,13 @@ class Stages:
 
     def __init__(self, augment: Any, transform: Optional[Callable]) -> None:
         own: List[Callable] = []
+        function("transform", transform)
+        if callable(augment):
+            augment = [augment]
+        if augment is not None and not isinstance(augment, (str, list, tuple)):
+            raise _lib.BY_CODE[-1](
+                f'augment is a list such as ["crop:size=32,pad=4", "flip"], or None, not {augment!r}'
+            )
         if augment is not None and not isinstance(augment, str):
             native = []
             for a in augment:

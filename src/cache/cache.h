@@ -89,9 +89,9 @@ void larder__cache_close(larder__cache **); /* no ticket may be open */
  * fail, WAIT by wait. */
 int larder__cache_claim(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
 /* As claim, for processes that decide alike and share a store (larder__store.expect): only the
- * requests from .. from + own - 1 are this process's. For the others the same is decided, nobody
- * makes anything, and their tickets need no settling. */
-int larder__cache_claim_part(larder__cache *, larder_access *a, size_t n, size_t from, size_t own,
+ * requests from, from + step, from + 2 step ... are this process's. For the others the same is
+ * decided, nobody makes anything, and their tickets need no settling. */
+int larder__cache_claim_part(larder__cache *, larder_access *a, size_t n, size_t from, size_t step,
                              larder__ticket *out);
 /* As claim, but all are looked up before any of the missing enters (a solver's batch of rows). */
 int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larder__ticket *out);

@@ -232,14 +232,14 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
     return 0;
 }
 
-int larder__cache_claim_part(larder__cache *c, larder_access *a, size_t n, size_t from, size_t own,
+int larder__cache_claim_part(larder__cache *c, larder_access *a, size_t n, size_t from, size_t step,
                              larder__ticket *out) {
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
         look_ahead(c, a, i, n);
-        c->elsewhere = i < from || i - from >= own;
+        c->elsewhere = i < from || (i - from) % step != 0;
         decide(c, &a[i], &out[i]);
     }
     c->elsewhere = false;

@@ -20,13 +20,51 @@ static void free_chain(larder__flight *at) {
 }
 
 void larder__flights_free(larder__flights *f) {
-    for (size_t i = 0; i < LARDER__FLIGHT_BUCKETS; i++)
+    for (size_t i = 0; i < f->buckets; i++)
         free_chain(f->bucket[i]);
     free_chain(f->spare);
+    larder__free(f->bucket);
     pthread_cond_destroy(&f->landed);
 }
 
+static larder__flight **bucket_of(const larder__flights *f, uint64_t key) {
+    return &f->bucket[larder__mix64(key) & (f->buckets - 1)];
+}
+
+static void list(larder__flight **bucket, larder__flight *at) {
+    at->from = bucket;
+    at->next = *bucket;
+    if (at->next)
+        at->next->from = &at->next;
+    *bucket = at;
+}
+
+/* Room for `flights` of them without long chains. */
+static int widen(larder__flights *f, size_t flights) {
+    enum { LEAST = 1024 };
+    larder__flights wide = {.buckets = f->buckets ? f->buckets : LEAST};
+    while (wide.buckets < flights)
+        wide.buckets *= 2;
+    if (wide.buckets == f->buckets)
+        return 0;
+    wide.bucket = larder__calloc(wide.buckets, sizeof *wide.bucket);
+    if (!wide.bucket)
+        return LARDER_E_NOMEM;
+    for (size_t i = 0; i < f->buckets; i++)
+        for (larder__flight *at = f->bucket[i], *next; at; at = next) {
+            next = at->next;
+            list(bucket_of(&wide, at->key), at);
+        }
+    larder__free(f->bucket);
+    f->bucket = wide.bucket;
+    f->buckets = wide.buckets;
+    return 0;
+}
+
 int larder__flights_reserve(larder__flights *f, size_t n) {
+    int rc = widen(f, f->made + (n > f->spares ? n - f->spares : 0));
+    if (rc < 0)
+        return rc;
     while (f->spares < n) {
         larder__flight *fresh = larder__malloc(sizeof *fresh);
         if (!fresh)
@@ -36,14 +74,13 @@ int larder__flights_reserve(larder__flights *f, size_t n) {
         fresh->next = f->spare;
         f->spare = fresh;
         f->spares++;
+        f->made++;
     }
     return 0;
 }
 
-static size_t bucket_of(uint64_t key) { return larder__mix64(key) % LARDER__FLIGHT_BUCKETS; }
-
 larder__flight *larder__flights_find(const larder__flights *f, uint64_t key) {
-    larder__flight *at = f->bucket[bucket_of(key)];
+    larder__flight *at = f->buckets ? *bucket_of(f, key) : NULL;
     while (at && at->key != key)
         at = at->next;
     return at;
@@ -54,8 +91,7 @@ larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t
     larder__flight *at = f->spare;
     f->spare = at->next;
     f->spares--;
-    size_t b = bucket_of(key);
-    at->next = listed ? f->bucket[b] : NULL;
+    at->next = NULL;
     at->key = key;
     at->slot = LARDER_NO_SLOT;
     at->size = size;
@@ -65,12 +101,8 @@ larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t
     at->listed = listed;
     at->code = 0;
     at->buf = NULL;
-    if (listed) {
-        at->from = &f->bucket[b];
-        if (at->next)
-            at->next->from = &at->next;
-        f->bucket[b] = at;
-    }
+    if (listed)
+        list(bucket_of(f, key), at);
     return at;
 }
 

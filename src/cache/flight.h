@@ -24,10 +24,10 @@ typedef struct larder__flight {
     char *why; /* after a failure; NULL: there was no memory for it */
 } larder__flight;
 
-enum { LARDER__FLIGHT_BUCKETS = 1024 };
-
 typedef struct larder__flights {
-    larder__flight *bucket[LARDER__FLIGHT_BUCKETS];
+    larder__flight **bucket;
+    size_t buckets; /* a power of two, no less than `made`: chains stay short; 0: none yet */
+    size_t made;    /* flights that exist, spare ones too */
     larder__flight *spare;
     size_t spares;
     uint32_t waiters;

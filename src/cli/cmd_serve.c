@@ -51,6 +51,8 @@ static int parse_options(options *o, int argc, char **argv) {
         "share\n"
         "what any of them has read, and read the bytes in place. A job that dies leaves nothing\n"
         "behind; when the daemon dies, jobs go on straight from storage and come back to it.\n"
+        "Processes that train one model together have one cache and one order with\n"
+        "cache=\"unix:PATH?job=NAME\"; from Python that comes by itself.\n"
         "With --tcp, jobs on other machines attach with "
         "cache=\"tcp://HOST:PORT?token-file=FILE\";\n"
         "bytes then go over the network, unencrypted. Ctrl-C ends it.",

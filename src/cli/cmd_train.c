@@ -305,7 +305,7 @@ static void print_bad(const larder__trainer *t) {
 static void print_cache_note(const larder__trainer *t) {
     char why[300];
     if (larder__trainer_cache_note(t, why, sizeof why) == 0 && why[0])
-        fprintf(stderr, "larder train: some samples went without the cache in Redis: %s\n", why);
+        fprintf(stderr, "larder train: some samples went without the cache elsewhere: %s\n", why);
 }
 
 /* A tape that ended early is said at once, and how long it is at the end. */

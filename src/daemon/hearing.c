@@ -31,6 +31,22 @@ static void drop_idle(larder__server *s, uint64_t want) {
     }
 }
 
+int larder__server_budget(larder__server *s, uint64_t want, bool exactly, uint64_t *out) {
+    char text[32];
+    drop_idle(s, want);
+    uint64_t left = s->conf.cache - s->promised;
+    if (exactly && want > left)
+        return larder__fail(LARDER_E_FULL,
+                            "%s of cache are wanted, the daemon has %llu MiB left; "
+                            "start it with a larger --cache",
+                            larder__print_bytes((double)want, text),
+                            (unsigned long long)(left >> 20));
+    *out = want < left ? want : left;
+    if (*out == 0)
+        return larder__fail(LARDER_E_FULL, "the daemon has no cache left for another data set");
+    return 0;
+}
+
 static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
     larder__budget b = {.bytes = UINT64_MAX};
     int rc = h->budget[0] ? larder__parse_budget(h->budget, &b) : 0;
@@ -39,17 +55,7 @@ static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
     uint64_t want = b.relative ? (uint64_t)(b.fraction * (double)h->payload) : b.bytes;
     if (want > h->payload && h->forms_id == 0)
         want = h->payload; /* more than everything is never of use */
-    drop_idle(s, want);
-    uint64_t left = s->conf.cache - s->promised;
-    if (h->budget[0] && want > left)
-        return larder__fail(LARDER_E_FULL,
-                            "%s of cache are wanted, the daemon has %llu MiB left; "
-                            "start it with a larger --cache",
-                            h->budget, (unsigned long long)(left >> 20));
-    *out = want < left ? want : left;
-    if (*out == 0)
-        return larder__fail(LARDER_E_FULL, "the daemon has no cache left for another data set");
-    return 0;
+    return larder__server_budget(s, want, h->budget[0] != '\0', out);
 }
 
 /* What is noted about each sample takes memory beside the cache, and clients may say any number. */
@@ -153,7 +159,7 @@ static int welcome(larder__server *s, larder__client *c) {
 static int hello(larder__server *s, larder__client *c, larder_reader *r) {
     larder__hello h;
     larder__shelf *shelf = NULL;
-    if (c->about.shelf)
+    if (c->about.shelf || c->berth.crew)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__hello_read(&h, r);
     if (rc == 0)
@@ -396,6 +402,7 @@ static int fetch(larder__server *s, larder__client *c, larder_reader *r) {
 int larder__server_about(larder__server *s, larder__status_conf *out) {
     const larder__client_about **all = larder__calloc(s->count + 1, sizeof *all);
     *out = (larder__status_conf){.shelves = s->shelves,
+                                 .crews = s->crews,
                                  .clients = all,
                                  .cache = s->conf.cache,
                                  .promised = s->promised,
@@ -427,6 +434,10 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return hello(s, c, r);
     if (type == LARDER__MSG_STATUS)
         return status(s, c);
+    if (type == LARDER__MSG_JOIN)
+        return larder__crew_join(s, c, r);
+    if (c->berth.crew)
+        return larder__crew_hear(s, c, type, r);
     if (!c->about.shelf)
         return larder__fail(LARDER_E_STATE, "it did not say hello");
     switch (type) {

@@ -21,7 +21,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, BACKLOG = 128, REPLY_MOST = 64 << 20, WATCH_MS = 250, STRANGER_MOST = 4096 };
+enum {
+    EVENTS = 64,
+    BACKLOG = 128,
+    REPLY_MOST = 64 << 20,
+    CREW_REPLY_MOST = 1 << 30,
+    WATCH_MS = 250,
+    STRANGER_MOST = 4096
+};
 static const double STRANGER_SECONDS = 5; /* to say the token in */
 
 void larder__server_say(larder__server *s, const char *format, ...) {
@@ -62,7 +69,9 @@ int larder__server_reply(larder__server *s, larder__client *c, larder__message t
     larder__frame_head head = {.bytes = (uint32_t)s->body.size, .type = (uint16_t)type};
     if (s->body.code < 0)
         return s->body.code;
-    if (c->out.size - c->sent + s->body.size > REPLY_MOST)
+    /* A rank waits for the records of all others. */
+    size_t most = c->berth.crew ? CREW_REPLY_MOST : REPLY_MOST;
+    if (c->out.size - c->sent + s->body.size > most)
         return larder__fail(LARDER_E_FULL, "it does not read its answers");
     larder_write_bytes(&c->out, &head, sizeof head);
     larder_write_bytes(&c->out, s->body.bytes, s->body.size);
@@ -90,6 +99,7 @@ static void drop(larder__server *s, larder__client *c, const char *why) {
                            c->about.pid, why ? ": " : "", why ? why : "");
         larder__shelf_leave(c->about.shelf, c->about.job);
     }
+    larder__crew_leave(s, c);
     close(c->fd);
     larder__inbox_free(&c->in);
     larder__writer_free(&c->out);

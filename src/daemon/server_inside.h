@@ -3,6 +3,7 @@
 #ifndef LARDER_DAEMON_SERVER_INSIDE_H
 #define LARDER_DAEMON_SERVER_INSIDE_H
 
+#include "daemon/job_crew.h"
 #include "daemon/seen.h"
 #include "daemon/server.h"
 #include "daemon/shelf.h"
@@ -24,6 +25,7 @@ typedef struct larder__client {
     larder_writer out; /* not yet taken by the socket */
     size_t sent;
     larder__client_about about; /* shelf is NULL before HELLO */
+    larder__berth berth;        /* crew is NULL before JOIN */
 } larder__client;
 
 struct larder__server {
@@ -34,7 +36,8 @@ struct larder__server {
     larder__client *clients;
     uint32_t count;
     larder__shelf *shelves[LARDER__SHELVES];
-    uint64_t promised; /* bytes of budget given to shelves */
+    larder__crew *crews;
+    uint64_t promised; /* bytes of budget given to shelves and crews */
     larder_writer body, room;
     double started, watch_at;
     uint32_t strangers; /* clients that have not said their token */
@@ -46,6 +49,8 @@ struct larder__server {
 
 /* One message; a code means goodbye. */
 int larder__server_hear(larder__server *, larder__client *, uint16_t type, larder_reader *);
+/* Bytes of cache for one more: `want`, or if it need not be exactly that, what is left of it. */
+int larder__server_budget(larder__server *, uint64_t want, bool exactly, uint64_t *out);
 /* How it is now; free `clients` with larder__free. */
 int larder__server_about(larder__server *, larder__status_conf *out);
 /* Sends s->body. */

@@ -94,6 +94,7 @@ int larder__status_write(const larder__status_conf *c, larder_writer *w) {
     for (size_t i = 0; i < c->count; i++)
         write_client(&j, c->clients[i]);
     larder__json_close(&j, ']');
+    larder__crews_write(c->crews, &j);
     larder__json_close(&j, '}');
     if (fclose(to) == 0)
         larder_write_bytes(w, text, size);

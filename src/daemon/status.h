@@ -2,6 +2,7 @@
 #ifndef LARDER_DAEMON_STATUS_H
 #define LARDER_DAEMON_STATUS_H
 
+#include "daemon/job_crew.h"
 #include "daemon/shelf.h"
 
 enum { LARDER__SHELVES = 32 };
@@ -19,6 +20,7 @@ void larder__client_count(larder__client_about *, const larder__wire_ticket *, s
 
 typedef struct larder__status_conf {
     larder__shelf *const *shelves; /* LARDER__SHELVES, NULL: none */
+    const larder__crew *crews;     /* the first of a list */
     const larder__client_about *const *clients;
     size_t count;
     uint64_t cache, promised;

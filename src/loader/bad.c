@@ -73,7 +73,7 @@ static void replace_row(larder_loader *l, larder__scratch *scratch, larder__plac
 }
 
 void larder__bad_replace(larder_loader *l, larder__scratch *scratch, larder__place *p) {
-    for (size_t i = 0; i < p->plan.n; i++)
+    for (size_t i = 0; p->faulty && i < p->plan.n; i++)
         if (p->faults[i].code < 0 && p->faults[i].code != LARDER_E_NOMEM)
             replace_row(l, scratch, p, i);
 }
@@ -120,7 +120,7 @@ static int skip_rows(larder_loader *l, larder__place *p) {
 
 int larder__bad_settle(larder_loader *l, larder__place *p) {
     size_t bad = 0;
-    for (size_t i = 0; i < p->plan.n; i++) {
+    for (size_t i = 0; p->faulty && i < p->plan.n; i++) {
         if (p->faults[i].code == 0)
             continue;
         /* Out of memory is our trouble, not the sample's: leaving samples out would hide it. */

@@ -162,9 +162,10 @@ int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_i
             rc = larder__row_alone(l, id, &out->buf);
             held = LARDER_ENCODED;
         }
-        if (rc == 0 && form == LARDER_DECODED)
+        if (rc == 0 && form == LARDER_DECODED) {
             rc = pixels_of(l, scratch, &out->buf, held, out);
-        else if (rc == 0) {
+            rc = rc < 0 ? larder__row_blame(l, id, rc) : 0;
+        } else if (rc == 0) {
             out->data = larder_buf_data(out->buf);
             out->size = larder_buf_size(out->buf);
         }

@@ -140,9 +140,10 @@ static int claim_in_turn(larder__draw *d, larder__planned *p, size_t from, size_
 
 static int claim(larder__draw *d, larder__planned *p, size_t from, size_t n) {
     if (d->ranks.world) {
-        larder__slice s = larder__ranks_share(&d->ranks, n);
-        return larder__cache_claim_part(d->cache, p->accesses + from, n, s.from, s.n,
-                                        p->tickets + from);
+        larder__slice s = from ? larder__ranks_share(&d->ranks, p->number, n)
+                               : larder__ranks_slice(&d->ranks, p->number, n);
+        return larder__cache_claim_part(d->cache, p->accesses + from, n, s.again ? n : s.from,
+                                        s.step, p->tickets + from);
     }
     return p->holds ? claim_in_turn(d, p, from, n)
                     : larder__cache_claim(d->cache, p->accesses + from, n, p->tickets + from);
@@ -222,9 +223,10 @@ int larder__draw_evaluation(larder__draw *d, larder__planned *p) {
     return rc < 0 ? rc : larder__draw_hand_over(d, p);
 }
 
-int larder__draw_evaluated(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+int larder__draw_evaluated(larder__draw *d, const larder__planned *p, const uint64_t *ids,
+                           const float *loss, size_t n) {
     if (d->relay)
-        return larder__draw_evaluated_all(d, ids, loss, n);
+        return larder__draw_evaluated_all(d, p, ids, loss, n);
     larder__draw_score(d, ids, loss, n);
     return 0;
 }
@@ -319,11 +321,11 @@ uint64_t larder__draw_batch(const larder__draw *d) { return d->conf.batch; }
 const larder__ranks *larder__draw_ranks(const larder__draw *d) {
     return d->ranks.world ? &d->ranks : NULL;
 }
-larder__slice larder__draw_slice(const larder__draw *d, size_t rows) {
-    return larder__ranks_slice(&d->ranks, rows);
+larder__slice larder__draw_slice(const larder__draw *d, uint64_t number, size_t rows) {
+    return larder__ranks_slice(&d->ranks, number, rows);
 }
 uint64_t larder__draw_share(const larder__draw *d, uint64_t ids) {
-    return larder__ranks_length(&d->ranks, ids, d->conf.batch);
+    return larder__ranks_length(&d->ranks, ids);
 }
 larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
 const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }

@@ -45,10 +45,10 @@ typedef struct larder__draw_conf {
 
 typedef struct larder__planned { /* one batch as decided; arrays have room for a whole batch */
     uint64_t number, epoch;
-    uint64_t length;        /* ids this rank serves in this epoch */
-    uint64_t whole_length;  /* and all that decide together */
-    bool again;             /* its row is another rank's too */
-    size_t at;              /* its first row's place in the batch of all that decide together */
+    uint64_t length;       /* ids this rank serves in this epoch */
+    uint64_t whole_length; /* and all that decide together */
+    bool again;            /* its row is another rank's too */
+    size_t at, step;       /* row i's place in the batch of all that decide together: at + i step */
     larder__decided *whole; /* that batch; NULL: this is it */
     size_t whole_n;
     size_t n;               /* rows */
@@ -77,6 +77,9 @@ uint64_t larder__planned_reads(const larder__planned *);
 /* What row or entry i reads, if it has to; and the bytes that storage gives for it, by decision:
  * 0 for what is a hit or a stand-in. `parts` as the draw has it. */
 larder_rect larder__planned_rect(const larder__planned *, const larder__parts *, size_t i);
+static inline size_t larder__planned_place(const larder__planned *p, size_t row) {
+    return p->at + row * p->step;
+}
 uint32_t larder__planned_bytes(const larder__planned *, const larder__parts *, size_t i);
 
 /* The shares of the forms that recipe and cache text give together; 1/0/0 if neither does. */
@@ -105,7 +108,7 @@ uint64_t larder__draw_batch(const larder__draw *);  /* ids of one batch, likewis
 /* Ranks that decide together; NULL: this one decides for itself. */
 const larder__ranks *larder__draw_ranks(const larder__draw *);
 /* Which rows of such a batch are this rank's. */
-larder__slice larder__draw_slice(const larder__draw *, size_t rows);
+larder__slice larder__draw_slice(const larder__draw *, uint64_t number, size_t rows);
 uint64_t larder__draw_share(const larder__draw *, uint64_t ids); /* of an epoch of so many */
 larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
@@ -121,7 +124,9 @@ bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and
 
 bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
 int larder__draw_evaluation(larder__draw *, larder__planned *out);
-int larder__draw_evaluated(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+/* Losses of rows of that batch, in its order; some may be missing. */
+int larder__draw_evaluated(larder__draw *, const larder__planned *, const uint64_t *ids,
+                           const float *loss, size_t n);
 
 /* Where feedback is noted until its batch is due; NULL when nothing in the recipe listens. */
 larder__feedback *larder__draw_feedback(larder__draw *);

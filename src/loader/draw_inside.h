@@ -14,8 +14,9 @@ struct larder__draw {
     _Atomic uint32_t *rows_of; /* likewise: rows of batch k of all ranks, at k % (lag + 1) */
     larder__recipe recipe;
     larder_draw_env env;
-    struct larder__relay *relay;   /* to the other ranks; NULL: there is nothing to tell */
-    struct larder__relayed *heard; /* of each rank, as all that follows */
+    struct larder__crew_link *link; /* to the daemon that ranks share; NULL: none */
+    struct larder__relay *relay;    /* to the other ranks; NULL: there is nothing to tell */
+    struct larder__relayed *heard;  /* of each rank, as all that follows */
     struct larder__rank_turn *turns;
     larder_pace agreed;
     uint64_t digest, evaluations;
@@ -53,7 +54,8 @@ int larder__draw_open_talk(larder__draw *);
 void larder__draw_close_talk(larder__draw *);
 int larder__draw_hear(larder__draw *);
 void larder__draw_note_digest(larder__draw *); /* of the batch just decided */
-int larder__draw_evaluated_all(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+int larder__draw_evaluated_all(larder__draw *, const larder__planned *, const uint64_t *ids,
+                               const float *loss, size_t n);
 void larder__draw_score(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
 
 /* planned.c: this rank's part of what was decided for all. */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "loader/draw_inside.h"
 #include "loader/far_cache.h"
+#include "loader/job_cache.h"
 #include "loader/shared_cache.h"
 #include "redis/uri.h"
 
@@ -48,6 +49,19 @@ static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
                         mine / d->conf.batch + 1);
 }
 
+/* To the daemon that the ranks of a job share: it may be told how large the cache is, or tell. */
+static int join_daemon(larder__draw *d, const larder__budget *b, uint64_t *bytes) {
+    larder__daemon_address where;
+    int rc = larder__daemon_parse(d->conf.cache, &where);
+    bool any = !where.budget[0] && !d->recipe.policy->holds_all;
+    if (rc == 0)
+        rc = larder__job_cache_join(&d->link, &d->conf, d->ranks, any ? UINT64_MAX : *bytes,
+                                    b->share[LARDER_ENCODED] < 1);
+    if (rc == 0)
+        *bytes = larder__crew_budget(d->link);
+    return rc;
+}
+
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
 static int open_cache(larder__draw *d) {
     larder__budget b;
@@ -55,13 +69,14 @@ static int open_cache(larder__draw *d) {
     if (rc < 0)
         return rc;
     bool far = larder__redis_named(d->conf.cache), real = d->conf.store->real;
+    bool local = larder__job_cache_local(d->conf.cache);
     if (real && (far || larder__cache_is_shared(d->conf.cache)) &&
         larder__parts_keep(d->conf.parts))
         return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
     if (d->ranks.world && d->recipe.replan)
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "plan=auto needs a cache of its own; give the ranks of a job a split");
-    if (real && !far && larder__cache_is_shared(d->conf.cache)) {
+    if (real && !far && !local && larder__cache_is_shared(d->conf.cache)) {
         int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
         if (there == 0 && d->recipe.replan) /* planned there; this one only says how it began */
             open_replan(d, b.share);
@@ -74,7 +89,9 @@ static int open_cache(larder__draw *d) {
     larder__tiers tiers = {0};
     if (far && (rc = larder__far_cache_size(d->conf.cache, d->conf.payload, &bytes, &tiers)) < 0)
         return rc;
-    if (real && !far && bytes > larder__memory_limit()) {
+    if (local && d->conf.beside && (rc = join_daemon(d, &b, &bytes)) < 0)
+        return rc;
+    if (real && !far && !local && bytes > larder__memory_limit()) {
         char want[32], have[32];
         return larder__fail(LARDER_E_RANGE, "cache \"%s\" is %s, but this process may use %s",
                             d->conf.cache, larder__print_bytes((double)bytes, want),
@@ -98,7 +115,7 @@ static int open_cache(larder__draw *d) {
                                .store = d->conf.store,
                                .keys = d->conf.n,
                                .budget = bytes,
-                               .budget_covers_all = !b.relative,
+                               .budget_covers_all = !b.relative && !local,
                                .forms = &forms,
                                .tiers = &tiers,
                                .seed = d->conf.seed,
@@ -106,7 +123,9 @@ static int open_cache(larder__draw *d) {
                                .stats = d->conf.stats,
                                .alone = d->conf.parts != NULL};
     rc = real && far ? larder__far_cache_open(&d->cache, &d->conf, &d->recipe, &conf)
-                     : larder__cache_open(&d->cache, &conf);
+         : real && local
+             ? larder__job_cache_open(&d->cache, &d->conf, &conf, larder__crew_depot(d->link))
+             : larder__cache_open(&d->cache, &conf);
     if (rc == 0 && d->recipe.replan)
         open_replan(d, b.share);
     return rc;
@@ -194,7 +213,7 @@ static int check(const larder__draw_conf *c) {
                             (unsigned long long)c->batch);
     if (c->world == 0 || c->rank >= c->world || c->world > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "rank %u of %u makes no sense", c->rank, c->world);
-    if (c->batch * c->world > 1u << 24 && larder__far_cache_job(c->cache))
+    if (c->batch * c->world > 1u << 24 && larder__job_cache_named(c->cache))
         return larder__fail(LARDER_E_ARGS, "a batch of %llu for all ranks makes no sense",
                             (unsigned long long)(c->batch * c->world));
     if (c->drop_last && c->n < c->batch * c->world)
@@ -212,9 +231,10 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (!d)
         return LARDER_E_NOMEM;
     d->conf = *conf;
-    if (larder__far_cache_job(conf->cache)) {
-        d->ranks = (larder__ranks){.rank = conf->rank, .world = conf->world};
+    if (larder__job_cache_named(conf->cache)) {
         d->conf.batch *= conf->world;
+        d->ranks =
+            (larder__ranks){.rank = conf->rank, .world = conf->world, .batch = d->conf.batch};
         d->conf.rank = 0;
         d->conf.world = 1;
     }
@@ -267,6 +287,7 @@ void larder__draw_close(larder__draw **pd) {
     if (d->signal && d->recipe.signal && d->recipe.signal->fini)
         d->recipe.signal->fini(d->signal);
     larder__cache_close(&d->cache);
+    larder__crew_close(&d->link);
     larder__replan_close(&d->replan);
     larder__feedback_close(&d->feedback);
     larder__recipe_free(&d->recipe);

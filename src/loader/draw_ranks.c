@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "loader/draw_inside.h"
+#include "loader/job_cache.h"
 #include "loader/rank_talk.h"
-#include "redis/relay.h"
 
 #include <math.h>
 
@@ -18,17 +18,10 @@ enum { TURN = 't', ROWS = 'r', LOSSES = 'e' };
 int larder__draw_open_talk(larder__draw *d) {
     if (d->ranks.world < 2 || !d->conf.beside || !(d->feedback || d->recipe.sampler->pace))
         return 0;
-    larder__redis_conf redis;
-    int rc = larder__redis_parse(&redis, d->conf.cache);
-    larder__relay_conf conf = {.redis = &redis,
-                               .fingerprint = larder__mix64(d->conf.fingerprint),
-                               .rank = d->ranks.rank,
-                               .world = d->ranks.world};
     d->heard = larder__calloc(d->ranks.world, sizeof *d->heard);
     d->turns = larder__calloc(d->ranks.world, sizeof *d->turns);
-    if (rc == 0)
-        rc = d->heard && d->turns ? larder__relay_open(&d->relay, &conf) : LARDER_E_NOMEM;
-    return rc;
+    return d->heard && d->turns ? larder__job_cache_relay(&d->relay, &d->conf, d->ranks, d->link)
+                                : LARDER_E_NOMEM;
 }
 
 void larder__draw_close_talk(larder__draw *d) {
@@ -82,8 +75,10 @@ static int join_rows(larder__draw *d, uint64_t batch, const bool *has, double se
             rc = larder__rank_rows_read(&parts[k], &memory[k], d->conf.n, bytes,
                                         own ? mine.size : d->heard[k].size);
     }
+    size_t rows = larder__draw_rows(d, batch);
     if (rc == 0)
-        rc = larder__rank_rows_join(&whole, &joined, parts, world, larder__draw_rows(d, batch));
+        rc = larder__rank_rows_join(&whole, &joined, parts, world,
+                                    larder__ranks_first(&d->ranks, batch, rows), rows);
     if (rc == 0)
         rc = larder__feedback_whole(d->feedback, batch, &whole, &joined);
     for (uint32_t k = 0; memory && k < world; k++)
@@ -179,28 +174,59 @@ void larder__draw_note_digest(larder__draw *d) {
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
-int larder__draw_evaluated_all(larder__draw *d, const uint64_t *ids, const float *loss, size_t n) {
+typedef struct losses { /* that one rank gave */
+    uint64_t *ids;
+    float *loss;
+    size_t n, at;
+} losses;
+
+/* In the order of the batch, as one process would hear them: rows are dealt out one by one, and
+ * those that could not be read are missing. */
+static int score_in_order(larder__draw *d, const larder__planned *p, losses *said) {
+    uint32_t world = d->ranks.world, first = larder__ranks_first(&d->ranks, p->number, p->whole_n);
+    for (size_t row = 0; row < p->whole_n; row++) {
+        losses *of = &said[(row + first) % world];
+        if (of->at < of->n && of->ids[of->at] == p->whole[row].key) {
+            larder__draw_score(d, &of->ids[of->at], &of->loss[of->at], 1);
+            of->at++;
+        }
+    }
+    for (uint32_t k = 0; k < world; k++)
+        if (said[k].at < said[k].n)
+            return larder__fail(LARDER_E_STATE,
+                                "rank %u evaluated sample %llu, which rank %u had not decided: all "
+                                "ranks have to have the same recipe, seed, data and state",
+                                k, (unsigned long long)said[k].ids[said[k].at], d->ranks.rank);
+    return 0;
+}
+
+int larder__draw_evaluated_all(larder__draw *d, const larder__planned *p, const uint64_t *ids,
+                               const float *loss, size_t n) {
     uint64_t turn = d->evaluations++;
     larder_writer w = {0};
+    losses *said = larder__calloc(d->ranks.world, sizeof *said);
+    if (!said)
+        return LARDER_E_NOMEM;
     larder__rank_losses_write(&w, ids, loss, n);
-    int rc = post(d, LOSSES, turn, &w);
+    losses *own = &said[d->ranks.rank];
+    int rc = w.code < 0 ? w.code
+                        : larder__rank_losses_read(&own->ids, &own->loss, &own->n, d->conf.n,
+                                                   w.bytes, w.size);
+    int posted = post(d, LOSSES, turn, &w);
+    rc = rc < 0 ? rc : posted;
     if (rc == 0)
         rc = gather(d, LOSSES, turn, NULL, (double)INFINITY);
-    for (uint32_t k = 0; rc == 0 && k < d->ranks.world; k++) {
-        uint64_t *theirs = NULL;
-        float *said = NULL;
-        size_t count = 0;
-        if (k == d->ranks.rank) {
-            larder__draw_score(d, ids, loss, n);
-            continue;
-        }
-        rc = larder__rank_losses_read(&theirs, &said, &count, d->conf.n, d->heard[k].bytes,
-                                      d->heard[k].size);
-        if (rc == 0)
-            larder__draw_score(d, theirs, said, count);
-        larder__free(theirs);
-        larder__free(said);
+    for (uint32_t k = 0; rc == 0 && k < d->ranks.world; k++)
+        if (k != d->ranks.rank)
+            rc = larder__rank_losses_read(&said[k].ids, &said[k].loss, &said[k].n, d->conf.n,
+                                          d->heard[k].bytes, d->heard[k].size);
+    if (rc == 0)
+        rc = score_in_order(d, p, said);
+    for (uint32_t k = 0; k < d->ranks.world; k++) {
+        larder__free(said[k].ids);
+        larder__free(said[k].loss);
     }
+    larder__free(said);
     free_heard(d);
     if (rc == 0 && turn)
         larder__relay_forget(d->relay, LOSSES, turn - 1);

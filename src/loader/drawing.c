@@ -29,7 +29,7 @@ static void reopen_whole(larder_loader *l, larder__planned *p, const larder__kep
                                         .weight = k->weights[i],
                                         .substitute = k->substitute[i],
                                         .form = k->form[i]};
-        if (own.again || i < own.from || i - own.from >= own.n)
+        if (!larder__slice_has(&own, i))
             larder__cache_expect(larder__draw_cache(l->draw), k->served[i]);
     }
     larder__draw_note_rows(l->draw, k->number, k->n);
@@ -38,19 +38,20 @@ static void reopen_whole(larder_loader *l, larder__planned *p, const larder__kep
 /* A batch from before a save: its decisions stand, only the bytes have to be found again. */
 static int reopen_kept(larder_loader *l, larder__planned *p) {
     larder__kept *k = l->kept;
-    larder__slice own = larder__draw_slice(l->draw, k->n);
+    larder__slice own = larder__draw_slice(l->draw, k->number, k->n);
     p->number = k->number;
     p->epoch = k->epoch;
     p->whole_length = k->length;
     p->length = larder__draw_share(l->draw, k->length);
     p->at = own.from;
+    p->step = own.step;
     p->first = k->first;
     p->last = k->last;
     p->n = p->fetched = p->dropped_count = 0;
     p->package = (larder_package){0};
     larder__planned_note_plan(p, l->draw);
     for (size_t i = 0; i < own.n; i++) {
-        size_t row = own.from + i;
+        size_t row = larder__slice_row(&own, i);
         int rc = reclaim(l, p, i, k->served[row], (larder_form)k->form[row], k->mark[row]);
         if (rc < 0)
             return rc;

@@ -115,7 +115,7 @@ static int look_at_batch(larder_loader *l, larder__place *p) {
     if (rc < 0)
         return rc;
     if (p->batch.n == 0)
-        return larder__draw_evaluated(l->draw, NULL, NULL, 0);
+        return larder__draw_evaluated(l->draw, &p->plan, NULL, NULL, 0);
     p->batch.number = p->plan.number;
     p->batch.epoch = p->plan.epoch;
     p->batch.ids = p->served;
@@ -123,7 +123,8 @@ static int look_at_batch(larder_loader *l, larder__place *p) {
     if (rc != 0)
         return rc < 0 ? larder__fail_in(rc, "the evaluator")
                       : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
-    rc = larder__draw_evaluated(l->draw, p->served, e->loss, p->plan.again ? 0 : p->batch.n);
+    rc = larder__draw_evaluated(l->draw, &p->plan, p->served, e->loss,
+                                p->plan.again ? 0 : p->batch.n);
     if (rc < 0)
         return rc;
     larder__tape_add_looked(l->tape, p->batch.epoch, p->served, e->loss, p->batch.n);

@@ -3,10 +3,11 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/limit.h"
+#include "loader/job_cache.h"
 #include "loader/shared_cache.h"
 #include "redis/far_store.h"
 #include "redis/group.h"
-#include "redis/job_store.h"
+#include "redis/job_depot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +17,6 @@ int larder__far_cache_budget(const char *cache, char *budget, size_t cap) {
     int rc = larder__redis_parse(&r, cache);
     snprintf(budget, cap, "%s", rc == 0 ? r.budget : "");
     return rc;
-}
-
-bool larder__far_cache_job(const char *cache) {
-    larder__redis_conf r;
-    return larder__redis_named(cache) && larder__redis_parse(&r, cache) == 0 && r.job[0];
 }
 
 static int front_bytes(const larder__redis_conf *r, uint64_t payload, uint64_t *out) {
@@ -78,16 +74,11 @@ static int open_group(larder__cache **out, const larder__draw_conf *d, const lar
 /* With the other ranks of a job: all of them decide, each for all. */
 static int open_job(larder__cache **out, const larder__draw_conf *d, larder__cache_conf *conf,
                     const larder__redis_conf *r, bool pixels) {
-    larder__job_store_conf store = {.redis = r,
-                                    .fingerprint = larder__mix64(d->fingerprint) ^
-                                                   (pixels ? larder__mix64(~d->pipeline) : 0),
-                                    .keys = d->n,
-                                    .slots = d->n,
-                                    .turns = d->lag + 1,
-                                    .stats = d->stats};
-    conf->store = &larder__store_job;
-    int rc = larder__job_store_open(&conf->store_state, &store);
-    return rc < 0 ? rc : larder__cache_open(out, conf);
+    larder__job_depot_conf redis = {
+        .redis = r, .fingerprint = larder__job_fingerprint(d, pixels), .stats = d->stats};
+    larder__depot depot;
+    int rc = larder__job_depot_open(&depot, &redis);
+    return rc < 0 ? rc : larder__job_cache_open(out, d, conf, depot);
 }
 
 int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
@@ -100,8 +91,7 @@ int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
     if (rc == 0 && r.job[0])
         return open_job(out, d, conf, &r, pixels);
     larder__far_store_conf store = {.redis = &r,
-                                    .fingerprint = larder__mix64(d->fingerprint) ^
-                                                   (pixels ? larder__mix64(~d->pipeline) : 0),
+                                    .fingerprint = larder__job_fingerprint(d, pixels),
                                     .slots = d->n,
                                     .stats = d->stats};
     conf->store = &larder__store_redis;
@@ -118,12 +108,13 @@ int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
 void larder__far_cache_note(larder__cache *c, char *out, size_t cap) {
     void *store = larder__cache_store_state(c, &larder__store_redis);
     void *job = larder__cache_store_state(c, &larder__store_job);
+    const larder__depot *depot = job ? larder__job_store_depot(job) : NULL;
     void *group = larder__cache_link_state(c, &larder__link_group);
     snprintf(out, cap, "%s", "");
     if (store)
         larder__far_note(larder__far_store_far(store), out, cap);
-    else if (job)
-        larder__far_note(larder__job_store_far(job), out, cap);
+    else if (depot)
+        depot->ops->note(depot->state, out, cap);
     else if (group)
         larder__group_note(group, out, cap);
 }

@@ -13,12 +13,11 @@ int larder__far_cache_budget(const char *cache, char *budget, size_t cap);
 int larder__far_cache_size(const char *cache, uint64_t payload, uint64_t *bytes,
                            larder__tiers *tiers);
 bool larder__far_cache_tiered(const char *cache); /* is there one in front? */
-/* Does it name a job whose ranks share it? */
-bool larder__far_cache_job(const char *cache);
 /* A cache of one's own, or with the jobs of a group; `conf` says all but the store. */
 int larder__far_cache_open(larder__cache **out, const larder__draw_conf *, const larder__recipe *,
                            larder__cache_conf *conf);
-/* Why Redis was last away or refused something; "": it never was, or this cache has none. */
+/* Why Redis, or the daemon of a job's ranks, was last away or refused something; "": it never was,
+ * or this cache has none. */
 void larder__far_cache_note(larder__cache *, char *out, size_t cap);
 
 #endif

@@ -54,7 +54,8 @@ typedef struct larder__place {
     bool lays_down;
     /* Samples from the scratch folder and their bytes; bytes read and written there. */
     uint64_t scratch_samples, scratch_payload, scratch_bytes, scratch_written;
-    larder__row_fault *faults;
+    larder__row_fault *faults; /* of each row */
+    _Atomic bool faulty;       /* is there one? The rows need not be looked through else */
 } larder__place;
 
 typedef struct larder__evaluation { /* of losses between epochs */
@@ -142,6 +143,7 @@ struct larder_loader {
     larder__pool *pool;
     larder_hold **x;        /* memory for the pixels of `prefetch` batches */
     uint64_t *x_of;         /* the batch each belongs to; UINT64_MAX: none */
+    size_t x_warm;          /* of which one was free last: it may still be in a cache */
     double waiting;         /* since when somebody waits who looks up now and then; 0: nobody */
     _Atomic uint64_t by_id; /* requests for samples by id so far */
     size_t piece;           /* rows that are read and prepared together */
@@ -246,6 +248,8 @@ int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf *
                       uint8_t *held);
 /* One sample from storage, past the cache. */
 int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
+/* Puts in front of the sentence of a failure which sample it is about; answers with its code. */
+int larder__row_blame(larder_loader *, uint64_t id, int rc);
 /* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);

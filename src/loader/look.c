@@ -109,6 +109,8 @@ bool larder_loader_listens(const larder_loader *l) {
     return larder__draw_listens(l->draw) || l->tape;
 }
 
+bool larder_loader_together(const larder_loader *l) { return larder__draw_ranks(l->draw) != NULL; }
+
 uint64_t larder_loader_samples(const larder_loader *l) {
     return larder__data_about(l->data)->count;
 }

@@ -3,8 +3,8 @@
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
-#include "loader/far_cache.h"
 #include "loader/inside.h"
+#include "loader/job_cache.h"
 #include "loader/shared_cache.h"
 
 #include <stdio.h>
@@ -159,7 +159,7 @@ static int open_pipeline(larder_loader *l) {
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
         return rc;
-    bool together = larder__far_cache_job(l->conf.cache);
+    bool together = larder__job_cache_named(l->conf.cache);
     larder__parts_conf parts = {.data = l->data,
                                 .pipeline = l->pipeline,
                                 .seed = l->conf.seed,

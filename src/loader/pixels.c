@@ -7,9 +7,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PORTABLE = 1 /* cudaHostRegisterPortable: for every device */ };
+enum {
+    PAGE = 4096,
+    LARGE_PAGE = 2 << 20,
+    PORTABLE = 1 /* cudaHostRegisterPortable: for every device */
+};
 
 struct larder_hold {
     larder__pool *pool;
@@ -87,16 +92,22 @@ void larder__pool_close(larder__pool **pp) {
         free_pool(p);
 }
 
-/* Pages are locked one by one by a device's driver, so the memory has them to itself. */
+/* Pages are locked one by one by a device's driver, so the memory has them to itself. Large blocks
+ * get large pages where the system has any to give: they are written from end to end. */
 static larder_hold *make_block(larder__pool *p) {
     larder_hold *b = larder__calloc(1, sizeof *b);
     if (!b)
         return NULL;
-    b->memory = larder__memalign(p->conf.pin ? PAGE : 64, p->block);
+    bool large = p->block >= LARGE_PAGE;
+    b->memory = larder__memalign(large ? LARGE_PAGE : p->conf.pin ? PAGE : 64, p->block);
     if (!b->memory) {
         larder__free(b);
         return NULL;
     }
+#ifdef MADV_HUGEPAGE
+    if (large)
+        madvise(b->memory, p->block / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
+#endif
     b->pool = p;
     b->pinned = p->conf.pin && p->conf.unpin && p->conf.pin(b->memory, p->block, PORTABLE) == 0;
     return b;

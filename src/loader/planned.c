@@ -13,12 +13,12 @@ size_t larder__draw_fetch_room(const larder__draw *d) {
 }
 
 size_t larder__planned_room(const larder__draw *d) {
-    return larder__draw_slice(d, d->conf.batch).n + larder__draw_fetch_room(d);
+    return larder__draw_slice(d, 0, d->conf.batch).n + larder__draw_fetch_room(d);
 }
 
 static int open_rows(larder__planned *p, const larder__draw *d, size_t batch) {
     size_t all = batch + larder__draw_fetch_room(d);
-    *p = (larder__planned){0};
+    *p = (larder__planned){.step = 1};
     p->ids = larder__calloc(batch, sizeof *p->ids);
     p->weights = larder__calloc(batch, sizeof *p->weights);
     p->accesses = larder__calloc(all, sizeof *p->accesses);
@@ -32,7 +32,7 @@ static int open_rows(larder__planned *p, const larder__draw *d, size_t batch) {
 }
 
 int larder__planned_open(larder__planned *p, const larder__draw *d) {
-    int rc = open_rows(p, d, larder__draw_slice(d, d->conf.batch).n);
+    int rc = open_rows(p, d, larder__draw_slice(d, 0, d->conf.batch).n);
     if (rc < 0 || !d->ranks.world)
         return rc;
     p->whole = larder__calloc(d->conf.batch, sizeof *p->whole);
@@ -69,16 +69,19 @@ static void note_whole(const larder__planned *all, larder__planned *p) {
     }
 }
 
-static void take_rows(const larder__planned *all, larder__planned *p, size_t to, size_t from,
-                      size_t n) {
-    memcpy(p->accesses + to, all->accesses + from, n * sizeof *p->accesses);
-    memcpy(p->tickets + to, all->tickets + from, n * sizeof *p->tickets);
+static void take_entries(const larder__planned *all, larder__planned *p, size_t to, size_t first,
+                         const larder__slice *s) {
+    for (size_t i = 0; i < s->n; i++) {
+        size_t from = first + larder__slice_row(s, i);
+        p->accesses[to + i] = all->accesses[from];
+        p->tickets[to + i] = all->tickets[from];
+    }
 }
 
 int larder__draw_hand_over(larder__draw *d, larder__planned *p) {
     larder__planned *all = &d->all, own = *p;
-    larder__slice s = larder__draw_slice(d, all->n);
-    larder__slice f = larder__ranks_share(&d->ranks, all->fetched);
+    larder__slice s = larder__draw_slice(d, all->number, all->n);
+    larder__slice f = larder__ranks_share(&d->ranks, all->number, all->fetched);
     *p = *all;
     p->ids = own.ids, p->weights = own.weights;
     p->accesses = own.accesses, p->tickets = own.tickets;
@@ -86,16 +89,17 @@ int larder__draw_hand_over(larder__draw *d, larder__planned *p) {
     note_whole(all, p);
     p->n = s.n;
     p->at = s.from;
+    p->step = s.step;
     p->again = s.again;
     p->fetched = f.n;
     p->length = larder__draw_share(d, all->length);
     p->whole_length = all->length;
-    if (s.n) {
-        memcpy(p->ids, all->ids + s.from, s.n * sizeof *p->ids);
-        memcpy(p->weights, all->weights + s.from, s.n * sizeof *p->weights);
-        take_rows(all, p, 0, s.from, s.n);
+    for (size_t i = 0; i < s.n; i++) {
+        p->ids[i] = all->ids[larder__slice_row(&s, i)];
+        p->weights[i] = all->weights[larder__slice_row(&s, i)];
     }
-    take_rows(all, p, s.n, all->n + f.from, f.n);
+    take_entries(all, p, 0, 0, &s);
+    take_entries(all, p, s.n, all->n, &f);
     memset(all->tickets, 0, (all->n + all->fetched) * sizeof *all->tickets); /* settled by others */
     if (!s.again)
         return 0;
@@ -108,7 +112,7 @@ int larder__draw_hand_over(larder__draw *d, larder__planned *p) {
 larder_rect larder__planned_rect(const larder__planned *p, const larder__parts *parts, size_t i) {
     const larder__ticket *t = &p->tickets[i];
     if (!t->kept && i < p->n)
-        return larder__parts_need(parts, p->number, p->at + i, t->key);
+        return larder__parts_need(parts, p->number, larder__planned_place(p, i), t->key);
     return p->holds ? p->holds[i] : larder__parts_whole(parts, t->key);
 }
 

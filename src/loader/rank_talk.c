@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { VERSION = 1, PACES = 6 };
+enum { VERSION = 2, PACES = 6 }; /* 2: rows are dealt out one by one */
 
 static larder_reader reader_of(const void *bytes, size_t size) {
     return (larder_reader){.at = bytes, .end = (const unsigned char *)bytes + size};
@@ -125,45 +125,52 @@ static width width_of(const larder_report *parts, size_t n) {
     return w;
 }
 
+/* Rows of a part that count: of the batch's `most` rows those at turn, turn + n ... are its. */
+static size_t rows_of(const larder_report *part, size_t turn, size_t n, size_t most) {
+    size_t own = turn < most ? (most - turn - 1) / n + 1 : 0;
+    return part->n < own ? part->n : own;
+}
+
+static void join_row(larder_report *out, const width *w, size_t to, const larder_report *p,
+                     size_t from) {
+    memcpy((uint64_t *)(uintptr_t)out->ids + to, p->ids + from, sizeof *p->ids);
+    memcpy((int64_t *)(uintptr_t)out->labels + to, p->labels + from, sizeof *p->labels);
+    if (w->loss)
+        memcpy((float *)(uintptr_t)out->loss + to, p->loss + from, sizeof *p->loss);
+    if (w->classes)
+        memcpy((float *)(uintptr_t)out->logits + to * w->classes, p->logits + from * w->classes,
+               w->classes * sizeof *p->logits);
+    if (w->dim)
+        memcpy((float *)(uintptr_t)out->embeddings + to * w->dim, p->embeddings + from * w->dim,
+               w->dim * sizeof *p->embeddings);
+    out->epoch = p->epoch;
+}
+
 int larder__rank_rows_join(larder_report *out, void **memory, const larder_report *parts, size_t n,
-                           size_t most) {
+                           size_t first, size_t most) {
     width w = width_of(parts, n);
     size_t rows = 0, at = 0;
     for (size_t k = 0; k < n; k++)
-        rows += parts[k].n;
-    rows = rows < most ? rows : most;
+        rows += rows_of(&parts[(k + first) % n], k, n, most);
     char *m = *memory = larder__malloc(rows * (16 + 4 * (w.loss + w.classes + w.dim)) + 1);
     if (!m)
         return LARDER_E_NOMEM;
-    uint64_t *ids = (uint64_t *)(void *)m;
-    int64_t *labels = (int64_t *)(void *)(m + rows * 8);
     float *loss = (float *)(void *)(m + rows * 16), *logits = loss + rows * w.loss;
-    float *emb = logits + rows * w.classes;
     *out = (larder_report){.n = rows,
                            .classes = w.classes,
                            .dim = w.dim,
-                           .ids = ids,
-                           .labels = labels,
+                           .ids = (uint64_t *)(void *)m,
+                           .labels = (int64_t *)(void *)(m + rows * 8),
                            .loss = w.loss ? loss : NULL,
                            .logits = w.classes ? logits : NULL,
-                           .embeddings = w.dim ? emb : NULL,
+                           .embeddings = w.dim ? logits + rows * w.classes : NULL,
                            .accuracy = (double)NAN};
-    for (size_t k = 0; k < n && at < rows; k++) {
-        const larder_report *p = &parts[k];
-        size_t some = p->n < rows - at ? p->n : rows - at;
-        if (some == 0)
-            continue;
-        out->epoch = p->epoch;
-        memcpy(ids + at, p->ids, some * sizeof *ids);
-        memcpy(labels + at, p->labels, some * sizeof *labels);
-        if (w.loss)
-            memcpy(loss + at, p->loss, some * sizeof *loss);
-        if (w.classes)
-            memcpy(logits + at * w.classes, p->logits, some * w.classes * sizeof *logits);
-        if (w.dim)
-            memcpy(emb + at * w.dim, p->embeddings, some * w.dim * sizeof *emb);
-        at += some;
-    }
+    for (size_t i = 0; at < rows; i++)
+        for (size_t k = 0; k < n; k++) {
+            const larder_report *part = &parts[(k + first) % n];
+            if (i < rows_of(part, k, n, most))
+                join_row(out, &w, at++, part, i);
+        }
     return 0;
 }
 

@@ -24,10 +24,11 @@ double larder__rank_turns_accuracy(const larder__rank_turn *, size_t n);
 /* A rank's part of a report, as larder__feedback_own wrote it. */
 int larder__rank_rows_read(larder_report *out, void **memory, uint64_t samples, const void *bytes,
                            size_t size);
-/* Parts in the order of ranks as one report of at most `most` rows. A field counts where every
- * part that has rows has it. */
+/* The parts of n ranks as one report about a batch of `most` rows, in its order: they were dealt
+ * out one by one, rank `first` began (ranks.h), and what lies beyond was taken once more. A field
+ * counts where every part that has rows has it. */
 int larder__rank_rows_join(larder_report *out, void **memory, const larder_report *parts, size_t n,
-                           size_t most);
+                           size_t first, size_t most);
 
 /* Losses that a rank's evaluator gave. */
 void larder__rank_losses_write(larder_writer *, const uint64_t *ids, const float *loss, size_t n);

@@ -11,7 +11,7 @@
 uint64_t larder__row_seed(const larder_loader *l, const larder__planned *p, size_t row) {
     if (larder__draw_ranks(l->draw))
         return larder__place_seed(l->conf.seed, larder__draw_batch(l->draw), 0, 1, p->number,
-                                  p->at + row);
+                                  larder__planned_place(p, row));
     return larder__place_seed(l->conf.seed, l->conf.batch, l->conf.rank, l->conf.world, p->number,
                               row);
 }
@@ -20,6 +20,7 @@ void larder__row_failed(larder__place *p, size_t row, int code, const char *why)
     char *out = p->faults[row].why;
     size_t cap = sizeof p->faults[row].why;
     p->faults[row].code = code;
+    p->faulty = true;
     if (strncmp(why, "sample ", 7) == 0)
         snprintf(out, cap, "%s", why);
     else
@@ -46,8 +47,7 @@ static int make_row(larder_loader *l, larder__scratch *scratch, larder_buf *byte
     return 0;
 }
 
-/* In front of the sentence: which sample. */
-static int name_sample(larder_loader *l, uint64_t id, int rc) {
+int larder__row_blame(larder_loader *l, uint64_t id, int rc) {
     char name[160] = "?";
     larder__data_name(l->data, id, name, sizeof name);
     return larder__fail_in(rc, "sample %llu (%s)", (unsigned long long)id, name);
@@ -60,7 +60,7 @@ int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place
     if (rc == 0)
         rc = make_row(l, scratch, bytes, form, seed, p->x + row * l->row_bytes);
     if (rc < 0)
-        return name_sample(l, id, rc);
+        return larder__row_blame(l, id, rc);
     p->y[row] = s.label;
     p->served[row] = id;
     return 0;
@@ -129,7 +129,7 @@ int larder__entry_make(larder_loader *l, larder__scratch *scratch, const larder_
     larder__seat_turn(was);
     if (rc < 0) {
         larder_buf_unref(out);
-        return name_sample(l, t->key, rc);
+        return larder__row_blame(l, t->key, rc);
     }
     if (!*out) { /* wanted as it is, or too large decoded */
         *out = larder_buf_ref(read);

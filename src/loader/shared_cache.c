@@ -1,6 +1,7 @@
 #include "loader/shared_cache.h"
 
 #include "base/err.h"
+#include "ranks/job_name.h"
 #include "wire/attach.h"
 #include "wire/remote.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 
 static const char SCHEME[] = "unix:";
+static const double PATIENCE = 30;
 
 bool larder__cache_names_daemon(const char *cache) {
     return cache && (strncmp(cache, SCHEME, sizeof SCHEME - 1) == 0 || larder__remote_named(cache));
@@ -19,37 +21,58 @@ bool larder__cache_is_shared(const char *cache) {
     return larder__cache_names_daemon(cache) || (given && *given);
 }
 
-typedef struct address { /* a cache text taken apart */
-    char path[108];      /* of a socket, or tcp://host:port */
-    char budget[32];     /* "": whatever the daemon has */
-    char token_file[256];
-} address;
+/* What stands behind "key=" in an option of n bytes, as a text; false: it is another option, or too
+ * long. */
+static bool option(const char *at, size_t n, const char *key, char *out, size_t cap) {
+    size_t k = strlen(key);
+    if (n <= k + 1 || strncmp(at, key, k) != 0 || at[k] != '=' || n - k - 1 >= cap)
+        return false;
+    snprintf(out, cap, "%.*s", (int)(n - k - 1), at + k + 1);
+    return true;
+}
 
-/* One of budget=… and token-file=…, up to & or the end. */
-static int take_option(address *out, const char *cache, const char *at, size_t n) {
-    static const char budget[] = "budget=", token[] = "token-file=";
+/* One of budget=…, job=…, patience=… and token-file=…, up to & or the end. */
+static int take_option(larder__daemon_address *out, const char *cache, const char *at, size_t n) {
     bool far = larder__remote_named(cache);
-    if (n > strlen(budget) && strncmp(at, budget, strlen(budget)) == 0 &&
-        n - strlen(budget) < sizeof out->budget) {
-        snprintf(out->budget, sizeof out->budget, "%.*s", (int)(n - strlen(budget)),
-                 at + strlen(budget));
-        larder__budget b;
+    char text[32];
+    larder__budget b;
+    if (option(at, n, "budget", out->budget, sizeof out->budget))
         return larder__parse_budget(out->budget, &b);
-    }
-    if (far && n > strlen(token) && strncmp(at, token, strlen(token)) == 0 &&
-        n - strlen(token) < sizeof out->token_file) {
-        snprintf(out->token_file, sizeof out->token_file, "%.*s", (int)(n - strlen(token)),
-                 at + strlen(token));
+    if (far && option(at, n, "token-file", out->token_file, sizeof out->token_file))
         return 0;
+    if (option(at, n, "job", out->job, sizeof out->job)) {
+        if (strcmp(out->job, "0") == 0)
+            out->job[0] = '\0';
+        else if (far)
+            return larder__fail(LARDER_E_UNSUPPORTED,
+                                "cache \"%s\": the ranks of one job share a daemon's memory, so it "
+                                "has to be on their machine (unix:); on several machines they "
+                                "share through Redis",
+                                cache);
+        else if (!larder__job_name_fits(out->job))
+            return larder__fail(LARDER_E_ARGS,
+                                "cache \"%s\": job=NAME, of letters, digits and _.-, at most 39; "
+                                "or job=0",
+                                cache);
+        return 0;
+    }
+    if (option(at, n, "patience", text, sizeof text)) {
+        bool fine = larder__parse_seconds(text, &out->patience) == 0 && out->patience >= 1 &&
+                    out->patience <= 86400;
+        return fine ? 0
+                    : larder__fail(LARDER_E_ARGS,
+                                   "cache \"%s\": patience=30s, from 1s to a day: how long a rank "
+                                   "of the job, or the daemon, may be away",
+                                   cache);
     }
     return larder__fail(LARDER_E_ARGS, "cache \"%s\": after the %s comes %s, or nothing", cache,
                         far ? "port" : "path",
-                        far ? "?token-file=FILE&budget=SIZE" : "?budget=SIZE");
+                        far ? "?token-file=FILE&budget=SIZE" : "?budget=SIZE&job=NAME");
 }
 
 /* "unix:PATH?budget=20%" or "tcp://HOST:PORT?token-file=FILE&budget=20%". */
-static int parse(const char *cache, address *out) {
-    *out = (address){0};
+int larder__daemon_parse(const char *cache, larder__daemon_address *out) {
+    *out = (larder__daemon_address){.patience = PATIENCE};
     larder__socket_path(out->path);
     if (!larder__cache_names_daemon(cache)) {
         snprintf(out->budget, sizeof out->budget, "%s", cache ? cache : "");
@@ -84,15 +107,15 @@ int larder__policy_text(char *out, size_t cap, const larder__recipe *r) {
 }
 
 int larder__shared_cache_budget(const char *cache, char *budget, size_t cap) {
-    address a;
-    int rc = parse(cache, &a);
+    larder__daemon_address a;
+    int rc = larder__daemon_parse(cache, &a);
     snprintf(budget, cap, "%s", a.budget);
     return rc;
 }
 
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf,
                               const larder__recipe *recipe, const double share[LARDER_FORMS]) {
-    address where;
+    larder__daemon_address where;
     larder__attach_conf a = {.socket = where.path,
                              .token_file = where.token_file,
                              .hello = {.batch = (uint32_t)conf->batch,
@@ -112,7 +135,7 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
         a.hello.share[f] = share[f];
     a.hello.forms_id = share[LARDER_ENCODED] < 1 || recipe->replan ? conf->pipeline | 1 : 0;
     a.hello.again = recipe->replan ? LARDER__HELLO_PLANS : 0;
-    int rc = parse(conf->cache, &where);
+    int rc = larder__daemon_parse(conf->cache, &where);
     snprintf(a.hello.budget, sizeof a.hello.budget, "%s", where.budget);
     if (rc == 0)
         rc = larder__policy_text(a.hello.policy, sizeof a.hello.policy, recipe);

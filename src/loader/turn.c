@@ -22,9 +22,12 @@ int larder__place_leave(larder_loader *l, larder__place *p) {
     int rc = renew_pixels(l, number);
     p->phase = LARDER__FREE;
     p->plan.n = p->plan.fetched = 0;
-    l->x_of[number % l->conf.prefetch] = UINT64_MAX;
-    if (rc < 0) /* nothing can be prepared there any more */
+    if (rc < 0) /* nothing can be prepared there any more: that memory is not ours alone */
         larder__loader_fail(l, rc);
+    else {
+        l->x_warm = number % l->conf.prefetch;
+        l->x_of[l->x_warm] = UINT64_MAX;
+    }
     pthread_cond_broadcast(&l->work);
     return rc;
 }
@@ -62,7 +65,7 @@ int larder_loader_peek(larder_loader *l, larder_batch *out) {
     const larder__place *p = &l->ring[l->taken % l->conf.ahead];
     bool there = !l->epoch_over && !l->cancelled && !l->failed && l->taken < l->planned &&
                  p->phase == LARDER__FILLED;
-    for (size_t i = 0; there && i < p->plan.n; i++)
+    for (size_t i = 0; there && p->faulty && i < p->plan.n; i++)
         there = p->faults[i].code == 0;
     if (there) {
         *out = p->batch;

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "loader/inside.h"
 
+#include <sched.h>
+
 /* Some of the batch's rows, or the whole package behind them. */
 static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
     bool besides = p->next_row >= p->plan.n;
@@ -39,12 +41,20 @@ static bool may_prepare(const larder_loader *l, const larder__place *p) {
     return k < l->taken + l->conf.prefetch && (of == k || of == UINT64_MAX);
 }
 
+/* The memory that came back last is written first: where training takes batches as fast as they are
+ * made, two or three pieces go round, and not all. */
 static void lend_pixels(larder_loader *l, larder__place *p) {
     uint64_t k = p->plan.number;
-    if (p->calm || l->x_of[k % l->conf.prefetch] == k)
+    size_t at = k % l->conf.prefetch;
+    if (p->calm || l->x_of[at] == k)
         return;
-    l->x_of[k % l->conf.prefetch] = k;
-    p->x = larder__block_pixels(l->x[k % l->conf.prefetch]);
+    if (l->x_of[l->x_warm] == UINT64_MAX) {
+        larder_hold *warm = l->x[l->x_warm];
+        l->x[l->x_warm] = l->x[at];
+        l->x[at] = warm;
+    }
+    l->x_of[at] = k;
+    p->x = larder__block_pixels(l->x[at]);
     p->batch.x = l->conf.order_only ? NULL : p->x;
 }
 
@@ -178,9 +188,18 @@ static void rest(larder_loader *l) {
     l->idle--;
 }
 
+/* There is work as soon as training takes a batch. A thread that is woken for it must not push
+ * aside the very thread that is about to train with that batch; it only wants its share. */
+static void stand_back(void) {
+    struct sched_param none = {0};
+    if (sched_getscheduler(0) == SCHED_OTHER)
+        sched_setscheduler(0, SCHED_BATCH, &none); /* of this thread; it works without, too */
+}
+
 void *larder__worker_run(void *arg) {
     larder_loader *l = arg;
     larder__scratch *scratch = NULL;
+    stand_back();
     int rc = larder__scratch_open(&scratch);
     pthread_mutex_lock(&l->lock);
     if (rc < 0) {

@@ -138,6 +138,10 @@ larder_buf *larder__errand_token(const larder__errand *e) {
     (void)e;
     return NULL;
 }
+const larder__value *larder__errand_value(const larder__errand *e) {
+    (void)e;
+    return NULL;
+}
 uint8_t larder__errand_held(const larder__errand *e) {
     (void)e;
     return LARDER_ENCODED;

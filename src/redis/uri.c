@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/spec.h"
+#include "ranks/job_name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,13 +171,6 @@ static int read_path(larder__redis_conf *r, const char *cache, const char **at) 
     return 0;
 }
 
-static bool group_name(const char *text) {
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    size_t n = strlen(text);
-    return n > 0 && n < 40 && strspn(text, allowed) == n;
-}
-
 static bool yes_or_no(const char *text, bool *out) {
     *out = strcmp(text, "1") == 0;
     return *out || strcmp(text, "0") == 0;
@@ -207,13 +201,13 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         *what = "shared=NAME, of letters, digits and _.-, at most 39; or shared=0";
         if (strcmp(value, "0") == 0)
             return true;
-        return group_name(value) && copy(r->group, sizeof r->group, value);
+        return larder__job_name_fits(value) && copy(r->group, sizeof r->group, value);
     }
     if (strcmp(key, "job") == 0) {
         *what = "job=NAME, of letters, digits and _.-, at most 39; or job=0";
         if (strcmp(value, "0") == 0)
             return true;
-        return group_name(value) && copy(r->job, sizeof r->job, value);
+        return larder__job_name_fits(value) && copy(r->job, sizeof r->job, value);
     }
     if (strcmp(key, "replicas") == 0) {
         *what = "replicas=0 or replicas=1";

@@ -3,20 +3,10 @@
 #ifndef LARDER_REDIS_VALUE_H
 #define LARDER_REDIS_VALUE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "ranks/value_name.h"
 
 /* Also part of every key: values of another version are never even asked for. */
-enum { LARDER__VALUE_VERSION = 1, LARDER__VALUE_HEAD = 40, LARDER__ANY_FORM = 0xff };
-
-typedef struct larder__value {
-    uint64_t id;
-    uint64_t mark; /* which making of it: names are never used twice */
-    uint32_t size; /* bytes behind the head; where asked for: at most so many */
-    uint8_t form;  /* larder_form in the name */
-    uint8_t held;  /* larder_form of the bytes; where asked for: or LARDER__ANY_FORM */
-} larder__value;
+enum { LARDER__VALUE_VERSION = 1, LARDER__VALUE_HEAD = 40 };
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *,
                          const void *bytes);

@@ -137,7 +137,7 @@ static int evaluate(run *r, uint64_t *samples, uint64_t *reads, uint64_t *bytes)
         }
         if (r->feed)
             larder__feed_looked(r->feed, p->epoch, p->ids, p->n, r->losses);
-        larder__draw_evaluated(r->draw, p->ids, r->losses, p->n);
+        larder__draw_evaluated(r->draw, p, p->ids, r->losses, p->n);
         *samples += p->n;
         larder__planned *t = p;
         p = next;

@@ -73,31 +73,45 @@ static const char *class_name(void *st, uint32_t label) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Goes through one file, keeps the labels, and the records themselves when it was packed. */
+/* What was read at once: the labels of its records, and the records themselves when it was packed.
+ */
+static int take_records(cifar *c, const larder__unpack *u, const char *path,
+                        const unsigned char *some, size_t records, unsigned char **kept,
+                        size_t *cap, uint64_t *count) {
+    size_t stride = c->records.stride;
+    int rc = 0;
+    if (!larder__unpack_is_plain(u))
+        rc = larder__grow(kept, cap, (*count + records) * stride, 1);
+    for (size_t i = 0; rc == 0 && i < records; i++) {
+        if (*count + i == MOST_RECORDS)
+            return larder__fail(LARDER_E_FORMAT, "%s: more than %d records", path, MOST_RECORDS);
+        rc = take_labels(c, path, *count + i, some + i * stride);
+    }
+    if (rc == 0 && *kept)
+        memcpy(*kept + *count * stride, some, records * stride);
+    *count += records;
+    return rc;
+}
+
+/* Goes through one file. One record is less than a call of the system is worth: many at once. */
 static int read_file(cifar *c, larder__unpack *u, const char *path, unsigned char **kept,
                      uint64_t *count) {
-    unsigned char record[2 + PIXELS];
-    size_t cap = 0, stride = c->records.stride, got;
-    for (*count = 0;; ++*count) {
-        int rc = larder__unpack_read(u, record, stride, &got);
-        if (rc < 0)
-            return rc;
-        if (got == 0)
-            break;
-        if (got < stride)
-            return larder__fail(LARDER_E_FORMAT,
-                                "%s: ends inside record %llu, after %zu of %zu bytes", path,
-                                (unsigned long long)*count, got, stride);
-        if (*count == MOST_RECORDS)
-            return larder__fail(LARDER_E_FORMAT, "%s: more than %d records", path, MOST_RECORDS);
-        rc = take_labels(c, path, *count, record);
-        if (rc == 0 && !larder__unpack_is_plain(u))
-            rc = larder__grow(kept, &cap, (*count + 1) * stride, 1);
-        if (rc < 0)
-            return rc;
-        if (*kept)
-            memcpy(*kept + *count * stride, record, stride);
+    enum { AT_ONCE = 64 };
+    size_t cap = 0, stride = c->records.stride, got = 1;
+    unsigned char *some = larder__malloc(AT_ONCE * stride);
+    int rc = some ? 0 : LARDER_E_NOMEM;
+    for (*count = 0; rc == 0 && got > 0;) {
+        rc = larder__unpack_read(u, some, AT_ONCE * stride, &got);
+        if (rc == 0)
+            rc = take_records(c, u, path, some, got / stride, kept, &cap, count);
+        if (rc == 0 && got % stride)
+            rc =
+                larder__fail(LARDER_E_FORMAT, "%s: ends inside record %llu, after %zu of %zu bytes",
+                             path, (unsigned long long)*count, got % stride, stride);
     }
+    larder__free(some);
+    if (rc < 0)
+        return rc;
     return *count ? 0 : larder__fail(LARDER_E_FORMAT, "%s is empty", path);
 }
 

@@ -60,6 +60,29 @@ LARDER__INLINE void fill_f32(float *to, size_t n, float value) {
         to[i] = value;
 }
 
+/* Rows with margins are of odd lengths, which vectors are bad at. So some rows at a time are laid
+ * out with their margins first, as bytes, and then turned into numbers from end to end: the zeros
+ * of the margins become `bias` there. For pixels that lie side by side. */
+enum { LAID_OUT = 4096 };
+
+LARDER__INLINE void margined_f32(float *restrict to, const walk *k, ptrdiff_t row, size_t rows,
+                                 size_t w, float scale, float bias) {
+    uint8_t lines[LAID_OUT];
+    const bool back = k->step < 0;
+    const size_t left = back ? k->after : k->before, most = LAID_OUT / w;
+    const uint8_t *from = back ? k->at - (k->n - 1) : k->at;
+    for (size_t n; rows > 0; rows -= n, to += n * w) {
+        n = rows < most ? rows : most;
+        memset(lines, 0, n * w);
+        for (size_t y = 0; y < n; y++, from += row)
+            memcpy(lines + y * w + left, from, k->n);
+        if (!back)
+            line_f32(to, lines, 1, n * w, scale, bias);
+        for (size_t y = 0; back && y < n; y++)
+            line_f32(to + y * w, lines + (y + 1) * w - 1, -1, w, scale, bias);
+    }
+}
+
 LARDER__CLONES
 static void planes_f32(const larder__emit *e, float *out) {
     const size_t w = e->shape.w, y0 = (size_t)e->filled.y0, y1 = (size_t)e->filled.y1;
@@ -70,7 +93,13 @@ static void planes_f32(const larder__emit *e, float *out) {
         const walk k = walk_of(e, c);
         fill_f32(out, y0 * w, bias);
         out += y0 * w;
-        for (size_t y = y0; y < y1; y++, out += w) {
+        size_t y = y0;
+        if (k.n > 0 && k.n < w && w <= LAID_OUT && (k.step == 1 || k.step == -1)) {
+            margined_f32(out, &k, e->row, y1 - y0, w, scale, bias);
+            out += (y1 - y0) * w;
+            y = y1;
+        }
+        for (; y < y1; y++, out += w) {
             const uint8_t *from = k.at + (ptrdiff_t)(y - y0) * e->row;
             fill_f32(out, k.before, bias);
             if (words)

@@ -102,8 +102,9 @@ int larder__daemon_connect(const char *path, const larder__token *token) {
 }
 
 /* The next frame, which has to be of that type; a refusal is its own error. */
-int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader *body) {
-    double until = larder__now() + LARDER__ANSWER_SECONDS;
+int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
+                            double seconds) {
+    double until = larder__now() + seconds;
     uint16_t type;
     int rc;
     while ((rc = larder__inbox_next(in, &type, body)) == 0) {
@@ -119,6 +120,10 @@ int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader 
     return type == want
                ? 0
                : larder__fail(LARDER_E_FORMAT, "the daemon answers something else (%u)", type);
+}
+
+int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader *body) {
+    return larder__daemon_hear_for(fd, in, want, body, LARDER__ANSWER_SECONDS);
 }
 
 static int greet(larder__attachment *a, larder__welcome *w) {

@@ -83,6 +83,8 @@ void larder__mapping_done(void *mapping, uint64_t lease);
 int larder__daemon_connect(const char *path, const larder__token *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
+int larder__daemon_hear_for(int fd, larder__inbox *, uint16_t want, larder_reader *body,
+                            double seconds);
 
 /* Forgets answers that nobody came for; their leases are another matter. */
 void larder__kept_clear(larder__kept *);

@@ -51,17 +51,24 @@ static void forms_read(larder__hello *h, larder_reader *r) {
 
 /* A wrong version is no malformed message: it gets its own sentence, so the rest is not looked at
  * before that is known. */
+int larder__greeting_check(uint32_t magic, uint32_t version, const larder_reader *r) {
+    if (larder_read_status(r) < 0 || magic != LARDER__WIRE_MAGIC)
+        return larder__fail(LARDER_E_FORMAT, "this is not a larder client");
+    if (version != LARDER__WIRE_VERSION)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "the client speaks protocol %u, this daemon %u: use the same larder "
+                            "for both",
+                            version, LARDER__WIRE_VERSION);
+    return 0;
+}
+
 int larder__hello_read(larder__hello *h, larder_reader *r) {
     memset(h, 0, sizeof *h);
     h->magic = larder_read_u32(r);
     h->version = larder_read_u32(r);
-    if (larder_read_status(r) < 0 || h->magic != LARDER__WIRE_MAGIC)
-        return larder__fail(LARDER_E_FORMAT, "this is not a larder client");
-    if (h->version != LARDER__WIRE_VERSION)
-        return larder__fail(LARDER_E_UNSUPPORTED,
-                            "the client speaks protocol %u, this daemon %u: use the same larder "
-                            "for both",
-                            h->version, LARDER__WIRE_VERSION);
+    int rc = larder__greeting_check(h->magic, h->version, r);
+    if (rc < 0)
+        return rc;
     h->pid = larder_read_u32(r);
     h->batch = larder_read_u32(r);
     h->fingerprint = larder_read_u64(r);

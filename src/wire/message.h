@@ -10,7 +10,8 @@
  * Clients on other machines come by TCP and begin with TOKEN. They map nothing: WELCOME comes
  * without descriptors, and after TICKETS or EXCHANGED a VALUE follows for each row that is READY
  * with a lease, which is given back with it.
- */
+ *
+ * The ranks of a distributed job say JOIN instead of HELLO: wire/crew_message.h. */
 #ifndef LARDER_WIRE_MESSAGE_H
 #define LARDER_WIRE_MESSAGE_H
 
@@ -20,7 +21,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 3 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 4 };
 #define LARDER__NO_LEASE UINT32_MAX
 
 #define LARDER__MESSAGES(XX)                                                                       \
@@ -50,7 +51,23 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 3 };
     XX(BYTES, "client on another machine: a lease that another job was making")                    \
     XX(BYTES_ARE, "daemon: its state, form and bytes")                                             \
     XX(RATES, "client with plan=auto: what storage, training and processors take")                 \
-    XX(RELATE, "client: a sample, and those it may stand in for")
+    XX(RELATE, "client: a sample, and those it may stand in for")                                  \
+    XX(JOIN, "rank of a distributed job: which one, and the cache they share")                     \
+    XX(JOINED, "daemon: how large it is, and the memory")                                          \
+    XX(LOOKUP, "rank: values, by name")                                                            \
+    XX(FOUND, "daemon: where they lie")                                                            \
+    XX(PLACE, "rank: room for a value")                                                            \
+    XX(PLACED, "daemon: where")                                                                    \
+    XX(STORED, "rank: the value lies there")                                                       \
+    XX(DROP, "rank: values that nobody needs any more")                                            \
+    XX(RELEASE, "rank: places that it does not read any more")                                     \
+    XX(SAY, "rank: a record for the others, or a piece of it")                                     \
+    XX(FORGET, "rank: a record that all have used")                                                \
+    XX(WISH, "rank: records of others that it waits for")                                          \
+    XX(HEARD, "daemon: one of them, or a piece of it")                                             \
+    XX(GONE, "daemon: a rank whose record will never come")                                        \
+    XX(CREW, "daemon: who has yet to come")                                                        \
+    XX(BYE, "rank: I have come to an end")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
@@ -174,6 +191,8 @@ typedef struct larder__pins {
 } larder__pins;
 _Static_assert(offsetof(larder__pins, at) == 64, "no holes");
 
+/* The beginning of HELLO and JOIN. */
+int larder__greeting_check(uint32_t magic, uint32_t version, const larder_reader *);
 void larder__hello_write(const larder__hello *, larder_writer *);
 int larder__hello_read(larder__hello *, larder_reader *);
 void larder__welcome_write(const larder__welcome *, larder_writer *);

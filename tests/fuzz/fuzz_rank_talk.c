@@ -14,7 +14,7 @@ static void read_rows(const uint8_t *data, size_t size) {
     size_t half = size / 2;
     int a = larder__rank_rows_read(&parts[0], &memory[0], 100, data, half);
     int b = larder__rank_rows_read(&parts[1], &memory[1], 100, data + half, size - half);
-    if (a == 0 && b == 0 && larder__rank_rows_join(&whole, &joined, parts, 2, 64) == 0)
+    if (a == 0 && b == 0 && larder__rank_rows_join(&whole, &joined, parts, 2, size % 2, 64) == 0)
         for (size_t i = 0; i < whole.n; i++)
             if (whole.ids[i] >= 100)
                 abort();

@@ -152,6 +152,24 @@ class Workers(unittest.TestCase):
 
                 shutil.rmtree(os.path.dirname(socket), ignore_errors=True)
 
+    def test_daemon_ends_while_workers_live(self):
+        """A forked worker has the other end of the daemon's input: its end is not waited for."""
+        from larder.daemon import Daemon
+
+        served = Daemon("1MiB")
+        process = served.process
+        stay, leave = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(leave)
+            os.read(stay, 1)
+            os._exit(0)
+        os.close(stay)
+        served.close()
+        self.assertIn(process.returncode, (0, -signal.SIGTERM))
+        os.close(leave)
+        os.waitpid(pid, 0)
+
     def test_given_daemon(self):
         from larder.daemon import Daemon
 

@@ -110,6 +110,20 @@ class Examples(unittest.TestCase):
             self.assertIn("epoch 1: 600 samples", out)
             self.assertTrue(os.path.exists(os.path.join(folder, "state.1")))
 
+    def test_ddp_one_cache(self):
+        from larder.daemon import Daemon
+
+        daemon = Daemon("16MiB")
+        try:
+            out = subprocess.run(
+                [sys.executable, EXAMPLES / "ddp.py", "--ranks", "2", "--recipe", "rotate", "--data",
+                 "mem:?n=600&h=16&w=16&c=3&classes=10", "--cache", f"unix:{daemon.socket}?budget=20%"],
+                stdout=subprocess.PIPE, check=True, text=True,
+            ).stdout
+        finally:
+            daemon.close()
+        self.assertIn("epoch 1: 600 samples", out)
+
     def test_svm(self):
         try:
             import sklearn  # noqa: F401

@@ -1,7 +1,10 @@
 """larder.Loader: batches, epochs, state, feedback, errors."""
 
+import copy
 import gc
+import pickle
 import unittest
+import warnings
 
 import kit
 from kit import larder, numpy, torch
@@ -14,6 +17,34 @@ def loader(recipe="minio", **more):
     conf = dict(batch_size=64, recipe=recipe, augment=PIXELS, threads=2)
     conf.update(more)
     return larder.Loader(SOURCE, **conf)
+
+
+class Silence(unittest.TestCase):
+    """A recipe that chooses by losses and hears none says so, once."""
+
+    def heard(self, recipe, say=None):
+        with warnings.catch_warnings(record=True) as told, loader(recipe, cache="20%") as l:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                for b in l:
+                    if say:
+                        say(l, b)
+            return [str(w.message) for w in told]
+
+    def test_told_once(self):
+        told = self.heard("rotate:h=0.8")
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("rotate:h=0.8", told[0])
+        self.assertIn("loader.report(loss=", told[0])
+
+    def test_nobody_is_told_in_vain(self):
+        def loss(l, b):
+            l.report(loss=numpy.ones(b.n, "float32"))
+
+        self.assertEqual(self.heard("rotate:h=0.8", loss), [])
+        self.assertEqual(self.heard("rotate:h=0"), [], "nothing is repeated")
+        self.assertEqual(self.heard("rotate:h=0.8,signal=none"), [], "meant so")
+        self.assertEqual(self.heard("echo:factor=4"), [], "it does not listen")
 
 
 class Batches(unittest.TestCase):
@@ -53,6 +84,39 @@ class Batches(unittest.TestCase):
         self.assertEqual(len(kept), 16)
         for x, x0, y, y0 in kept:
             self.assertTrue(torch.equal(x, x0) and torch.equal(y, y0))
+
+    def test_what_is_asked_for_late(self):
+        """Arrays are made when somebody asks for them: also when the loader is gone."""
+        names = ("y", "ids", "served", "weight", "kind", "served_host", "labels_host")
+        with loader(prefetch=2) as l:
+            first = [[numpy.array(getattr(b, name)) for name in names] for b in l]
+        with loader(prefetch=2) as l:
+            kept = list(l)
+        gc.collect()
+        for b, values in zip(kept, first):
+            self.assertEqual(b.n, len(values[0]))
+            for name, value in zip(names, values):
+                numpy.testing.assert_array_equal(numpy.asarray(getattr(b, name)), value)
+                self.assertIs(getattr(b, name), getattr(b, name))
+            self.assertEqual(torch.is_tensor(b.ids), True)
+        with self.assertRaises(AttributeError):
+            kept[0].label
+        self.assertFalse(hasattr(kept[0], "z"))
+
+    def test_copies_of_a_batch(self):
+        with loader() as l:
+            b = next(iter(l))
+            copies = [copy.deepcopy(b), pickle.loads(pickle.dumps(b)), b.to("cpu")]
+            x, ids = b.x.clone(), b.ids.tolist()
+            shallow = copy.copy(b)
+            self.assertIs(shallow.x, b.x)
+            del b
+            copies.append(shallow)
+        gc.collect()
+        for c in copies:
+            self.assertTrue(torch.equal(c.x, x))
+            self.assertEqual(c.ids.tolist(), ids)
+            self.assertEqual(c.n, 64)
 
     def test_no_batch_leaks(self):
         with loader() as l:

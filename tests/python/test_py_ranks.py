@@ -1,6 +1,7 @@
-"""Processes of torch.distributed with one cache in Redis: recipes that look into the cache draw what one
-process with the whole batch would, bit for bit, and go on so as one process or as three."""
+"""Processes of torch.distributed with one cache, in a daemon or in Redis: recipes that look into the cache
+draw what one process with the whole batch would, bit for bit, and go on so as one process or as three."""
 
+import json
 import os
 import shutil
 import socket
@@ -12,15 +13,13 @@ import unittest
 
 import kit
 from kit import larder, numpy, torch
+from larder import _lib
+from larder.daemon import Daemon
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
 sys.path.insert(0, str(kit.ROOT / "tests" / "support"))
 from ports import free_port  # noqa: E402
-
-if "-redis" in larder.features() or not shutil.which("redis-server"):
-    print("no redis-server, or built without hiredis: skipped")
-    sys.exit(77)
 
 SOURCE = "mem:?n=650&h=8&w=8&c=3"
 GLOBAL, STEPS, MORE = 48, 33, 12
@@ -42,16 +41,21 @@ def train(l, steps):
     return out
 
 
+def dealt(parts, number, rows):
+    """Row i of the batch of all is rank (i + number) % world's, of a short one rank i % world's."""
+    world, first = len(parts), number if rows == GLOBAL else 0
+    return numpy.stack([parts[(i + first) % world][i // world] for i in range(rows)])
+
+
 def opened(world, cache, recipe):
     return larder.Loader(SOURCE, GLOBAL // world, recipe=recipe, cache=cache, threads=1,
                          augment="crop:size=8,pad=2|flip", lag=8)
 
 
-def worker(rank, world, where, port, before):
+def worker(rank, world, where, cache, before):
     os.environ.pop("LARDER_SOCKET", None)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{where}/meet{world}", rank=rank, world_size=world)
-    cache = f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
     for name, recipe in RECIPES.items():
         with opened(world, cache, recipe) as l:
             if before:
@@ -64,29 +68,20 @@ def worker(rank, world, where, port, before):
     dist.destroy_process_group()
 
 
-@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
-class OneCache(unittest.TestCase):
+class OneCache:
+    """For any store: start() gives the cache's text, stop() ends it."""
+
     @classmethod
     def setUpClass(cls):
         cls.where = tempfile.TemporaryDirectory()
-        port = free_port()
-        cls.server = subprocess.Popen(
-            ["redis-server", "--port", str(port), "--save", "", "--dir", cls.where.name],
-            stdout=subprocess.DEVNULL)
-        for _ in range(400):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+        cache = cls.start()
         for world, before in ((2, 0), (3, 2)):
-            mp.start_processes(worker, (world, cls.where.name, port, before), nprocs=world,
+            mp.start_processes(worker, (world, cls.where.name, cache, before), nprocs=world,
                                start_method="fork")
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.terminate()
-        cls.server.wait()
+        cls.stop()
         cls.where.cleanup()
 
     def parts(self, name, world):
@@ -101,14 +96,77 @@ class OneCache(unittest.TestCase):
                     parts = self.parts(name, world)
                     for k in range(count):
                         for i in range(2):
+                            one = whole[first + k][i]
                             numpy.testing.assert_array_equal(
-                                numpy.concatenate([p[0][k][i] for p in parts]), whole[first + k][i])
+                                dealt([p[0][k][i] for p in parts], first + k, len(one)), one)
+
+    def test_reports_come_in_the_order_of_the_batch(self):
+        from larder import feedback
+
+        for world in (2, 3, 5):
+            for rows in (48, 45, 7, 2):
+                for number in range(6):
+                    first = number if rows == 48 else 0
+                    parts = [[] for _ in range(world)]
+                    for i in range(rows):
+                        parts[(i + first) % world].append(i)
+                    parts = [numpy.array(p or [1000]) for p in parts]  # one taken once more
+                    told = feedback._joined(parts, feedback._first(number, parts, 48))
+                    self.assertEqual(list(told[:rows]), list(range(rows)))
+        parts = [numpy.arange(3), numpy.arange(3, 5)]  # each its own cache: in one piece
+        self.assertEqual(list(feedback._joined(parts, feedback._first(7, parts, 0))), list(range(5)))
 
     def test_all_go_by_the_same_pace(self):
         for world in (2, 3):
             parts = self.parts("auto", world)  # that they were not is an error by itself
             self.assertIsNotNone(parts[0][2])
             self.assertEqual(len({p[2] for p in parts}), 1)
+
+
+@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
+class InRedis(OneCache, unittest.TestCase):
+    @classmethod
+    def start(cls):
+        if "-redis" in larder.features() or not shutil.which("redis-server"):
+            raise unittest.SkipTest("no redis-server, or built without hiredis")
+        port = free_port()
+        cls.server = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--save", "", "--dir", cls.where.name],
+            stdout=subprocess.DEVNULL)
+        for _ in range(400):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        return f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
+
+    @classmethod
+    def stop(cls):
+        cls.server.terminate()
+        cls.server.wait()
+
+
+@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
+class InADaemon(OneCache, unittest.TestCase):
+    @classmethod
+    def start(cls):
+        cls.daemon = Daemon("16MiB")
+        return f"unix:{cls.daemon.socket}?budget=30%&patience=120s"
+
+    @classmethod
+    def stop(cls):
+        cls.daemon.close()
+
+    def test_nothing_is_left(self):
+        """The memory of both jobs is given back when their last process leaves."""
+        command = [_lib.program(), "serve", "--status", "--socket", self.daemon.socket]
+        for _ in range(400):
+            status = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+            if not status["rank_jobs"]:
+                break
+            time.sleep(0.05)
+        self.assertEqual((status["rank_jobs"], status["promised_bytes"]), ([], 0))
 
 
 if __name__ == "__main__":

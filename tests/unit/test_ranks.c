@@ -1,10 +1,10 @@
-/* Ranks of a job that share a cache in Redis: together they do what one process with the global
- * batch and an embedded cache does, whatever the recipe: the same samples in the same order, the
- * same pixels, the same ledger but for what came late, and they go on so with another number of
- * ranks. */
+/* Ranks of a job that share a cache, in Redis or in a daemon: together they do what one process
+ * with the global batch and an embedded cache does, whatever the recipe: the same samples in the
+ * same order, the same pixels, the same ledger but for what came late, and they go on so with
+ * another number of ranks. */
 #include "base/hash.h"
 #include "loader_kit.h"
-#include "redis_kit.h"
+#include "ranks_kit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -31,16 +31,15 @@ typedef struct job {
 } job;
 
 static int evaluate(void *arg, const larder_batch *b, float *loss);
-static kit_redis server;
+static kit_store server;
 static unsigned jobs;
 
 static void open_job(job *j, const char *recipe, const char *split, uint32_t world, bool embedded) {
-    char cache[160];
-    if (embedded)
-        snprintf(cache, sizeof cache, "%s", split);
-    else
-        snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=%s&timeout=30s&job=t%u",
-                 server.port, split, jobs);
+    char cache[192], name[16];
+    snprintf(cache, sizeof cache, "%s", split);
+    snprintf(name, sizeof name, "t%u", jobs);
+    if (!embedded)
+        kit_store_cache(&server, cache, sizeof cache, split, name, 60);
     *j = (job){.world = world};
     for (uint32_t r = 0; r < world; r++) {
         larder_loader_conf c = kit_conf(SOURCE, recipe);
@@ -71,19 +70,39 @@ static uint64_t row_hash(const larder_batch *b, size_t i) {
     return larder__hash_bytes(h, (const unsigned char *)b->x + i * BYTES, BYTES);
 }
 
-/* All rows of the global batch, in the order of ranks; those taken once more are left out. */
-static void note_batch(const job *j, course *c, size_t whole) {
-    size_t n = 0;
+/* Full batches are dealt out from another rank on each time, short ones from the first. */
+static uint32_t whose(size_t turn, const job *j, uint64_t number, size_t whole) {
+    return (uint32_t)((turn + (whole == GLOBAL ? number : 0)) % j->world);
+}
+
+/* All rows of the global batch in its order; what lies beyond its last was taken once more and is
+ * left out. `rows` are those of each rank. */
+static void note_batch(course *c, const uint64_t *const rows[], const size_t n[], const job *j,
+                       size_t whole) {
     assert_true(c->batches < BATCHES);
+    size_t all = 0, at = c->count;
     for (uint32_t r = 0; r < j->world; r++)
-        for (size_t i = 0; i < j->b[r]->n; i++, n++) {
-            assert_true(c->count < ROWS);
-            if (n < whole)
-                c->rows[c->count++] = row_hash(j->b[r], i);
-            else
-                c->again++;
-        }
-    c->sizes[c->batches++] = n < whole ? n : whole;
+        all += n[r];
+    for (size_t k = 0; k < whole && k < all; k++) {
+        uint32_t r = whose(k, j, c->batches, whole);
+        assert_true(c->count < ROWS && k / j->world < n[r]);
+        c->rows[c->count++] = rows[r][k / j->world];
+    }
+    c->again += all - (c->count - at);
+    c->sizes[c->batches++] = c->count - at;
+}
+
+static void note_job(const job *j, course *c, size_t whole) {
+    uint64_t hashes[MOST][GLOBAL];
+    const uint64_t *rows[MOST];
+    size_t n[MOST];
+    for (uint32_t r = 0; r < j->world; r++) {
+        rows[r] = hashes[r];
+        n[r] = j->b[r]->n;
+        for (size_t i = 0; i < n[r]; i++)
+            hashes[r][i] = row_hash(j->b[r], i);
+    }
+    note_batch(c, rows, n, j, whole);
 }
 
 enum { DIM = 6 };
@@ -95,17 +114,21 @@ static void training_says(uint64_t id, uint64_t epoch, float *loss, float *embed
 }
 
 /* Everybody hears everything, as processes with gloo tell each other. */
-static void report_whole(const job *j) {
+static void report_whole(const job *j, size_t whole) {
     uint64_t served[2 * GLOBAL];
     int64_t labels[2 * GLOBAL];
     float loss[2 * GLOBAL], emb[2 * GLOBAL * DIM];
-    size_t n = 0;
+    size_t n = 0, all = 0; /* those taken once more come last */
     for (uint32_t r = 0; r < j->world; r++)
-        for (size_t i = 0; i < j->b[r]->n; i++, n++) {
-            served[n] = j->b[r]->served[i];
-            labels[n] = j->b[r]->y[i];
-            training_says(served[n], j->b[r]->epoch, &loss[n], &emb[n * DIM]);
-        }
+        all += j->b[r]->n;
+    for (; n < all; n++) {
+        const larder_batch *b = j->b[whose(n, j, j->b[0]->number, whole)];
+        size_t i = n / j->world;
+        assert_true(i < b->n);
+        served[n] = b->served[i];
+        labels[n] = b->y[i];
+        training_says(served[n], b->epoch, &loss[n], &emb[n * DIM]);
+    }
     larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = DIM};
     for (uint32_t r = 0; r < j->world; r++)
         check_ok(larder_loader_report_rows(j->l[r], j->b[0]->number, j->b[0]->epoch, served, labels,
@@ -131,8 +154,8 @@ static bool run_job(job *j, course *c, const course *as, size_t steps) {
             c->epochs++;
             continue;
         }
-        note_batch(j, c, as ? as->sizes[c->batches] : GLOBAL);
-        report_whole(j);
+        note_job(j, c, as ? as->sizes[c->batches] : GLOBAL);
+        report_whole(j, c->sizes[c->batches - 1]);
         for (uint32_t r = 0; r < j->world; r++)
             check_ok(larder_loader_done(j->l[r], j->b[r]));
     }
@@ -204,18 +227,14 @@ static bool run_ranks(job *j, course *c, const course *as, size_t steps) {
         pthread_join(threads[r], NULL);
     pthread_barrier_destroy(&together);
     for (size_t k = 0; k < parts[0].c.batches; k++) {
-        size_t n = 0, whole = as ? as->sizes[c->batches] : GLOBAL;
-        for (uint32_t r = 0; r < j->world; r++)
-            for (size_t i = 0; i < parts[r].c.sizes[k]; i++, n++) {
-                uint64_t row = parts[r].c.rows[at[r]++];
-                assert_true(c->count < ROWS);
-                if (n < whole)
-                    c->rows[c->count++] = row;
-                else
-                    c->again++;
-            }
-        assert_true(c->batches < BATCHES);
-        c->sizes[c->batches++] = n < whole ? n : whole;
+        const uint64_t *rows[MOST];
+        size_t n[MOST];
+        for (uint32_t r = 0; r < j->world; r++) {
+            n[r] = parts[r].c.sizes[k];
+            rows[r] = parts[r].c.rows + at[r];
+            at[r] += n[r];
+        }
+        note_batch(c, rows, n, j, as ? as->sizes[c->batches] : GLOBAL);
     }
     c->epochs = parts[0].epochs;
     return !parts[0].over;
@@ -317,32 +336,27 @@ static void compare(const char *recipe, const char *split, uint32_t first, run_f
     }
 }
 
-static void test_as_one_process(void **unused) {
-    (void)unused;
-    kit_redis_or_skip();
-    kit_redis_start(&server, NULL);
+static void test_as_one_process(void **kind) {
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
         compare(recipes[i], "30%", 1 + i % 2, run_ranks);
     compare("lru", "90%:40/30/30", 2, run_ranks);
     compare("seneca", "90%:40/30/30", 2, run_ranks);
     assert_true(all_hits > 1000 && all_late < all_hits / 2);
-    static const char left[] =
-        "eval \"return #redis.call('keys','larder:1:*:j-*:[012]:*')\" 0"; /* values */
-    for (int i = 0; i < 400 && kit_redis_number(&server, left) > 0; i++)
-        kit_nap(0.05);
-    assert_int_equal(kit_redis_number(&server, left), 0);
-    kit_redis_stop(&server);
+    all_hits = all_late = 0;
+    assert_true(kit_store_emptied(&server));
+    kit_store_stop(&server);
 }
 
 /* Whoever has heard the others already (by gloo, say) reports for all. */
-static void test_reports_of_all(void **unused) {
-    (void)unused;
-    kit_redis_or_skip();
-    kit_redis_start(&server, NULL);
+static void test_reports_of_all(void **kind) {
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
     compare("rotate:h=0.5", "30%", 3, run_job);
     compare("shade:repeat=3", "30%", 2, run_job);
     compare("spider:scoring=wait", "30%", 3, run_job);
-    kit_redis_stop(&server);
+    kit_store_stop(&server);
 }
 
 /* Rank by rank another world, each time from the state of any one of them. */
@@ -371,21 +385,24 @@ static void chain(const char *recipe, const uint32_t *worlds, size_t n, size_t s
     same_rows(&one, &many, recipe, worlds[n - 1]);
 }
 
-static void test_another_world(void **unused) {
-    (void)unused;
+static void test_another_world(void **kind) {
     static const uint32_t worlds[] = {2, 3, 1, 4, 2};
-    kit_redis_or_skip();
-    kit_redis_start(&server, NULL);
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
         chain(recipes[i], worlds, 5, 9 + i % 5);
-    kit_redis_stop(&server);
+    kit_store_stop(&server);
 }
 
 int main(void) {
+    static kit_store_kind redis = KIT_REDIS, daemon = KIT_DAEMON;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_one_process),
-        cmocka_unit_test(test_reports_of_all),
-        cmocka_unit_test(test_another_world),
+        cmocka_unit_test_prestate(test_as_one_process, &daemon),
+        cmocka_unit_test_prestate(test_reports_of_all, &daemon),
+        cmocka_unit_test_prestate(test_another_world, &daemon),
+        cmocka_unit_test_prestate(test_as_one_process, &redis),
+        cmocka_unit_test_prestate(test_reports_of_all, &redis),
+        cmocka_unit_test_prestate(test_another_world, &redis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,7 +256,7 @@ static void ranks_share_the_stream(void **state) {
 static void weights_undo_the_preference(void **state) {
     (void)state;
     rig g;
-    rig_open(&g, "rotate:h=0.8,correct=1", "20%", 5000, 100, 1);
+    rig_open(&g, "rotate:h=0.8,prefer=rank,correct=1", "20%", 5000, 100, 1);
     double sum = 0, least = 9, most = 0;
     uint64_t count = 0;
     for (int b = 0; b < 400; b++) {
@@ -279,12 +279,38 @@ static larder_access ask(uint64_t key, float loss, uint32_t tag) {
     return (larder_access){.key = key, .size = 1, .score = loss, .tag = tag};
 }
 
+/* Takes who out of the line and puts it at its end; where it stood. */
+static int move_to_end(int *line, int n, int who) {
+    int at = 0;
+    while (line[at] != who)
+        at++;
+    memmove(line + at, line + at + 1, (size_t)(n - at - 1) * sizeof *line);
+    line[n - 1] = who;
+    return at;
+}
+
+static larder__cache *rotate_cache(const char *args_text, uint64_t keys, uint64_t budget) {
+    larder_args args;
+    const larder_policy *p = larder__policy_find("rotate");
+    check_ok(larder__args_parse(&args, "policy", &p->plugin, args_text, ',', NULL));
+    larder__cache_conf conf = {.policy = p,
+                               .args = &args,
+                               .store = &larder__store_null,
+                               .keys = keys,
+                               .budget = budget,
+                               .seed = 3};
+    larder__cache *c;
+    check_ok(larder__cache_open(&c, &conf));
+    larder__args_free(&args);
+    return c;
+}
+
 /* Chi-square of the draw against weights computed from the definition, over losses with ties and
  * with samples that have none. Losses are far apart, so that bins and values agree. */
 static void residents_are_drawn_by_rank(void **state) {
     (void)state;
     enum { R = 40, DRAWS = 400000 };
-    larder__cache *c = kit_cache(larder__policy_find("rotate"), &larder__store_null, R, R, 1);
+    larder__cache *c = rotate_cache("prefer=rank", R, R);
     float loss[R];
     for (int k = 0; k < R; k++) {
         loss[k] = k % 5 == 4 ? NAN : ldexpf(1, k * 7 % 13 - 6);
@@ -321,24 +347,99 @@ static void residents_are_drawn_by_rank(void **state) {
     larder__cache_close(&c);
 }
 
+/* The oldest of eight at random: who is j-th of R by the time of its last service, oldest first, is
+ * drawn with a chance of ((R - j)^8 - (R - j - 1)^8) / R^8. Who is drawn or asked for is the newest
+ * then; a copy of the state draws the same. */
+static void the_longest_rested_is_drawn(void **state) {
+    (void)state;
+    enum { R = 24, DRAWS = 200000 };
+    larder__cache *c = rotate_cache("", R, R), *copy = rotate_cache("", R, R);
+    int line[R]; /* all residents, served longest ago first */
+    for (int k = 0; k < R; k++) {
+        larder_access a = ask((uint64_t)k, 1, 0);
+        larder__ticket t;
+        check_ok(larder__cache_claim(c, &a, 1, &t));
+        line[k] = k;
+    }
+    uint64_t times[R] = {0};
+    larder_rng rng, same;
+    larder_rng_seed(&rng, 7, 7);
+    for (int i = 0; i < DRAWS; i++) {
+        uint64_t key, asked = (uint64_t)i * 7 % R;
+        double share;
+        if (i == DRAWS / 2) {
+            kit_copy_state(c, copy);
+            same = rng;
+        }
+        assert_true(larder__cache_pick(c, &rng, &key, &share));
+        assert_true(share == 1);
+        if (i >= DRAWS / 2) {
+            uint64_t there;
+            assert_true(larder__cache_pick(copy, &same, &there, &share));
+            assert_int_equal(there, key);
+        }
+        int j = move_to_end(line, R, (int)key);
+        times[j]++;
+        if (i % 3 == 0) { /* a hit of the stream */
+            larder_access a = ask(asked, 1, 0);
+            larder__ticket t;
+            check_ok(larder__cache_claim(c, &a, 1, &t));
+            if (i >= DRAWS / 2)
+                check_ok(larder__cache_claim(copy, &a, 1, &t));
+            move_to_end(line, R, (int)asked);
+        }
+    }
+    double chi = 0;
+    for (int j = 0; j < R; j++) {
+        double expect = DRAWS * (pow((double)(R - j) / R, 8) - pow((double)(R - j - 1) / R, 8));
+        if (expect < 10) { /* the last few together come less than once in DRAWS */
+            assert_true(times[j] < 30);
+            continue;
+        }
+        chi += ((double)times[j] - expect) * ((double)times[j] - expect) / expect;
+    }
+    assert_true(chi < 45); /* at most 23 degrees of freedom, p < 0.005 */
+    larder__cache_close(&c);
+    larder__cache_close(&copy);
+}
+
+/* In a run, the pauses between two services of a resident are far more even than by chance. */
+static double unevenness(const char *recipe) {
+    enum { N = 5000, BATCH = 100 };
+    rig g;
+    uint64_t *last = calloc(N, sizeof *last), count = 0;
+    double sum = 0, squares = 0;
+    rig_open(&g, recipe, "20%", N, BATCH, 1);
+    for (uint64_t b = 1; b < 600; b++) {
+        rig_step(&g);
+        for (size_t i = 0; i < g.p.n; i++) {
+            uint64_t id = g.p.ids[i];
+            if (g.p.tickets[i].kind == LARDER_HIT && last[id]) {
+                double pause = (double)(b - last[id]);
+                sum += pause, squares += pause * pause, count++;
+            }
+            last[id] = b;
+        }
+    }
+    rig_close(&g);
+    free(last);
+    double mean = sum / (double)count;
+    return sqrt(squares / (double)count - mean * mean) / mean;
+}
+
+static void services_are_evenly_spaced(void **state) {
+    (void)state;
+    double rest = unevenness("rotate:h=0.8"), chance = unevenness("rotate:h=0.8,prefer=none");
+    assert_true(chance > 0.8 && rest < 0.6 * chance);
+}
+
 /* With all residents tried, the easiest of all goes, whatever has changed since it came. */
 static void the_easiest_leaves(void **state) {
     (void)state;
     enum { N = 60, R = 12 };
-    larder_args args;
-    const larder_policy *p = larder__policy_find("rotate");
-    check_ok(larder__args_parse(&args, "policy", &p->plugin, "tries=1024", ',', NULL));
-    larder__cache_conf conf = {.policy = p,
-                               .args = &args,
-                               .store = &larder__store_null,
-                               .keys = N,
-                               .budget = R,
-                               .seed = 3};
-    larder__cache *c;
-    check_ok(larder__cache_open(&c, &conf));
-    larder__args_free(&args);
+    larder__cache *c = rotate_cache("tries=1024", N, R);
     const larder_slots *slots = larder__cache_slots(c);
-    float loss[N];
+    float loss[N] = {0};
     larder_rng rng;
     larder_rng_seed(&rng, 1, 1);
     for (uint64_t i = 0; i < 3000; i++) {
@@ -634,6 +735,8 @@ int main(void) {
         cmocka_unit_test(ranks_share_the_stream),
         cmocka_unit_test(weights_undo_the_preference),
         cmocka_unit_test(residents_are_drawn_by_rank),
+        cmocka_unit_test(the_longest_rested_is_drawn),
+        cmocka_unit_test(services_are_evenly_spaced),
         cmocka_unit_test(the_easiest_leaves),
         cmocka_unit_test(those_to_come_stay),
         cmocka_unit_test(h_is_checked),

@@ -1,7 +1,9 @@
 /* The cache as a slowly rotating sample of the data: a newcomer always enters, and of `tries`
  * random residents the one with the lowest last loss goes. One without a loss yet counts as the
- * highest. `pick` draws a resident with a chance proportional to its loss rank + R/2 (R residents),
- * a mild preference for the hard ones.
+ * highest. `pick` draws for reuse, of eight random residents the one that was served longest ago:
+ * all come about equally often and evenly spaced, which trains better than chance alone does
+ * (docs/gpu.md). With `prefer=rank` a resident's chance is proportional to its loss rank + R/2
+ * (R residents), a mild preference for the hard ones.
  *
  * A sampler that sweeps over all ids says with each request which sweep it serves. Then only
  * residents already served in this sweep may go: the others are still to come and would have to be
@@ -18,29 +20,32 @@
 #include <larder/plugin.h>
 #include <math.h>
 
-enum { BINS = 1 << 16, FEW = 64, MANY = 2048 };
+enum { BINS = 1 << 16, FEW = 64, MANY = 2048, RESTED_OF = 8 };
 static const uint32_t no_loss = UINT32_MAX;
 
 typedef struct seat {
     larder_slot at; /* place: who stands there */
     uint32_t loss;  /* place: the last loss of who stands there, as an ordered number */
+    uint32_t used;  /* place: when who stands there was served last, by the clock below */
     uint32_t where; /* slot: at which place it stands */
 } seat;
 
 typedef struct rotate {
     const larder_slots *slots;
-    uint32_t *bins; /* residents of each bin, of each FEW bins, of each MANY: one block */
+    uint32_t *bins; /* residents of each bin, of each FEW bins, of each MANY: one block, or NULL */
     uint32_t *by_few, *by_many;
     uint32_t size;   /* residents */
     uint32_t served; /* the first so many of the row were served in this sweep */
     uint32_t sweep;  /* tag of the newest sweep heard of, 0: none */
+    uint32_t clock;  /* ticks with every sample served; wraps, ages are differences */
     uint32_t tries;
-    bool by_rank;
+    enum { BY_REST, BY_RANK, ALIKE } prefer;
 } rotate;
 
 static const larder_param params[] = {
     {"tries", "int", "8", "the victim has the lowest loss of so many random residents", 1, 1024},
-    {"prefer", "rank|none", "rank", "residents to reuse: by loss rank + R/2, or all alike", 0, 0},
+    {"prefer", "rest|rank|none", "rest",
+     "residents to reuse: served longest ago of eight, by loss rank + R/2, or all alike", 0, 0},
     {0}};
 
 static seat *seats(const rotate *p) { return p->slots->slot_data; }
@@ -59,7 +64,7 @@ static uint32_t bin_of(uint32_t loss) { return loss >> 16; }
 /* ---- how many residents have which loss ------------------------------------------------------ */
 
 static void count(rotate *p, uint32_t loss, uint32_t more) { /* more: 1, or -1 as it wraps */
-    if (!p->by_rank)
+    if (p->prefer != BY_RANK)
         return;
     uint32_t bin = bin_of(loss);
     p->bins[bin] += more;
@@ -93,7 +98,12 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     rotate *p = st;
     p->slots = slots;
     p->tries = (uint32_t)larder_args_number(args, "tries");
-    p->by_rank = strcmp(larder_args_text(args, "prefer"), "rank") == 0;
+    const char *prefer = larder_args_text(args, "prefer");
+    p->prefer = strcmp(prefer, "rest") == 0   ? BY_REST
+                : strcmp(prefer, "rank") == 0 ? BY_RANK
+                                              : ALIKE;
+    if (p->prefer != BY_RANK)
+        return 0;
     p->bins = larder__calloc(BINS + BINS / FEW + BINS / MANY, sizeof *p->bins);
     if (!p->bins)
         return LARDER_E_NOMEM;
@@ -104,17 +114,18 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
 
 static void fini(void *st) { larder__free(((rotate *)st)->bins); }
 
-static void stand(rotate *p, larder_slot s, uint32_t loss, uint32_t where) {
-    seats(p)[where].at = s;
-    seats(p)[where].loss = loss;
-    seats(p)[s].where = where;
+static void stand(rotate *p, seat who, uint32_t place) {
+    seats(p)[place].at = who.at;
+    seats(p)[place].loss = who.loss;
+    seats(p)[place].used = who.used;
+    seats(p)[who.at].where = place;
 }
 
 static void swap_to(rotate *p, larder_slot s, uint32_t where) {
     uint32_t from = seats(p)[s].where;
     seat there = seats(p)[where], mine = seats(p)[from];
-    stand(p, there.at, there.loss, from);
-    stand(p, s, mine.loss, where);
+    stand(p, there, from);
+    stand(p, mine, where);
 }
 
 static bool is_sweep(uint32_t tag) { return tag != LARDER_TAG_FETCH && tag >> 3 && !(tag & 7); }
@@ -127,6 +138,7 @@ static void note_sweep(rotate *p, uint32_t tag) {
 }
 
 static void note_served(rotate *p, larder_slot s, uint32_t tag) {
+    seats(p)[seats(p)[s].where].used = p->clock++;
     note_sweep(p, tag);
     if (p->sweep && tag == p->sweep && seats(p)[s].where >= p->served)
         swap_to(p, s, p->served++);
@@ -135,7 +147,7 @@ static void note_served(rotate *p, larder_slot s, uint32_t tag) {
 static void insert(void *st, larder_slot s, const larder_access *a) {
     rotate *p = st;
     uint32_t loss = ordered(a->score);
-    stand(p, s, loss, p->size++);
+    stand(p, (seat){.at = s, .loss = loss}, p->size++);
     count(p, loss, 1);
     note_served(p, s, a->tag);
 }
@@ -163,7 +175,7 @@ static void leave(void *st, larder_slot s, bool evicted) {
     if (seats(p)[s].where < p->served)
         swap_to(p, s, --p->served);
     seat last = seats(p)[--p->size]; /* takes its place */
-    stand(p, last.at, last.loss, seats(p)[s].where);
+    stand(p, last, seats(p)[s].where);
 }
 
 static void score(void *st, larder_slot s, float loss) {
@@ -174,20 +186,41 @@ static void score(void *st, larder_slot s, float loss) {
     count(p, *mine, 1);
 }
 
+/* Whoever is drawn counts as served at once, so that it does not come first again for this batch.
+ */
+static uint32_t draw_rested(rotate *p, larder_rng *rng) {
+    seat *row = seats(p);
+    uint32_t best = larder_rng_below(rng, p->size);
+    for (int i = 1; i < RESTED_OF; i++) {
+        uint32_t other = larder_rng_below(rng, p->size);
+        if (p->clock - row[other].used > p->clock - row[best].used)
+            best = other;
+    }
+    row[best].used = p->clock++;
+    return best;
+}
+
 /* Weights are kept fourfold whole: 4 (rank + R/2) = 2 rank_twice + 2R, of at most 6R - 4. */
-static bool pick(void *st, larder_rng *rng, uint64_t *key, double *share) {
-    const rotate *p = st;
-    const seat *row = seats(p);
-    uint64_t r = p->size, weight = 0;
-    if (r == 0)
-        return false;
+static uint32_t draw_by_rank(const rotate *p, larder_rng *rng, double *share) {
+    uint64_t r = p->size, weight;
     uint32_t place;
     do {
         place = larder_rng_below(rng, p->size);
-        weight = p->by_rank ? 2 * rank_twice(p, row[place].loss) + 2 * r : 4 * r - 2;
-    } while (p->by_rank && larder_rng_unit(rng) * (double)(6 * r - 4) >= (double)weight);
-    *key = p->slots->key_of[row[place].at];
+        weight = 2 * rank_twice(p, seats(p)[place].loss) + 2 * r;
+    } while (larder_rng_unit(rng) * (double)(6 * r - 4) >= (double)weight);
     *share = (double)weight / (double)(4 * r - 2); /* the mean weight, fourfold, is 4R - 2 */
+    return place;
+}
+
+static bool pick(void *st, larder_rng *rng, uint64_t *key, double *share) {
+    rotate *p = st;
+    if (p->size == 0)
+        return false;
+    *share = 1;
+    uint32_t place = p->prefer == BY_REST   ? draw_rested(p, rng)
+                     : p->prefer == BY_RANK ? draw_by_rank(p, rng, share)
+                                            : larder_rng_below(rng, p->size);
+    *key = p->slots->key_of[seats(p)[place].at];
     return true;
 }
 
@@ -197,9 +230,11 @@ static void save(const void *st, larder_writer *w) {
     const rotate *p = st;
     larder_write_u32(w, p->sweep);
     larder_write_u32(w, p->served);
+    larder_write_u32(w, p->clock);
     for (uint32_t i = 0; i < p->size; i++) {
         larder_write_u32(w, seats(p)[i].at);
         larder_write_u32(w, seats(p)[i].loss);
+        larder_write_u32(w, seats(p)[i].used);
     }
 }
 
@@ -207,20 +242,22 @@ static int load(void *st, larder_reader *r) {
     rotate *p = st;
     p->sweep = larder_read_u32(r);
     p->served = larder_read_u32(r);
+    p->clock = larder_read_u32(r);
     p->size = 0;
     if (p->served > p->slots->resident || (p->sweep && !is_sweep(p->sweep)))
         return larder_read_reject(r, "rotate knows more served residents than there are");
     for (larder_slot s = 0; s < p->slots->used; s++)
         seats(p)[s].where = UINT32_MAX;
     while (p->size < p->slots->resident) {
-        larder_slot s = larder_read_index(r, p->slots->used, false);
-        uint32_t loss = larder_read_u32(r);
+        seat who = {.at = larder_read_index(r, p->slots->used, false)};
+        who.loss = larder_read_u32(r);
+        who.used = larder_read_u32(r);
         if (larder_read_status(r) < 0)
             return larder_read_status(r);
-        if (p->slots->key_of[s] == UINT32_MAX || seats(p)[s].where != UINT32_MAX)
+        if (p->slots->key_of[who.at] == UINT32_MAX || seats(p)[who.at].where != UINT32_MAX)
             return larder_read_reject(r, "a row names a slot twice or an empty one");
-        stand(p, s, loss, p->size++);
-        count(p, loss, 1);
+        stand(p, who, p->size++);
+        count(p, who.loss, 1);
     }
     return larder_read_status(r);
 }

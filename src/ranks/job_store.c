@@ -1,12 +1,10 @@
-#include "redis/job_store.h"
+#include "ranks/job_store.h"
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "redis/promise.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 /* One resident. It lives as long as its token, which the slot holds (and for some batches the list
  * of those that left), everybody who was promised the bytes, and whoever writes them. */
@@ -18,7 +16,7 @@ typedef struct entry {
     bool ours, gone;   /* we wrote them, or tried to; and could not */
 } entry;
 
-enum { OURS = 0x80 };
+enum { OURS = 0x80, VALUE_NOTE = 168 }; /* bytes, about, that a depot notes about a value */
 
 typedef struct leaver {
     larder_buf *token;
@@ -26,9 +24,9 @@ typedef struct leaver {
 } leaver;
 
 typedef struct job_store {
-    larder__far *far;
+    larder__depot depot;
     larder_buf **tokens; /* by slot */
-    uint32_t ttl, turns;
+    uint32_t turns;
     pthread_mutex_t lock; /* of all entries, and of what follows */
     uint8_t *living;      /* by key: 1 + the form it is resident in; 0: it is not; with OURS where
                              an earlier entry's value was left for it */
@@ -53,12 +51,12 @@ static void entry_done(void *arg, uint64_t unused) {
         *living |= OURS;
     pthread_mutex_unlock(&s->lock);
     if (e->ours && !again)
-        larder__far_drop(s->far, &e->value);
+        s->depot.ops->drop(s->depot.state, &e->value);
     larder_buf_unref(&e->bytes);
     larder__free(e);
 }
 
-/* The keeper's word. It had a reference to the token. */
+/* The depot's word. It had a reference to the token. */
 static void stored(void *arg, bool there) {
     entry *e = arg;
     job_store *s = e->store;
@@ -105,8 +103,8 @@ static void job_put(void *st, larder_slot slot, larder_buf *b, const larder__ent
     e->ours = true;
     e->bytes = larder_buf_ref(b);
     settle_in(s, slot, e);
-    larder_buf_ref(e->token); /* for the keeper */
-    larder__far_put(s->far, &e->value, b, s->ttl, stored, e);
+    larder_buf_ref(e->token); /* for the depot */
+    s->depot.ops->put(s->depot.state, &e->value, b, stored, e);
 }
 
 static void job_expect(void *st, larder_slot slot, uint32_t size, const larder__entry *about) {
@@ -202,32 +200,16 @@ static const larder__value *value_of(larder_buf *token) {
 }
 
 static void job_send(void *st, larder_buf **tokens, size_t n) {
-    larder__promise_all(((job_store *)st)->far, tokens, n, value_of);
-}
-
-/* Once more: it may have come since the batch was decided. */
-static larder_buf *ask_again(job_store *s, const entry *e, uint8_t *held) {
-    larder__errand *again = larder__errand_new(&e->value);
-    if (!again)
-        return NULL;
-    larder__far_send(s->far, (larder__errand *const[]){again}, 1);
-    larder_buf *out = larder__far_receive(s->far, again);
-    if (out)
-        *held = larder__errand_held(again);
-    larder__errand_unref(&again);
-    return out;
+    const larder__depot *d = &((job_store *)st)->depot;
+    d->ops->send(d->state, tokens, n, value_of);
 }
 
 static larder_buf *job_receive(void *st, larder_buf *b, uint8_t *held) {
     job_store *s = st;
-    larder__errand *e = larder__promise_errand(b);
-    if (!e && !larder__buf_outside_arg(b, entry_done))
+    larder_buf *out = NULL;
+    bool promised = s->depot.ops->receive(s->depot.state, b, &out, held);
+    if (!promised && !larder__buf_outside_arg(b, entry_done))
         return b; /* the bytes themselves */
-    larder_buf *out = e ? larder__far_look(s->far, e) : NULL;
-    if (out)
-        *held = larder__errand_held(e);
-    else if (e)
-        out = ask_again(s, larder__buf_outside_arg(larder__errand_token(e), entry_done), held);
     larder_buf_unref(&b);
     if (!out && s->stats)
         larder__stat_add(s->stats, s->late, 1);
@@ -241,9 +223,11 @@ static void job_close(void **st) {
     *st = NULL;
     if (!s)
         return;
+    larder__depot depot = s->depot; /* entries still to be written end now, and ask for it */
+    if (depot.ops->ending)
+        depot.ops->ending(depot.state);
     let_go(s, 0);
-    larder__far *far = s->far; /* entries that were still to be written end now, and ask for it */
-    larder__far_close(&far);
+    depot.ops->close(&depot.state);
     larder__free(s->tokens);
     larder__free(s->living);
     larder__free(s->leavers);
@@ -253,26 +237,20 @@ static void job_close(void **st) {
 
 int larder__job_store_open(void **out, const larder__job_store_conf *conf) {
     *out = NULL;
-    char owner[64];
     job_store *s = larder__calloc(1, sizeof *s);
-    if (!s)
+    if (!s) {
+        conf->depot.ops->close(&(void *){conf->depot.state});
         return LARDER_E_NOMEM;
+    }
     pthread_mutex_init(&s->lock, NULL);
-    s->ttl = conf->redis->ttl;
+    s->depot = conf->depot;
     s->turns = conf->turns;
-    snprintf(owner, sizeof owner, "j-%s", conf->redis->job);
-    larder__far_conf far = {.redis = conf->redis,
-                            .fingerprint = conf->fingerprint,
-                            .owner = owner,
-                            .lease = true,
-                            .many = true,
-                            .stats = conf->stats};
     s->tokens = larder__calloc(conf->slots, sizeof *s->tokens);
     s->living = larder__calloc(conf->keys, sizeof *s->living);
-    int rc = s->tokens && s->living ? larder__far_open(&s->far, &far) : LARDER_E_NOMEM;
+    int rc = s->tokens && s->living ? 0 : LARDER_E_NOMEM;
     if (rc == 0 && conf->stats)
         rc = larder__stat_counter(conf->stats, &s->late, "ranks_late", "samples",
-                                  "of other ranks, not in Redis when wanted: read from storage");
+                                  "of other ranks, not there when wanted: read from storage");
     s->stats = conf->stats;
     if (rc < 0)
         job_close(&(void *){s});
@@ -281,7 +259,7 @@ int larder__job_store_open(void **out, const larder__job_store_conf *conf) {
     return rc;
 }
 
-larder__far *larder__job_store_far(void *state) { return ((job_store *)state)->far; }
+const larder__depot *larder__job_store_depot(void *state) { return &((job_store *)state)->depot; }
 
 static int not_like_this(void **st, uint64_t slots) {
     (void)slots;
@@ -292,7 +270,7 @@ static int not_like_this(void **st, uint64_t slots) {
 const larder__store larder__store_job = {
     .name = "job",
     .real = true,
-    .slot_size = 128 + LARDER__VALUE_HEAD + sizeof(entry),
+    .slot_size = VALUE_NOTE + sizeof(entry),
     .open = not_like_this,
     .close = job_close,
     .put = job_put,

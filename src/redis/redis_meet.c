@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "redis/relay_inside.h"
+#include "redis/redis_relay_inside.h"
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
@@ -13,17 +13,17 @@
 
 enum { HELLO_SECONDS = 30, MEET_SECONDS = 600, NONCE = 16 };
 
-static void key_of(const larder__relay *r, const char *what, uint32_t rank,
+static void key_of(const larder__redis_relay *r, const char *what, uint32_t rank,
                    char out[LARDER__RELAY_KEY]) {
     snprintf(out, LARDER__RELAY_KEY, "%s%s:%u", r->prefix, what, rank);
 }
 
-static int get(larder__relay *r, const char *what, uint32_t rank, char *out, size_t cap) {
+static int get(larder__redis_relay *r, const char *what, uint32_t rank, char *out, size_t cap) {
     char key[LARDER__RELAY_KEY];
     redisReply *reply;
     out[0] = '\0';
     key_of(r, what, rank, key);
-    int rc = larder__relay_ask(r, &reply, 2, (const char *const[]){"GET", key}, NULL);
+    int rc = larder__redis_relay_ask(r, &reply, 2, (const char *const[]){"GET", key}, NULL);
     if (rc < 0)
         return rc;
     if (reply->type == REDIS_REPLY_STRING && (size_t)reply->len < cap)
@@ -32,34 +32,34 @@ static int get(larder__relay *r, const char *what, uint32_t rank, char *out, siz
     return 0;
 }
 
-static int say(larder__relay *r, const char *what, uint32_t rank, const char *text,
+static int say(larder__redis_relay *r, const char *what, uint32_t rank, const char *text,
                unsigned seconds) {
     char key[LARDER__RELAY_KEY];
     key_of(r, what, rank, key);
-    return larder__relay_set(r, key, text, strlen(text), seconds);
+    return larder__redis_relay_set(r, key, text, strlen(text), seconds);
 }
 
 /* "0123456789abcdef 3": somebody's number, and how many they think there are. */
-static bool hello_fits(larder__relay *r, const char *text, uint32_t rank) {
+static bool hello_fits(larder__redis_relay *r, const char *text, uint32_t rank) {
     char world[16];
-    snprintf(world, sizeof world, " %u", r->world);
+    snprintf(world, sizeof world, " %u", r->core.world);
     if (text[0] == '\0') {
-        snprintf(r->trouble, sizeof r->trouble, "rank %u has not come", rank);
+        snprintf(r->core.trouble, sizeof r->core.trouble, "rank %u has not come", rank);
         return false;
     }
     if (strlen(text) > NONCE && strcmp(text + NONCE, world) == 0)
         return true;
-    snprintf(r->trouble, sizeof r->trouble, "rank %u counts%.12s ranks, not %u", rank,
-             strlen(text) > NONCE ? text + NONCE : " ?", r->world);
+    snprintf(r->core.trouble, sizeof r->core.trouble, "rank %u counts%.12s ranks, not %u", rank,
+             strlen(text) > NONCE ? text + NONCE : " ?", r->core.world);
     return false;
 }
 
-static int lead(larder__relay *r, char *list, size_t cap) {
+static int lead(larder__redis_relay *r, char *list, size_t cap) {
     char text[64], name[24];
     size_t used = 0;
     uint64_t hash = 1;
     int rc = 0;
-    for (uint32_t k = 0; k < r->world; k++) {
+    for (uint32_t k = 0; k < r->core.world; k++) {
         if ((rc = get(r, "hello", k, text, sizeof text)) < 0 || !hello_fits(r, text, k))
             return rc;
         hash = larder__hash_bytes(hash, text, NONCE);
@@ -67,11 +67,11 @@ static int lead(larder__relay *r, char *list, size_t cap) {
     }
     snprintf(name, sizeof name, "%016llx", (unsigned long long)hash);
     bool all = true;
-    for (uint32_t k = 1; k < r->world; k++) {
+    for (uint32_t k = 1; k < r->core.world; k++) {
         if ((rc = get(r, "ack", k, text, sizeof text)) < 0)
             return rc;
         if (strcmp(text, name) != 0) {
-            snprintf(r->trouble, sizeof r->trouble, "rank %u does not answer", k);
+            snprintf(r->core.trouble, sizeof r->core.trouble, "rank %u does not answer", k);
             all = false;
         }
     }
@@ -87,35 +87,36 @@ static int lead(larder__relay *r, char *list, size_t cap) {
     return 1;
 }
 
-static int follow(larder__relay *r, char *words, size_t cap) {
+static int follow(larder__redis_relay *r, char *words, size_t cap) {
     int rc = get(r, "meet", 0, words, cap);
-    size_t at = 5 + NONCE + (size_t)r->rank * (NONCE + 1) + 1, n = strlen(words);
-    if (rc < 0 || n != 5 + NONCE + (size_t)r->world * (NONCE + 1) ||
+    size_t at = 5 + NONCE + (size_t)r->core.rank * (NONCE + 1) + 1, n = strlen(words);
+    if (rc < 0 || n != 5 + NONCE + (size_t)r->core.world * (NONCE + 1) ||
         strncmp(words + at, r->nonce, NONCE) != 0) {
-        snprintf(r->trouble, sizeof r->trouble, "rank 0 has not called all %u together", r->world);
+        snprintf(r->core.trouble, sizeof r->core.trouble, "rank 0 has not called all %u together",
+                 r->core.world);
         return rc;
     }
     bool done = strncmp(words, "done ", 5) == 0;
     char name[NONCE + 1];
     memcpy(name, words + 5, NONCE);
     name[NONCE] = '\0';
-    if ((rc = say(r, "ack", r->rank, name, HELLO_SECONDS)) < 0 || !done)
+    if ((rc = say(r, "ack", r->core.rank, name, HELLO_SECONDS)) < 0 || !done)
         return rc;
     memcpy(r->session, name, sizeof name);
     return 1;
 }
 
-int larder__relay_meet(larder__relay *r) {
+int larder__redis_relay_meet(larder__redis_relay *r) {
     char text[64];
-    snprintf(text, sizeof text, "%s %u", r->nonce, r->world);
-    int rc = say(r, "hello", r->rank, text, HELLO_SECONDS);
+    snprintf(text, sizeof text, "%s %u", r->nonce, r->core.world);
+    int rc = say(r, "hello", r->core.rank, text, HELLO_SECONDS);
     if (rc < 0)
         return rc;
-    size_t cap = (size_t)r->world * (NONCE + 1) + 64;
+    size_t cap = (size_t)r->core.world * (NONCE + 1) + 64;
     char *list = larder__calloc(cap, 1);
     if (!list)
         return LARDER_E_NOMEM;
-    rc = r->rank == 0 ? lead(r, list, cap) : follow(r, list, cap);
+    rc = r->core.rank == 0 ? lead(r, list, cap) : follow(r, list, cap);
     larder__free(list);
     return rc;
 }

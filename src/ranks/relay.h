@@ -1,23 +1,19 @@
-/* What the ranks of a distributed job tell each other, through Redis: records under a kind and a
- * number, one of each rank. A thread of its own sends, asks and shows that this rank lives, so
- * nobody who trains waits for Redis.
+/* What the ranks of a distributed job tell each other, through Redis (redis/redis_relay.h) or
+ * larder's own daemon (wire/crew_relay.h): records under a kind and a number, one of each rank. A
+ * thread of its own sends and asks, so nobody who trains waits for it.
  *
  * The ranks meet first: only records of processes that have found each other count, never those of
- * an earlier run of the same name. A rank that is gone, or a Redis that is, makes `gather` fail
- * with a sentence after `patience`; one that is only slow is waited for. What a rank has given and
- * not taken back is given again when Redis comes back empty. */
-#ifndef LARDER_REDIS_RELAY_H
-#define LARDER_REDIS_RELAY_H
+ * an earlier run of the same name. A rank that is gone, or a server that is, makes `gather` fail
+ * with a sentence; one that is only slow is waited for. What a rank has given and not taken back is
+ * given again when the server comes back empty. */
+#ifndef LARDER_RANKS_RELAY_H
+#define LARDER_RANKS_RELAY_H
 
-#include "redis/uri.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 typedef struct larder__relay larder__relay;
-
-typedef struct larder__relay_conf {
-    const larder__redis_conf *redis; /* its `job` and `patience`; copied */
-    uint64_t fingerprint;
-    uint32_t rank, world;
-} larder__relay_conf;
 
 typedef struct larder__relayed { /* of one rank; larder__free the bytes */
     void *bytes;
@@ -26,7 +22,6 @@ typedef struct larder__relayed { /* of one rank; larder__free the bytes */
 
 enum { LARDER__RELAY_RANKS = 4096 };
 
-int larder__relay_open(larder__relay **out, const larder__relay_conf *);
 void larder__relay_close(larder__relay **);
 /* Whoever waits in gather, now or later, fails with E_CANCELLED. Any thread. */
 void larder__relay_interrupt(larder__relay *);

@@ -1,0 +1,16 @@
+/* The relay of a job's ranks through Redis: keys that are set and asked for. */
+#ifndef LARDER_REDIS_REDIS_RELAY_H
+#define LARDER_REDIS_REDIS_RELAY_H
+
+#include "ranks/relay.h"
+#include "redis/uri.h"
+
+typedef struct larder__redis_relay_conf {
+    const larder__redis_conf *redis; /* its `job` and `patience`; copied */
+    uint64_t fingerprint;
+    uint32_t rank, world;
+} larder__redis_relay_conf;
+
+int larder__redis_relay_open(larder__relay **out, const larder__redis_relay_conf *);
+
+#endif

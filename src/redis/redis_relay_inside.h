@@ -1,0 +1,36 @@
+/* What redis_relay.c and redis_meet.c share. Nobody else includes this. */
+#ifndef LARDER_REDIS_REDIS_RELAY_INSIDE_H
+#define LARDER_REDIS_REDIS_RELAY_INSIDE_H
+
+#include "ranks/relay_inside.h"
+#include "redis/far_inside.h"
+#include "redis/redis_relay.h"
+
+enum { LARDER__RELAY_KEY = 176 };
+
+typedef struct larder__redis_relay {
+    larder__relay core;
+    larder__far *far; /* knows the nodes; nothing is stored through it */
+    char prefix[112], nonce[20];
+    double *seen; /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
+    bool *left;   /* by rank: it said good-bye; likewise */
+    bool stop;    /* likewise */
+    pthread_t thread;
+    bool running;
+
+    larder__conn conn; /* this and what follows is the thread's */
+    char session[20];
+    double alive_at, connected_at;
+} larder__redis_relay;
+
+/* With the thread's connection. A reply is the caller's. */
+int larder__redis_relay_ask(larder__redis_relay *, struct redisReply **out, int argc,
+                            const char *const *argv, const size_t *lengths);
+int larder__redis_relay_set(larder__redis_relay *, const char *key, const void *bytes, size_t size,
+                            unsigned seconds);
+
+/* redis_meet.c: one step of finding the others. 1: all have met, and `session` names them; 0: not
+ * yet. */
+int larder__redis_relay_meet(larder__redis_relay *);
+
+#endif

@@ -1,0 +1,21 @@
+/* How a rank introduces itself to the daemon. */
+#ifndef LARDER_WIRE_CREW_JOIN_H
+#define LARDER_WIRE_CREW_JOIN_H
+
+#include "ranks/job_name.h"
+
+#include <stdint.h>
+
+typedef struct larder__join {
+    uint32_t magic, version, pid;
+    uint32_t rank, world, batch; /* batch: of all ranks */
+    uint32_t turns;              /* batches for which what has left the cache stays */
+    uint32_t pixels;             /* 1: more than the data set's own bytes may be kept */
+    uint64_t fingerprint, keys, payload;
+    uint64_t want;    /* bytes of cache; UINT64_MAX: whatever is left. The first rank decides */
+    uint64_t session; /* the ranks have met under this number before; 0: they have not */
+    char job[LARDER__JOB_NAME];
+    char name[64]; /* for people */
+} larder__join;
+
+#endif

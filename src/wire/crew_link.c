@@ -1,0 +1,359 @@
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "wire/attachment.h"
+#include "wire/crew_link_inside.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The daemon promises memory before it answers the first rank, which takes a while. */
+static const double FIRST_SECONDS = 60, AGAIN_SECONDS = 3;
+static const double RETRY = 0.2, BYE_SECONDS = 1;
+enum { NAP_MS = 100 };
+
+void larder__crew_ring(int wake) {
+    uint64_t one = 1;
+    ssize_t n = write(wake, &one, sizeof one);
+    (void)n;
+}
+
+void larder__crew_wake(larder__crew_link *l) {
+    if (!l->woken)
+        larder__crew_ring(l->wake);
+    l->woken = true;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void larder__crew_map_unref(larder__crew_map **pm) {
+    larder__crew_map *m = *pm;
+    *pm = NULL;
+    if (!m || atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    if (m->arena)
+        munmap(m->arena, m->bytes);
+    pthread_mutex_destroy(&m->lock);
+    larder__free(m->released);
+    larder__free(m);
+}
+
+/* What is mapped must be as large as we believe, or touching it would be a signal. */
+static int map_new(larder__crew_map **out, larder__crew_link *l, const larder__joined *j, int fd) {
+    struct stat st;
+    larder__crew_map *m = larder__calloc(1, sizeof *m);
+    *out = m;
+    if (!m)
+        return LARDER_E_NOMEM;
+    atomic_init(&m->refs, 1);
+    pthread_mutex_init(&m->lock, NULL);
+    m->link = l;
+    m->bytes = j->arena_bytes;
+    void *at = MAP_FAILED;
+    if (fd >= 0 && m->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= m->bytes)
+        at = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        larder__crew_map_unref(out);
+        return larder__fail(LARDER_E_IO, "%s: the daemon's memory cannot be mapped", l->path);
+    }
+    m->arena = at;
+    madvise(m->arena, m->bytes, MADV_HUGEPAGE);
+    return 0;
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+static int greet(larder__crew_link *l, larder__joined *j, double seconds) {
+    larder_reader body;
+    larder_writer w = {0};
+    larder__join_write(&l->join, &w);
+    int rc = w.code;
+    if (rc == 0)
+        rc = larder__frame_send(l->fd, LARDER__MSG_JOIN, w.bytes, w.size, NULL, 0);
+    larder__writer_free(&w);
+    if (rc == 0)
+        rc = larder__daemon_hear_for(l->fd, &l->in, LARDER__MSG_JOINED, &body, seconds);
+    return rc < 0 ? rc : larder__joined_read(j, &body);
+}
+
+static int attach(larder__crew_link *l, double seconds) {
+    larder__joined j = {0};
+    larder__crew_map *m = NULL;
+    l->fd = larder__daemon_connect(l->path, NULL);
+    if (l->fd < 0)
+        return l->fd;
+    larder__inbox_init(&l->in);
+    int rc = greet(l, &j, seconds);
+    int memory = rc == 0 ? larder__inbox_take_fd(&l->in) : -1;
+    if (rc == 0 && l->budget && j.budget != l->budget)
+        rc = larder__fail(LARDER_E_CHANGED,
+                          "%s: the daemon gives this job %llu bytes of cache, no longer %llu",
+                          l->path, (unsigned long long)j.budget, (unsigned long long)l->budget);
+    if (rc == 0)
+        rc = map_new(&m, l, &j, memory);
+    if (memory >= 0)
+        close(memory);
+    if (rc < 0) {
+        close(l->fd);
+        l->fd = -1;
+        larder__inbox_free(&l->in);
+        return rc;
+    }
+    if (!l->budget)
+        l->join.want = l->budget = j.budget; /* another daemon has to give as much */
+    pthread_mutex_lock(&l->lock);
+    l->map = m;
+    l->there = true;
+    l->out.size = 0;
+    l->out.code = 0;
+    pthread_mutex_unlock(&l->lock);
+    larder__crew_relay_attached(l);
+    return 0;
+}
+
+/* The daemon is gone, or counts as gone. */
+static void lose(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    larder__crew_map *m = l->map;
+    l->map = NULL;
+    l->there = false;
+    pthread_mutex_unlock(&l->lock);
+    if (m) {
+        pthread_mutex_lock(&m->lock);
+        m->link = NULL;
+        m->releases = 0;
+        pthread_mutex_unlock(&m->lock);
+    }
+    larder__crew_map_unref(&m);
+    larder__crew_depot_lost(l);
+    if (l->fd >= 0) {
+        close(l->fd);
+        larder__inbox_free(&l->in);
+    }
+    l->fd = -1;
+    l->going.size = l->gone = 0;
+    l->going.code = 0;
+    l->retry_at = larder__now() + RETRY;
+}
+
+static void note_trouble(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    snprintf(l->note, sizeof l->note, "%s", larder_errmsg());
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void look_again(larder__crew_link *l) {
+    if (larder__now() < l->retry_at)
+        return;
+    if (attach(l, AGAIN_SECONDS) < 0) {
+        note_trouble(l);
+        l->retry_at = larder__now() + RETRY;
+    } else if (l->stats)
+        larder__stat_add(l->stats, l->found, 1);
+}
+
+/* ---- talking --------------------------------------------------------------------------------- */
+
+/* What there is to say joins what has not gone yet. */
+static void collect(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    l->woken = false;
+    if (l->out.code < 0)
+        l->going.code = l->out.code;
+    larder_write_bytes(&l->going, l->out.bytes, l->out.size);
+    l->out.size = 0;
+    pthread_mutex_unlock(&l->lock);
+    larder__crew_depot_write(l, &l->going);
+    larder__crew_relay_write(l, &l->going);
+}
+
+/* As much as the socket takes. */
+static int push(larder__crew_link *l) {
+    if (l->going.code < 0)
+        return l->going.code;
+    while (l->gone < l->going.size) {
+        ssize_t n = send(l->fd, l->going.bytes + l->gone, l->going.size - l->gone,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return 0;
+        if (n < 0)
+            return larder__fail(LARDER_E_IO, "%s: the daemon is gone: %s", l->path,
+                                strerror(errno));
+        l->gone += (size_t)n;
+    }
+    l->going.size = l->gone = 0;
+    return 0;
+}
+
+static int hear(larder__crew_link *l, uint16_t type, larder_reader *body) {
+    switch (type) {
+    case LARDER__MSG_FOUND:
+        return larder__crew_found(l, body);
+    case LARDER__MSG_PLACED:
+        return larder__crew_placed(l, body);
+    case LARDER__MSG_CREW:
+    case LARDER__MSG_HEARD:
+    case LARDER__MSG_GONE:
+        return larder__crew_relay_hear(l, type, body);
+    case LARDER__MSG_REFUSED:
+        return larder__refused_read(body);
+    default:
+        return larder__fail(LARDER_E_FORMAT, "the daemon says something else (%u)", type);
+    }
+}
+
+static int listen_to(larder__crew_link *l) {
+    larder_reader body;
+    uint16_t type;
+    int rc = larder__inbox_read(&l->in, l->fd);
+    while (rc >= 0 && (rc = larder__inbox_next(&l->in, &type, &body)) == 1)
+        rc = hear(l, type, &body);
+    return rc;
+}
+
+/* A daemon that does not answer is as good as none. */
+static int check_stuck(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    double since = larder__crew_depot_since(l);
+    pthread_mutex_unlock(&l->lock);
+    since = fmin(since, larder__crew_relay_since(l));
+    return larder__now() - since < l->patience
+               ? 0
+               : larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->path);
+}
+
+/* Says and hears what there is, or waits for a moment. */
+static int step(larder__crew_link *l) {
+    struct pollfd on[2] = {{.fd = l->wake, .events = POLLIN}, {.fd = l->fd, .events = POLLIN}};
+    uint64_t rung;
+    if (l->fd >= 0 && l->gone < l->going.size)
+        on[1].events |= POLLOUT;
+    poll(on, l->fd >= 0 ? 2 : 1, NAP_MS);
+    if (on[0].revents && read(l->wake, &rung, sizeof rung) < 0 && errno != EAGAIN)
+        return larder__fail(LARDER_E_IO, "waiting for the daemon: %s", strerror(errno));
+    if (l->fd < 0)
+        return 0;
+    int rc = on[1].revents & (POLLIN | POLLHUP | POLLERR) ? listen_to(l) : 0;
+    if (rc >= 0) {
+        collect(l);
+        rc = push(l);
+    }
+    return rc < 0 ? rc : check_stuck(l);
+}
+
+static bool stopped(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    bool stop = l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return stop;
+}
+
+static void *link_run(void *arg) {
+    larder__crew_link *l = arg;
+    while (!stopped(l)) {
+        if (l->fd < 0)
+            look_again(l);
+        if (step(l) < 0) {
+            note_trouble(l);
+            lose(l);
+            if (l->stats)
+                larder__stat_add(l->stats, l->lost, 1);
+        }
+        larder__crew_relay_judge(l, l->fd >= 0, l->note); /* only this thread writes the note */
+    }
+    return NULL;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static void say_bye(larder__crew_link *l) {
+    double until = larder__now() + BYE_SECONDS;
+    collect(l);
+    larder__frame_end(&l->going, larder__frame_begin(&l->going, LARDER__MSG_BYE));
+    while (push(l) == 0 && l->going.size && larder__now() < until)
+        poll(&(struct pollfd){.fd = l->fd, .events = POLLOUT}, 1, NAP_MS);
+}
+
+void larder__crew_halt(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_mutex_unlock(&l->lock);
+    larder__crew_ring(l->wake);
+    if (l->running)
+        pthread_join(l->thread, NULL);
+    l->running = false;
+    if (l->fd >= 0)
+        say_bye(l);
+    lose(l);
+}
+
+void larder__crew_close(larder__crew_link **pl) {
+    larder__crew_link *l = *pl;
+    *pl = NULL;
+    if (!l)
+        return;
+    larder__crew_halt(l);
+    if (l->wake >= 0)
+        close(l->wake);
+    larder__writer_free(&l->going);
+    larder__writer_free(&l->out);
+    larder__writer_free(&l->drops);
+    pthread_mutex_destroy(&l->lock);
+    pthread_mutex_destroy(&l->relaying);
+    pthread_cond_destroy(&l->came);
+    larder__free(l);
+}
+
+static int open_stats(larder__crew_link *l) {
+    if (!l->stats)
+        return 0;
+    int rc = larder__stat_counter(l->stats, &l->lost, "daemon_lost", "times",
+                                  "the daemon went away and samples came straight from storage");
+    return rc < 0 ? rc
+                  : larder__stat_counter(l->stats, &l->found, "daemon_found", "times",
+                                         "the daemon came back");
+}
+
+int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
+    pthread_condattr_t monotonic;
+    larder__crew_link *l = *out = larder__calloc(1, sizeof *l);
+    if (!l)
+        return LARDER_E_NOMEM;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_mutex_init(&l->relaying, NULL);
+    pthread_cond_init(&l->came, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    snprintf(l->path, sizeof l->path, "%s", conf->socket);
+    l->join = conf->join;
+    l->join.magic = LARDER__WIRE_MAGIC;
+    l->join.version = LARDER__WIRE_VERSION;
+    l->join.pid = (uint32_t)getpid();
+    l->patience = conf->patience;
+    l->stats = conf->stats;
+    l->fd = -1;
+    l->last_question = &l->questions;
+    l->last_put = &l->puts;
+    l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc = l->wake < 0 ? larder__fail(LARDER_E_IO, "eventfd: %s", strerror(errno)) : 0;
+    if (rc == 0 && (rc = open_stats(l)) == 0 && (rc = attach(l, FIRST_SECONDS)) == 0) {
+        l->running = pthread_create(&l->thread, NULL, link_run, l) == 0;
+        if (!l->running)
+            rc = larder__fail(LARDER_E_NOMEM, "no thread to talk to the daemon with");
+    }
+    if (rc < 0)
+        larder__crew_close(out);
+    return rc;
+}
+
+uint64_t larder__crew_budget(const larder__crew_link *l) { return l->budget; }

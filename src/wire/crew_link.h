@@ -1,0 +1,32 @@
+/* A rank's connection to the daemon in which its job has a cache in common: a depot for bytes
+ * (wire/crew_depot.c) and a relay for what ranks tell each other (wire/crew_relay.c). A thread of
+ * its own does all the talking; nobody who trains waits for it but for an answer. When the daemon
+ * is gone every question is answered with "not there" at once, and it is looked for again. */
+#ifndef LARDER_WIRE_CREW_LINK_H
+#define LARDER_WIRE_CREW_LINK_H
+
+#include "base/stat.h"
+#include "ranks/depot.h"
+#include "ranks/relay.h"
+#include "wire/crew_join.h"
+
+typedef struct larder__crew_link larder__crew_link;
+
+typedef struct larder__crew_conf {
+    const char *socket; /* its path; copied */
+    larder__join join;  /* without magic, version, pid and session */
+    double patience;    /* seconds that the daemon, or a rank of those that met, may be away */
+    larder__stats *stats;
+} larder__crew_conf;
+
+/* The first attachment has to work: a wrong path or a refusal is an error with its sentence. */
+int larder__crew_open(larder__crew_link **out, const larder__crew_conf *);
+/* The depot and the relay come first. */
+void larder__crew_close(larder__crew_link **);
+uint64_t larder__crew_budget(const larder__crew_link *); /* bytes of the cache, of all ranks */
+
+/* One of each at most; both live on the link. */
+larder__depot larder__crew_depot(larder__crew_link *);
+int larder__crew_relay(larder__relay **out, larder__crew_link *);
+
+#endif
