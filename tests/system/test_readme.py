@@ -98,6 +98,9 @@ def test_python(folder):
     code = block("two lines of a training script", "python")
     assert 'device="cuda",' in code, code
     code = code.replace('device="cuda",', "").replace("    ...", "    print(len(x), len(y))")
+    theirs = ("import numpy\nmodel = lambda x: x\n"
+              "cross_entropy = lambda x, y, reduction: numpy.ones(len(y))\n")
+    code = theirs + code
     p = subprocess.run([sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, timeout=280,
                        env=dict(os.environ, PYTHONPATH=str(ROOT / "python"),
