@@ -43,6 +43,8 @@ def train(rank, a, meet):
     loader = larder.Loader(
         a.data, a.batch, recipe=a.recipe, cache=a.cache, augment=a.augment, threads=1
     )
+    if rank == 0:  # so far it was mostly `import torch`, once in each process
+        print(f"{loader.world} processes, {len(loader)} batches an epoch", flush=True)
     mine, first = f"{a.save}.{rank}", f"{a.save}.0"
     if a.save and os.path.exists(first):
         ranks = torch.load(first, weights_only=True)["world"]

@@ -141,7 +141,7 @@ class Machine(BaseEstimator):
             if (sample_weight == 0).any():
                 kept = np.flatnonzero(sample_weight)
                 if len(kept) == 0:
-                    raise ValueError("sample_weight: all weights are 0")
+                    raise ValueError("sample_weight: all weights are zero")
         self._X_fit = X if callable(self.kernel) else None
         part, target = X, y
         if kept is not None:
@@ -155,7 +155,7 @@ class Machine(BaseEstimator):
         if class_weights:
             conf.weights = (_svm.Weight * len(class_weights))(*class_weights)
             conf.weight_count = len(class_weights)
-        if getattr(self, "probability", False):
+        if wants_probability(self):
             conf.probability = True
             random = check_random_state(self.random_state)
             conf.seed = int(random.randint(np.iinfo(np.int32).max))
@@ -319,6 +319,11 @@ class Machine(BaseEstimator):
         data = self._data(X)
         _lib.check(lib.larder_svm_decide(model, data.value, out.ctypes.data))
         return out
+
+
+def wants_probability(machine) -> bool:
+    """scikit-learn from 1.9 on writes "deprecated" for a probability that nobody asked for."""
+    return bool(getattr(machine, "probability", False)) and machine.probability != "deprecated"
 
 
 def _dense(a):

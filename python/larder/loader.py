@@ -251,6 +251,8 @@ class Loader(Shown, Habits, Resumed):
         b, lent = self._batch, self._lent
         if not lent:
             return
+        if b is None:  # Ctrl-C, or one's own function, came before it was made
+            self._middle, self._taken = True, None
         problem: Optional[Exception] = None
         try:  # Ctrl-C leaves all as it is, for the next time
             if b is not None and self.listens:

@@ -54,11 +54,20 @@ class Stages:
         import numpy
 
         rows = [self.run(row) for row in b.x]
+        try:
+            if tensors:
+                torch = _torch.module()
+                b.x = torch.stack(
+                    [r if torch.is_tensor(r) else torch.as_tensor(numpy.asarray(r)) for r in rows]
+                )
+            else:
+                b.x = numpy.stack([numpy.asarray(r) for r in rows])
+        except (TypeError, ValueError, RuntimeError) as e:
+            kinds = sorted({f"{type(r).__name__} {tuple(getattr(r, 'shape', ()))}" for r in rows})
+            raise _lib.BY_CODE[-1](
+                f"one's own functions gave {', '.join(kinds[:4])} for samples of one batch: arrays or tensors of "
+                f"one shape can be stacked ({e})"
+            ) from e
         if tensors:
-            torch = _torch.module()
-            rows = [r if torch.is_tensor(r) else torch.as_tensor(numpy.asarray(r)) for r in rows]
-            b.x = torch.stack(rows)
             for name in ("y", "ids", "served", "weight", "kind"):
                 setattr(b, name, torch.from_numpy(getattr(b, name)))
-        else:
-            b.x = numpy.stack([numpy.asarray(r) for r in rows])

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _lib, _svm
-from ._machine import Machine, validate  # first: it says what is missing without scikit-learn
+from ._machine import Machine, validate, wants_probability  # first: it says what is missing without scikit-learn
 
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils import compute_class_weight
@@ -30,7 +30,7 @@ __all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"]
 
 
 def _has_probability(estimator) -> bool:
-    if not estimator.probability:
+    if not wants_probability(estimator):
         raise AttributeError("predict_proba is there with probability=True alone")
     return True
 
@@ -50,7 +50,7 @@ class _Classifier(ClassifierMixin, Machine):
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
             if len(np.unique(place[weight > 0])) < len(self.classes_):
-                raise ValueError("sample_weight: a class has no row of weight above 0")
+                raise ValueError("sample_weight: a class has no row of weight above zero")
         self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         weights = [
             _svm.Weight(i, w) for i, w in enumerate(self.class_weight_) if w != 1

@@ -228,7 +228,7 @@ static void say_good_bye(larder__redis_relay *r) {
 static void *relay_run(void *arg) {
     larder__redis_relay *r = arg;
     double nap = POLL_FIRST;
-    const larder__relayed *wish = NULL;
+    uint64_t serial = 0;
     pthread_mutex_lock(&r->core.lock);
     while (!r->stop) {
         pthread_mutex_unlock(&r->core.lock);
@@ -240,8 +240,8 @@ static void *relay_run(void *arg) {
         if (rc < 0)
             snprintf(r->core.trouble, sizeof r->core.trouble, "%s", larder_errmsg());
         judge(r, now);
-        nap = r->core.wish == wish ? fmin(nap * 1.5, POLL_MOST) : POLL_FIRST;
-        wish = r->core.wish;
+        nap = r->core.serial == serial ? fmin(nap * 1.5, POLL_MOST) : POLL_FIRST;
+        serial = r->core.serial;
         if (rc < 0)
             wait = RETRY;
         else if (!r->session[0])

@@ -175,10 +175,8 @@ static void say_accuracy(larder__advice *a) {
         "(docs/choosing.md) %s.",
         100 * a->best.repeats,
         a->best.percent >= careful ? "even h = 0.8 cost nothing measurable from 40 % of the data on"
-        : a->augments
-            ? "a convolutional network with augmentation, as here, could not be told from minio at "
-              "20 %; a perceptron lost half a point, which prefer=none gave back"
-        : a->best.percent >= 20 ? "without augmentation h = 0.8 cost 0.3 points at 20 %, h = 0.5 "
+        : a->augments ? "training with augmentation, as here, could not be told from minio at 20 %"
+        : a->best.percent >= 20 ? "without augmentation h = 0.8 cost 0.2 points at 20 %, h = 0.5 "
                                   "0.1; augmentation takes that away"
                                 : "h = 0.8 cost 0.6 points at 10 % without augmentation");
     say(a, "That is one data set: try %s and minio for some epochs on yours, and larder compare.",

@@ -1,6 +1,7 @@
 """What the tests of the Python package share. Ends with 77 (skipped) where a package is missing."""
 
 import os
+import pickle
 import sys
 from pathlib import Path
 
@@ -20,3 +21,14 @@ import larder  # noqa: E402,F401
 
 # Every sort of recipe: plain caches, those that choose the order, those that listen.
 RECIPES = ["lru", "minio", "quiver", "seneca", "rotate:h=0.5", "echo", "icache", "shade", "spider:scoring=wait"]
+
+
+def keep(value, path):
+    """What one process of a test tells another: anything, also what torch.load refuses by default."""
+    with open(path, "wb") as f:
+        pickle.dump(value, f)
+
+
+def kept(path):
+    with open(path, "rb") as f:
+        return pickle.load(f)

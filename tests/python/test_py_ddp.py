@@ -41,10 +41,10 @@ def worker(rank, world, where, jobs):
             got = train(l, steps)
             state = l.state_dict()
             refused = l.stats()["reports_refused"]
-        torch.save((got, state, refused), f"{where}/{name}.{rank}")
+        kit.keep((got, state, refused), f"{where}/{name}.{rank}")
         with larder.Loader(SOURCE, BATCH, recipe=recipe, threads=1, augment="flip", lag=8) as l:
             l.load_state_dict(state)
-            torch.save(train(l, 10), f"{where}/{name}.{rank}.on")
+            kit.keep(train(l, 10), f"{where}/{name}.{rank}.on")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -72,7 +72,7 @@ class TwoRanks(unittest.TestCase):
     def test_the_order_of_one_process(self):
         for name, recipe, steps in JOBS:
             with self.subTest(name):
-                parts = [torch.load(f"{self.where.name}/{name}.{r}") for r in range(2)]
+                parts = [kit.kept(f"{self.where.name}/{name}.{r}") for r in range(2)]
                 self.assertEqual([p[2] for p in parts], [0, 0])
                 with larder.Loader(SOURCE, 2 * BATCH, recipe=recipe, augment="flip", lag=8) as l:
                     whole = train(l, steps + 10)
@@ -81,7 +81,7 @@ class TwoRanks(unittest.TestCase):
                     self.assertEqual(a[0], one[0])
                     numpy.testing.assert_array_equal(numpy.concatenate([a[1], b[1]]), one[1])
                     numpy.testing.assert_array_equal(numpy.concatenate([a[2], b[2]]), one[2])
-                goes_on = [torch.load(f"{self.where.name}/{name}.{r}.on") for r in range(2)]
+                goes_on = [kit.kept(f"{self.where.name}/{name}.{r}.on") for r in range(2)]
                 for k in range(10):
                     a, b, one = goes_on[0][k], goes_on[1][k], whole[steps + k]
                     numpy.testing.assert_array_equal(numpy.concatenate([a[1], b[1]]), one[1])

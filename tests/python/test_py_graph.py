@@ -60,6 +60,8 @@ class Engine:
 
     def __init__(self, n, spec):
         tool = os.path.join(os.environ.get("LARDER_BUILD", kit.ROOT / "build"), "tool_graph")
+        if not os.path.exists(tool) and not os.environ.get("LARDER_EXPECT_FULL"):
+            raise unittest.SkipTest(f"{tool} is missing: built with larder's tests")
         self.n = n
         self.process = subprocess.Popen(
             [tool, str(n), spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -84,6 +84,18 @@ class Arguments(unittest.TestCase):
                 with self.assertRaisesRegex(larder.FormatError, r"sample 0 \(cat/7.jpg\)"):
                     d[0]
 
+    def test_functions_that_give_something_else(self):
+        sizes = iter(range(1, 100))
+        for own in (lambda row: None, lambda row: {"a": 1}, lambda row: row[:, : 1 + next(sizes) % 3]):
+            for tensors in (True, False):
+                with loader(transform=own, torch=tensors) as l:
+                    try:
+                        b = next(iter(l))
+                    except larder.ArgumentError as e:
+                        self.assertIn("can be stacked", str(e))
+                    else:
+                        self.assertEqual((tensors, b.x.dtype), (False, numpy.dtype(object)))
+
     def test_warnings_point_at_the_caller(self):
         if torch.cuda.is_available():
             self.skipTest("memory can be pinned here")

@@ -59,12 +59,12 @@ def worker(rank, world, where, cache, before):
     for name, recipe in RECIPES.items():
         with opened(world, cache, recipe) as l:
             if before:
-                l.load_state_dict([torch.load(f"{where}/{name}.{before}.{r}")[1] for r in range(before)])
+                l.load_state_dict([kit.kept(f"{where}/{name}.{before}.{r}")[1] for r in range(before)])
             got = train(l, MORE if before else STEPS)
             state = l.state_dict()
             h = l.stats().get("h")
             dist.barrier()
-        torch.save((got, state, h), f"{where}/{name}.{world}.{rank}")
+        kit.keep((got, state, h), f"{where}/{name}.{world}.{rank}")
     dist.destroy_process_group()
 
 
@@ -85,7 +85,7 @@ class OneCache:
         cls.where.cleanup()
 
     def parts(self, name, world):
-        return [torch.load(f"{self.where.name}/{name}.{world}.{r}") for r in range(world)]
+        return [kit.kept(f"{self.where.name}/{name}.{world}.{r}") for r in range(world)]
 
     def test_the_order_of_one_process(self):
         for name, recipe in list(RECIPES.items())[:2]:
