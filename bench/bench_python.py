@@ -4,11 +4,13 @@
     bench_python.py [--photos FOLDER] [--cifar FOLDER] [--count 300] [--rounds 5] [--workers 0,1,2]
     bench_python.py --memory
 
-Photographs: RandomResizedCrop(224), flip, normalise, of the same files. CIFAR-10: crop with a margin of 4,
-flip, normalise. W workers against W threads (0: one thread of its own either way). Samples per core-second
-(CPU time of all processes), medians and the spread of the ratio. Then both feed a training whose step takes
-twice as long as larder needs to fill it: the share of the time that it waits for data. Without folders it
-takes ../shared/data, unpacked into a temporary one.
+Photographs: RandomResizedCrop(224), flip, normalise, of the same files, in batches of 64. CIFAR-10: crop with
+a margin of 4, flip, normalise, in batches of 256; of the DataLoader a fifth of the samples, the first file, or
+it would take minutes. W workers against W threads (0: one thread of its own either way). Two epochs each, from
+opening to closing. Samples per core-second (CPU time of all processes), medians and the spread of the ratio.
+Then both feed a training whose step, a sleep, takes twice as long as larder needs to fill it: the share of the
+time spent in next(), and how much of it larder had no batch ready. Without folders it takes ../shared/data,
+unpacked into a temporary one.
 
 --memory: PSS of all processes together (workers and the cache's daemon included) after 2 and after 20 epochs,
 larder.Loader and larder.Dataset under a DataLoader of 0, 1, 2 and 4 workers, and the same pictures as a list
@@ -32,6 +34,7 @@ os.environ.pop("LARDER_SOCKET", None)
 try:
     import torch
     import torchvision
+    from PIL import Image
     from torchvision import transforms as T
 except ImportError as missing:
     print(f"bench_python: skipped, {missing} (apt install python3-torchvision)")
@@ -97,9 +100,10 @@ class Cifar(torch.utils.data.Dataset):
         return len(self.y)
 
     def __getitem__(self, i):
-        from PIL import Image
-
         return self.transform(Image.fromarray(self.x[i])), self.y[i]
+
+
+EPOCHS = 2  # of each side: opening files and starting workers weigh the same
 
 
 def torch_loader(data, batch, workers):
@@ -107,14 +111,14 @@ def torch_loader(data, batch, workers):
                                        persistent_workers=workers > 0)
 
 
-def larder_loader(uri, batch, stages, threads):
-    return larder.Loader(uri, batch, recipe="minio", cache="20%", augment=stages, threads=threads)
+def larder_loader(uri, batch, stages, threads, epochs=0):
+    return larder.Loader(uri, batch, recipe="minio", cache="20%", augment=stages, threads=threads, epochs=epochs)
 
 
-def timed(loader, epochs, end):
+def timed(loader, end):
     """Samples per core-second and per second; `end` ends workers, so that their time is counted."""
     cpu, wall, n = cpu_seconds(), time.monotonic(), 0
-    for _ in range(epochs):
+    for _ in range(EPOCHS):
         for x, y in loader:
             n += len(y)
     del x, y
@@ -129,11 +133,12 @@ def stop_workers(loader):
 
 
 def through_torch(data, batch, workers):
-    return timed(torch_loader(data, batch, workers), 1, stop_workers)
+    return timed(torch_loader(data, batch, workers), stop_workers)
 
 
-def through_larder(uri, batch, stages, threads, epochs):
-    return timed(larder_loader(uri, batch, stages, threads), epochs, lambda l: l.close())
+def through_larder(uri, batch, stages, threads):
+    """Said how many epochs there are, it does not prepare batches of a third, as the DataLoader does not."""
+    return timed(larder_loader(uri, batch, stages, threads, EPOCHS), lambda l: l.close())
 
 
 def compare(name, torch_way, larder_way, torch_loader, larder_loader, workers, rounds, asked):
@@ -146,38 +151,54 @@ def compare(name, torch_way, larder_way, torch_loader, larder_loader, workers, r
         ratios = sorted(p[1][0] / p[0][0] for p in pairs)
         walls = statistics.median(p[1][1] / p[0][1] for p in pairs)
         step = 2 / statistics.median(p[1][1] for p in pairs)  # seconds a sample
-        theirs = waiting(torch_loader(w), step)
+        theirs, _ = waiting(torch_loader(w), step)
         with larder_loader(max(w, 1)) as loader:
-            ours = waiting(loader, step)
+            ours, unready = waiting(loader, step)
         print(
             f"{name}, {w} workers/{max(w, 1)} threads: DataLoader {a:.0f}, larder {b:.0f} samples a "
             f"core-second: {statistics.median(ratios):.1f} times ({ratios[0]:.1f} to {ratios[-1]:.1f}; "
             f"asked {asked}), {walls:.1f} times by the clock; of steps of {1e6 * step:.0f} us a sample "
-            f"waiting: DataLoader {100 * theirs:.0f} %, larder {100 * ours:.1f} %",
+            f"waiting: DataLoader {100 * theirs:.0f} %, larder {100 * ours:.1f} % "
+            f"({100 * unready:.1f} % for a batch that was not ready)",
             flush=True,
         )
 
 
+def unready_seconds(loader):
+    """So far, as larder counts them."""
+    if not isinstance(loader, larder.Loader):
+        return 0.0
+    stall = loader.stats()["stall_seconds"]
+    return stall["count"] * stall["mean"]
+
+
 def waiting(loader, step, seconds=2):
-    """Share of the time that training waits, once the first epoch is over (or half of the time is)."""
+    """Shares of the time that training is in next(), and that no batch is ready, once the first epoch is
+    over (or half of the time is)."""
     waited = stepped = 0.0
-    begun, epoch = time.monotonic(), 0
+    seconds = max(seconds, 8 * step * loader.batch_size)
+    begun, epoch, before = time.monotonic(), 0, None
     while time.monotonic() - begun < seconds:
         it = iter(loader)
         while time.monotonic() - begun < seconds:
             t = time.monotonic()
+            counts = epoch or t - begun > seconds / 2
+            if counts and before is None:
+                before = unready_seconds(loader)
+                t = time.monotonic()
             b = next(it, None)
             took = time.monotonic() - t
             if b is None:
                 break
             n = step * len(b[1])
             time.sleep(n)
-            if epoch or t - begun > seconds / 2:
+            if counts:
                 waited += took
                 stepped += n
         epoch += 1
         del it
-    return waited / max(waited + stepped, 1e-9)
+    whole = max(waited + stepped, 1e-9)
+    return waited / whole, (unready_seconds(loader) - (before or 0.0)) / whole
 
 
 # ---- memory ----------------------------------------------------------------------------------------
@@ -302,7 +323,7 @@ def main():
             compare(
                 "photographs",
                 lambda w: through_torch(data, 64, w),
-                lambda t: through_larder(f"dir:{photos}", 64, stages, t, 2),
+                lambda t: through_larder(f"dir:{photos}", 64, stages, t),
                 lambda w: torch_loader(data, 64, w),
                 lambda t: larder_loader(f"dir:{photos}", 64, stages, t),
                 workers, a.rounds, "2.8",
@@ -317,7 +338,7 @@ def main():
             compare(
                 "cifar",
                 lambda w: through_torch(data, 256, w),
-                lambda t: through_larder(f"cifar10:{cifar}", 256, stages, t, 2),
+                lambda t: through_larder(f"cifar10:{cifar}", 256, stages, t),
                 lambda w: torch_loader(data, 256, w),
                 lambda t: larder_loader(f"cifar10:{cifar}", 256, stages, t),
                 workers, a.rounds, "40",
