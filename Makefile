@@ -55,7 +55,7 @@ docs: build ## writes the tables in docs that are generated
 	@tools/gen-docs.sh
 
 install: build ## into $(DESTDIR)$(PREFIX): program, libraries, headers, larder.pc
-	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+	@umask 022 && DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 uninstall: ## removes what the last `make install` wrote
 	@test -f build/install_manifest.txt || { echo "nothing was installed from here" >&2; exit 1; }

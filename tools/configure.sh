@@ -9,8 +9,12 @@ if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null; then
     exit 1
 fi
 log=build/configure-$1.log
-mkdir -p build
+if ! mkdir -p build || [ ! -w build ]; then
+    echo "$PWD/build cannot be written to (whose is it? is the tree read-only?)" >&2
+    exit 1
+fi
 cmake --preset "$@" >"$log" 2>&1 || {
+    [ -s "$log" ] || echo "cmake failed without a word; is there room left for $PWD/build?" >&2
     cat "$log" >&2
     exit 1
 }

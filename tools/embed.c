@@ -44,7 +44,9 @@ int main(int argc, char **argv) {
     for (int i = 3; i < argc; i++)
         fprintf(to, "    {\"%s\", file%d, sizeof file%d - 1},\n", base(argv[i]), i, i);
     fprintf(to, "    {NULL, NULL, 0}};\n");
-    if (fclose(to) != 0 || bad) {
+    bad |= ferror(to);
+    if (fclose(to) != 0 || bad) { /* half a file would look newer than what it is made of */
+        perror(argv[1]);
         remove(argv[1]);
         return 1;
     }

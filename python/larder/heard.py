@@ -35,7 +35,9 @@ class Heard(Opened):
         if b is None:
             raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
         if getattr(b, "owner", self) is not self._mark:
-            raise _lib.BY_CODE[-1]("a report is about a batch of this loader, not of another loader or of something else")
+            raise _lib.BY_CODE[-1](
+                "a report is about a batch of this loader, not of another loader or of something else"
+            )
         if not self.listens:
             return
         if self._last is not None and b.number < self._last - self._desk.slack:

@@ -19,6 +19,7 @@ from .graph import Graph
 class Opened:
     """The handle, and what the parts of a Loader have in common."""
 
+    recipe: str
     batch_size: int
     rank: int
     world: int

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,4 +106,20 @@ int larder__file_write(const char *path, const void *bytes, size_t size) {
     if (rc == 0 && size && fwrite(bytes, 1, size, f.to) != size)
         rc = fail_errno(path, "cannot be written");
     return larder__fresh_close(&f, rc);
+}
+
+int larder__folder_make(const char *path, unsigned mode) {
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof part)
+        return larder__fail(LARDER_E_ARGS, "the name of a folder is empty or too long");
+    for (size_t i = 1; i <= n; i++) {
+        if (i < n && path[i] != '/')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, (mode_t)mode) != 0 && errno != EEXIST)
+            return fail_errno(part, "cannot be made");
+    }
+    return 0;
 }

@@ -22,6 +22,10 @@ typedef struct larder__fresh {
 int larder__fresh_open(larder__fresh *, const char *path);
 int larder__fresh_close(larder__fresh *, int rc); /* rc, or why it could not be put in place */
 
+/* A folder with all that lead to it, as mkdir -p makes them; `mode` of those that were not there.
+ */
+int larder__folder_make(const char *path, unsigned mode);
+
 /* All of it at once. On failure nothing is left behind. */
 int larder__file_write(const char *path, const void *bytes, size_t size);
 

@@ -1,6 +1,7 @@
 /* larder train: a real small network through the loader, and what it says about the recipe. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/spec.h"
 #include "cli/commands.h"
@@ -15,7 +16,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct options {
     larder__trainer_conf conf;
@@ -269,7 +269,7 @@ static void print_times(const output *out, const larder_times *t) {
     double all = 0;
     for (int k = 0; k < LARDER_TIMES; k++)
         all += t->seconds[k];
-    if (out->o->json || !(all > 0))
+    if (out->o->json || !(t->seconds[LARDER_TIME_TRAINING] > 0)) /* no step was made */
         return;
     printf("%s: of a step's time", out->o->name);
     for (int k = 0; k < LARDER_TIMES; k++)
@@ -339,8 +339,9 @@ static int open_record(output *out, const larder__trainer *t) {
     char path[LARDER__URI_BYTES];
     if (!o->out)
         return 0;
-    if (mkdir(o->out, 0777) != 0 && errno != EEXIST)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", o->out, strerror(errno));
+    int rc = larder__folder_make(o->out, 0777);
+    if (rc < 0)
+        return rc;
     if (snprintf(path, sizeof path, "%s/epochs.jsonl", o->out) >= (int)sizeof path)
         return larder__fail(LARDER_E_ARGS, "the name of the folder for --out is too long");
     out->record = fopen(path, "we");

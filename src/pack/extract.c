@@ -1,6 +1,7 @@
 #include "pack/extract.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "source/source.h"
 
@@ -195,8 +196,9 @@ static int open_extract(extract *x) {
     if (larder__data_about(x->data)->raw.h)
         return larder__fail(LARDER_E_UNSUPPORTED, "%s: holds raw pixels, not files",
                             x->conf->source);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return failed(folder, "cannot be made");
+    rc = larder__folder_make(folder, 0777);
+    if (rc < 0)
+        return rc;
     x->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return x->folder < 0 ? failed(folder, "cannot be opened") : 0;
 }

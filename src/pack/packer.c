@@ -1,6 +1,7 @@
 #include "pack/packer.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
@@ -95,9 +96,9 @@ static uint64_t plan_of(const packer *p) {
 
 static int take_folder(packer *p) {
     const char *folder = p->conf->folder;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return larder__fail(larder__code_of_errno(errno), "%s: cannot be made: %s", folder,
-                            strerror(errno));
+    int rc = larder__folder_make(folder, 0777);
+    if (rc < 0)
+        return rc;
     p->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->lock < 0)
         return larder__fail(larder__code_of_errno(errno), "%s: %s", folder, strerror(errno));

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MOST_BYTES ((size_t)4 << 30)
 
@@ -41,24 +40,12 @@ int larder__keep_load(const char *name, unsigned char **bytes, size_t *size) {
     return rc < 0 ? rc : larder__file_read(path, MOST_BYTES, bytes, size);
 }
 
-/* mkdir -p; only the owner gets in. */
-static void make_folders(const char *path) {
-    char part[PATH_MAX];
-    for (const char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        snprintf(part, sizeof part, "%.*s", slash ? (int)(slash - path) : (int)strlen(path), path);
-        mkdir(part, 0700);
-        if (!slash)
-            return;
-    }
-}
-
 int larder__keep_store(const char *name, const void *bytes, size_t size) {
     char folder[PATH_MAX], path[PATH_MAX];
     int rc = folder_path(folder, sizeof folder);
     if (rc == 0)
         rc = larder__keep_path(name, path, sizeof path);
-    if (rc < 0)
-        return rc;
-    make_folders(folder);
-    return larder__file_write(path, bytes, size);
+    if (rc == 0)
+        rc = larder__folder_make(folder, 0700); /* only the owner gets in */
+    return rc < 0 ? rc : larder__file_write(path, bytes, size);
 }

@@ -83,7 +83,7 @@ static void killed(void **kind) {
     kit_store server;
     kit_store_or_skip(*(kit_store_kind *)*kind);
     kit_store_start(&server, *(kit_store_kind *)*kind);
-    patience = 6;
+    patience = server.kind == KIT_REDIS ? 6 : 60;
     pid_t child = fork();
     if (child == 0) {
         static rank other;
@@ -205,7 +205,7 @@ static void store_gone(void **kind) {
         kit_store server;
         static rank r[2];
         kit_store_or_skip(*(kit_store_kind *)*kind);
-        patience = 6;
+        patience = 10;
         kit_store_start(&server, *(kit_store_kind *)*kind);
         run_both(r, &server, recipes[i], &(trouble){&server, false});
         patience = 60;

@@ -302,6 +302,49 @@ class Ends(unittest.TestCase):
             self.assertEqual((m.epoch, next(iter(m)).epoch), (3, 3))
 
 
+ALONE = """
+    import sys
+    sys.path += sys.argv[1:3]
+    import larder
+    source = "mem:?n=90&h=8&w=8&c=3&classes=10"
+    with larder.Loader(source, 10, "shade") as l:
+        for b in l:
+            l.report(loss=[1.0] * b.n)
+        state = l.state_dict()
+    with larder.Loader(source, 10, "shade", rank=0, world=1) as m:
+        m.load_state_dict(state)
+        print(type(b.x).__name__, m.epoch, m.pin_memory, m.prefetch_factor)
+        print(sum(1 for b in m if m.report(loss=[1.0] * b.n) is None))
+    print(type(larder.Dataset(source, augment="flip", shared=False)[0][0]).__name__,
+          len(list(larder.BatchSampler(source, 10, rank=0, world=2))))
+    for given in ({"device": "cuda"}, {"torch": True}):
+        try:
+            larder.Loader(source, 10, **given)
+        except ImportError as e:
+            print("NumPy arrays" in str(e))
+    print("torch" in sys.modules)
+"""
+
+
+class WithoutTorch(unittest.TestCase):
+    def test_numpy_alone(self):
+        """Nothing of PyTorch is asked for unless it is there; what needs it says so."""
+        with tempfile.TemporaryDirectory() as folder:
+            where = os.path.dirname(numpy.__path__[0])
+            for name in ("numpy", "numpy.libs"):
+                if os.path.exists(os.path.join(where, name)):
+                    os.symlink(os.path.join(where, name), os.path.join(folder, name))
+            p = subprocess.run(
+                [sys.executable, "-S", "-W", "error", "-c", textwrap.dedent(ALONE), folder,
+                 str(kit.ROOT / "python")],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            )
+            out = p.stdout.decode().split("\n")
+            self.assertEqual(p.returncode, 0, p.stderr.decode())
+            self.assertEqual(out[:6], ["ndarray 1 False None", "9", "ndarray 5", "True", "True", "False"])
+
+
 STORM = """
     import random, signal, sys, time
     import larder

@@ -37,4 +37,12 @@ ldd "$scratch/static" | grep liblarder && die "the static program needs the shar
 # Inner names stay inside.
 nm -D --defined-only "$(dirname "$PKG_CONFIG_PATH")/liblarder.so" | grep -w 'larder__[a-z_]*' &&
     die "the shared library exports inner names"
-exit 0
+
+# The tree may lie anywhere: what the shell takes for syntax is only a name.
+odd="$scratch/it's a (copy)"
+copy_tree "$odd"
+cmake -S "$odd" -B "$odd/build" -G Ninja -DLARDER_TESTS=OFF >"$scratch/log" 2>&1 &&
+    cmake --build "$odd/build" --target page_files.c >>"$scratch/log" 2>&1 || {
+    cat "$scratch/log"
+    die "no build in a folder with brackets"
+}
