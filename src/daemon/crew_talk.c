@@ -4,6 +4,7 @@
 #include "daemon/job_crew_inside.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 enum { RECORD_COUNT_MOST = 1 << 16, PIECES_MOST = LARDER__RECORDS_MOST / LARDER__PIECE };
 
@@ -31,11 +32,16 @@ int larder__crew_tell(larder__server *s, larder__client *c) {
     return larder__server_reply(s, c, LARDER__MSG_CREW);
 }
 
-/* One who cannot be told is found out by its own connection. */
+/* One who cannot be told something would wait for it: its connection ends, as it will notice. */
+static void told(const larder__client *c, int rc) {
+    if (rc < 0)
+        shutdown(c->fd, SHUT_RDWR);
+}
+
 void larder__crew_tell_all(larder__server *s, const larder__crew *crew) {
     for (uint32_t k = 0; k < crew->world; k++)
         if (crew->seats[k].client)
-            larder__crew_tell(s, crew->seats[k].client);
+            told(crew->seats[k].client, larder__crew_tell(s, crew->seats[k].client));
 }
 
 static int tell_record(larder__server *s, larder__client *c, uint32_t rank,
@@ -68,7 +74,7 @@ static bool waits_for(const larder__client *c, uint32_t rank) {
 void larder__crew_tell_gone(larder__server *s, larder__crew *crew, uint32_t rank) {
     for (uint32_t k = 0; k < crew->world; k++)
         if (waits_for(crew->seats[k].client, rank))
-            tell_gone(s, crew->seats[k].client, rank);
+            told(crew->seats[k].client, tell_gone(s, crew->seats[k].client, rank));
 }
 
 /* ---- hearing --------------------------------------------------------------------------------- */
@@ -98,7 +104,7 @@ int larder__crew_say(larder__server *s, larder__client *c, larder_reader *r) {
     for (uint32_t k = 0; k < crew->world; k++) {
         larder__client *o = crew->seats[k].client;
         if (waits_for(o, c->berth.rank) && o->berth.kind == kind && o->berth.number == number)
-            tell_record(s, o, c->berth.rank, record);
+            told(o, tell_record(s, o, c->berth.rank, record));
     }
     return 0;
 }

@@ -5,10 +5,11 @@
 #include "base/mem.h"
 #include "daemon/job_crew_inside.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/random.h>
 
-enum { CREWS = 32 };
+enum { CREWS = 32, LEASES_MOST = 1 << 20 };
 
 /* ---- coming ---------------------------------------------------------------------------------- */
 
@@ -68,6 +69,18 @@ static int crew_open(larder__server *s, const larder__join *j, larder__crew **ou
     return 0;
 }
 
+static void crew_close(larder__server *s, larder__crew *crew) {
+    larder__crew **at = &s->crews;
+    while (*at != crew)
+        at = &(*at)->next;
+    *at = crew->next;
+    s->promised -= crew->budget;
+    for (uint32_t k = 0; k < crew->world; k++)
+        larder__seat_clear(&crew->seats[k]);
+    larder__crew_values_close(&crew->values);
+    larder__free(crew);
+}
+
 /* Ranks that have met before look for each other by what they met under; others for one in which
  * their seat is free, and which has never been complete. The latest comes first: an older one may
  * be what is left of a run that hangs. */
@@ -107,6 +120,12 @@ static int greet(larder__server *s, larder__client *c) {
     return larder__frame_send(c->fd, LARDER__MSG_JOINED, s->body.bytes, s->body.size, &fd, 1);
 }
 
+/* Memory takes a while, so whoever came meanwhile may have given up. */
+static bool has_left(const larder__client *c) {
+    struct pollfd on = {.fd = c->fd, .events = POLLRDHUP};
+    return poll(&on, 1, 0) == 1 && on.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
 int larder__crew_join(larder__server *s, larder__client *c, larder_reader *r) {
     larder__join j;
     larder__crew *crew = NULL;
@@ -117,6 +136,8 @@ int larder__crew_join(larder__server *s, larder__client *c, larder_reader *r) {
         rc = larder__fail(LARDER_E_UNSUPPORTED,
                           "the ranks of one job share the daemon's memory, so they have to be on "
                           "its machine; on several machines they share through Redis");
+    if (rc == 0 && has_left(c))
+        return larder__fail(LARDER_E_IO, "it did not wait for an answer");
     if (rc == 0)
         rc = find_crew(s, &j, &crew);
     if (rc < 0 || !crew) {
@@ -129,30 +150,22 @@ int larder__crew_join(larder__server *s, larder__client *c, larder_reader *r) {
     c->about.pid = j.pid;
     c->about.since = larder__now();
     memcpy(c->about.name, j.name, sizeof c->about.name);
+    if ((rc = greet(s, c)) < 0) { /* it was never here */
+        c->berth = (larder__berth){0};
+        if (crew->there == 0)
+            crew_close(s, crew);
+        return rc;
+    }
     crew->seats[j.rank].state = LARDER__SEAT_TAKEN;
     crew->seats[j.rank].client = c;
     crew->met |= ++crew->there == crew->world;
     larder__server_say(s, "rank %u of %u of job %s joined: %s (pid %u)", j.rank, j.world, j.job,
                        j.name, j.pid);
-    rc = greet(s, c);
-    if (rc == 0)
-        larder__crew_tell_all(s, crew);
-    return rc;
+    larder__crew_tell_all(s, crew);
+    return 0;
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
-
-static void crew_close(larder__server *s, larder__crew *crew) {
-    larder__crew **at = &s->crews;
-    while (*at != crew)
-        at = &(*at)->next;
-    *at = crew->next;
-    s->promised -= crew->budget;
-    for (uint32_t k = 0; k < crew->world; k++)
-        larder__seat_clear(&crew->seats[k]);
-    larder__crew_values_close(&crew->values);
-    larder__free(crew);
-}
 
 static void drop_lease(larder__leases *l, uint32_t number) {
     larder__free(larder__leases_find(l, number)->making);
@@ -202,7 +215,7 @@ static int lookup(larder__server *s, larder__client *c, larder_reader *r) {
             break;
         larder_buf *b = larder__crew_values_find(&crew->values, &asked, &about);
         larder__wire_found found = {.lease = LARDER__NO_LEASE};
-        bool fits = b && about.size <= asked.size &&
+        bool fits = b && about.size <= asked.size && c->berth.leases.count < LEASES_MOST &&
                     (asked.held == about.held || asked.held == LARDER__ANY_FORM);
         if (fits)
             found = (larder__wire_found){

@@ -233,15 +233,12 @@ static void link_close(void **st) {
     if (!a)
         return;
     larder__attachment_flush(a);
-    if (a->fd >= 0)
-        close(a->fd);
-    larder__inbox_free(&a->in);
-    larder__attachment_forget(a);
+    larder__kept_clear(&a->kept);
+    larder__attachment_part(a);
     larder__mapping_unref(&a->nowhere);
     larder__writer_free(&a->body);
     larder__writer_free(&a->touched);
     larder__free(a->accesses);
-    larder__kept_clear(&a->kept);
     larder__free(a->kept.tickets);
     larder__free(a->kept.values);
     larder__free(a->seen);
@@ -279,6 +276,7 @@ static int map_nowhere(larder__attachment *a) {
     if (!m)
         return LARDER_E_NOMEM;
     atomic_init(&m->refs, 1);
+    m->socket = -1;
     m->table_bytes = larder__table_bytes(a->hello.keys);
     void *at =
         mmap(NULL, m->table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -29,6 +29,8 @@ void larder__mapping_unref(larder__mapping **pm) {
         munmap(m->table, m->table_bytes);
     if (m->pins)
         munmap(m->pins, sizeof *m->pins);
+    if (m->socket >= 0)
+        close(m->socket);
     larder__free(m->heads);
     larder__free(m);
 }
@@ -55,6 +57,7 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
     if (!m)
         return LARDER_E_NOMEM;
     atomic_init(&m->refs, 1);
+    m->socket = -1;
     m->owner = a;
     m->keys = w->keys;
     if (a->distant) /* nothing to map: it only says whose leases these are */
@@ -227,15 +230,25 @@ int larder__attachment_attach(larder__attachment *a) {
     return 0;
 }
 
+void larder__attachment_part(larder__attachment *a) {
+    pthread_mutex_lock(&a->lists);
+    larder__mapping *m = a->map;
+    if (m)
+        m->socket = a->fd;
+    pthread_mutex_unlock(&a->lists);
+    if (!m && a->fd >= 0)
+        close(a->fd);
+    a->fd = -1;
+    larder__inbox_free(&a->in);
+    larder__attachment_forget(a);
+}
+
 void larder__attachment_lose(larder__attachment *a) {
     if (a->fd < 0)
         return;
-    close(a->fd);
-    a->fd = -1;
-    larder__inbox_free(&a->in);
     larder__kept_clear(&a->kept);
+    larder__attachment_part(a);
     a->touched.size = a->touched_batches = 0;
-    larder__attachment_forget(a);
     a->retry_at = larder__now() + a->retry_after;
     if (a->stats)
         larder__stat_add(a->stats, a->lost, 1);

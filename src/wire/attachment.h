@@ -25,6 +25,9 @@ typedef struct larder__mapping {
     larder__outside *heads; /* one for every pin */
     uint32_t pin_limit;     /* at most so many */
     uint64_t arena_bytes, table_bytes, keys;
+    /* -1, or a connection that is done with and stays open: when it ends, the daemon gives to
+     * others what is still read here. */
+    int socket;
 } larder__mapping;
 
 /* Answers to an exchange that wait for the claims that follow it: rows, then entries besides. */
@@ -94,6 +97,8 @@ int larder__attachment_attach(larder__attachment *);
 /* Is there a daemon to talk to? Looks for it now and then when there is none. */
 bool larder__attachment_there(larder__attachment *);
 void larder__attachment_lose(larder__attachment *);
+/* Ends the connection, at the latest when the last buffer in the daemon's memory is let go. */
+void larder__attachment_part(larder__attachment *);
 void larder__attachment_begin(larder__attachment *); /* a message; write it to `body`, then */
 /* sends it. On failure the daemon counts as gone. */
 int larder__attachment_tell(larder__attachment *, uint16_t type);

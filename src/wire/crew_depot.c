@@ -230,6 +230,17 @@ int larder__crew_found(larder__crew_link *l, larder_reader *r) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* With the lock held. */
+static void write_drops(larder__crew_link *l, larder_writer *to) {
+    if (l->drops.size && l->drops.code == 0) {
+        size_t frame = larder__frame_begin(to, LARDER__MSG_DROP);
+        larder_write_bytes(to, l->drops.bytes, l->drops.size);
+        larder__frame_end(to, frame);
+    }
+    l->drops.size = 0;
+    l->drops.code = 0;
+}
+
 static void crew_put(void *st, const larder__value *v, larder_buf *b, larder__depot_done_fn done,
                      void *arg) {
     larder__crew_link *l = st;
@@ -245,6 +256,7 @@ static void crew_put(void *st, const larder__value *v, larder_buf *b, larder__de
                                 .arg = arg,
                                 .serial = ++l->serial,
                                 .asked_at = larder__now()};
+        write_drops(l, &l->out); /* one of them may be of this very value */
         size_t frame = larder__frame_begin(&l->out, LARDER__MSG_PLACE);
         larder_write_u32(&l->out, p->serial);
         larder_write_bytes(&l->out, &name, sizeof name);
@@ -313,19 +325,12 @@ static void crew_drop(void *st, const larder__value *v) {
 
 void larder__crew_depot_write(larder__crew_link *l, larder_writer *to) {
     pthread_mutex_lock(&l->lock);
-    size_t frame;
-    if (l->drops.size && l->drops.code == 0) {
-        frame = larder__frame_begin(to, LARDER__MSG_DROP);
-        larder_write_bytes(to, l->drops.bytes, l->drops.size);
-        larder__frame_end(to, frame);
-    }
-    l->drops.size = 0;
-    l->drops.code = 0;
+    write_drops(l, to);
     larder__crew_map *m = l->map;
     pthread_mutex_unlock(&l->lock);
     pthread_mutex_lock(&m->lock);
     if (m->releases) {
-        frame = larder__frame_begin(to, LARDER__MSG_RELEASE);
+        size_t frame = larder__frame_begin(to, LARDER__MSG_RELEASE);
         larder_write_bytes(to, m->released, m->releases * sizeof *m->released);
         larder__frame_end(to, frame);
         m->releases = 0;

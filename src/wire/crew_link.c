@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* The daemon promises memory before it answers the first rank, which takes a while. */
-static const double FIRST_SECONDS = 60, AGAIN_SECONDS = 3;
+static const double JOIN_SECONDS = 60;
 static const double RETRY = 0.2, BYE_SECONDS = 1;
 enum { NAP_MS = 100 };
 
@@ -40,6 +40,8 @@ void larder__crew_map_unref(larder__crew_map **pm) {
         return;
     if (m->arena)
         munmap(m->arena, m->bytes);
+    if (m->socket >= 0)
+        close(m->socket);
     pthread_mutex_destroy(&m->lock);
     larder__free(m->released);
     larder__free(m);
@@ -55,6 +57,7 @@ static int map_new(larder__crew_map **out, larder__crew_link *l, const larder__j
     atomic_init(&m->refs, 1);
     pthread_mutex_init(&m->lock, NULL);
     m->link = l;
+    m->socket = -1;
     m->bytes = j->arena_bytes;
     void *at = MAP_FAILED;
     if (fd >= 0 && m->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= m->bytes)
@@ -70,7 +73,27 @@ static int map_new(larder__crew_map **out, larder__crew_link *l, const larder__j
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-static int greet(larder__crew_link *l, larder__joined *j, double seconds) {
+static bool stopped(larder__crew_link *l) {
+    pthread_mutex_lock(&l->lock);
+    bool stop = l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return stop;
+}
+
+/* Whoever waits for other ranks meanwhile does not wait for ever. */
+static int await_answer(larder__crew_link *l, bool again) {
+    double until = larder__now() + JOIN_SECONDS;
+    struct pollfd on = {.fd = l->fd, .events = POLLIN};
+    while (poll(&on, 1, NAP_MS) == 0) {
+        if (larder__now() > until || stopped(l))
+            return larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->path);
+        if (again)
+            larder__crew_relay_judge(l, false, l->note);
+    }
+    return 0;
+}
+
+static int greet(larder__crew_link *l, larder__joined *j, bool again) {
     larder_reader body;
     larder_writer w = {0};
     larder__join_write(&l->join, &w);
@@ -79,18 +102,20 @@ static int greet(larder__crew_link *l, larder__joined *j, double seconds) {
         rc = larder__frame_send(l->fd, LARDER__MSG_JOIN, w.bytes, w.size, NULL, 0);
     larder__writer_free(&w);
     if (rc == 0)
-        rc = larder__daemon_hear_for(l->fd, &l->in, LARDER__MSG_JOINED, &body, seconds);
+        rc = await_answer(l, again);
+    if (rc == 0)
+        rc = larder__daemon_hear(l->fd, &l->in, LARDER__MSG_JOINED, &body);
     return rc < 0 ? rc : larder__joined_read(j, &body);
 }
 
-static int attach(larder__crew_link *l, double seconds) {
+static int attach(larder__crew_link *l, bool again) {
     larder__joined j = {0};
     larder__crew_map *m = NULL;
     l->fd = larder__daemon_connect(l->path, NULL);
     if (l->fd < 0)
         return l->fd;
     larder__inbox_init(&l->in);
-    int rc = greet(l, &j, seconds);
+    int rc = greet(l, &j, again);
     int memory = rc == 0 ? larder__inbox_take_fd(&l->in) : -1;
     if (rc == 0 && l->budget && j.budget != l->budget)
         rc = larder__fail(LARDER_E_CHANGED,
@@ -129,14 +154,14 @@ static void lose(larder__crew_link *l) {
         pthread_mutex_lock(&m->lock);
         m->link = NULL;
         m->releases = 0;
+        m->socket = l->fd;
         pthread_mutex_unlock(&m->lock);
-    }
+    } else if (l->fd >= 0)
+        close(l->fd);
     larder__crew_map_unref(&m);
     larder__crew_depot_lost(l);
-    if (l->fd >= 0) {
-        close(l->fd);
+    if (l->fd >= 0)
         larder__inbox_free(&l->in);
-    }
     l->fd = -1;
     l->going.size = l->gone = 0;
     l->going.code = 0;
@@ -152,7 +177,7 @@ static void note_trouble(larder__crew_link *l) {
 static void look_again(larder__crew_link *l) {
     if (larder__now() < l->retry_at)
         return;
-    if (attach(l, AGAIN_SECONDS) < 0) {
+    if (attach(l, true) < 0) {
         note_trouble(l);
         l->retry_at = larder__now() + RETRY;
     } else if (l->stats)
@@ -250,13 +275,6 @@ static int step(larder__crew_link *l) {
     return rc < 0 ? rc : check_stuck(l);
 }
 
-static bool stopped(larder__crew_link *l) {
-    pthread_mutex_lock(&l->lock);
-    bool stop = l->stop;
-    pthread_mutex_unlock(&l->lock);
-    return stop;
-}
-
 static void *link_run(void *arg) {
     larder__crew_link *l = arg;
     while (!stopped(l)) {
@@ -346,7 +364,7 @@ int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
     l->last_put = &l->puts;
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = l->wake < 0 ? larder__fail(LARDER_E_IO, "eventfd: %s", strerror(errno)) : 0;
-    if (rc == 0 && (rc = open_stats(l)) == 0 && (rc = attach(l, FIRST_SECONDS)) == 0) {
+    if (rc == 0 && (rc = open_stats(l)) == 0 && (rc = attach(l, false)) == 0) {
         l->running = pthread_create(&l->thread, NULL, link_run, l) == 0;
         if (!l->running)
             rc = larder__fail(LARDER_E_NOMEM, "no thread to talk to the daemon with");

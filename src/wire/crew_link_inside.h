@@ -18,6 +18,9 @@ typedef struct larder__crew_map {
     larder__crew_link *link; /* NULL: that daemon is gone, and wants nothing back */
     uint32_t *released;
     size_t releases, cap;
+    /* -1, or a connection that is done with and stays open: when it ends, the daemon gives to
+     * others what is still read here. */
+    int socket;
 } larder__crew_map;
 
 typedef struct larder__crew_question { /* a LOOKUP without its answer */

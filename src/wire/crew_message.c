@@ -42,7 +42,7 @@ int larder__join_read(larder__join *j, larder_reader *r) {
     if (larder_read_status(r) < 0)
         return larder_read_status(r);
     if (j->world == 0 || j->world > LARDER__RELAY_RANKS || j->rank >= j->world || j->keys == 0 ||
-        j->want == 0 || !larder__job_name_fits(j->job))
+        j->payload > LARDER__PAYLOAD_MOST || j->want == 0 || !larder__job_name_fits(j->job))
         return larder__fail(LARDER_E_FORMAT, "rank %u of %u of a job that makes no sense", j->rank,
                             j->world);
     return 0;

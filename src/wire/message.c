@@ -81,6 +81,8 @@ int larder__hello_read(larder__hello *h, larder_reader *r) {
     larder__read_text(r, h->name, sizeof h->name);
     larder__read_text(r, h->policy, sizeof h->policy);
     larder__read_text(r, h->budget, sizeof h->budget);
+    if (h->payload > LARDER__PAYLOAD_MOST)
+        return larder_read_reject(r, "more bytes than a data set can have");
     return larder_read_status(r);
 }
 

@@ -22,6 +22,9 @@
 #include <stddef.h>
 
 enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 4 };
+
+/* Bytes of a data set that are believed: sums of them do not overflow. */
+#define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
 #define LARDER__NO_LEASE UINT32_MAX
 
 #define LARDER__MESSAGES(XX)                                                                       \

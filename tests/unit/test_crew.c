@@ -4,11 +4,14 @@
 #include "check.h"
 #include "daemon/crew_values.h"
 #include "daemon/server.h"
+#include "wire/crew_link.h"
 #include "wire/crew_message.h"
 #include "wire/frame.h"
 
 #include <fcntl.h>
 #include <larder/plugin.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +340,92 @@ static void records_of_three(void **st) {
     end();
 }
 
+/* A rank that gave up before it was heard was never there, and comes again. */
+static void who_did_not_wait(void **st) {
+    (void)st;
+    rank a, b;
+    int ends[2];
+    larder_writer w = {0};
+    larder__join j = introduction(1, 2);
+    begin();
+    join(&a, 0, 2);
+    hear_crew(&a, 1, false);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    larder__join_write(&j, &w);
+    check_ok(larder__frame_send(ends[0], LARDER__MSG_JOIN, w.bytes, w.size, NULL, 0));
+    larder__writer_free(&w);
+    close(ends[0]);
+    larder__server_adopt(server, ends[1]);
+    for (int i = 0; i < 4; i++)
+        check_ok(larder__server_turn(server, 0));
+    assert_int_equal(larder__server_clients(server), 1);
+    join(&b, 1, 2);
+    hear_crew(&a, UINT32_MAX, true);
+    hear_crew(&b, UINT32_MAX, true);
+    leave(&a);
+    leave(&b);
+    end();
+}
+
+/* ---- a rank of our own ----------------------------------------------------------------------- */
+
+static _Atomic bool serving;
+static const larder__value wanted = {.id = 7, .size = 64};
+
+static void *serve(void *arg) {
+    while (atomic_load(&serving))
+        check_ok(larder__server_turn(server, 10));
+    return arg;
+}
+
+static void note_stored(void *arg, bool there) { atomic_store((_Atomic int *)arg, there ? 1 : -1); }
+static const larder__value *value_wanted(larder_buf *token) {
+    (void)token;
+    return &wanted;
+}
+
+/* What is still read in the daemon's memory is nobody else's, though the link be closed. */
+static void leases_outlive_the_link(void **st) {
+    (void)st;
+    larder__crew_link *link;
+    larder__crew_conf conf = {.join = introduction(0, 1), .patience = 30};
+    pthread_t thread;
+    char path[64];
+    _Atomic int stored = 0;
+    uint8_t held;
+    begin();
+    snprintf(path, sizeof path, "%s/s", folder);
+    conf.socket = path;
+    atomic_store(&serving, true);
+    assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+    check_ok(larder__crew_open(&link, &conf));
+    larder__depot depot = larder__crew_depot(link);
+    larder_buf *bytes = larder_buf_new(wanted.size), *token = larder_buf_new(wanted.size), *read;
+    memset(larder_buf_data(bytes), 9, wanted.size);
+    depot.ops->put(depot.state, &wanted, bytes, note_stored, &stored);
+    while (atomic_load(&stored) == 0)
+        usleep(1000);
+    assert_int_equal(atomic_load(&stored), 1);
+    depot.ops->send(depot.state, &token, 1, value_wanted);
+    assert_true(depot.ops->receive(depot.state, token, &read, &held));
+    assert_non_null(read);
+    larder_buf_unref(&token);
+    larder_buf_unref(&bytes);
+    depot.ops->close(&depot.state);
+    larder__crew_close(&link);
+    atomic_store(&serving, false);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 4; i++)
+        check_ok(larder__server_turn(server, 0));
+    assert_int_equal(larder__server_clients(server), 1);
+    assert_int_equal(((const unsigned char *)larder_buf_data(read))[63], 9);
+    larder_buf_unref(&read);
+    for (int i = 0; i < 4; i++)
+        check_ok(larder__server_turn(server, 0));
+    assert_int_equal(larder__server_clients(server), 0);
+    end();
+}
+
 /* ---- nonsense -------------------------------------------------------------------------------- */
 
 static void shown_out(rank *r) {
@@ -412,8 +501,8 @@ static void nonsense(void **st) {
         shown_out(&bad);
         leave(&bad);
     }
-    larder__join wrong[6];
-    for (int i = 0; i < 6; i++)
+    larder__join wrong[7];
+    for (int i = 0; i < 7; i++)
         wrong[i] = introduction(0, 2);
     wrong[0].rank = 2;
     wrong[1].world = 0;
@@ -423,7 +512,10 @@ static void nonsense(void **st) {
     snprintf(wrong[3].job, sizeof wrong[3].job, "more");
     wrong[4].version--;
     snprintf(wrong[5].job, sizeof wrong[5].job, "a b");
-    for (int i = 0; i < 6; i++) {
+    wrong[6].payload = UINT64_MAX; /* a mean of nothing */
+    wrong[6].keys = 1;
+    snprintf(wrong[6].job, sizeof wrong[6].job, "huge");
+    for (int i = 0; i < 7; i++) {
         knock(&bad, &wrong[i]);
         shown_out(&bad);
         leave(&bad);
@@ -436,10 +528,9 @@ static void nonsense(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_at_random),
-        cmocka_unit_test(values_of_two),
-        cmocka_unit_test(records_of_three),
-        cmocka_unit_test(nonsense),
+        cmocka_unit_test(values_at_random),        cmocka_unit_test(values_of_two),
+        cmocka_unit_test(records_of_three),        cmocka_unit_test(who_did_not_wait),
+        cmocka_unit_test(leases_outlive_the_link), cmocka_unit_test(nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
