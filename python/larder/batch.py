@@ -15,22 +15,22 @@ class Hold:
     """A reference to the memory of a batch. Arrays made of it keep it; when the last one is gone,
     the loader has the memory back. It outlives the loader."""
 
-    __slots__ = ("_handle", "_pid", "pinned", "__weakref__")
+    __slots__ = ("handle", "_pid", "pinned", "_given", "__weakref__")
 
-    def __init__(self, handle: int, pinned: bool, pid: int) -> None:
-        self._handle: Optional[int] = handle
+    def __init__(self, pinned: bool, pid: int) -> None:
+        self._given = False  # to release_later
         self._pid = pid
         self.pinned = pinned
+        self.handle = ctypes.c_void_p()  # C writes it, and takes it away: Ctrl-C loses none
 
     def release(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle and self._pid == os.getpid():
-            _lib.load().larder_hold_unref(ctypes.byref(ctypes.c_void_p(handle)))
+        if self._pid == os.getpid():
+            _lib.load().larder_hold_unref(ctypes.byref(self.handle))
 
     def __del__(self) -> None:
-        if self._handle is None:
-            return
         try:
+            if self._given or not self.handle.value:
+                return
             if self.pinned:
                 release_later(self)
             else:
@@ -48,9 +48,9 @@ def release_later(hold: Hold, event: Any = None) -> None:
     if event is None:
         event = torch.cuda.Event()
         event.record()
-    handle, hold._handle = hold._handle, None
-    if handle:
-        _later.append((event, handle, hold._pid))
+    if hold.handle.value and not hold._given:
+        hold._given = True
+        _later.append((event, hold.handle, hold._pid))
     sweep()
 
 
@@ -66,7 +66,7 @@ def sweep(wait: bool = False) -> None:
         elif not event.query():
             still.append((event, handle, pid))
             continue
-        _lib.load().larder_hold_unref(ctypes.byref(ctypes.c_void_p(handle)))
+        _lib.load().larder_hold_unref(ctypes.byref(handle))
     _later.extend(still)
 
 

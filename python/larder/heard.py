@@ -19,6 +19,9 @@ class Heard(Opened):
     _hook_warned = False
     _heard = False  # anything at all
     _silence_told = False
+    _silent_epochs = 0
+    _order_only = False
+    _recorded = False
 
     def report(
         self,
@@ -79,16 +82,22 @@ class Heard(Opened):
         choose them by, costs accuracy that a line of the training loop gives back (docs/gpu.md)."""
         if not self.listens or self._heard or self._silence_told or self._evaluator is not None:
             return
+        if self._recorded:  # then it listens for the tape's sake, too
+            return
         f = figures()
         again = f["repeats"] + f["substitutes"]
         if not again:
             return
+        self._silent_epochs += 1
+        if self._order_only and self._silent_epochs == 1:
+            return  # a short epoch may be drawn whole before anything can be said about it
         self._silence_told = True
+        what = "embeddings" if self.recipe.startswith("spider") else "loss"
         warnings.warn(
             f"larder: {self.recipe} repeated or exchanged {100 * again / max(1, f['served']):.0f} % of an epoch's "
-            "samples and has heard no losses to choose them by: call loader.report(loss=...) with one loss a "
-            "sample after each batch, or take signal=none if that is meant",
-            stacklevel=5,
+            f"samples and has heard nothing to choose them by: call loader.report({what}=...) with a row a sample "
+            "after each batch, or take signal=none if that is meant",
+            stacklevel=6 if self._order_only else 5,
         )
 
     def _scored(self, b: Batch, embeddings: Any) -> Any:

@@ -9,6 +9,7 @@ on."""
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _lib, _torch
@@ -141,6 +142,7 @@ class Loader(Shown, Habits, Resumed):
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
+        self._recorded = bool(os.environ.get("LARDER_RECORD") if record is None else record)
         self._dealt = bool(self._lib.larder_loader_together(self._handle))
         tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
@@ -149,8 +151,6 @@ class Loader(Shown, Habits, Resumed):
         self._epochs = counts["epochs"]
         if evaluator is not None:
             self.set_evaluator(evaluator)
-
-    _order_only = False
 
     def __enter__(self) -> "Loader":
         return self
@@ -229,10 +229,9 @@ class Loader(Shown, Habits, Resumed):
         self._middle = True
         self._fresh = False
         self._taken = None if self._taken is None else self._taken + 1
-        hold = ctypes.c_void_p()
-        _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(hold)))
-        s = self._lib.larder_hold_batch(hold).contents
-        held = Hold(hold.value or 0, self._carrier.pinned, self._pid)
+        held = Hold(self._carrier.pinned, self._pid)
+        _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
+        s = self._lib.larder_hold_batch(held.handle).contents
         if self._maker is None:
             self._maker = Maker(s, self._tensors and not self._stages.own)
         b = self._maker.make(held, s)
@@ -257,8 +256,8 @@ class Loader(Shown, Habits, Resumed):
         try:  # Ctrl-C leaves all as it is, for the next time
             if b is not None and self.listens:
                 self._take_hooked(b)
-                if self._desk.exchange:
-                    self._desk.open(b)  # silent processes take part too
+            if self.listens and self._desk.exchange:  # silent processes take part too
+                self._desk.open(b if b is not None else self._lent_batch(lent.contents))
             if self.listens:
                 self._desk.turn(self._handle, lent.contents.number, True)
         except Exception as e:

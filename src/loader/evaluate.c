@@ -121,7 +121,7 @@ static int look_at_batch(larder_loader *l, larder__place *p) {
     p->batch.ids = p->served;
     rc = e->fn(e->arg, &p->batch, e->loss);
     if (rc != 0)
-        return rc < 0 ? larder__fail_in(rc, "the evaluator")
+        return rc < 0 ? larder__fail(rc, "the evaluator broke off")
                       : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
     rc = larder__draw_evaluated(l->draw, &p->plan, p->served, e->loss,
                                 p->plan.again ? 0 : p->batch.n);

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import tempfile
 import unittest
 import warnings
 
@@ -36,6 +37,28 @@ class Silence(unittest.TestCase):
         self.assertEqual(len(told), 1, told)
         self.assertIn("rotate:h=0.8", told[0])
         self.assertIn("loader.report(loss=", told[0])
+
+    def test_a_sampler_is_given_an_epoch(self):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            order = larder.BatchSampler(SOURCE, 64, "rotate:h=0.8", "20%")
+            for epochs, times in ((1, 0), (2, 1)):
+                for _ in range(epochs):
+                    list(order)
+                self.assertEqual(len(told), times)
+
+    def test_what_is_wanted(self):
+        (told,) = self.heard("spider:scoring=wait")
+        self.assertIn("loader.report(embeddings=", told)
+
+    def test_a_tape_listens_too(self):
+        with tempfile.TemporaryDirectory() as where:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                with loader("echo:factor=4", cache="20%", record=f"{where}/tape") as l:
+                    for _ in range(2):
+                        list(l)
+            self.assertEqual([str(w.message) for w in told], [])
 
     def test_nobody_is_told_in_vain(self):
         def loss(l, b):
