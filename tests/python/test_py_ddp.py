@@ -4,6 +4,7 @@ one a single process with the whole batch would have, bit for bit."""
 import os
 import tempfile
 import unittest
+from datetime import timedelta
 
 import kit
 from kit import larder, numpy, torch
@@ -85,6 +86,48 @@ class TwoRanks(unittest.TestCase):
                 for k in range(10):
                     a, b, one = goes_on[0][k], goes_on[1][k], whole[steps + k]
                     numpy.testing.assert_array_equal(numpy.concatenate([a[1], b[1]]), one[1])
+
+
+def cut_off(rank, world, where):
+    """A function of one's own fails once, in one process: that batch is lost to it, and nothing else."""
+    os.environ.pop("LARDER_SOCKET", None)
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{where}/cut", rank=rank, world_size=world, timeout=timedelta(seconds=100)
+    )
+    calls, numbers = [0], []
+
+    def own(x):
+        calls[0] += 1
+        if rank == 0 and calls[0] == 3 * BATCH + 1:
+            raise ValueError("mine")
+        return x
+
+    recipe = "lru:sampler=weighted,signal=loss"
+    with larder.Loader(SOURCE, BATCH, recipe=recipe, threads=1, transform=own, lag=8) as l:
+        for _ in range(2):
+            batches = iter(l)
+            while True:
+                try:
+                    b = next(batches)
+                except StopIteration:
+                    break
+                except ValueError:
+                    continue
+                numbers.append(b.number)
+                l.report(loss=loss_of(b))
+    kit.keep(numbers, f"{where}/cut.{rank}")
+    dist.destroy_process_group()
+
+
+@unittest.skipUnless(dist.is_available(), "this torch has no torch.distributed")
+class CutOff(unittest.TestCase):
+    def test_the_others_do_not_notice(self):
+        with tempfile.TemporaryDirectory() as where:
+            mp.start_processes(cut_off, (2, where), nprocs=2, start_method="fork")
+            zero, one = (kit.kept(f"{where}/cut.{r}") for r in range(2))
+        self.assertEqual(one, list(range(len(one))))
+        self.assertEqual(zero, [k for k in one if k != 3])
 
 
 if __name__ == "__main__":
