@@ -146,13 +146,17 @@ static larder__join introduction(uint32_t number, uint32_t world) {
                           .name = "test"};
 }
 
-static void knock(rank *r, const larder__join *j) {
+static void come(rank *r) {
     int ends[2];
     *r = (rank){0};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     r->fd = ends[0];
     larder__inbox_init(&r->in);
     larder__server_adopt(server, ends[1]);
+}
+
+static void knock(rank *r, const larder__join *j) {
+    come(r);
     larder__join_write(j, &r->w);
     send_frame(r, LARDER__MSG_JOIN);
 }
@@ -520,6 +524,17 @@ static void nonsense(void **st) {
         shown_out(&bad);
         leave(&bad);
     }
+    larder__hello hello = {.magic = LARDER__WIRE_MAGIC, /* a job of its own, as large */
+                           .version = LARDER__WIRE_VERSION,
+                           .keys = 1,
+                           .payload = UINT64_MAX,
+                           .policy = "minio",
+                           .budget = "1MiB"};
+    come(&bad);
+    larder__hello_write(&hello, &bad.w);
+    send_frame(&bad, LARDER__MSG_HELLO);
+    shown_out(&bad);
+    leave(&bad);
     assert_int_equal(look(&good, 3, 50).size, 50);
     leave(&good);
     assert_int_equal(larder__server_clients(server), 0);
