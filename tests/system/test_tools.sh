@@ -63,15 +63,15 @@ newcomer() { # command: as somebody else than root, with what lies in $scratch/b
 }
 bare_path "$scratch/bin"
 for tool in awk sed tr grep cat dirname env; do ln -s "$(command -v $tool)" "$scratch/bin/$tool"; done
-stub() { # name, body
+stand_in() { # name, body
     printf '#!/bin/sh\n%s\n' "$2" >"$scratch/bin/$1"
     chmod +x "$scratch/bin/$1"
 }
-stub id 'echo 1000'
-stub apt-get 'echo "apt-get $*" >>"$LARDER_STUBS/called"; exit 100'
+stand_in id 'echo 1000'
+stand_in apt-get 'echo "apt-get $*" >>"$LARDER_STUBS/called"; exit 100'
 must_say 'to install, as root: apt-get update && apt-get install --no-install-recommends dataset-' \
     newcomer tools/install-packages.sh --strict demo
-stub sudo 'echo "sudo $*" >>"$LARDER_STUBS/called"; exit 1'
+stand_in sudo 'echo "sudo $*" >>"$LARDER_STUBS/called"; exit 1'
 must_say 'to install: sudo apt-get update && sudo apt-get install' \
     newcomer tools/install-packages.sh --strict demo </dev/null
 [ "$(cat "$scratch/called")" = "sudo -n true" ] || die "sudo was asked more than once"
