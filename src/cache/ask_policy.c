@@ -4,7 +4,6 @@
 #include "cache/cache_inside.h"
 #include "cache/link.h"
 
-#include <assert.h>
 #include <math.h>
 
 uint32_t larder__cache_entry_size(const larder__cache *c, larder_form form, uint32_t encoded) {
@@ -44,7 +43,11 @@ bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double
         return false;
     pthread_mutex_lock(&c->lock);
     bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key, share);
-    assert(!there || larder__cache_resident(c, *key));
+    if (there && !larder__cache_resident(c, *key)) {
+        larder__cache_blame(c, "picked key %llu, which the cache does not hold",
+                            (unsigned long long)*key);
+        there = false;
+    }
     pthread_mutex_unlock(&c->lock);
     return there;
 }
@@ -56,7 +59,7 @@ size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
         return 0;
     pthread_mutex_lock(&c->lock);
     size_t n = c->policy->fetch(c->policy_state, keys, max);
-    assert(n <= max);
+    n = larder__cache_known_keys(c, "fetched", keys, n, max);
     pthread_mutex_unlock(&c->lock);
     return n;
 }
@@ -73,6 +76,8 @@ void larder__cache_exchange(larder__cache *c, uint32_t job, const uint64_t *want
     }
     pthread_mutex_lock(&c->lock);
     c->policy->exchange(c->policy_state, job, &c->rng, wanted, n, served);
+    if (larder__cache_known_keys(c, "exchanged", served, n, n) < n)
+        memcpy(served, wanted, n * sizeof *served);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -109,7 +114,10 @@ size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
         return 0;
     pthread_mutex_lock(&c->lock);
     size_t n = c->policy->dropped(c->policy_state, numbers, max);
-    assert(n <= max);
+    if (n > max) {
+        larder__cache_blame(c, "dropped %zu packages where %zu were asked for", n, max);
+        n = 0;
+    }
     pthread_mutex_unlock(&c->lock);
     return n;
 }

@@ -220,6 +220,25 @@ const larder_figure *larder__data_figures(larder__data *d) {
 
 double larder__data_figure(larder__data *d, size_t i) { return d->source->figure(d->st, i); }
 
+/* A source that answers something else than it promised is named, not believed. */
+static void check_answers(larder__data *d, const uint64_t *ids, bool whole, size_t n,
+                          larder_read *out) {
+    for (size_t i = 0; i < n; i++) {
+        larder_sample s = {0};
+        if (out[i].code < 0)
+            continue;
+        if (out[i].buf && (!whole || d->source->stat(d->st, ids[i], &s) < 0 ||
+                           s.bytes == larder_buf_size(out[i].buf)))
+            continue;
+        int rc = larder__fail(
+            LARDER_E_FORMAT, "source \"%s\" gave %zu bytes for sample %llu and had said %u",
+            d->source->plugin.name, out[i].buf ? larder_buf_size(out[i].buf) : (size_t)0,
+            (unsigned long long)ids[i], s.bytes);
+        larder_buf_unref(&out[i].buf);
+        larder__answer_failure(&out[i], rc);
+    }
+}
+
 /* Runs of known ids go to the source together; an unknown one is answered here. */
 static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *rects, size_t n,
                      larder_read *out) {
@@ -235,6 +254,7 @@ static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *re
                     larder_buf_unref(&out[i].buf);
                 return rc;
             }
+            check_answers(d, ids + at, !rects, run - at, out + at);
         }
         if (run < n)
             larder__answer_failure(&out[run], check_id(d, ids[run]));

@@ -2,12 +2,14 @@
 
 #include "base/err.h"
 
-#include <linux/futex.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Of the kernel's interface; its headers are not everywhere where a C library is. */
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 };
 
 void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u32(w, h->magic);
