@@ -144,8 +144,11 @@ static int open_table(larder__shelf *s) {
     if (at == MAP_FAILED)
         return larder__fail(LARDER_E_NOMEM, "mapping a table: %s", strerror(errno));
     s->table = at;
-    /* Clients only read it. Kernels before 5.1 do not know the seal: then they are trusted. */
-    fcntl(s->table_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+    /* Clients only read it. Kernels before 5.1 do not know that seal: then they are trusted. */
+    enum { FIRM = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+    if (fcntl(s->table_fd, F_ADD_SEALS, FIRM | F_SEAL_FUTURE_WRITE) < 0 &&
+        fcntl(s->table_fd, F_ADD_SEALS, FIRM) < 0)
+        return larder__fail(LARDER_E_IO, "sealing shared memory: %s", strerror(errno));
     return 0;
 }
 
