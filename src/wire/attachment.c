@@ -3,9 +3,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "wire/lent.h"
 #include "wire/remote.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -179,6 +181,36 @@ static int send_sizes(larder__attachment *a) {
     return rc;
 }
 
+static bool other_shares(const larder__attachment *a, const larder__welcome *w) {
+    bool other = false;
+    for (int f = 0; a->hello.forms_id && f < LARDER_FORMS; f++)
+        other |= fabs(a->hello.share[f] - w->share[f]) > 0.005;
+    return other;
+}
+
+/* Who came first has decided for all: what differs from what this job asks for is said. */
+static void compare(const larder__attachment *a, const larder__welcome *w) {
+    const larder__hello *h = &a->hello;
+    larder__budget b;
+    char holds[32];
+    if (strcmp(h->policy, w->policy) != 0)
+        larder__note(a->stats,
+                     "this data set's cache in the daemon is ruled by %.120s, as the job asked "
+                     "that came first, and not by %.120s",
+                     w->policy, h->policy);
+    if (h->budget[0] && larder__parse_budget(h->budget, &b) == 0 &&
+        larder__budget_bytes(&b, h->payload, h->forms_id != 0) != w->budget)
+        larder__note(a->stats,
+                     "this data set's cache in the daemon holds %s, as the job asked that came "
+                     "first, and not the %s that this one asks for",
+                     larder__print_bytes((double)w->budget, holds), h->budget);
+    if (other_shares(a, w))
+        larder__note(a->stats,
+                     "this data set's cache in the daemon is split %.0f/%.0f/%.0f, as the job "
+                     "asked that came first, and not as this one asks",
+                     100 * w->share[0], 100 * w->share[1], 100 * w->share[2]);
+}
+
 /* What the daemon has to know before the first batch. */
 static int introduce(larder__attachment *a, const larder__welcome *w) {
     int rc = w->wants_sizes && a->size_of ? send_sizes(a) : 0;
@@ -210,6 +242,7 @@ int larder__attachment_attach(larder__attachment *a) {
         larder__inbox_free(&a->in);
         return rc;
     }
+    compare(a, &w);
     a->hello.again |= LARDER__HELLO_AGAIN;
     a->stream = w.stream;
     a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "wire/attachment.h"
 #include "wire/crew_link_inside.h"
 #include "wire/lent.h"
@@ -103,6 +104,19 @@ static int greet(larder__crew_link *l, larder__joined *j, bool again) {
     return rc < 0 ? rc : larder__joined_read(j, &body);
 }
 
+/* The rank that came first has decided for all. */
+static void compare(const larder__crew_link *l, const larder__joined *j) {
+    const larder__budget asked = {.bytes = l->join.want};
+    char holds[32], wants[32];
+    uint64_t want = larder__budget_bytes(&asked, l->join.payload, l->join.pixels);
+    if (l->join.want != UINT64_MAX && want != j->budget)
+        larder__note(l->stats,
+                     "this job's cache in the daemon holds %s, as its rank asked that came first, "
+                     "and not the %s that rank %u asks for",
+                     larder__print_bytes((double)j->budget, holds),
+                     larder__print_bytes((double)want, wants), l->join.rank);
+}
+
 static int attach(larder__crew_link *l, bool again) {
     larder__joined j = {0};
     larder__crew_map *m = NULL;
@@ -115,7 +129,8 @@ static int attach(larder__crew_link *l, bool again) {
     if (rc == 0 && l->budget && j.budget != l->budget)
         rc = larder__fail(LARDER_E_CHANGED,
                           "%s: the daemon gives this job %llu bytes of cache, no longer %llu",
-                          l->door.path, (unsigned long long)j.budget, (unsigned long long)l->budget);
+                          l->door.path, (unsigned long long)j.budget,
+                          (unsigned long long)l->budget);
     if (rc == 0)
         rc = map_new(&m, l, &j, memory);
     if (memory >= 0)
@@ -126,6 +141,7 @@ static int attach(larder__crew_link *l, bool again) {
         larder__inbox_free(&l->in);
         return rc;
     }
+    compare(l, &j);
     if (!l->budget)
         l->join.want = l->budget = j.budget; /* another daemon has to give as much */
     pthread_mutex_lock(&l->lock);

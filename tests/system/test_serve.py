@@ -363,6 +363,19 @@ def test_wrong_use(folder):
         assert d.status()["jobs"] == []
 
 
+def test_another_cache_holds(folder):
+    """Who came first has decided: the others are told, once."""
+    with serving(folder, "--cache", "64MiB"):
+        train = [LARDER, "train", folder, "--epochs", "2", "--quiet", "--json"]
+        for recipe, budget, notes in (("minio", "20%", 0), ("minio", "20%", 0), ("seneca", "40%", 2)):
+            q = subprocess.run([*train, "--recipe", recipe, "--cache", f"unix:{folder}/s?budget={budget}"],
+                               capture_output=True, text=True, timeout=60)
+            assert q.returncode == 0, q.stderr
+            assert len(q.stderr.splitlines()) == notes, q.stderr
+        assert "larder train: this data set's cache in the daemon is ruled by minio" in q.stderr
+        assert "not the 40% that this one asks for" in q.stderr
+
+
 def test_usual_place(folder):
     """Without XDG_RUNTIME_DIR: in a folder that only its user can enter. And of another user only the
     daemon that was named."""
