@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
+import stat
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _torch
@@ -138,10 +139,10 @@ def shared_cache(cache: str, recipe: str, world: int) -> str:
 
 def _socket(at: str) -> Optional[Tuple[str, int, int]]:
     """Which socket "unix:PATH" means, on which machine; None: there is none."""
-    usual = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "", "larder.sock")
-    if not os.environ.get("XDG_RUNTIME_DIR"):
-        usual = f"/tmp/larder-{os.getuid()}.sock"
-    path = at[len("unix:"):] or os.environ.get("LARDER_SOCKET") or usual
+    path = at[len("unix:"):] or (os.environ.get("LARDER_SOCKET") or "").partition("?")[0]
+    if not path:
+        run = os.environ.get("XDG_RUNTIME_DIR") or ""
+        path = os.path.join(run if _own(run) else f"/tmp/larder-{os.geteuid()}", "larder.sock")
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             machine = f.read()
@@ -149,3 +150,12 @@ def _socket(at: str) -> Optional[Tuple[str, int, int]]:
     except OSError:
         return None
     return machine, file.st_dev, file.st_ino
+
+
+def _own(folder: str) -> bool:
+    """Is it a folder for this user alone? As src/wire/door.c has it."""
+    try:
+        s = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(s.st_mode) and s.st_uid == os.geteuid() and not s.st_mode & 0o077

@@ -160,6 +160,11 @@ int larder__parse_budget(const char *text, larder__budget *out) {
     return rc < 0 ? larder__fail_in(rc, "cache") : parse_size(size, out);
 }
 
+uint64_t larder__budget_bytes(const larder__budget *b, uint64_t payload, bool pixels) {
+    uint64_t want = b->relative ? (uint64_t)(b->fraction * (double)payload) : b->bytes;
+    return want > payload && !pixels ? payload : want;
+}
+
 const char *larder__print_bytes(double bytes, char out[32]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t u = 0;

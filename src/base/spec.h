@@ -40,6 +40,9 @@ typedef struct larder__budget { /* "20%" or "8GiB", maybe followed by ":58/42/0"
     double share[LARDER_FORMS]; /* of each form, 1 in all */
 } larder__budget;
 int larder__parse_budget(const char *text, larder__budget *out);
+/* Of a data set with so many bytes. More than everything is never of use, but for `pixels`, which
+ * may take more than the files. */
+uint64_t larder__budget_bytes(const larder__budget *, uint64_t payload, bool pixels);
 /* "58/42/0": percent of encoded, decoded and augmented, as fractions of 1. */
 int larder__parse_split(const char *text, double share[LARDER_FORMS]);
 

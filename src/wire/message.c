@@ -100,6 +100,9 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u64(w, m->stream.seed);
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
+    for (int i = 0; i < LARDER_FORMS; i++)
+        larder_write_f64(w, m->share[i]);
+    larder__write_text(w, m->policy);
 }
 
 int larder__welcome_read(larder__welcome *m, larder_reader *r) {
@@ -114,6 +117,9 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->stream.seed = larder_read_u64(r);
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);
+    for (int i = 0; i < LARDER_FORMS; i++)
+        m->share[i] = larder_read_f64(r);
+    larder__read_text(r, m->policy, sizeof m->policy);
     return larder_read_status(r);
 }
 
