@@ -21,6 +21,12 @@ int larder__spec_name(const char *spec, char *name, size_t cap, const char **res
  * sentence: "policy", "source" … */
 int larder__args_parse(larder_args *out, const char *kind, const larder_plugin *, const char *text,
                        char separator, const larder_param *const *others);
+/* As `others`: whoever takes the other keys, it is checked elsewhere. */
+extern const larder_param *const larder__args_any[];
+/* Is every key of the text in one of these lists, which end with NULL? Else a sentence with the
+ * nearest of them, and all that there are. */
+int larder__args_check(const char *kind, const char *name, const char *text, char separator,
+                       const larder_param *const *lists);
 void larder__args_free(larder_args *);
 /* Another text for a parameter of type text. */
 int larder__args_set_text(larder_args *, const char *name, const char *text);

@@ -174,6 +174,31 @@ static void test_wrong_arguments(void **st) {
     check_ok(larder__args_parse(&a, "policy", &plugin, "colour=3,count=5", ',', others));
     assert_true(larder_args_number(&a, "count") == 5);
     larder__args_free(&a);
+    check_ok(larder__args_parse(&a, "policy", &plugin, "shape=3,count=5", ',', larder__args_any));
+    larder__args_free(&a);
+    larder__args_parse(&a, "policy", &plugin, "cuont=3", ',', NULL);
+    assert_non_null(strstr(larder_errmsg(), "\"cuont\"; did you mean count? It has count, rate"));
+    larder__args_parse(&a, "policy", &plugin, "way=b", ',', NULL);
+    assert_non_null(strstr(larder_errmsg(), "\"b\" is none of a|bb|c; did you mean bb?"));
+}
+
+static void test_keys_of_several(void **st) {
+    (void)st;
+    static const larder_param theirs[] = {{"colour", "text", "", "", 0, 0}, {0}};
+    const larder_param *const lists[] = {params, theirs, NULL};
+    check_ok(larder__args_check("recipe", "both", "count=x,colour=3", ',', lists));
+    check_ok(larder__args_check("recipe", "both", "", ',', lists));
+    assert_int_equal(larder__args_check("recipe", "both", "count", ',', lists), LARDER_E_ARGS);
+    assert_int_equal(larder__args_check("recipe", "both", "color=3", ',', lists), LARDER_E_ARGS);
+    assert_string_equal(larder_errmsg(), "recipe both has no parameter \"color\"; did you mean "
+                                         "colour? It has count, rate, on, size, wait, way, name, "
+                                         "colour");
+    static larder_param many[101];
+    for (size_t i = 0; i < 100; i++)
+        many[i] = (larder_param){"abcdefgh", "text", "", "", 0, 0};
+    const larder_param *const long_list[] = {many, NULL};
+    assert_int_equal(larder__args_check("recipe", "both", "x=3", ',', long_list), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "abcdefgh, … (larder list shows all)"));
 }
 
 static void test_allocation(void **st) {
@@ -205,8 +230,8 @@ int main(void) {
         cmocka_unit_test(test_budgets),         cmocka_unit_test(test_splits),
         cmocka_unit_test(test_numbers),         cmocka_unit_test(test_seconds),
         cmocka_unit_test(test_names),           cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_allocation),
-        cmocka_unit_test(test_print_bytes),
+        cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_keys_of_several),
+        cmocka_unit_test(test_allocation),      cmocka_unit_test(test_print_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
