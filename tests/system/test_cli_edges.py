@@ -98,6 +98,45 @@ def test_interrupt():
     interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", after=0.3)
 
 
+def says(code, *args, of=(), out="err", **more):
+    """What the program says: this exit code, one line on stderr alone, with these words."""
+    p = run(*args, **more)
+    text = (p.stderr if out == "err" else p.stdout).decode(errors="replace")
+    assert p.returncode == code, (args, p)
+    for word in of:
+        assert word in text, (args, word, text)
+    if code == 2:
+        assert p.stdout == b"" and text.count("\n") == 1, (args, p)
+    return text
+
+
+def test_did_you_mean():
+    says(2, "trian", of=['no command "trian"; did you mean train? larder --help lists them'])
+    says(2, "svm_trian", of=["did you mean svm-train?"])
+    says(2, "zebra", of=['no command "zebra"; larder --help'])
+    says(2, "train", SMALL, "--epcohs", "3", of=["no option --epcohs; did you mean --epochs?"])
+    says(2, "train", SMALL, "--epcohs=3", of=["no option --epcohs; did you mean --epochs?"])
+    says(2, "train", SMALL, "--hlep", of=["did you mean --help?"])
+    says(2, "ls", SMALL, "--epochs", "3", of=["it is one of", "larder sim", "larder train"])
+    says(2, "plan", "--once", of=["it is one of larder top;"])
+    says(2, "train", SMALL, "--zebra", of=["no option --zebra; larder train --help tells more"])
+    says(2, "train", SMALL, "-z", of=["no option -z;"])
+    for name in ("svm-train", "svm-grid", "serve", "dash"):
+        says(2, name, "--epochs", of=["it is one of", "larder train"])
+
+
+def test_help():
+    for name in ("train", "svm-train", "svm-scale", "top", "plan"):
+        asked, long_way = run("help", name), run(name, "--help")
+        assert asked.returncode == 0 and asked.stdout == long_way.stdout, (name, asked)
+        assert b"larder %s" % name.encode() in asked.stdout.split(b"\n")[0], asked
+    everything = run("--help").stdout
+    for args in (["help"], ["help", "help"], ["-h"]):
+        assert run(*args).stdout == everything, args
+    says(2, "help", "trian", of=["did you mean train?"])
+    says(2, "help", "nosuch", of=['no command "nosuch"'])
+
+
 def main():
     for name, test in sorted(globals().items()):
         if not name.startswith("test_"):
