@@ -86,6 +86,25 @@ int larder__parse_bytes(const char *text, uint64_t *out) {
                         text, unit);
 }
 
+/* A number without a unit. */
+static bool is_bare(const char *text) {
+    const char *end;
+    double v;
+    return plain_number(text, &v, &end) == 0 && !*end;
+}
+
+int larder__parse_amount(const char *what, const char *text, uint64_t *out) {
+    int rc = larder__parse_bytes(text, out);
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", what);
+    if (is_bare(text) && *out < 65536 && strtod(text, NULL) > 0)
+        return larder__fail(LARDER_E_ARGS,
+                            "%s \"%.20s\": %.20s bytes? Write %.20sMiB or %.20sGiB, or %.20sB if "
+                            "bytes are meant",
+                            what, text, text, text, text, text);
+    return 0;
+}
+
 int larder__parse_seconds(const char *text, double *out) {
     static const struct {
         const char *name;
@@ -143,7 +162,15 @@ static int parse_size(const char *text, larder__budget *out) {
         return 0;
     }
     int rc = larder__parse_bytes(text, &out->bytes);
-    return rc < 0 ? larder__fail_in(rc, "cache") : 0;
+    if (rc < 0)
+        return larder__fail_in(rc, "cache");
+    if (is_bare(text) && v > 0 && v <= 100)
+        return larder__fail(
+            LARDER_E_ARGS,
+            "cache \"%.20s\": %.20s %% or %.20s bytes? Write %.20s%% for a share of "
+            "the data, %.20sMiB or %.20sGiB for a size, %.20sB for bytes",
+            text, text, text, text, text, text, text);
+    return 0;
 }
 
 int larder__parse_budget(const char *text, larder__budget *out) {

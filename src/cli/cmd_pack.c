@@ -208,7 +208,7 @@ static int run_pack(pack_args *a) {
     if (a->jobs > 256 || a->restart > 65535 || a->quality > 100 || a->max_side > 65535)
         return larder__fail(LARDER_E_ARGS, "--jobs up to 256, --restart and --max-side up to "
                                            "65535, --quality up to 100");
-    int rc = a->shard_size ? larder__parse_bytes(a->shard_size, &conf.shard_bytes) : 0;
+    int rc = a->shard_size ? larder__parse_amount("--shard-size", a->shard_size, &conf.shard_bytes) : 0;
     larder__pack_result r = {0};
     larder__pack_tally t = {0};
     larder__stop_early(&a->stop, "larder pack: interrupted\n");
