@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/data_notes.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
@@ -54,6 +55,8 @@ static void interrupt(void *data) { larder__data_interrupt(data); }
 static void opened(void *arg, larder__data *data) {
     unpack_args *a = arg;
     larder__stop_early(&a->stop, NULL);
+    if (data)
+        larder__print_data_notes("unpack", data);
     larder__stop_tell(&a->stop, data ? interrupt : NULL, data);
 }
 
@@ -100,5 +103,5 @@ int larder__cmd_unpack(int argc, char **argv) {
         print(&a, &r);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);
-    return stopped ? stopped : rc == 0 ? 0 : 1;
+    return stopped ? stopped : rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
 }

@@ -1,4 +1,6 @@
 """The program where things go wrong around it: a full disk, a closed pipe, odd file names, Ctrl-C."""
+import base64
+import io
 import json
 import os
 import pathlib
@@ -6,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -13,6 +16,9 @@ from process_kit import interrupt  # noqa: E402
 
 LARDER = os.environ["LARDER"]
 SMALL = "mem:?n=60&h=8&w=8&c=1"
+PICTURE = (  # a PNG of 4 x 4 pixels
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAFElEQVR4nGM8IcfJAANMDEgANwcAMHEA99ERwmoAAAAASUVORK5CYII="
+)
 TRAIN = [SMALL, "--epochs", "2", "--quiet", "--test", "none"]
 
 
@@ -99,6 +105,21 @@ def test_interrupt():
     interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", after=0.3)
 
 
+def put_tar(path, count, label=lambda i: i % 3, more=(), flat=True):
+    """A WebDataset shard of small pictures; label(i) may be None; `more` are endings beside them."""
+    picture = base64.b64decode(PICTURE)
+    with tarfile.open(path, "w") as t:
+        for i in range(count):
+            parts = [("png", picture)] + [(e, b"{}") for e in more]
+            if label(i) is not None:
+                parts.append(("cls", b"%d" % label(i)))
+            for ending, data in parts:
+                member = tarfile.TarInfo(f"{i:06d}.{ending}" if flat else f"d{i % 2}/{i:06d}.{ending}")
+                member.size = len(data)
+                t.addfile(member, io.BytesIO(data))
+    return str(path)
+
+
 def says(code, *args, of=(), out="err", **more):
     """What the program says: this exit code, one line on stderr alone, with these words."""
     p = run(*args, **more)
@@ -168,6 +189,38 @@ def test_cache_that_holds_nothing():
     for cache in ("10%", "100KiB", "0", "0%"):
         p = run("train", *TRAIN, "--cache", cache)
         assert p.returncode == 0 and p.stderr == b"", p
+
+
+NO_LABEL = "samples have no label, the first is"
+
+
+def test_samples_without_a_label(tmp):
+    some = put_tar(tmp / "some.tar", 9, lambda i: None if i == 4 else i % 3)
+    none = put_tar(tmp / "none.tar", 9, lambda i: None, more=["json", "txt"])
+    whole = put_tar(tmp / "whole.tar", 9)
+    for path, count, first in ((some, 1, "some.tar:000004.png"), (none, 9, "none.tar:000000.png")):
+        wants = [f"{count} of 9 {NO_LABEL} {first}", ".cls members"]
+        said = says(2, "train", f"tar:{path}", "--test", "none", of=["training needs labels", *wants])
+        assert said.count("\n") == 1, said
+        says(2, "train", whole, "--test", path, of=["validation needs labels", *wants])
+        says(0, "ls", path, of=wants)
+        says(0, "pack", path, str(tmp / ("packed-" + first[:4])), "--quiet", of=wants)
+    assert run("ls", whole).stderr == b""
+
+
+def test_what_is_not_used(tmp):
+    shard = put_tar(tmp / "s.tar", 9, more=["json", "seg.png"])
+    unused = "s.tar: 18 members are not used: 9 .json, 9 .seg.png"
+    says(0, "ls", shard, of=[unused])
+    says(0, "pack", shard, str(tmp / "packed"), "--quiet", of=[unused])
+    says(0, "unpack", shard, str(tmp / "again"), "--quiet", of=[unused])
+    said = says(0, "train", shard, "--test", "none", "--epochs", "2", "--quiet", of=[unused])
+    assert said.count("\n") == 1, said
+    for name in ("cat/1.webp", "cat/2.png", "dog/3.bmp", "dog/notes.txt", "classes.json"):
+        (tmp / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp / "photos" / name).write_bytes(base64.b64decode(PICTURE))
+    says(0, "ls", str(tmp / "photos"), of=["photos: 2 files are not used: 1 .json, 1 .txt",
+                                           "2 samples cannot be decoded", "1.webp"])
 
 
 def main():
