@@ -33,8 +33,8 @@ int larder__args_set_text(larder_args *, const char *name, const char *text);
 
 /* "3072", "64KiB", "1.5 GB", "8GiB": bytes. Negative, huge, empty or trailing junk: E_ARGS. */
 int larder__parse_bytes(const char *text, uint64_t *out);
-/* As larder__parse_bytes, where nobody means a few bytes: a number below 64 KiB that has no unit and
- * is not 0 gets a sentence with the ways to write it. */
+/* As larder__parse_bytes, where nobody means a few bytes: a number below 64 KiB without a unit, and
+ * not 0, gets a sentence with the ways to write it. */
 int larder__parse_amount(const char *what, const char *text, uint64_t *out);
 /* "5ms", "2s", "150us", "0": seconds. */
 int larder__parse_seconds(const char *text, double *out);

@@ -105,7 +105,7 @@ def test_interrupt():
     interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", after=0.3)
 
 
-def put_tar(path, count, label=lambda i: i % 3, more=(), flat=True):
+def put_tar(path, count, label=lambda i: i % 3, more=(), flat=True, name=None):
     """A WebDataset shard of small pictures; label(i) may be None; `more` are endings beside them."""
     picture = base64.b64decode(PICTURE)
     with tarfile.open(path, "w") as t:
@@ -114,7 +114,8 @@ def put_tar(path, count, label=lambda i: i % 3, more=(), flat=True):
             if label(i) is not None:
                 parts.append(("cls", b"%d" % label(i)))
             for ending, data in parts:
-                member = tarfile.TarInfo(f"{i:06d}.{ending}" if flat else f"d{i % 2}/{i:06d}.{ending}")
+                name = name or ("{:06d}.{}" if flat else "d{}/{:06d}.{}")
+                member = tarfile.TarInfo(name.format(*([] if flat else [i % 2]), i, ending))
                 member.size = len(data)
                 t.addfile(member, io.BytesIO(data))
     return str(path)
@@ -221,6 +222,70 @@ def test_what_is_not_used(tmp):
         (tmp / "photos" / name).write_bytes(base64.b64decode(PICTURE))
     says(0, "ls", str(tmp / "photos"), of=["photos: 2 files are not used: 1 .json, 1 .txt",
                                            "2 samples cannot be decoded", "1.webp"])
+
+
+def seen(where):
+    """All of a data set but its files' names: labels in order, class names and counts."""
+    p = run("ls", str(where), "--json", "--limit", "1000")
+    assert p.returncode == 0, p
+    told = json.loads(p.stdout)
+    names = [s["name"].split(":")[-1] for s in told["samples"]]
+    return ([(s["label"], s["bytes"]) for s in told["samples"]], told["class_counts"], names,
+            told["source"])
+
+
+def test_unpack_keeps_labels(tmp):
+    picture = base64.b64decode(PICTURE)
+    for i, name in enumerate(("cat/2.png", "cat/#1.png", "dog/1.png", "emu/z/9.png", "emu/10.png")):
+        (tmp / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp / "photos" / name).write_bytes(picture + bytes([i]))
+    sources = {
+        "photos": tmp / "photos",  # class folders: they tell everything
+        "flat": put_tar(tmp / "flat.tar", 9),
+        "sparse": put_tar(tmp / "sparse.tar", 9, lambda i: 7 * (i % 2) + 3),
+        "part": put_tar(tmp / "part.tar", 9, lambda i: None if i == 4 else i % 3, flat=False),
+        "bare": put_tar(tmp / "bare.tar", 9, lambda i: None),
+        "other": put_tar(tmp / "other.tar", 9, lambda i: 1 - i % 2, flat=False),  # d0 is class 1
+        "hash": put_tar(tmp / "hash.tar", 3, name="#{:06d}.{}"),
+    }
+    for name, source in sources.items():
+        packed, again, twice = tmp / f"{name}-packed", tmp / f"{name}-again", tmp / f"{name}-twice"
+        says(0, "pack", str(source), str(packed), "--quiet")
+        says(0, "unpack", str(packed), str(again), "--quiet")
+        says(0, "unpack", str(again), str(twice), "--quiet")
+        was, now = seen(source), seen(again)
+        assert seen(packed)[:2] == was[:2], name
+        assert now[:3] == was[:3], (name, was, now)
+        assert seen(twice)[:3] == was[:3], name
+        assert now[3] == ("dir" if name == "photos" else "list"), (name, now[3])
+        assert (again / "manifest.tsv").exists() == (name != "photos"), name
+        for told in now[2]:
+            assert (again / told).read_bytes() == (twice / told).read_bytes()
+            if name == "photos":
+                assert (again / told).read_bytes() == (sources[name] / told).read_bytes()
+    # once more into the same folder, and one that is there with other bytes
+    says(0, "unpack", str(tmp / "flat-packed"), str(tmp / "flat-again"), "--quiet")
+    (tmp / "flat-again" / "000003.png").write_bytes(b"mine")
+    says(0, "unpack", str(tmp / "flat-packed"), str(tmp / "flat-again"), "--quiet")
+    assert seen(tmp / "flat-again")[:2] == seen(sources["flat"])[:2]
+    assert (tmp / "flat-again" / "000003.png").read_bytes() == b"mine"
+    p = run("train", str(tmp / "flat-again"), "--test", "none", "--epochs", "1", "--quiet")
+    assert p.returncode == 0 and p.stderr == b"", p
+
+
+def test_manifests(tmp):
+    (tmp / "a.png").write_bytes(base64.b64decode(PICTURE))
+    (tmp / "list.tsv").write_text("# mine\n\na.png\t-\t3\r\na.png\n")
+    labels, classes, _, source = seen(tmp / "list.tsv")
+    assert [y for y, _ in labels] == [3, -1] and len(classes) == 4 and source == "list", labels
+    for text, word in (("b.png\n", "b.png: No such file"), ("../a.png\t9\n", "stay below its folder"),
+                       ("/etc/passwd\t9\n", "stay below"), ("a.png\tx\n", "line 1 has a size"),
+                       ("a.png\t-\tcat\n", "line 1 has a class"), ("\n#\n", "names no files"),
+                       (".\n", "not a regular file"), ("a.png\t9999999999\n", "4 GiB or more")):
+        (tmp / "bad.tsv").write_text(text)
+        says(1, "ls", str(tmp / "bad.tsv"), of=["bad.tsv", word])
+    says(1, "ls", f"list:{tmp}", of=["manifest.tsv"])
+    says(2, "ls", "list:", of=["needs a place"])
 
 
 def main():
