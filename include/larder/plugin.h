@@ -406,6 +406,9 @@ typedef struct larder_source {
     /* Optional, both or none, thread-safe: what it shows among the loader's statistics. */
     const larder_figure *(*figures)(void *st);
     double (*figure)(void *st, size_t i);
+    /* Optional, after open: what lies there and is not used, what cannot be used as it is. The i-th
+     * sentence for a user, NULL past the end; lent until the next call. */
+    const char *(*note)(void *st, size_t i);
 } larder_source;
 
 #ifdef __cplusplus

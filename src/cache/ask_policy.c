@@ -17,6 +17,19 @@ bool larder__cache_resident(const larder__cache *c, uint64_t key) {
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
 
+bool larder__cache_fits(const larder__cache *c, uint32_t bytes) {
+    if (c->link) /* another process has it, and says how large it is unless it is away */
+        return bytes <= c->slots.budget || c->slots.budget == 0;
+    uint64_t room = larder__cache_room(c, 1);
+    for (int f = 0; f < LARDER_FORMS; f++) {
+        uint32_t need = larder__form_size(c, f, bytes);
+        if ((c->forms.share[f] > 0 || c->forms.movable) && (need > 0 || bytes == 0) &&
+            need <= (c->forms.movable ? room : larder__form_room(c, f, room)))
+            return true;
+    }
+    return false;
+}
+
 bool larder__cache_switched(larder__cache *c, uint64_t i, larder_switch *out) {
     if (!c->policy->switched)
         return false;

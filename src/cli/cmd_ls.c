@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cli/commands.h"
+#include "cli/data_notes.h"
 #include "cli/options.h"
 #include "source/source.h"
 
@@ -217,11 +218,12 @@ int larder__cmd_ls(int argc, char **argv) {
     } else if (o.json) {
         print_json(d, &t, o.limit);
     } else {
+        larder__print_data_notes("ls", d);
         print_head(d, &t);
         print_classes(d, &t, o.limit);
         print_samples(d, o.limit);
     }
     larder__free(t.counts);
     larder__data_close(&d);
-    return rc < 0 ? 1 : 0;
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
 }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/spec.h"
 #include "cli/commands.h"
+#include "cli/data_notes.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
@@ -84,6 +85,8 @@ static void interrupt(void *data) { larder__data_interrupt(data); }
 static void opened(void *arg, larder__data *data) {
     pack_args *a = arg;
     larder__stop_early(&a->stop, NULL);
+    if (data)
+        larder__print_data_notes("pack", data);
     larder__stop_tell(&a->stop, data ? interrupt : NULL, data);
 }
 
@@ -208,7 +211,8 @@ static int run_pack(pack_args *a) {
     if (a->jobs > 256 || a->restart > 65535 || a->quality > 100 || a->max_side > 65535)
         return larder__fail(LARDER_E_ARGS, "--jobs up to 256, --restart and --max-side up to "
                                            "65535, --quality up to 100");
-    int rc = a->shard_size ? larder__parse_bytes(a->shard_size, &conf.shard_bytes) : 0;
+    int rc =
+        a->shard_size ? larder__parse_amount("--shard-size", a->shard_size, &conf.shard_bytes) : 0;
     larder__pack_result r = {0};
     larder__pack_tally t = {0};
     larder__stop_early(&a->stop, "larder pack: interrupted\n");

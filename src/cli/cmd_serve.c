@@ -132,9 +132,14 @@ static void end_watch(pthread_t thread) {
 
 static int read_options(const options *o, larder__server_conf *conf, larder__token *token) {
     char *end;
-    int rc = larder__parse_bytes(o->cache, &conf->cache);
+    int rc = larder__parse_amount("--cache", o->cache, &conf->cache);
+    if (rc == 0 && conf->cache == 0)
+        rc = larder__fail(LARDER_E_ARGS,
+                          "--cache %s: a daemon without a cache serves nobody; give "
+                          "it a size such as 8GiB",
+                          o->cache);
     if (rc == 0)
-        rc = larder__parse_bytes(o->quota, &conf->quota);
+        rc = larder__parse_amount("--quota", o->quota, &conf->quota);
     conf->mode = (unsigned)strtoul(o->mode, &end, 8);
     if (rc == 0 && (*end || end == o->mode || conf->mode > 0777))
         rc = larder__fail(LARDER_E_ARGS, "--mode is an octal number such as 660, not \"%s\"",

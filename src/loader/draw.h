@@ -87,6 +87,9 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
                         bool *replan);
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
+/* A sentence that is no error, "" if there is none; the statistics, where there are any, have it
+ * among their notes. */
+const char *larder__draw_says(const larder__draw *);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
 void larder__planned_note_plan(larder__planned *, const larder__draw *);

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
+#include "base/notes.h"
 #include "loader/inside.h"
 #include "loader/job_cache.h"
 #include "loader/shared_cache.h"
@@ -170,10 +171,18 @@ static int open_pipeline(larder_loader *l) {
     return larder__parts_open(&l->parts, &parts);
 }
 
+/* Who only wants the order reads by other means. */
+static void note_data(larder_loader *l) {
+    char says[LARDER__NOTE_BYTES];
+    for (size_t i = 0; !l->conf.order_only && larder__data_note(l->data, i, says, sizeof says); i++)
+        larder__note(l->stats, "%s", says);
+}
+
 static int open_parts(larder_loader *l) {
     int rc = larder__data_open(&l->data, l->conf.source);
     if (rc < 0 || (rc = open_pipeline(l)) < 0)
         return rc;
+    note_data(l);
     const larder_dataset *about = larder__data_about(l->data);
     larder__draw_conf draw = {.recipe = l->conf.recipe,
                               .cache = l->conf.cache,

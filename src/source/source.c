@@ -6,6 +6,7 @@
 #include "plugins.h"
 #include "source/answer.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 struct larder__data {
@@ -212,6 +213,51 @@ const char *larder__data_class(larder__data *d, uint32_t label) {
 void larder__data_interrupt(larder__data *d) {
     if (d->source->interrupt)
         d->source->interrupt(d->st);
+}
+
+const char *larder__data_source_note(larder__data *d, size_t i) {
+    return d->source->note ? d->source->note(d->st, i) : NULL;
+}
+
+static uint64_t unlabelled(larder__data *d, uint64_t *first) {
+    uint64_t n = 0;
+    for (uint64_t id = 0; id < d->about.count; id++) {
+        larder_sample s = {.label = -1};
+        if (d->source->stat(d->st, id, &s) == 0 && s.label >= 0)
+            continue;
+        if (n++ == 0)
+            *first = id;
+    }
+    return n;
+}
+
+/* false: every sample has one. */
+static bool say_unlabelled(larder__data *d, char *out, size_t cap) {
+    uint64_t first = 0, none = unlabelled(d, &first);
+    char name[256] = "";
+    if (none == 0)
+        return false;
+    larder__data_name(d, first, name, sizeof name);
+    snprintf(out, cap,
+             "%.150s: %llu of %llu samples have no label, the first is %.120s; labels come from "
+             "class folders, from .cls members of tar shards, or from a manifest",
+             d->uri, (unsigned long long)none, (unsigned long long)d->about.count, name);
+    return true;
+}
+
+int larder__data_check_labels(larder__data *d) {
+    char why[480];
+    return say_unlabelled(d, why, sizeof why) ? larder__fail(LARDER_E_ARGS, "%s", why) : 0;
+}
+
+const char *larder__data_note(larder__data *d, size_t i, char *out, size_t cap) {
+    size_t own = 0;
+    const char *says;
+    while ((says = larder__data_source_note(d, own)) && own < i)
+        own++;
+    if (says)
+        snprintf(out, cap, "%.150s: %s", d->uri, says);
+    return says || (i == own && say_unlabelled(d, out, cap)) ? out : NULL;
 }
 
 const larder_figure *larder__data_figures(larder__data *d) {

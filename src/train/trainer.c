@@ -144,6 +144,8 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
+    if (rc == 0 && (rc = larder__loader_check_labels(t->train)) < 0)
+        rc = larder__fail_in(rc, "training needs labels");
     if (rc == 0) {
         find_figures(t);
         t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
@@ -178,6 +180,8 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
         return conf->derived ? no_test(rc)
                              : larder__fail_in(rc, "validation on %.200s", conf->test);
     larder__loader_hide(t->test);
+    if ((rc = larder__loader_check_labels(t->test)) < 0)
+        return larder__fail_in(rc, "validation needs labels");
     if ((rc = check_apart(t, conf)) < 0)
         return rc;
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
