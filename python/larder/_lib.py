@@ -78,6 +78,7 @@ class Conf(Structure):
         ("unpin", c_void_p),
         ("record", c_char_p),
         ("order_only", c_bool),
+        ("replay", c_char_p),
     ]
 
 

@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stoppable.h"
+#include "loader/recipe.h"
 #include "redis/uri.h"
 #include "train/parts.h"
 #include "train/trainer.h"
@@ -76,13 +77,16 @@ static int check_numbers(options *o, const numbers *n) {
 
 /* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
 static int read_options(options *o, int argc, char **argv) {
-    *o =
-        (options){.conf = {.recipe = "lru", .cache = "20%", .net = "mlp", .seed = 1, .epochs = 10}};
+    *o = (options){.conf = {.recipe = LARDER__DEFAULT_RECIPE,
+                            .cache = "20%",
+                            .net = "mlp",
+                            .seed = 1,
+                            .epochs = 10}};
     numbers n = {.batch = 128, .net_threads = 1, .on_bad = "fail"};
     larder__trainer_conf *c = &o->conf;
     const larder__option table[] = {
         {"recipe", LARDER__TEXT, &c->recipe, "R",
-         "what rules order and cache, see larder list (lru)"},
+         "what rules order and cache, see larder list (" LARDER__DEFAULT_RECIPE ")"},
         {"cache", LARDER__TEXT, &c->cache, "X",
          "20% of the data's bytes, or 8GiB in all; :58/42/0 after it shares it out; or "
          "redis://host?budget=20% (20%)"},
@@ -109,6 +113,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
         {"record", LARDER__TEXT, &c->record, "FILE",
          "every request and loss, for larder sim --replay and larder suggest"},
+        {"replay", LARDER__TEXT, &c->replay, "RUN",
+         "do what an earlier run measured, not what this one would: its --out or --record"},
         {"name", LARDER__TEXT, &o->name, "NAME", "what the record calls this run (the recipe)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
         {0}};
@@ -186,6 +192,21 @@ static void print_human(const larder__epoch *e) {
            share(e->stall_seconds, e->seconds), share((double)e->hits, served),
            share((double)e->substitutes, served), share((double)e->repeats, served),
            share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6);
+}
+
+/* What the run decided by measuring, for --replay: whole after every epoch, and at the end. */
+static int keep_decisions(const output *out, const larder__trainer *t) {
+    char path[LARDER__URI_BYTES];
+    void *bytes;
+    size_t size;
+    if (!out->o->out)
+        return 0;
+    snprintf(path, sizeof path, "%s/decisions", out->o->out); /* the name's length was checked */
+    int rc = larder__trainer_decisions(t, &bytes, &size);
+    if (rc == 0)
+        rc = larder__file_write(path, bytes, size);
+    larder_free(bytes);
+    return rc;
 }
 
 static int show_epoch(output *out, const larder__epoch *e) {
@@ -398,7 +419,7 @@ static int train(output *out, larder__trainer *t) {
             larder__errmsg_set(why);
             return rc;
         }
-        if (shown < 0)
+        if (shown < 0 || (shown = keep_decisions(out, t)) < 0)
             return shown;
     }
 }
@@ -445,6 +466,7 @@ static int run(const options *o, larder__stop *stop) {
     bool stopped = rc == LARDER_E_CANCELLED;
     char why[512];
     snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
+    int kept = stopped ? keep_decisions(&out, t) : 0;
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
     print_plans(&out, t);
     print_bad(t);
@@ -454,7 +476,7 @@ static int run(const options *o, larder__stop *stop) {
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);
-    return rc < 0 ? rc : closed;
+    return rc < 0 ? rc : kept < 0 ? kept : closed;
 }
 
 static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }

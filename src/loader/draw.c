@@ -174,6 +174,9 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
         p->accesses[i] = request(d, d->picks[i].id, d->picks[i].tag);
     }
     p->shown = d->recipe.sampler->shown ? d->recipe.sampler->shown(d->sampler) : NAN;
+    const larder_turn *turns;
+    size_t made = larder__draw_turns(d, &turns);
+    p->measured = made ? turns[made - 1].value : NAN;
     return 0;
 }
 

@@ -63,6 +63,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     bool first, last;               /* of its epoch */
     larder_pace pace;               /* what was known of it then */
     double shown;                   /* the sampler's figure, if it has one */
+    double measured;                /* by its last turn; NAN: it has none, or nobody remembers */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
     uint64_t *ids;                  /* asked for */
     float *weights;
@@ -156,11 +157,15 @@ const larder__replan *larder__draw_replan(const larder__draw *);
  */
 void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
 
-/* What took effect when, of a run that scores beside training: written, read back, or read to do
- * the same again. Nothing without such a signal. */
+/* What followed from the clock: when feedback took effect, of a run that scores beside training;
+ * how plan=auto shared the cache out; what the sampler decided by measured rates. Written, read
+ * back, or read to do the same again. Nothing of recipes without any of them. */
 void larder__draw_effects(larder__draw *, larder_writer *);
 int larder__draw_past(larder__draw *, larder_reader *);
 int larder__draw_follow(larder__draw *, larder_reader *);
+/* The sampler's part alone, as larder_sampler has it. */
+size_t larder__draw_turns(const larder__draw *, const larder_turn **out);
+int larder__draw_follow_turns(larder__draw *, const larder_turn *, size_t n);
 
 void larder__draw_save(larder__draw *, larder_writer *);
 int larder__draw_load(larder__draw *, larder_reader *);

@@ -20,6 +20,20 @@ static const char *chosen(const larder_args *own, const char *part, const char *
     return given[0] ? given : usual;
 }
 
+/* The signal that the policy needs as it is asked for; "": none. */
+static int ask_policy(const larder_policy *p, const char *rest, const char **signal) {
+    larder_args args;
+    if (!p->signal)
+        return 0;
+    int rc = larder__args_parse(&args, "policy", &p->plugin, rest, ',', larder__args_any);
+    if (rc < 0)
+        return rc;
+    const char *needs = p->signal(&args);
+    *signal = needs ? needs : "";
+    larder__args_free(&args);
+    return 0;
+}
+
 /* The recipe's own parameters say which parts are meant, so they are looked at first, before it is
  * known who takes the others. */
 static int choose_parts(larder__recipe *out, const larder_recipe *r, const char *rest) {
@@ -34,6 +48,8 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
     out->wait = strcmp(larder_args_text(&args, "scoring"), "wait") == 0;
     out->replan = strcmp(larder_args_text(&args, "plan"), "auto") == 0;
     rc = out->policy ? 0 : LARDER_E_ARGS;
+    if (rc == 0 && !signal[0])
+        rc = ask_policy(out->policy, rest, &signal);
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
     const char *split = larder_args_text(&args, "split");

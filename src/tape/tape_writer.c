@@ -236,6 +236,14 @@ void larder__tape_add_batch(larder__tape_writer *t, const larder__tape_batch *b,
     pthread_mutex_unlock(&t->lock);
 }
 
+void larder__tape_add_turn(larder__tape_writer *t, const larder_turn *turn) {
+    if (!begin(t, LARDER__TAPE_TURN))
+        return;
+    put_count(&t->buffer, turn->batch);
+    larder_write_f64(&t->buffer, turn->value);
+    pthread_mutex_unlock(&t->lock);
+}
+
 void larder__tape_add_losses(larder__tape_writer *t, uint64_t batch, const float *loss, size_t n) {
     if (!begin(t, LARDER__TAPE_LOSSES))
         return;

@@ -141,6 +141,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.ahead = conf->ahead;
     lc.on_bad = conf->on_bad;
     lc.record = conf->record;
+    lc.replay = conf->replay;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
@@ -220,8 +221,8 @@ static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
 }
 
 static void forget_texts(larder__trainer_conf *c) {
-    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = c->record =
-        NULL;
+    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = NULL;
+    c->record = c->replay = NULL;
 }
 
 int larder__trainer_open(larder__trainer **out, const larder__trainer_conf *conf) {
@@ -261,6 +262,10 @@ void larder__trainer_cancel(larder__trainer *t) {
     larder_loader_cancel(t->train);
     if (t->test)
         larder_loader_cancel(t->test);
+}
+
+int larder__trainer_decisions(const larder__trainer *t, void **bytes, size_t *size) {
+    return larder_loader_decisions(t->train, bytes, size);
 }
 
 uint64_t larder__trainer_samples(const larder__trainer *t) {
