@@ -1,6 +1,7 @@
 /* larder train: a real small network through the loader, and what it says about the recipe. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/spec.h"
@@ -165,10 +166,11 @@ static void print_head(const output *out, const larder__trainer *t) {
     if (out->o->json)
         return;
     char cache[256];
-    printf("%s: %s, cache %s, %llu samples of %s%s%s\n", out->o->name, out->o->conf.recipe,
+    printf("%s: %s, cache %s, %llu samples of ", out->o->name, out->o->conf.recipe,
            larder__redis_mask(out->o->conf.cache, cache, sizeof cache),
-           (unsigned long long)larder__trainer_samples(t), out->o->uri,
-           out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
+           (unsigned long long)larder__trainer_samples(t));
+    larder__shown_print(stdout, out->o->uri);
+    printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
          "touched %  read MB");
 }
