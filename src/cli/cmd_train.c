@@ -14,9 +14,11 @@
 #include "train/trainer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct options {
     larder__trainer_conf conf;
@@ -346,9 +348,14 @@ static int open_record(output *out, const larder__trainer *t) {
         return rc;
     if (snprintf(path, sizeof path, "%s/epochs.jsonl", o->out) >= (int)sizeof path)
         return larder__fail(LARDER_E_ARGS, "the name of the folder for --out is too long");
-    out->record = fopen(path, "we");
-    if (!out->record)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
+    int fd;
+    rc = larder__stream_open(&fd, path, O_WRONLY | O_TRUNC);
+    if (rc < 0)
+        return rc;
+    if (!(out->record = fdopen(fd, "w"))) {
+        close(fd);
+        return larder__fail(LARDER_E_NOMEM, "%s: out of memory", path);
+    }
     copy(m->name, o->name), copy(m->status, "running"), copy(m->source, o->uri);
     copy(m->recipe, o->conf.recipe), copy(m->slow, o->slow);
     larder__redis_mask(o->conf.cache, m->cache, sizeof m->cache);
