@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/err.h"
+#include "base/limit.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -44,6 +45,8 @@ int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_
     else if ((uint64_t)st.st_size > max)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %lld bytes are more than the %zu it may have", path,
                           (long long)st.st_size, max);
+    else if (larder__memory_allows((uint64_t)st.st_size) < 0)
+        rc = larder__fail_in(LARDER_E_NOMEM, "%s", path);
     if (rc == 0) {
         *size = (size_t)st.st_size;
         *bytes = larder__malloc(*size + 1);
