@@ -1,6 +1,7 @@
 /* larder pack: a data set into shards that can be read in parts, and checking them. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/spec.h"
 #include "cli/commands.h"
@@ -110,8 +111,7 @@ static void name_passed(void *arg, uint64_t id, uint8_t kind, const char *name) 
         return;
     larder__progress_clear(&a->progress);
     printf("  sample %" PRIu64 ", %s: ", id, larder__pack_kind(kind));
-    for (const char *c = name; *c; c++) /* control bytes would move the cursor of a terminal */
-        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+    larder__shown_print(stdout, name);
     putchar('\n');
 }
 

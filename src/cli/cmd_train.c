@@ -1,6 +1,7 @@
 /* larder train: a real small network through the loader, and what it says about the recipe. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/spec.h"
@@ -14,9 +15,11 @@
 #include "train/trainer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct options {
     larder__trainer_conf conf;
@@ -172,10 +175,11 @@ static void print_head(const output *out, const larder__trainer *t) {
     if (out->o->json)
         return;
     char cache[256];
-    printf("%s: %s, cache %s, %llu samples of %s%s%s\n", out->o->name, out->o->conf.recipe,
+    printf("%s: %s, cache %s, %llu samples of ", out->o->name, out->o->conf.recipe,
            larder__redis_mask(out->o->conf.cache, cache, sizeof cache),
-           (unsigned long long)larder__trainer_samples(t), out->o->uri,
-           out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
+           (unsigned long long)larder__trainer_samples(t));
+    larder__shown_print(stdout, out->o->uri);
+    printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
          "touched %  read MB");
 }
@@ -377,9 +381,14 @@ static int open_record(output *out, const larder__trainer *t) {
         return rc;
     if (snprintf(path, sizeof path, "%s/epochs.jsonl", o->out) >= (int)sizeof path)
         return larder__fail(LARDER_E_ARGS, "the name of the folder for --out is too long");
-    out->record = fopen(path, "we");
-    if (!out->record)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
+    int fd;
+    rc = larder__stream_open(&fd, path, O_WRONLY | O_TRUNC);
+    if (rc < 0)
+        return rc;
+    if (!(out->record = fdopen(fd, "w"))) {
+        close(fd);
+        return larder__fail(LARDER_E_NOMEM, "%s: out of memory", path);
+    }
     copy(m->name, o->name), copy(m->status, "running"), copy(m->source, o->uri);
     copy(m->recipe, o->conf.recipe), copy(m->slow, o->slow);
     larder__redis_mask(o->conf.cache, m->cache, sizeof m->cache);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 enum { AT_ONCE = 64, AT_ONCE_BYTES = 64 << 20, NAME = 4096 };
-static const char half[] = ".larder-unpack.tmp"; /* what is being written */
 
 typedef struct extract {
     const larder__extract_conf *conf;
@@ -99,13 +98,11 @@ static int compare_file(const extract *x, const char *name, const unsigned char 
 }
 
 static int write_file(const extract *x, const char *name, const unsigned char *bytes, size_t size) {
-    int rc = make_folders(x, name);
-    int fd = rc < 0 ? rc
-                    : openat(x->folder, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                             0666);
+    char half[LARDER__TEMP_BYTES];
+    int rc = make_folders(x, name), fd;
     if (rc < 0)
         return rc;
-    if (fd < 0)
+    if ((fd = larder__temp_open(x->folder, half)) < 0)
         return failed(name, "cannot be written");
     if (write_all(fd, bytes, size) != 0)
         rc = failed(name, "cannot be written");

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -392,8 +393,8 @@ int larder__tape_create(larder__tape_writer **out, const char *path, const larde
     int rc = make_path(t->path, path, job->rank);
     if (rc == 0 && !(t->seen = larder__calloc(job->samples / 8 + 1, 1)))
         rc = LARDER_E_NOMEM;
-    if (rc == 0 && (t->fd = open(t->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)) < 0)
-        rc = fail_errno(t->path, "cannot be written");
+    if (rc == 0)
+        rc = larder__stream_open(&t->fd, t->path, O_RDWR);
     if (rc == 0)
         rc = take_file(t);
     if (rc == 0)
