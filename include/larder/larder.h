@@ -295,10 +295,10 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
  * it. Works after cancel. Free *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
-/* Recipes that score beside training (spider) let feedback act when its scoring is ready, which
- * depends on the machine. This makes a fresh loader do as the run did from its start that left
- * this state: feedback acts when it acted there, and a batch waits for it where it must. May come
- * before restore. */
+/* Recipes that score beside training (spider:scoring=beside) let feedback act when its scoring is
+ * ready, which depends on the machine, so what they do after a restore does too. This makes a fresh
+ * loader do as the run did from its start that left this state: feedback acts when it acted there,
+ * and a batch waits for it where it must. May come before restore. */
 int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
 /* Recipes with plan=auto: the i-th change of how the cache is shared out, oldest first; E_RANGE
  * past the end. Such a run repeats by larder_loader_replay as well. The struct: larder/plan.h. */
