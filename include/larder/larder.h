@@ -343,6 +343,10 @@ int larder_loader_cache_note(larder_loader *, char *why, size_t cap);
 /* Bytes of the job's record so far, 0: none is made; and where it had to end before the job (a full
  * disk), a sentence, else "". */
 int larder_loader_recorded(larder_loader *, uint64_t *bytes, char *why, size_t cap);
+/* Sentences that are no errors, each said once, oldest first: what holds instead of what was asked
+ * for, what would be better. NULL past the end; they live as long as the loader, and more may come
+ * until it is closed. `larder train` prints them, Python warns with them. */
+const char *larder_loader_note(larder_loader *, size_t i);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 

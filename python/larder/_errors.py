@@ -12,6 +12,11 @@ class Error(Exception):
     code = 0
 
 
+class LarderWarning(UserWarning):
+    """What is no error and should be known: something holds instead of what was asked for, or another
+    way would be better. Said once."""
+
+
 class ArgumentError(Error, ValueError):
     """A wrong argument: an unknown recipe, a cache of -3 bytes."""
 

@@ -11,6 +11,7 @@ import ctypes.util
 import functools
 import os
 import threading
+import warnings
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -32,7 +33,7 @@ from ctypes import (
 from pathlib import Path
 from typing import List, Optional
 
-from ._errors import BY_CODE, Error
+from ._errors import BY_CODE, Error, LarderWarning
 
 HERE = Path(__file__).resolve().parent
 
@@ -200,6 +201,7 @@ _PROTOTYPES = [
     ("larder_loader_figures", c_int, [c_void_p, c_uint64, POINTER(Figures)]),
     ("larder_loader_audit", c_int64, [c_void_p]),
     ("larder_loader_bad", c_int, [c_void_p, c_size_t, POINTER(Bad)]),
+    ("larder_loader_note", c_char_p, [c_void_p, c_size_t]),
     ("larder_loader_cancel", None, [c_void_p]),
     ("larder_loader_stat", c_int, [c_void_p, c_size_t, POINTER(StatValue)]),
 ]
@@ -282,6 +284,20 @@ def check(code: int) -> int:
     if code < 0:
         raise error(code)
     return code
+
+
+def notes(handle: int, begin: int = 0) -> List[str]:
+    """The sentences that are no errors of a loader, from the given one on."""
+    out: List[str] = []
+    while (says := load().larder_loader_note(handle, begin + len(out))) is not None:
+        out.append(says.decode("utf-8", "replace"))
+    return out
+
+
+def warn(sentences: List[str], stacklevel: int) -> None:
+    """Each as a warning, at a line of the caller's caller's …"""
+    for says in sentences:
+        warnings.warn(f"larder: {says}", LarderWarning, stacklevel=stacklevel + 1)
 
 
 def text(value: object) -> Optional[bytes]:

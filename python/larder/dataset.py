@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
 
 from . import _lib, _torch, daemon
 from .arguments import cache_of, choice, dtype_of, function, seed_of, text_of, uri_of
@@ -79,6 +79,7 @@ class Dataset:
         self._tensors = _torch.wanted(torch)
         elsewhere = self.cache.startswith("unix:") or bool(os.environ.get("LARDER_SOCKET"))
         self._sharing = shared is not False and not elsewhere and self.cache != "0"
+        self._told: Set[str] = set()  # sentences that are no errors: workers do not repeat them
         self._init_process()
         self._open()  # what is wrong is said here, not in a worker
         _live.add(self)
@@ -124,6 +125,10 @@ class Dataset:
         self._shape = (
             (shape.c, shape.h, shape.w) if self._layout == 0 else (shape.h, shape.w, shape.c)
         )
+        fresh = [says for says in _lib.notes(handle.value or 0) if says not in self._told]
+        self._told.update(fresh)
+        self._handle = handle.value  # before a warning that is made an error
+        _lib.warn(fresh, 4)
         return handle.value or 0
 
     def _share(self) -> None:

@@ -151,6 +151,7 @@ class Loader(Shown, Habits, Resumed):
         self._epochs = counts["epochs"]
         if evaluator is not None:
             self.set_evaluator(evaluator)
+        self._tell_notes(2)
 
     def __enter__(self) -> "Loader":
         return self
@@ -225,6 +226,7 @@ class Loader(Shown, Habits, Resumed):
             self._taken = 0
             if self._served_of is not None:
                 self._note_silence(lambda: self.figures(self._served_of))
+            self._tell_notes(5)
             return None
         self._middle = True
         self._fresh = False

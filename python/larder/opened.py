@@ -53,6 +53,7 @@ class Opened:
         self._mark = object()  # that batches of this loader carry
         self._hooked: Any = None  # what a hooked layer gave for the batch at hand
         self._evaluator: Any = None
+        self._noted = 0  # sentences that are no errors, so far
         self._raised: Optional[BaseException] = None  # by the evaluator, inside C
 
     def _open(self) -> int:
@@ -63,6 +64,12 @@ class Opened:
         if not self._handle:
             raise _lib.BY_CODE[-7]("this loader is closed")
         return self._handle
+
+    def _tell_notes(self, stacklevel: int) -> None:
+        """What the library has to say that is no error, once."""
+        fresh = _lib.notes(self._handle, self._noted)
+        self._noted += len(fresh)
+        _lib.warn(fresh, stacklevel + 1)
 
     @property
     def epoch(self) -> int:
@@ -103,9 +110,11 @@ class Opened:
         self._turns += 1
         self._lent, self._batch = _lib.BatchPointer(), None
         if handle:
+            fresh = _lib.notes(handle, self._noted)
             self._carrier.forget()
             self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
             self._desk.pending.clear()
+            _lib.warn(fresh, 4)  # at last: a warning may be an error
 
     def __exit__(self, *what: Any) -> None:
         self.close()

@@ -62,6 +62,11 @@ class Shown(Opened):
             out.append({"id": b.id, "code": b.code, "why": b.why.decode("utf-8", "replace")})
         return out
 
+    def notes(self) -> List[str]:
+        """Sentences that are no errors, such as what holds instead of what was asked for. Each was a
+        larder.LarderWarning as well."""
+        return _lib.notes(self._open())
+
     def audit(self) -> int:
         """Proves exactly-once for the last finished epoch: 0, or how many ids came twice or never."""
         n = int(self._lib.larder_loader_audit(self._open()))

@@ -2,9 +2,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/notes.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -39,6 +42,7 @@ struct larder__stats {
     shard shards[SHARDS];
     figure figures[FIGURES];
     uint32_t used;
+    larder__notes notes;
 };
 
 static uint32_t my_shard(void) {
@@ -54,6 +58,7 @@ int larder__stats_open(larder__stats **out) {
     if (!*out)
         return LARDER_E_NOMEM;
     memset(*out, 0, sizeof **out);
+    larder__notes_open(&(*out)->notes);
     return 0;
 }
 
@@ -62,6 +67,8 @@ void larder__stats_close(larder__stats **ps) {
     *ps = NULL;
     for (uint32_t i = 0; s && i < s->used; i++)
         larder__free(s->figures[i].hist);
+    if (s)
+        larder__notes_close(&s->notes);
     larder__free(s);
 }
 
@@ -213,4 +220,19 @@ int larder__stat_read(larder__stats *s, size_t i, larder_stat_value *out) {
         out->value = (double)sum * f->scale;
     }
     return 0;
+}
+
+void larder__note(larder__stats *s, const char *format, ...) {
+    char sentence[LARDER__NOTE_BYTES];
+    if (!s)
+        return;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(sentence, sizeof sentence, format, ap);
+    va_end(ap);
+    larder__notes_add(&s->notes, sentence);
+}
+
+const char *larder__note_at(const larder__stats *s, size_t i) {
+    return larder__notes_at(&s->notes, i);
 }

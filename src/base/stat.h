@@ -37,4 +37,9 @@ void larder__stat_observe(larder__stats *, larder__stat, double value); /* value
 
 int larder__stat_read(larder__stats *, size_t i, larder_stat_value *out); /* E_RANGE past the end */
 
+/* A sentence that is no error, for the person who trains (base/notes.h); at any time, from any
+ * thread, said once however often it comes. Nobody counts (NULL): nobody is told. */
+__attribute__((format(printf, 2, 3))) void larder__note(larder__stats *, const char *format, ...);
+const char *larder__note_at(const larder__stats *, size_t i); /* NULL past the end */
+
 #endif

@@ -132,6 +132,7 @@ typedef struct output {
     larder__meta meta;
     larder__progress progress;
     bool unrecorded; /* the tape ended early, and that was said */
+    size_t noted[2]; /* sentences said so far, of training and of validation */
     larder__epoch total;
     double filled; /* samples whose batches' filling was timed */
 } output;
@@ -302,6 +303,17 @@ static void print_bad(const larder__trainer *t) {
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
 }
 
+/* What is no error and should be known, as soon as it is. */
+static void print_notes(output *out, const larder__trainer *t) {
+    const char *says;
+    for (int test = 0; test < 2; test++)
+        while ((says = larder__trainer_note(t, test, out->noted[test]))) {
+            larder__progress_clear(&out->progress);
+            fprintf(stderr, "larder train: %s\n", says);
+            out->noted[test]++;
+        }
+}
+
 static void print_cache_note(const larder__trainer *t) {
     char why[300];
     if (larder__trainer_cache_note(t, why, sizeof why) == 0 && why[0])
@@ -379,6 +391,7 @@ static int train(output *out, larder__trainer *t) {
         char why[512]; /* showing the part that was trained must not hide what went wrong */
         snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
         int shown = rc == 0 || e.served ? show_epoch(out, &e) : 0;
+        print_notes(out, t);
         if (!out->unrecorded)
             out->unrecorded = print_recorded(out, t, false);
         if (rc < 0) {
@@ -417,6 +430,7 @@ static int run(const options *o, larder__stop *stop) {
     if (rc < 0)
         return rc;
     larder__stop_tell(stop, ask_trainer, t);
+    print_notes(&out, t);
     if ((rc = open_record(&out, t)) == 0) {
         print_head(&out, t);
         rc = train(&out, t);

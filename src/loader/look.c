@@ -205,6 +205,10 @@ int larder_loader_scratch(larder_loader *l, uint64_t *refused, char *why, size_t
     return 0;
 }
 
+const char *larder_loader_note(larder_loader *l, size_t i) {
+    return l ? larder__note_at(l->stats, i) : NULL;
+}
+
 int larder_loader_recorded(larder_loader *l, uint64_t *bytes, char *why, size_t cap) {
     *bytes = 0;
     if (cap)

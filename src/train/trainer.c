@@ -271,6 +271,10 @@ int larder__trainer_replan(const larder__trainer *t, size_t i, larder_replan *ou
     return larder_loader_replan(t->train, i, out);
 }
 
+const char *larder__trainer_note(const larder__trainer *t, bool test, size_t i) {
+    return larder_loader_note(test ? t->test : t->train, i);
+}
+
 int larder__trainer_cache_note(const larder__trainer *t, char *why, size_t cap) {
     return larder_loader_cache_note(t->train, why, cap);
 }

@@ -58,6 +58,8 @@ const char *larder__trainer_augment(const larder__trainer *);
 int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
 /* The i-th change of plan=auto; E_RANGE past the end. */
 int larder__trainer_replan(const larder__trainer *, size_t i, larder_replan *out);
+/* As larder_loader_note, of the training loader or, `test`, of the one that validates. */
+const char *larder__trainer_note(const larder__trainer *, bool test, size_t i);
 int larder__trainer_cache_note(const larder__trainer *, char *why, size_t cap);
 /* As larder_loader_recorded, larder_loader_scratch and larder_loader_times of the training loader.
  */

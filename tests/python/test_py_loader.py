@@ -20,6 +20,49 @@ def loader(recipe="minio", **more):
     return larder.Loader(SOURCE, **conf)
 
 
+class Notes(unittest.TestCase):
+    """Sentences of the library that are no errors: warnings, each once, at the line that made it so."""
+
+    def setUp(self):
+        self.says = ["the first word"]
+        real = larder._lib.notes
+        larder._lib.notes = lambda handle, begin=0: self.says[begin:]
+        self.addCleanup(setattr, larder._lib, "notes", real)
+
+    def test_each_once(self):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with loader() as l:
+                self.assertEqual([str(w.message) for w in told], ["larder: the first word"])
+                for _ in range(2):
+                    list(l)
+                self.says.append("another")
+                list(l)
+                self.assertEqual(len(told), 2)
+                self.assertEqual(l.notes(), self.says)
+                self.says.append("the last")
+        self.assertEqual(str(told[2].message), "larder: the last")
+        for w in told:
+            self.assertTrue(issubclass(w.category, larder.LarderWarning), w.category)
+
+    def test_as_errors(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(larder.LarderWarning):
+                loader()
+            with self.assertRaises(larder.LarderWarning):
+                larder.Dataset(SOURCE, augment=PIXELS)
+
+    def test_a_dataset(self):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            d = larder.Dataset(SOURCE, augment=PIXELS)
+            copy.copy(d)[3]
+            d.close()
+            d[3]
+        self.assertEqual([str(w.message) for w in told], ["larder: the first word"])
+
+
 class Silence(unittest.TestCase):
     """A recipe that chooses by losses and hears none says so, once."""
 

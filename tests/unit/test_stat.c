@@ -116,11 +116,48 @@ static void test_limits(void **st) {
     larder__stats_close(&s);
 }
 
+static void *note_some(void *arg) {
+    for (int i = 0; i < 20; i++)
+        larder__note(arg, "sentence %d", i);
+    return NULL;
+}
+
+/* Each is said once, whoever says it and however often; names cannot move a reader's cursor. */
+static void test_notes(void **st) {
+    (void)st;
+    larder__stats *s;
+    larder__note(NULL, "nobody counts");
+    check_ok(larder__stats_open(&s));
+    assert_null(larder__note_at(s, 0));
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, note_some, s), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    bool said[20] = {false};
+    for (size_t i = 0; i < 20; i++) {
+        int which = -1;
+        assert_non_null(larder__note_at(s, i));
+        assert_int_equal(sscanf(larder__note_at(s, i), "sentence %d", &which), 1);
+        assert_true(which >= 0 && which < 20 && !said[which]);
+        said[which] = true;
+    }
+    assert_null(larder__note_at(s, 20));
+    larder__note(s, "a file named %s", "\033[2Jx\n");
+    assert_string_equal(larder__note_at(s, 20), "a file named ?[2Jx?");
+    for (int i = 100; i < 200; i++)
+        larder__note(s, "sentence %d", i);
+    assert_string_equal(larder__note_at(s, 31), "sentence 110");
+    assert_null(larder__note_at(s, 32));
+    larder__stats_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_kinds),
         cmocka_unit_test(test_quantiles),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_notes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
