@@ -175,6 +175,7 @@ struct larder_loader {
     larder__tape_writer *tape;      /* NULL: nothing is recorded */
     float *tape_loss;               /* of one batch */
     double opened, waited, stepped; /* when; for the batch handed out; by the step before it */
+    double starved;                 /* of `waited`: for storage */
 
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;

@@ -18,7 +18,7 @@
 #include <larder/plugin.h>
 
 #define LARDER__TAPE_MAGIC "LARDTAPE"
-enum { LARDER__TAPE_VERSION = 1, LARDER__TAPE_HEAD = 12, LARDER__TAPE_FRAME = 12 };
+enum { LARDER__TAPE_VERSION = 2, LARDER__TAPE_HEAD = 12, LARDER__TAPE_FRAME = 12 };
 enum { LARDER__TAPE_BLOCK_MAX = 1 << 28 };
 typedef enum {
     LARDER__TAPE_JOB = 'j',
@@ -74,6 +74,7 @@ typedef struct larder__tape_batch {
     uint64_t begin, n;               /* its rows in the arrays of larder__tape */
     bool first, last;                /* of its epoch */
     double waited;                   /* seconds training waited for it */
+    double starved;                  /* of these: for storage */
     double stepped;                  /* seconds of the training step before it; 0: none */
     larder_pace pace;                /* as known when it was decided */
     uint64_t read_bytes;             /* storage gave for its rows */
