@@ -396,6 +396,11 @@ int larder__scoring_load(larder__scoring *s, larder_reader *r) {
     }
     if (rc == 0 && s->waiting)
         start_thread(s);
+    if (rc == 0 && s->conf.mode == LARDER__SCORE_BESIDE && !s->follows)
+        larder__note(s->conf.stats,
+                     "scoring=beside: what comes after this state depends on how fast scores are "
+                     "made, so it need not be what the saved run went on to; runs with "
+                     "scoring=wait go on to the bit");
     pthread_mutex_unlock(&s->lock);
     return rc < 0 ? rc : larder_read_status(r);
 }

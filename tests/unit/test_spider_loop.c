@@ -296,6 +296,29 @@ static void the_default_resumes_to_the_bit_under_load(void **state) {
         pthread_join(burners[i], NULL);
 }
 
+/* A state of a run that does not wait is taken, with a word. */
+static void what_cannot_go_on_exactly_says_so(void **state) {
+    (void)state;
+    static const char *const recipes[] = {"spider:scoring=beside", "spider"};
+    for (int i = 0; i < 2; i++) {
+        turn t = {0};
+        uint64_t digests[20];
+        void *bytes;
+        size_t size;
+        larder_loader *l = open_loader(recipes[i], 2, 4);
+        run(l, &t, digests, 20);
+        assert_null(larder_loader_note(l, 0));
+        check_ok(larder_loader_save(l, &bytes, &size));
+        larder_loader_close(&l);
+        l = open_loader(recipes[i], 2, 4);
+        check_ok(larder_loader_restore(l, bytes, size));
+        const char *says = larder_loader_note(l, 0);
+        assert_true(i == 0 ? says && strstr(says, "scoring=wait go on to the bit") : !says);
+        larder_loader_close(&l);
+        larder_free(bytes);
+    }
+}
+
 /* Beside training nothing waits, so when feedback acts depends on the machine; as the first run
  * went, so does the second. */
 static void a_run_is_repeated_from_its_state(void **state) {
@@ -347,6 +370,7 @@ int main(void) {
         cmocka_unit_test(the_simulator_is_right),
         cmocka_unit_test(it_resumes_to_the_bit),
         cmocka_unit_test(the_default_resumes_to_the_bit_under_load),
+        cmocka_unit_test(what_cannot_go_on_exactly_says_so),
         cmocka_unit_test(a_run_is_repeated_from_its_state),
         cmocka_unit_test(broken_embeddings_do_no_harm),
     };
