@@ -300,7 +300,7 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
 /* Some recipes decide by measuring: rotate how much to reuse (h=auto), plan=auto how the cache is
- * shared out, spider when feedback acts, since its scoring runs beside training. All such decisions
+ * shared out, spider:scoring=beside when feedback acts. All such decisions
  * so far are in a saved state, and here without the rest of it: a few bytes a decision, and not any
  * a sample. Free *bytes with larder_free. */
 int larder_loader_decisions(larder_loader *, void **bytes, size_t *size);

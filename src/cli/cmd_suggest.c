@@ -121,6 +121,7 @@ static void print_json(const larder__tape *t, const larder__advice *a) {
     larder__json_f64(&j, "read_seconds", a->rates.read_seconds);
     larder__json_f64(&j, "step_seconds", a->rates.step_seconds);
     larder__json_f64(&j, "waiting", a->measured_waiting);
+    larder__json_f64(&j, "waiting_storage", a->starved);
     larder__json_u64(&j, "samples", t->job.samples);
     larder__json_u64(&j, "payload", t->job.payload);
     larder__json_close(&j, '}');

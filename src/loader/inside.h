@@ -176,6 +176,7 @@ struct larder_loader {
     float *tape_loss;               /* of one batch */
     double tape_measured;           /* the last turn on it; 0 before any */
     double opened, waited, stepped; /* when; for the batch handed out; by the step before it */
+    double starved;                 /* of `waited`: for storage */
 
     larder_bad *bad; /* the newest ones are dropped past a limit; `bad_total` goes on */
     size_t bad_count, bad_cap, bad_total;

@@ -151,6 +151,8 @@ static int await(larder_loader *l, double until, larder__place **out) {
     l->handed_out = 0;
     if (l->waiting > 0) /* this wait began in an earlier call */
         begun = l->waiting;
+    else
+        l->starved = 0;
     l->waiting = 0;
     double from = begun; /* of what is not accounted for yet */
     for (bool late = false;; late = !wait_ready(l, until)) {

@@ -3,6 +3,8 @@
 #include "base/limit.h"
 #include "loader/inside.h"
 
+#include <string.h>
+
 /* ---- registering ----------------------------------------------------------------------------- */
 
 static double readers_started(const void *loader) {
@@ -153,6 +155,15 @@ static double value_of(larder_loader *l, larder__stat id) {
     return larder__stat_read(l->stats, id, &v) == 0 ? v.value : 0;
 }
 
+/* Have draws waited for scores for most of the time that training waited for draws? */
+static bool awaits_scores(larder_loader *l) {
+    larder_stat_value v;
+    for (size_t i = 0; larder__stat_read(l->stats, i, &v) == 0; i++)
+        if (strcmp(v.name, "score_wait") == 0)
+            return v.value > value_of(l, l->stat.time[LARDER_TIME_CACHE]) / 2;
+    return false;
+}
+
 /* Would storage keep up if only it were asked earlier? Then the time it needs for one sample leaves
  * room in the time one sample takes. */
 static bool answers_late(larder_loader *l, double seconds) {
@@ -182,6 +193,7 @@ int larder_loader_times(larder_loader *l, larder_times *out) {
                                   .encoded_kept = !l->plans && !l->spread &&
                                                   larder__data_about(l->data)->raw.h == 0 &&
                                                   !strchr(l->conf.cache, ':'),
+                                  .scoring = awaits_scores(l),
                                   .shared = strncmp(l->conf.cache, "unix:", 5) == 0};
     larder__verdict(out, &about);
     return 0;

@@ -11,8 +11,10 @@ const larder_param larder__recipe_params[] = {
     {"split", "text", "", "percent of the cache for encoded/decoded/augmented, as 58/42/0", 0, 0},
     {"plan", "fixed|auto", "fixed",
      "auto: measure, then share the cache out between forms by larder plan's model", 0, 0},
-    {"scoring", "beside|wait", "beside",
-     "of signals that take long: nothing waits for it, or a batch waits for what is due", 0, 0},
+    {"scoring", "wait|beside", "wait",
+     "of signals that take long: a batch waits for what is due, or nothing waits for it and the "
+     "order depends on how fast it is",
+     0, 0},
     {0}};
 
 static const char *chosen(const larder_args *own, const char *part, const char *usual) {

@@ -126,6 +126,7 @@ void larder__recording_batch(larder_loader *l, const larder__place *p) {
                             .first = plan->first,
                             .last = plan->last,
                             .waited = l->waited,
+                            .starved = l->starved < l->waited ? l->starved : l->waited,
                             .stepped = l->stepped,
                             .pace = plan->pace,
                             .fetched = larder__planned_reads(plan)};

@@ -30,7 +30,8 @@ struct larder__scoring {
     larder__effects past, plan;
     larder__thinning thinning;
     bool follows; /* `plan` says what happens when */
-    larder__stat prepare_time, apply_time, late, thinned, dropped, rows_lost, rows_new, depth;
+    larder__stat prepare_time, apply_time, wait_time, late, thinned, dropped, rows_lost, rows_new,
+        depth;
     larder__stat figures[LARDER_FIGURES];
 };
 
@@ -45,6 +46,8 @@ static int open_stats(larder__scoring *s) {
                                      "scoring one batch, beside training")) < 0 ||
         (rc = larder__stat_histogram(to, &s->apply_time, "score_apply_seconds", "seconds",
                                      "letting the scores of one batch take effect")) < 0 ||
+        (rc = larder__stat_clock(to, &s->wait_time, "score_wait",
+                                 "drawing a batch waited for scores that were due")) < 0 ||
         (rc = larder__stat_gauge(to, &s->depth, "score_waiting", "batches",
                                  "reports that wait to be scored")) < 0 ||
         (rc = larder__stat_counter(to, &s->late, "score_late", "batches",
@@ -253,9 +256,14 @@ static bool is_ready(larder__scoring *s, job *j) {
     if (j->phase == WAITING && s->conf.mode == LARDER__SCORE_INLINE && !s->running)
         score(s, j);
     bool wait = s->follows || s->conf.mode != LARDER__SCORE_BESIDE;
-    while (wait && j->phase != READY)
+    if (!wait || j->phase == READY)
+        return j->phase == READY;
+    double begun = larder__now();
+    while (j->phase != READY)
         pthread_cond_wait(&s->done, &s->lock);
-    return j->phase == READY;
+    if (s->conf.stats)
+        larder__stat_spend(s->conf.stats, s->wait_time, larder__now() - begun);
+    return true;
 }
 
 /* Without the lock: the job is out of the ring. */
@@ -388,6 +396,11 @@ int larder__scoring_load(larder__scoring *s, larder_reader *r) {
     }
     if (rc == 0 && s->waiting)
         start_thread(s);
+    if (rc == 0 && s->conf.mode == LARDER__SCORE_BESIDE && !s->follows)
+        larder__note(s->conf.stats,
+                     "scoring=beside: what comes after this state depends on how fast scores are "
+                     "made, so it need not be what the saved run went on to; runs with "
+                     "scoring=wait go on to the bit");
     pthread_mutex_unlock(&s->lock);
     return rc < 0 ? rc : larder_read_status(r);
 }

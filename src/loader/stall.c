@@ -115,6 +115,7 @@ void larder__stall_end(larder_loader *l, double now) {
     s->waiting = false;
     double waited = now - s->since, rest = waited - s->storage;
     larder__stat_spend(l->stats, t->time[LARDER_TIME_STORAGE], s->storage);
+    l->starved += s->storage;
     if (!(rest > 0))
         return;
     sum_seats(l, after);
@@ -135,4 +136,5 @@ void larder__stall_end(larder_loader *l, double now) {
                                      [LARDER_TIME_ASSEMBLY] = part[LARDER__AT_COPY]};
     for (int k = LARDER_TIME_STORAGE; k < LARDER_TIMES; k++)
         larder__stat_spend(l->stats, t->time[k], by[k] * scale);
+    l->starved += by[LARDER_TIME_STORAGE] * scale;
 }

@@ -61,6 +61,7 @@ typedef struct larder__loader_about { /* what the sentence may advise on */
     bool late, told;   /* storage answers late rather than slowly; and that can be told */
     bool encoded_kept; /* the cache holds encoded samples only, of pictures */
     bool shared;       /* the cache is a daemon's */
+    bool scoring;      /* what takes long in deciding is scores that are waited for */
 } larder__loader_about;
 void larder__verdict(larder_times *, const larder__loader_about *);
 

@@ -78,6 +78,10 @@ void larder__verdict(larder_times *t, const larder__loader_about *a) {
         advise_storage(advice, sizeof advice, a);
     else if (worst == LARDER_TIME_DECODE || worst == LARDER_TIME_AUGMENT)
         advise_work(advice, sizeof advice, worst, a);
+    else if (worst == LARDER_TIME_CACHE && a->scoring)
+        snprintf(advice, sizeof advice,
+                 "scores that are due are waited for: with scoring=beside nothing waits, and the "
+                 "order depends on how fast scoring is");
     else if (worst == LARDER_TIME_CACHE)
         snprintf(advice, sizeof advice, "larger batches or a simpler recipe would help");
     else

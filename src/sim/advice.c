@@ -109,6 +109,37 @@ static int try_now(larder__advice *a, const larder__tape *t, const larder__advic
     return 0;
 }
 
+static uint64_t epochs_of(const larder__tape *t) {
+    uint64_t n = 0;
+    for (uint64_t b = 0; b < t->count; b++)
+        n += b == 0 || t->batches[b].epoch != t->batches[b - 1].epoch;
+    return n;
+}
+
+/* How much of the waiting follows from the speed of storage and training: the very epochs that were
+ * recorded are replayed, the first, in which the cache is empty, among them. */
+static int explain_waiting(larder__advice *a, const larder__tape *t,
+                           const larder__advice_conf *conf) {
+    larder__sim_result r;
+    larder__sim_conf sim = {.recipe = t->job.recipe,
+                            .cache = t->job.cache,
+                            .tape = t,
+                            .epochs = epochs_of(t),
+                            .batch = t->job.batch,
+                            .seed = t->job.seed,
+                            .size = 1,
+                            .stop = conf->stop};
+    a->explained = (double)NAN;
+    if (!a->now_replayed || !(a->starved > much_waiting))
+        return 0;
+    int rc = larder__sim_run(&sim, &r);
+    if (rc < 0)
+        return rc;
+    a->explained = r.seconds > 0 ? r.waited / r.seconds : (double)NAN;
+    larder__sim_free(&r);
+    return 0;
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void say(larder__advice *a, const char *format, ...) {
@@ -200,8 +231,7 @@ static void choose_reuse(larder__advice *a, uint64_t payload) {
 static void choose(larder__advice *a, const larder__tape *t) {
     uint64_t payload = t->job.payload;
     a->knee = knee_of(a);
-    bool unseen = a->now_replayed && a->measured_waiting > much_waiting &&
-                  a->now.waiting < a->measured_waiting / 4;
+    double other = a->measured_waiting - a->starved;
     int keep = fitting(a, payload, 20);
     const larder__advice_row *row = find(a, "minio", a->knee > 0 ? a->knee : keep);
     if (a->knee >= 0 && row && row->cache_bytes <= (double)a->memory) {
@@ -209,8 +239,10 @@ static void choose(larder__advice *a, const larder__tape *t) {
         a->best = *row;
     } else
         choose_reuse(a, payload);
-    if (unseen)
+    if (a->measured_waiting > much_waiting && other > a->starved)
         a->verdict = LARDER__VERDICT_ELSEWHERE;
+    else if (a->explained < a->starved / 4)
+        a->verdict = LARDER__VERDICT_LATE;
 }
 
 static void explain(larder__advice *a, const larder__tape *t) {
@@ -218,10 +250,16 @@ static void explain(larder__advice *a, const larder__tape *t) {
     say_speed(a);
     if (a->verdict == LARDER__VERDICT_ELSEWHERE)
         say(a,
-            "The job waited for %.0f %% of its time, which storage and training alone do not "
-            "explain "
-            "(%.0f %%): decoding or late answers. Try --threads, --ahead, larder profile and plan.",
-            100 * a->measured_waiting, 100 * a->now.waiting);
+            "The job waited for %.0f %% of its time, for storage only %.0f %%: the rest is "
+            "decoding "
+            "and the like. Try --threads, larder profile and plan.",
+            100 * a->measured_waiting, 100 * a->starved);
+    if (a->verdict == LARDER__VERDICT_LATE)
+        say(a,
+            "The job waited for storage for %.0f %% of its time; what it reads a second explains "
+            "%.0f %%. Its answers come late: ask earlier (--ahead) or for more at once "
+            "(--inflight).",
+            100 * a->starved, 100 * a->explained);
     say_knee(a, t->job.payload);
     if (a->knee > 0 && strcmp(a->best.recipe, "minio") != 0)
         say(a, "That is more than the %s the cache may have (--memory).",
@@ -253,9 +291,12 @@ int larder__advise(larder__advice *a, const larder__tape *t, const larder__advic
     a->losses = t->losses > 0;
     a->augments = has_chance(t->job.augment);
     a->measured_waiting = a->rates.seconds > 0 ? a->rates.waited / a->rates.seconds : 0;
+    a->starved = a->rates.seconds > 0 ? a->rates.starved / a->rates.seconds : 0;
     a->need = (double)t->job.payload / (double)t->job.samples / a->rates.step_seconds;
     a->give = a->rates.bytes_per_second;
     int rc = try_now(a, t, conf);
+    if (rc == 0)
+        rc = explain_waiting(a, t, conf);
     for (size_t i = 0; rc == 0 && i < SIZES; i++)
         rc = try_size(a, t, "minio", sizes[i], conf);
     for (size_t i = 1; rc == 0 && i + 1 < SIZES && a->losses; i++)

@@ -22,6 +22,7 @@ typedef struct larder__advice_row { /* one recipe at one size; an epoch after th
     XX(CACHE, "a cache is enough")                                                                 \
     XX(REUSE, "storage is too slow for every sample to be new")                                    \
     XX(TOO_SLOW, "storage is too slow even for reuse")                                             \
+    XX(LATE, "storage answers late")                                                               \
     XX(ELSEWHERE, "training waits for something else than storage")                                \
     XX(UNKNOWN, "the record says too little")
 
@@ -38,6 +39,8 @@ typedef struct larder__advice {
     larder__feed_rates rates;
     double need, give;       /* bytes/s that training eats, and that storage gives */
     double measured_waiting; /* share of the job's time */
+    double starved;          /* the same, for storage */
+    double explained;        /* and as the replay of the same epochs has it; NAN: no replay */
     uint64_t memory;         /* the cache may have */
     larder__advice_row now;  /* the job as it was, replayed; or as measured */
     bool now_replayed;

@@ -212,6 +212,7 @@ larder__feed_rates larder__feed_measure(const larder__tape *t) {
         }
         r.seconds += b->stepped + b->waited;
         r.waited += b->waited;
+        r.starved += b->starved;
     }
     double each = reads ? (double)r.read_bytes / (double)reads : (double)NAN;
     r.bytes_per_second = each / r.read_seconds;

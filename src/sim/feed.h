@@ -40,6 +40,7 @@ typedef struct larder__feed_rates {
     double read_seconds;     /* of storage for a mean sample; NAN: the same */
     double step_seconds;     /* of training for a sample; NAN: not measured */
     double seconds, waited;  /* of the whole tape, as measured */
+    double starved;          /* waited for storage */
     uint64_t read_bytes;     /* by the rows and besides */
 } larder__feed_rates;
 larder__feed_rates larder__feed_measure(const larder__tape *);

@@ -75,6 +75,7 @@ typedef struct larder__tape_batch {
     uint64_t begin, n;               /* its rows in the arrays of larder__tape */
     bool first, last;                /* of its epoch */
     double waited;                   /* seconds training waited for it */
+    double starved;                  /* of these: for storage */
     double stepped;                  /* seconds of the training step before it; 0: none */
     larder_pace pace;                /* as known when it was decided */
     uint64_t read_bytes;             /* storage gave for its rows */

@@ -196,6 +196,7 @@ static int read_batch(parser *p) {
     b.first = flags & 1;
     b.last = flags >> 1 & 1;
     b.waited = get_seconds(get_f32(r));
+    b.starved = get_seconds(get_f32(r));
     b.stepped = get_seconds(get_f32(r));
     b.pace.read_seconds = get_seconds(larder_read_f64(r));
     b.pace.step_seconds = get_seconds(larder_read_f64(r));

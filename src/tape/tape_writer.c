@@ -224,6 +224,7 @@ void larder__tape_add_batch(larder__tape_writer *t, const larder__tape_batch *b,
     put_count(w, b->n);
     put_count(w, (uint64_t)b->first | (uint64_t)b->last << 1);
     put_f32(w, (float)b->waited);
+    put_f32(w, (float)b->starved);
     put_f32(w, (float)b->stepped);
     larder_write_f64(w, b->pace.read_seconds);
     larder_write_f64(w, b->pace.step_seconds);

@@ -15,7 +15,7 @@ static larder_loader *open_small(bool beside) {
     larder_loader_conf c;
     larder_loader_defaults(&c);
     c.source = "mem:?n=60&h=4&w=4&c=1&classes=3";
-    c.recipe = beside ? "spider:ratio=0.6,degree=6,list=12"
+    c.recipe = beside ? "spider:scoring=beside,ratio=0.6,degree=6,list=12"
                       : "spider:scoring=wait,ratio=0.6,degree=6,list=12";
     c.cache = "40%";
     c.batch = BATCH;

@@ -90,6 +90,11 @@ def test_suggest(folder):
     assert any("Accuracy" in r for r in b["reasons"]) and any("knee" in r for r in b["reasons"])
     text = run("suggest", tape).stdout
     assert "suggested: --recipe minio --cache" in text and "<- suggested" in text
+    # Throttled, and all of it in memory after the first epoch: it is storage that was waited for.
+    train(tape, "--recipe", "minio", "--cache", "100%", "--slow", "bandwidth=50KB")
+    d = lines(run("suggest", tape, "--json"))[0]
+    assert "something else" not in d["verdict"], d
+    assert d["measured"]["waiting_storage"] > d["measured"]["waiting"] / 2, d["measured"]
     # Fast storage: nothing to do.
     train(tape, "--recipe", "lru", "--net", "cnn")
     c = lines(run("suggest", tape, "--json"))[0]

@@ -8,6 +8,7 @@
 #include "source/source.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,11 +203,127 @@ static void it_resumes_to_the_bit(void **state) {
     }
 }
 
+/* As it comes, without a parameter, where scoring takes longer than training and the machine has
+ * other things to do: nothing is left out, and what was saved in mid-epoch goes on to the bit. */
+
+enum { BUSY_BATCH = 64, BUSY_DIM = 96, BUSY_STEPS = 150 };
+
+static _Atomic bool over;
+
+static void *burn(void *arg) {
+    volatile uint64_t *sum = arg;
+    while (!over)
+        *sum += 1;
+    return NULL;
+}
+
+static larder_loader *open_busy(uint32_t threads) {
+    larder_loader_conf c = kit_conf("mem:?n=4000&h=8&w=8&c=3&classes=5", "spider");
+    c.cache = "30%";
+    c.batch = BUSY_BATCH;
+    c.epochs = 4;
+    c.threads = threads;
+    larder_loader *l = NULL;
+    check_ok(larder_loader_open(&l, &c));
+    return l;
+}
+
+static size_t run_busy(larder_loader *l, uint64_t *digests, size_t max) {
+    static float emb[BUSY_BATCH * BUSY_DIM];
+    static uint64_t epoch;
+    size_t at = 0;
+    while (at < max) {
+        const larder_batch *b;
+        int rc = larder_loader_next(l, &b);
+        check_ok(rc);
+        digests[at++] = rc ? 1 : kit_digest(b);
+        if (rc == LARDER_END_EPOCH)
+            check_ok(larder_loader_validate(l, accuracy_of(epoch)));
+        if (rc)
+            continue;
+        epoch = b->epoch;
+        for (size_t i = 0; i < b->n * BUSY_DIM; i++) {
+            uint64_t row = i / BUSY_DIM, k = i % BUSY_DIM;
+            emb[i] = (float)((double)(larder__mix64(b->served[row] * BUSY_DIM + k) % 1000) +
+                             (double)(larder__mix64((uint64_t)b->y[row] * 131 + k) % 2000));
+        }
+        check_ok(
+            larder_loader_report(l, b, &(larder_feedback){.embeddings = emb, .dim = BUSY_DIM}));
+        check_ok(larder_loader_done(l, b));
+    }
+    return at;
+}
+
+static double stat_of(larder_loader *l, const char *name) {
+    larder_stat_value v;
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, name) == 0)
+            return v.value;
+    fail_msg("no figure %s", name);
+    return 0;
+}
+
+static void the_default_resumes_to_the_bit_under_load(void **state) {
+    (void)state;
+    static uint64_t sums[2]; /* outlives a test that fails */
+    uint64_t whole[BUSY_STEPS], got[BUSY_STEPS];
+    pthread_t burners[2];
+    over = false;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&burners[i], NULL, burn, &sums[i]), 0);
+    larder_loader *l = open_busy(2);
+    run_busy(l, whole, BUSY_STEPS);
+    assert_true(stat_of(l, "score_rows_lost") == 0);
+    assert_true(stat_of(l, "score_late") == 0);
+    larder_loader_close(&l);
+    for (size_t before = 20; before < BUSY_STEPS; before += 37) { /* in epochs 0, 0, 1 and 2 */
+        l = open_busy(1);
+        run_busy(l, got, before);
+        void *bytes;
+        size_t size;
+        check_ok(larder_loader_save(l, &bytes, &size));
+        larder_loader_close(&l);
+        l = open_busy(2);
+        check_ok(larder_loader_restore(l, bytes, size));
+        larder_free(bytes);
+        run_busy(l, got + before, BUSY_STEPS - before);
+        larder_loader_close(&l);
+        if (memcmp(got, whole, sizeof got) != 0)
+            fail_msg("resumed after %zu of %d, the rest differs", before, BUSY_STEPS);
+    }
+    over = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(burners[i], NULL);
+}
+
+/* A state of a run that does not wait is taken, with a word. */
+static void what_cannot_go_on_exactly_says_so(void **state) {
+    (void)state;
+    static const char *const recipes[] = {"spider:scoring=beside", "spider"};
+    for (int i = 0; i < 2; i++) {
+        turn t = {0};
+        uint64_t digests[20];
+        void *bytes;
+        size_t size;
+        larder_loader *l = open_loader(recipes[i], 2, 4);
+        run(l, &t, digests, 20);
+        assert_null(larder_loader_note(l, 0));
+        check_ok(larder_loader_save(l, &bytes, &size));
+        larder_loader_close(&l);
+        l = open_loader(recipes[i], 2, 4);
+        check_ok(larder_loader_restore(l, bytes, size));
+        const char *says = larder_loader_note(l, 0);
+        assert_true(i == 0 ? says && strstr(says, "scoring=wait go on to the bit") : !says);
+        larder_loader_close(&l);
+        larder_free(bytes);
+    }
+}
+
 /* Beside training nothing waits, so when feedback acts depends on the machine; as the first run
  * went, so does the second. */
 static void a_run_is_repeated_from_its_state(void **state) {
     (void)state;
-    const char *recipe = "spider:ratio=0.7,ratio_end=0.4,degree=20,hubs=16";
+    const char *recipe = "spider:ratio=0.7,ratio_end=0.4,degree=20,hubs=16,scoring=beside";
     for (int round = 0; round < 4; round++) {
         uint64_t first[MANY], again[MANY];
         turn t = {0};
@@ -252,6 +369,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_simulator_is_right),
         cmocka_unit_test(it_resumes_to_the_bit),
+        cmocka_unit_test(the_default_resumes_to_the_bit_under_load),
+        cmocka_unit_test(what_cannot_go_on_exactly_says_so),
         cmocka_unit_test(a_run_is_repeated_from_its_state),
         cmocka_unit_test(broken_embeddings_do_no_harm),
     };

@@ -151,6 +151,10 @@ static void test_verdicts(void **state) {
     t = (larder_times){.seconds = {50, 0, 0, 0, 30, 1}};
     larder__verdict(&t, &about);
     check_says(&t, LARDER_TIME_CACHE, "larger batches");
+    larder__loader_about scored = about;
+    scored.scoring = true;
+    larder__verdict(&t, &scored);
+    check_says(&t, LARDER_TIME_CACHE, "scoring=beside");
     t = (larder_times){.seconds = {50, 0, 0, 0, 0, 30}};
     larder__verdict(&t, &about);
     check_says(&t, LARDER_TIME_ASSEMBLY, "u8 instead of f32");

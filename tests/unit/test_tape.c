@@ -58,6 +58,7 @@ static void write_batches(larder__tape_writer *w, uint64_t from, uint64_t to) {
                                 .first = k % 5 == 0,
                                 .last = k % 5 == 4,
                                 .waited = 0.25,
+                                .starved = 0.125,
                                 .stepped = 0.5,
                                 .read_bytes = 100 * k};
         larder__tape_rows rows = {.ids = ids, .served = served, .kinds = kinds, .about = about};
@@ -89,6 +90,7 @@ static void check_batches(const larder__tape *t, uint64_t count) {
         assert_int_equal(b->number, k);
         assert_int_equal(b->epoch, k / 5);
         assert_int_equal(b->read_bytes, 100 * k);
+        assert_true(b->waited == 0.25 && b->starved == 0.125);
         for (uint64_t i = 0; i < ROWS; i++) {
             uint64_t at = b->begin + i;
             assert_int_equal(t->ids[at], ids[i]);
