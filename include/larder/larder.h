@@ -243,6 +243,11 @@ int larder_loader_done(larder_loader *, const larder_batch *);
 int larder_loader_report_rows(larder_loader *, uint64_t number, uint64_t epoch,
                               const uint64_t *served, const int64_t *labels, size_t n,
                               const larder_feedback *);
+/* The same about this rank's own rows of a batch: ranks that share a cache tell each other the rest
+ * by themselves, as they do after larder_loader_report. */
+int larder_loader_report_own(larder_loader *, uint64_t number, uint64_t epoch,
+                             const uint64_t *served, const int64_t *labels, size_t n,
+                             const larder_feedback *);
 
 /* A batch that stays valid after done and close, until the last reference is gone: the loader goes
  * on with other memory. At most hold_most at once, else E_FULL. References from any thread, also

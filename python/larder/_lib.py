@@ -181,6 +181,11 @@ _PROTOTYPES = [
         c_int,
         [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
     ),
+    (
+        "larder_loader_report_own",
+        c_int,
+        [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
+    ),
     ("larder_loader_validate", c_int, [c_void_p, c_double]),
     ("larder_loader_begin", c_int, [c_void_p, c_uint64]),
     ("larder_loader_epoch", c_uint64, [c_void_p]),

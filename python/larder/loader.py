@@ -156,8 +156,10 @@ class Loader(Shown, Habits, Resumed):
         tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
         full = self.world * self.batch_size if self._dealt else 0
-        self._desk = Desk(slack, Exchange(full) if tells else None)
+        self._desk = Desk(slack, Exchange(full) if tells else None, self._dealt)
         self._epochs = counts["epochs"]
+        if self.listens and not self._recorded and self.world > 1 and not tells and not self._dealt:
+            _torch.warn_unheard(self.world)
         if evaluator is not None:
             self.set_evaluator(evaluator)
         self._tell_notes(2)

@@ -140,7 +140,8 @@ size_t larder__draw_rows(const larder__draw *, uint64_t number);
 void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
 /* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.
  * Whoever has that of all ranks notes it in larder__draw_feedback. */
-int larder__draw_note(larder__draw *, const larder_batch *, const larder_feedback *);
+int larder__draw_note(larder__draw *, uint64_t number, uint64_t epoch, size_t n,
+                      const uint64_t *served, const int64_t *labels, const larder_feedback *);
 /* So that a state holds what was said about all ranks' rows. By whoever may draw. */
 int larder__draw_join_all(larder__draw *);
 /* A draw that waits for other ranks fails, now and later. Any thread. */
