@@ -421,6 +421,8 @@ static int train(output *out, larder__trainer *t) {
         char why[512]; /* showing the part that was trained must not hide what went wrong */
         snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
         int shown = rc == 0 || e.served ? show_epoch(out, &e) : 0;
+        if (rc == 0 && (rc = shown) < 0)
+            snprintf(why, sizeof why, "%s", larder_errmsg());
         print_notes(out, t);
         if (!out->unrecorded)
             out->unrecorded = print_recorded(out, t, false);
@@ -428,8 +430,8 @@ static int train(output *out, larder__trainer *t) {
             larder__errmsg_set(why);
             return rc;
         }
-        if (shown < 0 || (shown = keep_decisions(out, t)) < 0)
-            return shown;
+        if ((rc = keep_decisions(out, t)) < 0)
+            return rc;
     }
 }
 
@@ -465,6 +467,8 @@ static int run(const options *o, larder__stop *stop) {
         print_head(&out, t);
         rc = train(&out, t);
     }
+    char why[512];
+    snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     larder__stop_tell(stop, NULL, NULL);
     larder__progress_clear(&out.progress);
     print_tail(&out);
@@ -473,8 +477,6 @@ static int run(const options *o, larder__stop *stop) {
     print_times(&out, &times);
     copy(out.meta.verdict, times.says);
     bool stopped = rc == LARDER_E_CANCELLED;
-    char why[512];
-    snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     int kept = stopped ? keep_decisions(&out, t) : 0;
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
     print_plans(&out, t);
