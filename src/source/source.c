@@ -1,6 +1,7 @@
 #include "source/source.h"
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "plugins.h"
@@ -135,17 +136,64 @@ static int say_query(const larder_plugin *p, int code) {
                         why);
 }
 
+enum { CONTENT_NAME = 64 };
+
+/* Takes content=NAME out of a query; every source has it. */
+static int cut_content(char *query, char name[CONTENT_NAME]) {
+    static const char key[] = "content=";
+    char *at = query;
+    name[0] = 0;
+    while (strncmp(at, key, sizeof key - 1) != 0) {
+        at += strcspn(at, "&");
+        if (!*at++)
+            return 0;
+    }
+    char *value = at + sizeof key - 1, *end = value + strcspn(value, "&");
+    size_t n = (size_t)(end - value);
+    if (n == 0 || n >= CONTENT_NAME ||
+        strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") < n)
+        return larder__fail(
+            LARDER_E_ARGS,
+            "content=NAME says that whatever has this NAME is the same data; it has "
+            "1 to %d letters, digits and _.-",
+            CONTENT_NAME - 1);
+    memcpy(name, value, n);
+    name[n] = 0;
+    if (*end)
+        memmove(at, end + 1, strlen(end + 1) + 1);
+    else
+        at[at > query ? -1 : 0] = 0;
+    return 0;
+}
+
+/* A name stands for the files' times and numbers, which copies do not have in common; what was
+ * looked at of the bytes is never left out. */
+static uint64_t identity_of(const larder_dataset *a, const char *name) {
+    uint64_t told = name[0] ? larder__hash_bytes(1, name, strlen(name)) : a->identity;
+    uint64_t all[] = {name[0] != 0, told, a->fingerprint, a->content};
+    return larder__hash_bytes(0x1d, all, sizeof all);
+}
+
 static int open_target(larder__data *d, const target *t) {
     const larder_plugin *p = &t->source->plugin;
+    bool wraps = t->source->wraps;
+    char content[CONTENT_NAME] = "";
     larder_args args;
-    int rc = larder__args_parse(&args, "source", p, t->args, t->source->wraps ? ',' : '&', NULL);
+    int rc = wraps ? 0 : cut_content(t->args, content);
+    if (rc < 0)
+        return rc;
+    rc = larder__args_parse(&args, "source", p, t->args, wraps ? ',' : '&', NULL);
     if (rc < 0)
         return rc == LARDER_E_ARGS ? say_query(p, rc) : rc;
     d->source = t->source;
     d->st = larder__calloc(1, p->state_size);
     rc = d->st ? t->source->open(d->st, t->where, &args) : LARDER_E_NOMEM;
     larder__args_free(&args);
-    return rc < 0 ? rc : t->source->describe(d->st, &d->about);
+    if (rc == 0)
+        rc = t->source->describe(d->st, &d->about);
+    if (rc == 0 && !wraps) /* what is inside has said it */
+        d->about.identity = identity_of(&d->about, content);
+    return rc;
 }
 
 int larder__data_open(larder__data **out, const char *uri) {
