@@ -276,7 +276,7 @@ static int open_talk(larder__redis_relay *r, const larder__redis_relay_conf *con
     snprintf(r->prefix, sizeof r->prefix,
              "larder:%d:%016llx:{%016llx.%.44s}:", LARDER__VALUE_VERSION,
              (unsigned long long)conf->fingerprint, (unsigned long long)conf->fingerprint, owner);
-    larder__far_conf far = {.redis = conf->redis, .fingerprint = conf->fingerprint, .owner = owner};
+    larder__far_conf far = {.redis = conf->redis, .identity = conf->identity, .owner = owner};
     int rc = larder__far_open(&r->far, &far);
     if (rc < 0)
         return rc;
