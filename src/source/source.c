@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+enum { CONTENT_NAME = 64 };
+
 struct larder__data {
     const larder_source *source;
     void *st;
@@ -136,34 +138,30 @@ static int say_query(const larder_plugin *p, int code) {
                         why);
 }
 
-enum { CONTENT_NAME = 64 };
+const larder_param larder__source_params[] = {
+    {"content", "text", "", "a name: whatever has it is the same data, copied or not", 0, 0}, {0}};
 
-/* Takes content=NAME out of a query; every source has it. */
-static int cut_content(char *query, char name[CONTENT_NAME]) {
-    static const char key[] = "content=";
-    char *at = query;
-    name[0] = 0;
-    while (strncmp(at, key, sizeof key - 1) != 0) {
-        at += strcspn(at, "&");
-        if (!*at++)
-            return 0;
-    }
-    char *value = at + sizeof key - 1, *end = value + strcspn(value, "&");
-    size_t n = (size_t)(end - value);
-    if (n == 0 || n >= CONTENT_NAME ||
-        strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") < n)
-        return larder__fail(
-            LARDER_E_ARGS,
-            "content=NAME says that whatever has this NAME is the same data; it has "
-            "1 to %d letters, digits and _.-",
-            CONTENT_NAME - 1);
-    memcpy(name, value, n);
-    name[n] = 0;
-    if (*end)
-        memmove(at, end + 1, strlen(end + 1) + 1);
+/* The NAME of content=NAME, which every source takes; "": none. */
+static int read_content(const target *t, char name[CONTENT_NAME]) {
+    const larder_plugin every = {.name = t->source->plugin.name, .params = larder__source_params};
+    const larder_param *const own[] = {t->source->plugin.params, NULL};
+    larder_args args;
+    int rc = larder__args_parse(&args, "source", &every, t->args, '&', own);
+    if (rc < 0)
+        return rc;
+    const char *text = larder_args_text(&args, "content");
+    size_t n = strlen(text);
+    if (n >= CONTENT_NAME ||
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") < n)
+        rc =
+            larder__fail(LARDER_E_ARGS,
+                         "content=NAME says that whatever has this NAME is the same data; it has 1 "
+                         "to %d letters, digits and _.-",
+                         CONTENT_NAME - 1);
     else
-        at[at > query ? -1 : 0] = 0;
-    return 0;
+        memcpy(name, text, n + 1);
+    larder__args_free(&args);
+    return rc;
 }
 
 /* A name stands for the files' times and numbers, which copies do not have in common; what was
@@ -176,15 +174,18 @@ static uint64_t identity_of(const larder_dataset *a, const char *name) {
 
 static int open_target(larder__data *d, const target *t) {
     const larder_plugin *p = &t->source->plugin;
+    const larder_param *const every[] = {larder__source_params, NULL};
     bool wraps = t->source->wraps;
     char content[CONTENT_NAME] = "";
     larder_args args;
-    int rc = wraps ? 0 : cut_content(t->args, content);
-    if (rc < 0)
-        return rc;
-    rc = larder__args_parse(&args, "source", p, t->args, wraps ? ',' : '&', NULL);
+    int rc =
+        larder__args_parse(&args, "source", p, t->args, wraps ? ',' : '&', wraps ? NULL : every);
     if (rc < 0)
         return rc == LARDER_E_ARGS ? say_query(p, rc) : rc;
+    if (!wraps && (rc = read_content(t, content)) < 0) {
+        larder__args_free(&args);
+        return rc;
+    }
     d->source = t->source;
     d->st = larder__calloc(1, p->state_size);
     rc = d->st ? t->source->open(d->st, t->where, &args) : LARDER_E_NOMEM;

@@ -12,6 +12,8 @@
 
 typedef struct larder__data larder__data;
 
+extern const larder_param larder__source_params[]; /* those every source has */
+
 int larder__data_open(larder__data **out, const char *uri);
 void larder__data_close(larder__data **);
 const larder_dataset *larder__data_about(const larder__data *);
