@@ -117,7 +117,7 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     larder__daemon_address where;
     larder__attach_conf a = {.token_file = where.token_file,
                              .hello = {.batch = (uint32_t)conf->batch,
-                                       .fingerprint = conf->fingerprint,
+                                       .identity = conf->identity,
                                        .keys = conf->n,
                                        .payload = conf->payload,
                                        .seed = conf->seed,

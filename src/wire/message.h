@@ -87,7 +87,7 @@ typedef enum larder__hello_flag {
 typedef struct larder__hello {
     uint32_t magic, version;
     uint32_t pid, batch;
-    uint64_t fingerprint, keys, payload; /* the data set; payload: bytes of all samples */
+    uint64_t identity, keys, payload; /* of the data set; payload: bytes of all samples */
     uint64_t seed;
     uint64_t forms_id;          /* what pixels and rows depend on; 0: encoded samples alone */
     double share[LARDER_FORMS]; /* and the rest as in larder__forms; whoever comes first decides */

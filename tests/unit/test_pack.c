@@ -351,6 +351,64 @@ static void test_source_refuses(void **state) {
 
 /* ---- the way back ---------------------------------------------------------------------------- */
 
+/* Reads everything, whole or by corners; what fails is of shard 1, which was changed. */
+static size_t count_changed(larder__data *d, bool parts) {
+    size_t n = (size_t)larder__data_about(d)->count, changed = 0;
+    uint64_t *ids = calloc(n, sizeof *ids);
+    larder_rect *rects = calloc(n, sizeof *rects);
+    larder_read *out = calloc(n, sizeof *out);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t w, h;
+        ids[i] = (i * 7) % n; /* from shard to shard */
+        check_ok(larder__data_extent(d, ids[i], &w, &h));
+        rects[i] = (larder_rect){0, 0, w < 8 ? w : 8, h < 8 ? h : 8, 1};
+    }
+    check_ok(parts ? larder__data_read_parts(d, ids, rects, n, out)
+                   : larder__data_read(d, ids, n, out));
+    for (size_t i = 0; i < n; i++) {
+        assert_true((out[i].buf != NULL) == (out[i].code == 0));
+        larder_buf_unref(&out[i].buf);
+        changed += out[i].code < 0;
+        if (out[i].code < 0 &&
+            (out[i].code != LARDER_E_CHANGED || !strstr(out[i].why, "shard-000001") ||
+             !strstr(out[i].why, "sample")))
+            fail_msg("%d, %s", out[i].code, out[i].why);
+    }
+    free(ids);
+    free(rects);
+    free(out);
+    return changed;
+}
+
+static void test_changed_while_open(void **state) {
+    world *w = begin(state);
+    pack(w, w->packed, 1);
+    size_t first = 0;
+    for (int which = 0; which < 2; which++) {
+        char path[400], uri[300];
+        larder__data *d, *after;
+        const struct timespec then[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+        snprintf(uri, sizeof uri, "pack:%s", w->packed);
+        snprintf(path, sizeof path, "%s/shard-000001.%s", w->packed, which ? "larder" : "tar");
+        check_ok(larder__data_open(&d, uri));
+        assert_int_equal(chmod(path, 0600), 0);
+        assert_int_equal(count_changed(d, false) + count_changed(d, true), 0);
+        assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+        size_t hurt = count_changed(d, false);
+        assert_true(hurt > 0 && hurt < larder__data_about(d)->count && (!which || hurt == first));
+        assert_int_equal(count_changed(d, true), hurt);
+        check_ok(larder__data_open(&after, uri));
+        assert_int_equal(larder__data_about(d)->fingerprint,
+                         larder__data_about(after)->fingerprint);
+        assert_int_equal(larder__data_about(d)->content, larder__data_about(after)->content);
+        assert_int_not_equal(larder__data_about(d)->identity, larder__data_about(after)->identity);
+        assert_int_equal(count_changed(after, true), 0);
+        larder__data_close(&d);
+        larder__data_close(&after);
+        first = hurt;
+    }
+}
+
 static void test_unpack(void **state) {
     world *w = begin(state);
     pack(w, w->packed, 1);
@@ -399,6 +457,7 @@ int main(void) {
                                        WITH(test_damage_is_found),
                                        WITH(test_source_refuses),
                                        WITH(test_unpack),
+                                       WITH(test_changed_while_open),
                                        cmocka_unit_test(test_names_stay_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
