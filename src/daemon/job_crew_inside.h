@@ -34,6 +34,7 @@ struct larder__crew {
     struct larder__crew *next;
     char job[LARDER__JOB_NAME], name[64];
     uint64_t fingerprint, identity, budget, session;
+    uint64_t promise; /* bytes that all of it may come to */
     uint32_t world, there;
     bool met;   /* all were there at once */
     bool apart; /* one came that has other files: these will never be complete */
