@@ -10,7 +10,7 @@
 enum { NAME_BYTES = 4096 };
 
 static int differs(const char *path, const char *what) {
-    return larder__fail(LARDER_E_ARGS, "replay %.300s: it was made with another %s", path, what);
+    return larder__fail(LARDER_E_FORMAT, "replay %.300s: it was made with another %s", path, what);
 }
 
 /* A tape has the sampler's turns, and no more of what follows from the clock. */

@@ -48,7 +48,6 @@ typedef struct larder__advice {
     larder__advice_row rows[LARDER__ADVICE_ROWS];
     size_t count;
     int knee; /* percent of the data from which on minio does not wait; -1: none does */
-    bool augments, losses;
     char reasons[LARDER__ADVICE_REASONS][400];
     size_t reason_count;
 } larder__advice;

@@ -39,7 +39,7 @@ static void train(larder_loader *l, int batches) {
 
 /* A state belongs to one recipe; the other refuses it at once. */
 static const char *const recipes[] = {"quiver:policy=lru,signal=loss", "seneca:split=40/30/30",
-                                      "seneca:plan=auto,split=40/30/30"};
+                                      "seneca:plan=auto,split=40/30/30", "rotate"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -53,6 +53,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         larder_loader *l = open_small(recipes[i]);
         if (l && larder_loader_restore(l, copy, size) == 0)
+            train(l, 30);
+        larder_loader_close(&l);
+        l = open_small(recipes[i]); /* and as what it decided */
+        if (l && larder_loader_replay(l, copy, size) == 0)
             train(l, 30);
         larder_loader_close(&l);
     }

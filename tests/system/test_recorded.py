@@ -51,6 +51,37 @@ def test_replay_is_exact(folder):
         assert rows[0]["total"]["seconds"] > 0
 
 
+def test_a_measured_run_repeats(folder):
+    """rotate measures its h: slow storage once, then the same run again at another pace."""
+    tape, out = os.path.join(folder, "first.tape"), os.path.join(folder, "first")
+    slow = ("--slow", "iops=1500")
+    first = lines(train(tape, "--recipe", "rotate", *slow, "--out", out))
+    assert sum(e["repeats"] for e in first) > 0, first
+    other = os.path.join(folder, "again.tape")
+    keys = ("loss", *FIGURES)
+    for run_left, more in ((out, ("--threads", "1")), (tape, ("--threads", "4")), (out, slow)):
+        again = lines(train(other, "--recipe", "rotate", "--replay", run_left, *more))
+        assert [[e[k] for k in keys] for e in first] == [[e[k] for k in keys] for e in again]
+        again = lines(train(tape + "2", "--recipe", "rotate", "--replay", other))  # and on from there
+        assert [e["loss"] for e in first] == [e["loss"] for e in again]
+    p = run("train", DATA, "--test", "none", "--epochs", "1", "--batch", "50", "--recipe", "rotate",
+            "--seed", "9", "--replay", out, code=1)
+    assert "another seed" in p.stderr, p.stderr
+    p = run("train", DATA, "--test", "none", "--replay", folder, code=1)
+    assert "decisions" in p.stderr, p.stderr
+
+
+def test_the_default_is_minio(folder):
+    words = ("train", DATA, "--test", "none", "--epochs", "2", "--batch", "50", "--quiet", "--json")
+    keys = ("loss", "served", "repeats", "touched")
+    named = [[e[k] for k in keys] for e in lines(run(*words, "--recipe", "minio", "--threads", "1"))]
+    plain = lines(run(*words, "--slow", "iops=5000", "--threads", "3"))
+    assert named == [[e[k] for k in keys] for e in plain]
+    assert all(e["repeats"] == 0 and e["touched"] == 1 for e in plain)
+    assert plain[1]["hits"] >= 600, plain  # a fifth of 3000
+    assert "(minio)" in run("train", "--help").stdout
+
+
 def test_other_recipes_and_sizes(folder):
     tape = os.path.join(folder, "job.tape")
     train(tape, "--recipe", "minio", "--seed", "6")
