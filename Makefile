@@ -21,11 +21,11 @@ configure:
 	@$(PACKAGES) build
 	@$(CONFIGURE)
 
-test: ## all tests but the long ones
+test: ## all tests but the long ones, with asserts on (in build/test)
 	@$(PACKAGES) build test
-	@$(CONFIGURE)
-	@$(BUILD)
-	@cd build && ctest --output-on-failure --parallel 2 --label-exclude '^long$$'
+	@tools/configure.sh test
+	@cmake --build build/test --parallel $(JOBS)
+	@cd build/test && ctest --output-on-failure --parallel 2 --label-exclude '^long$$'
 
 check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short fuzz runs
 	@$(PACKAGES) build test long
@@ -74,33 +74,34 @@ help: ## this list
 # ---- the core: libc and pthreads alone ----------------------------------------------------------
 
 CORE_CFLAGS ?= -O2
+CORE_DIR ?= build/core# another one for another compiler
 files_below = $(foreach f,$(wildcard $(1)/*),$(call files_below,$(f)) $(filter %.c,$(f)))
 CORE_SOURCES = $(call files_below,src)
-CORE_OBJECTS = $(patsubst src/%.c,build/core/%.o,$(CORE_SOURCES)) build/core/page_files.o
+CORE_OBJECTS = $(patsubst src/%.c,$(CORE_DIR)/%.o,$(CORE_SOURCES)) $(CORE_DIR)/page_files.o
 CORE_PAGE = $(wildcard src/see/page/*)
 
 core: ## build/core/larder with a C compiler alone; optional parts are off
 	@command -v $(firstword $(CC)) >/dev/null || \
 	    { echo "no C compiler ($(firstword $(CC))); Debian: gcc libc6-dev" >&2; exit 1; }
 	@$(MAKE) --no-print-directory -j$(JOBS) core-program
-	@build/core/larder --version
+	@$(CORE_DIR)/larder --version
 
 ifneq ($(filter core-program,$(MAKECMDGOALS)),)
-core-program: build/core/larder
+core-program: $(CORE_DIR)/larder
 
-build/core/larder: $(CORE_OBJECTS)
+$(CORE_DIR)/larder: $(CORE_OBJECTS)
 	@echo "link $@"
 	@$(CC) $(LDFLAGS) -o $@ $(CORE_OBJECTS) -lpthread -lm
 
-build/core/page_files.c: tools/embed.c $(CORE_PAGE)
+$(CORE_DIR)/page_files.c: tools/embed.c $(CORE_PAGE)
 	@mkdir -p $(@D)
-	@$(CC) -o build/core/embed tools/embed.c
-	@build/core/embed $@ page $(CORE_PAGE)
+	@$(CC) -o $(CORE_DIR)/embed tools/embed.c
+	@$(CORE_DIR)/embed $@ page $(CORE_PAGE)
 
-build/core/page_files.o: build/core/page_files.c
+$(CORE_DIR)/page_files.o: $(CORE_DIR)/page_files.c
 	@$(CC) -std=gnu17 -Iinclude -Isrc $(CORE_CFLAGS) -c -o $@ $<
 
-build/core/%.o: src/%.c
+$(CORE_DIR)/%.o: src/%.c
 	@echo "cc $<"
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc $(CORE_CFLAGS) -MMD -MP -c -o $@ $<

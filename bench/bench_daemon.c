@@ -109,7 +109,7 @@ static bool daemon_open(bench *b) {
             larder__server_run(server);
         _exit(0);
     }
-    larder__attach_conf conf = {.socket = path,
+    larder__attach_conf conf = {.door = larder__door_at(path),
                                 .hello = {.batch = BATCH,
                                           .fingerprint = 1,
                                           .keys = b->values,

@@ -108,7 +108,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("data", help="cifar10:FOLDER")
     p.add_argument("--test", help="validation data (the same with ?split=test)")
-    p.add_argument("--recipe", default="rotate")
+    p.add_argument("--recipe", default="minio")
     p.add_argument("--cache", default="20%")
     p.add_argument("--epochs", type=int, default=30)
     p.add_argument("--batch", type=int, default=128)

@@ -1,6 +1,7 @@
 #include "plugins.h"
 
 #include "base/err.h"
+#include "base/near.h"
 #include "stage/stage.h"
 
 #include <stdio.h>
@@ -76,38 +77,20 @@ const larder_recipe *const larder__recipes[] = {
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-/* How many single-letter edits lead from a to b; only small answers matter. */
-static size_t edits(const char *a, const char *b) {
-    size_t row[32], nb = strlen(b);
-    if (nb >= 31 || strlen(a) >= 31)
-        return 99;
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            row[j] = diagonal + 1 < best ? diagonal + 1 : best;
-        }
-    }
-    return row[nb];
-}
-
 typedef struct listing { /* the names of one kind, as they are walked */
-    const char *sort, *wanted, *nearest;
-    size_t distance, at;
+    const char *sort, *wanted;
+    larder__near near;
+    size_t at;
     char names[400];
 } listing;
 
+static void listing_begin(listing *l, const char *sort, const char *wanted) {
+    *l = (listing){.sort = sort, .wanted = wanted};
+    larder__near_begin(&l->near, wanted, strlen(wanted));
+}
+
 static void listing_add(listing *l, const char *name) {
-    size_t d = edits(l->wanted, name);
-    if (d < l->distance) {
-        l->distance = d;
-        l->nearest = name;
-    }
+    larder__near_try(&l->near, name, strlen(name));
     int wrote =
         snprintf(l->names + l->at, sizeof l->names - l->at, "%s%s", l->at ? ", " : "", name);
     if (wrote > 0 && l->at + (size_t)wrote < sizeof l->names)
@@ -115,11 +98,10 @@ static void listing_add(listing *l, const char *name) {
 }
 
 static void listing_fail(const listing *l) {
-    if (l->distance <= 2)
-        larder__fail(LARDER_E_ARGS, "no %s \"%.40s\"; did you mean %s? There are %s", l->sort,
-                     l->wanted, l->nearest, l->names);
-    else
-        larder__fail(LARDER_E_ARGS, "no %s \"%.40s\"; there are %s", l->sort, l->wanted, l->names);
+    char hint[LARDER__NEAR_CHARS + 32];
+    larder__near_hint(&l->near, hint);
+    larder__fail(LARDER_E_ARGS, "no %s \"%.40s\"%s%s %s", l->sort, l->wanted, hint,
+                 hint[0] ? " There are" : "; there are", l->names);
 }
 
 #define FIND(kind, list)                                                                           \
@@ -127,7 +109,8 @@ static void listing_fail(const listing *l) {
         for (size_t i = 0; list[i]; i++)                                                           \
             if (strcmp(list[i]->plugin.name, name) == 0)                                           \
                 return list[i];                                                                    \
-        listing l = {.sort = #kind, .wanted = name, .distance = 99};                               \
+        listing l;                                                                                 \
+        listing_begin(&l, #kind, name);                                                            \
         for (size_t i = 0; list[i]; i++)                                                           \
             listing_add(&l, list[i]->plugin.name);                                                 \
         listing_fail(&l);                                                                          \
@@ -140,7 +123,8 @@ FIND(source, larder__sources)
 FIND(stage, larder__stages)
 
 const larder_recipe *larder__recipe_find(const char *name, larder_recipe *space) {
-    listing l = {.sort = "recipe", .wanted = name, .distance = 99};
+    listing l;
+    listing_begin(&l, "recipe", name);
     for (size_t i = 0; larder__recipes[i]; i++) {
         if (strcmp(larder__recipes[i]->name, name) == 0)
             return larder__recipes[i];

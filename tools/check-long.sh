@@ -45,9 +45,9 @@ fuzz() {
 }
 
 long() {
-    build release build
+    build test build/test
     export LARDER_LONG=1
-    tests build --label-exclude '^(system|headers|fuzz)$' # those labelled long among them
+    tests build/test --label-exclude '^(system|headers|fuzz)$' # those labelled long among them
 }
 
 export ASAN_OPTIONS="strict_string_checks=1:${ASAN_OPTIONS:-}"

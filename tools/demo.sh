@@ -4,8 +4,8 @@
 # what is there.
 #
 #   DATA     folder or URI with a training and a test part  (Fashion-MNIST of Debian)
-#   RECIPES  what to compare; none is a loader without cache  (none lru minio rotate
-#            spider:scoring=wait)
+#   RECIPES  what to compare; none is a loader without cache, minio what larder does unless told
+#            otherwise  (none lru minio rotate spider:scoring=wait)
 #   CACHE    budget of the others  (20%)
 #   EPOCHS   of each  (8)
 #   SLOW     speed of the storage, as larder train --slow takes it  (bandwidth=16MiB)

@@ -28,7 +28,7 @@ packages() {
         openssl=openssl python3-botocore tmux=tmux" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
         shellcheck=shellcheck" ;;
-    long) echo "clang=clang libclang-rt-dev|libclang-rt-14-dev chromium=chromium
+    long) echo "clang=clang musl-tools=musl-gcc libclang-rt-dev|libclang-rt-14-dev chromium=chromium
         chromium-driver=chromedriver prometheus=promtool" ;;
     demo) echo "dataset-fashion-mnist" ;;
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch

@@ -8,7 +8,6 @@
  *     larder_loader_conf conf;
  *     larder_loader_defaults(&conf);
  *     conf.source = "cifar10:data/cifar-10";
- *     conf.recipe = "minio";
  *     conf.cache = "20%";
  *     conf.epochs = 10;
  *     larder_loader *ld = NULL;
@@ -172,7 +171,7 @@ typedef struct larder_loader larder_loader;
 typedef struct larder_loader_conf {
     size_t size;         /* of this struct as the caller knows it: larder_loader_defaults sets it */
     const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
-    const char *recipe;  /* "lru", "minio", "quiver:factor=10", …; larder list shows all */
+    const char *recipe;  /* "minio" unless said, "quiver:factor=10", …; larder list shows all */
     const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none; "8GiB:58/42/0"
                             shares it out between encoded, decoded and augmented samples */
     const char *augment; /* "crop:size=32,pad=4|flip|normalize:mean=…"; NULL: decode only */
@@ -209,6 +208,11 @@ typedef struct larder_loader_conf {
      * Nothing is read; what the cache would hold is only counted. For those who read by themselves.
      */
     bool order_only;
+    /* An earlier run to repeat to the bit, whatever the machine's pace: what it decided by
+     * measuring (rotate's h=auto, plan=auto, when spider's scores took effect) is done again. A
+     * folder of larder train --out, a record of the job, or a file with what
+     * larder_loader_decisions or larder_loader_save gave. NULL: none. */
+    const char *replay;
 } larder_loader_conf;
 
 /* A program and a library of different versions agree on the fields that both know. */
@@ -239,6 +243,11 @@ int larder_loader_done(larder_loader *, const larder_batch *);
 int larder_loader_report_rows(larder_loader *, uint64_t number, uint64_t epoch,
                               const uint64_t *served, const int64_t *labels, size_t n,
                               const larder_feedback *);
+/* The same about this rank's own rows of a batch: ranks that share a cache tell each other the rest
+ * by themselves, as they do after larder_loader_report. */
+int larder_loader_report_own(larder_loader *, uint64_t number, uint64_t epoch,
+                             const uint64_t *served, const int64_t *labels, size_t n,
+                             const larder_feedback *);
 
 /* A batch that stays valid after done and close, until the last reference is gone: the loader goes
  * on with other memory. At most hold_most at once, else E_FULL. References from any thread, also
@@ -295,10 +304,14 @@ int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
  * it. Works after cancel. Free *bytes with larder_free. */
 int larder_loader_save(larder_loader *, void **bytes, size_t *size);
 int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
-/* Recipes that score beside training (spider:scoring=beside) let feedback act when its scoring is
- * ready, which depends on the machine, so what they do after a restore does too. This makes a fresh
- * loader do as the run did from its start that left this state: feedback acts when it acted there,
- * and a batch waits for it where it must. May come before restore. */
+/* Some recipes decide by measuring: rotate how much to reuse (h=auto), plan=auto how the cache is
+ * shared out, spider:scoring=beside when feedback acts. All such decisions
+ * so far are in a saved state, and here without the rest of it: a few bytes a decision, and not any
+ * a sample. Free *bytes with larder_free. */
+int larder_loader_decisions(larder_loader *, void **bytes, size_t *size);
+/* Makes a fresh loader decide as the run did from its start that left this state or these
+ * decisions: the same ids, whatever the pace. Past the last of them what was decided last stays.
+ * May come before restore. */
 int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
 /* Recipes with plan=auto: the i-th change of how the cache is shared out, oldest first; E_RANGE
  * past the end. Such a run repeats by larder_loader_replay as well. The struct: larder/plan.h. */

@@ -150,6 +150,9 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     bool holds_all;             /* its budget is the whole data set, to compare with */
     bool needs_group;           /* wants larder_access.group */
     bool reads_all;             /* what it fetches is read even where it does not fit */
+    /* Optional: the signal it needs with these parameters; taken where a recipe has none. NULL: it
+     * does without. */
+    const char *(*signal)(const larder_args *);
     int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
     void (*fini)(void *st);
     /* Optional: false keeps a missing entry out although there may be room. */
@@ -243,6 +246,12 @@ typedef struct larder_pace { /* measured while running, smoothed; 0: not known y
     double trained, waited; /* seconds since the start, not smoothed: in steps, and for batches */
 } larder_pace;
 
+typedef struct larder_turn { /* a decision by measured rates: from this batch on, counted over the
+                                whole run, a figure has this value */
+    uint64_t batch;
+    double value;
+} larder_turn;
+
 typedef struct larder_stream { /* a place in a random order of all ids that is swept again and again
                                 */
     uint64_t seed;             /* of the orders */
@@ -300,8 +309,14 @@ typedef struct larder_sampler {
     const uint8_t *(*tags)(const void *st);      /* tag of each id in this epoch, lent; 0: none */
     void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
     void (*pace)(void *st, const larder_pace *); /* before each draw of a real run */
-    const char *shown_name;                      /* a figure to show: "h" */
-    double (*shown)(const void *st);             /* its value for the batch drawn last */
+    /* Samplers whose order depends on measured rates have these three. All decisions so far, oldest
+     * first, lent until the next draw. What was decided before, by the run that saved a state;
+     * comes before load. What to decide instead of measuring: the run then repeats to the bit. */
+    size_t (*turns)(const void *st, const larder_turn **out);
+    int (*past)(void *st, const larder_turn *, size_t n);
+    int (*follow)(void *st, const larder_turn *, size_t n);
+    const char *shown_name;          /* a figure to show: "h" */
+    double (*shown)(const void *st); /* its value for the batch drawn last */
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */
@@ -407,6 +422,9 @@ typedef struct larder_source {
     /* Optional, both or none, thread-safe: what it shows among the loader's statistics. */
     const larder_figure *(*figures)(void *st);
     double (*figure)(void *st, size_t i);
+    /* Optional, after open: what lies there and is not used, what cannot be used as it is. The i-th
+     * sentence for a user, NULL past the end; lent until the next call. */
+    const char *(*note)(void *st, size_t i);
 } larder_source;
 
 #ifdef __cplusplus

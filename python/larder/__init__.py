@@ -4,7 +4,7 @@ Your training script, with two lines changed::
 
     import larder
 
-    loader = larder.Loader("photos/train", 256, recipe="rotate", cache="20%",
+    loader = larder.Loader("photos/train", 256, cache="20%",
                            augment=["rrc:size=224", "flip", "normalize:preset=imagenet"],
                            device="cuda")
     for epoch in range(90):

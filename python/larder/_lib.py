@@ -78,6 +78,7 @@ class Conf(Structure):
         ("unpin", c_void_p),
         ("record", c_char_p),
         ("order_only", c_bool),
+        ("replay", c_char_p),
     ]
 
 
@@ -177,6 +178,11 @@ _PROTOTYPES = [
     ("larder_hold_unref", None, [POINTER(c_void_p)]),
     (
         "larder_loader_report_rows",
+        c_int,
+        [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
+    ),
+    (
+        "larder_loader_report_own",
         c_int,
         [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
     ),

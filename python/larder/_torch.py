@@ -91,6 +91,18 @@ def _look_for_launcher() -> None:
         )
 
 
+def warn_unheard(world: int) -> None:
+    """Ranks by rank= and world= alone, each with its own cache: nobody carries what they say."""
+    import warnings
+
+    warnings.warn(
+        f"larder: the {world} processes tell each other nothing: each goes by what training says of its own rows, so "
+        "they may draw different batches. Name one cache for all (cache='unix:PATH?job=NAME' or "
+        "'redis://HOST?job=NAME'), or open the loader under torch.distributed",
+        stacklevel=3,
+    )
+
+
 _cudart: Any = None
 
 

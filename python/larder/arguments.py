@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
+import stat
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import _lib, _torch
+from . import _lib, _state, _torch
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = (1 << 32) - 1) -> int:
@@ -83,13 +84,27 @@ def recipe_in_order(recipe: str, shuffle: bool) -> str:
     """The recipe; without shuffling one that goes by ids."""
     if shuffle:
         return recipe
-    if recipe == "rotate":  # nobody asked for it
-        return "minio:sampler=sequential"
     return recipe if "sampler=" in recipe else recipe_with(recipe, "sampler=sequential")
 
 
 def recipe_with(recipe: str, parameter: str) -> str:
     return recipe + ("," if ":" in recipe else ":") + parameter
+
+
+def replay_of(replay: Any) -> Tuple[Optional[str], Optional[bytes]]:
+    """An earlier run, as the name of what it left or as the library's state inside a state_dict."""
+    if replay is None:
+        return None, None
+    if isinstance(replay, dict):
+        if replay.get("larder") is None:
+            raise _lib.BY_CODE[-4]("replay is not a state of a larder.Loader")
+        return None, _state.unwrap(replay["larder"])
+    try:
+        return os.fspath(replay), None
+    except TypeError:
+        raise _lib.BY_CODE[-1](
+            f"replay is the path of a folder, a record or a saved state, or a state_dict, not {replay!r}"
+        ) from None
 
 
 def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
@@ -106,6 +121,8 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     conf.layout = choice(_lib.LAYOUTS, "layout", given["layout"])
     conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
     conf.parts = choice(_lib.PARTS, "parts", given["parts"])
+    if given["replay"] is not None:
+        conf.replay = _lib.text(given["replay"])
     if given["record"] is not None:
         conf.record = _lib.text(os.fspath(given["record"]))
     return conf
@@ -138,10 +155,10 @@ def shared_cache(cache: str, recipe: str, world: int) -> str:
 
 def _socket(at: str) -> Optional[Tuple[str, int, int]]:
     """Which socket "unix:PATH" means, on which machine; None: there is none."""
-    usual = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "", "larder.sock")
-    if not os.environ.get("XDG_RUNTIME_DIR"):
-        usual = f"/tmp/larder-{os.getuid()}.sock"
-    path = at[len("unix:"):] or os.environ.get("LARDER_SOCKET") or usual
+    path = at[len("unix:"):] or (os.environ.get("LARDER_SOCKET") or "").partition("?")[0]
+    if not path:
+        run = os.environ.get("XDG_RUNTIME_DIR") or ""
+        path = os.path.join(run if _own(run) else f"/tmp/larder-{os.geteuid()}", "larder.sock")
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             machine = f.read()
@@ -149,3 +166,12 @@ def _socket(at: str) -> Optional[Tuple[str, int, int]]:
     except OSError:
         return None
     return machine, file.st_dev, file.st_ino
+
+
+def _own(folder: str) -> bool:
+    """Is it a folder for this user alone? As src/wire/door.c has it."""
+    try:
+        s = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(s.st_mode) and s.st_uid == os.geteuid() and not s.st_mode & 0o077

@@ -134,9 +134,11 @@ def _first(number: int, parts: List[Any], full: int) -> Optional[int]:
 class Desk:
     """Reports that are under way, handed over in the order of their batches."""
 
-    def __init__(self, slack: int, exchange: "Optional[Exchange]") -> None:
+    def __init__(self, slack: int, exchange: "Optional[Exchange]", together: bool = False) -> None:
         self.slack = slack  # a report must be in before so many batches later are given back
         self.exchange = exchange
+        # Each process says what it knows of its own rows, and C tells those that share its cache.
+        self.own = together and exchange is None
         self.pending: Dict[int, Pending] = {}
         self.dropped = 0
 
@@ -172,13 +174,13 @@ class Desk:
                 self.exchange.finish(p)
             try:
                 p.ready()
-                self.hand_over(handle, p)
+                self.hand_over(handle, p, self.own)
             except Exception:
                 del self.pending[number]  # what cannot be handed over is in nobody's way
                 raise
             del self.pending[number]
 
-    def hand_over(self, handle: int, p: Pending) -> None:
+    def hand_over(self, handle: int, p: Pending, own: bool = False) -> None:
         v = p.values
         if not v:
             return
@@ -193,7 +195,8 @@ class Desk:
             fb.embeddings, fb.dim = _address(emb), emb.shape[1]
             fb.embeddings_dtype = {"float32": 0, "float16": 2, "uint16": 3}[str(emb.dtype)]
         again, p.tried = p.tried, True
-        rc = lib.larder_loader_report_rows(
+        report = lib.larder_loader_report_own if own else lib.larder_loader_report_rows
+        rc = report(
             handle,
             p.number,
             p.epoch,

@@ -20,6 +20,7 @@ from .arguments import (
     function,
     recipe_in_order,
     recipe_with,
+    replay_of,
     seed_of,
     shared_cache,
     text_of,
@@ -40,7 +41,7 @@ _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 class Loader(Shown, Habits, Resumed):
     """Batches of a data set through a training-aware cache.
 
-    >>> loader = larder.Loader("cifar10:data", 256, recipe="rotate", cache="20%",
+    >>> loader = larder.Loader("cifar10:data", 256, cache="20%",
     ...                        augment=["crop:size=32,pad=4", "flip", "normalize:preset=cifar10"])
     >>> for epoch in range(30):
     ...     for batch in loader:
@@ -51,11 +52,12 @@ class Loader(Shown, Habits, Resumed):
 
     uri         "cifar10:folder", "dir:photos", "tar:shard-{000..099}.tar", "pack:…" or a plain folder
     batch_size  samples a batch and process
-    recipe      which samples come and which stay in memory; ``larder list`` and docs/plugins.md. With
-                "rotate" some samples come more often than others; "minio" serves each once an epoch
+    recipe      which samples come and which stay in memory; ``larder list`` and docs/plugins.md. "minio"
+                serves each once an epoch; with "rotate" and others some come more often than others
     cache       "20%" of the data set, "8GiB", "0", or "unix:" for one in the daemon: shared with other
                 jobs, and by the processes of this one (docs/daemon.md)
-    seed        of order and augmentation: the same seed gives the same run
+    seed        of order and augmentation: the same seed gives the same run, with recipes that measure
+                nothing (README, "Which recipe"); see replay for the others
     augment     native stages, as a list or a text; functions of one's own may end the list: they get
                 one sample as a NumPy array and their results are stacked
     transform   such a function by itself
@@ -71,6 +73,8 @@ class Loader(Shown, Habits, Resumed):
     epochs      after so many there is nothing more; 0: no end
     evaluator   f(batch) -> losses, for recipes that look at losses between epochs (impact)
     record      a file for larder suggest and larder sim --replay; None: as LARDER_RECORD says, "": none
+    replay      an earlier run to repeat to the bit, whatever the pace: what it measured (rotate's h=auto,
+                plan=auto) is done again. A state_dict of it, its record, or a folder of larder train --out
     score_on_device     spider: neighbours are counted where the embeddings are, by matrix products; None:
                 where batches go to a CUDA device
     torch       False: NumPy arrays even though PyTorch is there
@@ -82,7 +86,7 @@ class Loader(Shown, Habits, Resumed):
         self,
         uri: Any,
         batch_size: int = 256,
-        recipe: str = "rotate",
+        recipe: str = "minio",
         cache: str = "20%",
         seed: int = 0,
         augment: Union[None, str, Sequence[Any]] = None,
@@ -106,6 +110,7 @@ class Loader(Shown, Habits, Resumed):
         epochs: int = 0,
         evaluator: Optional[Callable[[Batch], Any]] = None,
         record: Optional[str] = None,
+        replay: Any = None,
         score_on_device: Optional[bool] = None,
         torch: Optional[bool] = None,
     ) -> None:
@@ -127,10 +132,12 @@ class Loader(Shown, Habits, Resumed):
             cache = shared_cache(cache, self.recipe, self.world)
         pins = pin_functions(pin, self._tensors)
         self._carrier = Carrier(to, pins)
+        earlier, decided = replay_of(replay)
         conf = conf_of(
             counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
             seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=dtype,
             layout=layout, on_bad=on_bad, parts=parts, record=record,
+            replay=earlier,
         )
         conf.order_only = self._order_only
         if pins:
@@ -139,6 +146,8 @@ class Loader(Shown, Habits, Resumed):
         with self._carrier.context():
             _lib.check(self._lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
         self._handle = handle.value
+        if decided is not None:
+            _lib.check(self._lib.larder_loader_replay(self._handle, decided, len(decided)))
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
@@ -147,8 +156,10 @@ class Loader(Shown, Habits, Resumed):
         tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
         full = self.world * self.batch_size if self._dealt else 0
-        self._desk = Desk(slack, Exchange(full) if tells else None)
+        self._desk = Desk(slack, Exchange(full) if tells else None, self._dealt)
         self._epochs = counts["epochs"]
+        if self.listens and not self._recorded and self.world > 1 and not tells and not self._dealt:
+            _torch.warn_unheard(self.world)
         if evaluator is not None:
             self.set_evaluator(evaluator)
         self._tell_notes(2)

@@ -20,7 +20,7 @@ class Resumed(Heard):
         handle = self._open()
         if self._batch is not None and self.listens:
             self._take_hooked(self._batch)
-        if not self._desk.exchange:
+        if not self._desk.exchange and not self._desk.own:
             self._desk.flush(handle)
         data, size = ctypes.c_void_p(), ctypes.c_size_t()
         _lib.check(

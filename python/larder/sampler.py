@@ -40,6 +40,7 @@ class BatchSampler:
         rank: Optional[int] = None,
         world: Optional[int] = None,
         lag: int = 64,
+        replay: Any = None,
     ) -> None:
         if hasattr(uri, "__iter__") and not isinstance(uri, (str, bytes, os.PathLike)):
             raise TypeError(
@@ -48,7 +49,7 @@ class BatchSampler:
             )
         self._loader = _Order(
             uri, batch_size, recipe, cache, seed, drop_last=drop_last, shuffle=shuffle, rank=rank,
-            world=world, prefetch=1, lag=lag, threads=1, torch=False, pin=False,
+            world=world, prefetch=1, lag=lag, threads=1, replay=replay, torch=False, pin=False,
         )
         self._drawn: "deque[Batch]" = deque(maxlen=max(4 * lag, 256))
         self._refused = False

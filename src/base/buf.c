@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <assert.h>
+
 enum { DATA_AT = sizeof(larder_buf) };
 static const uint32_t OUTSIDE = 1u << 31, LENT = 1u << 30;
 _Static_assert(DATA_AT % 16 == 0, "the data are aligned as malloc aligns");
@@ -22,6 +24,7 @@ larder_buf *larder_buf_new(size_t bytes) {
 }
 
 larder_buf *larder_buf_ref(larder_buf *b) {
+    assert((atomic_load_explicit(&b->refs, memory_order_relaxed) & ~(OUTSIDE | LENT)) > 0);
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
     return b;
 }
@@ -32,6 +35,7 @@ void larder_buf_unref(larder_buf **pb) {
     if (!b)
         return;
     uint32_t refs = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+    assert((refs & ~(OUTSIDE | LENT)) > 0); /* given back once too often */
     if ((refs & ~(OUTSIDE | LENT)) != 1)
         return;
     if (b->account) {

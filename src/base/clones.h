@@ -1,6 +1,6 @@
 /* Loops over pixels and the like are compiled for several instruction sets, the right one is chosen
  * at load time. Not under sanitizers, whose start-up the choice would precede, nor where the
- * compiler or the C library cannot. */
+ * compiler or the C library cannot: before 18, clang gives other files no name to call. */
 #ifndef LARDER_BASE_CLONES_H
 #define LARDER_BASE_CLONES_H
 
@@ -17,7 +17,7 @@
 #endif
 
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(LARDER__SANITIZED) &&                    \
-    (defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 9)
+    (defined(__clang__) ? __clang_major__ >= 18 : __GNUC__ >= 9)
 #define LARDER__CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define LARDER__CLONES

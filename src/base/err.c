@@ -1,5 +1,7 @@
 #include "base/err.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,15 +22,24 @@ const char *larder_strerror(int code) {
     }
 }
 
-/* Names of files are anybody's: a sentence must not move the reader's cursor. */
+/* Every sentence of the library passes here, with whatever names and answers were put into it. One
+ * that was longer than its room may end within a character, which goes. */
 static void publish(char fresh[sizeof sentence]) {
-    for (char *c = fresh; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    memcpy(sentence, fresh, sizeof sentence);
+    size_t n = strlen(fresh);
+    if (n + 1 == sizeof sentence) {
+        while (n > 0 && ((unsigned char)fresh[n - 1] & 0xc0) == 0x80)
+            n--;
+        n -= n > 0 && (unsigned char)fresh[n - 1] >= 0xc0;
+        fresh[n] = 0;
+    }
+    larder__shown(sentence, sizeof sentence, fresh);
 }
 
-void larder__errmsg_set(const char *text) { snprintf(sentence, sizeof sentence, "%s", text); }
+void larder__errmsg_set(const char *text) {
+    char fresh[sizeof sentence];
+    snprintf(fresh, sizeof fresh, "%s", text);
+    publish(fresh);
+}
 
 void larder__say(const char *format, ...) {
     char fresh[sizeof sentence]; /* the arguments may point into the old sentence */

@@ -1,12 +1,12 @@
 #include "base/file.h"
 
 #include "base/err.h"
+#include "base/limit.h"
 #include "base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,6 +45,8 @@ int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_
     else if ((uint64_t)st.st_size > max)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %lld bytes are more than the %zu it may have", path,
                           (long long)st.st_size, max);
+    else if (larder__memory_allows((uint64_t)st.st_size) < 0)
+        rc = larder__fail_in(LARDER_E_NOMEM, "%s", path);
     if (rc == 0) {
         *size = (size_t)st.st_size;
         *bytes = larder__malloc(*size + 1);
@@ -58,54 +60,6 @@ int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_
         *bytes = NULL;
     }
     return rc;
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-int larder__fresh_open(larder__fresh *f, const char *path) {
-    struct stat st;
-    f->to = NULL;
-    f->path = path;
-    f->beside[0] = 0;
-    bool whole = stat(path, &st) != 0 || S_ISREG(st.st_mode); /* a device has nothing beside it */
-    static _Atomic unsigned count; /* two threads may write the same file */
-    int wrote = snprintf(f->beside, sizeof f->beside, "%s.%ld-%u.tmp", path, (long)getpid(),
-                         atomic_fetch_add(&count, 1));
-    if (wrote < 0 || (size_t)wrote >= sizeof f->beside)
-        return larder__fail(LARDER_E_ARGS, "the path is too long: %.200s", path);
-    if (!whole)
-        f->beside[0] = 0;
-    f->to = fopen(whole ? f->beside : path, "we");
-    return f->to ? 0 : fail_errno(path, "cannot be written");
-}
-
-static int flush(FILE *to, const char *path, bool sync) {
-    if (fflush(to) != 0 || ferror(to))
-        return fail_errno(path, "cannot be written");
-    return sync && fsync(fileno(to)) != 0 ? fail_errno(path, "cannot be synced") : 0;
-}
-
-int larder__fresh_close(larder__fresh *f, int rc) {
-    if (!f->to)
-        return rc;
-    if (rc == 0)
-        rc = flush(f->to, f->path, f->beside[0]);
-    if (fclose(f->to) != 0 && rc == 0)
-        rc = fail_errno(f->path, "cannot be closed");
-    f->to = NULL;
-    if (rc == 0 && f->beside[0] && rename(f->beside, f->path) != 0)
-        rc = fail_errno(f->path, "cannot be put in place");
-    if (rc < 0 && f->beside[0])
-        unlink(f->beside);
-    return rc;
-}
-
-int larder__file_write(const char *path, const void *bytes, size_t size) {
-    larder__fresh f;
-    int rc = larder__fresh_open(&f, path);
-    if (rc == 0 && size && fwrite(bytes, 1, size, f.to) != size)
-        rc = fail_errno(path, "cannot be written");
-    return larder__fresh_close(&f, rc);
 }
 
 int larder__folder_make(const char *path, unsigned mode) {

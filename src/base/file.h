@@ -11,13 +11,25 @@
  * larder__free. */
 int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_t *size);
 
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* All that larder writes while it is not yet to be seen has such a name, in the folder it is meant
+ * for: ".larder-", 16 digits that nobody can guess, ".tmp". Left behind by a process that was
+ * killed alone; may be removed when nothing of larder writes there. */
+enum { LARDER__TEMP_BYTES = 32 };
+/* A new file of its own, open for writing, with permissions by the umask; -1 and errno. */
+int larder__temp_open(int folder, char name[LARDER__TEMP_BYTES]);
+bool larder__temp_is(const char *name);
+
 /* A file that is there whole or not at all: written beside its path, synced and renamed by close,
- * which unlinks it instead when `rc` is negative. What is no plain file (a device, a pipe) is
- * written to as it is. */
+ * which unlinks it instead when `rc` is negative. Owner, group and permissions of a file that it
+ * replaces stay; a link is replaced, not followed. What is no plain file (a device, a pipe, what
+ * standard output goes to) is written to as it is. */
 typedef struct larder__fresh {
     FILE *to;
-    const char *path; /* the caller's */
-    char beside[4096];
+    const char *path;                /* the caller's */
+    int folder;                      /* of the file beside, */
+    char beside[LARDER__TEMP_BYTES]; /* "": written as it is */
 } larder__fresh;
 int larder__fresh_open(larder__fresh *, const char *path);
 int larder__fresh_close(larder__fresh *, int rc); /* rc, or why it could not be put in place */
@@ -26,7 +38,11 @@ int larder__fresh_close(larder__fresh *, int rc); /* rc, or why it could not be 
  */
 int larder__folder_make(const char *path, unsigned mode);
 
-/* All of it at once. On failure nothing is left behind. */
+/* All of it at once. On failure nothing is left behind, and what was there stays. */
 int larder__file_write(const char *path, const void *bytes, size_t size);
+
+/* A file that grows where it is, for those who look on: opened with O_CREAT and these flags. A link
+ * that somebody else has put there is not followed. */
+int larder__stream_open(int *fd, const char *path, int flags);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include <larder/plugin.h>
 
+#include <assert.h>
+
 typedef struct larder__heap_node {
     uint64_t high;
     uint32_t low;
@@ -30,6 +32,10 @@ static inline void larder__heap_init(larder__heap *h, void *block, uint64_t slot
 
 static inline bool larder__heap_before(const larder__heap_node *a, const larder__heap_node *b) {
     return a->high < b->high || (a->high == b->high && a->low < b->low);
+}
+
+static inline bool larder__heap_has(const larder__heap *h, larder_slot s) {
+    return h->place[s] < h->size && h->nodes[h->place[s]].slot == s;
 }
 
 static inline void larder__heap_put(larder__heap *h, uint32_t at, larder__heap_node n) {
@@ -80,10 +86,12 @@ static inline void larder__heap_push(larder__heap *h, larder_slot s, uint64_t hi
 /* s must be in it. */
 static inline void larder__heap_rerank(larder__heap *h, larder_slot s, uint64_t high,
                                        uint32_t low) {
+    assert(larder__heap_has(h, s));
     larder__heap_settle(h, h->place[s], (larder__heap_node){high, low, s});
 }
 
 static inline void larder__heap_remove(larder__heap *h, larder_slot s) {
+    assert(larder__heap_has(h, s));
     uint32_t at = h->place[s];
     larder__heap_node last = h->nodes[--h->size];
     if (at < h->size)
@@ -92,6 +100,7 @@ static inline void larder__heap_remove(larder__heap *h, larder_slot s) {
 
 /* The smallest; the heap must not be empty. */
 static inline const larder__heap_node *larder__heap_top(const larder__heap *h) {
+    assert(h->size > 0);
     return &h->nodes[0];
 }
 

@@ -1,34 +1,22 @@
 #include "base/json.h"
 
+#include "base/escape.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 
-/* Bytes of the UTF-8 sequence at s; 0: it is none. File names may be any bytes. */
-static size_t utf8_length(const unsigned char *s) {
-    size_t n = s[0] < 0x80   ? 1
-               : s[0] < 0xc2 ? 0
-               : s[0] < 0xe0 ? 2
-               : s[0] < 0xf0 ? 3
-               : s[0] < 0xf5 ? 4
-                             : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-    bool surrogate = s[0] == 0xed && s[1] > 0x9f, beyond = s[0] == 0xf4 && s[1] > 0x8f;
-    return overlong || surrogate || beyond ? 0 : n;
-}
-
-/* A byte that is no UTF-8 becomes \udcXX, which Python's surrogateescape turns back into it. */
-static void quoted(FILE *to, const char *text) {
+/* A byte that is no UTF-8 becomes \udcXX, which Python's surrogateescape turns back into it. What a
+ * terminal would obey is escaped as well: the text that is read back is the same. */
+static void quoted(FILE *to, const char *s) {
     fputc('"', to);
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        size_t n = utf8_length(s);
+    while (*s) {
+        size_t n = larder__utf8_length(s);
+        unsigned code = n ? larder__hidden(s, n) : 0xdc00u + (unsigned char)*s;
         if (*s == '"' || *s == '\\')
             fprintf(to, "\\%c", *s);
-        else if (n == 0 || *s < 0x20 || *s == 0x7f)
-            fprintf(to, "\\u%04x", n ? *s : 0xdc00u + *s);
+        else if (code)
+            fprintf(to, "\\u%04x", code);
         else
             fwrite(s, 1, n, to);
         s += n ? n : 1;

@@ -1,8 +1,11 @@
 #include "base/limit.h"
 
+#include "base/err.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A limit in one file of a cgroup; UINT64_MAX: none, or no such file. */
@@ -80,9 +83,21 @@ uint64_t larder__cpu_quota(const char *root, const char *self) {
 }
 
 uint64_t larder__memory_limit(void) {
-    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t group = cgroup_limit();
-    return group < ram ? group : ram;
+    struct rlimit space = {RLIM_INFINITY, RLIM_INFINITY};
+    least = group < least ? group : least;
+    getrlimit(RLIMIT_AS, &space);
+    return space.rlim_cur != RLIM_INFINITY && space.rlim_cur < least ? space.rlim_cur : least;
+}
+
+int larder__memory_allows(uint64_t bytes) {
+    uint64_t most = larder__memory_limit();
+    if (bytes <= most)
+        return 0;
+    return larder__fail(LARDER_E_NOMEM,
+                        "%llu MiB are wanted at once, and this process may use %llu MiB of memory",
+                        (unsigned long long)(bytes >> 20), (unsigned long long)(most >> 20));
 }
 
 static uint32_t cores(void) {

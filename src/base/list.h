@@ -5,6 +5,8 @@
 
 #include <larder/plugin.h>
 
+#include <assert.h>
+
 typedef struct larder__link {
     larder_slot newer, older;
 } larder__link;
@@ -16,6 +18,7 @@ typedef struct larder__list { /* newest at the head; zeroed memory is not an emp
 static inline void larder__list_init(larder__list *l) { l->newest = l->oldest = LARDER_NO_SLOT; }
 
 static inline void larder__list_push(larder__list *l, larder__link *links, larder_slot s) {
+    assert(s != LARDER_NO_SLOT && s != l->newest);
     links[s] = (larder__link){.newer = LARDER_NO_SLOT, .older = l->newest};
     if (l->newest != LARDER_NO_SLOT)
         links[l->newest].newer = s;
@@ -26,6 +29,8 @@ static inline void larder__list_push(larder__list *l, larder__link *links, larde
 
 static inline void larder__list_cut(larder__list *l, larder__link *links, larder_slot s) {
     larder__link at = links[s];
+    assert(at.newer == LARDER_NO_SLOT ? l->newest == s : links[at.newer].older == s);
+    assert(at.older == LARDER_NO_SLOT ? l->oldest == s : links[at.older].newer == s);
     if (at.newer != LARDER_NO_SLOT)
         links[at.newer].older = at.older;
     else

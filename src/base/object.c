@@ -41,14 +41,30 @@ static int hex4(const char *s) {
     return v;
 }
 
-/* One escape behind its backslash. We only ever write \" \\ and \u00xx; others become '?'. */
-static int unescape(cursor *c, char *out) {
+/* The bytes of \uXXXX. \udcXX is the byte that our writer could not write otherwise; what we never
+ * write (zero, other halves of pairs) becomes '?'. */
+static size_t bytes_of(int code, char out[4]) {
+    bool byte = code >= 0xdc80 && code <= 0xdcff, half = code >= 0xd800 && code < 0xe000;
+    if (byte || half || code < 0x80) {
+        out[0] = (half && !byte) || code == 0 ? '?' : (char)(code & 0xff);
+        return 1;
+    }
+    size_t n = code < 0x800 ? 2 : 3;
+    out[0] = (char)(n == 2 ? 0xc0 | code >> 6 : 0xe0 | code >> 12);
+    out[1] = (char)(0x80 | (n == 2 ? code & 0x3f : code >> 6 & 0x3f));
+    out[2] = (char)(0x80 | (code & 0x3f));
+    return n;
+}
+
+/* One escape behind its backslash; its 1 to 3 bytes. */
+static int unescape(cursor *c, char out[4], size_t *n) {
+    *n = 1;
     if (*c->at == 'u') {
         int code = hex4(c->at + 1);
         if (code < 0)
             return reject(c, "a broken \\u in a string");
         c->at += 5;
-        *out = code > 0 && code < 0x80 ? (char)code : '?';
+        *n = bytes_of(code, out);
         return 0;
     }
     static const char names[] = "\"\\/nrtbf", values[] = "\"\\/\n\r\t\b\f";
@@ -64,15 +80,17 @@ static int parse_text(cursor *c, char *out, size_t cap) {
     int rc = take(c, '"');
     size_t n = 0;
     while (rc == 0 && *c->at != '"') {
-        char byte = *c->at;
-        if (byte == '\0')
+        char bytes[4] = {*c->at};
+        size_t more = 1;
+        if (bytes[0] == '\0')
             return reject(c, "a string without its end");
         c->at++;
-        if (byte == '\\' && (rc = unescape(c, &byte)) < 0)
+        if (bytes[0] == '\\' && (rc = unescape(c, bytes, &more)) < 0)
             return rc;
-        if (n + 1 >= cap)
+        if (n + more >= cap)
             return reject(c, "a string that is too long");
-        out[n++] = byte;
+        memcpy(out + n, bytes, more);
+        n += more;
     }
     out[n] = '\0';
     if (rc == 0)

@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
+
 enum { BLOCK_WORDS = 8, BLOCK_BITS = 64 * BLOCK_WORDS };
 
 static uint32_t words_of(uint32_t n) { return n / 64 + (n % 64 != 0); }
@@ -34,6 +36,7 @@ static void change(larder__pickset *s, uint32_t i, uint32_t more) { /* more: 1, 
 }
 
 void larder__pickset_add(larder__pickset *s, uint32_t i) {
+    assert(i < s->n);
     if (larder__pickset_has(s, i))
         return;
     s->words[i >> 6] |= (uint64_t)1 << (i & 63);
@@ -41,6 +44,7 @@ void larder__pickset_add(larder__pickset *s, uint32_t i) {
 }
 
 void larder__pickset_cut(larder__pickset *s, uint32_t i) {
+    assert(i < s->n);
     if (!larder__pickset_has(s, i))
         return;
     s->words[i >> 6] &= ~((uint64_t)1 << (i & 63));
@@ -81,6 +85,7 @@ static uint32_t bit_at(uint64_t word, uint32_t k) {
 }
 
 uint32_t larder__pickset_at(const larder__pickset *s, uint32_t k) {
+    assert(k < s->count);
     uint32_t block = 0, step = 1;
     while (step <= s->blocks / 2)
         step *= 2;

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/near.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -85,6 +86,25 @@ int larder__parse_bytes(const char *text, uint64_t *out) {
                         text, unit);
 }
 
+/* A number without a unit. */
+static bool is_bare(const char *text) {
+    const char *end;
+    double v;
+    return plain_number(text, &v, &end) == 0 && !*end;
+}
+
+int larder__parse_amount(const char *what, const char *text, uint64_t *out) {
+    int rc = larder__parse_bytes(text, out);
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", what);
+    if (is_bare(text) && *out < 65536 && strtod(text, NULL) > 0)
+        return larder__fail(LARDER_E_ARGS,
+                            "%s \"%.20s\": %.20s bytes? Write %.20sMiB or %.20sGiB, or %.20sB if "
+                            "bytes are meant",
+                            what, text, text, text, text, text);
+    return 0;
+}
+
 int larder__parse_seconds(const char *text, double *out) {
     static const struct {
         const char *name;
@@ -142,7 +162,15 @@ static int parse_size(const char *text, larder__budget *out) {
         return 0;
     }
     int rc = larder__parse_bytes(text, &out->bytes);
-    return rc < 0 ? larder__fail_in(rc, "cache") : 0;
+    if (rc < 0)
+        return larder__fail_in(rc, "cache");
+    if (is_bare(text) && v > 0 && v <= 100)
+        return larder__fail(
+            LARDER_E_ARGS,
+            "cache \"%.20s\": %.20s %% or %.20s bytes? Write %.20s%% for a share of "
+            "the data, %.20sMiB or %.20sGiB for a size, %.20sB for bytes",
+            text, text, text, text, text, text, text);
+    return 0;
 }
 
 int larder__parse_budget(const char *text, larder__budget *out) {
@@ -158,6 +186,11 @@ int larder__parse_budget(const char *text, larder__budget *out) {
     out->split = true;
     int rc = larder__parse_split(colon + 1, out->share);
     return rc < 0 ? larder__fail_in(rc, "cache") : parse_size(size, out);
+}
+
+uint64_t larder__budget_bytes(const larder__budget *b, uint64_t payload, bool pixels) {
+    uint64_t want = b->relative ? (uint64_t)(b->fraction * (double)payload) : b->bytes;
+    return want > payload && !pixels ? payload : want;
 }
 
 const char *larder__print_bytes(double bytes, char out[32]) {
@@ -185,15 +218,20 @@ static ptrdiff_t params_find(const larder_param *p, const char *name, size_t len
     return -1;
 }
 
-static bool choice_has(const char *choices, const char *text) {
+static int check_choice(const char *what, const char *choices, const char *text) {
+    char hint[LARDER__NEAR_CHARS + 32];
     size_t n = strlen(text);
+    larder__near near;
+    larder__near_begin(&near, text, n);
     for (const char *c = choices; *c; c += *c == '|') {
         size_t len = strcspn(c, "|");
         if (len == n && memcmp(c, text, n) == 0)
-            return true;
+            return 0;
+        larder__near_try(&near, c, len);
         c += len;
     }
-    return false;
+    return larder__fail(LARDER_E_ARGS, "%s: \"%.60s\" is none of %s%s", what, text, choices,
+                        larder__near_hint(&near, hint));
 }
 
 static int check_value(const char *kind, const larder_plugin *p, const larder_param *q,
@@ -204,10 +242,7 @@ static int check_value(const char *kind, const larder_plugin *p, const larder_pa
     if (strcmp(q->type, "text") == 0)
         return 0;
     if (strchr(q->type, '|'))
-        return choice_has(q->type, text)
-                   ? 0
-                   : larder__fail(LARDER_E_ARGS, "%s: \"%.60s\" is none of %s", what, text,
-                                  q->type);
+        return check_choice(what, q->type, text);
     if (strcmp(q->type, "bool") == 0) {
         *number = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
         return *number != 0 || strcmp(text, "0") == 0 || strcmp(text, "false") == 0
@@ -235,15 +270,71 @@ static int check_value(const char *kind, const larder_plugin *p, const larder_pa
     return 0;
 }
 
-static int unknown_key(const char *kind, const larder_plugin *p, const char *key, size_t len) {
-    char known[256] = "";
-    for (size_t i = 0, at = 0; p->params && p->params[i].name && at < sizeof known; i++) {
-        int wrote =
-            snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", p->params[i].name);
-        at += wrote > 0 ? (size_t)wrote : 0;
+/* The lists one after the other, cut between two names where they do not fit. */
+static void say_known(char *out, size_t cap, const larder_param *const *lists) {
+    static const char cut[] = ", … (larder list shows all)";
+    size_t at = 0;
+    for (; *lists; lists++)
+        for (const larder_param *q = *lists; q->name; q++) {
+            size_t need = strlen(q->name) + (at ? 2 : 0);
+            bool fits = at + need + sizeof cut <= cap;
+            snprintf(out + at, cap - at, "%s%s", fits && at ? ", " : "", fits ? q->name : cut);
+            if (!fits)
+                return;
+            at += need;
+        }
+}
+
+static int unknown_key(const char *kind, const char *name, const char *key, size_t len,
+                       const larder_param *const *lists) {
+    char known[320] = "", hint[LARDER__NEAR_CHARS + 32];
+    larder__near near;
+    larder__near_begin(&near, key, len);
+    for (size_t k = 0; lists[k]; k++)
+        for (const larder_param *q = lists[k]; q->name; q++)
+            larder__near_try(&near, q->name, strlen(q->name));
+    larder__near_hint(&near, hint);
+    say_known(known, sizeof known, lists);
+    return larder__fail(LARDER_E_ARGS, "%s %s has no parameter \"%.*s\"%s%s%s", kind, name,
+                        (int)(len < 60 ? len : 60), key, hint,
+                        !known[0] ? ""
+                        : hint[0] ? " It has "
+                                  : "; it has ",
+                        known);
+}
+
+/* The next "key=value" of a text: how long it is, and its key. */
+static int next_pair(const char *kind, const char *name, const char *at, char separator,
+                     size_t *len, size_t *key) {
+    char stops[2] = {separator, 0};
+    *len = strcspn(at, stops);
+    *key = strcspn(at, "=");
+    return *key<*len && * key> 0 ? 0
+                                 : larder__fail(LARDER_E_ARGS, "%s %s: \"%.*s\" is not key=value",
+                                                kind, name, (int)(*len < 60 ? *len : 60), at);
+}
+
+const larder_param *const larder__args_any[] = {NULL};
+
+static bool is_in(const larder_param *const *lists, const char *key, size_t len) {
+    bool found = lists == larder__args_any;
+    for (; lists && *lists; lists++)
+        found |= params_find(*lists, key, len) >= 0;
+    return found;
+}
+
+int larder__args_check(const char *kind, const char *name, const char *text, char separator,
+                       const larder_param *const *lists) {
+    for (const char *at = text; at && *at;) {
+        size_t len, key;
+        int rc = next_pair(kind, name, at, separator, &len, &key);
+        if (rc < 0)
+            return rc;
+        if (!is_in(lists, at, key))
+            return unknown_key(kind, name, at, key, lists);
+        at += len + (at[len] != 0);
     }
-    return larder__fail(LARDER_E_ARGS, "%s %s has no parameter \"%.*s\"%s%s", kind, p->name,
-                        (int)(len < 60 ? len : 60), key, known[0] ? "; it has " : "", known);
+    return 0;
 }
 
 static int set_value(larder_args *a, const char *kind, const larder_plugin *p, size_t i,
@@ -266,22 +357,16 @@ int larder__args_parse(larder_args *out, const char *kind, const larder_plugin *
     int rc = out->texts && out->numbers ? 0 : LARDER_E_NOMEM;
     for (size_t i = 0; rc == 0 && i < out->count; i++)
         rc = set_value(out, kind, p, i, p->params[i].initial, strlen(p->params[i].initial));
-    char stops[2] = {separator, 0};
+    const larder_param *const own[] = {p->params, NULL};
     for (const char *at = text; rc == 0 && at && *at;) {
-        size_t len = strcspn(at, stops), key = strcspn(at, "=");
-        if (key >= len || key == 0) {
-            rc = larder__fail(LARDER_E_ARGS, "%s %s: \"%.*s\" is not key=value", kind, p->name,
-                              (int)(len < 60 ? len : 60), at);
+        size_t len = 0, key = 0;
+        if ((rc = next_pair(kind, p->name, at, separator, &len, &key)) < 0)
             break;
-        }
         ptrdiff_t i = params_find(p->params, at, key);
-        bool elsewhere = false;
-        for (size_t k = 0; i < 0 && others && others[k]; k++)
-            elsewhere |= params_find(others[k], at, key) >= 0;
         if (i >= 0)
             rc = set_value(out, kind, p, (size_t)i, at + key + 1, len - key - 1);
-        else if (!elsewhere)
-            rc = unknown_key(kind, p, at, key);
+        else if (!is_in(others, at, key))
+            rc = unknown_key(kind, p->name, at, key, own);
         at += len + (at[len] != 0);
     }
     if (rc < 0)

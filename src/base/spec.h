@@ -21,18 +21,28 @@ int larder__spec_name(const char *spec, char *name, size_t cap, const char **res
  * sentence: "policy", "source" … */
 int larder__args_parse(larder_args *out, const char *kind, const larder_plugin *, const char *text,
                        char separator, const larder_param *const *others);
+/* As `others`: whoever takes the other keys, it is checked elsewhere. */
+extern const larder_param *const larder__args_any[];
+/* Is every key of the text in one of these lists, which end with NULL? Else a sentence with the
+ * nearest of them, and all that there are. */
+int larder__args_check(const char *kind, const char *name, const char *text, char separator,
+                       const larder_param *const *lists);
 void larder__args_free(larder_args *);
 /* Another text for a parameter of type text. */
 int larder__args_set_text(larder_args *, const char *name, const char *text);
 
 /* "3072", "64KiB", "1.5 GB", "8GiB": bytes. Negative, huge, empty or trailing junk: E_ARGS. */
 int larder__parse_bytes(const char *text, uint64_t *out);
+/* As larder__parse_bytes, where nobody means a few bytes: a number below 64 KiB without a unit, and
+ * not 0, gets a sentence with the ways to write it. */
+int larder__parse_amount(const char *what, const char *text, uint64_t *out);
 /* "5ms", "2s", "150us", "0": seconds. */
 int larder__parse_seconds(const char *text, double *out);
 int larder__parse_u64(const char *what, const char *text, uint64_t max, uint64_t *out);
 int larder__parse_f64(const char *what, const char *text, double *out);
 
-typedef struct larder__budget { /* "20%" or "8GiB", maybe followed by ":58/42/0" */
+/* "20%" or "8GiB", maybe followed by ":58/42/0". A bare number up to 100 could be either. */
+typedef struct larder__budget {
     bool relative;
     double fraction;
     uint64_t bytes;
@@ -40,6 +50,9 @@ typedef struct larder__budget { /* "20%" or "8GiB", maybe followed by ":58/42/0"
     double share[LARDER_FORMS]; /* of each form, 1 in all */
 } larder__budget;
 int larder__parse_budget(const char *text, larder__budget *out);
+/* Of a data set with so many bytes. More than everything is never of use, but for `pixels`, which
+ * may take more than the files. */
+uint64_t larder__budget_bytes(const larder__budget *, uint64_t payload, bool pixels);
 /* "58/42/0": percent of encoded, decoded and augmented, as fractions of 1. */
 int larder__parse_split(const char *text, double share[LARDER_FORMS]);
 

@@ -4,7 +4,6 @@
 #include "cache/cache_inside.h"
 #include "cache/link.h"
 
-#include <assert.h>
 #include <math.h>
 
 uint32_t larder__cache_entry_size(const larder__cache *c, larder_form form, uint32_t encoded) {
@@ -17,6 +16,19 @@ bool larder__cache_resident(const larder__cache *c, uint64_t key) {
 }
 
 const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
+
+bool larder__cache_fits(const larder__cache *c, uint32_t bytes) {
+    if (c->link) /* another process has it, and says how large it is unless it is away */
+        return bytes <= c->slots.budget || c->slots.budget == 0;
+    uint64_t room = larder__cache_room(c, 1);
+    for (int f = 0; f < LARDER_FORMS; f++) {
+        uint32_t need = larder__form_size(c, f, bytes);
+        if ((c->forms.share[f] > 0 || c->forms.movable) && (need > 0 || bytes == 0) &&
+            need <= (c->forms.movable ? room : larder__form_room(c, f, room)))
+            return true;
+    }
+    return false;
+}
 
 bool larder__cache_switched(larder__cache *c, uint64_t i, larder_switch *out) {
     if (!c->policy->switched)
@@ -44,7 +56,11 @@ bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double
         return false;
     pthread_mutex_lock(&c->lock);
     bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key, share);
-    assert(!there || larder__cache_resident(c, *key));
+    if (there && !larder__cache_resident(c, *key)) {
+        larder__cache_blame(c, "picked key %llu, which the cache does not hold",
+                            (unsigned long long)*key);
+        there = false;
+    }
     pthread_mutex_unlock(&c->lock);
     return there;
 }
@@ -56,7 +72,7 @@ size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
         return 0;
     pthread_mutex_lock(&c->lock);
     size_t n = c->policy->fetch(c->policy_state, keys, max);
-    assert(n <= max);
+    n = larder__cache_known_keys(c, "fetched", keys, n, max);
     pthread_mutex_unlock(&c->lock);
     return n;
 }
@@ -73,6 +89,8 @@ void larder__cache_exchange(larder__cache *c, uint32_t job, const uint64_t *want
     }
     pthread_mutex_lock(&c->lock);
     c->policy->exchange(c->policy_state, job, &c->rng, wanted, n, served);
+    if (larder__cache_known_keys(c, "exchanged", served, n, n) < n)
+        memcpy(served, wanted, n * sizeof *served);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -109,7 +127,10 @@ size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
         return 0;
     pthread_mutex_lock(&c->lock);
     size_t n = c->policy->dropped(c->policy_state, numbers, max);
-    assert(n <= max);
+    if (n > max) {
+        larder__cache_blame(c, "dropped %zu packages where %zu were asked for", n, max);
+        n = 0;
+    }
     pthread_mutex_unlock(&c->lock);
     return n;
 }

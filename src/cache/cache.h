@@ -183,6 +183,8 @@ void larder__cache_show(larder__cache *, double out[LARDER_FIGURES]);
 void larder__cache_list(larder__cache *, const uint8_t *tags);
 void larder__cache_epoch(larder__cache *, uint64_t epoch);
 const larder_slots *larder__cache_slots(const larder__cache *);
+/* Could an entry of so many encoded bytes be resident in any form, were it the only one? */
+bool larder__cache_fits(const larder__cache *, uint32_t bytes);
 /* The state of its store, if it is of this kind; else NULL. */
 void *larder__cache_store_state(larder__cache *, const larder__store *);
 

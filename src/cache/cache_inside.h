@@ -51,6 +51,7 @@ struct larder__cache {
     void *watch_arg;
     larder_rng rng;
     larder__cache_figures figures;
+    char fault[200]; /* what the policy said that cannot be: every later claim fails with it */
     const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
     void *link_state;
 };
@@ -123,6 +124,16 @@ void larder__slot_evict(larder__cache *, larder_slot);
 int larder__cache_make_room(larder__cache *, const larder_access *, uint32_t mask, uint32_t held,
                             larder_slot growing);
 larder_slot larder__cache_enter(larder__cache *, const larder_access *, int form);
+
+/* What a policy says is checked before it is believed (policy_faults.c): a resident slot, or
+ * NO_SLOT where the policy named another; keys of the data set and no more than asked for. */
+void larder__cache_blame(larder__cache *, const char *sentence, ...)
+    __attribute__((format(printf, 2, 3)));
+larder_slot larder__cache_victim(larder__cache *, const larder_access *incoming);
+size_t larder__cache_known_keys(larder__cache *, const char *what, const uint64_t *keys, size_t n,
+                                size_t max);
+/* Do tables, sums and chains of slots agree? For asserts: it walks over all slots. */
+bool larder__cache_consistent(const larder__cache *);
 
 /* Requests take the lock so, and do a little of a rescoring under way (rescore.c). */
 void larder__cache_lock(larder__cache *);

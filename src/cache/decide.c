@@ -36,6 +36,7 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
 
 /* Serves resident slot s. */
 static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
+    assert(s < c->slots.used && c->key_of[s] == t->key);
     t->form = t->make = c->form_of[s];
     t->mark = c->mark ? c->mark[s] : 0;
     t->kept = true;
@@ -85,6 +86,7 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
  * augmented entry only where the policy counts who has used it, else it is one for later. */
 static larder_slot let_in(larder__cache *c, const larder_access *a, larder__ticket *t, int form) {
     larder_slot s = larder__cache_enter(c, a, form);
+    assert(c->slot_of[a->key] == s && c->form_of[s] == form);
     t->make = (uint8_t)form;
     t->form = form != LARDER_AUGMENTED || c->policy->spent ? (uint8_t)form : LARDER_ENCODED;
     t->mark = a->now;
@@ -93,9 +95,13 @@ static larder_slot let_in(larder__cache *c, const larder_access *a, larder__tick
 
 static bool stood_in(larder__cache *c, const larder_access *a, larder__ticket *t) {
     uint64_t other;
-    if (!c->policy->stand_in || !c->policy->stand_in(c->policy_state, a, &other) ||
-        other >= c->slots.keys || c->slot_of[other] == LARDER_NO_SLOT)
+    if (!c->policy->stand_in || !c->policy->stand_in(c->policy_state, a, &other))
         return false;
+    if (!larder__cache_resident(c, other)) {
+        larder__cache_blame(c, "lets key %llu stand in, which the cache does not hold",
+                            (unsigned long long)other);
+        return false;
+    }
     t->key = other;
     t->kind = LARDER_SUBSTITUTE;
     c->figures.substitutes++;
@@ -199,7 +205,10 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
     larder__cache_lock(c);
     if (c->rescoring.keys)
         larder__cache_help_rescoring(c);
-    int rc = c->store->real ? larder__flights_reserve(&c->flights, n) : 0;
+    assert(larder__cache_consistent(c));
+    int rc = c->fault[0] ? larder__fail(LARDER_E_STATE, "%s", c->fault) : 0;
+    if (rc == 0 && c->store->real)
+        rc = larder__flights_reserve(&c->flights, n);
     if (rc < 0)
         pthread_mutex_unlock(&c->lock);
     return rc;

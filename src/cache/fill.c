@@ -4,6 +4,7 @@
 #include "cache/cache_inside.h"
 #include "cache/link.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
@@ -28,6 +29,7 @@ void larder__cache_fill(larder__cache *c, larder__ticket *t, larder_buf *b) {
     larder__buf_enter(b, c->account);
     pthread_mutex_lock(&c->lock);
     larder_slot s = t->flight->slot;
+    assert(s == LARDER_NO_SLOT || (c->key_of[s] == t->key && c->state[s] == LARDER__PENDING));
     if (s != LARDER_NO_SLOT && fits(c, t, s, larder_buf_size(b))) {
         larder__slot_put(c, s, b, t->held);
         c->state[s] = LARDER__FULL;

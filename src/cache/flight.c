@@ -4,6 +4,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
+#include <assert.h>
+
 void larder__flights_init(larder__flights *f) {
     *f = (larder__flights){0};
     pthread_cond_init(&f->landed, NULL);
@@ -89,6 +91,8 @@ larder__flight *larder__flights_find(const larder__flights *f, uint64_t key) {
 larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t size, uint8_t form,
                                       bool listed) {
     larder__flight *at = f->spare;
+    assert(at && f->spares > 0); /* larder__flights_reserve came before */
+    assert(!listed || !larder__flights_find(f, key));
     f->spare = at->next;
     f->spares--;
     at->next = NULL;
@@ -107,6 +111,7 @@ larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t
 }
 
 larder__flight *larder__flight_join(larder__flight *at) {
+    assert(at->refs > 0 && !at->landed);
     at->refs++;
     return at;
 }
@@ -124,8 +129,10 @@ void larder__flight_forget(larder__flight *at) {
 }
 
 static void release(larder__flights *f, larder__flight *at) {
+    assert(at->refs > 0);
     if (--at->refs)
         return;
+    assert(at->landed && !at->listed);
     larder_buf_unref(&at->buf);
     larder__free(at->why);
     at->why = NULL;
@@ -136,6 +143,7 @@ static void release(larder__flights *f, larder__flight *at) {
 
 void larder__flights_land(larder__flights *f, larder__flight *at, larder_buf *buf, uint8_t held,
                           int code, const char *why) {
+    assert(!at->landed && (buf || code < 0));
     larder__flight_forget(at);
     at->landed = true;
     at->code = code;

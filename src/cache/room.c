@@ -17,11 +17,13 @@ uint64_t larder__slot_bytes(larder__cache *c, larder_slot s) {
 void larder__slot_strip(larder__cache *c, larder_slot s) {
     if (c->state[s] == LARDER__PENDING) {
         larder__flight *f = larder__flights_find(&c->flights, c->key_of[s]);
+        assert(f && f->slot == s);
         if (c->form_of[s] == LARDER_AUGMENTED) /* nobody else may have this very tensor */
             larder__flight_forget(f);
         else
             larder__flight_detach(f);
     } else if (c->state[s] == LARDER__FULL) {
+        assert(c->filled_bytes >= larder__slot_bytes(c, s));
         c->filled_bytes -= larder__slot_bytes(c, s);
         c->store->drop(c->store_state, s);
     } else if (c->state[s] == LARDER__EXPECTED)
@@ -53,6 +55,8 @@ static void empty_slot(larder__cache *c, larder_slot s) {
         larder__slot_strip(c, s);
     larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
     larder__tier_leave(c, s);
+    assert(c->slots.resident > 0 && c->slots.bytes >= c->size_of[s] &&
+           c->slots.form_bytes[c->form_of[s]] >= c->size_of[s]);
     c->slots.bytes -= c->size_of[s];
     c->slots.form_bytes[c->form_of[s]] -= c->size_of[s];
     c->slots.resident--;
@@ -63,7 +67,7 @@ static void empty_slot(larder__cache *c, larder_slot s) {
 }
 
 void larder__slot_evict(larder__cache *c, larder_slot s) {
-    assert(s < c->slots.used && c->key_of[s] != UINT32_MAX);
+    assert(s < c->slots.used && c->key_of[s] != UINT32_MAX && c->slot_of[c->key_of[s]] == s);
     c->policy->remove(c->policy_state, s, true);
     empty_slot(c, s);
     c->figures.evictions++;
@@ -105,7 +109,7 @@ int larder__cache_make_room(larder__cache *c, const larder_access *a, uint32_t m
            LARDER__NO_FORM) {
         if (c->slots.resident == 0)
             return LARDER__NO_FORM;
-        larder_slot v = c->policy->victim(c->policy_state, a);
+        larder_slot v = larder__cache_victim(c, a);
         if (v == LARDER_NO_SLOT)
             return LARDER__NO_FORM;
         larder__slot_evict(c, v);
@@ -118,9 +122,12 @@ int larder__cache_make_room(larder__cache *c, const larder_access *a, uint32_t m
 
 static larder_slot take_slot(larder__cache *c, const larder_access *a, int form) {
     larder_slot s = c->free_slot;
-    if (s != LARDER_NO_SLOT)
+    assert(c->slot_of[a->key] == LARDER_NO_SLOT);
+    if (s != LARDER_NO_SLOT) {
+        assert(s < c->slots.used && c->key_of[s] == UINT32_MAX);
         c->free_slot = c->size_of[s];
-    else {
+    } else {
+        assert(c->slots.used < c->slots.keys);
         s = c->slots.used++;
         if (c->slot_overhead)
             larder__cache_note_budget(c);
@@ -134,6 +141,7 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a, int form)
     c->slots.bytes += c->size_of[s];
     c->slots.form_bytes[form] += c->size_of[s];
     c->slots.resident++;
+    assert(c->slots.bytes <= larder__cache_room(c, c->slots.used));
     larder__tier_enter(c, s);
     return s;
 }

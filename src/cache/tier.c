@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "cache/cache_inside.h"
 
+#include <assert.h>
+
 /* Whoever is to change places with a resident in front was asked for so many times more often. Of
  * samples that all come once an epoch none is: then nobody moves, which is best for them. */
 enum { MORE_OFTEN = 2, WANTED_MOST = 255, SLOTS_AT_ONCE = 64 };
@@ -59,8 +61,10 @@ void larder__tier_leave(larder__cache *c, larder_slot s) {
     larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return;
+    assert(!t->front[s] || t->front_bytes >= c->size_of[s]);
     if (t->front[s])
         t->front_bytes -= c->size_of[s];
+    assert((t->front[s] && !t->conf.inclusive) || t->back_bytes >= c->size_of[s]);
     if (!t->front[s] || t->conf.inclusive)
         t->back_bytes -= c->size_of[s];
     t->front[s] = 0;

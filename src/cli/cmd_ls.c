@@ -1,8 +1,10 @@
 /* larder ls: what a data set is and what lies in it. */
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cli/commands.h"
+#include "cli/data_notes.h"
 #include "cli/options.h"
 #include "source/source.h"
 
@@ -136,19 +138,12 @@ static void print_json(larder__data *d, const tally *t, uint64_t limit) {
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-/* A name for a terminal: control bytes would move its cursor. */
-static const char *printable(char *name) {
-    for (char *c = name; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    return name;
-}
-
 static void print_head(larder__data *d, const tally *t) {
     const larder_dataset *about = larder__data_about(d);
     const larder_plugin *p = larder__data_plugin(d);
     char all[32], low[32], high[32];
-    printf("%s\n  source    %s: %s\n", larder__data_uri(d), p->name, p->summary);
+    larder__shown_print(stdout, larder__data_uri(d));
+    printf("\n  source    %s: %s\n", p->name, p->summary);
     printf("  samples   %" PRIu64 "\n", about->count);
     printf("  payload   %s (%" PRIu64 " bytes)", larder__print_bytes((double)about->bytes, all),
            about->bytes);
@@ -176,10 +171,10 @@ static void print_classes(larder__data *d, const tally *t, uint64_t limit) {
     if (shown)
         printf("\n  %8s  %10s  class\n", "label", "samples");
     for (uint32_t c = 0; c < shown; c++) {
-        const char *given = larder__data_class(d, c);
-        char name[4096];
-        snprintf(name, sizeof name, "%s", given ? given : "-");
-        printf("  %8" PRIu32 "  %10" PRIu64 "  %s\n", c, t->counts[c], printable(name));
+        const char *name = larder__data_class(d, c);
+        printf("  %8" PRIu32 "  %10" PRIu64 "  ", c, t->counts[c]);
+        larder__shown_print(stdout, name ? name : "-");
+        putchar('\n');
     }
     if (shown && shown < t->classes)
         printf("  and %" PRIu64 " more classes\n", t->classes - shown);
@@ -196,7 +191,9 @@ static void print_samples(larder__data *d, uint64_t limit) {
             break;
         if (s.label >= 0)
             snprintf(label, sizeof label, "%" PRId32, s.label);
-        printf("  %8" PRIu64 "  %8s  %10" PRIu32 "  %s\n", i, label, s.bytes, printable(name));
+        printf("  %8" PRIu64 "  %8s  %10" PRIu32 "  ", i, label, s.bytes);
+        larder__shown_print(stdout, name);
+        putchar('\n');
     }
     if (shown && shown < n)
         printf("  and %" PRIu64 " more samples\n", n - shown);
@@ -217,11 +214,12 @@ int larder__cmd_ls(int argc, char **argv) {
     } else if (o.json) {
         print_json(d, &t, o.limit);
     } else {
+        larder__print_data_notes("ls", d);
         print_head(d, &t);
         print_classes(d, &t, o.limit);
         print_samples(d, o.limit);
     }
     larder__free(t.counts);
     larder__data_close(&d);
-    return rc < 0 ? 1 : 0;
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
 }

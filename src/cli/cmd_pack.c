@@ -1,9 +1,11 @@
 /* larder pack: a data set into shards that can be read in parts, and checking them. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/spec.h"
 #include "cli/commands.h"
+#include "cli/data_notes.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
@@ -84,6 +86,8 @@ static void interrupt(void *data) { larder__data_interrupt(data); }
 static void opened(void *arg, larder__data *data) {
     pack_args *a = arg;
     larder__stop_early(&a->stop, NULL);
+    if (data)
+        larder__print_data_notes("pack", data);
     larder__stop_tell(&a->stop, data ? interrupt : NULL, data);
 }
 
@@ -107,8 +111,7 @@ static void name_passed(void *arg, uint64_t id, uint8_t kind, const char *name) 
         return;
     larder__progress_clear(&a->progress);
     printf("  sample %" PRIu64 ", %s: ", id, larder__pack_kind(kind));
-    for (const char *c = name; *c; c++) /* control bytes would move the cursor of a terminal */
-        putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+    larder__shown_print(stdout, name);
     putchar('\n');
 }
 
@@ -208,7 +211,8 @@ static int run_pack(pack_args *a) {
     if (a->jobs > 256 || a->restart > 65535 || a->quality > 100 || a->max_side > 65535)
         return larder__fail(LARDER_E_ARGS, "--jobs up to 256, --restart and --max-side up to "
                                            "65535, --quality up to 100");
-    int rc = a->shard_size ? larder__parse_bytes(a->shard_size, &conf.shard_bytes) : 0;
+    int rc =
+        a->shard_size ? larder__parse_amount("--shard-size", a->shard_size, &conf.shard_bytes) : 0;
     larder__pack_result r = {0};
     larder__pack_tally t = {0};
     larder__stop_early(&a->stop, "larder pack: interrupted\n");

@@ -186,6 +186,7 @@ static void ask_profiler(void *p) { larder__profiler_cancel(p); }
 
 static int run(const options *o, larder__stop *stop) {
     const char *socket = getenv("LARDER_SOCKET");
+    larder__door door;
     bool quiet = o->quiet;
     larder__profiler_conf conf = {.source = o->uri,
                                   .augment = o->augment,
@@ -194,7 +195,7 @@ static int run(const options *o, larder__stop *stop) {
                                       strcmp(o->layout, "nhwc") == 0 ? LARDER_NHWC : LARDER_NCHW,
                                   .threads = (uint32_t)o->threads,
                                   .seconds = o->seconds,
-                                  .socket = socket && *socket ? socket : NULL,
+                                  .door = socket && *socket ? &door : NULL,
                                   .redis = larder__redis_named(o->cache) ? o->cache : NULL,
                                   .tell = tell,
                                   .tell_arg = &quiet};
@@ -205,6 +206,8 @@ static int run(const options *o, larder__stop *stop) {
     larder_rates_defaults(&rates);
     larder__redis_conf redis;
     int rc = conf.redis ? larder__redis_parse(&redis, o->cache) : 0;
+    if (rc == 0 && conf.door)
+        rc = larder__door_usual(&door, false);
     if (rc == 0)
         rc = larder__parse_budget(conf.redis ? redis.budget : o->cache, &budget);
     if (rc == 0 && o->run)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 typedef struct options {
-    const char *socket, *cache, *quota, *mode, *tcp, *token_file, *http;
+    const char *socket, *cache, *quota, *mode, *tcp, *token_file, *http, *owner;
     uint64_t clients;
     bool quiet, status, with_stdin;
 } options;
@@ -27,7 +27,8 @@ static int parse_options(options *o, int argc, char **argv) {
     *o = (options){.cache = "1GiB", .quota = "0", .mode = "600", .clients = 1024};
     const larder__option table[] = {
         {"socket", LARDER__TEXT, &o->socket, "PATH",
-         "where to listen ($LARDER_SOCKET, $XDG_RUNTIME_DIR/larder.sock or /tmp/larder-UID.sock)"},
+         "where to listen ($LARDER_SOCKET, $XDG_RUNTIME_DIR/larder.sock or "
+         "/tmp/larder-UID/larder.sock)"},
         {"cache", LARDER__TEXT, &o->cache, "SIZE", "memory for all data sets together (1GiB)"},
         {"quota", LARDER__TEXT, &o->quota, "SIZE", "what one job may bring in, 0: all of it (0)"},
         {"mode", LARDER__TEXT, &o->mode, "OCTAL",
@@ -43,6 +44,8 @@ static int parse_options(options *o, int argc, char **argv) {
         {"with-stdin", LARDER__FLAG, &o->with_stdin, NULL,
          "end when standard input does: with the program that started it"},
         {"status", LARDER__FLAG, &o->status, NULL, "ask a running daemon how it is: JSON"},
+        {"owner", LARDER__TEXT, &o->owner, "USER",
+         "with --status: whose daemon may answer besides yours and root's"},
         {0}};
     const larder__command command = {
         "serve", "larder serve [--socket PATH] [--cache SIZE]\nlarder serve --status",
@@ -129,9 +132,14 @@ static void end_watch(pthread_t thread) {
 
 static int read_options(const options *o, larder__server_conf *conf, larder__token *token) {
     char *end;
-    int rc = larder__parse_bytes(o->cache, &conf->cache);
+    int rc = larder__parse_amount("--cache", o->cache, &conf->cache);
+    if (rc == 0 && conf->cache == 0)
+        rc = larder__fail(LARDER_E_ARGS,
+                          "--cache %s: a daemon without a cache serves nobody; give "
+                          "it a size such as 8GiB",
+                          o->cache);
     if (rc == 0)
-        rc = larder__parse_bytes(o->quota, &conf->quota);
+        rc = larder__parse_amount("--quota", o->quota, &conf->quota);
     conf->mode = (unsigned)strtoul(o->mode, &end, 8);
     if (rc == 0 && (*end || end == o->mode || conf->mode > 0777))
         rc = larder__fail(LARDER_E_ARGS, "--mode is an octal number such as 660, not \"%s\"",
@@ -148,9 +156,9 @@ static int read_options(const options *o, larder__server_conf *conf, larder__tok
     return rc;
 }
 
-static int ask_status(const char *path) {
+static int ask_status(const larder__door *door) {
     char *json = NULL;
-    int rc = larder__attach_status(path, &json);
+    int rc = larder__attach_status(door, &json);
     if (rc < 0)
         fprintf(stderr, "larder serve: %s\n", larder_errmsg());
     else
@@ -159,19 +167,36 @@ static int ask_status(const char *path) {
     return rc < 0 ? 1 : 0;
 }
 
+/* Where to listen, or whom to ask. */
+static int find_door(const options *o, larder__door *out) {
+    int rc = 0;
+    if (!o->socket)
+        rc = larder__door_usual(out, !o->status);
+    else if (strlen(o->socket) >= sizeof out->path)
+        rc =
+            larder__fail(LARDER_E_ARGS, "%.60s…: a socket's path has at most 107 bytes", o->socket);
+    else
+        *out = larder__door_at(o->socket);
+    if (rc == 0 && o->owner && !o->status)
+        rc = larder__fail(LARDER_E_ARGS, "--owner goes with --status; a daemon is yours");
+    return rc == 0 && o->owner ? larder__door_owner(o->owner, &out->owner) : rc;
+}
+
 int larder__cmd_serve(int argc, char **argv) {
     options o;
-    char usual[108];
+    larder__door door;
     int parsed = parse_options(&o, argc, argv);
     if (parsed != 0)
         return parsed < 0 ? 2 : 0;
-    if (!o.socket)
-        o.socket = larder__socket_path(usual);
+    if (find_door(&o, &door) < 0) {
+        fprintf(stderr, "larder serve: %s\n", larder_errmsg());
+        return 2;
+    }
     if (o.status)
-        return ask_status(o.socket);
+        return ask_status(&door);
     larder__server *server = NULL;
     larder__stop stop;
-    larder__server_conf conf = {.socket = o.socket, .say = say_line, .arg = &o.quiet};
+    larder__server_conf conf = {.socket = door.path, .say = say_line, .arg = &o.quiet};
     larder__token token;
     int rc = read_options(&o, &conf, &token);
     bool wrong = rc < 0;
@@ -183,8 +208,8 @@ int larder__cmd_serve(int argc, char **argv) {
         wrong = rc == LARDER_E_ARGS;
     }
     if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
-        printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", o.socket, o.cache,
-               o.socket);
+        printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", door.path, o.cache,
+               door.path);
         if (larder__server_port(server))
             printf("and port %u for other machines\n", larder__server_port(server));
         if (o.http)

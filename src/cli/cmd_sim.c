@@ -169,6 +169,8 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
                              .progress_arg = (void *)(uintptr_t)a};
     int rc = larder__sim_run(&conf, out);
     clear_progress(shown);
+    if (out->says[0])
+        fprintf(stderr, "larder sim: %s\n", out->says);
     char said[256];
     larder__redis_mask(cache, said, sizeof said);
     if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {

@@ -53,22 +53,6 @@ static void print_json(const larder__top *t) {
     }
 }
 
-/* Texts come from jobs: no control byte of theirs reaches the terminal. */
-static void print_plain(larder__top *t) {
-    char *page = NULL;
-    size_t n = 0;
-    FILE *to = open_memstream(&page, &n);
-    if (!to)
-        return;
-    larder__top_print(to, t, 0, 4096, false);
-    if (fclose(to) == 0)
-        for (size_t i = 0; i < n; i++)
-            putchar(page[i] != '\n' && ((unsigned char)page[i] < 0x20 || page[i] == 0x7f)
-                        ? '?'
-                        : page[i]);
-    free(page);
-}
-
 static int run_plain(const options *o, larder__top *t, int wake) {
     for (;;) {
         int rc = larder__top_look(t, larder__now());
@@ -77,7 +61,7 @@ static int run_plain(const options *o, larder__top *t, int wake) {
         if (o->json)
             print_json(t);
         else
-            print_plain(t);
+            larder__top_print(stdout, t, 0, 4096, false);
         if (fflush(stdout) != 0 || ferror(stdout))
             return larder__fail(LARDER_E_IO, "standard output: %s", strerror(errno));
         if (o->once || !o->json)

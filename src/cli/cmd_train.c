@@ -1,6 +1,7 @@
 /* larder train: a real small network through the loader, and what it says about the recipe. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/spec.h"
@@ -8,14 +9,17 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stoppable.h"
+#include "loader/recipe.h"
 #include "redis/uri.h"
 #include "train/parts.h"
 #include "train/trainer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct options {
     larder__trainer_conf conf;
@@ -76,13 +80,16 @@ static int check_numbers(options *o, const numbers *n) {
 
 /* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
 static int read_options(options *o, int argc, char **argv) {
-    *o =
-        (options){.conf = {.recipe = "lru", .cache = "20%", .net = "mlp", .seed = 1, .epochs = 10}};
+    *o = (options){.conf = {.recipe = LARDER__DEFAULT_RECIPE,
+                            .cache = "20%",
+                            .net = "mlp",
+                            .seed = 1,
+                            .epochs = 10}};
     numbers n = {.batch = 128, .net_threads = 1, .on_bad = "fail"};
     larder__trainer_conf *c = &o->conf;
     const larder__option table[] = {
         {"recipe", LARDER__TEXT, &c->recipe, "R",
-         "what rules order and cache, see larder list (lru)"},
+         "what rules order and cache, see larder list (" LARDER__DEFAULT_RECIPE ")"},
         {"cache", LARDER__TEXT, &c->cache, "X",
          "20% of the data's bytes, or 8GiB in all; :58/42/0 after it shares it out; or "
          "redis://host?budget=20% (20%)"},
@@ -109,6 +116,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
         {"record", LARDER__TEXT, &c->record, "FILE",
          "every request and loss, for larder sim --replay and larder suggest"},
+        {"replay", LARDER__TEXT, &c->replay, "RUN",
+         "do what an earlier run measured, not what this one would: its --out or --record"},
         {"name", LARDER__TEXT, &o->name, "NAME", "what the record calls this run (the recipe)"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress on standard error"},
         {0}};
@@ -166,10 +175,11 @@ static void print_head(const output *out, const larder__trainer *t) {
     if (out->o->json)
         return;
     char cache[256];
-    printf("%s: %s, cache %s, %llu samples of %s%s%s\n", out->o->name, out->o->conf.recipe,
+    printf("%s: %s, cache %s, %llu samples of ", out->o->name, out->o->conf.recipe,
            larder__redis_mask(out->o->conf.cache, cache, sizeof cache),
-           (unsigned long long)larder__trainer_samples(t), out->o->uri,
-           out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
+           (unsigned long long)larder__trainer_samples(t));
+    larder__shown_print(stdout, out->o->uri);
+    printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
          "touched %  read MB");
 }
@@ -186,6 +196,21 @@ static void print_human(const larder__epoch *e) {
            share(e->stall_seconds, e->seconds), share((double)e->hits, served),
            share((double)e->substitutes, served), share((double)e->repeats, served),
            share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6);
+}
+
+/* What the run decided by measuring, for --replay: whole after every epoch, and at the end. */
+static int keep_decisions(const output *out, const larder__trainer *t) {
+    char path[LARDER__URI_BYTES];
+    void *bytes;
+    size_t size;
+    if (!out->o->out)
+        return 0;
+    snprintf(path, sizeof path, "%s/decisions", out->o->out); /* the name's length was checked */
+    int rc = larder__trainer_decisions(t, &bytes, &size);
+    if (rc == 0)
+        rc = larder__file_write(path, bytes, size);
+    larder_free(bytes);
+    return rc;
 }
 
 static int show_epoch(output *out, const larder__epoch *e) {
@@ -356,9 +381,14 @@ static int open_record(output *out, const larder__trainer *t) {
         return rc;
     if (snprintf(path, sizeof path, "%s/epochs.jsonl", o->out) >= (int)sizeof path)
         return larder__fail(LARDER_E_ARGS, "the name of the folder for --out is too long");
-    out->record = fopen(path, "we");
-    if (!out->record)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
+    int fd;
+    rc = larder__stream_open(&fd, path, O_WRONLY | O_TRUNC);
+    if (rc < 0)
+        return rc;
+    if (!(out->record = fdopen(fd, "w"))) {
+        close(fd);
+        return larder__fail(LARDER_E_NOMEM, "%s: out of memory", path);
+    }
     copy(m->name, o->name), copy(m->status, "running"), copy(m->source, o->uri);
     copy(m->recipe, o->conf.recipe), copy(m->slow, o->slow);
     larder__redis_mask(o->conf.cache, m->cache, sizeof m->cache);
@@ -391,6 +421,8 @@ static int train(output *out, larder__trainer *t) {
         char why[512]; /* showing the part that was trained must not hide what went wrong */
         snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
         int shown = rc == 0 || e.served ? show_epoch(out, &e) : 0;
+        if (rc == 0 && (rc = shown) < 0)
+            snprintf(why, sizeof why, "%s", larder_errmsg());
         print_notes(out, t);
         if (!out->unrecorded)
             out->unrecorded = print_recorded(out, t, false);
@@ -398,8 +430,8 @@ static int train(output *out, larder__trainer *t) {
             larder__errmsg_set(why);
             return rc;
         }
-        if (shown < 0)
-            return shown;
+        if ((rc = keep_decisions(out, t)) < 0)
+            return rc;
     }
 }
 
@@ -435,6 +467,8 @@ static int run(const options *o, larder__stop *stop) {
         print_head(&out, t);
         rc = train(&out, t);
     }
+    char why[512];
+    snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
     larder__stop_tell(stop, NULL, NULL);
     larder__progress_clear(&out.progress);
     print_tail(&out);
@@ -443,8 +477,7 @@ static int run(const options *o, larder__stop *stop) {
     print_times(&out, &times);
     copy(out.meta.verdict, times.says);
     bool stopped = rc == LARDER_E_CANCELLED;
-    char why[512];
-    snprintf(why, sizeof why, "%s", rc < 0 ? larder_errmsg() : "");
+    int kept = stopped ? keep_decisions(&out, t) : 0;
     int closed = close_record(&out, rc == 0 ? "done" : stopped ? "interrupted" : "failed");
     print_plans(&out, t);
     print_bad(t);
@@ -454,7 +487,7 @@ static int run(const options *o, larder__stop *stop) {
     if (rc < 0)
         larder__errmsg_set(why);
     larder__trainer_close(&t);
-    return rc < 0 ? rc : closed;
+    return rc < 0 ? rc : kept < 0 ? kept : closed;
 }
 
 static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }

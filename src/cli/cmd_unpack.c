@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/data_notes.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
@@ -29,6 +30,9 @@ static int parse_options(unpack_args *a, int argc, char **argv) {
     const larder__command command = {
         "unpack", "larder unpack SOURCE FOLDER",
         "Writes every sample of a data set as a file, under the name it had before it was packed.\n"
+        "Where the folders do not tell the classes, a manifest.tsv beside the files does: the "
+        "folder\n"
+        "opens as the same data set.\n"
         "A file that is there with other bytes stays: the sample gets its number into its name.\n"
         "Stopped or killed, the same command goes on; every file that is there is whole.",
         "  larder unpack packed/ photos-again/", table};
@@ -54,6 +58,8 @@ static void interrupt(void *data) { larder__data_interrupt(data); }
 static void opened(void *arg, larder__data *data) {
     unpack_args *a = arg;
     larder__stop_early(&a->stop, NULL);
+    if (data)
+        larder__print_data_notes("unpack", data);
     larder__stop_tell(&a->stop, data ? interrupt : NULL, data);
 }
 
@@ -62,6 +68,8 @@ static void print(const unpack_args *a, const larder__extract_result *r) {
         printf("%" PRIu64 " files written, %" PRIu64 " there already, %" PRIu64
                " under another name\n",
                r->written, r->there, r->renamed);
+        if (r->manifest)
+            printf("manifest.tsv beside them has their order and labels\n");
         return;
     }
     larder__json j = {.to = stdout};
@@ -70,6 +78,7 @@ static void print(const unpack_args *a, const larder__extract_result *r) {
     larder__json_u64(&j, "there", r->there);
     larder__json_u64(&j, "renamed", r->renamed);
     larder__json_u64(&j, "bytes", r->bytes);
+    larder__json_bool(&j, "manifest", r->manifest);
     larder__json_close(&j, '}');
 }
 
@@ -100,5 +109,5 @@ int larder__cmd_unpack(int argc, char **argv) {
         print(&a, &r);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);
-    return stopped ? stopped : rc == 0 ? 0 : 1;
+    return stopped ? stopped : rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
 }

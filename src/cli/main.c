@@ -1,4 +1,5 @@
 /* The program: finds the command and lets it run. */
+#include "base/near.h"
 #include "cli/commands.h"
 
 #include <errno.h>
@@ -26,21 +27,22 @@ static bool is_command(const char *name, const char *word) {
     return *name == *word;
 }
 
-static void print_command(FILE *to, const char *name, const char *about) {
-    char typed[32];
+static void as_typed(char typed[32], const char *name) {
     size_t n = 0;
-    for (; name[n] && n + 1 < sizeof typed; n++)
+    for (; name[n] && n + 1 < 32; n++)
         typed[n] = name[n] == '_' ? '-' : name[n];
     typed[n] = '\0';
-    fprintf(to, "  %-12s %s\n", typed, about);
 }
 
 static int help(FILE *to) {
     fprintf(to, "larder keeps a training job fed: a cache, sampler and loader that listens to the\n"
                 "training and reads from slow storage only what it must.\n\n"
-                "usage: larder COMMAND [options]    larder COMMAND --help tells more\n\n");
-    for (int i = 0; i < COMMANDS; i++)
-        print_command(to, commands[i].name, commands[i].about);
+                "usage: larder COMMAND [options]    larder help COMMAND tells more\n\n");
+    for (int i = 0; i < COMMANDS; i++) {
+        char typed[32];
+        as_typed(typed, commands[i].name);
+        fprintf(to, "  %-12s %s\n", typed, commands[i].about);
+    }
     fprintf(to,
             "\n"
             "a first look, without any data:\n"
@@ -62,21 +64,48 @@ static int version(void) {
     return 0;
 }
 
+static int find_command(const char *word) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (is_command(commands[i].name, word))
+            return i;
+    larder__near near;
+    larder__near_begin(&near, word, strlen(word));
+    for (int i = 0; i < COMMANDS; i++) {
+        char typed[32];
+        as_typed(typed, commands[i].name);
+        larder__near_try(&near, typed, strlen(typed));
+    }
+    char hint[LARDER__NEAR_CHARS + 32];
+    fprintf(stderr, "larder: no command \"%s\"%s%s larder --help lists them\n", word,
+            larder__near_hint(&near, hint), larder__near_found(&near) ? "" : ";");
+    return -1;
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b, const char *c) {
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
+/* larder help train is larder train --help. */
+static int help_with(char *word) {
+    int i = is_one_of(word, "--help", "-h", "help") ? COMMANDS : find_command(word);
+    if (i < 0 || i == COMMANDS)
+        return i < 0 ? 2 : help(stdout);
+    char asked[] = "--help", *argv[] = {word, asked, NULL};
+    return commands[i].run(2, argv);
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2) {
         help(stderr);
         return 2;
     }
-    const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
-        return help(stdout);
-    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "version") == 0)
+    char *word = argv[1];
+    if (is_one_of(word, "--help", "-h", "help"))
+        return argc > 2 ? help_with(argv[2]) : help(stdout);
+    if (is_one_of(word, "--version", "-V", "version"))
         return version();
-    for (int i = 0; i < COMMANDS; i++)
-        if (is_command(commands[i].name, word))
-            return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "larder: no command \"%s\"; larder --help lists them\n", word);
-    return 2;
+    int i = find_command(word);
+    return i < 0 ? 2 : commands[i].run(argc - 1, argv + 1);
 }
 
 /* A full disk behind standard output must not pass for success. */

@@ -1,6 +1,8 @@
 #include "cli/options.h"
 
+#include "base/near.h"
 #include "base/spec.h"
+#include "cli/commands.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +33,60 @@ static int complain(const larder__command *c, const char *what, const char *whic
             c->name);
     return -1;
 }
+
+/* ---- an option that is not there ------------------------------------------------------------- */
+
+/* The table of a command stands in its own function. So that others can be asked whether they have
+ * an option, each is run with this set: its parser looks and goes no further. */
+static struct {
+    const char *name;
+    size_t len;
+    char owners[200];
+} wanted;
+
+static int look_up(const larder__command *c) {
+    size_t at = strlen(wanted.owners);
+    if (find(c, wanted.name, wanted.len))
+        snprintf(wanted.owners + at, sizeof wanted.owners - at, "%slarder %s", at ? ", " : "",
+                 c->name);
+    return 1;
+}
+
+static const char *find_owners(const char *name, size_t len) {
+    static int (*const commands[])(int, char **) = {
+#define LARDER_COMMAND(name, about) larder__cmd_##name,
+#include "cli/commands.def"
+#undef LARDER_COMMAND
+    };
+    wanted.name = name, wanted.len = len, wanted.owners[0] = 0;
+    for (size_t i = 0; len > 1 && i < sizeof commands / sizeof *commands; i++) {
+        char word[] = "larder", *argv[] = {word, NULL};
+        commands[i](1, argv);
+    }
+    wanted.name = NULL;
+    return wanted.owners;
+}
+
+static int unknown(const larder__command *c, const char *given, const char *name, size_t len) {
+    const char *owners = find_owners(name, len);
+    larder__near near;
+    larder__near_begin(&near, name, len);
+    for (const larder__option *o = c->options; o && o->name; o++)
+        if (strlen(o->name) > 1)
+            larder__near_try(&near, o->name, strlen(o->name));
+    larder__near_try(&near, "help", 4);
+    fprintf(stderr, "larder %s: no option %.*s", c->name, (int)(name - given + (ptrdiff_t)len),
+            given);
+    if (larder__near_found(&near))
+        fprintf(stderr, "; did you mean --%s?", larder__near_found(&near));
+    else if (owners[0])
+        fprintf(stderr, "; it is one of %s", owners);
+    fprintf(stderr, "%s larder %s --help tells more\n", larder__near_found(&near) ? "" : ";",
+            c->name);
+    return -1;
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static int assign(const larder__command *c, const larder__option *o, const char *value) {
     char what[64];
@@ -63,6 +119,8 @@ static int assign(const larder__command *c, const larder__option *o, const char 
 int larder__options_parse(const larder__command *c, int argc, char **argv, const char **words,
                           size_t max, size_t *count) {
     *count = 0;
+    if (wanted.name)
+        return look_up(c);
     bool only_words = false;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -84,7 +142,7 @@ int larder__options_parse(const larder__command *c, int argc, char **argv, const
         size_t len = equals ? (size_t)(equals - name) : strlen(name);
         const larder__option *o = find(c, name, len);
         if (!o)
-            return complain(c, "no option ", a);
+            return unknown(c, a, name, len);
         const char *value = equals ? equals + 1 : NULL;
         if (o->kind == LARDER__FLAG && value)
             return complain(c, "takes no value: ", a);

@@ -79,6 +79,8 @@ static int run_recipe(const session *s, const char *recipe, const char *cache) {
     int rc = larder__sim_run(&conf, &r);
     if (rc < 0)
         return rc;
+    if (r.says[0])
+        fprintf(stderr, "larder sim: %s\n", r.says);
     if (s->a->json)
         json_row(s, "recipe", recipe, cache, &r);
     else

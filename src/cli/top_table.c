@@ -1,6 +1,7 @@
 #include "cli/top_table.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/mem.h"
 #include "see/discover.h"
 #include "see/job_rates.h"
@@ -197,13 +198,15 @@ void larder__top_choose(larder__top *t, int step) {
 
 static void print_row(FILE *to, const larder__top_row *r, const larder__top *t) {
     for (size_t i = 0; i < COLUMNS; i++) {
-        char cell[300], title[32];
+        char cell[300], shown[300] = "", title[32];
         int width = abs(columns[i].width);
-        if (r)
+        if (r) {
             columns[i].show(cell, sizeof cell, r);
+            larder__shown(shown, (size_t)width + 1, cell);
+        }
         snprintf(title, sizeof title, "%s%s", columns[i].title,
                  t->column == i ? (t->reverse ? "^" : "v") : "");
-        fprintf(to, columns[i].width < 0 ? " %-*.*s" : " %*.*s", width, width, r ? cell : title);
+        fprintf(to, columns[i].width < 0 ? " %-*.*s" : " %*.*s", width, width, r ? shown : title);
     }
     fputc('\n', to);
 }
@@ -219,15 +222,28 @@ static void print_map(FILE *to, const char *name, const char *map) {
     fputs("]\n", to);
 }
 
+/* Texts come from jobs. */
+static void print_words(FILE *to, const char *before, const char *text) {
+    fputs(before, to);
+    larder__shown_print(to, text);
+}
+static void print_line(FILE *to, const char *before, const char *text) {
+    print_words(to, before, text);
+    fputc('\n', to);
+}
+
 static void print_detail(FILE *to, const larder__top_row *r) {
     const larder__job *j = r->job;
-    fprintf(to, "\n %s %s  cache %s\n", j->recipe, j->source, j->cache);
+    print_words(to, "\n ", j->recipe);
+    print_words(to, " ", j->source);
+    print_words(to, "  cache ", j->cache);
+    fputc('\n', to);
     if (j->verdict[0])
-        fprintf(to, " %s\n", j->verdict);
+        print_line(to, " ", j->verdict);
     if (j->audit[0])
-        fprintf(to, " ledger: %s\n", j->audit);
+        print_line(to, " ledger: ", j->audit);
     for (size_t i = j->bad_count > 2 ? j->bad_count - 2 : 0; i < j->bad_count; i++)
-        fprintf(to, " bad: %s\n", j->bad[i].why);
+        print_line(to, " bad: ", j->bad[i].why);
     print_map(to, "encoded", j->map_encoded);
     print_map(to, "decoded", j->map_decoded);
     print_map(to, "augmented", j->map_augmented);
@@ -237,10 +253,13 @@ static void print_detail(FILE *to, const larder__top_row *r) {
         if (s->type == 'h' && s->count == 0)
             continue;
         snprintf(value, sizeof value, fabs(s->value) >= 1e5 ? "%.4g" : "%.6g", s->value);
-        fprintf(to, " %-24s %12s %-10s", s->name, value, s->unit);
+        char name[sizeof s->name], unit[sizeof s->unit];
+        larder__shown(name, sizeof name, s->name);
+        larder__shown(unit, sizeof unit, s->unit);
+        fprintf(to, " %-24s %12s %-10s", name, value, unit);
         if (s->type == 'h')
             fprintf(to, " sd %.3g  99%% below %.3g  max %.3g", s->sd, s->p99, s->max);
-        fprintf(to, "  %s\n", s->help);
+        print_line(to, "  ", s->help);
     }
 }
 

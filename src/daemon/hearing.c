@@ -7,6 +7,7 @@
 #include "daemon/distant.h"
 #include "daemon/shelf_plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- shelves --------------------------------------------------------------------------------- */
@@ -52,9 +53,7 @@ static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
     int rc = h->budget[0] ? larder__parse_budget(h->budget, &b) : 0;
     if (rc < 0)
         return rc;
-    uint64_t want = b.relative ? (uint64_t)(b.fraction * (double)h->payload) : b.bytes;
-    if (want > h->payload && h->forms_id == 0)
-        want = h->payload; /* more than everything is never of use */
+    uint64_t want = larder__budget_bytes(&b, h->payload, h->forms_id != 0);
     return larder__server_budget(s, want, h->budget[0] != '\0', out);
 }
 
@@ -141,6 +140,8 @@ static int welcome(larder__server *s, larder__client *c) {
                          .budget = larder__shelf_about(shelf)->budget,
                          .wants_sizes = larder__shelf_wants_sizes(shelf)};
     m.streaming = larder__shelf_streaming(shelf, &m.stream);
+    memcpy(m.share, larder__shelf_about(shelf)->forms.share, sizeof m.share);
+    snprintf(m.policy, sizeof m.policy, "%s", larder__shelf_about(shelf)->policy);
     if (c->distant) /* nothing to map */
         m.arena_bytes = 0;
     int pins = c->distant ? -1 : larder__shelf_pins_fd(shelf, c->about.job);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "daemon/job_crew_inside.h"
 
 #include <poll.h>
@@ -42,8 +43,8 @@ static int crew_open(larder__server *s, const larder__join *j, larder__crew **ou
     if (crew_count(s) >= CREWS)
         return larder__fail(LARDER_E_FULL, "%d distributed jobs are here, and that is the most",
                             CREWS);
-    /* More than everything is never of use. */
-    uint64_t most = j->want > j->payload && !j->pixels ? j->payload : j->want;
+    const larder__budget asked = {.bytes = j->want};
+    uint64_t most = larder__budget_bytes(&asked, j->payload, j->pixels);
     int rc = larder__server_budget(s, most, j->want != UINT64_MAX, &budget);
     if (rc < 0 || (rc = new_session(j, &session)) < 0)
         return rc;

@@ -149,6 +149,12 @@ void larder__making_wait(larder__shelf *s, larder__making *m, const larder__tick
 
 /* ---- how it ends ----------------------------------------------------------------------------- */
 
+/* 0: its bytes are; 1: not yet. */
+static int is_there(larder__shelf *s, const larder__making *m) {
+    (void)s;
+    return atomic_load(&larder__head_of(m->buf)->state) == LARDER__BLOCK_FULL ? 0 : 1;
+}
+
 void larder__shelf_made(larder__shelf *s, uint32_t number, uint32_t lease, int code) {
     larder__lease *l = larder__leases_find(&s->jobs[number].leases, lease);
     if (!l || !l->making)
@@ -163,8 +169,10 @@ void larder__shelf_release(larder__shelf *s, uint32_t number, uint32_t lease) {
     larder__lease *l = larder__leases_find(all, lease);
     if (!l)
         return;
-    if (l->making) /* given back without a word: it was not made */
-        larder__shelf_made(s, number, lease, LARDER_E_CANCELLED);
+    /* Given back without a word: it was not made, unless the bytes are there. Whoever leaves, or is
+     * killed, may not have come to say so. */
+    if (l->making)
+        larder__shelf_made(s, number, lease, is_there(s, l->making) ? LARDER_E_CANCELLED : 0);
     larder__leases_drop(all, lease);
 }
 
@@ -214,10 +222,7 @@ static void watch_each(larder__shelf *s, int (*over)(larder__shelf *, const lard
         }
 }
 
-static int is_there(larder__shelf *s, const larder__making *m) {
-    (void)s;
-    return atomic_load(&larder__head_of(m->buf)->state) == LARDER__BLOCK_FULL ? 0 : 1;
-}
+void larder__shelf_land(larder__shelf *s) { watch_each(s, is_there); }
 
 static int is_void(larder__shelf *s, const larder__making *m) {
     return s->clock - s->jobs[m->job].kept_at > PATIENCE ? LARDER_E_STATE : 1;
@@ -225,7 +230,7 @@ static int is_void(larder__shelf *s, const larder__making *m) {
 
 bool larder__shelf_watch(larder__shelf *s, double now) {
     s->clock = now;
-    watch_each(s, is_there);
+    larder__shelf_land(s);
     watch_each(s, is_void);
     for (uint32_t i = 0; s->counts && i < LARDER__SHELF_JOBS; i++) {
         larder__job *j = &s->jobs[i];

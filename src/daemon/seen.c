@@ -68,7 +68,7 @@ static sums sum_up(const larder__status_conf *c) {
         all.cache.evictions += f.evictions, all.cache.resident += f.resident;
         all.cache.resident_bytes += f.resident_bytes;
         all.leases += s.leases, all.leased_bytes += s.leased_bytes;
-        const char *policy = larder__shelf_about(c->shelves[i])->policy;
+        const char *policy = larder__shelf_policy(c->shelves[i]);
         size_t n = strlen(all.policies);
         if (!strstr(all.policies, policy))
             snprintf(all.policies + n, sizeof all.policies - n, "%s%s", n ? " " : "", policy);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "daemon/distant.h"
@@ -32,14 +33,15 @@ enum {
 static const double STRANGER_SECONDS = 5; /* to say the token in */
 
 void larder__server_say(larder__server *s, const char *format, ...) {
-    char line[512];
+    char line[512], shown[1024]; /* jobs' names are theirs */
     va_list args;
     if (!s->conf.say)
         return;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    s->conf.say(s->conf.arg, line);
+    larder__shown(shown, sizeof shown, line);
+    s->conf.say(s->conf.arg, shown);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -55,6 +56,7 @@ bool larder__shelf_streaming(const larder__shelf *s, larder_stream *out) {
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 int larder__shelf_join(larder__shelf *s, uint64_t quota, bool again, uint32_t *number) {
+    larder__shelf_land(s); /* what others have made is there for it */
     for (uint32_t i = 0; i < LARDER__SHELF_JOBS; i++)
         if (!s->jobs[i].here) {
             larder__job j = {.here = true, .quota = quota, .asked_at = larder__now()};
@@ -144,8 +146,11 @@ static int open_table(larder__shelf *s) {
     if (at == MAP_FAILED)
         return larder__fail(LARDER_E_NOMEM, "mapping a table: %s", strerror(errno));
     s->table = at;
-    /* Clients only read it. Kernels before 5.1 do not know the seal: then they are trusted. */
-    fcntl(s->table_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+    /* Clients only read it. Kernels before 5.1 do not know that seal: then they are trusted. */
+    enum { FIRM = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+    if (fcntl(s->table_fd, F_ADD_SEALS, FIRM | F_SEAL_FUTURE_WRITE) < 0 &&
+        fcntl(s->table_fd, F_ADD_SEALS, FIRM) < 0)
+        return larder__fail(LARDER_E_IO, "sealing shared memory: %s", strerror(errno));
     return 0;
 }
 
@@ -170,6 +175,8 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
     if (!s)
         return LARDER_E_NOMEM;
     s->conf = *conf;
+    snprintf(s->policy_text, sizeof s->policy_text, "%s", conf->policy);
+    s->conf.policy = s->policy_text;
     if (conf->forms_id == 0)
         s->conf.forms = (larder__forms){.share = {1}};
     s->table_fd = -1;
@@ -195,7 +202,6 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
         rc = larder__cache_open(&s->cache, &cache);
     if (rc == 0)
         rc = open_counting(s);
-    s->conf.policy = s->policy ? s->policy->plugin.name : "";
     if (rc < 0) {
         larder__shelf_close(&s);
         return rc;
@@ -241,6 +247,7 @@ int larder__shelf_arena_fd(const larder__shelf *s) { return larder__arena_fd(s->
 int larder__shelf_table_fd(const larder__shelf *s) { return s->table_fd; }
 int larder__shelf_pins_fd(const larder__shelf *s, uint32_t job) { return s->limbo.jobs[job].fd; }
 uint64_t larder__shelf_arena_bytes(const larder__shelf *s) { return larder__arena_bytes(s->arena); }
+const char *larder__shelf_policy(const larder__shelf *s) { return s->policy->plugin.name; }
 const larder__shelf_conf *larder__shelf_about(const larder__shelf *s) { return &s->conf; }
 
 void larder__shelf_read_figures(const larder__shelf *s, larder__shelf_figures *f) {

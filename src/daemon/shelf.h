@@ -14,13 +14,13 @@ typedef struct larder__shelf larder__shelf;
 
 typedef struct larder__shelf_conf {
     uint64_t fingerprint, keys, seed;
-    uint64_t budget; /* bytes of payload the cache may hold */
-    uint64_t spare;  /* bytes more in the arena, for what jobs still read of evicted entries */
-    uint32_t pins;   /* entries a job may hold without asking, where the policy allows it */
-    double mean;     /* bytes of a sample */
-    uint32_t batch;  /* of the first job */
-    const char *policy;
-    uint64_t forms_id; /* what pixels and rows depend on */
+    uint64_t budget;    /* bytes of payload the cache may hold */
+    uint64_t spare;     /* bytes more in the arena, for what jobs still read of evicted entries */
+    uint32_t pins;      /* entries a job may hold without asking, where the policy allows it */
+    double mean;        /* bytes of a sample */
+    uint32_t batch;     /* of the first job */
+    const char *policy; /* with its parameters */
+    uint64_t forms_id;  /* what pixels and rows depend on */
     larder__forms forms;
 } larder__shelf_conf;
 
@@ -89,6 +89,7 @@ int larder__shelf_arena_fd(const larder__shelf *);
 int larder__shelf_table_fd(const larder__shelf *);
 int larder__shelf_pins_fd(const larder__shelf *, uint32_t job); /* -1: it has to ask */
 uint64_t larder__shelf_arena_bytes(const larder__shelf *);
+const char *larder__shelf_policy(const larder__shelf *); /* its name */
 const larder__shelf_conf *larder__shelf_about(const larder__shelf *);
 
 typedef struct larder__shelf_figures {

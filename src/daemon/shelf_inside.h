@@ -43,6 +43,7 @@ typedef struct larder__job {
 
 struct larder__shelf {
     larder__shelf_conf conf;
+    char policy_text[512]; /* conf.policy */
     larder__cache *cache;
     larder_args args;
     const larder_policy *policy;
@@ -84,6 +85,7 @@ larder__making *larder__making_find(larder__shelf *, const larder__ticket *);
 larder__making *larder__making_start(larder__shelf *, const larder__ticket *);
 /* The claim has reserved a waiter for it. */
 void larder__making_wait(larder__shelf *, larder__making *, const larder__ticket *);
+void larder__shelf_land(larder__shelf *); /* takes over all bytes that are there */
 uint64_t larder__shelf_offset(const larder__shelf *, larder_buf *); /* of its head in the arena */
 larder__block_head *larder__head_of(larder_buf *);                  /* of a buffer in the arena */
 void larder__shelf_note_table(larder__shelf *); /* what everybody may know of the residents */

@@ -27,7 +27,7 @@ static void write_shelf(larder__json *j, larder__shelf *s) {
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, larder__shelf_about(s)->fingerprint);
     larder__json_open(j, NULL, '{');
     larder__json_text(j, "data_set", fingerprint);
-    larder__json_text(j, "policy", larder__shelf_about(s)->policy);
+    larder__json_text(j, "policy", larder__shelf_policy(s));
     larder__json_u64(j, "samples", larder__shelf_about(s)->keys);
     larder__json_u64(j, "jobs", f.jobs);
     larder__json_u64(j, "budget_bytes", c.budget);

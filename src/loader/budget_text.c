@@ -51,3 +51,34 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
     larder__recipe_free(&parsed);
     return rc;
 }
+
+static uint32_t bytes_of(const larder__draw *d, uint64_t id) {
+    return d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id);
+}
+
+/* Ends at the first sample that fits, which is nearly always the first of all. */
+void larder__draw_note_room(larder__draw *d) {
+    char cache[100], room[32], least[32];
+    larder__budget b;
+    uint32_t smallest = UINT32_MAX;
+    if (d->recipe.policy->holds_all || larder__draw_budget(&d->recipe, d->conf.cache, &b) < 0 ||
+        (b.relative ? b.fraction == 0 : b.bytes == 0)) /* none is what was asked for */
+        return;
+    for (uint64_t id = 0; id < d->conf.n; id++) {
+        uint32_t bytes = bytes_of(d, id);
+        if (larder__cache_fits(d->cache, bytes))
+            return;
+        smallest = bytes < smallest ? bytes : smallest;
+        if (d->conf.size)
+            break;
+    }
+    snprintf(d->says, sizeof d->says,
+             "cache \"%s\" holds none of the %llu samples: beside its tables there is room for %s, "
+             "and the smallest sample has %s; give it more, or 0 for no cache",
+             larder__redis_mask(d->conf.cache, cache, sizeof cache), (unsigned long long)d->conf.n,
+             larder__print_bytes((double)larder__cache_slots(d->cache)->budget, room),
+             larder__print_bytes(smallest, least));
+    larder__note(d->conf.stats, "%s", d->says);
+}
+
+const char *larder__draw_says(const larder__draw *d) { return d->says; }

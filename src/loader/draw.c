@@ -160,12 +160,23 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
     if (p->n == 0) /* only a saved state that lies gets here */
         return larder__fail(LARDER_E_STATE, "epoch %llu ended before its length",
                             (unsigned long long)d->epoch);
+    if (p->n > d->conf.batch)
+        return larder__fail(LARDER_E_STATE, "sampler \"%s\" drew %zu ids where %llu were wanted",
+                            d->recipe.sampler->plugin.name, p->n,
+                            (unsigned long long)d->conf.batch);
     for (size_t i = 0; i < p->n; i++) {
+        if (d->picks[i].id >= d->conf.n)
+            return larder__fail(LARDER_E_STATE, "sampler \"%s\" drew id %llu of %llu samples",
+                                d->recipe.sampler->plugin.name, (unsigned long long)d->picks[i].id,
+                                (unsigned long long)d->conf.n);
         p->ids[i] = d->picks[i].id;
         p->weights[i] = d->picks[i].weight;
         p->accesses[i] = request(d, d->picks[i].id, d->picks[i].tag);
     }
     p->shown = d->recipe.sampler->shown ? d->recipe.sampler->shown(d->sampler) : NAN;
+    const larder_turn *turns;
+    size_t made = larder__draw_turns(d, &turns);
+    p->measured = made ? turns[made - 1].value : NAN;
     return 0;
 }
 

@@ -63,6 +63,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     bool first, last;               /* of its epoch */
     larder_pace pace;               /* what was known of it then */
     double shown;                   /* the sampler's figure, if it has one */
+    double measured;                /* by its last turn; NAN: it has none, or nobody remembers */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
     uint64_t *ids;                  /* asked for */
     float *weights;
@@ -87,6 +88,9 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
                         bool *replan);
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
+/* A sentence that is no error, "" if there is none; the statistics, where there are any, have it
+ * among their notes. */
+const char *larder__draw_says(const larder__draw *);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
 void larder__planned_note_plan(larder__planned *, const larder__draw *);
@@ -136,7 +140,8 @@ size_t larder__draw_rows(const larder__draw *, uint64_t number);
 void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
 /* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.
  * Whoever has that of all ranks notes it in larder__draw_feedback. */
-int larder__draw_note(larder__draw *, const larder_batch *, const larder_feedback *);
+int larder__draw_note(larder__draw *, uint64_t number, uint64_t epoch, size_t n,
+                      const uint64_t *served, const int64_t *labels, const larder_feedback *);
 /* So that a state holds what was said about all ranks' rows. By whoever may draw. */
 int larder__draw_join_all(larder__draw *);
 /* A draw that waits for other ranks fails, now and later. Any thread. */
@@ -153,11 +158,15 @@ const larder__replan *larder__draw_replan(const larder__draw *);
  */
 void larder__draw_set_future(larder__draw *, const uint32_t *next_use, uint64_t count);
 
-/* What took effect when, of a run that scores beside training: written, read back, or read to do
- * the same again. Nothing without such a signal. */
+/* What followed from the clock: when feedback took effect, of a run that scores beside training;
+ * how plan=auto shared the cache out; what the sampler decided by measured rates. Written, read
+ * back, or read to do the same again. Nothing of recipes without any of them. */
 void larder__draw_effects(larder__draw *, larder_writer *);
 int larder__draw_past(larder__draw *, larder_reader *);
 int larder__draw_follow(larder__draw *, larder_reader *);
+/* The sampler's part alone, as larder_sampler has it. */
+size_t larder__draw_turns(const larder__draw *, const larder_turn **out);
+int larder__draw_follow_turns(larder__draw *, const larder_turn *, size_t n);
 
 void larder__draw_save(larder__draw *, larder_writer *);
 int larder__draw_load(larder__draw *, larder_reader *);

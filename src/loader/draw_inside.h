@@ -42,6 +42,7 @@ struct larder__draw {
     uint64_t next_start;    /* request number of the next epoch's first */
     const uint32_t *future; /* next use of each request, UINT32_MAX: never */
     uint64_t future_count;
+    char says[300]; /* what should be known of its cache; "": nothing */
 };
 
 size_t larder__draw_fetch_room(const larder__draw *); /* entries brought in with a batch, at most */
@@ -65,5 +66,7 @@ int larder__planned_open_all(larder__planned *, const larder__draw *);
 /* What recipe and cache text say together; of a cache in a daemon, which may be of any size, only
  * the split counts. */
 int larder__draw_budget(const larder__recipe *, const char *cache, larder__budget *out);
+/* A cache that was asked for and can hold nothing: says so. */
+void larder__draw_note_room(larder__draw *);
 
 #endif

@@ -268,6 +268,7 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
         larder__draw_close(&d);
         return rc;
     }
+    larder__draw_note_room(d);
     d->conf.recipe = d->conf.cache = NULL;
     *out = d;
     return 0;

@@ -91,12 +91,13 @@ static int join_rows(larder__draw *d, uint64_t batch, const bool *has, double se
     return rc;
 }
 
-int larder__draw_note(larder__draw *d, const larder_batch *b, const larder_feedback *fb) {
+int larder__draw_note(larder__draw *d, uint64_t number, uint64_t epoch, size_t n,
+                      const uint64_t *served, const int64_t *labels, const larder_feedback *fb) {
     larder_writer w = {0};
-    int rc = larder__feedback_note_own(d->feedback, b->number, b->epoch, b->n, b->served, b->y, fb,
+    int rc = larder__feedback_note_own(d->feedback, number, epoch, n, served, labels, fb,
                                        d->relay ? &w : NULL);
     if (rc == 0 && d->relay)
-        return post(d, ROWS, b->number, &w);
+        return post(d, ROWS, number, &w);
     larder__writer_free(&w);
     return rc;
 }

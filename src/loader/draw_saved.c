@@ -1,19 +1,70 @@
 /* The deciding half's saved state. */
+#include "base/err.h"
+#include "base/mem.h"
 #include "loader/draw_inside.h"
+
+static void save_turns(const larder__draw *d, larder_writer *w) {
+    const larder_turn *t;
+    size_t n = d->recipe.sampler->turns(d->sampler, &t);
+    larder_write_u64(w, n);
+    for (size_t i = 0; i < n; i++) {
+        larder_write_u64(w, t[i].batch);
+        larder_write_f64(w, t[i].value);
+    }
+}
+
+static int load_turns(larder__draw *d, larder_reader *r,
+                      int (*take)(void *st, const larder_turn *, size_t n)) {
+    uint64_t n = larder_read_u64(r);
+    if (larder_read_status(r) < 0 || n > larder__read_left(r) / 16)
+        return larder_read_reject(r, "its list of measured decisions does not fit");
+    larder_turn *t = larder__malloc((n + 1) * sizeof *t);
+    if (!t)
+        return LARDER_E_NOMEM;
+    for (uint64_t i = 0; i < n; i++) {
+        t[i].batch = larder_read_u64(r);
+        t[i].value = larder_read_f64(r);
+    }
+    int rc = take(d->sampler, t, (size_t)n);
+    larder__free(t);
+    return rc;
+}
 
 void larder__draw_effects(larder__draw *d, larder_writer *w) {
     if (d->scoring)
         larder__scoring_effects(d->scoring, w);
     if (d->recipe.replan)
         larder__replan_save(&d->replan, w);
+    if (d->recipe.sampler->turns)
+        save_turns(d, w);
 }
+
 int larder__draw_past(larder__draw *d, larder_reader *r) {
+    const larder_sampler *s = d->recipe.sampler;
     int rc = d->scoring ? larder__scoring_past(d->scoring, r) : 0;
-    return rc < 0 || !d->recipe.replan ? rc : larder__replan_past(&d->replan, r);
+    if (rc == 0 && d->recipe.replan)
+        rc = larder__replan_past(&d->replan, r);
+    return rc < 0 || !s->turns ? rc : load_turns(d, r, s->past);
 }
+
 int larder__draw_follow(larder__draw *d, larder_reader *r) {
+    const larder_sampler *s = d->recipe.sampler;
     int rc = d->scoring ? larder__scoring_follow(d->scoring, r) : 0;
-    return rc < 0 || !d->recipe.replan ? rc : larder__replan_follow(&d->replan, r);
+    if (rc == 0 && d->recipe.replan)
+        rc = larder__replan_follow(&d->replan, r);
+    return rc < 0 || !s->turns ? rc : load_turns(d, r, s->follow);
+}
+
+int larder__draw_follow_turns(larder__draw *d, const larder_turn *t, size_t n) {
+    const larder_sampler *s = d->recipe.sampler;
+    if (s->turns)
+        return s->follow(d->sampler, t, n);
+    return n == 0 ? 0 : larder__fail(LARDER_E_ARGS, "sampler %s measures nothing", s->plugin.name);
+}
+
+size_t larder__draw_turns(const larder__draw *d, const larder_turn **out) {
+    *out = NULL;
+    return d->recipe.sampler->turns ? d->recipe.sampler->turns(d->sampler, out) : 0;
 }
 
 void larder__draw_save(larder__draw *d, larder_writer *w) {

@@ -49,6 +49,7 @@ static int reopen_kept(larder_loader *l, larder__planned *p) {
     p->last = k->last;
     p->n = p->fetched = p->dropped_count = 0;
     p->package = (larder_package){0};
+    p->measured = NAN;
     larder__planned_note_plan(p, l->draw);
     for (size_t i = 0; i < own.n; i++) {
         size_t row = larder__slice_row(&own, i);

@@ -174,6 +174,7 @@ struct larder_loader {
 
     larder__tape_writer *tape;      /* NULL: nothing is recorded */
     float *tape_loss;               /* of one batch */
+    double tape_measured;           /* the last turn on it; 0 before any */
     double opened, waited, stepped; /* when; for the batch handed out; by the step before it */
     double starved;                 /* of `waited`: for storage */
 
@@ -286,6 +287,9 @@ void larder__shown_scores(const larder__draw *, uint64_t n, larder__curve *out);
 
 /* recording.c, for all but open with the lock held: what goes onto the job's tape, if there is one.
  */
+/* replaying.c: a folder, a record or a file of an earlier run is followed from the start. */
+int larder__replaying_open(larder_loader *, const char *path);
+
 int larder__recording_open(larder_loader *, const larder_loader_conf *given);
 void larder__recording_close(larder_loader *);
 void larder__recording_batch(larder_loader *, const larder__place *);

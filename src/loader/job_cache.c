@@ -27,7 +27,7 @@ int larder__job_cache_join(larder__crew_link **out, const larder__draw_conf *d, 
                            uint64_t want, bool pixels) {
     larder__daemon_address where;
     int rc = larder__daemon_parse(d->cache, &where);
-    larder__crew_conf conf = {.socket = where.path,
+    larder__crew_conf conf = {.door = where.door,
                               .join = {.rank = ranks.rank,
                                        .world = ranks.world,
                                        .batch = (uint32_t)d->batch,

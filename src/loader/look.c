@@ -28,9 +28,9 @@ static int check_feedback(const larder_feedback *fb) {
     return 0;
 }
 
-int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
-                              const uint64_t *served, const int64_t *labels, size_t n,
-                              const larder_feedback *fb) {
+/* `own`: rows of this rank alone; those that it shares a cache with are told. */
+static int report_rows(larder_loader *l, uint64_t number, uint64_t epoch, const uint64_t *served,
+                       const int64_t *labels, size_t n, const larder_feedback *fb, bool own) {
     int rc = check_feedback(fb);
     if (rc < 0)
         return rc;
@@ -42,13 +42,15 @@ int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
     if ((rc = larder__loader_enter(l)) < 0)
         return rc;
     size_t rows = larder__draw_rows(l->draw, number);
-    n = n < rows ? n : rows; /* those taken once more come last */
+    if (!own)
+        n = n < rows ? n : rows; /* those taken once more come last */
     if (number >= l->taken)
         rc = larder__fail(LARDER_E_STATE, "batch %llu has not been taken yet",
                           (unsigned long long)number);
     else if (larder__draw_listens(l->draw))
-        rc = larder__feedback_note(larder__draw_feedback(l->draw), number, epoch, n, served, labels,
-                                   fb);
+        rc = own ? larder__draw_note(l->draw, number, epoch, n, served, labels, fb)
+                 : larder__feedback_note(larder__draw_feedback(l->draw), number, epoch, n, served,
+                                         labels, fb);
     if (rc == 0) {
         note_loss(l, epoch, n, fb->loss);
         larder__recording_losses(l, number, served, labels, n, fb, false);
@@ -57,6 +59,18 @@ int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
     larder__stat_add(l->stats, rc == 0 ? l->stat.reports : l->stat.refused, 1);
     pthread_mutex_unlock(&l->lock);
     return rc;
+}
+
+int larder_loader_report_rows(larder_loader *l, uint64_t number, uint64_t epoch,
+                              const uint64_t *served, const int64_t *labels, size_t n,
+                              const larder_feedback *fb) {
+    return report_rows(l, number, epoch, served, labels, n, fb, false);
+}
+
+int larder_loader_report_own(larder_loader *l, uint64_t number, uint64_t epoch,
+                             const uint64_t *served, const int64_t *labels, size_t n,
+                             const larder_feedback *fb) {
+    return report_rows(l, number, epoch, served, labels, n, fb, true);
 }
 
 int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_feedback *fb) {
@@ -72,7 +86,7 @@ int larder_loader_report(larder_loader *l, const larder_batch *b, const larder_f
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)b->number);
     if (rc == 0 && larder__draw_listens(l->draw))
-        rc = larder__draw_note(l->draw, b, fb);
+        rc = larder__draw_note(l->draw, b->number, b->epoch, b->n, b->served, b->y, fb);
     if (rc == 0) {
         p->reported = true;
         note_loss(l, b->epoch, b->n, fb->loss);

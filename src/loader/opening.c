@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
+#include "base/notes.h"
 #include "loader/inside.h"
 #include "loader/job_cache.h"
 #include "loader/shared_cache.h"
@@ -12,7 +13,7 @@
 
 void larder_loader_init(larder_loader_conf *c, size_t size) {
     const larder_loader_conf all = {.size = size,
-                                    .recipe = "lru",
+                                    .recipe = LARDER__DEFAULT_RECIPE,
                                     .cache = "20%",
                                     .batch = 256,
                                     .world = 1,
@@ -45,14 +46,15 @@ static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
 
 static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
-    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = l->conf.record = NULL;
+    l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
+    l->conf.record = l->conf.replay = NULL;
     if (!c->source)
         return larder__fail(LARDER_E_ARGS, "no source given");
     if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)
         return larder__fail(LARDER_E_ARGS, "a recipe of %zu bytes; at most %d make sense",
                             strlen(c->recipe), LARDER__RECIPE_CHARS);
-    const char *from[4] = {c->source, c->recipe ? c->recipe : "lru", c->cache ? c->cache : "20%",
-                           c->augment ? c->augment : ""};
+    const char *from[4] = {c->source, c->recipe ? c->recipe : LARDER__DEFAULT_RECIPE,
+                           c->cache ? c->cache : "20%", c->augment ? c->augment : ""};
     const char **to[4] = {&l->conf.source, &l->conf.recipe, &l->conf.cache, &l->conf.augment};
     for (int i = 0; i < 4; i++)
         if (!(*to[i] = larder__strdup(from[i])))
@@ -170,10 +172,18 @@ static int open_pipeline(larder_loader *l) {
     return larder__parts_open(&l->parts, &parts);
 }
 
+/* Who only wants the order reads by other means. */
+static void note_data(larder_loader *l) {
+    char says[LARDER__NOTE_BYTES];
+    for (size_t i = 0; !l->conf.order_only && larder__data_note(l->data, i, says, sizeof says); i++)
+        larder__note(l->stats, "%s", says);
+}
+
 static int open_parts(larder_loader *l) {
     int rc = larder__data_open(&l->data, l->conf.source);
     if (rc < 0 || (rc = open_pipeline(l)) < 0)
         return rc;
+    note_data(l);
     const larder_dataset *about = larder__data_about(l->data);
     larder__draw_conf draw = {.recipe = l->conf.recipe,
                               .cache = l->conf.cache,
@@ -289,7 +299,8 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     l->owner = getpid();
     if ((rc = copy_conf(l, &given)) < 0 || (rc = larder__measures_open(l)) < 0 ||
         (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0 ||
-        (rc = larder__recording_open(l, &given)) < 0)
+        (rc = larder__recording_open(l, &given)) < 0 ||
+        (given.replay && (rc = larder__replaying_open(l, given.replay)) < 0))
         goto fail;
     larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");

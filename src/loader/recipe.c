@@ -22,24 +22,26 @@ static const char *chosen(const larder_args *own, const char *part, const char *
     return given[0] ? given : usual;
 }
 
+/* The signal that the policy needs as it is asked for; "": none. */
+static int ask_policy(const larder_policy *p, const char *rest, const char **signal) {
+    larder_args args;
+    if (!p->signal)
+        return 0;
+    int rc = larder__args_parse(&args, "policy", &p->plugin, rest, ',', larder__args_any);
+    if (rc < 0)
+        return rc;
+    const char *needs = p->signal(&args);
+    *signal = needs ? needs : "";
+    larder__args_free(&args);
+    return 0;
+}
+
 /* The recipe's own parameters say which parts are meant, so they are looked at first, before it is
  * known who takes the others. */
 static int choose_parts(larder__recipe *out, const larder_recipe *r, const char *rest) {
-    const larder_param *all[128];
-    size_t n = 0;
-    for (size_t i = 0; larder__samplers[i] && n < 40; i++)
-        if (larder__samplers[i]->plugin.params)
-            all[n++] = larder__samplers[i]->plugin.params;
-    for (size_t i = 0; larder__policies[i] && n < 80; i++)
-        if (larder__policies[i]->plugin.params)
-            all[n++] = larder__policies[i]->plugin.params;
-    for (size_t i = 0; larder__signals[i] && n < 120; i++)
-        if (larder__signals[i]->plugin.params)
-            all[n++] = larder__signals[i]->plugin.params;
-    all[n] = NULL;
     larder_plugin own = {.name = r->name, .params = larder__recipe_params};
     larder_args args;
-    int rc = larder__args_parse(&args, "recipe", &own, rest, ',', all);
+    int rc = larder__args_parse(&args, "recipe", &own, rest, ',', larder__args_any);
     if (rc < 0)
         return rc;
     const char *signal = chosen(&args, "signal", r->signal);
@@ -48,6 +50,8 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
     out->wait = strcmp(larder_args_text(&args, "scoring"), "wait") == 0;
     out->replan = strcmp(larder_args_text(&args, "plan"), "auto") == 0;
     rc = out->policy ? 0 : LARDER_E_ARGS;
+    if (rc == 0 && !signal[0])
+        rc = ask_policy(out->policy, rest, &signal);
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
     const char *split = larder_args_text(&args, "split");
@@ -75,13 +79,15 @@ int larder__recipe_parse(larder__recipe *out, const char *text) {
                                      out->signal ? &out->signal->plugin : &no_signal};
     const char *kinds[3] = {"sampler", "policy", "signal"};
     larder_args *args[3] = {&out->sampler_args, &out->policy_args, &out->signal_args};
-    for (int i = 0; rc == 0 && i < 3; i++) {
-        const larder_param *others[4] = {larder__recipe_params};
-        for (int k = 0, at = 1; k < 3; k++)
-            if (k != i && parts[k]->params)
-                others[at++] = parts[k]->params;
-        rc = larder__args_parse(args[i], kinds[i], parts[i], rest, ',', others);
-    }
+    const larder_param *lists[5] = {0};
+    size_t n = 0;
+    for (int i = 0; i < 3; i++)
+        if (parts[i]->params)
+            lists[n++] = parts[i]->params;
+    lists[n] = larder__recipe_params;
+    rc = larder__args_check("recipe", name, rest, ',', lists);
+    for (int i = 0; rc == 0 && i < 3; i++)
+        rc = larder__args_parse(args[i], kinds[i], parts[i], rest, ',', larder__args_any);
     if (rc < 0)
         larder__recipe_free(out);
     return rc;

@@ -7,6 +7,9 @@
 #include "base/spec.h"
 #include "plugins.h"
 
+/* Each sample once an epoch, in an order that follows from the seed alone. Everywhere. */
+#define LARDER__DEFAULT_RECIPE "minio"
+
 typedef struct larder__recipe {
     const larder_sampler *sampler;
     const larder_policy *policy;

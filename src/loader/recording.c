@@ -136,6 +136,10 @@ void larder__recording_batch(larder_loader *l, const larder__place *p) {
         b.fetched_bytes += larder__planned_bytes(plan, l->parts, i);
     larder__tape_rows rows = {
         .ids = plan->ids, .served = p->served, .kinds = p->kind, .about = about, .arg = l};
+    if (!isnan(plan->measured) && plan->measured != l->tape_measured) {
+        l->tape_measured = plan->measured;
+        larder__tape_add_turn(l->tape, &(larder_turn){plan->number, plan->measured});
+    }
     larder__tape_add_batch(l->tape, &b, &rows);
     l->stepped = 0;
     larder_figures f;

@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-static const char magic[8] = "larder\2\n"; /* with the format's version */
+/* With the format's version. A list of decisions is a state's first part alone. */
+static const char magic[8] = "larder\3\n", list_magic[8] = "larder\3d";
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
@@ -214,54 +215,76 @@ static int check_identity(larder_loader *l, larder_reader *r, larder__division *
 
 /* ---- save and restore ------------------------------------------------------------------------ */
 
-int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
-    *bytes = NULL;
-    *size = 0;
-    larder_writer w = {0};
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    if ((rc = larder__ranks_settle(l)) < 0) {
-        pthread_mutex_unlock(&l->lock);
-        return rc;
-    }
-    while (l->planning) /* a batch is being drawn: its state is neither before nor after */
-        pthread_cond_wait(&l->ready, &l->lock);
-    if (l->torn) {
-        rc = larder__fail(LARDER_E_STATE, "there is no state to go on from: %.400s", l->why);
-        pthread_mutex_unlock(&l->lock);
-        return rc;
-    }
-    larder_write_bytes(&w, magic, sizeof magic);
-    write_identity(l, &w);
-    larder__draw_effects(l->draw, &w);
-    larder_write_u64(&w, l->taken);
-    larder_write_u64(&w, l->epoch_length);
+static void write_state(larder_loader *l, larder_writer *w) {
+    larder_write_bytes(w, magic, sizeof magic);
+    write_identity(l, w);
+    larder__draw_effects(l->draw, w);
+    larder_write_u64(w, l->taken);
+    larder_write_u64(w, l->epoch_length);
     const larder__ranks *ranks = larder__draw_ranks(l->draw);
-    larder_write_u32(&w, (uint32_t)l->epoch_over | (uint32_t)(l->divided_taken > 0) << 1 |
-                             (uint32_t)(ranks != NULL) << 2);
+    larder_write_u32(w, (uint32_t)l->epoch_over | (uint32_t)(l->divided_taken > 0) << 1 |
+                            (uint32_t)(ranks != NULL) << 2);
     if (l->divided_taken) {
-        larder_write_u64(&w, l->divided_epoch);
-        larder_write_u64(&w, l->divided_taken);
+        larder_write_u64(w, l->divided_epoch);
+        larder_write_u64(w, l->divided_taken);
     }
     if (ranks) {
-        larder_write_u32(&w, ranks->rank);
-        larder_write_u32(&w, ranks->world);
+        larder_write_u32(w, ranks->rank);
+        larder_write_u32(w, ranks->world);
     }
-    larder_write_u64(&w, (uint64_t)l->audit);
-    larder__write_text(&w, l->audit_says);
-    write_all_drawn(l, &w);
-    larder__draw_save(l->draw, &w);
-    larder__ledger_save(l->ledger, &w);
+    larder_write_u64(w, (uint64_t)l->audit);
+    larder__write_text(w, l->audit_says);
+    write_all_drawn(l, w);
+    larder__draw_save(l->draw, w);
+    larder__ledger_save(l->ledger, w);
+}
+
+static void write_decisions(larder_loader *l, larder_writer *w) {
+    larder_write_bytes(w, list_magic, sizeof list_magic);
+    write_identity(l, w);
+    larder__draw_effects(l->draw, w);
+}
+
+/* By one of these, between two draws, and with a checksum at its end. */
+static int write_out(larder_loader *l, void (*write)(larder_loader *, larder_writer *),
+                     void **bytes, size_t *size) {
+    larder_writer w = {0};
+    while (l->planning) /* a batch is being drawn: its state is neither before nor after */
+        pthread_cond_wait(&l->ready, &l->lock);
+    if (l->torn)
+        return larder__fail(LARDER_E_STATE, "there is no state to go on from: %.400s", l->why);
+    write(l, &w);
     larder_write_u64(&w, larder__hash_bytes(0, w.bytes, w.code ? 0 : w.size));
-    pthread_mutex_unlock(&l->lock);
-    if ((rc = w.code) < 0) {
+    if (w.code < 0) {
         larder__writer_free(&w);
-        return rc;
+        return w.code;
     }
     *bytes = w.bytes;
     *size = w.size;
     return 0;
+}
+
+int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
+    *bytes = NULL;
+    *size = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    if ((rc = larder__ranks_settle(l)) == 0)
+        rc = write_out(l, write_state, bytes, size);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int larder_loader_decisions(larder_loader *l, void **bytes, size_t *size) {
+    *bytes = NULL;
+    *size = 0;
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    rc = write_out(l, write_decisions, bytes, size);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
 }
 
 /* Which batches had been drawn ahead: what they hold of the epoch under way was not taken. */
@@ -343,11 +366,13 @@ static int restore_body(larder_loader *l, larder_reader *r) {
                                      : larder_read_reject(r, "there is something after its end");
 }
 
-/* A fresh loader, and bytes that are a whole state of somebody. */
-static int check_state(const larder_loader *l, const unsigned char *b, size_t size) {
+/* A fresh loader, and bytes that are a whole state of somebody; or, if that will do, a list. */
+static int check_state(const larder_loader *l, const unsigned char *b, size_t size, bool list) {
     if (l->running || l->taken || l->planned || l->failed || l->restored)
         return larder__fail(LARDER_E_STATE, "a state is restored right after open, once");
-    if (!b || size < sizeof magic + 8 || memcmp(b, magic, sizeof magic) != 0)
+    bool long_enough = b && size >= sizeof magic + 8;
+    if (!long_enough || (memcmp(b, magic, sizeof magic) != 0 &&
+                         (!list || memcmp(b, list_magic, sizeof magic) != 0)))
         return larder__fail(LARDER_E_FORMAT, "saved state: not a state of this version of larder");
     larder_reader tail = {.at = b + size - 8, .end = b + size};
     if (larder_read_u64(&tail) != larder__hash_bytes(0, b, size - 8))
@@ -360,7 +385,7 @@ int larder_loader_replay(larder_loader *l, const void *bytes, size_t size) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    if ((rc = check_state(l, b, size)) == 0) {
+    if ((rc = check_state(l, b, size, true)) == 0) {
         larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
         larder__division v = {0};
         if ((rc = check_identity(l, &r, &v)) == 0 && v.world)
@@ -377,7 +402,7 @@ int larder_loader_restore(larder_loader *l, const void *bytes, size_t size) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    if ((rc = check_state(l, b, size)) == 0) {
+    if ((rc = check_state(l, b, size, false)) == 0) {
         larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
         l->restored = true;
         rc = restore_body(l, &r);

@@ -31,13 +31,15 @@ static bool option(const char *at, size_t n, const char *key, char *out, size_t 
     return true;
 }
 
-/* One of budget=…, job=…, patience=… and token-file=…, up to & or the end. */
+/* One of budget=…, job=…, owner=…, patience=… and token-file=…, up to & or the end. */
 static int take_option(larder__daemon_address *out, const char *cache, const char *at, size_t n) {
     bool far = larder__remote_named(cache);
     char text[32];
     larder__budget b;
     if (option(at, n, "budget", out->budget, sizeof out->budget))
         return larder__parse_budget(out->budget, &b);
+    if (!far && option(at, n, "owner", text, sizeof text))
+        return larder__door_owner(text, &out->door.owner);
     if (far && option(at, n, "token-file", out->token_file, sizeof out->token_file))
         return 0;
     if (option(at, n, "job", out->job, sizeof out->job)) {
@@ -67,27 +69,24 @@ static int take_option(larder__daemon_address *out, const char *cache, const cha
     }
     return larder__fail(LARDER_E_ARGS, "cache \"%s\": after the %s comes %s, or nothing", cache,
                         far ? "port" : "path",
-                        far ? "?token-file=FILE&budget=SIZE" : "?budget=SIZE&job=NAME");
+                        far ? "?token-file=FILE&budget=SIZE" : "?budget=SIZE&job=NAME&owner=USER");
 }
 
 /* "unix:PATH?budget=20%" or "tcp://HOST:PORT?token-file=FILE&budget=20%". */
 int larder__daemon_parse(const char *cache, larder__daemon_address *out) {
     *out = (larder__daemon_address){.patience = PATIENCE};
-    larder__socket_path(out->path);
     if (!larder__cache_names_daemon(cache)) {
         snprintf(out->budget, sizeof out->budget, "%s", cache ? cache : "");
-        return 0;
+        return larder__door_usual(&out->door, false);
     }
     const char *at = larder__remote_named(cache) ? cache : cache + sizeof SCHEME - 1;
     size_t n = strcspn(at, "?");
-    if (n >= sizeof out->path)
+    if (n >= sizeof out->door.path)
         return larder__fail(LARDER_E_ARGS,
                             "cache \"%.60s…\": a socket's path has at most 107 bytes", cache);
-    if (n) {
-        memcpy(out->path, at, n);
-        out->path[n] = '\0';
-    }
-    int rc = 0;
+    int rc = n ? 0 : larder__door_usual(&out->door, false);
+    if (n)
+        memcpy(out->door.path, at, n);
     for (at += n; rc == 0 && *at; at += n) {
         at++; /* ? or & */
         n = strcspn(at, "&");
@@ -116,8 +115,7 @@ int larder__shared_cache_budget(const char *cache, char *budget, size_t cap) {
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf,
                               const larder__recipe *recipe, const double share[LARDER_FORMS]) {
     larder__daemon_address where;
-    larder__attach_conf a = {.socket = where.path,
-                             .token_file = where.token_file,
+    larder__attach_conf a = {.token_file = where.token_file,
                              .hello = {.batch = (uint32_t)conf->batch,
                                        .fingerprint = conf->fingerprint,
                                        .keys = conf->n,
@@ -136,6 +134,7 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     a.hello.forms_id = share[LARDER_ENCODED] < 1 || recipe->replan ? conf->pipeline | 1 : 0;
     a.hello.again = recipe->replan ? LARDER__HELLO_PLANS : 0;
     int rc = larder__daemon_parse(conf->cache, &where);
+    a.door = where.door;
     snprintf(a.hello.budget, sizeof a.hello.budget, "%s", where.budget);
     if (rc == 0)
         rc = larder__policy_text(a.hello.policy, sizeof a.hello.policy, recipe);

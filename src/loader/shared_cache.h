@@ -1,16 +1,17 @@
-/* Caches that live in a daemon: "unix:PATH?budget=20%&job=NAME" or "unix:" for the usual path, or
- * on another machine "tcp://HOST:PORT?token-file=FILE&budget=20%"; with $LARDER_SOCKET set, every
- * plain budget means the daemon there. */
+/* Caches that live in a daemon: "unix:PATH?budget=20%&job=NAME&owner=USER" or "unix:" for the usual
+ * path, or on another machine "tcp://HOST:PORT?token-file=FILE&budget=20%"; with $LARDER_SOCKET
+ * set, every plain budget means the daemon there. */
 #ifndef LARDER_LOADER_SHARED_CACHE_H
 #define LARDER_LOADER_SHARED_CACHE_H
 
 #include "loader/draw.h"
 #include "loader/recipe.h"
 #include "ranks/job_name.h"
+#include "wire/door.h"
 
 typedef struct larder__daemon_address { /* a cache text taken apart */
-    char path[108];                     /* of a socket, or tcp://host:port */
-    char budget[32];                    /* "": whatever the daemon has */
+    larder__door door;
+    char budget[32]; /* "": whatever the daemon has */
     char token_file[256];
     char job[LARDER__JOB_NAME]; /* the ranks of this job share; "": each attaches by itself */
     double patience;            /* seconds a rank of that job, or the daemon, may be away */

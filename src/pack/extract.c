@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "source/source.h"
+#include "pack/labels.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 enum { AT_ONCE = 64, AT_ONCE_BYTES = 64 << 20, NAME = 4096 };
-static const char half[] = ".larder-unpack.tmp"; /* what is being written */
 
 typedef struct extract {
     const larder__extract_conf *conf;
     larder__extract_result *out;
     larder__data *data;
     int folder;
+    larder__names names; /* under which the samples lie there, so far */
 } extract;
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -98,13 +98,11 @@ static int compare_file(const extract *x, const char *name, const unsigned char 
 }
 
 static int write_file(const extract *x, const char *name, const unsigned char *bytes, size_t size) {
-    int rc = make_folders(x, name);
-    int fd = rc < 0 ? rc
-                    : openat(x->folder, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                             0666);
+    char half[LARDER__TEMP_BYTES];
+    int rc = make_folders(x, name), fd;
     if (rc < 0)
         return rc;
-    if (fd < 0)
+    if ((fd = larder__temp_open(x->folder, half)) < 0)
         return failed(name, "cannot be written");
     if (write_all(fd, bytes, size) != 0)
         rc = failed(name, "cannot be written");
@@ -138,8 +136,8 @@ static int put_sample(extract *x, uint64_t id, const larder_read *r) {
         return larder__fail(LARDER_E_STATE, "%s: is there with other bytes", to);
     x->out->there += found == 1;
     x->out->bytes += size;
-    if (found == 1)
-        return 0;
+    if ((rc = larder__names_add(&x->names, to, strlen(to))) < 0 || found == 1)
+        return rc;
     rc = write_file(x, to, bytes, size);
     x->out->written += rc == 0;
     return rc;
@@ -219,11 +217,14 @@ int larder__extract_run(const larder__extract_conf *conf, larder__extract_result
         rc = stop < 0 ? stop : rc; /* what failed was perhaps interrupted */
     }
     if (rc == 0)
+        rc = larder__labels_keep(x.data, &x.names, conf->folder, &out->manifest);
+    if (rc == 0)
         syncfs(x.folder); /* once for all: a file system that cannot is not worth failing */
     if (x.folder >= 0)
         close(x.folder);
     if (conf->opened)
         conf->opened(conf->arg, NULL);
     larder__data_close(&x.data);
+    larder__names_free(&x.names);
     return rc;
 }

@@ -1,7 +1,9 @@
-/* Unpacking: the samples of a data set as files again, under the names they had. */
+/* Unpacking: the samples of a data set as files again, under the names they had. The folder opens
+ * as the same data set: ids, labels and names of classes. */
 #ifndef LARDER_PACK_EXTRACT_H
 #define LARDER_PACK_EXTRACT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +22,7 @@ typedef struct larder__extract_conf {
 typedef struct larder__extract_result {
     uint64_t written, there, renamed; /* there: the same file was there already */
     uint64_t bytes;
+    bool manifest; /* one was written, because folders alone do not tell order and labels */
 } larder__extract_result;
 
 /* A file that is there with other bytes is not overwritten: the sample's number is put into the

@@ -107,14 +107,12 @@ static int take_folder(packer *p) {
     return 0;
 }
 
-/* What a killed run left half-written: "shard-000003.tar.1234-0.tmp". We hold the folder. */
+/* What a killed run left half-written. We hold the folder. */
 static void sweep(const packer *p) {
     DIR *d = opendir(p->conf->folder);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
-        if (strncmp(e->d_name, "shard-", 6) == 0 && n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0)
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (larder__temp_is(e->d_name))
             unlinkat(p->lock, e->d_name, 0);
-    }
     if (d)
         closedir(d);
 }

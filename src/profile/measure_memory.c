@@ -201,7 +201,7 @@ static int measure_own(larder__profiler *p, double seconds, larder__profile *out
 /* The daemon gets a data set of its own for this, which is gone with us. */
 static int measure_daemon(larder__profiler *p, double seconds, larder__profile *out) {
     shelf s = shelf_of(p, out);
-    larder__attach_conf conf = {.socket = p->conf.socket,
+    larder__attach_conf conf = {.door = *p->conf.door,
                                 .hello = {.batch = AT_ONCE,
                                           .fingerprint = 0x70726f66696c65u ^ s.size,
                                           .keys = s.keys,
@@ -215,11 +215,11 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
     if (rc == 0)
         rc = measure_shelf(&s, out->threads, seconds, &out->daemon);
     larder__cache_close(&s.cache);
-    return rc < 0 ? larder__fail_in(rc, "the daemon at %s", p->conf.socket) : rc;
+    return rc < 0 ? larder__fail_in(rc, "the daemon at %s", p->conf.door->path) : rc;
 }
 
 int larder__measure_memory(larder__profiler *p, double seconds, larder__profile *out) {
-    double each = seconds / (3 + (p->conf.socket != NULL) + (p->conf.redis != NULL));
+    double each = seconds / (3 + (p->conf.door != NULL) + (p->conf.redis != NULL));
     out->daemon = out->redis = NAN;
     int rc = measure_panes(p, out->threads, false, each, &out->memory_read);
     if (rc == 0)
@@ -227,7 +227,7 @@ int larder__measure_memory(larder__profiler *p, double seconds, larder__profile 
     if (rc == 0 && (rc = measure_own(p, each, out)) == 0)
         larder__profiler_tell(p, "memory: %.1f GB/s read, %.1f GB/s copied; cache: %.1f GB/s",
                               out->memory_read / 1e9, out->memory_copy / 1e9, out->cache / 1e9);
-    if (rc == 0 && p->conf.socket && (rc = measure_daemon(p, each, out)) == 0)
+    if (rc == 0 && p->conf.door && (rc = measure_daemon(p, each, out)) == 0)
         larder__profiler_tell(p, "daemon: %.1f GB/s read in place", out->daemon / 1e9);
     if (rc == 0 && p->conf.redis && (rc = larder__measure_redis(p, each, out)) == 0)
         larder__profiler_tell(p, "Redis: %.3f GB/s", out->redis / 1e9);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "redis/group_inside.h"
 
 #include <math.h>
@@ -176,6 +177,13 @@ static int agree(larder__group *g, larder__agreement *agreed) {
                             "this group's cache is ruled by %.60s, not by %.60s: name another "
                             "group in shared=",
                             agreed->policy, g->mine.policy);
+    char holds[32], wants[32];
+    if (agreed->budget != g->mine.budget)
+        larder__note(g->stats,
+                     "this group's cache in Redis holds %s, as the job asked that came first, and "
+                     "not the %s that this one asks for",
+                     larder__print_bytes((double)agreed->budget, holds),
+                     larder__print_bytes((double)g->mine.budget, wants));
     return 0;
 }
 

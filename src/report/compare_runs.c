@@ -1,6 +1,7 @@
 #include "report/compare_runs.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "report/html.h"
 
@@ -105,8 +106,11 @@ static void figure_cell(const void *arg, size_t row, size_t column, char out[LAR
 
 static void print_side(FILE *to, const char *which, const larder__group *g) {
     const larder__meta *m = &g->mean.meta;
-    fprintf(to, "%-8s %s, cache %s, %zu %s:", which, m->name, m->cache, g->count,
-            g->count == 1 ? "run, seed" : "runs, seeds");
+    fprintf(to, "%-8s ", which);
+    larder__shown_print(to, m->name);
+    fputs(", cache ", to);
+    larder__shown_print(to, m->cache);
+    fprintf(to, ", %zu %s:", g->count, g->count == 1 ? "run, seed" : "runs, seeds");
     for (size_t i = 0; i < g->count; i++)
         fprintf(to, " %" PRIu64, g->runs[i]->meta.seed);
     fputs("\n", to);
@@ -117,10 +121,13 @@ int larder__compare_text(FILE *to, const larder__comparison *c) {
     print_side(to, "second:", c->b);
     fputs(c->setting_count ? "\nwhat is different\n" : "\nsettings, versions and machine agree\n",
           to);
-    for (size_t i = 0; i < c->setting_count; i++)
-        fprintf(to, "  %-14s %s  |  %s\n", c->settings[i].name,
-                c->settings[i].a[0] ? c->settings[i].a : "(none)",
-                c->settings[i].b[0] ? c->settings[i].b : "(none)");
+    for (size_t i = 0; i < c->setting_count; i++) {
+        fprintf(to, "  %-14s ", c->settings[i].name);
+        larder__shown_print(to, c->settings[i].a[0] ? c->settings[i].a : "(none)");
+        fputs("  |  ", to);
+        larder__shown_print(to, c->settings[i].b[0] ? c->settings[i].b : "(none)");
+        fputc('\n', to);
+    }
     fputs("\n", to);
     larder__table t = {
         .rows = c->figure_count, .columns = 6, .head = figure_head, .cell = figure_cell, .arg = c};

@@ -1,6 +1,7 @@
 #include "report/svg.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -14,8 +15,10 @@ enum { COLOURS = sizeof colours / sizeof *colours };
 const char *larder__chart_colour(size_t i) { return colours[i % COLOURS]; }
 
 void larder__xml_text(FILE *to, const char *s) {
-    for (; s && *s; s++) {
-        unsigned char c = (unsigned char)*s;
+    while (s && *s) {
+        char one[LARDER__SHOWN_BYTES], c;
+        s += larder__shown_one(one, s);
+        c = one[0];
         if (c == '&')
             fputs("&amp;", to);
         else if (c == '<')
@@ -26,8 +29,8 @@ void larder__xml_text(FILE *to, const char *s) {
             fputs("&quot;", to);
         else if (c == '\'')
             fputs("&#39;", to);
-        else if (c >= 0x20 || c == '\t' || c == '\n')
-            fputc(c, to);
+        else
+            fputs(one, to);
     }
 }
 

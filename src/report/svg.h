@@ -32,7 +32,7 @@ typedef struct larder__chart {
 
 /* 0, or LARDER_E_IO when the stream has failed. */
 int larder__chart_write(FILE *, const larder__chart *);
-/* `&`, `<`, `>` and quotes escaped, bytes XML does not allow left out; for SVG and HTML. */
+/* `&`, `<`, `>` and quotes escaped, the rest as base/escape.h shows it; for SVG and HTML. */
 void larder__xml_text(FILE *, const char *);
 /* The colour of series i, "#0072B2"; they come round after seven. */
 const char *larder__chart_colour(size_t i);

@@ -1,5 +1,6 @@
 #include "report/table.h"
 
+#include "base/escape.h"
 #include "report/svg.h"
 
 #include <string.h>
@@ -23,13 +24,21 @@ static void pad(FILE *to, const char *text, int width, bool right) {
         fputc(' ', to);
 }
 
+/* Names of runs come from anywhere. */
+static void shown_cell(const larder__table *t, size_t row, size_t column,
+                       char out[LARDER__CELL_BYTES]) {
+    char cell[LARDER__CELL_BYTES];
+    t->cell(t->arg, row, column, cell);
+    larder__shown(out, LARDER__CELL_BYTES, cell);
+}
+
 static void find_widths(const larder__table *t, int width[COLUMNS_MAX]) {
     char cell[LARDER__CELL_BYTES];
     const char *help;
     for (size_t c = 0; c < t->columns; c++) {
         width[c] = width_of(t->head(c, &help));
         for (size_t r = 0; r < t->rows; r++) {
-            t->cell(t->arg, r, c, cell);
+            shown_cell(t, r, c, cell);
             int n = width_of(cell);
             width[c] = n > width[c] ? n : width[c];
         }
@@ -54,7 +63,7 @@ void larder__table_text(FILE *to, const larder__table *t) {
     fputc('\n', to);
     for (size_t r = 0; r < t->rows; r++) {
         for (size_t c = 0; c < t->columns; c++) {
-            t->cell(t->arg, r, c, cell);
+            shown_cell(t, r, c, cell);
             fputs(c ? "  " : "", to);
             pad(to, cell, width[c], c > 0);
         }
@@ -64,10 +73,12 @@ void larder__table_text(FILE *to, const larder__table *t) {
 
 /* A bar would begin another cell, and names come from anywhere. */
 static void md_text(FILE *to, const char *s) {
-    for (; *s; s++) {
-        if (strchr("|\\`*_<>[]", *s))
+    while (*s) {
+        char one[LARDER__SHOWN_BYTES];
+        s += larder__shown_one(one, s);
+        if (strchr("|\\`*_<>[]", one[0]))
             fputc('\\', to);
-        fputc(*s == '\n' || *s == '\r' ? ' ' : *s, to);
+        fputs(one, to);
     }
 }
 

@@ -1,5 +1,6 @@
 /* The tables of a report: every run, and mean and spread over seeds; as text, Markdown and JSON. */
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "report/html.h"
@@ -237,7 +238,11 @@ int larder__report_md(FILE *to, const char *title, const larder__run *runs, size
     larder__groups_table(to, &g, true, larder__table_md);
     fputs("\n## Every run\n\n", to);
     rc = larder__runs_table(to, runs, count, larder__table_md);
-    fprintf(to, "\nlarder %s; %s\n", runs[0].meta.version, runs[0].meta.machine);
+    fputs("\nlarder ", to);
+    larder__shown_print(to, runs[0].meta.version);
+    fputs("; ", to);
+    larder__shown_print(to, runs[0].meta.machine);
+    fputc('\n', to);
     larder__groups_free(&g);
     return rc < 0 ? rc : ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
 }

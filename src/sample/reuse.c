@@ -81,12 +81,11 @@ bool larder__reuse_filled(larder__reuse *r) {
 }
 
 /* Any resident, for policies without a preference. */
-static bool any_resident(larder__reuse *r, uint64_t *id, double *share) {
+static bool any_resident(larder__reuse *r, uint64_t *id) {
     const larder_slots *s = r->env->slots;
     if (!s->key_of || !s->used) /* of a cache that lives elsewhere */
         return false;
     *id = s->key_of[larder_rng_below(&r->rng, s->used)];
-    *share = 1;
     return *id != UINT32_MAX;
 }
 
@@ -104,13 +103,13 @@ static bool search(larder__reuse *r, uint64_t *id) {
     return false;
 }
 
-static bool draw_resident(larder__reuse *r, uint64_t *id, double *share) {
+static bool draw_resident(larder__reuse *r, uint64_t *id) {
     for (int i = 0; i < TRIES; i++) {
-        bool got = r->env->pick && r->env->pick(r->env->pick_arg, &r->rng, id, share);
-        if ((got || any_resident(r, id, share)) && !has(r->inside, *id))
+        double share;
+        bool got = r->env->pick && r->env->pick(r->env->pick_arg, &r->rng, id, &share);
+        if ((got || any_resident(r, id)) && !has(r->inside, *id))
             return true;
     }
-    *share = 1;
     return search(r, id);
 }
 
@@ -128,11 +127,9 @@ static size_t draw_residents(larder__reuse *r, double h, larder_pick *out, size_
     size_t k = (size_t)fmin(r->owed, (double)want), n = 0;
     r->owed = fmin(r->owed - (double)k, 1);
     for (uint64_t id; n < k && n < r->env->slots->resident; n++) {
-        double share = 1;
-        if (!draw_resident(r, &id, &share))
+        if (!draw_resident(r, &id))
             break;
         put(r, &out[n], id);
-        out[n].weight = (float)pow(1 / share, r->conf.correct);
     }
     return n;
 }

@@ -18,10 +18,9 @@
 #include <larder/plugin.h>
 
 typedef struct larder__reuse_conf {
-    bool skips;     /* the stream passes over residents that were served in this sweep */
-    bool shares;    /* the stream is that of all jobs that share the cache */
-    double fill;    /* of the cache's budget that must be used before residents are drawn */
-    double correct; /* exponent of the weight 1 / (R p) of a drawn resident; 0: weight 1 */
+    bool skips;  /* the stream passes over residents that were served in this sweep */
+    bool shares; /* the stream is that of all jobs that share the cache */
+    double fill; /* of the cache's budget that must be used before residents are drawn */
 } larder__reuse_conf;
 
 typedef struct larder__reuse {

@@ -19,18 +19,13 @@ static const larder_param params[] = {
     {"read_us", "float", "0", "h=auto before anything is measured: reading one sample takes", 0,
      1e12},
     {"step_us", "float", "0", "h=auto before anything is measured: training on one takes", 0, 1e12},
-    {"record", "text", "", "file to write every change of h=auto to", 0, 0},
-    {"replay", "text", "", "such a file, to take h from instead of measuring", 0, 0},
     {"fill", "float", "1", "share of the cache to fill before anything is reused", 0, 1},
-    {"correct", "float", "0", "exponent of the weight 1/(R p) of reused samples", 0, 4},
     {0}};
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     rotate *r = st;
-    larder__reuse_conf conf = {.skips = true,
-                               .shares = true,
-                               .fill = larder_args_number(args, "fill"),
-                               .correct = larder_args_number(args, "correct")};
+    larder__reuse_conf conf = {
+        .skips = true, .shares = true, .fill = larder_args_number(args, "fill")};
     int rc = larder__reuse_init(&r->reuse, env, &conf);
     uint64_t batches = (larder__reuse_length(&r->reuse) + env->batch - 1) / env->batch;
     return rc < 0 ? rc : larder__steer_init(&r->steer, args, batches);
@@ -64,6 +59,16 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static void pace(void *st, const larder_pace *p) { larder__steer_pace(&((rotate *)st)->steer, p); }
+static size_t turns(const void *st, const larder_turn **out) {
+    *out = ((const rotate *)st)->steer.turns;
+    return ((const rotate *)st)->steer.count;
+}
+static int past(void *st, const larder_turn *t, size_t n) {
+    return larder__steer_past(&((rotate *)st)->steer, t, n);
+}
+static int follow(void *st, const larder_turn *t, size_t n) {
+    return larder__steer_follow(&((rotate *)st)->steer, t, n);
+}
 static double shown(const void *st) { return ((const rotate *)st)->shown; }
 
 static void save(const void *st, larder_writer *w) {
@@ -91,6 +96,9 @@ const larder_sampler larder__sampler_rotate = {
     .save = save,
     .load = load,
     .pace = pace,
+    .turns = turns,
+    .past = past,
+    .follow = follow,
     .shown_name = "h",
     .shown = shown,
 };

@@ -1,12 +1,10 @@
 #include "sample/steer.h"
 
 #include "base/err.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/state.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const double spare = 0.9;  /* storage is asked for so much of what it can give */
@@ -15,7 +13,7 @@ static const double near = 0.004; /* h this close to its aim takes it */
  * what the excess of a second adds to the load, the most of it that counts, how far it goes. */
 static const double wait_let = 0.02, wait_busy = 0.4, wait_gain = 2, wait_most = 0.2;
 static const double load_most = 4;
-enum { AN_EPOCH = 64, FILE_MAX = 64 << 20, LINE = 48 };
+enum { AN_EPOCH = 64 };
 
 /* ---- what the user asked for ----------------------------------------------------------------- */
 
@@ -43,67 +41,7 @@ static int parse_h(larder__steer *s, const char *text) {
     return 0;
 }
 
-static int reserve(larder__steer *s, size_t more) {
-    if (s->cap - s->count >= more)
-        return 0;
-    larder__turn *grown = larder__realloc(s->turns, (s->count + more) * sizeof *grown);
-    if (!grown)
-        return LARDER_E_NOMEM;
-    s->turns = grown;
-    s->cap = s->count + more;
-    return 0;
-}
-
-/* Lines of "batch h", batches rising. */
-static int read_turns(larder__steer *s, const char *path) {
-    unsigned char *bytes = NULL;
-    size_t size;
-    int rc = larder__file_read(path, FILE_MAX, &bytes, &size);
-    if (rc == 0)
-        rc = reserve(s, size / 4 + 1);
-    char *at = (char *)bytes;
-    while (rc == 0 && *at) {
-        char *end;
-        larder__turn t = {.batch = strtoull(at, &end, 10)};
-        bool good = end != at && *end == ' ' && read_share(end, &end, &t.h) && *end == '\n' &&
-                    (s->count == 0 || t.batch > s->turns[s->count - 1].batch);
-        if (good && s->count < s->cap)
-            s->turns[s->count++] = t;
-        else
-            rc = larder__fail(LARDER_E_FORMAT, "%s:%zu: not a batch number and its h", path,
-                              s->count + 1);
-        at = end + 1;
-    }
-    larder__free(bytes);
-    return rc;
-}
-
-static int write_turns(const larder__steer *s) {
-    size_t size = 0, cap = s->count * LINE + 1;
-    char *text = larder__malloc(cap);
-    if (!text)
-        return LARDER_E_NOMEM;
-    for (size_t i = 0; i < s->count; i++)
-        size += (size_t)snprintf(text + size, cap - size, "%llu %.17g\n",
-                                 (unsigned long long)s->turns[i].batch, s->turns[i].h);
-    int rc = larder__file_write(s->record, text, size);
-    larder__free(text);
-    return rc;
-}
-
-static int copy_text(char **out, const char *text) {
-    if (!text[0])
-        return 0;
-    size_t n = strlen(text) + 1;
-    *out = larder__malloc(n);
-    if (!*out)
-        return LARDER_E_NOMEM;
-    memcpy(*out, text, n);
-    return 0;
-}
-
 int larder__steer_init(larder__steer *s, const larder_args *args, uint64_t batches) {
-    const char *replay = larder_args_text(args, "replay");
     *s = (larder__steer){.epochs = larder_args_number(args, "epochs"),
                          .most = larder_args_number(args, "h_max"),
                          .pace = {.read_seconds = larder_args_number(args, "read_us") * 1e-6,
@@ -111,35 +49,77 @@ int larder__steer_init(larder__steer *s, const larder_args *args, uint64_t batch
                          .load = 1,
                          .stall = 1, /* nothing is storage's fault until it is known */
                          .batches = batches};
-    int rc = parse_h(s, larder_args_text(args, "h"));
-    if (rc == 0 && s->how == LARDER__STEER_AUTO)
-        rc = copy_text(&s->record, larder_args_text(args, "record"));
-    if (rc == 0 && s->record)
-        rc = write_turns(s); /* better no file now than none in the end */
-    if (rc < 0 || !replay[0])
-        return rc;
-    s->how = LARDER__STEER_REPLAY;
-    return read_turns(s, replay);
+    return parse_h(s, larder_args_text(args, "h"));
 }
 
 void larder__steer_fini(larder__steer *s) {
-    if (s->record && s->count)
-        write_turns(s); /* nobody is there to hear of a failure; the saved state has it all */
-    larder__free(s->record);
     larder__free(s->turns);
+    larder__free(s->ahead);
 }
 
-/* ---- deciding -------------------------------------------------------------------------------- */
+/* ---- decisions of another time --------------------------------------------------------------- */
+
+static int check_turns(const larder__steer *s, const larder_turn *t, size_t n) {
+    bool good = s->how != LARDER__STEER_LINE || n == 0;
+    for (size_t i = 0; i < n && good; i++)
+        good = t[i].value >= 0 && t[i].value <= 0.99 && (i == 0 || t[i].batch > t[i - 1].batch);
+    return good ? 0
+                : larder__fail(LARDER_E_FORMAT,
+                               "a list of h that does not fit: batches rise, h is 0 to 0.99, and "
+                               "the recipe has h=auto");
+}
+
+static int copy_turns(larder_turn **out, const larder_turn *t, size_t n, size_t room) {
+    larder_turn *copy = larder__malloc((n + room + 1) * sizeof *copy);
+    if (!copy)
+        return LARDER_E_NOMEM;
+    if (n)
+        memcpy(copy, t, n * sizeof *copy);
+    larder__free(*out);
+    *out = copy;
+    return 0;
+}
 
 static uint64_t every(const larder__steer *s) {
     return s->batches > AN_EPOCH ? s->batches / AN_EPOCH : 1;
 }
 
+/* What one epoch may decide: a batch of each may be looked at, or a turn of the list be due. */
+static size_t an_epoch(const larder__steer *s) {
+    return s->how == LARDER__STEER_FOLLOW ? s->ahead_count : 2 + (size_t)(s->batches / every(s));
+}
+
+int larder__steer_past(larder__steer *s, const larder_turn *t, size_t n) {
+    int rc = check_turns(s, t, n);
+    if (rc < 0 || s->how == LARDER__STEER_LINE ||
+        (rc = copy_turns(&s->turns, t, n, an_epoch(s))) < 0)
+        return rc;
+    s->count = n;
+    s->cap = n + an_epoch(s);
+    return 0;
+}
+
+int larder__steer_follow(larder__steer *s, const larder_turn *t, size_t n) {
+    int rc = check_turns(s, t, n);
+    if (rc < 0 || s->how == LARDER__STEER_LINE || (rc = copy_turns(&s->ahead, t, n, 0)) < 0)
+        return rc;
+    s->how = LARDER__STEER_FOLLOW;
+    s->ahead_count = n;
+    return 0;
+}
+
+/* ---- deciding -------------------------------------------------------------------------------- */
+
 int larder__steer_epoch(larder__steer *s) {
-    if (s->how != LARDER__STEER_AUTO)
+    size_t more = an_epoch(s);
+    if (s->how == LARDER__STEER_LINE || s->cap - s->count >= more)
         return 0;
-    int rc = reserve(s, 2 + s->batches / every(s));
-    return rc == 0 && s->record ? write_turns(s) : rc;
+    larder_turn *grown = larder__realloc(s->turns, (s->count + more) * sizeof *grown);
+    if (!grown)
+        return LARDER_E_NOMEM;
+    s->turns = grown;
+    s->cap = s->count + more;
+    return 0;
 }
 
 void larder__steer_pace(larder__steer *s, const larder_pace *p) {
@@ -176,25 +156,31 @@ static double aim(const larder__steer *s, double fresh) {
     return fmin(1 - given / cost, s->most);
 }
 
-static void decide(larder__steer *s, double fresh, bool acts) {
-    weigh_waiting(s, fresh, acts);
-    double to = aim(s, fresh), h = fabs(to - s->h) < near ? to : (s->h + to) / 2;
+static void turn(larder__steer *s, double h) {
     if (h == s->h || s->count == s->cap)
         return;
     s->h = h;
-    s->turns[s->count++] = (larder__turn){s->batch, h};
+    s->turns[s->count++] = (larder_turn){s->batch, h};
 }
 
-static void replay(larder__steer *s) {
-    for (; s->next < s->count && s->turns[s->next].batch <= s->batch; s->next++)
-        s->h = s->turns[s->next].h;
+static void decide(larder__steer *s, double fresh, bool acts) {
+    weigh_waiting(s, fresh, acts);
+    double to = aim(s, fresh);
+    turn(s, fabs(to - s->h) < near ? to : (s->h + to) / 2);
+}
+
+static void follow(larder__steer *s) {
+    double h = s->h;
+    for (; s->next < s->ahead_count && s->ahead[s->next].batch <= s->batch; s->next++)
+        h = s->ahead[s->next].value;
+    turn(s, h);
 }
 
 double larder__steer_next(larder__steer *s, double done, double fresh, bool acts) {
     if (s->how == LARDER__STEER_LINE)
         s->h = s->epochs > 0 ? s->from + (s->to - s->from) * fmin(done / s->epochs, 1) : s->from;
-    else if (s->how == LARDER__STEER_REPLAY)
-        replay(s);
+    else if (s->how == LARDER__STEER_FOLLOW)
+        follow(s);
     else if (s->batch % every(s) == 0)
         decide(s, fresh, acts);
     s->batch++;
@@ -203,36 +189,12 @@ double larder__steer_next(larder__steer *s, double done, double fresh, bool acts
 
 /* ---- saved state ----------------------------------------------------------------------------- */
 
-/* The turns of a replay come from its file again. */
 void larder__steer_save(const larder__steer *s, larder_writer *w) {
-    size_t own = s->how == LARDER__STEER_AUTO ? s->count : 0;
     larder_write_u64(w, s->batch);
     larder_write_f64(w, s->h);
     larder_write_f64(w, s->pace.read_seconds);
     larder_write_f64(w, s->pace.step_seconds);
     larder_write_f64(w, s->load);
-    larder_write_u64(w, own);
-    for (size_t i = 0; i < own; i++) {
-        larder_write_u64(w, s->turns[i].batch);
-        larder_write_f64(w, s->turns[i].h);
-    }
-}
-
-static int load_turns(larder__steer *s, uint64_t count, larder_reader *r) {
-    if (count > larder__read_left(r) / 16 || (count && s->how != LARDER__STEER_AUTO))
-        return larder_read_reject(r, "its list of h does not fit");
-    s->count = 0;
-    int rc = reserve(s, (size_t)count + 2 + s->batches / every(s));
-    if (rc < 0)
-        return rc;
-    for (uint64_t i = 0; i < count; i++) {
-        s->turns[i].batch = larder_read_u64(r);
-        s->turns[i].h = larder_read_f64(r);
-        if (!(s->turns[i].h >= 0 && s->turns[i].h <= 0.99))
-            return larder_read_reject(r, "its list of h has one that is no share");
-    }
-    s->count = (size_t)count;
-    return larder_read_status(r);
 }
 
 int larder__steer_load(larder__steer *s, larder_reader *r) {
@@ -241,13 +203,10 @@ int larder__steer_load(larder__steer *s, larder_reader *r) {
     s->pace.read_seconds = larder_read_f64(r);
     s->pace.step_seconds = larder_read_f64(r);
     s->load = larder_read_f64(r);
-    uint64_t count = larder_read_u64(r);
-    if (!(s->h >= 0 && s->h <= 0.99 && s->pace.read_seconds >= 0 && s->pace.read_seconds < 1e9 &&
-          s->pace.step_seconds >= 0 && s->pace.step_seconds < 1e9 && s->load >= 1 &&
-          s->load <= load_most)) {
-        s->h = 0;
-        return larder_read_reject(r, "its h is no share of a batch");
-    }
-    return s->how == LARDER__STEER_REPLAY && !count ? larder_read_status(r)
-                                                    : load_turns(s, count, r);
+    if (s->h >= 0 && s->h <= 0.99 && s->pace.read_seconds >= 0 && s->pace.read_seconds < 1e9 &&
+        s->pace.step_seconds >= 0 && s->pace.step_seconds < 1e9 && s->load >= 1 &&
+        s->load <= load_most)
+        return larder_read_status(r);
+    s->h = 0;
+    return larder_read_reject(r, "its h is no share of a batch");
 }

@@ -11,21 +11,16 @@
  * are slowly taken to be dearer than they look (`load`), until training waits for a fiftieth of its
  * time. Waiting for anything but storage changes nothing.
  *
- * Every change is written down with the number of its batch. The list is part of the saved state,
- * goes to a file with record=, and with replay= such a file decides instead of the clock: then the
- * run repeats to the bit. */
+ * Every change is noted with the number of its batch: the loader puts the list into the saved
+ * state, onto the tape and into the folder of `larder train --out`. A run that follows such a list
+ * repeats to the bit; what it follows it notes too, so its own state says as much. */
 #ifndef LARDER_SAMPLE_STEER_H
 #define LARDER_SAMPLE_STEER_H
 
 #include <larder/plugin.h>
 
-typedef struct larder__turn { /* from this batch on, counted over the whole run, h is this */
-    uint64_t batch;
-    double h;
-} larder__turn;
-
 typedef struct larder__steer {
-    enum { LARDER__STEER_LINE, LARDER__STEER_AUTO, LARDER__STEER_REPLAY } how;
+    enum { LARDER__STEER_LINE, LARDER__STEER_AUTO, LARDER__STEER_FOLLOW } how;
     double from, to;     /* LINE: h at the beginning and after `epochs`; equal: fixed */
     double epochs, most; /* most: h is never above, for auto */
     larder_pace pace;
@@ -33,22 +28,27 @@ typedef struct larder__steer {
     double stall;           /* share of time spent waiting, over the last second or so */
     double load;            /* auto: what a read costs, as a multiple of what it seems to take */
     double h;
-    uint64_t batch;          /* batches drawn so far */
-    uint64_t batches;        /* of one epoch */
-    larder__turn *turns;     /* as decided, or as replayed */
-    size_t count, cap, next; /* next: of the replayed ones */
-    char *record;            /* file name, or NULL */
+    uint64_t batch;     /* batches drawn so far */
+    uint64_t batches;   /* of one epoch */
+    larder_turn *turns; /* as decided so far */
+    size_t count, cap;
+    larder_turn *ahead; /* as they are to be decided; NULL: by the rates */
+    size_t ahead_count, next;
 } larder__steer;
 
-/* Takes h, h_max, epochs, read_us, step_us, record and replay from its sampler's arguments. */
+/* Takes h, h_max, epochs, read_us and step_us from its sampler's arguments. */
 int larder__steer_init(larder__steer *, const larder_args *, uint64_t batches);
 void larder__steer_fini(larder__steer *);
-/* Makes room for what one epoch may decide, and brings the record up to date. */
+/* Makes room for what one epoch may decide. */
 int larder__steer_epoch(larder__steer *);
 void larder__steer_pace(larder__steer *, const larder_pace *);
 /* h of the next batch; `done` epochs lie behind it, `fresh` of the stream has to be read. While the
  * cache fills up h does not act yet: what is waited for then says nothing. */
 double larder__steer_next(larder__steer *, double done, double fresh, bool acts);
+/* What was decided before, and what is to be decided: as larder_sampler has them. With a fixed or
+ * scheduled h nothing is decided, and a list of turns does not fit. */
+int larder__steer_past(larder__steer *, const larder_turn *, size_t n);
+int larder__steer_follow(larder__steer *, const larder_turn *, size_t n);
 void larder__steer_save(const larder__steer *, larder_writer *);
 int larder__steer_load(larder__steer *, larder_reader *);
 

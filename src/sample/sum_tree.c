@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "sample/weights.h"
 
+#include <assert.h>
+
 enum { WIDE = 16 };
 
 static uint64_t lines(uint64_t values) { return (values + WIDE - 1) / WIDE; }
@@ -98,6 +100,7 @@ static void settle(larder__sum_tree *t) {
 }
 
 static void change(larder__sum_tree *t, uint64_t id, float weight) {
+    assert(id < t->n);
     t->level[0][id] = weight;
     if (t->levels > 1)
         mark(t, 0, id / WIDE);
@@ -171,5 +174,6 @@ uint32_t larder__sum_tree_draw(larder__sum_tree *t, larder_rng *rng) {
         if (k)
             __builtin_prefetch(t->level[k - 1] + place * WIDE);
     }
+    assert(place < t->n && t->level[0][place] > 0);
     return (uint32_t)place;
 }

@@ -1,5 +1,8 @@
 #include "see/prometheus.h"
 
+#include "base/escape.h"
+
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -30,25 +33,30 @@ static void metric_name(char out[METRIC_BYTES], const larder__job_stat *s, doubl
             *scale = units[i].scale;
         }
     snprintf(out, METRIC_BYTES, "larder_%s%s%s", s->name, suffix, s->type == 'c' ? "_total" : "");
+    for (char *c = out; *c; c++) /* another process has named it */
+        if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
+            *c = '_';
 }
 
 static void label_text(FILE *to, const char *text) {
-    for (; *text; text++)
-        if (*text == '\\' || *text == '"')
-            fprintf(to, "\\%c", *text);
-        else if (*text == '\n')
-            fputs("\\n", to);
-        else
-            fputc((unsigned char)*text < 0x20 ? '?' : *text, to);
+    while (*text) {
+        char one[LARDER__SHOWN_BYTES];
+        text += larder__shown_one(one, text);
+        if (one[0] == '\\' || one[0] == '"')
+            fputc('\\', to);
+        fputs(one, to);
+    }
 }
 
 /* In HELP a quote stays what it is. */
 static void help_text(FILE *to, const char *text) {
-    for (; *text; text++)
-        if (*text == '\\')
-            fputs("\\\\", to);
-        else
-            fputc((unsigned char)*text < 0x20 ? ' ' : *text, to);
+    while (*text) {
+        char one[LARDER__SHOWN_BYTES];
+        text += larder__shown_one(one, text);
+        if (one[0] == '\\')
+            fputc('\\', to);
+        fputs(one, to);
+    }
 }
 
 static void head(FILE *to, const char *name, const char *type, const char *help) {
@@ -70,7 +78,7 @@ static void value(FILE *to, const char *name, const larder__job *job, const char
                   const char *of, double v) {
     fprintf(to, "%s{job=\"%" PRIu64 ".%" PRIu64 "\"", name, job->pid, job->number);
     if (label)
-        fprintf(to, ",%s=\"%s\"", label, of);
+        fprintf(to, ",%s=\"", label), label_text(to, of), fputc('"', to);
     fputs("} ", to);
     number(to, v);
 }
@@ -88,7 +96,7 @@ static void summary(FILE *to, const char *name, const larder__job *job, const la
     value(to, part, job, NULL, NULL, (double)s->count);
 }
 
-/* Of all jobs that have it and mean the same by it. */
+/* Of all jobs that have it: a count of rows and a count of samples are one metric. */
 static void figure(FILE *to, const larder__job *jobs, size_t count, const larder__job_stat *like) {
     char name[METRIC_BYTES];
     double scale;
@@ -100,7 +108,11 @@ static void figure(FILE *to, const larder__job *jobs, size_t count, const larder
          like->help);
     for (size_t i = 0; i < count; i++) {
         const larder__job_stat *s = larder__job_find(&jobs[i], like->name);
-        if (!s || s->type != like->type || strcmp(s->unit, like->unit) != 0)
+        char own[METRIC_BYTES];
+        if (!s || s->type != like->type)
+            continue;
+        metric_name(own, s, &scale);
+        if (strcmp(own, name) != 0)
             continue;
         if (s->type == 'h')
             summary(to, name, &jobs[i], s);

@@ -1,6 +1,7 @@
 /* Raw access sequences through one policy: kernel rows, or anybody's trace of dense ids. */
 #include "base/err.h"
 #include "base/file.h"
+#include "base/limit.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cache/cache.h"
@@ -21,7 +22,7 @@ enum { CHUNK = 256 };
 #if LARDER_HAVE_ZSTD
 static int unpack(const char *path, unsigned char **bytes, size_t *size) {
     unsigned char *packed = *bytes, *out = NULL;
-    size_t cap = 0, used = 0, limit = (size_t)1 << 36;
+    size_t cap = 0, used = 0;
     ZSTD_DStream *z = ZSTD_createDStream();
     ZSTD_inBuffer in = {packed, *size, 0};
     int rc = z ? 0 : LARDER_E_NOMEM;
@@ -29,9 +30,10 @@ static int unpack(const char *path, unsigned char **bytes, size_t *size) {
     while (rc == 0 && (in.pos < in.size || left)) {
         if (used == cap) {
             cap = cap ? cap * 2 : 1 << 20;
-            unsigned char *grown = cap <= limit ? larder__realloc(out, cap) : NULL;
+            unsigned char *grown =
+                larder__memory_allows(cap) == 0 ? larder__realloc(out, cap) : NULL;
             if (!grown) {
-                rc = larder__fail(LARDER_E_NOMEM, "%s: unpacks to more than memory holds", path);
+                rc = larder__fail_in(LARDER_E_NOMEM, "%s: unpacked", path);
                 break;
             }
             out = grown;

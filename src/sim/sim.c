@@ -291,8 +291,10 @@ static int open_run(run *r, larder__draw_conf *conf) {
     n = conf->n;
     if (c->size == 0)
         return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
-    if ((rc = larder__draw_open(&r->draw, conf)) < 0 ||
-        (rc = larder__ledger_open(&r->ledger, n, conf->world)) < 0 ||
+    if ((rc = larder__draw_open(&r->draw, conf)) < 0)
+        return rc;
+    snprintf(r->out->says, sizeof r->out->says, "%s", larder__draw_says(r->draw));
+    if ((rc = larder__ledger_open(&r->ledger, n, conf->world)) < 0 ||
         (rc = larder__planned_open(&r->plan, r->draw)) < 0 || (rc = larder__sim_check_feed(r)) < 0)
         return rc;
     bool evaluates =

@@ -41,6 +41,7 @@ typedef struct larder__sim_result {
     double seconds, waited, later_waited; /* with `tape`: by its rates; waited for batches, and of
                                              that in epochs after the first */
     double later_seconds;
+    char says[300]; /* what should be known of the cache; "": nothing */
 } larder__sim_result;
 
 /* 0, E_CANCELLED with the epochs so far, or another negative code. */

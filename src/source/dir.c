@@ -25,6 +25,8 @@ typedef struct dir {
     larder__names names; /* below the class folder */
     uint64_t count, bytes, fingerprint;
     larder__files *files;
+    larder__found found;
+    larder__found_says says;
 } dir;
 
 /* ---- listing --------------------------------------------------------------------------------- */
@@ -42,8 +44,12 @@ static int list_classes(dir *d) {
         char path[PATH_MAX];
         int n = snprintf(path, sizeof path, "%s/%s", d->root, e->d_name);
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || n < 0 ||
-            (size_t)n >= sizeof path || e->d_type == DT_REG || !larder__is_folder(path))
+            (size_t)n >= sizeof path)
             continue;
+        if (e->d_type == DT_REG || !larder__is_folder(path)) { /* of no class */
+            larder__found_unused(&d->found, e->d_name, larder__ending(e->d_name));
+            continue;
+        }
         rc = larder__grow(&d->classes, &d->classes_cap, d->class_count + 1, sizeof *d->classes);
         if (rc == 0 && !(d->classes[d->class_count] = larder__strdup(e->d_name)))
             rc = LARDER_E_NOMEM;
@@ -68,6 +74,7 @@ static int add_file(dir *d, const larder__walk *w, size_t i) {
         rc = larder__names_add(&d->names, path, (size_t)n);
     if (rc < 0)
         return rc;
+    larder__found_sample(&d->found, path);
     d->sizes[d->count++] = bytes;
     d->bytes += bytes == LARDER__NO_SIZE ? 0 : bytes;
     d->fingerprint = larder__hash_bytes(d->fingerprint ^ bytes, path, (size_t)n);
@@ -91,6 +98,7 @@ static int list_files(dir *d) {
             rc = add_file(d, &w, i);
     }
     d->firsts[d->class_count] = d->count;
+    larder__found_add(&d->found, &w.found);
     larder__walk_free(&w);
     return rc;
 }
@@ -171,6 +179,11 @@ static const char *class_name(void *st, uint32_t label) {
     return label < d->class_count ? d->classes[label] : NULL;
 }
 
+static const char *note(void *st, size_t i) {
+    dir *d = st;
+    return larder__found_note(&d->found, "files", i, &d->says);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 enum { AT_ONCE = 64, PATHS = 8192 }; /* files in one go, and bytes for their paths */
@@ -213,4 +226,5 @@ const larder_source larder__source_dir = {
     .name = name,
     .class_name = class_name,
     .read = dir_read,
+    .note = note,
 };

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,17 +26,7 @@ struct larder__walk_file {
 typedef struct larder__walk_folder folder;
 typedef struct larder__walk_file file;
 
-bool larder__is_image_name(const char *name) {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                          ".pgm", ".tif",  ".tiff", ".webp"};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t m = strlen(endings[i]);
-        if (n >= m && strcasecmp(name + n - m, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
+bool larder__is_image_name(const char *name) { return larder__is_picture(larder__ending(name)); }
 
 static int add_text(larder__walk *w, size_t *at, const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b), slash = n > 0 && m > 0;
@@ -100,13 +89,16 @@ static int take_entry(larder__walk *w, const char *root, int fd, uint32_t in,
     struct stat st;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return 0;
-    bool image = larder__is_image_name(name);
-    if (e->d_type == DT_REG && !image)
-        return 0;
-    bool there = fstatat(fd, name, &st, 0) == 0;
-    if (there && S_ISDIR(st.st_mode))
-        return add_folder(w, root, in, name, &st);
-    return image ? add_file(w, in, name, there ? &st : NULL) : 0;
+    bool image = larder__is_image_name(name), there = false;
+    if (image || e->d_type != DT_REG) {
+        there = fstatat(fd, name, &st, 0) == 0;
+        if (there && S_ISDIR(st.st_mode))
+            return add_folder(w, root, in, name, &st);
+    }
+    if (image)
+        return add_file(w, in, name, there ? &st : NULL);
+    larder__found_unused(&w->found, name, larder__ending(name));
+    return 0;
 }
 
 static int scan_folder(larder__walk *w, const char *root, uint32_t i) {

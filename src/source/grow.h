@@ -4,9 +4,12 @@
 #define LARDER_SOURCE_GROW_H
 
 #include "base/err.h"
+#include "base/limit.h"
 #include "base/mem.h"
 
 #include <string.h>
+
+enum { LARDER__GROWN_MUCH = 64 << 20 }; /* bytes from which on it is looked at what there is */
 
 /* Makes room for `need` elements of `size` bytes. `items` is the address of the pointer to them,
  * of whatever type; what is there stays. */
@@ -18,6 +21,8 @@ static inline int larder__grow(void *items, size_t *cap, size_t need, size_t siz
         more = need;
     if (more > SIZE_MAX / 2 / size)
         return larder__fail(LARDER_E_NOMEM, "out of memory asking for %zu entries", need);
+    if (more * size > LARDER__GROWN_MUCH && larder__memory_allows(more * size) < 0)
+        return LARDER_E_NOMEM;
     void *old;
     memcpy(&old, items, sizeof old);
     void *grown = larder__realloc(old, more * size);

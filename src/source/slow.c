@@ -174,6 +174,9 @@ static int part_bytes(void *st, uint64_t id, const larder_rect *r, uint32_t *out
     return larder__data_part_bytes(((slow *)st)->inner, id, r, out);
 }
 
+static const char *note(void *st, size_t i) {
+    return larder__data_source_note(((slow *)st)->inner, i);
+}
 static const larder_figure *figures(void *st) { return larder__data_figures(((slow *)st)->inner); }
 static double figure(void *st, size_t i) { return larder__data_figure(((slow *)st)->inner, i); }
 
@@ -208,4 +211,5 @@ const larder_source larder__source_slow = {
     .interrupt = interrupt,
     .figures = figures,
     .figure = figure,
+    .note = note,
 };

@@ -6,6 +6,7 @@
 #include "plugins.h"
 #include "source/answer.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 struct larder__data {
@@ -214,11 +215,75 @@ void larder__data_interrupt(larder__data *d) {
         d->source->interrupt(d->st);
 }
 
+const char *larder__data_source_note(larder__data *d, size_t i) {
+    return d->source->note ? d->source->note(d->st, i) : NULL;
+}
+
+static uint64_t unlabelled(larder__data *d, uint64_t *first) {
+    uint64_t n = 0;
+    for (uint64_t id = 0; id < d->about.count; id++) {
+        larder_sample s = {.label = -1};
+        if (d->source->stat(d->st, id, &s) == 0 && s.label >= 0)
+            continue;
+        if (n++ == 0)
+            *first = id;
+    }
+    return n;
+}
+
+/* false: every sample has one. */
+static bool say_unlabelled(larder__data *d, char *out, size_t cap) {
+    uint64_t first = 0, none = unlabelled(d, &first);
+    char name[256] = "";
+    if (none == 0)
+        return false;
+    larder__data_name(d, first, name, sizeof name);
+    snprintf(out, cap,
+             "%.150s: %llu of %llu samples have no label, the first is %.120s; labels come from "
+             "class folders, from .cls members of tar shards, or from a manifest",
+             d->uri, (unsigned long long)none, (unsigned long long)d->about.count, name);
+    return true;
+}
+
+int larder__data_check_labels(larder__data *d) {
+    char why[480];
+    return say_unlabelled(d, why, sizeof why) ? larder__fail(LARDER_E_ARGS, "%s", why) : 0;
+}
+
+const char *larder__data_note(larder__data *d, size_t i, char *out, size_t cap) {
+    size_t own = 0;
+    const char *says;
+    while ((says = larder__data_source_note(d, own)) && own < i)
+        own++;
+    if (says)
+        snprintf(out, cap, "%.150s: %s", d->uri, says);
+    return says || (i == own && say_unlabelled(d, out, cap)) ? out : NULL;
+}
+
 const larder_figure *larder__data_figures(larder__data *d) {
     return d->source->figures ? d->source->figures(d->st) : NULL;
 }
 
 double larder__data_figure(larder__data *d, size_t i) { return d->source->figure(d->st, i); }
+
+/* A source that answers something else than it promised is named, not believed. */
+static void check_answers(larder__data *d, const uint64_t *ids, bool whole, size_t n,
+                          larder_read *out) {
+    for (size_t i = 0; i < n; i++) {
+        larder_sample s = {0};
+        if (out[i].code < 0)
+            continue;
+        if (out[i].buf && (!whole || d->source->stat(d->st, ids[i], &s) < 0 ||
+                           s.bytes == larder_buf_size(out[i].buf)))
+            continue;
+        int rc = larder__fail(
+            LARDER_E_FORMAT, "source \"%s\" gave %zu bytes for sample %llu and had said %u",
+            d->source->plugin.name, out[i].buf ? larder_buf_size(out[i].buf) : (size_t)0,
+            (unsigned long long)ids[i], s.bytes);
+        larder_buf_unref(&out[i].buf);
+        larder__answer_failure(&out[i], rc);
+    }
+}
 
 /* Runs of known ids go to the source together; an unknown one is answered here. */
 static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *rects, size_t n,
@@ -235,6 +300,7 @@ static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *re
                     larder_buf_unref(&out[i].buf);
                 return rc;
             }
+            check_answers(d, ids + at, !rects, run - at, out + at);
         }
         if (run < n)
             larder__answer_failure(&out[run], check_id(d, ids[run]));

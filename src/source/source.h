@@ -25,6 +25,14 @@ int larder__data_read(larder__data *, const uint64_t *ids, size_t n, larder_read
  * source can do that. */
 void larder__data_interrupt(larder__data *);
 
+/* What a user should know of what was found: the i-th sentence with the URI in front, NULL past the
+ * end. Samples without a label are counted for it, which takes as long as a stat of all of them. */
+const char *larder__data_note(larder__data *, size_t i, char *out, size_t cap);
+/* As larder_source.note: for sources around others. */
+const char *larder__data_source_note(larder__data *, size_t i);
+/* Has every sample a label? Else E_ARGS, and how many have none and where labels come from. */
+int larder__data_check_labels(larder__data *);
+
 /* What the source shows of its own: a list that ends with a NULL name; NULL: nothing. */
 const larder_figure *larder__data_figures(larder__data *);
 double larder__data_figure(larder__data *, size_t i);

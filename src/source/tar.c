@@ -30,6 +30,8 @@ typedef struct tar {
     bool keep;
     uint64_t bytes, fingerprint;
     uint32_t classes;
+    larder__found found;
+    larder__found_says says;
 } tar;
 
 /* ---- the index of one shard ------------------------------------------------------------------ */
@@ -89,11 +91,13 @@ static int add_shard(tar *t, uint64_t i) {
         bool keep = t->keep && realpath(label, path);
         t->stamps[i] = larder__stamp_of(&st);
         t->firsts[i] = first;
+        t->index.found = (larder__found){0};
         if (!keep || load_kept(t, path, &t->stamps[i]) < 0) {
             rc = build(t, label, fd, &t->stamps[i]);
             if (rc == 0 && keep)
                 store_kept(t, first, path, &t->stamps[i]);
         }
+        larder__found_add(&t->found, &t->index.found);
     }
     close(fd);
     return rc;
@@ -195,6 +199,11 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
+static const char *note(void *st, size_t i) {
+    tar *t = st;
+    return larder__found_note(&t->found, "members", i, &t->says);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
@@ -268,4 +277,5 @@ const larder_source larder__source_tar = {
     .stat = stat_one,
     .name = name,
     .read = tar_read,
+    .note = note,
 };

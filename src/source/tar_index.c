@@ -27,15 +27,6 @@ static const char *split_key(const char *path, size_t *key_size) {
     return dot ? dot + 1 : NULL;
 }
 
-static bool is_image(const char *ending) {
-    static const char *const known[] = {"jpg", "jpeg", "png",  "ppm", "pgm",
-                                        "bmp", "tif",  "tiff", "webp"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(ending, known[i]) == 0)
-            return true;
-    return false;
-}
-
 static int parse_label(larder__tar *t, const larder__tar_member *m, int32_t *out) {
     const unsigned char *text;
     size_t n = (size_t)m->bytes, i = 0;
@@ -61,9 +52,11 @@ static int add_entry(larder__tar_index *x, const larder__tar_entry *e, const cha
     int rc = larder__grow(&x->entries, &x->cap, x->count + 1, sizeof *x->entries);
     if (rc == 0)
         rc = larder__names_add(&x->names, name, n);
-    if (rc == 0)
-        x->entries[x->count++] = *e;
-    return rc;
+    if (rc < 0)
+        return rc;
+    x->entries[x->count++] = *e;
+    larder__found_sample(&x->found, name);
+    return 0;
 }
 
 /* Members without an image or label (a README, a .json alone) make no sample. */
@@ -79,7 +72,8 @@ static int finish_sample(larder__tar_index *x, const larder__tar *t, sample *s) 
     return add_entry(x, &e, s->image, strlen(s->image));
 }
 
-static int take_member(larder__tar *t, const larder__tar_member *m, const char *ending, sample *s) {
+static int take_member(larder__tar_index *x, larder__tar *t, const larder__tar_member *m,
+                       const char *ending, sample *s) {
     if (ending && strcasecmp(ending, "cls") == 0) {
         if (s->has_label)
             return larder__fail(LARDER_E_FORMAT, "%s: %.200s is there twice, again at byte %llu",
@@ -87,9 +81,11 @@ static int take_member(larder__tar *t, const larder__tar_member *m, const char *
         s->has_label = true;
         return parse_label(t, m, &s->label);
     }
-    if (!ending || !is_image(ending) ||
-        s->has_image) /* of two forms of an image the first counts */
+    if (!larder__is_picture(ending) ||
+        s->has_image) { /* of two forms of an image the first counts */
+        larder__found_unused(&x->found, m->path, ending);
         return 0;
+    }
     if (m->bytes >= UINT32_MAX)
         return larder__fail(LARDER_E_FORMAT, "%s: %.200s: 4 GiB or more is no sample", t->label,
                             m->path);
@@ -115,7 +111,7 @@ int larder__tar_index_build(larder__tar_index *x, larder__tar *t) {
             memcpy(s->key, m->path, n);
         }
         if (rc == 0)
-            rc = take_member(t, m, ending, s);
+            rc = take_member(x, t, m, ending, s);
     }
     if (rc == 0 && s->begun)
         rc = finish_sample(x, t, s);
@@ -132,8 +128,25 @@ void larder__tar_index_free(larder__tar_index *x) {
 
 /* ---- as bytes -------------------------------------------------------------------------------- */
 
-static const char magic[8] = "LARDTAR1";
+static const char magic[8] = "LARDTAR2";
 enum { CHECKED_FROM = 0x7a5 };
+
+static void write_unused(larder_writer *w, const larder__tally *t) {
+    for (int i = 0; i < LARDER__ENDINGS; i++) {
+        larder_write_bytes(w, t->ending[i], sizeof t->ending[i]);
+        larder_write_u64(w, t->count[i]);
+    }
+    larder_write_u64(w, t->others);
+}
+
+static void read_unused(larder_reader *r, larder__tally *t) {
+    for (int i = 0; i < LARDER__ENDINGS; i++) {
+        larder_read_bytes(r, t->ending[i], sizeof t->ending[i]);
+        t->ending[i][sizeof t->ending[i] - 1] = 0;
+        t->count[i] = larder_read_u64(r);
+    }
+    t->others = larder_read_u64(r);
+}
 
 int larder__tar_index_write(const larder__tar_index *x, uint64_t first, const char *path,
                             const larder__stamp *stamp, larder_writer *w) {
@@ -143,6 +156,7 @@ int larder__tar_index_write(const larder__tar_index *x, uint64_t first, const ch
     larder_write_u64(w, stamp->mtime_ns);
     larder_write_u64(w, stamp->ctime_ns);
     larder_write_u64(w, stamp->inode);
+    write_unused(w, &x->found.unused);
     larder_write_u64(w, x->count - first);
     for (uint64_t i = first; i < x->count; i++) {
         larder_write_u64(w, x->entries[i].offset);
@@ -197,11 +211,16 @@ int larder__tar_index_parse(larder__tar_index *out, const char *path, const lard
     int rc = check_origin(&r, path, stamp);
     if (rc == 0 && told != larder__hash_bytes(CHECKED_FROM, bytes, size - 8))
         rc = larder__fail(LARDER_E_FORMAT, "the index of %s is damaged", path);
+    larder__found found = out->found;
+    if (rc == 0)
+        read_unused(&r, &out->found.unused);
     uint64_t n = rc == 0 ? larder_read_u64(&r) : 0;
     for (uint64_t i = 0; rc == 0 && i < n; i++)
         rc = read_entry(out, &r, stamp->size);
     if (rc == 0 && larder__read_left(&r) != 0)
         rc = larder_read_reject(&r, "bytes are left over");
+    if (rc < 0)
+        out->found = found;
     if (rc < 0 && out->count > before) {
         /* names are cut back with the entries; the next build starts where this one did */
         out->names.size = (size_t)(larder__names_get(&out->names, before) - out->names.bytes);

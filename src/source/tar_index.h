@@ -4,6 +4,7 @@
 #ifndef LARDER_SOURCE_TAR_INDEX_H
 #define LARDER_SOURCE_TAR_INDEX_H
 
+#include "source/found.h"
 #include "source/names.h"
 #include "source/stamp.h"
 #include "source/tar_scan.h"
@@ -19,6 +20,7 @@ typedef struct larder__tar_index {
     size_t cap;
     uint64_t count;
     larder__names names; /* path of each image member */
+    larder__found found; /* in the shard that was added last, if its owner clears it before */
 } larder__tar_index;
 
 /* Adds the samples of a shard to `out`, in their order in the file. */

@@ -1,6 +1,7 @@
 #include "source/unpack.h"
 
 #include "base/err.h"
+#include "base/limit.h"
 #include "base/mem.h"
 #include "source/split.h"
 
@@ -21,7 +22,7 @@
 typedef enum { PLAIN, GZ, XZ } packing;
 enum { CHUNK = 1 << 16 };
 /* What an .xz header may ask for as its dictionary; xz -9 needs 65 MiB. */
-#define XZ_MEMORY ((uint64_t)512 << 20)
+#define XZ_MEMORY ((uint64_t)128 << 20)
 
 struct larder__unpack {
     char *path;
@@ -180,7 +181,7 @@ static int xz_read(larder__unpack *u, unsigned char *out, size_t want, size_t *g
         if (z == LZMA_MEM_ERROR)
             return larder__fail(LARDER_E_NOMEM, "%s: out of memory for unpacking", u->path);
         if (z == LZMA_MEMLIMIT_ERROR)
-            return broken(u, "the xz data ask for more than 512 MiB of working memory");
+            return broken(u, "the xz data ask for more than 128 MiB of working memory");
         if (z == LZMA_BUF_ERROR)
             return cut_short(u);
         if (z != LZMA_OK && z != LZMA_STREAM_END)
@@ -287,17 +288,17 @@ int larder__unpack_all(larder__unpack *u, uint64_t want, unsigned char **out) {
     enum { FIRST = 1 << 20 };
     *out = NULL;
     uint64_t have = 0, cap = want < FIRST ? want : FIRST;
-    if (want > SIZE_MAX / 2)
-        return larder__fail(LARDER_E_RANGE, "%s: too large", u->path);
     unsigned char *bytes = larder__malloc(cap);
     int rc = bytes ? larder__unpack_exact(u, bytes, cap) : LARDER_E_NOMEM;
     while (rc == 0 && cap < want) {
         have = cap;
         cap = cap < want / 2 ? cap * 2 : want;
-        unsigned char *grown = larder__realloc(bytes, cap);
+        unsigned char *grown = larder__memory_allows(cap) == 0 ? larder__realloc(bytes, cap) : NULL;
         if (grown)
             bytes = grown;
-        rc = grown ? larder__unpack_exact(u, bytes + have, cap - have) : LARDER_E_NOMEM;
+        rc = grown ? larder__unpack_exact(u, bytes + have, cap - have)
+                   : larder__fail_in(LARDER_E_NOMEM,
+                                     "%s: unpacked; as a plain file it stays on disk", u->path);
     }
     if (rc < 0) {
         larder__free(bytes);

@@ -58,7 +58,7 @@ int larder__codec_limit(const char *name, uint64_t w, uint64_t h) {
     if (w == 0 || h == 0)
         return larder__fail(LARDER_E_FORMAT, "%s: declares %llu x %llu pixels", name,
                             (unsigned long long)h, (unsigned long long)w);
-    if (w > LARDER__MAX_PIXELS || h > LARDER__MAX_PIXELS || w * h > LARDER__MAX_PIXELS)
+    if (w > LARDER__DECODED_SIDE || h > LARDER__DECODED_SIDE || w * h > LARDER__MAX_PIXELS)
         return larder__fail(LARDER_E_RANGE,
                             "%s: declares %llu x %llu pixels, the limit is %u in all", name,
                             (unsigned long long)h, (unsigned long long)w, LARDER__MAX_PIXELS);

@@ -6,9 +6,13 @@
 
 #include <larder/larder.h>
 
-/* No picture with more pixels is decoded: a few bytes can declare gigapixels. At 4 bytes a pixel
- * this bounds a decode to 256 MiB (progressive JPEG: 6 bytes a pixel more while it runs). */
+/* No picture with more pixels is decoded: a few bytes can declare gigapixels. What a decode may
+ * take: 4 bytes a pixel for the result (256 MiB), for a JPEG in several scans 8 more while it runs
+ * (its coefficients), and a constant of 64 MiB for rows, tables and the unpacker, which the limit
+ * on a side makes one. Nothing that is no pixel is kept: no text, no profile, no thumbnail. */
 #define LARDER__MAX_PIXELS (64u << 20)
+#define LARDER__DECODED_SIDE (1u << 20)
+#define LARDER__DECODE_CONSTANT (64u << 20)
 
 typedef struct larder__scratch larder__scratch;
 

@@ -48,6 +48,9 @@ static void leave_with(j_common_ptr c, const char *how) {
     j->err.format_message(c, text);
     j->code = LARDER_E_FORMAT;
     switch (j->err.msg_code) {
+    case JERR_NO_BACKING_STORE: /* more than max_memory_to_use */
+        larder__fail(LARDER_E_FORMAT, "jpeg: wants more memory than its pixels can explain");
+        break;
     case JERR_OUT_OF_MEMORY:
         j->code = larder__fail(LARDER_E_NOMEM, "jpeg: out of memory");
         break;
@@ -133,6 +136,7 @@ static int jpeg_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint
     jpeg_read_header(&j->d, TRUE);
     *w = j->d.image_width;
     *h = j->d.image_height;
+    j->d.mem->max_memory_to_use = 8 * (long)*w * (long)*h + LARDER__DECODE_CONSTANT;
     return larder__codec_limit("jpeg", *w, *h);
 }
 

@@ -1,5 +1,8 @@
 /* PNG through libspng: all colour types, depths and interlacing, to 8-bit RGB. Transparency is
- * dropped as Pillow's convert("RGB") does; of 16 bits the upper 8 are kept. */
+ * dropped as Pillow's convert("RGB") does; of 16 bits the upper 8 are kept.
+ *
+ * The library sees the chunks that pixels come from and no others. Texts, profiles and the like
+ * would be unpacked and kept by it, and a few bytes of them can unpack to gigabytes. */
 #include "stage/codec.h"
 
 #include "base/err.h"
@@ -27,6 +30,45 @@ static void *png_malloc(size_t n) { return seen(larder__malloc(n)); }
 static void *png_realloc(void *old, size_t n) { return seen(larder__realloc(old, n)); }
 static void *png_calloc(size_t n, size_t each) { return seen(larder__calloc(n, each)); }
 
+/* ---- the bytes it sees ----------------------------------------------------------------------- */
+
+static uint32_t number_at(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* Where the next chunk for pixels begins and ends; what is cut off goes as far as it is there. */
+static void next_chunk(larder__png_bytes *b) {
+    enum { AROUND = 12, ANCILLARY = 0x20 }; /* length, type and sum; a small first letter */
+    while (b->left == 0 && b->at < b->end) {
+        size_t there = (size_t)(b->end - b->at), whole = there;
+        if (there >= 8 && number_at(b->at) <= INT32_MAX)
+            whole = (size_t)number_at(b->at) + AROUND;
+        whole = whole < there ? whole : there;
+        if (there >= 8 && b->at[4] & ANCILLARY)
+            b->at += whole;
+        else
+            b->left = whole;
+    }
+}
+
+static int give(spng_ctx *ctx, void *bytes, void *to, size_t n) {
+    (void)ctx;
+    larder__png_bytes *b = bytes;
+    for (size_t done = 0; done < n;) {
+        next_chunk(b);
+        size_t some = n - done < b->left ? n - done : b->left;
+        if (some == 0)
+            return SPNG_IO_EOF;
+        memcpy((uint8_t *)to + done, b->at, some);
+        b->at += some;
+        b->left -= some;
+        done += some;
+    }
+    return 0;
+}
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
 void larder__png_close(larder__scratch *s) {
     spng_ctx_free(s->png);
     s->png = NULL;
@@ -53,15 +95,16 @@ static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint3
     struct spng_ihdr head;
     int err = spng_set_crc_action(ctx, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
     if (!err)
-        err = spng_set_image_limits(ctx, LARDER__MAX_PIXELS, LARDER__MAX_PIXELS);
+        err = spng_set_image_limits(ctx, LARDER__DECODED_SIDE, LARDER__DECODED_SIDE);
+    s->png_bytes = (larder__png_bytes){bytes, bytes + size, size < 8 ? size : 8};
     if (!err)
-        err = spng_set_png_buffer(ctx, bytes, size);
+        err = spng_set_png_stream(ctx, give, &s->png_bytes);
     if (!err)
         err = spng_get_ihdr(ctx, &head);
     if (err == SPNG_EUSER_WIDTH || err == SPNG_EUSER_HEIGHT) {
         larder__png_close(s);
-        return larder__fail(LARDER_E_RANGE, "png: declares more pixels than the limit of %u",
-                            LARDER__MAX_PIXELS);
+        return larder__fail(LARDER_E_RANGE, "png: declares a side of more than %u pixels",
+                            LARDER__DECODED_SIDE);
     }
     if (err)
         return png_fail(s, err, size, 0, 0);

@@ -16,11 +16,17 @@ typedef enum {
     LARDER__BLOCKS
 } larder__block;
 
+typedef struct larder__png_bytes {
+    const uint8_t *at, *end;
+    size_t left; /* of the chunk at hand */
+} larder__png_bytes;
+
 struct larder__scratch {
     void *block[LARDER__BLOCKS];
     size_t cap[LARDER__BLOCKS];
     void *jpeg; /* opened by the first JPEG */
     void *png;  /* open only between head and pixels */
+    larder__png_bytes png_bytes;
     bool timed; /* what decoding takes is added up */
     double decode_seconds;
 };

@@ -2,6 +2,7 @@
  * line that LIBSVM refuses, so that it does not predict nonsense. */
 #include "base/err.h"
 #include "base/file.h"
+#include "base/limit.h"
 #include "base/mem.h"
 #include "source/unpack.h"
 #include "svm/model.h"
@@ -349,9 +350,9 @@ static int read_text(text *t, const char *path) {
             break;
         if (room - size < 65536) {
             room = room ? room * 2 : 1 << 20;
-            char *more = larder__realloc(t->bytes, room);
+            char *more = larder__memory_allows(room) == 0 ? larder__realloc(t->bytes, room) : NULL;
             if (!more) {
-                rc = larder__fail(LARDER_E_NOMEM, "%s: no memory for %zu bytes", path, room);
+                rc = larder__fail_in(LARDER_E_NOMEM, "%s", path);
                 break;
             }
             t->bytes = more;

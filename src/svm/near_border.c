@@ -65,25 +65,11 @@ void larder__border_close(larder__border *b) {
 /* How large kernel values of this row can be, times how many units they may be off. */
 static double size_of(const larder__border *b, const larder_svm_data *data, size_t row,
                       double norm) {
-    larder__kernel_conf c = b->model->kernel;
-    double reach = sqrt(norm * b->most_norm), most = 0;
-    switch (c.type) {
-    case LARDER_SVM_RBF: /* |x|^2 + |y|^2 - 2xy loses what the norms have above the distance */
-        return b->kernel->engine == LARDER__ENGINE_BITS
-                   ? 1
-                   : 1 + c.gamma * (norm + b->most_norm + 2 * reach);
-    case LARDER_SVM_SIGMOID:
-        return 1 + fabs(c.gamma) * reach;
-    case LARDER_SVM_POLY:
-        c.gamma = fabs(c.gamma), c.coef0 = fabs(c.coef0);
-        return (1 + c.degree) * larder__kernel_value(&c, reach, 0);
-    case LARDER_SVM_LINEAR:
-        return reach;
-    case LARDER_SVM_PRECOMPUTED:
-        for (uint64_t p = data->start[row]; p < data->start[row + 1]; p++)
-            most = fmax(most, data->index[p] ? fabs(data->value[p]) : 0);
-        break;
-    }
+    double most = 0;
+    if (b->model->kernel.type != LARDER_SVM_PRECOMPUTED)
+        return larder__kernel_size(b->kernel, norm, b->most_norm);
+    for (uint64_t p = data->start[row]; p < data->start[row + 1]; p++)
+        most = fmax(most, data->index[p] ? fabs(data->value[p]) : 0);
     return most;
 }
 

@@ -149,6 +149,7 @@ static void close_solving(larder__solving *f) {
     larder__free(f->count);
     larder__free(f->y);
     larder__free(f->own_points);
+    larder__free(f->own_rows);
     larder__free(f->parts);
     larder__panel_free(&f->own);
     if (f->kept != f->t->kept)
@@ -180,7 +181,8 @@ static int own_panel(larder__solving *f) {
     uint32_t *number = larder__malloc((t->samples.points + 1) * sizeof *number);
     size_t points = 0;
     f->own_points = larder__malloc((f->task.n + 1) * sizeof *f->own_points);
-    int rc = number && f->own_points
+    f->own_rows = larder__malloc((f->task.n + 1) * sizeof *f->own_rows);
+    int rc = number && f->own_points && f->own_rows
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
     if (rc == 0) {
@@ -196,6 +198,8 @@ static int own_panel(larder__solving *f) {
         rc = larder__panel_room(&f->own, &t->kernel, points);
         if (rc == 0)
             larder__panel_pick(&f->own, &t->kernel, &t->panel, f->own_points, points);
+        for (size_t i = 0; i < points; i++)
+            f->own_rows[i] = t->samples.point_row[f->own_points[i]];
     }
     larder__free(number);
     return rc;
@@ -260,6 +264,8 @@ static int solve(larder__solving *f) {
                                                        : most_iterations(f->task.n),
                                 .shrinking = t->conf->shrinking,
                                 .team = f->team,
+                                .data = t->data,
+                                .data_row = f->own_rows ? f->own_rows : t->samples.point_row,
                                 .rows = f->kept,
                                 .parts = f->parts,
                                 .part_count = f->part_count,

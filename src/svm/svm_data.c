@@ -1,6 +1,7 @@
 #include "svm/svm_data.h"
 
 #include "base/err.h"
+#include "base/limit.h"
 #include "base/mem.h"
 #include "source/unpack.h"
 #include "svm/svm_text.h"
@@ -181,9 +182,9 @@ static int refill(feed *f) {
     }
     if (f->room - f->size < CHUNK / 2) { /* a line longer than the buffer */
         size_t room = f->room ? f->room * 2 : CHUNK;
-        char *fresh = larder__realloc(f->buf, room);
+        char *fresh = larder__memory_allows(room) == 0 ? larder__realloc(f->buf, room) : NULL;
         if (!fresh)
-            return larder__fail(LARDER_E_NOMEM, "no memory for a line of %zu bytes", f->size);
+            return larder__fail_in(LARDER_E_NOMEM, "a line of %zu bytes", f->size);
         f->buf = fresh;
         f->room = room;
     }

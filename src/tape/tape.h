@@ -23,6 +23,7 @@ enum { LARDER__TAPE_BLOCK_MAX = 1 << 28 };
 typedef enum {
     LARDER__TAPE_JOB = 'j',
     LARDER__TAPE_BATCH = 'b',
+    LARDER__TAPE_TURN = 't',   /* what the sampler measures changed with this batch */
     LARDER__TAPE_LOSSES = 'l', /* of a batch, row by row */
     LARDER__TAPE_ROWS = 'r',   /* of some rows of a batch, by their ids */
     LARDER__TAPE_ACCURACY = 'a',
@@ -101,6 +102,8 @@ int larder__tape_create(larder__tape_writer **out, const char *path, const larde
  * when it is asked, and the job goes on. */
 void larder__tape_add_batch(larder__tape_writer *, const larder__tape_batch *,
                             const larder__tape_rows *);
+/* Before its batch. */
+void larder__tape_add_turn(larder__tape_writer *, const larder_turn *);
 void larder__tape_add_losses(larder__tape_writer *, uint64_t batch, const float *loss, size_t n);
 void larder__tape_add_rows(larder__tape_writer *, uint64_t batch, const uint64_t *ids,
                            const float *loss, size_t n);
@@ -138,6 +141,8 @@ typedef struct larder__tape {
     int32_t *label_of;          /* by id; -1: none */
     larder__tape_epoch *epochs; /* whole ones */
     uint64_t epoch_count;
+    larder_turn *turns; /* what was decided by measuring: rotate's h */
+    uint64_t turn_count;
     larder__tape_looked *looked;
     uint64_t looked_count, looked_rows;
     uint32_t *looked_ids;

@@ -17,7 +17,7 @@ typedef struct parser {
     larder_reader r; /* of the block under way */
     uint64_t blocks;
     unsigned width;
-    uint64_t batch_room, row_room, epoch_room, looked_room, looked_row_room;
+    uint64_t batch_room, row_room, epoch_room, turn_room, looked_room, looked_row_room;
     uint64_t *row_of; /* by id: a row that served it; NULL: not needed yet */
 } parser;
 
@@ -233,6 +233,19 @@ larder__tape_batch *larder__tape_find(const larder__tape *t, uint64_t number) {
     return from < t->count && t->batches[from].number == number ? &t->batches[from] : NULL;
 }
 
+static int read_turn(parser *p) {
+    larder__tape *t = p->out;
+    void *grown;
+    larder_turn turn = {.batch = get_count(&p->r)};
+    turn.value = larder_read_f64(&p->r);
+    if (!isfinite(turn.value) || (t->turn_count && turn.batch <= t->turns[t->turn_count - 1].batch))
+        return bad(p, "what was measured makes no sense");
+    int rc = GROW(t->turns, &p->turn_room, t->turn_count, 1);
+    if (rc == 0)
+        t->turns[t->turn_count++] = turn;
+    return rc;
+}
+
 static int read_losses(parser *p) {
     larder__tape *t = p->out;
     uint64_t number = get_count(&p->r), n = get_count(&p->r);
@@ -353,6 +366,8 @@ static int read_record(parser *p) {
     switch (tag) {
     case LARDER__TAPE_BATCH:
         return read_batch(p);
+    case LARDER__TAPE_TURN:
+        return read_turn(p);
     case LARDER__TAPE_LOSSES:
         return read_losses(p);
     case LARDER__TAPE_ROWS:
@@ -475,6 +490,7 @@ void larder__tape_free(larder__tape *t) {
     larder__free(t->size_of);
     larder__free(t->label_of);
     larder__free(t->epochs);
+    larder__free(t->turns);
     larder__free(t->looked);
     larder__free(t->looked_ids);
     larder__free(t->looked_loss);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -237,6 +238,14 @@ void larder__tape_add_batch(larder__tape_writer *t, const larder__tape_batch *b,
     pthread_mutex_unlock(&t->lock);
 }
 
+void larder__tape_add_turn(larder__tape_writer *t, const larder_turn *turn) {
+    if (!begin(t, LARDER__TAPE_TURN))
+        return;
+    put_count(&t->buffer, turn->batch);
+    larder_write_f64(&t->buffer, turn->value);
+    pthread_mutex_unlock(&t->lock);
+}
+
 void larder__tape_add_losses(larder__tape_writer *t, uint64_t batch, const float *loss, size_t n) {
     if (!begin(t, LARDER__TAPE_LOSSES))
         return;
@@ -385,8 +394,8 @@ int larder__tape_create(larder__tape_writer **out, const char *path, const larde
     int rc = make_path(t->path, path, job->rank);
     if (rc == 0 && !(t->seen = larder__calloc(job->samples / 8 + 1, 1)))
         rc = LARDER_E_NOMEM;
-    if (rc == 0 && (t->fd = open(t->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)) < 0)
-        rc = fail_errno(t->path, "cannot be written");
+    if (rc == 0)
+        rc = larder__stream_open(&t->fd, t->path, O_RDWR);
     if (rc == 0)
         rc = take_file(t);
     if (rc == 0)

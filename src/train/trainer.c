@@ -141,9 +141,12 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.ahead = conf->ahead;
     lc.on_bad = conf->on_bad;
     lc.record = conf->record;
+    lc.replay = conf->replay;
     lc.dtype = LARDER_F32;
     lc.layout = LARDER_NCHW;
     int rc = larder_loader_open(&t->train, &lc);
+    if (rc == 0 && (rc = larder__loader_check_labels(t->train)) < 0)
+        rc = larder__fail_in(rc, "training needs labels");
     if (rc == 0) {
         find_figures(t);
         t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
@@ -178,6 +181,8 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
         return conf->derived ? no_test(rc)
                              : larder__fail_in(rc, "validation on %.200s", conf->test);
     larder__loader_hide(t->test);
+    if ((rc = larder__loader_check_labels(t->test)) < 0)
+        return larder__fail_in(rc, "validation needs labels");
     if ((rc = check_apart(t, conf)) < 0)
         return rc;
     larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
@@ -216,8 +221,8 @@ static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
 }
 
 static void forget_texts(larder__trainer_conf *c) {
-    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = c->record =
-        NULL;
+    c->source = c->test = c->recipe = c->cache = c->net = c->augment = c->test_augment = NULL;
+    c->record = c->replay = NULL;
 }
 
 int larder__trainer_open(larder__trainer **out, const larder__trainer_conf *conf) {
@@ -257,6 +262,10 @@ void larder__trainer_cancel(larder__trainer *t) {
     larder_loader_cancel(t->train);
     if (t->test)
         larder_loader_cancel(t->test);
+}
+
+int larder__trainer_decisions(const larder__trainer *t, void **bytes, size_t *size) {
+    return larder_loader_decisions(t->train, bytes, size);
 }
 
 uint64_t larder__trainer_samples(const larder__trainer *t) {

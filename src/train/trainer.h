@@ -26,9 +26,9 @@ typedef struct larder__trainer_conf {
     const char *test;   /* NULL: no validation, accuracies are NAN */
     bool derived;       /* `test` was made from `source` and must be another part of it */
     const char *recipe, *cache, *net;
-    const char *record;       /* as in larder_loader_conf */
-    const char *augment;      /* NULL: what suits the samples */
-    const char *test_augment; /* NULL: augment without chance */
+    const char *record, *replay; /* as in larder_loader_conf */
+    const char *augment;         /* NULL: what suits the samples */
+    const char *test_augment;    /* NULL: augment without chance */
     size_t batch;
     uint64_t seed, epochs; /* at least 1 epoch */
     double rate;           /* first learning rate; falls linearly to 0; 0: the net's own */
@@ -50,6 +50,9 @@ void larder__trainer_close(larder__trainer **);
 int larder__trainer_epoch(larder__trainer *, larder__epoch *out);
 /* Ends the epoch under way after its current batch with E_CANCELLED. */
 void larder__trainer_cancel(larder__trainer *);
+
+/* As larder_loader_decisions, of the run so far. */
+int larder__trainer_decisions(const larder__trainer *, void **bytes, size_t *size);
 
 uint64_t larder__trainer_samples(const larder__trainer *);
 double larder__trainer_rate(const larder__trainer *);

@@ -332,15 +332,13 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     a->exchanges = conf->exchanges;
     a->size_of = conf->size_of;
     a->size_arg = conf->size_arg;
-    snprintf(a->path, sizeof a->path, "%s", conf->socket);
-    int rc = strlen(conf->socket) < sizeof a->path
-                 ? map_nowhere(a)
-                 : larder__fail(LARDER_E_ARGS, "%.60s…: too long for a socket", conf->socket);
-    a->distant = larder__remote_named(conf->socket);
+    a->door = conf->door;
+    a->distant = larder__remote_named(a->door.path);
+    int rc = map_nowhere(a);
     if (rc == 0 && a->distant)
         rc = conf->token_file && *conf->token_file
                  ? larder__token_read(&a->token, conf->token_file)
-                 : larder__fail(LARDER_E_ARGS, "%s: say ?token-file=FILE behind it", conf->socket);
+                 : larder__fail(LARDER_E_ARGS, "%s: say ?token-file=FILE behind it", a->door.path);
     if (rc == 0 && a->exchanges &&
         !(a->seen = larder__calloc(larder__attachment_seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
@@ -355,11 +353,11 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     return larder__cache_open_link(out, &link_daemon, a, a->hello.keys, a->stats);
 }
 
-int larder__attach_status(const char *path, char **json) {
+int larder__attach_status(const larder__door *door, char **json) {
     larder__inbox in;
     larder_reader body;
     *json = NULL;
-    int fd = larder__daemon_connect(path, NULL);
+    int fd = larder__daemon_connect(door, NULL);
     if (fd < 0)
         return fd;
     larder__inbox_init(&in);
@@ -377,15 +375,4 @@ int larder__attach_status(const char *path, char **json) {
     larder__inbox_free(&in);
     close(fd);
     return rc;
-}
-
-const char *larder__socket_path(char out[108]) {
-    const char *given = getenv("LARDER_SOCKET"), *run = getenv("XDG_RUNTIME_DIR");
-    if (given && *given)
-        snprintf(out, 108, "%s", given);
-    else if (run && *run)
-        snprintf(out, 108, "%s/larder.sock", run);
-    else
-        snprintf(out, 108, "/tmp/larder-%u.sock", (unsigned)getuid());
-    return out;
 }

@@ -6,10 +6,11 @@
 #define LARDER_WIRE_ATTACH_H
 
 #include "cache/link.h"
+#include "wire/door.h"
 #include "wire/message.h"
 
 typedef struct larder__attach_conf {
-    const char *socket;     /* a path, or tcp://host:port */
+    larder__door door;
     const char *token_file; /* for another machine; NULL: none */
     larder__hello hello;    /* without magic, version and pid */
     larder__stats *stats;
@@ -23,10 +24,6 @@ typedef struct larder__attach_conf {
 int larder__attach_open(larder__cache **out, const larder__attach_conf *);
 
 /* Asks a daemon for its status, JSON with a zero behind it; free with larder__free. */
-int larder__attach_status(const char *socket, char **json);
-
-/* Where a daemon listens unless told otherwise: $LARDER_SOCKET, $XDG_RUNTIME_DIR/larder.sock or
- * /tmp/larder-UID.sock. */
-const char *larder__socket_path(char out[108]);
+int larder__attach_status(const larder__door *, char **json);
 
 #endif

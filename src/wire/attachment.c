@@ -3,13 +3,16 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
+#include "wire/lent.h"
 #include "wire/remote.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -40,16 +43,6 @@ larder__mapping *larder__mapping_ref(larder__mapping *m) {
     return m;
 }
 
-/* The other side may say anything: what is mapped must be as large as we believe, or touching it
- * would be a signal. */
-static void *map_fd(int fd, uint64_t bytes, int how) {
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
-        return NULL;
-    void *at = mmap(NULL, bytes, how, MAP_SHARED, fd, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
 static int map_new(larder__mapping **out, larder__attachment *a, const larder__welcome *w,
                    const int fds[LARDER__FRAME_FDS]) {
     larder__mapping *m = larder__calloc(1, sizeof *m);
@@ -64,17 +57,17 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
         return 0;
     m->arena_bytes = w->arena_bytes;
     m->table_bytes = larder__table_bytes(w->keys);
-    m->arena = map_fd(fds[0], m->arena_bytes, PROT_READ | PROT_WRITE);
-    m->table = map_fd(fds[1], m->table_bytes, PROT_READ);
-    m->pins = w->pins ? map_fd(fds[2], sizeof *m->pins, PROT_READ | PROT_WRITE) : NULL;
+    enum { WRITE = PROT_READ | PROT_WRITE };
     m->pin_limit = w->pins < LARDER__PINS ? w->pins : LARDER__PINS;
+    if (!(m->arena = larder__lent_map(fds[0], m->arena_bytes, WRITE, "arena")) ||
+        !(m->table = larder__lent_map(fds[1], m->table_bytes, PROT_READ, "table")) ||
+        (w->pins && !(m->pins = larder__lent_map(fds[2], sizeof *m->pins, WRITE, "pins")))) {
+        larder__mapping_unref(out);
+        return larder__fail_in(LARDER_E_FORMAT, "%s", a->door.path);
+    }
     if (m->pins && !(m->heads = larder__malloc(m->pin_limit * sizeof *m->heads))) {
         larder__mapping_unref(out);
         return LARDER_E_NOMEM;
-    }
-    if (!m->arena || !m->table || (w->pins && !m->pins)) {
-        larder__mapping_unref(out);
-        return larder__fail(LARDER_E_IO, "%s: the daemon's memory cannot be mapped", a->path);
     }
     madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE);
     return 0;
@@ -82,13 +75,11 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
-int larder__daemon_connect(const char *path, const larder__token *token) {
+int larder__daemon_connect(const larder__door *door, const larder__token *token) {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (larder__remote_named(path))
-        return larder__remote_connect(path, token);
-    if (strlen(path) >= sizeof to.sun_path)
-        return larder__fail(LARDER_E_ARGS, "%.60s…: too long for a socket", path);
-    memcpy(to.sun_path, path, strlen(path));
+    if (larder__remote_named(door->path))
+        return larder__remote_connect(door->path, token);
+    memcpy(to.sun_path, door->path, strlen(door->path));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval t = {.tv_sec = (time_t)LARDER__ANSWER_SECONDS};
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) < 0 ||
@@ -98,10 +89,13 @@ int larder__daemon_connect(const char *path, const larder__token *token) {
         if (fd >= 0)
             close(fd);
         return larder__fail(
-            larder__code_of_errno(err), "%s: %s%s", path, strerror(err),
+            larder__code_of_errno(err), "%s: %s%s", door->path, strerror(err),
             err == ENOENT || err == ECONNREFUSED ? "; is larder serve running there?" : "");
     }
-    return fd;
+    int rc = larder__door_check(fd, door->path, door->owner);
+    if (rc < 0)
+        close(fd);
+    return rc < 0 ? rc : fd;
 }
 
 /* The next frame, which has to be of that type; a refusal is its own error. */
@@ -188,6 +182,36 @@ static int send_sizes(larder__attachment *a) {
     return rc;
 }
 
+static bool other_shares(const larder__attachment *a, const larder__welcome *w) {
+    bool other = false;
+    for (int f = 0; a->hello.forms_id && f < LARDER_FORMS; f++)
+        other |= fabs(a->hello.share[f] - w->share[f]) > 0.005;
+    return other;
+}
+
+/* Who came first has decided for all: what differs from what this job asks for is said. */
+static void compare(const larder__attachment *a, const larder__welcome *w) {
+    const larder__hello *h = &a->hello;
+    larder__budget b;
+    char holds[32];
+    if (strcmp(h->policy, w->policy) != 0)
+        larder__note(a->stats,
+                     "this data set's cache in the daemon is ruled by %.120s, as the job asked "
+                     "that came first, and not by %.120s",
+                     w->policy, h->policy);
+    if (h->budget[0] && larder__parse_budget(h->budget, &b) == 0 &&
+        larder__budget_bytes(&b, h->payload, h->forms_id != 0) != w->budget)
+        larder__note(a->stats,
+                     "this data set's cache in the daemon holds %s, as the job asked that came "
+                     "first, and not the %s that this one asks for",
+                     larder__print_bytes((double)w->budget, holds), h->budget);
+    if (other_shares(a, w))
+        larder__note(a->stats,
+                     "this data set's cache in the daemon is split %.0f/%.0f/%.0f, as the job "
+                     "asked that came first, and not as this one asks",
+                     100 * w->share[0], 100 * w->share[1], 100 * w->share[2]);
+}
+
 /* What the daemon has to know before the first batch. */
 static int introduce(larder__attachment *a, const larder__welcome *w) {
     int rc = w->wants_sizes && a->size_of ? send_sizes(a) : 0;
@@ -197,7 +221,7 @@ static int introduce(larder__attachment *a, const larder__welcome *w) {
 int larder__attachment_attach(larder__attachment *a) {
     larder__welcome w = {0};
     larder__mapping *m = NULL;
-    a->fd = larder__daemon_connect(a->path, &a->token);
+    a->fd = larder__daemon_connect(&a->door, &a->token);
     if (a->fd < 0)
         return a->fd;
     larder__inbox_init(&a->in);
@@ -219,6 +243,7 @@ int larder__attachment_attach(larder__attachment *a) {
         larder__inbox_free(&a->in);
         return rc;
     }
+    compare(a, &w);
     a->hello.again |= LARDER__HELLO_AGAIN;
     a->stream = w.stream;
     a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/stat.h"
+#include "wire/door.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 #include "wire/token.h"
@@ -39,7 +40,7 @@ typedef struct larder__kept {
 } larder__kept;
 
 typedef struct larder__attachment {
-    char path[108]; /* of a socket, or tcp://host:port */
+    larder__door door;
     larder__token token;
     bool distant; /* bytes go over the socket, the memory has none */
     larder__hello hello;
@@ -82,8 +83,9 @@ larder__mapping *larder__mapping_ref(larder__mapping *);
 /* larder__buf_done_fn of a lease: takes the mapping's reference. */
 void larder__mapping_done(void *mapping, uint64_t lease);
 
-/* A socket, or a code with its sentence. `token`: for other machines. */
-int larder__daemon_connect(const char *path, const larder__token *);
+/* A socket of a daemon that may be believed (wire/door.h), or a code with its sentence. `token`:
+ * for other machines. */
+int larder__daemon_connect(const larder__door *, const larder__token *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
 int larder__daemon_hear_for(int fd, larder__inbox *, uint16_t want, larder_reader *body,

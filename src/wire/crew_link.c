@@ -1,8 +1,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "wire/attachment.h"
 #include "wire/crew_link_inside.h"
+#include "wire/lent.h"
 
 #include <math.h>
 #include <poll.h>
@@ -11,7 +13,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The daemon promises memory before it answers the first rank, which takes a while. */
@@ -47,9 +48,7 @@ void larder__crew_map_unref(larder__crew_map **pm) {
     larder__free(m);
 }
 
-/* What is mapped must be as large as we believe, or touching it would be a signal. */
 static int map_new(larder__crew_map **out, larder__crew_link *l, const larder__joined *j, int fd) {
-    struct stat st;
     larder__crew_map *m = larder__calloc(1, sizeof *m);
     *out = m;
     if (!m)
@@ -59,14 +58,11 @@ static int map_new(larder__crew_map **out, larder__crew_link *l, const larder__j
     m->link = l;
     m->socket = -1;
     m->bytes = j->arena_bytes;
-    void *at = MAP_FAILED;
-    if (fd >= 0 && m->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= m->bytes)
-        at = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
+    m->arena = larder__lent_map(fd, m->bytes, PROT_READ | PROT_WRITE, "arena");
+    if (!m->arena) {
         larder__crew_map_unref(out);
-        return larder__fail(LARDER_E_IO, "%s: the daemon's memory cannot be mapped", l->path);
+        return larder__fail_in(LARDER_E_FORMAT, "%s", l->door.path);
     }
-    m->arena = at;
     madvise(m->arena, m->bytes, MADV_HUGEPAGE);
     return 0;
 }
@@ -86,7 +82,7 @@ static int await_answer(larder__crew_link *l, bool again) {
     struct pollfd on = {.fd = l->fd, .events = POLLIN};
     while (poll(&on, 1, NAP_MS) == 0) {
         if (larder__now() > until || stopped(l))
-            return larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->path);
+            return larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->door.path);
         if (again)
             larder__crew_relay_judge(l, false, l->note);
     }
@@ -108,10 +104,23 @@ static int greet(larder__crew_link *l, larder__joined *j, bool again) {
     return rc < 0 ? rc : larder__joined_read(j, &body);
 }
 
+/* The rank that came first has decided for all. */
+static void compare(const larder__crew_link *l, const larder__joined *j) {
+    const larder__budget asked = {.bytes = l->join.want};
+    char holds[32], wants[32];
+    uint64_t want = larder__budget_bytes(&asked, l->join.payload, l->join.pixels);
+    if (l->join.want != UINT64_MAX && want != j->budget)
+        larder__note(l->stats,
+                     "this job's cache in the daemon holds %s, as its rank asked that came first, "
+                     "and not the %s that rank %u asks for",
+                     larder__print_bytes((double)j->budget, holds),
+                     larder__print_bytes((double)want, wants), l->join.rank);
+}
+
 static int attach(larder__crew_link *l, bool again) {
     larder__joined j = {0};
     larder__crew_map *m = NULL;
-    l->fd = larder__daemon_connect(l->path, NULL);
+    l->fd = larder__daemon_connect(&l->door, NULL);
     if (l->fd < 0)
         return l->fd;
     larder__inbox_init(&l->in);
@@ -120,7 +129,8 @@ static int attach(larder__crew_link *l, bool again) {
     if (rc == 0 && l->budget && j.budget != l->budget)
         rc = larder__fail(LARDER_E_CHANGED,
                           "%s: the daemon gives this job %llu bytes of cache, no longer %llu",
-                          l->path, (unsigned long long)j.budget, (unsigned long long)l->budget);
+                          l->door.path, (unsigned long long)j.budget,
+                          (unsigned long long)l->budget);
     if (rc == 0)
         rc = map_new(&m, l, &j, memory);
     if (memory >= 0)
@@ -131,6 +141,7 @@ static int attach(larder__crew_link *l, bool again) {
         larder__inbox_free(&l->in);
         return rc;
     }
+    compare(l, &j);
     if (!l->budget)
         l->join.want = l->budget = j.budget; /* another daemon has to give as much */
     pthread_mutex_lock(&l->lock);
@@ -211,7 +222,7 @@ static int push(larder__crew_link *l) {
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return 0;
         if (n < 0)
-            return larder__fail(LARDER_E_IO, "%s: the daemon is gone: %s", l->path,
+            return larder__fail(LARDER_E_IO, "%s: the daemon is gone: %s", l->door.path,
                                 strerror(errno));
         l->gone += (size_t)n;
     }
@@ -253,7 +264,7 @@ static int check_stuck(larder__crew_link *l) {
     since = fmin(since, larder__crew_relay_since(l));
     return larder__now() - since < l->patience
                ? 0
-               : larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->path);
+               : larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->door.path);
 }
 
 /* Says and hears what there is, or waits for a moment. */
@@ -352,7 +363,7 @@ int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
     pthread_mutex_init(&l->relaying, NULL);
     pthread_cond_init(&l->came, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    snprintf(l->path, sizeof l->path, "%s", conf->socket);
+    l->door = conf->door;
     l->join = conf->join;
     l->join.magic = LARDER__WIRE_MAGIC;
     l->join.version = LARDER__WIRE_VERSION;

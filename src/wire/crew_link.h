@@ -9,11 +9,12 @@
 #include "ranks/depot.h"
 #include "ranks/relay.h"
 #include "wire/crew_join.h"
+#include "wire/door.h"
 
 typedef struct larder__crew_link larder__crew_link;
 
 typedef struct larder__crew_conf {
-    const char *socket; /* its path; copied */
+    larder__door door;
     larder__join join;  /* without magic, version, pid and session */
     double patience;    /* seconds that the daemon, or a rank of those that met, may be away */
     larder__stats *stats;

@@ -42,7 +42,7 @@ typedef struct larder__crew_put { /* a value on its way there */
 } larder__crew_put;
 
 struct larder__crew_link {
-    char path[108];
+    larder__door door;
     larder__join join;
     double patience;
     uint64_t budget;

@@ -2,12 +2,14 @@
 
 #include "base/err.h"
 
-#include <linux/futex.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Of the kernel's interface; its headers are not everywhere where a C library is. */
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 };
 
 void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u32(w, h->magic);
@@ -98,6 +100,9 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u64(w, m->stream.seed);
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
+    for (int i = 0; i < LARDER_FORMS; i++)
+        larder_write_f64(w, m->share[i]);
+    larder__write_text(w, m->policy);
 }
 
 int larder__welcome_read(larder__welcome *m, larder_reader *r) {
@@ -112,6 +117,9 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->stream.seed = larder_read_u64(r);
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);
+    for (int i = 0; i < LARDER_FORMS; i++)
+        m->share[i] = larder_read_f64(r);
+    larder__read_text(r, m->policy, sizeof m->policy);
     return larder_read_status(r);
 }
 

@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 4 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 5 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -107,6 +107,8 @@ typedef struct larder__welcome {
     uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
     uint32_t pins;        /* entries this job may hold without asking, 0: none */
     larder_stream stream;
+    double share[LARDER_FORMS]; /* these two hold, whatever this job asked for: */
+    char policy[512];           /* who came first decided */
 } larder__welcome;
 
 /* One request and one answer; a claim holds arrays of them. */

@@ -66,7 +66,7 @@ static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *se
 
 static void task_open(task *t, const setup *s, progress *to) {
     *t = (task){.s = *s, .to = to};
-    larder__attach_conf conf = {.socket = s->socket,
+    larder__attach_conf conf = {.door = larder__door_at(s->socket),
                                 .hello = {.batch = s->batch,
                                           .fingerprint = 77,
                                           .keys = s->n,

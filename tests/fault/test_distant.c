@@ -63,7 +63,7 @@ static void close_world(world *w) {
 }
 
 static int join(const world *w, const char *where, const char *token_file, larder__cache **out) {
-    larder__attach_conf conf = {.socket = where,
+    larder__attach_conf conf = {.door = larder__door_at(where),
                                 .token_file = token_file,
                                 .hello = {.batch = BATCH,
                                           .fingerprint = 9,
@@ -234,7 +234,8 @@ static void test_strangers(void **st) {
     world w;
     char *json = NULL;
     open_world(&w, 100);
-    check_fails(larder__attach_status(w.far_away, &json), LARDER_E_ARGS, "token");
+    larder__door door = larder__door_at(w.far_away);
+    check_fails(larder__attach_status(&door, &json), LARDER_E_ARGS, "token");
     larder__cache *c = NULL;
     check_ok(join(&w, w.far_away, w.token_file, &c));
     larder__cache_close(&c);

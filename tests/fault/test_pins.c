@@ -166,7 +166,7 @@ static void end_daemon(pid_t pid) {
 }
 
 static larder__cache *join(larder__stats *stats) {
-    larder__attach_conf conf = {.socket = path,
+    larder__attach_conf conf = {.door = larder__door_at(path),
                                 .stats = stats,
                                 .hello = {.batch = BATCH,
                                           .fingerprint = 3,
@@ -274,8 +274,9 @@ static void test_bytes_stay(void **st) {
 static uint64_t figure(const char *name) {
     char *json = NULL, key[40];
     uint64_t value = UINT64_MAX;
+    larder__door door = larder__door_at(path);
     snprintf(key, sizeof key, "\"%s\"", name);
-    if (larder__attach_status(path, &json) == 0) {
+    if (larder__attach_status(&door, &json) == 0) {
         const char *at = strstr(json, key);
         if (at)
             value = strtoull(at + strlen(key) + strspn(at + strlen(key), ": "), NULL, 10);

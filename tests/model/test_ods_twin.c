@@ -322,7 +322,7 @@ static larder__ticket claim(pair *p, uint64_t key, int job, uint32_t tag) {
 }
 
 static void batch(pair *p, int job, larder_rng *rng) {
-    uint64_t wanted[16], mine[16], theirs[16], ids[OFFERS], same[OFFERS];
+    uint64_t wanted[16] = {0}, mine[16], theirs[16], ids[OFFERS], same[OFFERS];
     size_t n = 0, most = 1 + larder_rng_below(rng, 15);
     twin *t = &p->t;
     int from = (int)larder_rng_below(rng, (uint32_t)t->n);

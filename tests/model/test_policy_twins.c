@@ -1,6 +1,7 @@
 /* Every policy against a slow twin that was written from its definition: arrays by key, linear
  * scans, no lists, no heaps, no slots. Kinds are compared request by request, resident sets after
  * every call. A registered policy without a twin fails here. */
+#include "base/spec.h"
 #include "cache_kit.h"
 #include "plugins.h"
 
@@ -13,7 +14,7 @@ enum { KEYS = 40, LONGEST = 400, NOBODY = -1 };
 typedef struct twin {
     uint64_t n, budget, bytes, clock;
     bool in[KEYS];
-    uint32_t size[KEYS], count[KEYS];
+    uint32_t size[KEYS], count[KEYS], stay[KEYS]; /* stay: requests since it entered */
     uint64_t entered[KEYS], used[KEYS], next_use[KEYS];
     float loss[KEYS];       /* NAN: none, which counts as the highest */
     float dist[KEYS];       /* of kkt: the score it came with, until it is hit */
@@ -96,7 +97,20 @@ static int choose_random(twin *t, uint64_t key, uint64_t next) {
     return t->line[larder_rng_below(&t->rng, (uint32_t)t->length)];
 }
 
+/* Of eight at random the one asked for most since it came; then the one that came first. */
 static int choose_rotate(twin *t, uint64_t key, uint64_t next) {
+    int best = NOBODY;
+    for (int i = 0; i < 8; i++) {
+        int k = choose_random(t, key, next);
+        if (best == NOBODY || t->stay[k] > t->stay[best] ||
+            (t->stay[k] == t->stay[best] && t->entered[k] < t->entered[best]))
+            best = k;
+    }
+    return best;
+}
+
+/* The first rule, rotate:victim=loss: of eight at random the lowest loss. */
+static int choose_easiest(twin *t, uint64_t key, uint64_t next) {
     int best = NOBODY;
     for (int i = 0; i < 8; i++) {
         int k = choose_random(t, key, next);
@@ -181,6 +195,7 @@ static const struct {
     {"whole", choose_lru, NULL},  /* without tags */
     {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
     {"rotate", choose_rotate, unline_random},
+    {"rotate:victim=loss", choose_easiest, unline_random},
     {"app", choose_app, NULL},
     {"spider", choose_spider, NULL}, /* without scores; test_spider_twin.c has the rest */
     {"nopfs", choose_belady, NULL},
@@ -243,6 +258,7 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     twin_use(t, a);
     if (t->in[key]) {
         t->visited[key] = true;
+        t->stay[key]++;
         t->dist[key] = 0;
         if (kind == LARDER_HIT)
             return kind;
@@ -258,6 +274,7 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     t->in[key] = true;
     t->visited[key] = false;
     t->entered[key] = t->clock;
+    t->stay[key] = 1;
     t->loss[key] = t->dist[key] = a->score;
     t->size[key] = a->size;
     t->bytes += a->size;
@@ -306,7 +323,26 @@ static void draw_accesses(larder_rng *rng, kit_kind kind, int sizes, uint64_t n,
     }
 }
 
-static void run_one(const larder_policy *policy, uint64_t seed, bool whole_batches) {
+static larder__cache *open_cache(const char *spec, uint64_t n, uint64_t budget, uint64_t seed) {
+    char name[32];
+    const char *rest;
+    larder_args args;
+    larder__cache *c;
+    check_ok(larder__spec_name(spec, name, sizeof name, &rest));
+    const larder_policy *p = larder__policy_find(name);
+    check_ok(larder__args_parse(&args, "policy", &p->plugin, rest, ',', NULL));
+    larder__cache_conf conf = {.policy = p,
+                               .args = &args,
+                               .store = &larder__store_null,
+                               .keys = n,
+                               .budget = budget,
+                               .seed = seed};
+    check_ok(larder__cache_open(&c, &conf));
+    larder__args_free(&args);
+    return c;
+}
+
+static void run_one(const char *spec, uint64_t seed, bool whole_batches) {
     larder_rng rng;
     larder_rng_seed(&rng, seed, 77);
     kit_kind kind = (kit_kind)larder_rng_below(&rng, KIT_KINDS);
@@ -318,10 +354,10 @@ static void run_one(const larder_policy *policy, uint64_t seed, bool whole_batch
     uint8_t want[8];
     draw_accesses(&rng, kind, sizes, n, a, len);
     twin t;
-    twin_open(&t, policy->plugin.name, n, budget, seed);
-    larder__cache *c = kit_cache(policy, &larder__store_null, n, budget, seed);
+    twin_open(&t, spec, n, budget, seed);
+    larder__cache *c = open_cache(spec, n, budget, seed);
     char what[128];
-    snprintf(what, sizeof what, "%s, seed %d, %s, sizes %d, n %d", policy->plugin.name, (int)seed,
+    snprintf(what, sizeof what, "%s, seed %d, %s, sizes %d, n %d", spec, (int)seed,
              kit_kind_name(kind), sizes, (int)n);
     for (size_t at = 0, step; at < len; at += step) {
         step = 1 + larder_rng_below(&rng, 8);
@@ -347,14 +383,16 @@ static void test_in_order(void **st) {
     (void)st;
     for (size_t p = 0; larder__policies[p]; p++)
         for (uint64_t seed = 0; seed < 2000; seed++)
-            run_one(larder__policies[p], seed, false);
+            run_one(larder__policies[p]->plugin.name, seed, false);
+    for (uint64_t seed = 0; seed < 2000; seed++)
+        run_one("rotate:victim=loss", seed, false);
 }
 
 static void test_whole_batches(void **st) {
     (void)st;
     for (size_t p = 0; larder__policies[p]; p++)
         for (uint64_t seed = 0; seed < 1000; seed++)
-            run_one(larder__policies[p], 5000 + seed, true);
+            run_one(larder__policies[p]->plugin.name, 5000 + seed, true);
 }
 
 /* ---- the bound ------------------------------------------------------------------------------- */

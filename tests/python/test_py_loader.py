@@ -76,7 +76,7 @@ class Silence(unittest.TestCase):
             return [str(w.message) for w in told]
 
     def test_told_once(self):
-        told = self.heard("rotate:h=0.8")
+        told = self.heard("rotate:h=0.8,victim=loss")
         self.assertEqual(len(told), 1, told)
         self.assertIn("rotate:h=0.8", told[0])
         self.assertIn("loader.report(loss=", told[0])
@@ -84,7 +84,7 @@ class Silence(unittest.TestCase):
     def test_a_sampler_is_given_an_epoch(self):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            order = larder.BatchSampler(SOURCE, 64, "rotate:h=0.8", "20%")
+            order = larder.BatchSampler(SOURCE, 64, "rotate:h=0.8,victim=loss", "20%")
             for epochs, times in ((1, 0), (2, 1)):
                 for _ in range(epochs):
                     list(order)
@@ -107,9 +107,11 @@ class Silence(unittest.TestCase):
         def loss(l, b):
             l.report(loss=numpy.ones(b.n, "float32"))
 
-        self.assertEqual(self.heard("rotate:h=0.8", loss), [])
-        self.assertEqual(self.heard("rotate:h=0"), [], "nothing is repeated")
-        self.assertEqual(self.heard("rotate:h=0.8,signal=none"), [], "meant so")
+        self.assertEqual(self.heard("rotate:h=0.8,victim=loss", loss), [])
+        self.assertEqual(self.heard("rotate:h=0,victim=loss"), [], "nothing is repeated")
+        self.assertEqual(self.heard("rotate:h=0.8,victim=loss,signal=none"), [], "meant so")
+        self.assertEqual(self.heard("rotate:h=0.8"), [], "it does not listen")
+        self.assertEqual(self.heard("rotate:h=0.8", loss), [], "and may be told all the same")
         self.assertEqual(self.heard("echo:factor=4"), [], "it does not listen")
 
 
@@ -202,10 +204,11 @@ class Batches(unittest.TestCase):
             self.assertLessEqual(len(seen), 6)
 
     def test_shuffle_off(self):
-        with loader(recipe="rotate", shuffle=False) as l:
-            for _ in range(2):
-                ids = [i for b in l for i in b.ids.tolist()]
-                self.assertEqual(ids, list(range(1000)))
+        for recipe in ("minio", "rotate"):
+            with loader(recipe=recipe, shuffle=False) as l:
+                for _ in range(2):
+                    ids = [i for b in l for i in b.ids.tolist()]
+                    self.assertEqual(ids, list(range(1000)))
 
     def test_transform(self):
         with loader(dtype="uint8", layout="NHWC", augment=PIXELS + [lambda a: a.max()]) as l, loader(

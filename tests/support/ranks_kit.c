@@ -132,7 +132,8 @@ static bool empty_now(const kit_store *s) {
     if (s->kind == KIT_REDIS)
         return kit_redis_number(&s->redis, left) == 0;
     char *json = NULL;
-    check_ok(larder__attach_status(s->socket, &json));
+    larder__door door = larder__door_at(s->socket);
+    check_ok(larder__attach_status(&door, &json));
     bool empty = strstr(json, "\"rank_jobs\": []") || strstr(json, "\"rank_jobs\":[]");
     larder__free(json);
     return empty;

@@ -1,4 +1,6 @@
 """The program where things go wrong around it: a full disk, a closed pipe, odd file names, Ctrl-C."""
+import base64
+import io
 import json
 import os
 import pathlib
@@ -6,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -13,6 +16,10 @@ from process_kit import interrupt  # noqa: E402
 
 LARDER = os.environ["LARDER"]
 SMALL = "mem:?n=60&h=8&w=8&c=1"
+PICTURE = (  # a PNG of 4 x 4 pixels
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAFElEQVR4nGM8IcfJAANMDEgANwcAMHEA99ERwmoAAAAASUVORK5CYII="
+)
+TRAIN = [SMALL, "--epochs", "2", "--quiet", "--test", "none"]
 
 
 def run(*args, **more):
@@ -42,6 +49,29 @@ def test_plots_are_whole_or_not_there(tmp):
                         str(out)], capture_output=True, timeout=120)
     assert p.returncode == 1, p
     assert out.read_text() == "old" and os.listdir(tmp) == ["x.svg"], os.listdir(tmp)
+
+
+def test_no_space_left(tmp):
+    # A disk of 64 KiB, full but for a page: what is there stays, and there is a sentence.
+    script = """mount -t tmpfs -o size=64k none "$1" || exit 77
+        cd "$1" && echo old >x.svg && chmod 600 x.svg && mkdir run && echo {} >run/meta.json || exit 78
+        dd if=/dev/zero of=fill bs=4096 2>/dev/null
+        "$2" sim --recipe lru --n 100 --plot x.svg; echo "sim $?"
+        "$2" train "$3" --epochs 1 --test none --out run --quiet; echo "train $?"
+        cat x.svg run/meta.json; find . -name '.larder*'; stat -c %a x.svg; rm fill
+        "$2" sim --recipe lru --n 100 --plot x.svg >/dev/null; echo "sim $?"; stat -c %a x.svg"""
+    p = run_script(script, str(tmp), LARDER, SMALL)
+    if p.returncode != 0:
+        print("no file system may be mounted here: the full disk is left out")
+        return
+    out, err = p.stdout.decode(), p.stderr.decode()
+    assert "sim 1\n" in out and "train 1\n" in out and "old\n{}\n600\nsim 0\n600\n" in out, p
+    assert err.count("No space left on device") == 2 and "x.svg" in err, p
+
+
+def run_script(script, *args):
+    flags = "-m" if os.geteuid() == 0 else "-rm"
+    return subprocess.run(["unshare", flags, "sh", "-c", script, "sh", *args], capture_output=True, timeout=120)
 
 
 def test_plots_know_units(tmp):
@@ -96,6 +126,189 @@ def test_interrupt():
     # Long before the future is known.
     interrupted("sim", "--recipe", "belady", "--n", "3000000", "--epochs", "100", after=0.3)
     interrupted("train", SMALL, "--epochs", "100000", "--test", "none", "--quiet", after=0.3)
+
+
+def put_tar(path, count, label=lambda i: i % 3, more=(), flat=True, name=None):
+    """A WebDataset shard of small pictures; label(i) may be None; `more` are endings beside them."""
+    picture = base64.b64decode(PICTURE)
+    with tarfile.open(path, "w") as t:
+        for i in range(count):
+            parts = [("png", picture)] + [(e, b"{}") for e in more]
+            if label(i) is not None:
+                parts.append(("cls", b"%d" % label(i)))
+            for ending, data in parts:
+                name = name or ("{:06d}.{}" if flat else "d{}/{:06d}.{}")
+                member = tarfile.TarInfo(name.format(*([] if flat else [i % 2]), i, ending))
+                member.size = len(data)
+                t.addfile(member, io.BytesIO(data))
+    return str(path)
+
+
+def says(code, *args, of=(), out="err", **more):
+    """What the program says: this exit code, one line on stderr alone, with these words."""
+    p = run(*args, **more)
+    text = (p.stderr if out == "err" else p.stdout).decode(errors="replace")
+    assert p.returncode == code, (args, p)
+    for word in of:
+        assert word in text, (args, word, text)
+    if code == 2:
+        assert text.count("\n") == 1, (args, p)
+    return text
+
+
+def test_did_you_mean():
+    says(2, "trian", of=['no command "trian"; did you mean train? larder --help lists them'])
+    says(2, "svm_trian", of=["did you mean svm-train?"])
+    says(2, "zebra", of=['no command "zebra"; larder --help'])
+    says(2, "train", SMALL, "--epcohs", "3", of=["no option --epcohs; did you mean --epochs?"])
+    says(2, "train", SMALL, "--epcohs=3", of=["no option --epcohs; did you mean --epochs?"])
+    says(2, "train", SMALL, "--hlep", of=["did you mean --help?"])
+    says(2, "ls", SMALL, "--epochs", "3", of=["it is one of", "larder sim", "larder train"])
+    says(2, "plan", "--once", of=["it is one of larder top;"])
+    says(2, "train", SMALL, "--zebra", of=["no option --zebra; larder train --help tells more"])
+    says(2, "train", SMALL, "-z", of=["no option -z;"])
+    for name in ("svm-train", "svm-grid", "serve", "dash"):
+        says(2, name, "--epochs", of=["it is one of", "larder train"])
+
+
+def test_help():
+    for name in ("train", "svm-train", "svm-scale", "top", "plan"):
+        asked, long_way = run("help", name), run(name, "--help")
+        assert asked.returncode == 0 and asked.stdout == long_way.stdout, (name, asked)
+        assert b"larder %s" % name.encode() in asked.stdout.split(b"\n")[0], asked
+    everything = run("--help").stdout
+    for args in (["help"], ["help", "help"], ["-h"]):
+        assert run(*args).stdout == everything, args
+    says(2, "help", "trian", of=["did you mean train?"])
+    says(2, "help", "nosuch", of=['no command "nosuch"'])
+
+
+def test_cache_without_a_unit(tmp):
+    asks = '20 % or 20 bytes? Write 20% for a share of the data'
+    for args in (["train", *TRAIN, "--cache", "20"], ["sim", "--recipe", "lru", "--n", "9", "--cache", "20"],
+                 ["profile", SMALL, "--cache", "20", "-o", str(tmp / "x")]):
+        says(2, *args, of=[asks])
+    for where in ("unix:/x/y", "tcp://127.0.0.1:1", "redis://127.0.0.1:1/"):
+        text = says(2, "train", *TRAIN, "--cache", where + "?budget=20")
+        assert asks in text or "budget=20%" in text, text
+    says(2, "train", *TRAIN, "--cache", "20+redis://127.0.0.1:1/?budget=20%", of=["a size"])
+    says(2, "serve", "--socket", str(tmp / "s"), "--cache", "20", of=["20 bytes? Write 20MiB"])
+    says(2, "serve", "--socket", str(tmp / "s"), "--cache", "0", of=["without a cache"])
+    says(2, "serve", "--socket", str(tmp / "s"), "--quota", "20", of=["--quota", "20 bytes?"])
+    says(2, "pack", SMALL, str(tmp / "p"), "--shard-size", "256", of=["256 bytes? Write 256MiB"])
+    p = run("train", *TRAIN, "--cache", "0")
+    assert p.returncode == 0 and p.stderr == b"", p
+
+
+def test_cache_that_holds_nothing():
+    # 64 bytes a sample: 63 of them hold none, and so does what the tables take of 600
+    for cache in ("63B", "600", "1%"):
+        p = run("train", *TRAIN, "--cache", cache)
+        said = p.stderr.decode()
+        assert p.returncode == 0 and said.count("\n") == 1, p
+        assert f'larder train: cache "{cache}" holds none of the 60 samples' in said, said
+        p = run("sim", "--recipe", "minio", "--n", "60", "--size", "64", "--epochs", "2", "--cache", cache)
+        said = p.stderr.decode()
+        assert f'larder sim: cache "{cache}" holds none of the 60 samples' in said, said
+    for cache in ("10%", "100KiB", "0", "0%"):
+        p = run("train", *TRAIN, "--cache", cache)
+        assert p.returncode == 0 and p.stderr == b"", p
+
+
+NO_LABEL = "samples have no label, the first is"
+
+
+def test_samples_without_a_label(tmp):
+    some = put_tar(tmp / "some.tar", 9, lambda i: None if i == 4 else i % 3)
+    none = put_tar(tmp / "none.tar", 9, lambda i: None, more=["json", "txt"])
+    whole = put_tar(tmp / "whole.tar", 9)
+    for path, count, first in ((some, 1, "some.tar:000004.png"), (none, 9, "none.tar:000000.png")):
+        wants = [f"{count} of 9 {NO_LABEL} {first}", ".cls members"]
+        said = says(2, "train", f"tar:{path}", "--test", "none", of=["training needs labels", *wants])
+        assert said.count("\n") == 1, said
+        says(2, "train", whole, "--test", path, of=["validation needs labels", *wants])
+        says(0, "ls", path, of=wants)
+        says(0, "pack", path, str(tmp / ("packed-" + first[:4])), "--quiet", of=wants)
+    assert run("ls", whole).stderr == b""
+
+
+def test_what_is_not_used(tmp):
+    shard = put_tar(tmp / "s.tar", 9, more=["json", "seg.png"])
+    unused = "s.tar: 18 members are not used: 9 .json, 9 .seg.png"
+    says(0, "ls", shard, of=[unused])
+    says(0, "pack", shard, str(tmp / "packed"), "--quiet", of=[unused])
+    says(0, "unpack", shard, str(tmp / "again"), "--quiet", of=[unused])
+    said = says(0, "train", shard, "--test", "none", "--epochs", "2", "--quiet", of=[unused])
+    assert said.count("\n") == 1, said
+    for name in ("cat/1.webp", "cat/2.png", "dog/3.bmp", "dog/notes.txt", "classes.json"):
+        (tmp / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp / "photos" / name).write_bytes(base64.b64decode(PICTURE))
+    says(0, "ls", str(tmp / "photos"), of=["photos: 2 files are not used: 1 .json, 1 .txt",
+                                           "2 samples cannot be decoded", "1.webp"])
+
+
+def seen(where):
+    """All of a data set but its files' names: labels in order, class names and counts."""
+    p = run("ls", str(where), "--json", "--limit", "1000")
+    assert p.returncode == 0, p
+    told = json.loads(p.stdout)
+    names = [s["name"].split(":")[-1] for s in told["samples"]]
+    return ([(s["label"], s["bytes"]) for s in told["samples"]], told["class_counts"], names,
+            told["source"])
+
+
+def test_unpack_keeps_labels(tmp):
+    picture = base64.b64decode(PICTURE)
+    for i, name in enumerate(("cat/2.png", "cat/#1.png", "dog/1.png", "emu/z/9.png", "emu/10.png")):
+        (tmp / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp / "photos" / name).write_bytes(picture + bytes([i]))
+    sources = {
+        "photos": tmp / "photos",  # class folders: they tell everything
+        "flat": put_tar(tmp / "flat.tar", 9),
+        "sparse": put_tar(tmp / "sparse.tar", 9, lambda i: 7 * (i % 2) + 3),
+        "part": put_tar(tmp / "part.tar", 9, lambda i: None if i == 4 else i % 3, flat=False),
+        "bare": put_tar(tmp / "bare.tar", 9, lambda i: None),
+        "other": put_tar(tmp / "other.tar", 9, lambda i: 1 - i % 2, flat=False),  # d0 is class 1
+        "hash": put_tar(tmp / "hash.tar", 3, name="#{:06d}.{}"),
+    }
+    for name, source in sources.items():
+        packed, again, twice = tmp / f"{name}-packed", tmp / f"{name}-again", tmp / f"{name}-twice"
+        says(0, "pack", str(source), str(packed), "--quiet")
+        says(0, "unpack", str(packed), str(again), "--quiet")
+        says(0, "unpack", str(again), str(twice), "--quiet")
+        was, now = seen(source), seen(again)
+        assert seen(packed)[:2] == was[:2], name
+        assert now[:3] == was[:3], (name, was, now)
+        assert seen(twice)[:3] == was[:3], name
+        assert now[3] == ("dir" if name == "photos" else "list"), (name, now[3])
+        assert (again / "manifest.tsv").exists() == (name != "photos"), name
+        for told in now[2]:
+            assert (again / told).read_bytes() == (twice / told).read_bytes()
+            if name == "photos":
+                assert (again / told).read_bytes() == (sources[name] / told).read_bytes()
+    # once more into the same folder, and one that is there with other bytes
+    says(0, "unpack", str(tmp / "flat-packed"), str(tmp / "flat-again"), "--quiet")
+    (tmp / "flat-again" / "000003.png").write_bytes(b"mine")
+    says(0, "unpack", str(tmp / "flat-packed"), str(tmp / "flat-again"), "--quiet")
+    assert seen(tmp / "flat-again")[:2] == seen(sources["flat"])[:2]
+    assert (tmp / "flat-again" / "000003.png").read_bytes() == b"mine"
+    p = run("train", str(tmp / "flat-again"), "--test", "none", "--epochs", "1", "--quiet")
+    assert p.returncode == 0 and p.stderr == b"", p
+
+
+def test_manifests(tmp):
+    (tmp / "a.png").write_bytes(base64.b64decode(PICTURE))
+    (tmp / "list.tsv").write_text("# mine\n\na.png\t-\t3\r\na.png\n")
+    labels, classes, _, source = seen(tmp / "list.tsv")
+    assert [y for y, _ in labels] == [3, -1] and len(classes) == 4 and source == "list", labels
+    for text, word in (("b.png\n", "b.png: No such file"), ("../a.png\t9\n", "stay below its folder"),
+                       ("/etc/passwd\t9\n", "stay below"), ("a.png\tx\n", "line 1 has a size"),
+                       ("a.png\t-\tcat\n", "line 1 has a class"), ("\n#\n", "names no files"),
+                       (".\n", "not a regular file"), ("a.png\t9999999999\n", "4 GiB or more")):
+        (tmp / "bad.tsv").write_text(text)
+        says(1, "ls", str(tmp / "bad.tsv"), of=["bad.tsv", word])
+    says(1, "ls", f"list:{tmp}", of=["manifest.tsv"])
+    says(2, "ls", "list:", of=["needs a place"])
 
 
 def main():

@@ -363,6 +363,62 @@ def test_wrong_use(folder):
         assert d.status()["jobs"] == []
 
 
+def test_another_cache_holds(folder):
+    """Who came first has decided: the others are told, once."""
+    with serving(folder, "--cache", "64MiB"):
+        train = [LARDER, "train", folder, "--epochs", "2", "--quiet", "--json"]
+        for recipe, budget, notes in (("minio", "20%", 0), ("minio", "20%", 0), ("seneca", "40%", 2)):
+            q = subprocess.run([*train, "--recipe", recipe, "--cache", f"unix:{folder}/s?budget={budget}"],
+                               capture_output=True, text=True, timeout=60)
+            assert q.returncode == 0, q.stderr
+            assert len(q.stderr.splitlines()) == notes, q.stderr
+        assert "larder train: this data set's cache in the daemon is ruled by minio" in q.stderr
+        assert "not the 40% that this one asks for" in q.stderr
+
+
+def test_usual_place(folder):
+    """Without XDG_RUNTIME_DIR: in a folder that only its user can enter. And of another user only the
+    daemon that was named."""
+    if os.geteuid() != 0:
+        print("test_usual_place: skipped, only root can be two users")
+        return
+    uid = 2000000 + os.getpid()
+    own = f"/tmp/larder-{uid}"
+    env = {k: v for k, v in os.environ.items() if k not in ("LARDER_SOCKET", "XDG_RUNTIME_DIR")}
+    run = dict(env=env, text=True, user=uid, group=uid, extra_groups=[])
+    os.chmod(folder, 0o755)
+    p = subprocess.Popen([LARDER, "serve", "--cache", "32MiB", "--mode", "666"], stdout=subprocess.PIPE, **run)
+    try:
+        assert f"{own}/larder.sock" in p.stdout.readline()
+        assert os.stat(own).st_mode & 0o777 == 0o700 and os.stat(own).st_uid == uid
+        q = subprocess.run([LARDER, "serve", "--status"], capture_output=True, timeout=60, **run)
+        assert q.returncode == 0 and json.loads(q.stdout)["jobs"] == [], q.stderr
+        train = [LARDER, "train", folder, "--recipe", "minio", "--epochs", "1", "--quiet", "--cache"]
+        q = subprocess.run([*train, "unix:"], capture_output=True, timeout=60, **run)
+        assert q.returncode == 0, q.stderr
+        path = f"{own}/larder.sock"
+        for args in (["serve", "--status", "--socket", path], [*train[1:], f"unix:{path}"]):
+            assert "?owner=" in says(*args), args
+        assert "?owner=" in says(*train[1:], "20%", env={"LARDER_SOCKET": path})
+        for args, more in ((["serve", "--status", "--socket", path, "--owner", str(uid)], {}),
+                           ([*train[1:], f"unix:{path}?owner={uid}"], {}),
+                           ([*train[1:], "20%"], {"LARDER_SOCKET": f"{path}?owner={uid}"})):
+            q = subprocess.run([LARDER, *args], capture_output=True, text=True, timeout=60, env=dict(env, **more))
+            assert q.returncode == 0, q.stderr
+    finally:
+        p.terminate()
+        p.wait()
+        p.stdout.close()
+        os.rmdir(own)
+    os.symlink(folder, own)
+    try:
+        for args in (["serve"], ["serve", "--status"]):
+            q = subprocess.run([LARDER, *args], capture_output=True, timeout=60, **run)
+            assert q.returncode == 2 and f"{own} is not a folder of yours" in q.stderr, q.stderr
+    finally:
+        os.unlink(own)
+
+
 def main():
     before = set(os.listdir("/dev/shm"))
     for name, test in list(globals().items()):

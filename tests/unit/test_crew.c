@@ -399,7 +399,7 @@ static void leases_outlive_the_link(void **st) {
     uint8_t held;
     begin();
     snprintf(path, sizeof path, "%s/s", folder);
-    conf.socket = path;
+    conf.door = larder__door_at(path);
     atomic_store(&serving, true);
     assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
     check_ok(larder__crew_open(&link, &conf));

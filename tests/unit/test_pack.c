@@ -229,7 +229,7 @@ static void test_same_bytes(void **state) {
     check_write(path, "LARDERIX and then nothing", 25);
     snprintf(path, sizeof path, "%s/shard-000002.tar", other);
     assert_int_equal(truncate(path, 1000), 0);
-    snprintf(path, sizeof path, "%s/shard-000002.tar.99-0.tmp", other);
+    snprintf(path, sizeof path, "%s/.larder-0123456789abcdef.tmp", other);
     check_write(path, "left by a killed run", 20);
     larder__pack_result again = pack(w, other, 2);
     assert_int_equal(again.found, r.shards - 3);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct rig { /* the deciding half over nothing */
     larder__draw *d;
@@ -251,26 +250,6 @@ static void ranks_share_the_stream(void **state) {
         assert_int_equal(times[k], 3);
 }
 
-static void weights_undo_the_preference(void **state) {
-    (void)state;
-    rig g;
-    rig_open(&g, "rotate:h=0.8,prefer=rank,correct=1", "20%", 5000, 100, 1);
-    double sum = 0, least = 9, most = 0;
-    uint64_t count = 0;
-    for (int b = 0; b < 400; b++) {
-        rig_step(&g);
-        for (size_t i = 0; b >= 60 && i < 80; i++, count++) {
-            double w = (double)g.p.weights[i];
-            sum += w, least = fmin(least, w), most = fmax(most, w);
-        }
-        for (size_t i = 80; i < g.p.n; i++)
-            assert_true(b < 10 || g.p.weights[i] == 1);
-    }
-    assert_true(fabs(sum / (double)count - 1) < 0.02); /* 1/(R p) has the mean 1 over draws */
-    assert_true(least > 0.66 && least < 0.7 && most > 1.6 && most < 2.01);
-    rig_close(&g);
-}
-
 /* In a run, the pauses between two services of a resident are far more even than by chance. */
 static double unevenness(const char *recipe) {
     enum { N = 5000, BATCH = 100 };
@@ -297,7 +276,8 @@ static double unevenness(const char *recipe) {
 
 static void services_are_evenly_spaced(void **state) {
     (void)state;
-    double rest = unevenness("rotate:h=0.8"), chance = unevenness("rotate:h=0.8,prefer=none");
+    /* A policy that has nobody to prefer leaves the draw to chance. */
+    double rest = unevenness("rotate:h=0.8"), chance = unevenness("rotate:h=0.8,policy=fifo");
     assert_true(chance > 0.8 && rest < 0.6 * chance);
 }
 
@@ -313,17 +293,8 @@ static void open_steer(larder__steer *s, const char *text, uint64_t batches) {
 
 static void h_is_checked(void **state) {
     (void)state;
-    const char *bad[] = {"h=1",
-                         "h=-0.1",
-                         "h=",
-                         "h=fast",
-                         "h=0.5x",
-                         "h=0.9-0.7",
-                         "h=0.9-",
-                         "h=0.9-2,epochs=3",
-                         "h=nan",
-                         "replay=/nowhere/at/all",
-                         "record=/nowhere/at/all"};
+    const char *bad[] = {"h=1",    "h=-0.1",           "h=",   "h=fast", "h=0.5x", "h=0.9-0.7",
+                         "h=0.9-", "h=0.9-2,epochs=3", "h=nan"};
     const larder_plugin *p = &larder__sampler_find("rotate")->plugin;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         larder_args args;
@@ -461,50 +432,70 @@ static uint64_t digest(rig *g, int batches, double wobble) {
     return h;
 }
 
-/* A run whose h followed the clock repeats to the bit from its record, also when the record was
- * made in two parts with a restart between them. */
-static void a_recorded_run_repeats(void **state) {
+/* A run whose h followed the clock repeats to the bit from what it decided, also when it went on
+ * from a saved state in the middle; and the run that repeats it has decided the same. */
+static void a_measured_run_repeats(void **state) {
     (void)state;
-    char path[] = "/tmp/larder-rotate-XXXXXX", recipe[128];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    rig a, b, c;
-    snprintf(recipe, sizeof recipe, "rotate:record=%s", path);
-    rig_open(&a, recipe, "20%", 2000, 20, 3);
+    rig a, b, c, d;
+    rig_open(&a, "rotate", "20%", 2000, 20, 3);
     digest(&a, 150, 2);
-    larder_writer w = {0};
+    larder_writer w = {0}, head = {0}, whole = {0}, again = {0};
+    larder__draw_effects(a.d, &head);
     larder__draw_save(a.d, &w);
     assert_int_equal(w.code, 0);
     rig_close(&a);
-    rig_open(&b, recipe, "20%", 2000, 20, 3);
-    larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
+    rig_open(&b, "rotate", "20%", 2000, 20, 3);
+    larder_reader r = {.at = head.bytes, .end = head.bytes + head.size};
+    check_ok(larder__draw_past(b.d, &r));
+    r = (larder_reader){.at = w.bytes, .end = w.bytes + w.size};
     check_ok(larder__draw_load(b.d, &r));
     assert_int_equal(larder__read_left(&r), 0);
     uint64_t want = digest(&b, 250, 1);
+    larder__draw_effects(b.d, &whole);
+    const larder_turn *turns;
+    assert_true(larder__draw_turns(b.d, &turns) > 20);
+    rig_open(&c, "rotate", "20%", 2000, 20, 3);
+    rig_open(&d, "rotate", "20%", 2000, 20, 3);
+    r = (larder_reader){.at = whole.bytes, .end = whole.bytes + whole.size};
+    check_ok(larder__draw_follow(c.d, &r));
+    check_ok(larder__draw_follow_turns(d.d, turns, larder__draw_turns(b.d, &turns)));
     rig_close(&b);
-    snprintf(recipe, sizeof recipe, "rotate:replay=%s", path);
-    rig_open(&c, recipe, "20%", 2000, 20, 3);
     digest(&c, 150, 0);
+    digest(&d, 150, 7);
     assert_int_equal(digest(&c, 250, 0), want);
+    assert_int_equal(digest(&d, 250, 7), want);
+    larder__draw_effects(c.d, &again);
+    assert_int_equal(again.size, whole.size);
+    assert_memory_equal(again.bytes, whole.bytes, whole.size);
     rig_close(&c);
+    rig_close(&d);
     larder__writer_free(&w);
-    FILE *f = fopen(path, "w");
-    fputs("5 0.5\n3 0.6\n", f); /* backwards */
-    fclose(f);
-    larder_args args;
-    larder__steer s;
-    snprintf(recipe, sizeof recipe, "replay=%s", path);
-    const larder_plugin *p = &larder__sampler_find("rotate")->plugin;
-    check_ok(larder__args_parse(&args, "sampler", p, recipe, ',', NULL));
-    assert_int_equal(larder__steer_init(&s, &args, 10), LARDER_E_FORMAT);
-    assert_non_null(strstr(larder_errmsg(), ":2:"));
-    larder__steer_fini(&s);
-    larder__args_free(&args);
-    unlink(path);
+    larder__writer_free(&head);
+    larder__writer_free(&whole);
+    larder__writer_free(&again);
 }
 
-/* Between two epochs the sweep, the record of h and the draw's chance must survive too. */
+static void turns_are_checked(void **state) {
+    (void)state;
+    larder__steer s;
+    const larder_turn back[] = {{5, 0.5}, {3, 0.6}}, wide[] = {{5, 1.5}}, none[] = {{5, NAN}};
+    open_steer(&s, "", 10);
+    assert_int_equal(larder__steer_follow(&s, back, 2), LARDER_E_FORMAT);
+    assert_int_equal(larder__steer_follow(&s, wide, 1), LARDER_E_FORMAT);
+    assert_int_equal(larder__steer_past(&s, none, 1), LARDER_E_FORMAT);
+    check_ok(larder__steer_follow(&s, back, 1));
+    check_ok(larder__steer_epoch(&s));
+    for (int b = 0; b < 9; b++)
+        assert_true(larder__steer_next(&s, 0, 1, true) == (b < 5 ? 0 : 0.5));
+    larder__steer_fini(&s);
+    open_steer(&s, "h=0.5", 10); /* nothing is measured: nothing to be followed */
+    assert_int_equal(larder__steer_follow(&s, back, 1), LARDER_E_FORMAT);
+    check_ok(larder__steer_follow(&s, NULL, 0));
+    assert_true(larder__steer_next(&s, 0, 1, true) == 0.5);
+    larder__steer_fini(&s);
+}
+
+/* Between two epochs the sweep and the draw's chance must survive too. */
 static void resumes_anywhere(void **state) {
     (void)state;
     for (int stop = 0; stop < 40; stop++) {
@@ -532,7 +523,6 @@ int main(void) {
         cmocka_unit_test(reused_samples_come_first_and_hit),
         cmocka_unit_test(echo_serves_what_it_reads_factor_times),
         cmocka_unit_test(ranks_share_the_stream),
-        cmocka_unit_test(weights_undo_the_preference),
         cmocka_unit_test(services_are_evenly_spaced),
         cmocka_unit_test(h_is_checked),
         cmocka_unit_test(h_on_schedule),
@@ -541,7 +531,8 @@ int main(void) {
         cmocka_unit_test(slow_decoding_is_not_slow_storage),
         cmocka_unit_test(fast_storage_never_sees_reuse),
         cmocka_unit_test(sim_takes_rates_as_parameters),
-        cmocka_unit_test(a_recorded_run_repeats),
+        cmocka_unit_test(a_measured_run_repeats),
+        cmocka_unit_test(turns_are_checked),
         cmocka_unit_test(resumes_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

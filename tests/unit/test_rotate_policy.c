@@ -38,48 +38,6 @@ static larder__cache *rotate_cache(const char *args_text, uint64_t keys, uint64_
     return c;
 }
 
-/* Chi-square of the draw against weights computed from the definition, over losses with ties and
- * with samples that have none. Losses are far apart, so that bins and values agree. */
-static void residents_are_drawn_by_rank(void **state) {
-    (void)state;
-    enum { R = 40, DRAWS = 400000 };
-    larder__cache *c = rotate_cache("prefer=rank", R, R);
-    float loss[R];
-    for (int k = 0; k < R; k++) {
-        loss[k] = k % 5 == 4 ? NAN : ldexpf(1, k * 7 % 13 - 6);
-        larder_access a = ask((uint64_t)k, NAN, 0);
-        larder__ticket t;
-        check_ok(larder__cache_claim(c, &a, 1, &t));
-        larder__cache_score(c, &a.key, &loss[k], 1);
-    }
-    double weight[R], total = 0, chi = 0;
-    for (int k = 0; k < R; k++) {
-        double rank = 0; /* below, and half of those alike */
-        for (int j = 0; j < R; j++) {
-            float a = isnan(loss[j]) ? INFINITY : loss[j], b = isnan(loss[k]) ? INFINITY : loss[k];
-            rank += j == k ? 0 : a < b ? 1 : a == b ? 0.5 : 0;
-        }
-        total += weight[k] = rank + R / 2.0;
-    }
-    uint64_t times[R] = {0};
-    larder_rng rng;
-    larder_rng_seed(&rng, 4, 4);
-    for (int i = 0; i < DRAWS; i++) {
-        uint64_t key;
-        double share;
-        assert_true(larder__cache_pick(c, &rng, &key, &share));
-        assert_true(fabs(share - weight[key] / total * R) < 1e-9);
-        times[key]++;
-    }
-    for (int k = 0; k < R; k++) {
-        double expect = DRAWS * weight[k] / total;
-        chi += ((double)times[k] - expect) * ((double)times[k] - expect) / expect;
-    }
-    assert_true(chi < 72.1); /* 39 degrees of freedom, p = 0.001 */
-    assert_true(chi > 15.0); /* too even is not random either */
-    larder__cache_close(&c);
-}
-
 /* The oldest of eight at random: who is j-th of R by the time of its last service, oldest first, is
  * drawn with a chance of ((R - j)^8 - (R - j - 1)^8) / R^8. Who is drawn or asked for is the newest
  * then; a copy of the state draws the same. */
@@ -136,11 +94,91 @@ static void the_longest_rested_is_drawn(void **state) {
     larder__cache_close(&copy);
 }
 
-/* With all residents tried, the easiest of all goes, whatever has changed since it came. */
-static void the_easiest_leaves(void **state) {
+/* ---- who leaves ------------------------------------------------------------------------------ */
+
+/* With all residents tried, the one served most since it entered goes, and of those the one that
+ * has been there longest; losses and draws change nothing. */
+static void the_most_served_leaves(void **state) {
     (void)state;
     enum { N = 60, R = 12 };
     larder__cache *c = rotate_cache("tries=1024", N, R);
+    const larder_slots *slots = larder__cache_slots(c);
+    uint64_t times[N] = {0}, since[N] = {0};
+    larder_rng rng;
+    larder_rng_seed(&rng, 1, 1);
+    for (uint64_t i = 1; i < 4000; i++) {
+        uint64_t key = larder_rng_below(&rng, i % 3 ? N : N / 4), goes = N;
+        bool in = slots->slot_of[key] != LARDER_NO_SLOT;
+        for (uint64_t k = 0; !in && slots->resident == R && k < N; k++)
+            if (slots->slot_of[k] != LARDER_NO_SLOT &&
+                (goes == N || times[k] > times[goes] ||
+                 (times[k] == times[goes] && since[k] < since[goes])))
+                goes = k;
+        larder_access a = ask(key, (float)larder_rng_unit(&rng), 0);
+        larder__ticket t;
+        check_ok(larder__cache_claim(c, &a, 1, &t));
+        if (goes < N) /* one in 30,000 looks misses it */
+            assert_int_equal(slots->slot_of[goes], LARDER_NO_SLOT);
+        times[key] = in ? times[key] + 1 : 1;
+        since[key] = in ? since[key] : i;
+        uint64_t other = larder_rng_below(&rng, N);
+        float loss = (float)larder_rng_unit(&rng);
+        double share;
+        larder__cache_score(c, &other, &loss, 1);
+        assert_true(larder__cache_pick(c, &rng, &other, &share));
+    }
+    larder__cache_close(&c);
+}
+
+/* Each step a newcomer enters and K residents are served once more. At the steady state a resident
+ * is served 1 + K times on average before it leaves, and so is nearly everyone: the square
+ * deviation is a tenth of what chance alone gives (geometric, K (K + 1)), and a loss has no say in
+ * it. */
+static void all_are_served_alike(void **state) {
+    (void)state;
+    enum { N = 20000, R = 500, K = 4, STEPS = 15000 };
+    larder__cache *c = rotate_cache("", N, R);
+    const larder_slots *slots = larder__cache_slots(c);
+    static uint32_t times[N];
+    memset(times, 0, sizeof times);
+    larder_rng rng;
+    larder_rng_seed(&rng, 5, 5);
+    double sum = 0, squares = 0, left = 0, hard = 0, easy = 0, hards = 0;
+    for (uint64_t i = 0; i < STEPS; i++) {
+        uint64_t keys[1 + K];
+        double share;
+        for (int k = 0; k < K && slots->resident == R; k++)
+            assert_true(larder__cache_pick(c, &rng, &keys[1 + k], &share));
+        keys[0] = i;
+        for (int k = slots->resident == R ? K : 0; k >= 0; k--) {
+            larder_access a = ask(keys[k], keys[k] % 2 ? 9.f : 0.1f, 0);
+            larder__ticket t;
+            check_ok(larder__cache_claim(c, &a, 1, &t));
+            times[keys[k]]++;
+        }
+    }
+    for (uint64_t k = 2 * R; k < STEPS - 4 * R; k++) {
+        if (slots->slot_of[k] != LARDER_NO_SLOT)
+            continue; /* its count is not over */
+        double n = times[k];
+        sum += n, squares += n * n, left++;
+        *(k % 2 ? &hard : &easy) += n;
+        hards += (double)(k % 2);
+    }
+    double mean = sum / left, spread = squares / left - mean * mean;
+    assert_true(left > 0.99 * (STEPS - 6 * R)); /* nobody stays for good */
+    assert_true(fabs(mean - (1 + K)) < 0.05);
+    assert_true(spread < 0.1 * K * (K + 1));
+    assert_true(fabs(hard / hards - easy / (left - hards)) < 0.05);
+    larder__cache_close(&c);
+}
+
+/* The first rule. With all residents tried, the easiest of all goes, whatever has changed since it
+ * came. */
+static void the_easiest_leaves(void **state) {
+    (void)state;
+    enum { N = 60, R = 12 };
+    larder__cache *c = rotate_cache("victim=loss,tries=1024", N, R);
     const larder_slots *slots = larder__cache_slots(c);
     float loss[N] = {0};
     larder_rng rng;
@@ -207,9 +245,8 @@ static void those_to_come_stay(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(residents_are_drawn_by_rank),
-        cmocka_unit_test(the_longest_rested_is_drawn),
-        cmocka_unit_test(the_easiest_leaves),
+        cmocka_unit_test(the_longest_rested_is_drawn), cmocka_unit_test(the_most_served_leaves),
+        cmocka_unit_test(all_are_served_alike),        cmocka_unit_test(the_easiest_leaves),
         cmocka_unit_test(those_to_come_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,36 @@ static void test_budgets(void **st) {
     }
 }
 
+/* "20" was 20 bytes, and a cache that holds nothing trains on without a word. */
+static void test_budgets_without_a_unit(void **st) {
+    (void)st;
+    static const char *const unclear[] = {"20",  "1",    "100", "0.2",
+                                          "0.5", "12.5", "1e1", "20:100/0/0"};
+    larder__budget b;
+    for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++) {
+        if (larder__parse_budget(unclear[i], &b) != LARDER_E_ARGS)
+            fail_msg("budget \"%s\" was taken", unclear[i]);
+        assert_non_null(strstr(larder_errmsg(), " bytes? Write "));
+    }
+    larder__parse_budget("20", &b);
+    assert_non_null(strstr(larder_errmsg(), "cache \"20\": 20 % or 20 bytes? Write 20% "));
+    static const char *const clear[] = {"0", "0%", "0.0", "20B", "20%", "101", "20KB", "0:100/0/0"};
+    for (size_t i = 0; i < sizeof clear / sizeof *clear; i++)
+        check_ok(larder__parse_budget(clear[i], &b));
+    uint64_t n;
+    check_ok(larder__parse_amount("--x", "0", &n));
+    check_ok(larder__parse_amount("--x", "20B", &n));
+    assert_int_equal(n, 20);
+    check_ok(larder__parse_amount("--x", "65536", &n));
+    static const char *const few[] = {"20", "256", "65535", "0.5", "20%", "x"};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+        assert_int_equal(larder__parse_amount("--x", few[i], &n), LARDER_E_ARGS);
+        assert_memory_equal(larder_errmsg(), "--x", 3);
+    }
+    larder__parse_amount("--x", "256", &n);
+    assert_non_null(strstr(larder_errmsg(), "256 bytes? Write 256MiB or 256GiB"));
+}
+
 static void test_splits(void **st) {
     (void)st;
     larder__budget b;
@@ -174,6 +204,31 @@ static void test_wrong_arguments(void **st) {
     check_ok(larder__args_parse(&a, "policy", &plugin, "colour=3,count=5", ',', others));
     assert_true(larder_args_number(&a, "count") == 5);
     larder__args_free(&a);
+    check_ok(larder__args_parse(&a, "policy", &plugin, "shape=3,count=5", ',', larder__args_any));
+    larder__args_free(&a);
+    larder__args_parse(&a, "policy", &plugin, "cuont=3", ',', NULL);
+    assert_non_null(strstr(larder_errmsg(), "\"cuont\"; did you mean count? It has count, rate"));
+    larder__args_parse(&a, "policy", &plugin, "way=b", ',', NULL);
+    assert_non_null(strstr(larder_errmsg(), "\"b\" is none of a|bb|c; did you mean bb?"));
+}
+
+static void test_keys_of_several(void **st) {
+    (void)st;
+    static const larder_param theirs[] = {{"colour", "text", "", "", 0, 0}, {0}};
+    const larder_param *const lists[] = {params, theirs, NULL};
+    check_ok(larder__args_check("recipe", "both", "count=x,colour=3", ',', lists));
+    check_ok(larder__args_check("recipe", "both", "", ',', lists));
+    assert_int_equal(larder__args_check("recipe", "both", "count", ',', lists), LARDER_E_ARGS);
+    assert_int_equal(larder__args_check("recipe", "both", "color=3", ',', lists), LARDER_E_ARGS);
+    assert_string_equal(larder_errmsg(), "recipe both has no parameter \"color\"; did you mean "
+                                         "colour? It has count, rate, on, size, wait, way, name, "
+                                         "colour");
+    static larder_param many[101];
+    for (size_t i = 0; i < 100; i++)
+        many[i] = (larder_param){"abcdefgh", "text", "", "", 0, 0};
+    const larder_param *const long_list[] = {many, NULL};
+    assert_int_equal(larder__args_check("recipe", "both", "x=3", ',', long_list), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "abcdefgh, … (larder list shows all)"));
 }
 
 static void test_allocation(void **st) {
@@ -202,10 +257,11 @@ static void test_print_bytes(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_budgets),         cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_seconds),
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_allocation),
+        cmocka_unit_test(test_budgets),         cmocka_unit_test(test_budgets_without_a_unit),
+        cmocka_unit_test(test_splits),          cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_seconds),         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_keys_of_several), cmocka_unit_test(test_allocation),
         cmocka_unit_test(test_print_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

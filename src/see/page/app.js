@@ -344,11 +344,17 @@ function setStatus(to) {
   if (s.dataset.state !== to) { s.dataset.state = to; s.textContent = WORDS[to]; }
 }
 
+// Names come from anywhere: none begins a line or turns the direction of what follows (src/base/escape.h).
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\udc80-\udcff]/gu;
+function shown(key, value) {
+  return typeof value === "string" ? value.replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0")) : value;
+}
+
 // ---- the connection ----------------------------------------------------------------------------
 
 function take(text) {
   const now = Date.now() / 1000;
-  state = JSON.parse(text);
+  state = JSON.parse(text, shown);
   state.jobs.forEach((job, i) => addPoint(curveOf(keyOf(job)), now, state.rates[i]));
   forget();
   if (!document.hidden) show();

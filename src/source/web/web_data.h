@@ -50,6 +50,8 @@ struct larder__web_data {
     uint64_t *firsts;        /* tar shards: first id of each, and the count at the end */
     larder__tar_index index; /* tar shards */
     struct larder__web_packs *packs;
+    larder__found found;
+    larder__found_says says;
 };
 
 /* All wants of a call; those of a sample that failed have its code and sentence in out[sample]. */

@@ -118,6 +118,7 @@ static int finish(larder__web_data *d) {
     d->about = (larder_dataset){.count = d->objects.names.count};
     for (uint64_t i = 0; rc == 0 && i < d->about.count; i++) {
         rc = check_size(d, i);
+        larder__found_sample(&d->found, larder__names_get(&d->objects.names, i));
         d->about.bytes += d->objects.bytes[i];
         highest = d->labels[i] > highest ? d->labels[i] : highest;
     }
@@ -197,8 +198,10 @@ int larder__web_images_walked(larder__web_data *d, larder__web_walk *w) {
         const char *path = w->text + f->name;
         int32_t label = class_of(d, path);
         /* What lies beside class folders belongs to none of them. */
-        if (!larder__is_image_name(path) || (d->classes.count && label < 0))
+        if (!larder__is_image_name(path) || (d->classes.count && label < 0)) {
+            larder__found_unused(&d->found, path, larder__ending(path));
             continue;
+        }
         uint64_t k = d->objects.names.count;
         rc = larder__grow(&d->labels, &cap, k + 1, sizeof *d->labels);
         if (rc == 0)

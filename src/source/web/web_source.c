@@ -200,6 +200,11 @@ static double figure(void *st, size_t i) {
     return i < LARDER__WEB_LATENCY ? v.value : of[i - LARDER__WEB_LATENCY];
 }
 
+static const char *note(void *st, size_t i) {
+    larder__web_data *d = st;
+    return larder__found_note(&d->found, d->labels ? "files" : "members", i, &d->says);
+}
+
 /* ---- the three of them ----------------------------------------------------------------------- */
 
 #define COMMON_PARAMS                                                                              \
@@ -252,6 +257,7 @@ static const larder_param s3_params[] = {
         .interrupt = interrupt,                                                                    \
         .figures = figures,                                                                        \
         .figure = figure,                                                                          \
+        .note = note,                                                                              \
     }
 
 WEB_SOURCE(http, "//host/folder/, //host/s-{000..009}.tar or //host/manifest.txt of a web server",

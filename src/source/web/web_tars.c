@@ -222,6 +222,7 @@ int larder__web_tars_open(larder__web_data *d) {
         if (rc == 0) {
             d->firsts[i] = d->index.count;
             rc = append(&d->index, &indexes[i]);
+            larder__found_add(&d->found, &indexes[i].found);
         }
         larder__tar_index_free(&indexes[i]);
     }

@@ -1,0 +1,70 @@
+/* A policy that says what cannot be: named, not followed. A slot nobody has or a key there is none
+ * of would break the tables for everybody; so what comes from a policy is looked at before it is
+ * used, and from the first such word on every claim fails with a sentence that names the policy. */
+#include "cache/cache_inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void larder__cache_blame(larder__cache *c, const char *sentence, ...) {
+    if (c->fault[0])
+        return; /* what follows comes of the first */
+    int n = snprintf(c->fault, sizeof c->fault, "policy \"%.40s\" ", c->policy->plugin.name);
+    va_list args;
+    va_start(args, sentence);
+    vsnprintf(c->fault + n, sizeof c->fault - (size_t)n, sentence, args);
+    va_end(args);
+}
+
+larder_slot larder__cache_victim(larder__cache *c, const larder_access *incoming) {
+    larder_slot v = c->policy->victim(c->policy_state, incoming);
+    if (v == LARDER_NO_SLOT || (v < c->slots.used && c->key_of[v] != UINT32_MAX))
+        return v;
+    larder__cache_blame(c, "named slot %u as its victim, which is %s (%u slots are in use)", v,
+                        v < c->slots.used ? "empty" : "none", c->slots.used);
+    return LARDER_NO_SLOT;
+}
+
+size_t larder__cache_known_keys(larder__cache *c, const char *what, const uint64_t *keys, size_t n,
+                                size_t max) {
+    if (n > max) {
+        larder__cache_blame(c, "%s %zu keys where %zu were asked for", what, n, max);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (keys[i] >= c->slots.keys) {
+            larder__cache_blame(c, "%s key %llu of %llu", what, (unsigned long long)keys[i],
+                                (unsigned long long)c->slots.keys);
+            return 0;
+        }
+    return n;
+}
+
+/* Large caches are looked at now and then, small ones always. */
+static bool worth_a_look(const larder__cache *c) {
+    return c->slots.used <= 512 || c->figures.requests % 64 == 0;
+}
+
+bool larder__cache_consistent(const larder__cache *c) {
+    uint64_t bytes = 0, form_bytes[LARDER_FORMS] = {0}, resident = 0, empty = 0;
+    if (!worth_a_look(c))
+        return true;
+    for (larder_slot s = 0; s < c->slots.used; s++) {
+        if (c->key_of[s] == UINT32_MAX)
+            continue;
+        if (c->key_of[s] >= c->slots.keys || c->slot_of[c->key_of[s]] != s ||
+            c->form_of[s] >= LARDER_FORMS)
+            return false;
+        bytes += c->size_of[s];
+        form_bytes[c->form_of[s]] += c->size_of[s];
+        resident++;
+    }
+    for (larder_slot s = c->free_slot; s != LARDER_NO_SLOT; s = c->size_of[s], empty++)
+        if (s >= c->slots.used || c->key_of[s] != UINT32_MAX || empty > c->slots.used)
+            return false;
+    for (int f = 0; f < LARDER_FORMS; f++)
+        if (form_bytes[f] != c->slots.form_bytes[f])
+            return false;
+    return bytes == c->slots.bytes && resident == c->slots.resident &&
+           resident + empty == c->slots.used;
+}

@@ -1,0 +1,194 @@
+/* A job that shares a cache with those before it: what they have made is there, however they left,
+ * and where they decided something else than it asks for, it is told. */
+#include "daemon/server.h"
+#include "loader_kit.h"
+#include "redis_kit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SOURCE "mem:?n=80&h=8&w=8&c=3"
+enum { N = 80, BATCH = 8 };
+
+typedef struct service {
+    char folder[256], path[300];
+    larder__server *server;
+    pthread_t thread;
+} service;
+
+static void *serve(void *server) {
+    larder__server_run(server);
+    return NULL;
+}
+
+static void start(service *s) {
+    check_folder(s->folder);
+    snprintf(s->path, sizeof s->path, "%s/s", s->folder);
+    larder__server_conf conf = {.socket = s->path, .mode = 0600, .cache = 32 << 20, .clients = 8};
+    check_ok(larder__server_open(&s->server, &conf));
+    assert_int_equal(pthread_create(&s->thread, NULL, serve, s->server), 0);
+}
+
+static void stop(service *s) {
+    larder__server_stop(s->server);
+    pthread_join(s->thread, NULL);
+    larder__server_close(&s->server);
+    check_folder_remove(s->folder);
+}
+
+static larder_loader *begin(const char *cache, const char *recipe, uint64_t seed) {
+    larder_loader_conf c = kit_conf(SOURCE, recipe);
+    larder_loader *l = NULL;
+    c.batch = BATCH;
+    c.cache = cache;
+    c.epochs = 1;
+    c.seed = seed;
+    if (larder_loader_open(&l, &c) < 0) {
+        fprintf(stderr, "%s\n", larder_errmsg());
+        abort();
+    }
+    return l;
+}
+
+static void train(larder_loader *l) {
+    const larder_batch *b;
+    int rc;
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END)
+        if (rc == 0)
+            must(larder_loader_done(l, b) == 0);
+    must(rc == LARDER_END);
+}
+
+/* ---- what it finds --------------------------------------------------------------------------- */
+
+/* One epoch of another process, which closes its loader, or is gone in the middle of things. */
+static void work(const char *cache, const char *recipe, bool killed) {
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        larder_loader *l = begin(cache, recipe, 1);
+        train(l);
+        if (killed)
+            kill(getpid(), SIGKILL);
+        larder_loader_close(&l);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(killed ? WIFSIGNALED(status) : status == 0);
+}
+
+static void finds_all(const char *cache, const char *recipe, bool killed) {
+    larder_figures f;
+    work(cache, recipe, killed);
+    larder_loader *l = begin(cache, recipe, 2);
+    train(l);
+    check_ok(larder_loader_figures(l, 0, &f));
+    if (f.hits != N || f.storage_bytes != 0)
+        fail_msg("%s%s: %llu hits of %d, %llu bytes read", recipe, killed ? ", killed" : "",
+                 (unsigned long long)f.hits, N, (unsigned long long)f.storage_bytes);
+    larder_loader_close(&l);
+}
+
+static void in_a_daemon(void **st) {
+    (void)st;
+    static const char *const recipes[] = {"lru", "minio", "seneca", "quiver"};
+    for (int killed = 0; killed < 2; killed++)
+        for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+            service s;
+            char cache[400];
+            start(&s);
+            snprintf(cache, sizeof cache, "unix:%s?budget=100%%", s.path);
+            finds_all(cache, recipes[i], killed);
+            stop(&s);
+        }
+}
+
+/* There a job that is killed may not have sent what it had made last. */
+static void in_redis(void **st) {
+    (void)st;
+    static const char *const recipes[] = {"lru", "minio", "seneca"};
+    kit_redis r;
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        char cache[128];
+        snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=100%%&shared=g%zu", r.port, i);
+        finds_all(cache, recipes[i], false);
+    }
+    kit_redis_stop(&r);
+}
+
+/* ---- what it is told ------------------------------------------------------------------------- */
+
+static bool told(larder_loader *l, const char *a, const char *b) {
+    const char *says;
+    for (size_t i = 0; (says = larder_loader_note(l, i)); i++)
+        if (strstr(says, a) && strstr(says, b))
+            return true;
+    return false;
+}
+
+static void another_cache_holds(void **st) {
+    (void)st;
+    service s;
+    char cache[4][400];
+    start(&s);
+    const char *budgets[] = {"?budget=20%", "?budget=40%", "", "?budget=20%:50/50/0"};
+    for (int i = 0; i < 4; i++)
+        snprintf(cache[i], sizeof cache[i], "unix:%s%s", s.path, budgets[i]);
+    larder_loader *first = begin(cache[0], "minio", 1), *same = begin(cache[0], "minio", 2);
+    larder_loader *other = begin(cache[1], "seneca", 3), *any = begin(cache[2], "minio", 4);
+    assert_null(larder_loader_note(first, 0));
+    assert_null(larder_loader_note(same, 0));
+    assert_null(larder_loader_note(any, 0)); /* it asked for nothing in particular */
+    assert_true(told(other, "ruled by minio", "ods"));
+    assert_true(told(other, "3.0 KiB", "40%"));
+    assert_null(larder_loader_note(other, 2));
+    larder_loader *split = begin(cache[3], "seneca", 5); /* pixels are another cache */
+    assert_null(larder_loader_note(split, 0));
+    larder_loader_close(&split);
+    snprintf(cache[3], sizeof cache[3], "unix:%s?budget=20%%:10/90/0", s.path);
+    split = begin(cache[3], "seneca", 5);
+    assert_true(told(split, "split 50/50/0", "as this one asks"));
+    assert_null(larder_loader_note(split, 1));
+    larder_loader *all[] = {first, same, other, any, split};
+    for (size_t i = 0; i < 5; i++)
+        larder_loader_close(&all[i]);
+    stop(&s);
+}
+
+/* A group refuses another policy; a budget is said. */
+static void another_group_holds(void **st) {
+    (void)st;
+    kit_redis r;
+    char cache[2][128];
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    for (int i = 0; i < 2; i++)
+        snprintf(cache[i], sizeof cache[i], "redis://127.0.0.1:%u?budget=%d%%&shared=g", r.port,
+                 20 + 20 * i);
+    larder_loader *first = begin(cache[0], "minio", 1), *other = begin(cache[1], "minio", 2);
+    assert_null(larder_loader_note(first, 0));
+    assert_true(told(other, "holds 3.0 KiB", "6.0 KiB"));
+    larder_loader_close(&first);
+    larder_loader_close(&other);
+    kit_redis_stop(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_a_daemon),
+        cmocka_unit_test(in_redis),
+        cmocka_unit_test(another_cache_holds),
+        cmocka_unit_test(another_group_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

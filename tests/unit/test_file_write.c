@@ -1,0 +1,266 @@
+/* Files that replace another: whole or not at all, with the rights of the one replaced, and nothing
+ * of somebody else's written to on the way. */
+#include "base/err.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "check.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[256], path[300], other[300];
+
+static int set_up(void **st) {
+    (void)st;
+    check_folder(folder);
+    snprintf(path, sizeof path, "%s/out", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    umask(022);
+    return 0;
+}
+
+static int tear_down(void **st) {
+    (void)st;
+    check_folder_remove(folder);
+    return 0;
+}
+
+static unsigned mode_of(const char *p) {
+    struct stat s;
+    assert_int_equal(lstat(p, &s), 0);
+    assert_true(S_ISREG(s.st_mode));
+    return s.st_mode & 07777;
+}
+
+static void holds(const char *p, const char *text) {
+    unsigned char *bytes;
+    size_t size;
+    check_ok(larder__file_read(p, 1 << 20, &bytes, &size));
+    assert_string_equal((char *)bytes, text);
+    larder__free(bytes);
+}
+
+/* Files in the folder; those with a temporary's name into *temps. */
+static int files(int *temps) {
+    int n = 0;
+    DIR *d = opendir(folder);
+    *temps = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        n += e->d_name[0] != '.' || larder__temp_is(e->d_name);
+        *temps += larder__temp_is(e->d_name);
+    }
+    closedir(d);
+    return n;
+}
+
+static void only(int n) {
+    int temps;
+    assert_int_equal(files(&temps), n);
+    assert_int_equal(temps, 0);
+}
+
+static void test_rights(void **st) {
+    (void)st;
+    check_ok(larder__file_write(path, "new", 3));
+    assert_int_equal(mode_of(path), 0644); /* as the umask says */
+    static const mode_t modes[] = {0600, 0640, 0400, 0664, 0755};
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        check_ok(larder__file_write(path, "again", 5));
+        assert_int_equal(mode_of(path), modes[i]);
+        holds(path, "again");
+    }
+    umask(077);
+    check_ok(larder__file_write(other, "new", 3));
+    assert_int_equal(mode_of(other), 0600);
+    only(2);
+}
+
+static void test_owner(void **st) {
+    (void)st;
+    struct stat s;
+    check_write(path, "old", 3);
+    if (chown(path, 12345, 23456) != 0)
+        skip(); /* not root */
+    chmod(path, 0660);
+    check_ok(larder__file_write(path, "again", 5));
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_uid, 12345);
+    assert_int_equal(s.st_gid, 23456);
+    assert_int_equal(mode_of(path), 0660);
+}
+
+/* Not even as a name that was ours once, or as one that a process of ours would take. */
+static void test_links(void **st) {
+    (void)st;
+    char guess[400];
+    check_write(other, "precious", 8);
+    chmod(other, 0600);
+    for (int i = 0; i < 64; i++) {
+        snprintf(guess, sizeof guess, "%s.%ld-%d.tmp", path, (long)getpid(), i);
+        assert_int_equal(symlink(other, guess), 0);
+    }
+    check_ok(larder__file_write(path, "mine", 4));
+    holds(path, "mine");
+    holds(other, "precious");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(other, path), 0); /* where the file goes itself: the link goes */
+    check_ok(larder__file_write(path, "mine", 4));
+    holds(path, "mine");
+    holds(other, "precious");
+    assert_int_equal(mode_of(path), 0600); /* and gives nobody more rights */
+}
+
+static void test_names(void **st) {
+    (void)st;
+    char one[LARDER__TEMP_BYTES], two[LARDER__TEMP_BYTES];
+    int at = open(folder, O_RDONLY | O_DIRECTORY);
+    int a = larder__temp_open(at, one), b = larder__temp_open(at, two);
+    assert_true(a >= 0 && b >= 0);
+    assert_string_not_equal(one, two);
+    assert_true(larder__temp_is(one) && larder__temp_is(two));
+    assert_true(fcntl(a, F_GETFD) & FD_CLOEXEC);
+    assert_false(larder__temp_is(".larder-0123.tmp"));
+    assert_false(larder__temp_is("larder-0123456789abcdef.tmp"));
+    assert_false(larder__temp_is(".larder-0123456789abcdeg.tmp"));
+    close(a), close(b), close(at);
+    char longest[600] = "";
+    size_t n = (size_t)snprintf(longest, sizeof longest, "%s/", folder);
+    memset(longest + n, 'x', 255);
+    check_ok(larder__file_write(longest, "x", 1));
+}
+
+/* A folder that may be entered and written, but not listed. */
+static void test_closed_folder(void **st) {
+    (void)st;
+    if (geteuid() == 0 && chmod(folder, 0777) == 0) {
+        pid_t child = fork();
+        if (child == 0) {
+            chmod(folder, 0333);
+            _exit(setuid(12345) != 0 || larder__file_write(path, "x", 1) != 0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        chmod(folder, 0700);
+        assert_int_equal(status, 0);
+        holds(path, "x");
+    } else {
+        chmod(folder, 0333);
+        int rc = larder__file_write(path, "x", 1);
+        chmod(folder, 0700);
+        check_ok(rc);
+    }
+}
+
+/* A full disk, told by a limit on the size of files: what was there stays, and nothing else. */
+static void test_full(void **st) {
+    (void)st;
+    check_write(path, "old", 3);
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        static char many[1 << 20];
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
+        _exit(larder__file_write(path, many, sizeof many) == 0 || !strstr(larder_errmsg(), path));
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    holds(path, "old");
+    only(1);
+    assert_int_equal(larder__file_write("/dev/full", "x", 1), LARDER_E_FULL);
+    assert_non_null(strstr(larder_errmsg(), "/dev/full"));
+}
+
+static void test_refused(void **st) {
+    (void)st;
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_true(larder__file_write(path, "x", 1) < 0);
+    assert_int_equal(larder__file_write("", "x", 1), LARDER_E_NOTFOUND);
+    assert_true(larder__file_write("/tmp/", "x", 1) < 0);
+    snprintf(other, sizeof other, "%s/no/such", folder);
+    assert_int_equal(larder__file_write(other, "x", 1), LARDER_E_NOTFOUND);
+    only(1);
+}
+
+/* Killed while it writes: a file that can be told by its name, and the old one. */
+static void test_killed(void **st) {
+    (void)st;
+    check_write(path, "old", 3);
+    int ends[2], status, temps;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        larder__fresh f;
+        int bad = larder__fresh_open(&f, path) != 0 || fputs("half", f.to) < 0 || fflush(f.to) != 0;
+        bad |= write(ends[1], "x", 1) != 1;
+        for (;;)
+            pause();
+        _exit(bad);
+    }
+    char x;
+    assert_int_equal(read(ends[0], &x, 1), 1);
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    close(ends[0]), close(ends[1]);
+    holds(path, "old");
+    assert_int_equal(files(&temps), 2);
+    assert_int_equal(temps, 1);
+}
+
+/* What standard output goes to is opened by the shell, and is no file to replace. */
+static void test_stdout(void **st) {
+    (void)st;
+    struct stat before, after;
+    assert_int_equal(lstat("/dev/stdout", &before), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        _exit(dup2(fd, 1) != 1 || write(1, "one ", 4) != 4 ||
+              larder__file_write("/dev/stdout", "two", 3) != 0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    holds(path, "one two");
+    assert_int_equal(lstat("/dev/stdout", &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+}
+
+static void test_streams(void **st) {
+    (void)st;
+    int fd;
+    check_ok(larder__stream_open(&fd, path, O_WRONLY | O_TRUNC));
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    close(fd);
+    assert_int_equal(mode_of(path), 0644);
+    chmod(path, 0600);
+    check_ok(larder__stream_open(&fd, path, O_WRONLY | O_TRUNC));
+    close(fd);
+    assert_int_equal(mode_of(path), 0600);
+    check_write(other, "precious", 8);
+    unlink(path);
+    assert_int_equal(symlink(other, path), 0);
+    check_ok(larder__stream_open(&fd, path, O_WRONLY)); /* one's own link is meant */
+    close(fd);
+    if (lchown(path, 12345, 12345) != 0)
+        skip();
+    assert_int_equal(larder__stream_open(&fd, path, O_WRONLY | O_TRUNC), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "link of another user"));
+    holds(other, "precious");
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(test_rights), T(test_owner),   T(test_links),  T(test_names),  T(test_closed_folder),
+        T(test_full),   T(test_refused), T(test_killed), T(test_stdout), T(test_streams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
