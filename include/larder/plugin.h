@@ -285,6 +285,7 @@ typedef struct larder_sampler {
     larder_plugin plugin;
     bool fixed_order; /* the order depends on seed and epoch alone */
     bool repeats;     /* may serve an id more than once an epoch, or never */
+    bool uneven;      /* some count more than others: the loader shows how much was served, "ess" */
     int (*init)(void *st, const larder_draw_env *, const larder_args *);
     void (*fini)(void *st);
     int (*epoch)(void *st, uint64_t epoch); /* begin this epoch */

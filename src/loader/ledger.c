@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <math.h>
+
 typedef struct page { /* one epoch */
     larder_figures f;
     uint64_t expected, distinct;
@@ -12,6 +14,8 @@ struct larder__ledger {
     uint64_t n;
     uint32_t world;
     uint64_t *seen; /* one bit an id: served in the newest epoch */
+    float *pull;    /* by id: the weights it was served with there, summed up; NULL: not kept */
+    double sum, squares; /* of these */
     page *pages;
     uint64_t used, cap;
 };
@@ -36,9 +40,21 @@ void larder__ledger_close(larder__ledger **pl) {
     if (!*pl)
         return;
     larder__free((*pl)->seen);
+    larder__free((*pl)->pull);
     larder__free((*pl)->pages);
     larder__free(*pl);
     *pl = NULL;
+}
+
+int larder__ledger_weigh(larder__ledger *l) {
+    if (!l->pull)
+        l->pull = larder__calloc(l->n, sizeof *l->pull);
+    return l->pull ? 0 : LARDER_E_NOMEM;
+}
+
+double larder__ledger_ess(const larder__ledger *l) {
+    double share = (double)l->n / l->world;
+    return l->pull && l->squares > 0 ? l->sum * l->sum / l->squares / share : (double)NAN;
 }
 
 static page *add_page(larder__ledger *l) {
@@ -65,11 +81,25 @@ int larder__ledger_begin(larder__ledger *l, uint64_t epoch, uint64_t expected, b
     p->f.epoch = epoch;
     p->expected = expected;
     memset(l->seen, 0, words(l) * sizeof *l->seen);
+    l->sum = l->squares = 0;
+    if (l->pull)
+        memset(l->pull, 0, l->n * sizeof *l->pull);
     return 0;
 }
 
+/* (a + w)^2 - a^2 */
+static void weigh(larder__ledger *l, const uint64_t *served, const float *weights, size_t n) {
+    for (size_t i = 0; l->pull && i < n; i++) {
+        float *pull = &l->pull[served[i]], before = *pull;
+        *pull += weights ? weights[i] : 1;
+        l->sum += (double)*pull - (double)before;
+        l->squares += (double)*pull * (double)*pull - (double)before * (double)before;
+    }
+}
+
 void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint8_t *kind,
-                           const uint8_t *form, const uint32_t *read_bytes, size_t n) {
+                           const uint8_t *form, const uint32_t *read_bytes, const float *weights,
+                           size_t n) {
     page *p = &l->pages[l->used - 1];
     uint64_t kinds[4] = {0}, distinct = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
@@ -90,6 +120,7 @@ void larder__ledger_record(larder__ledger *l, const uint64_t *served, const uint
     p->f.repeats += n - distinct;
     p->f.storage_bytes += bytes;
     p->distinct += distinct;
+    weigh(l, served, weights, n);
 }
 
 void larder__ledger_bad(larder__ledger *l, size_t n) { l->pages[l->used - 1].f.bad += n; }
@@ -147,7 +178,8 @@ int64_t larder__ledger_audit(const larder__ledger *l) {
 }
 
 uint64_t larder__ledger_bytes(const larder__ledger *l) {
-    return sizeof *l + words(l) * 8 + l->cap * sizeof *l->pages;
+    return sizeof *l + words(l) * 8 + (l->pull ? l->n * sizeof *l->pull : 0) +
+           l->cap * sizeof *l->pages;
 }
 
 /* ---- saved state ----------------------------------------------------------------------------- */
@@ -188,6 +220,11 @@ void larder__ledger_save(const larder__ledger *l, larder_writer *w) {
     }
     for (uint64_t i = 0; i < words(l); i++)
         larder_write_u64(w, l->seen[i]);
+    if (l->pull) {
+        larder_write_f64(w, l->sum);
+        larder_write_f64(w, l->squares);
+        larder_write_bytes(w, l->pull, l->n * sizeof *l->pull);
+    }
 }
 
 int larder__ledger_load(larder__ledger *l, larder_reader *r) {
@@ -208,5 +245,10 @@ int larder__ledger_load(larder__ledger *l, larder_reader *r) {
         l->seen[i] = larder_read_u64(r);
     if (l->n % 64 && words(l) && l->seen[words(l) - 1] >> (l->n % 64))
         return larder_read_reject(r, "the ledger marks ids that do not exist");
+    if (l->pull) {
+        l->sum = larder_read_f64(r);
+        l->squares = larder_read_f64(r);
+        larder_read_bytes(r, l->pull, l->n * sizeof *l->pull);
+    }
     return larder_read_status(r);
 }

@@ -11,14 +11,23 @@ typedef struct larder__ledger larder__ledger;
 int larder__ledger_open(larder__ledger **out, uint64_t n, uint32_t world);
 void larder__ledger_close(larder__ledger **);
 
+/* From now on it keeps how much each id counted, 4 bytes an id. */
+int larder__ledger_weigh(larder__ledger *);
+/* Kish's effective size of what was served in the newest epoch so far, as a share of this rank's
+ * part of all samples: an id whose rows have weights that add up to w pulls with w, and all ids
+ * pulling alike make 1. A substitute counts for the id that was served. NAN: not weighed. */
+double larder__ledger_ess(const larder__ledger *);
+
 /* A new epoch that should serve `expected` ids; nothing if it is the newest one already, unless its
  * first batch comes (again): then what was there of it is another page. */
 int larder__ledger_begin(larder__ledger *, uint64_t epoch, uint64_t expected, bool first);
 /* form[i]: larder_form of what came from memory, with LARDER__FRONT if the tier in front had it.
- * read_bytes[i]: what storage gave for this request; 0 for hits. */
+ * read_bytes[i]: what storage gave for this request; 0 for hits. weights[i]: of the row; NULL: 1.
+ */
 enum { LARDER__FRONT = 0x80 };
 void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8_t *kind,
-                           const uint8_t *form, const uint32_t *read_bytes, size_t n);
+                           const uint8_t *form, const uint32_t *read_bytes, const float *weights,
+                           size_t n);
 void larder__ledger_bad(larder__ledger *, size_t n);
 void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
 void larder__ledger_evaluation(larder__ledger *, uint64_t samples, uint64_t reads, uint64_t bytes);

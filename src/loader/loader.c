@@ -224,7 +224,8 @@ static int hand_out(larder_loader *l, larder__place *p) {
         p->phase = LARDER__FREE; /* it is not handed out later either */
         return larder__loader_fail(l, rc);
     }
-    larder__ledger_record(l->ledger, p->served, p->kind, p->form, p->read_bytes, plan->n);
+    larder__ledger_record(l->ledger, p->served, p->kind, p->form, p->read_bytes, plan->weights,
+                          plan->n);
     book_fetched(l, p);
     p->batch.number = plan->number;
     p->batch.epoch = plan->epoch;

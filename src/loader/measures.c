@@ -3,6 +3,7 @@
 #include "base/limit.h"
 #include "loader/inside.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- registering ----------------------------------------------------------------------------- */
@@ -110,6 +111,12 @@ int larder__measures_figures(larder_loader *l) {
     if (rc == 0 && shown)
         rc = larder__stat_gauge(l->stats, &l->stat.shown, shown, "",
                                 "the sampler's own figure for the batch handed out last");
+    if (rc == 0 && larder__draw_sampler(l->draw)->uneven) {
+        rc = larder__stat_gauge(l->stats, &l->stat.ess, "ess", "",
+                                "effective size of what the last whole epoch served, of all");
+        if (rc == 0)
+            larder__stat_set(l->stats, l->stat.ess, (double)NAN);
+    }
     const larder_figure *f = larder__draw_policy(l->draw)->figures;
     for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
         rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
@@ -145,6 +152,8 @@ void larder__measures_handed(larder_loader *l, const larder__place *p,
     }
     larder__stat_add(l->stats, l->stat.samples, p->plan.n);
     larder__stat_add(l->stats, l->stat.batches, 1);
+    if (p->plan.last && larder__draw_sampler(l->draw)->uneven)
+        larder__stat_set(l->stats, l->stat.ess, larder__ledger_ess(l->ledger));
     show_recipe(l, &p->plan);
 }
 

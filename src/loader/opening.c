@@ -210,7 +210,8 @@ static int open_parts(larder_loader *l) {
                               .parts = l->parts};
     if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
-        (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0)
+        (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0 ||
+        (larder__draw_sampler(l->draw)->uneven && (rc = larder__ledger_weigh(l->ledger)) < 0))
         return rc;
     if ((rc = larder__measures_figures(l)) < 0)
         return rc;

@@ -150,7 +150,11 @@ static void look_at_cache(larder_loader *l, larder__job *out) {
 static const char *worth_a_curve(const larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
     const larder_figure *f = larder__draw_policy(l->draw)->figures;
-    return shown ? shown : f && f[0].name ? f[0].name : l->plans ? "plan_decoded" : "";
+    return shown                                   ? shown
+           : larder__draw_sampler(l->draw)->uneven ? "ess"
+           : f && f[0].name                        ? f[0].name
+           : l->plans                              ? "plan_decoded"
+                                                   : "";
 }
 
 void larder__shown_look(void *loader, larder__job *out) {

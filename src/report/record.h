@@ -13,6 +13,7 @@
  */
 #define LARDER__SHOWN_FIELDS(XX)                                                                   \
     XX(opt, ratio)                                                                                 \
+    XX(opt, ess)                                                                                   \
     XX(opt, sigma)                                                                                 \
     XX(opt, slope)                                                                                 \
     XX(opt, beta)                                                                                  \

@@ -48,8 +48,7 @@ int larder__choose_open(larder__choose *c, const larder_draw_env *env, const lar
     *c = (larder__choose){.env = env,
                           .beta = larder_args_number(args, "beta"),
                           .h_share = larder_args_number(args, "h_share"),
-                          .correct = larder_args_number(args, "correct"),
-                          .ess = 1};
+                          .correct = larder_args_number(args, "correct")};
     int rc = open_pool(c);
     if (rc < 0)
         return rc;
@@ -117,13 +116,9 @@ static uint64_t choose(larder__choose *c, const uint64_t *sorted, larder_rng *rn
 
 /* A mean of one over the epoch. */
 static void scale_weights(larder__choose *c) {
-    double sum = 0, squares = 0, n = (double)c->count;
-    for (uint64_t i = 0; i < c->count; i++) {
-        double w = c->weights ? (double)c->weights[i] : 1;
-        sum += w;
-        squares += w * w;
-    }
-    c->ess = squares > 0 ? sum * sum / squares / (double)c->pool_size : 1;
+    double sum = 0, n = (double)c->count;
+    for (uint64_t i = 0; c->weights && i < c->count; i++)
+        sum += (double)c->weights[i];
     for (uint64_t i = 0; c->weights && i < c->count; i++)
         c->weights[i] = (float)((double)c->weights[i] * n / sum);
 }
@@ -213,7 +208,6 @@ void larder__choose_save(const larder__choose *c, larder_writer *w) {
     for (uint64_t i = 0; i < c->count; i++)
         larder_write_u32(w, c->order[i]);
     larder_write_bytes(w, c->tags, c->env->n);
-    larder_write_f64(w, c->ess);
     if (c->weights)
         larder_write_bytes(w, c->weights, c->count * sizeof *c->weights);
 }
@@ -225,7 +219,6 @@ int larder__choose_load(larder__choose *c, larder_reader *r) {
     for (uint64_t i = 0; i < count; i++)
         c->order[i] = larder_read_index(r, c->env->n, false);
     larder_read_bytes(r, c->tags, c->env->n);
-    c->ess = larder_read_f64(r);
     if (c->weights)
         larder_read_bytes(r, c->weights, count * sizeof *c->weights);
     if (larder_read_status(r) < 0)

@@ -13,9 +13,7 @@
  * many the least important leave, with too few the most important of the left out come back.
  *
  * weight = 1/p to the power of `correct`, p the chance to be kept (1 in epochs on all, and without
- * a loss), scaled to a mean of one over the epoch. How ranks make up their count is not in p. `ess`
- * is Kish's effective size of what was chosen, as a share of the pool: all alike and all chosen: 1.
- */
+ * a loss), scaled to a mean of one over the epoch. How ranks make up their count is not in p. */
 #ifndef LARDER_SAMPLE_CHOOSE_H
 #define LARDER_SAMPLE_CHOOSE_H
 
@@ -31,7 +29,6 @@ typedef struct larder__choose {
     uint8_t *tags;            /* of each id of the data set; 0: not of this rank */
     uint64_t *sorted, *spare; /* score above place in the shuffled pool */
     float *weights;           /* of `order`; NULL: all are 1 */
-    double ess;
 } larder__choose;
 
 /* The parameters that larder__choose_open reads. */

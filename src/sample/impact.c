@@ -182,7 +182,6 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static uint64_t length(const void *st) { return ((const impact *)st)->choose.count; }
-static double shown(const void *st) { return ((const impact *)st)->choose.ess; }
 static const uint8_t *tags(const void *st) { return ((const impact *)st)->choose.tags; }
 
 /* ---- saved state ----------------------------------------------------------------------------- */
@@ -231,6 +230,7 @@ const larder_sampler larder__sampler_impact = {
                .params = params,
                .state_size = sizeof(impact)},
     .repeats = true,
+    .uneven = true,
     .init = init,
     .fini = fini,
     .epoch = epoch,
@@ -239,7 +239,5 @@ const larder_sampler larder__sampler_impact = {
     .save = save,
     .load = load,
     .tags = tags,
-    .shown_name = "ess",
-    .shown = shown,
     .evaluate = evaluate,
 };

@@ -28,7 +28,6 @@ static const larder_param params[] = {
 
 int larder__pads_open(larder__pads *p, const larder_draw_env *env) {
     p->env = env;
-    p->ess = 1;
     larder__shard_init(&p->shard, env->n, env);
     p->list = larder__malloc(env->n * sizeof *p->list);
     p->drawn = larder__malloc(env->n * sizeof *p->drawn);
@@ -136,27 +135,10 @@ static void weigh(larder__pads *p, shares s) {
         p->weights[i] = (float)((double)p->weights[i] * ((double)n / sum));
 }
 
-/* Kish's effective size, as a share of N: an id served c times with weight w pulls with c w, and N
- * ids that pull alike make 1. */
-static double effective_size(larder__pads *p) {
-    uint64_t n = p->env->n;
-    double sum = 0, squares = 0;
-    memset(p->drawn, 0, n * sizeof *p->drawn);
-    for (uint64_t i = 0; i < n; i++)
-        p->drawn[p->list[i]]++;
-    for (uint64_t i = 0; i < n; i++) {
-        double pull = (double)p->drawn[i] * (double)p->weights[i];
-        sum += pull;
-        squares += pull * pull;
-    }
-    return squares > 0 ? sum * sum / squares / (double)n : 1;
-}
-
 int larder__pads_epoch(void *st, uint64_t e) {
     larder__pads *p = st;
     uint64_t n = p->env->n;
     p->at = 0;
-    p->ess = 1;
     if (e == 0 || n == 0) {
         larder__permute(p->list, (uint32_t)n, p->env->seed, e);
         for (uint64_t i = 0; i < n; i++)
@@ -172,7 +154,6 @@ int larder__pads_epoch(void *st, uint64_t e) {
     larder__alias_draw(&p->alias, &rng, p->drawn, n);
     shares s = fill_list(p, &rng);
     weigh(p, s);
-    p->ess = effective_size(p);
     return 0;
 }
 
@@ -203,15 +184,12 @@ static void accuracy(void *st, double value) {
     p->accuracies[p->known - 1] = value;
 }
 
-double larder__pads_shown(const void *st) { return ((const larder__pads *)st)->ess; }
-
 /* Scores and residents have moved on since the list was made, so it is saved; not one that is used
  * up. Weights go along where they are not all one. */
 void larder__pads_save(const void *st, larder_writer *w) {
     const larder__pads *p = st;
     bool more = p->at < larder__pads_length(p);
     larder_write_u64(w, p->at);
-    larder_write_f64(w, p->ess);
     larder_write_u32(w, p->known);
     for (uint32_t i = 0; i < p->known; i++)
         larder_write_f64(w, p->accuracies[i]);
@@ -236,7 +214,6 @@ static int load_list(larder__pads *p, larder_reader *r) {
 int larder__pads_load(void *st, larder_reader *r) {
     larder__pads *p = st;
     p->at = larder_read_u64(r);
-    p->ess = larder_read_f64(r);
     p->known = larder_read_u32(r);
     if (p->at > larder__pads_length(p) || p->known > LARDER__PADS_KEPT) {
         p->at = p->known = 0;
@@ -257,6 +234,7 @@ const larder_sampler larder__sampler_pads = {
                .params = params,
                .state_size = sizeof(larder__pads)},
     .repeats = true,
+    .uneven = true,
     .init = init,
     .fini = larder__pads_fini,
     .epoch = larder__pads_epoch,
@@ -265,6 +243,4 @@ const larder_sampler larder__sampler_pads = {
     .save = larder__pads_save,
     .load = larder__pads_load,
     .accuracy = accuracy,
-    .shown_name = "ess",
-    .shown = larder__pads_shown,
 };

@@ -15,10 +15,9 @@ typedef struct larder__pads {
     uint32_t repeat;
     bool hits_first;
     double correct;
-    uint32_t *list, *drawn; /* the epoch's ids; the draws, and afterwards times served by id */
+    uint32_t *list, *drawn; /* the epoch's ids; the draws */
     float *weights;         /* by id: while drawing its score, afterwards 1/(N q)^correct */
     uint64_t at;            /* ids of this rank drawn in this epoch */
-    double ess;
     double accuracies[LARDER__PADS_KEPT]; /* oldest first */
     uint32_t known;
 } larder__pads;
@@ -29,7 +28,6 @@ void larder__pads_fini(void *st);
 int larder__pads_epoch(void *st, uint64_t epoch);
 uint64_t larder__pads_length(const void *st);
 size_t larder__pads_draw(void *st, larder_pick *out, size_t want);
-double larder__pads_shown(const void *st);
 void larder__pads_save(const void *st, larder_writer *);
 int larder__pads_load(void *st, larder_reader *);
 

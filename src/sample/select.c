@@ -28,7 +28,6 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
 }
 
 static uint64_t length(const void *st) { return ((const selector *)st)->choose.count; }
-static double shown(const void *st) { return ((const selector *)st)->choose.ess; }
 static const uint8_t *tags(const void *st) { return ((const selector *)st)->choose.tags; }
 
 static void save(const void *st, larder_writer *w) {
@@ -45,6 +44,7 @@ const larder_sampler larder__sampler_select = {
                .params = params,
                .state_size = sizeof(selector)},
     .repeats = true,
+    .uneven = true,
     .init = init,
     .fini = fini,
     .epoch = epoch,
@@ -53,6 +53,4 @@ const larder_sampler larder__sampler_select = {
     .save = save,
     .load = load,
     .tags = tags,
-    .shown_name = "ess",
-    .shown = shown,
 };

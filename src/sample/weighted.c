@@ -19,6 +19,7 @@ const larder_sampler larder__sampler_weighted = {
                .params = params,
                .state_size = sizeof(larder__pads)},
     .repeats = true,
+    .uneven = true,
     .init = init,
     .fini = larder__pads_fini,
     .epoch = larder__pads_epoch,
@@ -26,6 +27,4 @@ const larder_sampler larder__sampler_weighted = {
     .length = larder__pads_length,
     .save = larder__pads_save,
     .load = larder__pads_load,
-    .shown_name = "ess",
-    .shown = larder__pads_shown,
 };

@@ -127,7 +127,7 @@ static int book(replay *r, const larder__tape_batch *b) {
         all += r->bytes[i];
     }
     if (rc == 0)
-        larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->bytes, b->n);
+        larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->bytes, NULL, b->n);
     larder__sim_keep_time(r->out, &r->clock, all, b->n);
     return rc;
 }

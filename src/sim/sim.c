@@ -176,7 +176,7 @@ static int step(run *r) {
         r->forms[i] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
         r->read_bytes[i] = larder__planned_bytes(p, r->parts, i);
     }
-    larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, p->n);
+    larder__ledger_record(r->ledger, r->served, r->kinds, r->forms, r->read_bytes, NULL, p->n);
     uint64_t fetched = larder__planned_reads(p), bytes = 0;
     for (size_t i = p->n; i < p->n + p->fetched; i++)
         bytes += larder__planned_bytes(p, r->parts, i);

@@ -263,14 +263,12 @@ static void the_guard_withdraws_and_returns(void **state) {
         double accuracy;
         larder_kind then;
     } steps[] = {
-        {0.80, LARDER_SUBSTITUTE},  {0.785, LARDER_SUBSTITUTE}, /* a little is noise */
-        {0.77, LARDER_MISS},                                    /* more than 0.02 below the best */
-        {0.785, LARDER_MISS},                                   /* not back yet */
-        {0.792, LARDER_SUBSTITUTE},                             /* within 0.01 of the best */
-        {0.70, LARDER_MISS},        {0.69, LARDER_MISS}, /* a new low: the trials begin again */
-        {0.70, LARDER_MISS},        {0.70, LARDER_MISS},
-        {0.71, LARDER_SUBSTITUTE}, /* three without a new low: it was something else */
-        {0.695, LARDER_SUBSTITUTE}, {0.68, LARDER_MISS}, /* 0.71 is the best now */
+        {0.800, LARDER_SUBSTITUTE}, {0.801, LARDER_SUBSTITUTE}, {0.802, LARDER_SUBSTITUTE},
+        {0.800, LARDER_SUBSTITUTE}, {0.801, LARDER_SUBSTITUTE}, {0.802, LARDER_SUBSTITUTE},
+        {0.750, LARDER_SUBSTITUTE}, /* one is noise */
+        {0.801, LARDER_SUBSTITUTE}, {0.802, LARDER_SUBSTITUTE}, {0.760, LARDER_SUBSTITUTE},
+        {0.750, LARDER_MISS},                                   /* two running are not */
+        {0.801, LARDER_MISS},       {0.802, LARDER_SUBSTITUTE}, /* two that are back */
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         larder__cache_accuracy(c, steps[i].accuracy);

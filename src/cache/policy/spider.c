@@ -13,22 +13,20 @@
  * - The ratio follows the elastic manager, once an epoch.
  * - A substitute must be of the same group (class) where groups are known. At most `most` of the
  *   requests of the epoch so far are substitutes, and at most `most_class` of those of each class.
- * - The guard: when an accuracy is more than `guard` below the best one, nothing is substituted any
- *   more. It is again once accuracy has come back to within half of `guard` of the best, or after
- *   three more accuracies none of which was a new low: then substitution was not the reason, and
- *   the best counts from there. */
+ * - The guard (guard.h): when accuracy has fallen by more than `guard`, and by more than chance
+ *   explains, nothing is substituted until it has come back, or does not get worse without. */
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "cache/policy/elastic.h"
+#include "cache/policy/guard.h"
 #include "cache/policy/neighbours.h"
 
 #include <math.h>
 
 enum { IMPORTANT, HUBS, PARTS };
-enum { PENDING = 16 };     /* hubs on their way in at most; the oldest is given up for a new one */
-enum { CLASSES = 1024 };   /* counted apart; beyond that some share a count */
-enum { GUARD_TRIALS = 3 }; /* accuracies without a new low that lift the guard */
+enum { PENDING = 16 };   /* hubs on their way in at most; the oldest is given up for a new one */
+enum { CLASSES = 1024 }; /* counted apart; beyond that some share a count */
 
 typedef struct known { /* of a key */
     larder__neighbour near;
@@ -40,11 +38,6 @@ typedef struct known { /* of a key */
 typedef struct tally { /* of one class in this epoch */
     uint32_t asked, spent;
 } tally;
-
-typedef struct guard {
-    double limit, best, low; /* best and lowest accuracy; low: since it withdrew */
-    uint32_t withdrawn, trials;
-} guard;
 
 typedef struct spider {
     const larder_slots *slots;
@@ -59,7 +52,7 @@ typedef struct spider {
     uint32_t pending_count, fetched_count;
     uint32_t hub_count;
     larder__elastic elastic;
-    guard guard;
+    larder__guard guard;
     double most, most_class;
     uint64_t asked, spent; /* requests and substitutes of this epoch */
     tally *classes;        /* CLASSES of them */
@@ -73,7 +66,8 @@ static const larder_param params[] = {
     {"paper", "fixed|literal", "fixed", "literal: Eq. 5-8 as printed, jumps and all", 0, 0},
     {"most", "float", "1", "at most this share of an epoch's requests is substituted", 0, 1},
     {"most_class", "float", "1", "the same within each class", 0, 1},
-    {"guard", "float", "0.02", "fall of accuracy that withdraws substitution; 0: never", 0, 1},
+    {"guard", "float", "0.02",
+     "fall of accuracy, beyond its noise, that withdraws substitution; 0: never", 0, 1},
     {0}};
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -97,7 +91,7 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     larder__elastic_init(&p->elastic, args, slots->epochs);
     p->most = larder_args_number(args, "most");
     p->most_class = larder_args_number(args, "most_class");
-    p->guard = (guard){.limit = larder_args_number(args, "guard"), .best = NAN};
+    larder__guard_init(&p->guard, larder_args_number(args, "guard"));
     p->classes = larder__calloc(CLASSES, sizeof *p->classes);
     return p->classes ? 0 : LARDER_E_NOMEM;
 }
@@ -346,31 +340,10 @@ static void score(void *st, larder_slot s, float value) {
         larder__heap_rerank(&p->lowest, s, rank(know(p, key)), key);
 }
 
-static void watch(guard *g, double accuracy) {
-    if (g->limit <= 0)
-        return;
-    if (isnan(g->best))
-        g->best = accuracy;
-    if (g->withdrawn) {
-        bool lower = accuracy < g->low;
-        g->low = lower ? accuracy : g->low;
-        g->trials = lower ? 0 : g->trials + 1;
-        bool back = accuracy >= g->best - g->limit / 2;
-        if (!back && g->trials >= GUARD_TRIALS)
-            g->best = accuracy;
-        g->withdrawn = !back && g->trials < GUARD_TRIALS;
-    } else if (accuracy < g->best - g->limit) {
-        g->withdrawn = 1;
-        g->trials = 0;
-        g->low = accuracy;
-    }
-    g->best = fmax(g->best, accuracy);
-}
-
 static void hear_accuracy(void *st, double accuracy) {
     spider *p = st;
     larder__elastic_accuracy(&p->elastic, accuracy);
-    watch(&p->guard, accuracy);
+    larder__guard_watch(&p->guard, accuracy);
 }
 
 /* Standard deviation of all known scores; NAN: fewer than two. */
@@ -453,10 +426,7 @@ static void save(const void *st, larder_writer *w) {
             larder_write_u32(w, at->group);
     }
     save_tallies(p, w);
-    larder_write_f64(w, p->guard.best);
-    larder_write_f64(w, p->guard.low);
-    larder_write_u32(w, p->guard.withdrawn);
-    larder_write_u32(w, p->guard.trials);
+    larder__guard_save(&p->guard, w);
     larder__elastic_save(&p->elastic, w);
 }
 
@@ -524,12 +494,8 @@ static int load(void *st, larder_reader *r) {
     for (larder_slot s = 0; s < p->slots->used; s++)
         if (p->slots->key_of[s] != UINT32_MAX && part_of(p, s) == IMPORTANT)
             sit(p, s, IMPORTANT);
-    if ((rc = load_tallies(p, r)) < 0)
+    if ((rc = load_tallies(p, r)) < 0 || (rc = larder__guard_load(&p->guard, r)) < 0)
         return rc;
-    p->guard.best = larder_read_f64(r);
-    p->guard.low = larder_read_f64(r);
-    p->guard.withdrawn = larder_read_u32(r) == 1;
-    p->guard.trials = larder_read_u32(r);
     return larder__elastic_load(&p->elastic, r);
 }
 
