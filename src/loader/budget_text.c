@@ -63,12 +63,13 @@ bool larder__no_room_says(char *out, size_t cap, const larder__cache *cache, con
             return false;
         smallest = bytes < smallest ? bytes : smallest;
     }
-    snprintf(out, cap,
-             "cache \"%s\" holds none of the %llu samples: beside its tables there is room for %s, "
-             "and the smallest sample has %s; give it more, or 0 for no cache",
-             larder__redis_mask(text, shown, sizeof shown), (unsigned long long)n,
-             larder__print_bytes((double)larder__cache_slots(cache)->budget, room),
-             larder__print_bytes(smallest, least));
+    snprintf(
+        out, cap,
+        "cache \"%s\" holds none of the %llu samples: there is room for %s%s, and the smallest "
+        "sample has %s; give it more, or 0 for no cache",
+        larder__redis_mask(text, shown, sizeof shown), (unsigned long long)n,
+        larder__print_bytes((double)larder__cache_slots(cache)->budget, room),
+        strchr(text, '%') ? "" : " beside its tables", larder__print_bytes(smallest, least));
     return true;
 }
 
