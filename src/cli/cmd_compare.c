@@ -91,6 +91,8 @@ static int compare_two(const options *o, runs *r) {
     if (rc == 0)
         rc = read_word(r, o->words[1]);
     if (rc == 0)
+        rc = larder__runs_check(r->at, r->count);
+    if (rc == 0)
         rc = make_side(&a, r, 0, first);
     if (rc == 0)
         rc = make_side(&b, r, first, r->count);
@@ -106,6 +108,8 @@ static int compare_many(const options *o, runs *r) {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < o->count; i++)
         rc = read_word(r, o->words[i]);
+    if (rc == 0)
+        rc = larder__runs_check(r->at, r->count);
     if (rc == 0)
         rc = larder__groups_make(&g, r->at, r->count);
     if (rc == 0 && g.count != 2)

@@ -53,12 +53,26 @@ static bool is_recipe(const larder_policy *p) {
     return !p->needs_future && larder__recipe_find(p->plugin.name, &space) == &space;
 }
 
+/* Its parameters are those of its parts, which are listed below. */
+static void recipe(const sheet *s, const larder_recipe *r) {
+    char parts[200];
+    const char *q = s->markdown ? "`" : "";
+    snprintf(parts, sizeof parts, "those of sampler %s%s%s, policy %s%s%s%s%s%s%s", q, r->sampler,
+             q, q, r->policy, q, r->signal[0] ? ", signal " : "", r->signal[0] ? q : "", r->signal,
+             r->signal[0] ? q : "");
+    if (s->markdown) {
+        printf("| `%s` | ", r->name);
+        cell(r->summary);
+        printf(" | %s |\n", parts);
+    } else
+        printf("  %-12s %s\n  %-12s   parameters: %s\n", r->name, r->summary, "", parts);
+}
+
 static void list_recipes(const sheet *s) {
     section(s, "recipes",
             "what a user picks: a sampler, a cache policy and a signal under one name");
     for (size_t i = 0; larder__recipes[i]; i++)
-        entry(s, larder__recipes[i]->name, larder__recipes[i]->summary,
-              larder__sampler_find(larder__recipes[i]->sampler)->plugin.params);
+        recipe(s, larder__recipes[i]);
     for (size_t i = 0; larder__policies[i]; i++)
         if (is_recipe(larder__policies[i]))
             entry(s, larder__policies[i]->plugin.name, larder__policies[i]->plugin.summary,

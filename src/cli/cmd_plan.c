@@ -62,6 +62,15 @@ static int parse_options(options *o, int argc, char **argv) {
     return larder__options_parse(&command, argc, argv, NULL, 0, &count);
 }
 
+/* A person who types s_cache=20 means no 20 bytes; 1e11, and what is wrong, is another's to judge.
+ */
+static int check_cache(const char *key, const char *value) {
+    uint64_t bytes;
+    return strcmp(key, "s_cache") == 0 && larder__parse_bytes(value, &bytes) == 0
+               ? larder__parse_amount(key, value, &bytes)
+               : 0;
+}
+
 static int set_list(larder_rates *r, const char *list) {
     for (const char *at = list; *at;) {
         char pair[128];
@@ -74,7 +83,9 @@ static int set_list(larder_rates *r, const char *list) {
         if (!equals)
             return larder__fail(LARDER_E_ARGS, "--set wants key=value, not \"%s\"", pair);
         *equals = '\0';
-        int rc = larder_rates_set(r, pair, equals + 1);
+        int rc = check_cache(pair, equals + 1);
+        if (rc == 0)
+            rc = larder_rates_set(r, pair, equals + 1);
         if (rc < 0)
             return rc;
         at += n + (at[n] == ',');

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct options {
     const char *uri, *out, *augment, *dtype, *layout, *run, *cache;
@@ -36,8 +37,8 @@ static int check(const options *o) {
         return wrong("--threads is at most 1024");
     if (o->batch < 1 || o->jobs > 1024)
         return wrong("--batch is at least 1, --jobs at most 1024");
-    if (!(o->t_gpu >= 0))
-        return wrong("--t-gpu is samples a second");
+    if (o->t_gpu <= 0)
+        return wrong("--t-gpu is samples a second, above 0");
     if ((o->t_gpu > 0) + (o->run != NULL) + (o->job > 0) > 1)
         return wrong("the training rate comes from one of --t-gpu, --run and --job");
     if (strcmp(o->dtype, "f32") != 0 && strcmp(o->dtype, "u8") != 0)
@@ -54,6 +55,7 @@ static int read_options(options *o, int argc, char **argv) {
                    .seconds = 10,
                    .batch = 256,
                    .jobs = 1,
+                   .t_gpu = NAN,
                    .augment = ""};
     const larder__option table[] = {
         {"o", LARDER__TEXT, &o->out, "FILE", "where to write the JSON object (standard output)"},
@@ -182,6 +184,20 @@ static int write_out(const options *o, const larder__profile *p, const larder_ra
     return rc < 0 ? rc : larder__fresh_close(&file, larder__profile_write(file.to, p, r, conf));
 }
 
+/* Before minutes are spent on what cannot be written down. */
+static int check_out(const char *path) {
+    struct stat st;
+    larder__fresh file;
+    if (!path)
+        return 0;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return larder__fail(LARDER_E_IO, "%s: cannot be written: Is a directory", path);
+    int rc = larder__fresh_open(&file, path);
+    if (rc == 0)
+        larder__fresh_close(&file, LARDER_E_CANCELLED); /* takes it away again */
+    return rc;
+}
+
 static void ask_profiler(void *p) { larder__profiler_cancel(p); }
 
 static int run(const options *o, larder__stop *stop) {
@@ -216,6 +232,8 @@ static int run(const options *o, larder__stop *stop) {
         rc = rate_of_job(o->job, &rates.t_gpu);
     else if (o->t_gpu > 0)
         rates.t_gpu = o->t_gpu;
+    if (rc == 0)
+        rc = check_out(o->out);
     larder__stop_early(stop, "larder profile: stopped\n");
     if (rc == 0)
         rc = larder__profiler_open(&p, &conf);

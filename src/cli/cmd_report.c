@@ -87,6 +87,8 @@ static int report(const options *o) {
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = larder__run_read(&runs[i], o->folders[i]);
     if (rc == 0)
+        rc = larder__runs_check(runs, count);
+    if (rc == 0)
         rc = o->json ? larder__report_json(stdout, runs, count)
                      : larder__report_text(stdout, runs, count);
     page p = {o, runs, count};

@@ -31,6 +31,7 @@ typedef struct names { /* "a,b:x=1,y=2,c" taken apart into a; b:x=1,y=2; c */
 typedef struct sim_args {
     larder__texts recipes, caches, policies, entries, lambdas;
     uint64_t n, epochs, batch, seed, size, decoded, row;
+    uint64_t given; /* which options, by their place in the table */
     const char *trace, *access, *plot, *data, *augment, *parts, *replay;
     bool json, quiet, analyze;
     names recipe, cache, policy, entry, lambda;
@@ -62,6 +63,10 @@ static int split(names *to, const larder__texts *given) {
     for (size_t i = 0; rc == 0 && i < given->count; i++)
         for (const char *at = given->at[i]; rc == 0;) {
             size_t len = strcspn(at, ",");
+            if (len == 0)
+                return larder__fail(LARDER_E_ARGS,
+                                    "\"%.60s\": nothing stands before or after a comma",
+                                    given->at[i]);
             while (at[len] == ',' && is_parameter(at + len + 1, strcspn(at + len + 1, ",")))
                 len += 1 + strcspn(at + len + 1, ",");
             rc = add_name(to, at, len);
@@ -148,7 +153,7 @@ static larder_parts parts_of(const char *text) {
                                               : LARDER_PARTS_OFF + 1;
 }
 
-static int run_one(const sim_args *a, const char *recipe, const char *cache,
+static int run_one(const sim_args *a, const char *recipe, const char *cache, bool first,
                    larder__sim_result *out) {
     bool shown = !a->quiet && !a->json && isatty(2);
     larder__sim_conf conf = {.recipe = recipe,
@@ -176,8 +181,11 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache,
     if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {
         if (a->json)
             larder__sim_json(recipe, said, a->seed, out);
-        else
+        else {
+            if (first)
+                larder__sim_table_head();
             larder__sim_table_row(recipe, said, out);
+        }
     }
     return rc;
 }
@@ -187,11 +195,9 @@ static int run_recipes(const sim_args *a) {
     larder__sim_result *results = larder__calloc(runs, sizeof *results);
     larder__sim_result **pointers = larder__calloc(runs, sizeof *pointers);
     int rc = results && pointers ? 0 : LARDER_E_NOMEM;
-    if (!a->json && rc == 0)
-        larder__sim_table_head();
     for (size_t i = 0; rc == 0 && i < runs; i++) {
         pointers[i] = &results[i];
-        rc = run_one(a, a->recipe.at[i / a->cache.count], a->cache.at[i % a->cache.count],
+        rc = run_one(a, a->recipe.at[i / a->cache.count], a->cache.at[i % a->cache.count], i == 0,
                      &results[i]);
     }
     if (rc == 0 && a->plot)
@@ -236,9 +242,6 @@ static int run_tape(const sim_args *a) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static const char *missing(const sim_args *a) {
-    if (a->replay && (a->n || a->trace || a->data || a->access || a->plot || a->entry.count))
-        return "--replay takes samples and order from its file: give --recipe, --policy, --cache, "
-               "--epochs";
     if (a->access || a->replay)
         return NULL;
     if (a->analyze || a->lambda.count || a->policy.count || a->entry.count)
@@ -247,12 +250,55 @@ static const char *missing(const sim_args *a) {
         return "give --recipe, or --access";
     if (parts_of(a->parts) > LARDER_PARTS_OFF)
         return "--parts is read, keep or off";
+    if ((a->augment || a->parts) && !a->data)
+        return "--augment and --parts go with --data";
+    if (a->n && (a->data || a->trace))
+        return "--n is for imagined data: --data and --trace have samples of their own";
     return a->n == 0 && !a->trace && !a->data
                ? "give --n, the number of samples, or --data, or --trace"
                : NULL;
 }
 
-static int run_command(sim_args *a) {
+/* What an option does not do must not look as if it were done. */
+static int check_ways(const sim_args *a, const larder__command *c) {
+    enum { IMAGINED = 1, REPLAY = 2, ACCESS = 4 };
+    static const struct {
+        const char *name;
+        int with;
+    } some[] = {{"recipe", IMAGINED | REPLAY},
+                {"epochs", IMAGINED | REPLAY},
+                {"cache", IMAGINED | REPLAY},
+                {"batch", IMAGINED | ACCESS},
+                {"seed", IMAGINED | ACCESS},
+                {"policy", REPLAY | ACCESS},
+                {"entries", ACCESS},
+                {"lambda", ACCESS},
+                {"analyze", ACCESS},
+                {"n", IMAGINED},
+                {"size", IMAGINED},
+                {"decoded", IMAGINED},
+                {"row", IMAGINED},
+                {"trace", IMAGINED},
+                {"data", IMAGINED},
+                {"augment", IMAGINED},
+                {"parts", IMAGINED},
+                {"plot", IMAGINED},
+                {"replay", REPLAY},
+                {"access", ACCESS}};
+    int way = a->replay ? REPLAY : a->access ? ACCESS : IMAGINED;
+    for (size_t i = 0; c->options[i].name; i++)
+        for (size_t k = 0; k < sizeof some / sizeof *some; k++)
+            if ((a->given >> i & 1) && strcmp(c->options[i].name, some[k].name) == 0 &&
+                !(some[k].with & way))
+                return larder__fail(
+                    LARDER_E_ARGS, "--%s changes nothing with %s", some[k].name,
+                    way == REPLAY ? "a recorded job: --replay takes samples and order from its file"
+                    : way == ACCESS ? "--access, which replays row by row"
+                                    : "imagined data");
+    return 0;
+}
+
+static int run_command(sim_args *a, const larder__command *c) {
     int rc = split(&a->recipe, &a->recipes);
     if (rc == 0)
         rc = split(&a->cache, &a->caches);
@@ -269,11 +315,15 @@ static int run_command(sim_args *a) {
         fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
         return 2;
     }
+    if (rc == 0)
+        rc = check_ways(a, c);
+    if (rc == 0 && a->batch == 0)
+        rc = larder__fail(LARDER_E_ARGS, "--batch is at least 1");
     if (rc == 0 && (a->size > UINT32_MAX || a->decoded > UINT32_MAX || a->row > UINT32_MAX))
         rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
-    if (rc == 0 && !a->access && a->batch == 0)
-        a->batch = 256;
-    if (rc == 0 && a->replay && a->epochs == 0)
+    if (a->batch == UNSAID)
+        a->batch = a->access ? 0 : 256;
+    if (rc == 0 && a->epochs == 0)
         rc = larder__fail(LARDER_E_ARGS, "--epochs is at least 1");
     if (a->epochs == UNSAID)
         a->epochs = a->replay ? 0 : 5;
@@ -285,7 +335,7 @@ static int run_command(sim_args *a) {
 }
 
 int larder__cmd_sim(int argc, char **argv) {
-    sim_args a = {.epochs = UNSAID, .size = 3072};
+    sim_args a = {.epochs = UNSAID, .batch = UNSAID, .size = 3072};
     const larder__option options[] = {
         {"recipe", LARDER__TEXTS, &a.recipes, "R,…", "recipes to run; larder list shows all"},
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
@@ -344,14 +394,14 @@ int larder__cmd_sim(int argc, char **argv) {
         .options = options};
     const char *words[1];
     size_t count;
-    int rc = larder__options_parse(&command, argc, argv, words, 0, &count);
+    int rc = larder__options_parse_noting(&command, argc, argv, words, 0, &count, &a.given);
     if (rc)
         return rc > 0 ? 0 : 2;
     if (larder__stop_open(&a.stop) < 0) {
         fprintf(stderr, "larder sim: %s\n", larder_errmsg());
         return 1;
     }
-    rc = run_command(&a);
+    rc = run_command(&a, &command);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);
     free_names(&a.recipe);

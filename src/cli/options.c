@@ -118,7 +118,14 @@ static int assign(const larder__command *c, const larder__option *o, const char 
 
 int larder__options_parse(const larder__command *c, int argc, char **argv, const char **words,
                           size_t max, size_t *count) {
+    uint64_t given;
+    return larder__options_parse_noting(c, argc, argv, words, max, count, &given);
+}
+
+int larder__options_parse_noting(const larder__command *c, int argc, char **argv,
+                                 const char **words, size_t max, size_t *count, uint64_t *given) {
     *count = 0;
+    *given = 0;
     if (wanted.name)
         return look_up(c);
     bool only_words = false;
@@ -151,6 +158,7 @@ int larder__options_parse(const larder__command *c, int argc, char **argv, const
                 return complain(c, "a value is missing after ", a);
             value = argv[++i];
         }
+        *given |= (uint64_t)1 << (o - c->options);
         if (assign(c, o, value) < 0)
             return -1;
     }

@@ -39,5 +39,8 @@ typedef struct larder__command {
  * printed (exit 0); -1 when something is wrong and was said on stderr (exit 2). */
 int larder__options_parse(const larder__command *, int argc, char **argv, const char **words,
                           size_t max, size_t *count);
+/* The same for those who want to know which options came: bit i is option i of the table. */
+int larder__options_parse_noting(const larder__command *, int argc, char **argv, const char **words,
+                                 size_t max, size_t *count, uint64_t *given);
 
 #endif

@@ -44,12 +44,19 @@ static void close_sequence(sequence *s) {
 /* "5000", or "10%" of the rows. */
 static int parse_entries(const char *text, uint64_t keys, uint64_t *out) {
     size_t len = strlen(text);
-    if (len == 0 || text[len - 1] != '%')
-        return larder__parse_u64("--entries", text, UINT32_MAX, out);
     larder__budget b;
-    int rc = larder__parse_budget(text, &b);
-    *out = rc == 0 ? (uint64_t)(b.fraction * (double)keys) : 0;
-    return rc < 0 ? larder__fail_in(rc, "--entries") : 0;
+    int rc;
+    if (len == 0 || text[len - 1] != '%')
+        rc = larder__parse_u64("--entries", text, UINT32_MAX, out);
+    else if ((rc = larder__parse_budget(text, &b)) < 0)
+        rc = larder__fail_in(rc, "--entries");
+    else
+        *out = (uint64_t)(b.fraction * (double)keys);
+    return rc == 0 && *out == 0
+               ? larder__fail(LARDER_E_ARGS,
+                              "--entries %s of %llu rows: a cache of no row has no hit to tell of",
+                              text, (unsigned long long)keys)
+               : rc;
 }
 
 static int replay(const larder__sim_access *a, const sequence *s, const char *policy,

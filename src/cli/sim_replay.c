@@ -95,6 +95,8 @@ static int run_policy(const session *s, const char *policy, const char *cache) {
     int rc = larder__sim_requests(&s->tape, policy, cache, s->a->stop, &r);
     if (rc < 0)
         return rc;
+    if (r.says[0])
+        fprintf(stderr, "larder sim: %s\n", r.says);
     snprintf(name, sizeof name, "%.80s, same requests", policy);
     if (s->a->json)
         json_row(s, "policy", policy, cache, &r);

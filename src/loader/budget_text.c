@@ -52,33 +52,40 @@ int larder__draw_shares(const char *recipe, const char *cache, double share[LARD
     return rc;
 }
 
-static uint32_t bytes_of(const larder__draw *d, uint64_t id) {
+/* Ends at the first sample that fits, which is nearly always the first of all. */
+bool larder__no_room_says(char *out, size_t cap, const larder__cache *cache, const char *text,
+                          uint64_t n, uint32_t (*size_of)(void *arg, uint64_t id), void *arg) {
+    char shown[100], room[32], least[32];
+    uint32_t smallest = UINT32_MAX;
+    for (uint64_t id = 0; id < n; id++) {
+        uint32_t bytes = size_of(arg, id);
+        if (larder__cache_fits(cache, bytes))
+            return false;
+        smallest = bytes < smallest ? bytes : smallest;
+    }
+    snprintf(
+        out, cap,
+        "cache \"%s\" holds none of the %llu samples: there is room for %s%s, and the smallest "
+        "sample has %s; give it more, or 0 for no cache",
+        larder__redis_mask(text, shown, sizeof shown), (unsigned long long)n,
+        larder__print_bytes((double)larder__cache_slots(cache)->budget, room),
+        strchr(text, '%') ? "" : " beside its tables", larder__print_bytes(smallest, least));
+    return true;
+}
+
+static uint32_t bytes_of(void *arg, uint64_t id) {
+    const larder__draw *d = arg;
     return d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id);
 }
 
-/* Ends at the first sample that fits, which is nearly always the first of all. */
 void larder__draw_note_room(larder__draw *d) {
-    char cache[100], room[32], least[32];
     larder__budget b;
-    uint32_t smallest = UINT32_MAX;
     if (d->recipe.policy->holds_all || larder__draw_budget(&d->recipe, d->conf.cache, &b) < 0 ||
         (b.relative ? b.fraction == 0 : b.bytes == 0)) /* none is what was asked for */
         return;
-    for (uint64_t id = 0; id < d->conf.n; id++) {
-        uint32_t bytes = bytes_of(d, id);
-        if (larder__cache_fits(d->cache, bytes))
-            return;
-        smallest = bytes < smallest ? bytes : smallest;
-        if (d->conf.size)
-            break;
-    }
-    snprintf(d->says, sizeof d->says,
-             "cache \"%s\" holds none of the %llu samples: beside its tables there is room for %s, "
-             "and the smallest sample has %s; give it more, or 0 for no cache",
-             larder__redis_mask(d->conf.cache, cache, sizeof cache), (unsigned long long)d->conf.n,
-             larder__print_bytes((double)larder__cache_slots(d->cache)->budget, room),
-             larder__print_bytes(smallest, least));
-    larder__note(d->conf.stats, "%s", d->says);
+    if (larder__no_room_says(d->says, sizeof d->says, d->cache, d->conf.cache, d->conf.n, bytes_of,
+                             d))
+        larder__note(d->conf.stats, "%s", d->says);
 }
 
 const char *larder__draw_says(const larder__draw *d) { return d->says; }

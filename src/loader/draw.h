@@ -92,6 +92,9 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 /* A sentence that is no error, "" if there is none; the statistics, where there are any, have it
  * among their notes. */
 const char *larder__draw_says(const larder__draw *);
+/* Can a cache that `text` asked for hold none of n samples? Then the sentence that says so. */
+bool larder__no_room_says(char *out, size_t cap, const larder__cache *, const char *text,
+                          uint64_t n, uint32_t (*size_of)(void *arg, uint64_t id), void *arg);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
 void larder__planned_note_plan(larder__planned *, const larder__draw *);

@@ -288,10 +288,11 @@ static void show_progress(packer *p, size_t more) {
 static int add_classes(packer *p, larder__names *to) {
     uint32_t classes = larder__data_about(p->data)->classes;
     int rc = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        if (!larder__data_class(p->data, c))
+            return 0; /* names for all or for none */
     for (uint32_t c = 0; rc == 0 && c < classes; c++) {
         const char *name = larder__data_class(p->data, c);
-        if (!name)
-            return 0; /* names for all or for none */
         rc = larder__names_add(to, name, strlen(name));
     }
     return rc;

@@ -1,5 +1,6 @@
 /* The rates of a machine: their names, their defaults, what is needed and what is possible. */
 #include "base/err.h"
+#include "base/near.h"
 
 #include "base/spec.h"
 #include <stdbool.h>
@@ -76,8 +77,15 @@ int larder_rates_set(larder_rates *r, const char *key, const char *value) {
                 put(r, i, number);
             return rc;
         }
-    return larder__fail(LARDER_E_ARGS, "there is no rate \"%.40s\"; larder plan --help lists them",
-                        key);
+    char hint[LARDER__NEAR_CHARS + 32];
+    larder__near near;
+    larder__near_begin(&near, key, strlen(key));
+    for (size_t i = 0; i < KEYS; i++)
+        larder__near_try(&near, keys[i].key, strlen(keys[i].key));
+    larder__near_hint(&near, hint);
+    return larder__fail(LARDER_E_ARGS,
+                        "there is no rate \"%.40s\"%s%s larder plan --help lists them", key, hint,
+                        hint[0] ? "" : ";");
 }
 
 static int check_positive(const larder_rates *r) {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, PATH_BYTES = 4096 };
 
@@ -190,16 +191,36 @@ static int read_file(larder__run *run, const char *folder, const char *name,
     return rc;
 }
 
-int larder__run_read(larder__run *out, const char *folder) {
-    *out = (larder__run){0};
-    if (larder__tape_probe(folder))
-        return larder__run_of_tape(out, folder);
+static int read_folder(larder__run *out, const char *folder) {
     int rc = read_file(out, folder, "meta.json", read_meta);
     if (rc == 0)
         rc = read_file(out, folder, "epochs.jsonl", read_epochs);
     if (rc < 0)
         larder__run_free(out);
     return rc;
+}
+
+int larder__run_read(larder__run *out, const char *path) {
+    struct stat st;
+    *out = (larder__run){0};
+    if (!path[0])
+        return larder__fail(LARDER_E_ARGS, "a run has no name: is there a comma too many?");
+    int rc = larder__tape_probe(path) ? larder__run_of_tape(out, path) : read_folder(out, path);
+    if (rc == 0 && stat(path, &st) == 0) {
+        out->device = (uint64_t)st.st_dev;
+        out->inode = (uint64_t)st.st_ino;
+    }
+    return rc;
+}
+
+int larder__runs_check(const larder__run *runs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (runs[i].inode && runs[i].inode == runs[k].inode && runs[i].device == runs[k].device)
+                return larder__fail(LARDER_E_ARGS,
+                                    "the same run is named twice, as number %zu and %zu", k + 1,
+                                    i + 1);
+    return 0;
 }
 
 void larder__run_free(larder__run *run) {

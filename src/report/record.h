@@ -119,6 +119,7 @@ typedef struct larder__run {
     larder__meta meta;
     larder__epoch *epochs;
     size_t count;
+    uint64_t device, inode; /* of where it was read from; 0: of no file */
 } larder__run;
 
 /* Nothing known: NAN for accuracies, loss and optional fields, else zeros. */
@@ -134,6 +135,8 @@ int larder__meta_parse(larder__meta *out, const char *line, const char *where);
 
 /* A folder, or the record of a job (tape/tape.h). */
 int larder__run_read(larder__run *out, const char *path);
+/* Is one of them there twice? E_ARGS: a spread over seeds would be made of copies. */
+int larder__runs_check(const larder__run *, size_t count);
 void larder__run_free(larder__run *);
 /* Writes folder/meta.json whole or not at all. */
 int larder__meta_write(const char *folder, const larder__meta *);

@@ -65,6 +65,15 @@ static int unpack(const char *path, unsigned char **bytes, size_t *size) {
 }
 #endif
 
+/* Ids below 16 million have a zero byte each: no text is a list of them. */
+static bool is_text(const unsigned char *bytes, size_t size) {
+    for (size_t i = 0; i < size && i < 4096; i++)
+        if ((bytes[i] < ' ' && bytes[i] != '\t' && bytes[i] != '\n' && bytes[i] != '\r') ||
+            bytes[i] > '~')
+            return false;
+    return true;
+}
+
 int larder__replay_read(const char *path, uint32_t **ids, uint64_t *count) {
     unsigned char *bytes = NULL;
     size_t size, n = strlen(path);
@@ -72,13 +81,17 @@ int larder__replay_read(const char *path, uint32_t **ids, uint64_t *count) {
     int rc = larder__file_read(path, (size_t)1 << 36, &bytes, &size);
     if (rc == 0 && n > 4 && strcmp(path + n - 4, ".zst") == 0)
         rc = unpack(path, &bytes, &size);
-    if (rc == 0 && size % 4) {
+    if (rc == 0 && size && is_text(bytes, size))
+        rc = larder__fail(LARDER_E_FORMAT,
+                          "%s: is a text; ids are binary here, 4 bytes each, the lowest first",
+                          path);
+    if (rc == 0 && size % 4)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %zu bytes are no whole number of u32 ids", path,
                           size);
+    if (rc < 0) {
         larder__free(bytes);
-    }
-    if (rc < 0)
         return rc;
+    }
     *ids = (uint32_t *)(void *)bytes;
     *count = size / 4;
     for (uint64_t i = 0; i < *count; i++) { /* little-endian on any machine */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cache/cache.h"
+#include "loader/draw.h"
 #include "loader/ledger.h"
 #include "plugins.h"
 #include "sim/sim.h"
@@ -165,6 +166,15 @@ static void close_replay(replay *r) {
         larder__free(all[i]);
 }
 
+static uint32_t size_of(void *feed, uint64_t id) { return larder__feed_size(feed, id); }
+
+static void note_room(const replay *r, const char *cache) {
+    larder__budget b;
+    if (larder__parse_budget(cache, &b) == 0 && (b.relative ? b.fraction > 0 : b.bytes > 0))
+        larder__no_room_says(r->out->says, sizeof r->out->says, r->cache, cache,
+                             r->tape->job.samples, size_of, r->feed);
+}
+
 int larder__sim_requests(const larder__tape *t, const char *policy, const char *cache,
                          const _Atomic int *stop, larder__sim_result *out) {
     *out = (larder__sim_result){.n = t->job.samples, .precision_mean = NAN};
@@ -178,6 +188,8 @@ int larder__sim_requests(const larder__tape *t, const char *policy, const char *
                  : larder__fail(LARDER_E_RANGE, "too long to know the future of");
     if (rc == 0)
         rc = larder__feed_open(&r.feed, t);
+    if (rc == 0)
+        note_room(&r, cache);
     if (rc == 0)
         rc = larder__ledger_open(&r.ledger, t->job.samples, (uint32_t)t->job.world);
     if (rc == 0)

@@ -60,7 +60,10 @@ static int list_classes(dir *d) {
     d->numbered = larder__inodes_last(dirfd(folder));
     closedir(folder);
     if (rc == 0 && d->class_count == 0)
-        return larder__fail(LARDER_E_NOTFOUND, "%s holds no class folders", d->root);
+        return larder__fail(LARDER_E_NOTFOUND,
+                            "%s holds no class folders: pictures lie in a folder per class, as "
+                            "cat/1.jpg, or a manifest (list:) names them",
+                            d->root);
     if (rc == 0)
         qsort(d->classes, d->class_count, sizeof *d->classes, by_text);
     return rc;

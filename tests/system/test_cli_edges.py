@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
@@ -309,6 +310,108 @@ def test_manifests(tmp):
         says(1, "ls", str(tmp / "bad.tsv"), of=["bad.tsv", word])
     says(1, "ls", f"list:{tmp}", of=["manifest.tsv"])
     says(2, "ls", "list:", of=["needs a place"])
+
+
+RATES = ("t_gpu=4550,t_da=2132,t_a=4050,b_storage=500MB,b_cache=1.25GB,s_cache=64GB,s_data=114KB,"
+         "m=5.12,n_total=1.3e6")
+
+
+def wrong_places(tmp):
+    """What a newcomer may hand over instead of a file or a folder."""
+    (tmp / "empty").write_bytes(b"")
+    (tmp / "text").write_text("garbage\nand more\n\n\n")
+    (tmp / "binary").write_bytes(bytes(range(256)) * 4 + b"x")
+    (tmp / "folder").mkdir()
+    return [str(tmp / name) for name in ("nosuch", "empty", "text", "binary", "folder")]
+
+
+def test_wrong_files(tmp):
+    for place in wrong_places(tmp):
+        name = os.path.basename(place)
+        for args in (["sim", "--replay", place], ["sim", "--access", place, "--entries", "10"],
+                     ["sim", "--recipe", "lru", "--trace", place], ["sim", "--recipe", "lru", "--data", place],
+                     ["plan", "--profile", place], ["report", place], ["compare", place, place],
+                     ["profile", place, "--seconds", "0.1", "--run", place], ["train", place],
+                     ["ls", place], ["pack", place, str(tmp / "out")], ["pack", "--check", place],
+                     ["unpack", place, str(tmp / "out")]):
+            p = run(*args)
+            assert p.returncode in (1, 2) and p.stderr.count(b"\n") in (1, 2), (args, p)
+            assert name.encode() in p.stderr, (args, p)
+    says(1, "ls", str(tmp / "folder"), of=["holds no class folders: pictures lie in a folder per class"])
+    says(1, "sim", "--access", str(tmp / "text"), of=["is a text; ids are binary"])
+
+
+def test_sim_says_what_it_does_not_do(tmp):
+    tape, ids = str(tmp / "job.tape"), tmp / "ids.u32"
+    assert run("train", *TRAIN, "--record", tape).returncode == 0
+    ids.write_bytes(struct.pack("<8I", 0, 1, 2, 3, 0, 1, 2, 3))
+    imagined, replay = ["--recipe", "lru", "--n", "50"], ["--replay", tape]
+    access = ["--access", str(ids)]
+    assert run("sim", *access, "--entries", "2", "--seed", "3", "--batch", "2").returncode == 0
+    nothing = "changes nothing with"
+    for extra in (["--batch", "5"], ["--seed", "5"], ["--size", "5"], ["--n", "5"], ["--data", SMALL],
+                  ["--trace", "x"], ["--analyze"], ["--entries", "5"], ["--lambda", "1"], ["--row", "5"],
+                  ["--decoded", "5"], ["--augment", "flip"], ["--parts", "off"], ["--plot", "x.svg"]):
+        says(2, "sim", *replay, *extra, of=[f"{extra[0]} {nothing} a recorded job: --replay takes"])
+    for extra in (["--recipe", "lru"], ["--n", "5"], ["--cache", "20%"], ["--epochs", "5"], ["--size", "5"],
+                  ["--data", SMALL], ["--plot", "x.svg"]):
+        says(2, "sim", *access, *extra, of=[f"{extra[0]} {nothing} --access"])
+    says(2, "sim", *access, *replay, of=["--access changes nothing"])
+    says(2, "sim", *imagined, "--data", SMALL, of=["--n is for imagined data"])
+    says(2, "sim", *imagined, "--augment", "flip", of=["go with --data"])
+    says(2, "sim", *access, "--entries", "0", of=["a cache of no row"])
+    says(2, "sim", *access, "--entries", "1%", of=["--entries 1% of 4 rows"])
+    for text in ("", ",", "lru,", "lru,,minio"):
+        says(2, "sim", "--n", "50", "--recipe", text, of=["nothing stands before or after a comma"])
+    for extra in (["--batch", "0"], ["--epochs", "0"]):
+        says(2, "sim", *imagined, *extra, of=[f"{extra[0]} is at least 1"])
+    p = run("sim", *imagined, "--cache", "20")
+    assert p.returncode == 2 and p.stdout == b"", p  # no head of a table that never comes
+    p = run("sim", *replay, "--policy", "lru", "--cache", "30B")
+    assert p.returncode == 0 and b"holds none of the 60 samples" in p.stderr, p
+
+
+def test_plan_and_profile(tmp):
+    says(2, "plan", "--set", "t_gpuu=3", of=['no rate "t_gpuu"; did you mean t_gpu? larder plan'])
+    says(2, "plan", "--set", "zebra=3", of=['no rate "zebra"; larder plan'])
+    says(2, "plan", "--set", RATES + ",s_cache=20", of=["s_cache", "20 bytes? Write 20MiB"])
+    for more in ("s_cache=0", "s_cache=6.4e10", "s_cache=20B"):
+        says(0, "plan", "--set", RATES + "," + more)
+    for wrong in ("t_gpu=0", "t_gpu=-5", "m=0", "n_total=0", "gpus=0", "s_cache=", "nvlink=zebra", "t_gpu"):
+        says(2, "plan", "--set", RATES + "," + wrong)
+    for extra in (["--t-gpu", "0"], ["--t-gpu", "-1"], ["--seconds", "0"], ["--batch", "0"],
+                  ["--jobs", "9999"], ["--dtype", "f16"]):
+        says(2, "profile", SMALL, *extra, of=[extra[0]])
+    # before anything is measured: nothing of that on standard error
+    for out, word in ((str(tmp), "Is a directory"), (str(tmp / "no" / "x"), "No such file")):
+        said = says(1, "profile", SMALL, "-o", out, of=[out, word])
+        assert "in flight" not in said, said
+    kept = tmp / "kept.json"
+    kept.write_text("old")
+    says(2, "profile", SMALL, "-o", str(kept), "--augment", "zebra", of=["no stage"])
+    assert kept.read_text() == "old" and os.listdir(tmp) == ["kept.json"], os.listdir(tmp)
+
+
+def test_runs_named_twice(tmp):
+    one, two = str(tmp / "one"), str(tmp / "two")
+    for seed, out in ((1, one), (2, two)):
+        assert run("train", *TRAIN, "--seed", str(seed), "--out", out).returncode == 0
+    twice = "the same run is named twice, as number"
+    says(2, "report", one, one, of=[twice])
+    says(2, "report", one, two, f"{one}/", of=[twice, "1 and 3"])
+    says(2, "compare", one, one, of=[twice])
+    says(2, "compare", f"{one},{two}", one, of=[twice])
+    says(2, "compare", f"{one},", two, of=["a comma too many"])
+    assert run("report", one, two).returncode == 0 and run("compare", one, two).returncode == 0
+
+
+def test_top_and_dash():
+    for args in (["--every", "0"], ["--every", "-1"], ["--every", "1e300"], ["--every", "x"], ["--every"],
+                 ["extra"], ["--once=3"], ["--zebra"]):
+        says(2, "top", *args, of=["larder top: "])
+    for args in (["--http"], ["--http", "x"], ["--http", "127.0.0.1:99999"], ["--http", "127.0.0.1"],
+                 ["--http", ""], ["--token", "", "--http", "127.0.0.1:0"], ["extra"], ["--once"]):
+        says(2, "dash", *args, of=["larder dash: "])
 
 
 def main():
