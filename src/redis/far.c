@@ -89,7 +89,7 @@ int larder__far_open(larder__far **out, const larder__far_conf *conf) {
     /* Figures last, when it stands: whoever fails leaves none behind. */
     int rc = larder__fleet_open(f);
     f->stats = conf->stats;
-    for (uint32_t i = 0; larder__fleet_at(f, i); i++)
+    for (uint32_t i = 0; f->lease && larder__fleet_at(f, i); i++)
         memcpy(larder__fleet_at(f, i)->scan, "0", 2);
     if (rc == 0)
         rc = show(f);
@@ -168,6 +168,9 @@ void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b, uint
     done(arg, false);
 }
 void larder__far_drop(larder__far *f, const larder__value *v) { (void)f, (void)v; }
+void larder__far_sweep(larder__far *f, uint64_t bits, uint64_t mark) {
+    (void)f, (void)bits, (void)mark;
+}
 bool larder__far_settle(larder__far *f, double seconds) {
     (void)f, (void)seconds;
     return true;

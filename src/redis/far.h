@@ -54,6 +54,8 @@ typedef void (*larder__far_done_fn)(void *arg, bool stored);
 void larder__far_put(larder__far *, const larder__value *, larder_buf *, uint32_t ttl,
                      larder__far_done_fn, void *arg);
 void larder__far_drop(larder__far *, const larder__value *);
+/* Deletes in the background what this owner has there whose mark differs from `mark` in `bits`. */
+void larder__far_sweep(larder__far *, uint64_t bits, uint64_t mark);
 /* Until what was given so far is written or given up; false: it takes longer than that. */
 bool larder__far_settle(larder__far *, double seconds);
 

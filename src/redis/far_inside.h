@@ -56,7 +56,8 @@ typedef struct larder__node {
     larder__conn writer;     /* the keeper's, as all that follows */
     double retry_at, retry_after;
     bool was_up;
-    char scan[24]; /* where the look for what nobody owns has come to; "": done */
+    char scan[24];   /* where the look for what nobody owns has come to; "": done */
+    uint32_t sweeps; /* that it has begun */
 } larder__node;
 
 typedef struct larder__op { /* something to write */
@@ -94,6 +95,10 @@ struct larder__far {
     char note[300];
     pthread_t keeper;
     bool keeping;
+    struct { /* of our own values, those with another mark are to go; sweeps: which look this is */
+        uint64_t bits, mark;
+        uint32_t sweeps;
+    } stale;
 
     double lease_at, map_at; /* the keeper's */
     larder__stats *stats;

@@ -306,6 +306,9 @@ static int show(larder__group *g, larder__stats *stats) {
         rc = larder__stat_counter(stats, &g->joined, "group_joined", "times",
                                   "this job joined its group");
     if (rc == 0)
+        rc = larder__stat_counter(stats, &g->renewed, "group_renewed", "times",
+                                  "its keys were gone or damaged, and this job began it anew");
+    if (rc == 0)
         rc = larder__stat_probe(stats, "group_jobs", "jobs", "that share the cache now", probe_jobs,
                                 g);
     g->stats = stats;

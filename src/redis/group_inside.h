@@ -51,7 +51,7 @@ typedef struct larder__group {
     size_t told_count, told_cap;
     struct passage *waiting; /* for other jobs to make something */
     larder__stats *stats;
-    larder__stat alone, waited, stuck, joined;
+    larder__stat alone, waited, stuck, joined, renewed;
 } larder__group;
 
 static inline void larder__group_count(larder__group *g, larder__stat s) {

@@ -1,6 +1,7 @@
 /* Joining a group, and the talk with its journal. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "redis/group_inside.h"
@@ -158,25 +159,24 @@ static int apply_all(larder__group *g, larder__replica *r, const larder__history
     return rc;
 }
 
-static int agree(larder__group *g, larder__agreement *agreed) {
-    larder_writer mine = {0};
-    larder_reader theirs = {0};
-    *agreed = (larder__agreement){0};
-    larder__agreement_write(&g->mine, &mine);
-    int rc = mine.code < 0 ? mine.code : larder__journal_agree(g->journal, &mine, &theirs);
-    if (rc == 0)
-        rc = larder__agreement_read(agreed, &theirs);
-    larder__writer_free(&mine);
-    if (rc < 0)
-        return rc;
+/* What has to agree, as one number. */
+static uint64_t core_of(const larder__agreement *a) {
+    const uint64_t about[] = {a->keys, a->forms_id};
+    return larder__hash_bytes(larder__hash_bytes(1, about, sizeof about), a->policy,
+                              strlen(a->policy));
+}
+
+static int disagree(const larder__group *g, const larder__agreement *agreed) {
     if (agreed->keys != g->mine.keys || agreed->forms_id != g->mine.forms_id)
         return larder__fail(LARDER_E_ARGS, "the jobs of this group train on something else: name "
                                            "another group in shared=");
-    if (strcmp(agreed->policy, g->mine.policy) != 0)
-        return larder__fail(LARDER_E_ARGS,
-                            "this group's cache is ruled by %.60s, not by %.60s: name another "
-                            "group in shared=",
-                            agreed->policy, g->mine.policy);
+    return larder__fail(LARDER_E_ARGS,
+                        "this group's cache is ruled by %.60s, not by %.60s: name another group in "
+                        "shared=",
+                        agreed->policy, g->mine.policy);
+}
+
+static void say_budget(const larder__group *g, const larder__agreement *agreed) {
     char holds[32], wants[32];
     if (agreed->budget != g->mine.budget)
         larder__note(g->stats,
@@ -184,35 +184,72 @@ static int agree(larder__group *g, larder__agreement *agreed) {
                      "not the %s that this one asks for",
                      larder__print_bytes((double)agreed->budget, holds),
                      larder__print_bytes((double)g->mine.budget, wants));
-    return 0;
+}
+
+/* Comes to where the group is: what it has saved, and what happened since. */
+static int catch_up(larder__group *g, larder__replica *fresh, const larder__history *h) {
+    int rc = 0;
+    if (h->snapshot_size) {
+        larder_reader in = {.at = h->snapshot,
+                            .end = (const unsigned char *)h->snapshot + h->snapshot_size};
+        rc = larder__replica_load(fresh, &in);
+    }
+    return rc == 0 ? apply_all(g, fresh, h) : rc;
+}
+
+static int join_once(larder__group *g, larder__replica **fresh, larder__membership *joined) {
+    larder__agreement agreed = {0};
+    larder_writer mine = {0};
+    larder__agreement_write(&g->mine, &mine);
+    int rc = mine.code < 0
+                 ? mine.code
+                 : larder__journal_join(g->journal, g->again, &mine, core_of(&g->mine), joined);
+    larder__writer_free(&mine);
+    bool heard = rc == 0 || rc == LARDER_E_ARGS;
+    if (heard && joined->agreement.at) {
+        int read = larder__agreement_read(&agreed, &joined->agreement);
+        rc = read < 0 ? read : rc == LARDER_E_ARGS ? disagree(g, &agreed) : 0;
+    }
+    g->job = joined->job;
+    g->replica_conf.agreement = &agreed;
+    g->replica_conf.generation = joined->generation;
+    if (rc == 0)
+        rc = larder__replica_open(fresh, &g->replica_conf);
+    if (rc == 0)
+        say_budget(g, &agreed);
+    if (rc == 0)
+        rc = catch_up(g, *fresh, &joined->history);
+    if (rc < 0) {
+        larder__replica_close(fresh);
+        memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
+    }
+    if (rc == LARDER_E_FORMAT) /* agreement, snapshot or records */
+        larder__journal_condemn(g->journal);
+    return rc;
+}
+
+/* Whoever begins a generation sees to what the one before has left. */
+static void begin_anew(larder__group *g, larder__began began) {
+    if (began == LARDER__WAS_THERE || (began == LARDER__BEGAN && !g->again))
+        return; /* it was there, or never was */
+    larder__group_count(g, g->renewed);
+    larder__far_say(g->far, "the group's keys in Redis were gone or damaged (evicted, deleted, "
+                            "cut): it has begun anew");
+    larder__far_sweep(g->far, LARDER__MARK_GENERATION, g->replica_conf.generation);
 }
 
 int larder__group_join(larder__group *g) {
-    larder__agreement agreed;
-    larder__history h;
-    int rc = agree(g, &agreed);
+    larder__replica *fresh = NULL;
+    larder__membership joined = {0};
+    int rc = LARDER_E_FORMAT;
+    for (int tries = 0; tries < 3 && rc == LARDER_E_FORMAT; tries++)
+        rc = join_once(g, &fresh, &joined);
     if (rc < 0)
         return rc;
-    larder__replica *fresh = NULL;
-    g->replica_conf.agreement = &agreed;
-    rc = larder__replica_open(&fresh, &g->replica_conf);
-    if (rc == 0)
-        rc = larder__journal_join(g->journal, g->again, &g->job, &h);
-    if (rc == 0 && h.snapshot_size) {
-        larder_reader in = {.at = h.snapshot,
-                            .end = (const unsigned char *)h.snapshot + h.snapshot_size};
-        rc = larder__replica_load(fresh, &in);
-    }
-    if (rc == 0)
-        rc = apply_all(g, fresh, &h);
-    if (rc < 0) {
-        larder__replica_close(&fresh);
-        memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
-        return rc;
-    }
     pthread_mutex_lock(&g->state);
     g->replica = fresh;
     pthread_mutex_unlock(&g->state);
+    begin_anew(g, joined.began);
     queue_clear(g);
     g->doomed_count = g->doomed_old = 0; /* whoever wrote those deletes them */
     g->streaming = larder__replica_stream(g->replica, &g->stream);
@@ -288,8 +325,11 @@ bool larder__group_step(larder__group *g) {
         drop_late(g);
     if (rc < 0) {
         larder__far_say(g->far, larder_errmsg());
+        if (rc == LARDER_E_FORMAT)
+            larder__journal_condemn(g->journal);
         lose(g);
-        if (rc == LARDER_E_CHANGED) /* it is there, but without us: join again at once */
+        /* It is there, but without us, or makes no sense: join again at once. */
+        if (rc == LARDER_E_CHANGED || rc == LARDER_E_FORMAT)
             g->retry_at = 0;
         return false;
     }

@@ -1,6 +1,10 @@
 /* The order of everything that the jobs of a group do, kept in Redis: a list of records, changed by
  * scripts alone, so that appending, seeing what others appended and expelling those whose lease is
- * over is one step. All keys of a group have one hash tag: they lie on one node of a cluster. */
+ * over is one step. All keys of a group have one hash tag: they lie on one node of a cluster.
+ *
+ * All of them belong to one generation, which has a number nobody can guess. Where they do not fit
+ * together any more (evicted, deleted, cut, of another), whoever joins next begins another one;
+ * everybody else notices at the next step, and joins that. */
 #ifndef LARDER_REDIS_JOURNAL_H
 #define LARDER_REDIS_JOURNAL_H
 
@@ -25,12 +29,30 @@ int larder__journal_open(larder__journal **out, larder__far *, const char *group
                          double lease, uint32_t ttl);
 void larder__journal_close(larder__journal **);
 
-/* Connects anew and settles what the group has agreed on: `mine` if there was nothing. */
-int larder__journal_agree(larder__journal *, const larder_writer *mine, larder_reader *agreed);
-/* Joins as a job with this number, which E_FULL says there is none left of. */
-int larder__journal_join(larder__journal *, bool again, uint32_t *job, larder__history *);
+typedef enum {
+    LARDER__WAS_THERE,
+    LARDER__BEGAN,      /* there was nothing */
+    LARDER__BEGAN_ANEW, /* what was there did not fit together, or was condemned */
+} larder__began;
+
+typedef struct larder__membership { /* lives until the next call */
+    uint32_t job;                   /* the number it has there */
+    larder__began began;
+    uint64_t generation;
+    larder_reader agreement; /* what the group has agreed on: `mine` if there was nothing */
+    larder__history history;
+} larder__membership;
+
+/* Connects anew and joins, in one step with beginning a generation where that is due. `core`: of
+ * `mine`, what has to agree. E_ARGS, without a sentence: it does not. E_FULL: there is no number
+ * left. E_FORMAT: the snapshot is damaged. */
+int larder__journal_join(larder__journal *, bool again, const larder_writer *mine, uint64_t core,
+                         larder__membership *);
+/* What lies there makes no sense: the next to join begins another generation, unless somebody else
+ * has done so. */
+void larder__journal_condemn(larder__journal *);
 /* Appends records and gets all that came since the last time, these included. E_CHANGED: this job
- * was expelled, or the journal is not what it was; then agree and join again. */
+ * was expelled, or the journal is not what it was; then join again. */
 int larder__journal_step(larder__journal *, const larder__record *, size_t n, larder__history *);
 /* The state after all records seen so far; older records may go. */
 int larder__journal_snapshot(larder__journal *, const larder_writer *state);

@@ -93,11 +93,13 @@ static int lead(larder__redis_relay *r, char *list, size_t cap) {
         return LARDER_E_NOMEM;
     snprintf(words, used + 64, "%s %s%s", !all ? "open" : other[0] ? "copy" : "done", name, list);
     rc = say(r, "meet", 0, words, MEET_SECONDS);
-    larder__free(words);
     if (rc == 0 && all && other[0])
         set_apart(r, other);
-    if (rc < 0 || !all || other[0])
+    if (rc < 0 || !all || other[0]) {
+        larder__free(words);
         return rc;
+    }
+    r->words = words;
     memcpy(r->session, name, NONCE + 1);
     return 1;
 }
@@ -136,5 +138,15 @@ int larder__redis_relay_meet(larder__redis_relay *r) {
     rc = r->core.rank == 0 ? lead(r, list, cap) : follow(r, list, cap);
     larder__free(list);
     return rc;
+}
+
+/* Until every rank was heard in this session: then all know. */
+int larder__redis_relay_meet_again(larder__redis_relay *r) {
+    bool all = true;
+    pthread_mutex_lock(&r->core.lock);
+    for (uint32_t k = 1; k < r->core.world; k++)
+        all &= r->seen[k] > r->met_at;
+    pthread_mutex_unlock(&r->core.lock);
+    return r->words && !all ? say(r, "meet", 0, r->words, MEET_SECONDS) : 0;
 }
 #endif

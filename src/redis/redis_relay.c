@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "redis/redis_relay_inside.h"
 
@@ -13,6 +14,7 @@
 
 enum { RECORD_SECONDS = 86400, LAST_SECONDS = 120, AT_ONCE = 16 };
 static const double MEET_EVERY = 0.02, POLL_FIRST = 0.0005, POLL_MOST = 0.005, RETRY = 0.1;
+static const double SAY_AGAIN = 1; /* Redis may have evicted it, or somebody deleted or cut it */
 
 /* ---- talking, by the thread alone ------------------------------------------------------------ */
 
@@ -56,8 +58,31 @@ static int show_alive(larder__redis_relay *r, double now) {
         return 0;
     alive_key(r, r->core.rank, key);
     int rc = larder__redis_relay_set(r, key, "1", 1, (unsigned)ceil(r->core.patience));
-    r->alive_at = now + r->core.patience / 4;
+    r->alive_at = now + SAY_AGAIN;
+    larder__relay_unsend(&r->core);
+    return rc == 0 ? larder__redis_relay_meet_again(r) : rc;
+}
+
+/* A record lies there behind a checksum. */
+static int set_record(larder__redis_relay *r, const char *key, const larder__posted *p) {
+    uint64_t sum = larder__hash_bytes(p->size, p->bytes, p->size);
+    unsigned char *bytes = larder__malloc(sizeof sum + p->size);
+    if (!bytes)
+        return LARDER_E_NOMEM;
+    memcpy(bytes, &sum, sizeof sum);
+    memcpy(bytes + sizeof sum, p->bytes, p->size);
+    int rc = larder__redis_relay_set(r, key, bytes, sizeof sum + p->size, RECORD_SECONDS);
+    larder__free(bytes);
     return rc;
+}
+
+static bool record_fits(const redisReply *record) {
+    uint64_t sum;
+    if (record->type != REDIS_REPLY_STRING || record->len < (long long)sizeof sum)
+        return false;
+    memcpy(&sum, record->str, sizeof sum);
+    size_t n = (size_t)record->len - sizeof sum;
+    return sum == larder__hash_bytes(n, record->str + sizeof sum, n);
 }
 
 static int command_key(larder__redis_relay *r, const char *command, const char *key,
@@ -76,8 +101,7 @@ static int send_posted(larder__redis_relay *r) {
     for (larder__posted *p; rc == 0 && (p = larder__relay_next(&r->core, &over));) {
         char key[LARDER__RELAY_KEY];
         record_key(r, p->kind, p->number, r->core.rank, key);
-        rc = over ? command_key(r, "UNLINK", key, NULL)
-                  : larder__redis_relay_set(r, key, p->bytes, p->size, RECORD_SECONDS);
+        rc = over ? command_key(r, "UNLINK", key, NULL) : set_record(r, key, p);
         if (rc == 0 && over)
             larder__relay_take_out(&r->core, p);
         else if (rc == 0)
@@ -95,9 +119,10 @@ static void take_answer(larder__redis_relay *r, uint32_t rank, const redisReply 
         r->seen[rank] = now;
         r->left[rank] = alive->len == 4;
     }
-    if (record->type != REDIS_REPLY_STRING)
+    if (!record_fits(record)) /* it will be said again */
         return;
-    larder__relay_deliver(&r->core, rank, record->str, (size_t)record->len);
+    larder__relay_deliver(&r->core, rank, record->str + sizeof(uint64_t),
+                          (size_t)record->len - sizeof(uint64_t));
     r->seen[rank] = now;
 }
 
@@ -193,8 +218,9 @@ static int meet(larder__redis_relay *r) {
         return rc;
     pthread_mutex_lock(&r->core.lock);
     r->core.met = true;
+    r->met_at = larder__now();
     for (uint32_t k = 0; k < r->core.world; k++)
-        r->seen[k] = larder__now();
+        r->seen[k] = r->met_at;
     pthread_mutex_unlock(&r->core.lock);
     return 0;
 }
@@ -237,7 +263,7 @@ static void *relay_run(void *arg) {
         int rc = step(r);
         if (rc < 0 && rc != LARDER_E_STATE)
             larder__conn_close(&r->conn);
-        double now = larder__now(), wait = r->core.patience / 8;
+        double now = larder__now(), wait = fmin(SAY_AGAIN, r->core.patience / 8);
         pthread_mutex_lock(&r->core.lock);
         if (rc < 0)
             snprintf(r->core.trouble, sizeof r->core.trouble, "%s", larder_errmsg());
@@ -304,6 +330,7 @@ static void relay_free(larder__relay *core) {
     larder__far_close(&r->far);
     larder__free(r->seen);
     larder__free(r->left);
+    larder__free(r->words);
     larder__free(r);
 }
 

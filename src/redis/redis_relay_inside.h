@@ -12,15 +12,17 @@ typedef struct larder__redis_relay {
     larder__relay core;
     larder__far *far; /* knows the nodes; nothing is stored through it */
     char prefix[112], nonce[20], identity[20];
-    double *seen; /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
-    bool *left;   /* by rank: it said good-bye; likewise */
-    bool stop;    /* likewise */
+    double *seen;  /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
+    double met_at; /* likewise */
+    bool *left;    /* by rank: it said good-bye; likewise */
+    bool stop;     /* likewise */
     char apart[sizeof((larder__relay){0}.why)]; /* why they will never begin; likewise */
     pthread_t thread;
     bool running;
 
     larder__conn conn; /* this and what follows is the thread's */
     char session[20];
+    char *words; /* rank 0's last: all have come */
     double alive_at, connected_at;
 } larder__redis_relay;
 
@@ -33,5 +35,7 @@ int larder__redis_relay_set(larder__redis_relay *, const char *key, const void *
 /* redis_meet.c: one step of finding the others. 1: all have met, and `session` names them; 0: not
  * yet. */
 int larder__redis_relay_meet(larder__redis_relay *);
+/* After that: what others may not have heard is said once more. */
+int larder__redis_relay_meet_again(larder__redis_relay *);
 
 #endif

@@ -436,6 +436,7 @@ int larder__replica_open(larder__replica **out, const larder__replica_conf *conf
     r->conf = *conf;
     r->about = *conf->agreement;
     r->conf.agreement = NULL;
+    r->now = conf->generation & LARDER__MARK_GENERATION;
     larder__forms forms = {.decoded_ratio = r->about.decoded_ratio,
                            .decoded_bytes = r->about.decoded_bytes,
                            .row_bytes = r->about.row_bytes};

@@ -69,7 +69,11 @@ typedef struct larder__replica_conf {
     void *size_arg;
     uint32_t size;
     larder_slot *slot_of; /* memory for the table, of `keys` slots */
+    uint64_t generation;  /* no making of one has the mark of another's */
 } larder__replica_conf;
+
+/* The part of a mark that tells generations apart; what is below counts requests. */
+#define LARDER__MARK_GENERATION (~(uint64_t)0 << 40)
 
 int larder__replica_open(larder__replica **out, const larder__replica_conf *);
 void larder__replica_close(larder__replica **);

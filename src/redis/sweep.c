@@ -1,5 +1,6 @@
 /* Whose values are whose: an owner renews a lease; values of owners without one are deleted by
- * whoever opens the same data set next. */
+ * whoever opens the same data set next. What is shared has no lease: of that, whoever begins a new
+ * generation deletes what the one before has left. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "redis/far_inside.h"
@@ -7,6 +8,7 @@
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LEASE_SECONDS = 60 };
@@ -71,6 +73,12 @@ static bool owned(larder__far *f, const char *key) {
     return lives;
 }
 
+static void sweep_key(larder__far *f, const char *key) {
+    redisReply *r = ask_about(f, key, 2, (const char *const[]){"UNLINK", key});
+    if (r)
+        freeReplyObject(r);
+}
+
 static void sweep_keys(larder__far *f, const redisReply *keys) {
     char known[LARDER__KEY] = ""; /* the owner asked about last, who is mostly the next too */
     bool lives = true;
@@ -88,21 +96,46 @@ static void sweep_keys(larder__far *f, const redisReply *keys) {
             snprintf(known, sizeof known, "%.*s", (int)space, k->str);
             lives = owned(f, k->str);
         }
-        if (lives)
-            continue;
-        redisReply *r = ask_about(f, k->str, 2, (const char *const[]){"UNLINK", k->str});
-        if (r)
-            freeReplyObject(r);
+        if (!lives)
+            sweep_key(f, k->str);
     }
+}
+
+/* Our own, of another generation; the mark stands last. */
+static void sweep_stale(larder__far *f, const redisReply *keys, uint64_t bits, uint64_t mark) {
+    for (size_t i = 0; i < keys->elements; i++) {
+        const redisReply *k = keys->element[i];
+        const char *last = k->type == REDIS_REPLY_STRING && k->str ? strrchr(k->str, ':') : NULL;
+        if (last && k->len < LARDER__KEY && (strtoull(last + 1, NULL, 16) & bits) != (mark & bits))
+            sweep_key(f, k->str);
+    }
+}
+
+void larder__far_sweep(larder__far *f, uint64_t bits, uint64_t mark) {
+    pthread_mutex_lock(&f->lock);
+    f->stale.bits = bits;
+    f->stale.mark = mark;
+    f->stale.sweeps++;
+    pthread_cond_signal(&f->work);
+    pthread_mutex_unlock(&f->lock);
 }
 
 bool larder__sweep_some(larder__far *f, larder__node *n) {
     char pattern[LARDER__KEY];
     redisReply *r;
-    if (!f->lease || !n->scan[0] || !atomic_load(&n->up))
+    pthread_mutex_lock(&f->lock);
+    uint64_t bits = f->stale.bits, mark = f->stale.mark;
+    if (n->sweeps != f->stale.sweeps)
+        memcpy(n->scan, "0", 2);
+    n->sweeps = f->stale.sweeps;
+    pthread_mutex_unlock(&f->lock);
+    if (!n->scan[0] || !atomic_load(&n->up))
         return false;
-    const char *data = f->space; /* up to the owner */
-    snprintf(pattern, sizeof pattern, "%.*s*", (int)(strrchr(data, ':') - data + 1), data);
+    const char *data = f->space; /* up to the owner, whoever it is, or all of it */
+    if (bits)
+        snprintf(pattern, sizeof pattern, "%s:*", data);
+    else
+        snprintf(pattern, sizeof pattern, "%.*s*", (int)(strrchr(data, ':') - data + 1), data);
     const char *argv[] = {"SCAN", n->scan, "MATCH", pattern, "COUNT", "256"};
     int rc = larder__conn_ask(&n->writer, &r, 6, argv, NULL);
     if (rc < 0) {
@@ -115,7 +148,10 @@ bool larder__sweep_some(larder__far *f, larder__node *n) {
                  r->element[0]->type == REDIS_REPLY_STRING && r->element[0]->len < 22 &&
                  r->element[1]->type == REDIS_REPLY_ARRAY;
     if (sound) {
-        sweep_keys(f, r->element[1]);
+        if (bits)
+            sweep_stale(f, r->element[1], bits, mark);
+        else
+            sweep_keys(f, r->element[1]);
         snprintf(n->scan, sizeof n->scan, "%s", r->element[0]->str);
     }
     if (!sound || strcmp(n->scan, "0") == 0)

@@ -198,6 +198,45 @@ static void store_again(void **kind) {
     kit_store_stop(&server);
 }
 
+/* What ranks have said is evicted, deleted or cut while others wait for it, and so is where they
+ * meet: it is said again, and nobody takes what is damaged for a word. */
+static void words_lost(void **kind) {
+    static const char *const what[] = {"redis.call('DEL',k)", "redis.call('SET',k,'?')",
+                                       "redis.call('DEL',k) redis.call('RPUSH',k,'x')"};
+    kit_store server;
+    static rank calm[2], r[2];
+    pthread_t threads[2];
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
+    run_both(calm, &server, "shade:repeat=3", NULL);
+    for (uint32_t k = 0; k < 2; k++)
+        larder_loader_close(&calm[k].l);
+    for (uint32_t k = 0; k < 2; k++)
+        r[k] = (rank){.l = open_rank(&server, "shade:repeat=3", k, 7), .most = MOST};
+    for (uint32_t k = 0; k < 2; k++)
+        pthread_create(&threads[k], NULL, run_rank, &r[k]);
+    for (int i = 0; i < 24; i++) {
+        char command[300], out[200];
+        snprintf(command, sizeof command,
+                 "eval \"local n=0 for _,k in ipairs(redis.call('KEYS','larder:*:{*')) do %s n=n+1 "
+                 "end return n\" 0",
+                 what[i % 3]);
+        kit_redis_cli(&server.redis, command, out, sizeof out);
+        assert_null(strstr(out, "ERR"));
+        kit_nap(i < 8 ? 0.02 : 0.2);
+    }
+    for (uint32_t k = 0; k < 2; k++)
+        pthread_join(threads[k], NULL);
+    for (uint32_t k = 0; k < 2; k++) {
+        if (r[k].rc < 0)
+            fail_msg("rank %u: %s", k, r[k].why);
+        assert_int_equal(r[k].count, calm[k].count);
+        assert_memory_equal(r[k].digests, calm[k].digests, r[k].count * sizeof *r[k].digests);
+        larder_loader_close(&r[k].l);
+    }
+    kit_store_stop(&server);
+}
+
 /* For good: who has to hear the others ends with a sentence, who has not trains on. */
 static void store_gone(void **kind) {
     static const char *const recipes[] = {"shade", "minio"};
@@ -337,6 +376,7 @@ int main(void) {
         FOR_BOTH(ends_early),
         FOR_BOTH(differ),
         FOR_BOTH(store_again),
+        cmocka_unit_test_prestate(words_lost, &redis),
         FOR_BOTH(store_gone),
         FOR_BOTH(closed_while_waiting),
         cmocka_unit_test_prestate(other_worlds, &daemon),

@@ -1,6 +1,7 @@
 /* Jobs that share a cache in Redis, each a process of its own, as on several machines: every sample
  * once an epoch and with its own pixels, nothing read twice that need not be, whatever becomes of
  * jobs and of Redis meanwhile. */
+#include "group_kit.h"
 #include "loader_kit.h"
 #include "redis/replica.h"
 #include "redis_kit.h"
@@ -10,127 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#define SOURCE "mem:?n=1200&h=8&w=8&c=3"
-enum { N = 1200, BATCH = 16, EPOCH = N / BATCH + 1, MOST_JOBS = 8 };
-
-typedef struct progress { /* of one job, seen by the parent */
-    _Atomic uint64_t batches, reads, served, waited, stuck, unshared, joined, resident;
-    _Atomic int64_t audit;
-} progress;
-
-/* The pixels of a sample are those that a loader without any cache serves: no chance in them. */
-static void check_pixels(const larder_batch *b, const unsigned char *right) {
-    size_t row = (size_t)b->shape.h * b->shape.w * b->shape.c;
-    for (size_t i = 0; i < b->n; i++)
-        must(memcmp((const char *)b->x + i * row, right + b->served[i] * row, row) == 0);
-}
-
-static unsigned char *right_pixels(void) {
-    static unsigned char *all;
-    larder_loader_conf c = kit_conf(SOURCE, "lru");
-    larder_loader *l;
-    const larder_batch *b;
-    int rc;
-    if (all)
-        return all;
-    all = malloc(N * 192);
-    c.cache = "0";
-    c.augment = NULL;
-    c.epochs = 1;
-    check_ok(larder_loader_open(&l, &c));
-    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
-        for (size_t i = 0; rc == 0 && i < b->n; i++)
-            memcpy(all + b->served[i] * 192, (const char *)b->x + i * 192, 192);
-        if (rc == 0)
-            larder_loader_done(l, b);
-    }
-    larder_loader_close(&l);
-    return all;
-}
-
-static double figure(larder_loader *l, const char *name) {
-    larder_stat_value v;
-    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
-        if (strcmp(v.name, name) == 0)
-            return v.value;
-    must(false);
-    return 0;
-}
-
-static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
-                 progress *to, bool exact) {
-    larder_loader_conf c = kit_conf(SOURCE, recipe);
-    const unsigned char *right = right_pixels();
-    larder_loader *l;
-    const larder_batch *b;
-    float losses[BATCH];
-    int rc;
-    c.cache = cache;
-    c.seed = seed;
-    c.epochs = epochs;
-    c.augment = NULL;
-    must(larder_loader_open(&l, &c) == 0);
-    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
-        if (rc == LARDER_END_EPOCH) {
-            to->audit = larder_loader_audit(l);
-            must(!exact || to->audit == 0);
-            continue;
-        }
-        check_pixels(b, right);
-        for (size_t i = 0; i < b->n; i++)
-            losses[i] = kit_loss(b->served[i], b->epoch);
-        must(larder_loader_report(l, b, &(larder_feedback){.loss = losses}) == 0);
-        to->served += b->n;
-        must(larder_loader_done(l, b) == 0);
-        to->batches++;
-        to->reads = (uint64_t)figure(l, "storage_reads");
-        to->waited = (uint64_t)figure(l, "group_waited");
-        to->stuck = (uint64_t)figure(l, "group_stuck");
-        to->unshared = (uint64_t)figure(l, "group_unshared");
-        to->joined = (uint64_t)figure(l, "group_joined");
-        to->resident = (uint64_t)figure(l, "cache_resident");
-        kit_nap(0.001);
-    }
-    must(rc == LARDER_END);
-    larder_loader_close(&l);
-}
-
-static pid_t start(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
-                   progress *to, bool exact) {
-    right_pixels();
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        work(cache, recipe, seed, epochs, to, exact);
-        _exit(0);
-    }
-    return pid;
-}
-
-static void ended_well(pid_t pid) {
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-static progress *progress_new(void) {
-    progress *p = mmap(NULL, MOST_JOBS * sizeof *p, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(p != MAP_FAILED);
-    memset(p, 0, MOST_JOBS * sizeof *p);
-    return p;
-}
-
-static void wait_batches(const progress *p, uint64_t n) {
-    for (int i = 0; i < 2000 && p->batches < n; i++)
-        kit_nap(0.02);
-    assert_true(p->batches >= n);
-}
 
 static void test_recipes(void **unused) {
     (void)unused;
@@ -141,21 +22,21 @@ static void test_recipes(void **unused) {
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
-        progress *p = progress_new();
+        kit_progress *p = kit_progress_new();
         pid_t pids[3];
         bool exact = i < 3;
         snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=g%zu&timeout=20s",
                  r.port, i);
         for (uint64_t j = 0; j < 3; j++)
-            pids[j] = start(cache, recipes[i], j + 1, 3, &p[j], exact);
+            pids[j] = kit_start(cache, recipes[i], j + 1, 3, &p[j], exact);
         for (int j = 0; j < 3; j++)
-            ended_well(pids[j]);
+            kit_ended_well(pids[j]);
         uint64_t reads = 0, served = 0;
         for (int j = 0; j < 3; j++) {
             reads += p[j].reads;
             served += p[j].served;
             assert_true(p[j].joined >= 1); /* a slow one may have been expelled, and joined again */
-            assert_true(p[j].resident <= N / 4);
+            assert_true(p[j].resident <= KIT_GROUP_N / 4);
         }
         if (getenv("LARDER_VERBOSE"))
             for (int j = 0; j < 3; j++)
@@ -163,10 +44,10 @@ static void test_recipes(void **unused) {
                         recipes[i], j, (int)p[j].reads, (int)p[j].served, (int)p[j].waited,
                         (int)p[j].stuck, (int)p[j].unshared);
         if (exact)
-            assert_int_equal(served, 3 * 3 * N);
+            assert_int_equal(served, 3 * 3 * KIT_GROUP_N);
         /* A quarter is there; what seneca shares is read about once for all three. */
         assert_true(reads < served * (i == 1 ? 6 : 9) / 10 || strstr(recipes[i], "lru"));
-        munmap(p, MOST_JOBS * sizeof *p);
+        munmap(p, KIT_MOST_JOBS * sizeof *p);
         kit_redis_number(&r, "flushall");
     }
     kit_redis_stop(&r);
@@ -180,25 +61,25 @@ static void test_killed_jobs(void **unused) {
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
     snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=k&timeout=20s", r.port);
-    progress *p = progress_new();
-    pid_t stays = start(cache, "seneca", 1, 8, &p[0], true);
-    wait_batches(&p[0], 1); /* the member with the lowest number saves: not one of the dying */
+    kit_progress *p = kit_progress_new();
+    pid_t stays = kit_start(cache, "seneca", 1, 8, &p[0], true);
+    kit_wait_batches(&p[0], 1); /* the member with the lowest number saves: not one of the dying */
     for (int j = 1; j < 4; j++) {
-        pid_t dies = start(cache, "seneca", (uint64_t)j + 10, 50, &p[j], true);
-        wait_batches(&p[j], 20);
+        pid_t dies = kit_start(cache, "seneca", (uint64_t)j + 10, 50, &p[j], true);
+        kit_wait_batches(&p[j], 20);
         kill(dies, SIGKILL);
         waitpid(dies, NULL, 0);
     }
-    ended_well(stays);
+    kit_ended_well(stays);
     /* Those who were killed are expelled when their lease is over. */
-    pid_t next = start(cache, "seneca", 77, 2, &p[5], true);
-    ended_well(next);
+    pid_t next = kit_start(cache, "seneca", 77, 2, &p[5], true);
+    kit_ended_well(next);
     /* There were enough records for a snapshot, and it was begun from. */
     char command[200];
     snprintf(command, sizeof command, "hget '%s' snapat",
-             kit_redis_cli(&r, "keys '*:state'", out, sizeof out));
+             kit_redis_cli(&r, "keys '*:state.2'", out, sizeof out));
     assert_true(kit_redis_number(&r, command) > 0);
-    munmap(p, MOST_JOBS * sizeof *p);
+    munmap(p, KIT_MOST_JOBS * sizeof *p);
     kit_redis_stop(&r);
 }
 
@@ -210,20 +91,20 @@ static void test_redis_comes_and_goes(void **unused) {
     kit_redis_start(&r, NULL);
     snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=c&timeout=300ms",
              r.port);
-    progress *p = progress_new();
+    kit_progress *p = kit_progress_new();
     pid_t pids[2];
     for (uint64_t j = 0; j < 2; j++)
-        pids[j] = start(cache, "seneca", j + 1, 12, &p[j], true);
+        pids[j] = kit_start(cache, "seneca", j + 1, 12, &p[j], true);
     for (int round = 0; round < 2; round++) {
-        wait_batches(&p[0], p[0].batches + 60);
+        kit_wait_batches(&p[0], p[0].batches + 60);
         kit_redis_kill(&r);
-        wait_batches(&p[0], p[0].batches + 40);
+        kit_wait_batches(&p[0], p[0].batches + 40);
         kit_redis_again(&r); /* empty */
     }
     for (int j = 0; j < 2; j++)
-        ended_well(pids[j]);
+        kit_ended_well(pids[j]);
     assert_true(p[0].joined >= 2 && p[0].unshared > 0);
-    munmap(p, MOST_JOBS * sizeof *p);
+    munmap(p, KIT_MOST_JOBS * sizeof *p);
     kit_redis_stop(&r);
 }
 
@@ -235,16 +116,16 @@ static void test_cluster(void **unused) {
     kit_cluster_start(&k);
     snprintf(cache, sizeof cache, "redis-cluster://127.0.0.1:%u?budget=25%%&shared=c&timeout=500ms",
              k.nodes[0].port);
-    progress *p = progress_new();
+    kit_progress *p = kit_progress_new();
     pid_t pids[2];
     for (uint64_t j = 0; j < 2; j++)
-        pids[j] = start(cache, "seneca", j + 1, 10, &p[j], true);
-    wait_batches(&p[0], 100);
+        pids[j] = kit_start(cache, "seneca", j + 1, 10, &p[j], true);
+    kit_wait_batches(&p[0], 100);
     kit_redis_kill(&k.nodes[1]); /* maybe the one with the journal */
     kit_redis_kill(&k.nodes[2]);
     for (int j = 0; j < 2; j++)
-        ended_well(pids[j]);
-    munmap(p, MOST_JOBS * sizeof *p);
+        kit_ended_well(pids[j]);
+    munmap(p, KIT_MOST_JOBS * sizeof *p);
     kit_cluster_stop(&k);
 }
 
@@ -256,7 +137,7 @@ static void test_others_are_refused(void **unused) {
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
     snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=25%%&shared=x&timeout=20s", r.port);
-    larder_loader_conf c = kit_conf(SOURCE, "minio");
+    larder_loader_conf c = kit_conf(KIT_GROUP_SOURCE, "minio");
     c.cache = cache;
     check_ok(larder_loader_open(&l, &c));
     c.recipe = "lru";

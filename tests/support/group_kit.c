@@ -1,0 +1,133 @@
+#include "group_kit.h"
+
+#include "loader_kit.h"
+#include "redis_kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = KIT_GROUP_N, BATCH = KIT_GROUP_BATCH, MOST_JOBS = KIT_MOST_JOBS };
+
+/* The pixels of a sample are those that a loader without any cache serves: no chance in them. */
+static void check_pixels(const larder_batch *b, const unsigned char *right) {
+    size_t row = (size_t)b->shape.h * b->shape.w * b->shape.c;
+    for (size_t i = 0; i < b->n; i++)
+        must(memcmp((const char *)b->x + i * row, right + b->served[i] * row, row) == 0);
+}
+
+static unsigned char *right_pixels(void) {
+    static unsigned char *all;
+    larder_loader_conf c = kit_conf(KIT_GROUP_SOURCE, "lru");
+    larder_loader *l;
+    const larder_batch *b;
+    int rc;
+    if (all)
+        return all;
+    all = malloc(N * 192);
+    c.cache = "0";
+    c.augment = NULL;
+    c.epochs = 1;
+    check_ok(larder_loader_open(&l, &c));
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
+        for (size_t i = 0; rc == 0 && i < b->n; i++)
+            memcpy(all + b->served[i] * 192, (const char *)b->x + i * 192, 192);
+        if (rc == 0)
+            larder_loader_done(l, b);
+    }
+    larder_loader_close(&l);
+    return all;
+}
+
+static double figure(larder_loader *l, const char *name) {
+    larder_stat_value v;
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, name) == 0)
+            return v.value;
+    must(false);
+    return 0;
+}
+
+static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
+                 kit_progress *to, bool exact) {
+    larder_loader_conf c = kit_conf(KIT_GROUP_SOURCE, recipe);
+    const unsigned char *right = right_pixels();
+    larder_loader *l;
+    const larder_batch *b;
+    float losses[BATCH];
+    int rc;
+    c.cache = cache;
+    c.seed = seed;
+    c.epochs = epochs;
+    c.augment = NULL;
+    if (larder_loader_open(&l, &c) < 0) {
+        fprintf(stderr, "job %d does not open: %s\n", (int)seed, larder_errmsg());
+        _exit(3);
+    }
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
+        if (rc == LARDER_END_EPOCH) {
+            to->audit = larder_loader_audit(l);
+            must(!exact || to->audit == 0);
+            continue;
+        }
+        check_pixels(b, right);
+        for (size_t i = 0; i < b->n; i++)
+            losses[i] = kit_loss(b->served[i], b->epoch);
+        must(larder_loader_report(l, b, &(larder_feedback){.loss = losses}) == 0);
+        to->served += b->n;
+        must(larder_loader_done(l, b) == 0);
+        to->batches++;
+        to->reads = (uint64_t)figure(l, "storage_reads");
+        to->waited = (uint64_t)figure(l, "group_waited");
+        to->stuck = (uint64_t)figure(l, "group_stuck");
+        to->unshared = (uint64_t)figure(l, "group_unshared");
+        to->joined = (uint64_t)figure(l, "group_joined");
+        to->renewed = (uint64_t)figure(l, "group_renewed");
+        to->resident = (uint64_t)figure(l, "cache_resident");
+        kit_nap(0.001);
+    }
+    if (rc != LARDER_END)
+        fprintf(stderr, "job %d: %s\n", (int)seed, larder_errmsg());
+    must(rc == LARDER_END);
+    larder_loader_close(&l);
+    to->ended = true;
+}
+
+pid_t kit_start(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
+                kit_progress *to, bool exact) {
+    right_pixels();
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        work(cache, recipe, seed, epochs, to, exact);
+        _exit(0);
+    }
+    return pid;
+}
+
+void kit_ended_well(pid_t pid) {
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+kit_progress *kit_progress_new(void) {
+    kit_progress *p = mmap(NULL, MOST_JOBS * sizeof *p, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    memset(p, 0, MOST_JOBS * sizeof *p);
+    return p;
+}
+
+void kit_wait_batches(const kit_progress *p, uint64_t n) {
+    for (int i = 0; i < 2000 && p->batches < n && !p->ended; i++)
+        kit_nap(0.02);
+    if (p->batches < n && !p->ended)
+        fail_msg("a job stands still after %d batches", (int)p->batches);
+}
