@@ -328,7 +328,7 @@ double larder__kernel_size(const larder__kernel *k, double norm, double other) {
     double reach = sqrt(norm * other);
     switch (c.type) {
     case LARDER_SVM_RBF: /* |x|^2 + |y|^2 - 2xy loses what the norms have above the distance */
-        return k->engine == LARDER__ENGINE_BITS ? 1 : 1 + c.gamma * (norm + other + 2 * reach);
+        return k->engine == LARDER__ENGINE_BITS ? 0.25 : 1 + c.gamma * (norm + other + 2 * reach);
     case LARDER_SVM_SIGMOID:
         return 1 + fabs(c.gamma) * reach;
     case LARDER_SVM_POLY:

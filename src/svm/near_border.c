@@ -8,6 +8,9 @@
 /* A kernel value in floats is off by some units in its last place, each its own way. Eight units
  * times the root of the squared sum is beyond what such sums stray. */
 static const double stray = 8.0 / (1 << 23);
+/* Of values in general: beyond this share they are no answer, as with kernels of data that nobody
+ * scaled. What they stray is an estimate from above, mostly twentyfold. */
+static const double no_digits = 0.01;
 
 /* A decision function as a sum over runs of support vectors, which stand by class: all of them, or
  * those of the two classes of a pair. */
@@ -118,7 +121,7 @@ double larder__border_settle(const larder__border *b, size_t v, const larder_svm
                              size_t row, double norm, double value) {
     bool by_sign =
         larder__task_has_classes(b->model->task) || b->model->task == LARDER_SVM_ONE_CLASS;
-    if (!by_sign || !(fabs(value) < stray * b->spread[v] * size_of(b, data, row, norm)))
-        return value;
-    return exact(b, v, data, row);
+    double error = stray * b->spread[v] * size_of(b, data, row, norm);
+    bool signless = by_sign && fabs(value) < error;
+    return signless || error > no_digits * (1 + fabs(value)) ? exact(b, v, data, row) : value;
 }

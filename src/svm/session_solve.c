@@ -101,7 +101,7 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     return stop;
 }
 
-static void add_stats(larder_svm_stats *to, const larder__solved *s) {
+static void add_stats(larder_svm_stats *to, const larder__solved *s, double tolerance) {
     to->problems++;
     to->rounds += s->rounds;
     to->iterations += s->iterations;
@@ -115,6 +115,12 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s) {
     to->update_seconds += s->times.update;
     to->objective = s->objective;
     to->gap = s->gap;
+    to->exact += s->exact;
+    if (s->stopped || !(s->gap > tolerance))
+        return;
+    to->unreached++;
+    to->ran_out += s->ran_out;
+    to->worst_gap = fmax(to->worst_gap, s->gap);
 }
 
 /* ---- its samples ----------------------------------------------------------------------------- */
@@ -239,7 +245,7 @@ static uint64_t most_iterations(size_t n) { return n > 100000 ? 100 * n : 100000
 static void tell_done(larder__solving *f) {
     trainer *t = f->t;
     pthread_mutex_lock(&t->lock);
-    add_stats(t->stats, &t->made[f->at].solved);
+    add_stats(t->stats, &t->made[f->at].solved, t->conf->tolerance);
     larder__solving_count(f);
     t->done[f->at] = true;
     t->finished++;

@@ -310,6 +310,15 @@ static int go_exact(solver *s) {
     return rc;
 }
 
+/* Steps of two get nowhere: those of all free variables at once, which want doubles, may. Not where
+ * points are so many that rows of doubles cost more. */
+static bool creeps(const solver *s) {
+    enum { STEPS = 100, MANY = 16384 };
+    size_t n = s->qp->n < WS ? WS : s->qp->n;
+    return s->conf->data && !s->precision.on && n <= MANY &&
+           s->out->iterations >= (uint64_t)STEPS * n;
+}
+
 /* An end that is reached is looked at once more: in floats, by what they are off; in doubles, with a
  * gradient that no step has rounded. */
 enum { MOST_CHECKS = 20 };
@@ -320,7 +329,7 @@ static int is_end(solver *s, bool *out) {
     if (s->out->iterations >= s->last_step)
         return 0;
     int rc = larder__precision_fails(s, s->out->gap, *out, &fails);
-    if (rc == 0 && fails) {
+    if (rc == 0 && (fails || (!*out && creeps(s)))) {
         rc = go_exact(s);
         *out = rc == 0 && is_done(s);
     }
@@ -388,6 +397,7 @@ static int settle(solver *s) {
     if (rc == 0 && (fails || (s->precision.on && !s->precision.fresh)))
         larder__precision_refresh(s);
     if (rc == 0) {
+        s->out->ran_out = s->out->iterations >= s->last_step;
         s->out->gap = larder__survey_all(s);
         tell_state(s);
     }

@@ -32,7 +32,8 @@ typedef struct larder__solved {
     unsigned shrunk;                        /* how often points were left out */
     larder__solver_times times;
     bool stopped; /* by `watch` */
-    bool exact;   /* floats could not tell the gap: kernel values were doubles in the end */
+    bool ran_out; /* of steps */
+    bool exact;   /* kernel values were doubles in the end: floats could not tell the gap, or crept */
 } larder__solved;
 
 typedef struct larder__solver_conf {
