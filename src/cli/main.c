@@ -1,5 +1,6 @@
 /* The program: finds the command and lets it run. */
 #include "cli/commands.h"
+#include "cli/tight_memory.h"
 
 #include <errno.h>
 #include <larder/larder.h>
@@ -81,6 +82,7 @@ static int run(int argc, char **argv) {
 
 /* A full disk behind standard output must not pass for success. */
 int main(int argc, char **argv) {
+    larder__tight_memory(argv);
     int code = run(argc, argv);
     bool bad = fflush(stdout) != 0;
     if ((bad || ferror(stdout)) && code == 0) {
