@@ -3,7 +3,12 @@
 #include <string.h>
 
 #if LARDER_HAVE_CBLAS
+#include "base/limit.h"
+
 #include <cblas.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #endif
 
 /* Blocks of ROWS x COLUMNS of c stay in registers while DEPTH steps of k go by. A panel of b,
@@ -104,14 +109,51 @@ void larder__gemm_plain(size_t m, size_t n, size_t k, larder__matrix a, larder__
 }
 
 #if LARDER_HAVE_CBLAS
+/* OpenBLAS asks the system for a buffer a thread, and for ever again where there is no memory: a
+ * product that would hang is the own kernel's. Asked once, and again before more threads. */
+enum { BUFFER = (128 << 20) + (64 << 10), BUFFERS = 256 };
+
+static bool room_for(uint32_t buffers) {
+    void *at[BUFFERS];
+    uint32_t n = 0;
+    buffers = buffers < BUFFERS ? buffers : BUFFERS;
+    while (n < buffers && (at[n] = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+        n++;
+    bool all = n == buffers;
+    while (n > 0)
+        munmap(at[--n], BUFFER);
+    return all;
+}
+
+static pthread_once_t asked = PTHREAD_ONCE_INIT;
+static atomic_bool own;
+
+/* Our own threads may each be in a product. */
+static void ask(void) { atomic_store(&own, !room_for(1 + larder__cpu_count())); }
+
+static bool by_own(void) {
+    pthread_once(&asked, ask);
+    return atomic_load_explicit(&own, memory_order_relaxed);
+}
+
 void larder__gemm(size_t m, size_t n, size_t k, larder__matrix a, larder__matrix b, bool add,
                   float *c, size_t stride) {
+    if (by_own()) {
+        larder__gemm_plain(m, n, k, a, b, add, c, stride);
+        return;
+    }
     cblas_sgemm(CblasRowMajor, a.flip ? CblasTrans : CblasNoTrans,
                 b.flip ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f, a.at,
                 (blasint)a.stride, b.at, (blasint)b.stride, add ? 1.0f : 0.0f, c, (blasint)stride);
 }
-void larder__gemm_threads(unsigned threads) { openblas_set_num_threads((int)threads); }
-const char *larder__gemm_name(void) { return "openblas"; }
+void larder__gemm_threads(unsigned threads) {
+    if (!by_own() && threads > 1 && !room_for(threads + larder__cpu_count()))
+        atomic_store(&own, true);
+    if (!by_own())
+        openblas_set_num_threads((int)threads);
+}
+const char *larder__gemm_name(void) { return by_own() ? "own" : "openblas"; }
 #else
 void larder__gemm(size_t m, size_t n, size_t k, larder__matrix a, larder__matrix b, bool add,
                   float *c, size_t stride) {

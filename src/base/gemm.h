@@ -1,6 +1,8 @@
 /* Matrix products: row-major, fp32. CBLAS where it is there, else an own kernel that runs on one
- * thread, so that the core build trains networks and SVMs as well. Either way the same call with
- * the same threads gives the same bits. */
+ * thread, so that the core build trains networks and SVMs as well, and where memory is too short
+ * for CBLAS's buffers (ulimit -v). Either way the same call with the same threads gives the same
+ * bits.
+ */
 #ifndef LARDER_BASE_GEMM_H
 #define LARDER_BASE_GEMM_H
 

@@ -1,6 +1,7 @@
 /* The program: finds the command and lets it run. */
 #include "base/near.h"
 #include "cli/commands.h"
+#include "cli/tight_memory.h"
 
 #include <errno.h>
 #include <larder/larder.h>
@@ -110,6 +111,7 @@ static int run(int argc, char **argv) {
 
 /* A full disk behind standard output must not pass for success. */
 int main(int argc, char **argv) {
+    larder__tight_memory(argv);
     int code = run(argc, argv);
     bool bad = fflush(stdout) != 0;
     if ((bad || ferror(stdout)) && code == 0) {
