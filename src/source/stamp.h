@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -42,8 +41,9 @@ static inline bool larder__stamp_holds(const larder__stamp *then, const struct s
 /* Does a file keep its number? File systems in user space may give it another one as soon as they
  * have forgotten it, so that nothing can be told by it. */
 static inline bool larder__inodes_last(int fd) {
+    enum { FUSE_MAGIC = 0x65735546 }; /* the kernel's headers are not everywhere */
     struct statfs fs;
-    return fstatfs(fd, &fs) != 0 || (uint64_t)fs.f_type != FUSE_SUPER_MAGIC;
+    return fstatfs(fd, &fs) != 0 || (uint64_t)fs.f_type != FUSE_MAGIC;
 }
 
 /* Of an open file; false: errno says why not. */
