@@ -1,5 +1,6 @@
 /* What a training run leaves behind: a folder with meta.json (one object, what was run) and
- * epochs.jsonl (one object a line and epoch, as `larder train --json` prints them). The reader
+ * epochs.jsonl (one object a line and epoch, as `larder train --json` prints them); beside them
+ * `decisions`, what was measured, for `larder train --replay` (larder_loader_decisions). The reader
  * takes such folders from anywhere: bounded, and every refusal names file and line. */
 #ifndef LARDER_REPORT_RECORD_H
 #define LARDER_REPORT_RECORD_H

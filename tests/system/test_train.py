@@ -198,6 +198,7 @@ class Train(unittest.TestCase):
         with open(out + "/meta.json") as f:
             self.assertEqual(json.load(f)["status"], "interrupted")
         self.assertIn("1*", run("report", out).stdout)
+        run("train", self.data, "--replay", out, "--cache", "0", "--epochs", "1", "--batch", "10")
 
     def test_report(self):
         folders = []
@@ -219,7 +220,7 @@ class Train(unittest.TestCase):
         self.assertGreaterEqual(len(charts), 4)
         for chart in charts:
             xml.etree.ElementTree.fromstring("<svg" + chart.split("</svg>")[0] + "</svg>")
-        self.assertEqual(sorted(os.listdir(folders[0])), ["epochs.jsonl", "meta.json"])
+        self.assertEqual(sorted(os.listdir(folders[0])), ["decisions", "epochs.jsonl", "meta.json"])
 
     def test_report_refuses(self):
         folder = self.made.name + "/broken"
