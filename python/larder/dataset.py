@@ -141,8 +141,9 @@ class Dataset:
         size = budget
         if "%" in budget:
             share = float(budget.split("%")[0]) / 100
-            # Room for leases of what was evicted, for tables, and for page rounding.
-            size = str(int(payload * share * 1.6) + self._n * 64 + (64 << 20))
+            # All of the daemon's memory counts: room for leases of what was evicted, what is noted of each
+            # entry and each sample, and workers.
+            size = str(int((payload * 1.25 + self._n * 400) * share) + self._n * 128 + (64 << 20))
         socket = daemon.shared(size)
         self.cache = f"unix:{socket}?budget={budget}"
         self.close()

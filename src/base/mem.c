@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,43 +18,105 @@ void larder__mem_fail_at(uint64_t n, int all) {
 
 int larder__mem_failed(void) { return atomic_load(&failed); }
 
-static int deny(size_t bytes) {
+static bool deny(size_t bytes) {
     if (atomic_load_explicit(&countdown, memory_order_relaxed) == 0)
-        return 0;
+        return false;
     int64_t left = atomic_fetch_sub(&countdown, 1);
     if (left == 1 && !atomic_load(&fail_all))
         atomic_store(&countdown, 0);
     else if (left <= 1)
         atomic_store(&countdown, 1);
     if (left > 1)
-        return 0;
+        return false;
     atomic_store(&failed, 1);
     larder__fail(LARDER_E_NOMEM, "out of memory asking for %zu bytes", bytes);
-    return 1;
+    return true;
 }
 
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static _Thread_local larder__purse *in_hand;
+static _Atomic bool anybody_counts; /* spares all others the look at their purse */
+
+static larder__purse *purse(void) {
+    return atomic_load_explicit(&anybody_counts, memory_order_relaxed) ? in_hand : NULL;
+}
+
+larder__purse *larder__mem_charge(larder__purse *p) {
+    larder__purse *before = in_hand;
+    if (p)
+        atomic_store(&anybody_counts, true);
+    in_hand = p;
+    return before;
+}
+
+static bool affordable(const larder__purse *p, uint64_t bytes) {
+    return !p || bytes <= p->most - (p->used < p->most ? p->used : p->most);
+}
+
+bool larder__mem_take(uint64_t bytes) {
+    larder__purse *p = purse();
+    bool can = affordable(p, bytes);
+    if (p && can)
+        p->used += bytes;
+    return can;
+}
+
+void larder__mem_give(uint64_t bytes) {
+    larder__purse *p = purse();
+    if (p)
+        p->used -= bytes < p->used ? bytes : p->used;
+}
+
+static void *refuse(size_t bytes) {
+    larder__fail(LARDER_E_NOMEM, "out of memory asking for %zu bytes", bytes);
+    return NULL;
+}
+
+/* What was given, counted as it lies in the heap: a little more than was asked for. */
 static void *checked(void *p, size_t bytes) {
-    if (!p && bytes)
-        larder__fail(LARDER_E_NOMEM, "out of memory asking for %zu bytes", bytes);
+    larder__purse *from = purse();
+    if (!p)
+        return bytes ? refuse(bytes) : NULL;
+    if (from)
+        from->used += malloc_usable_size(p);
     return p;
 }
 
+/* ---- allocating ------------------------------------------------------------------------------ */
+
+/* May so many bytes be asked for? */
+static bool may_have(size_t bytes) {
+    if (deny(bytes))
+        return false;
+    bool can = affordable(purse(), bytes);
+    if (!can)
+        refuse(bytes);
+    return can;
+}
+
 void *larder__malloc(size_t bytes) {
-    return deny(bytes) ? NULL : checked(malloc(bytes ? bytes : 1), bytes);
+    return may_have(bytes) ? checked(malloc(bytes ? bytes : 1), bytes) : NULL;
 }
 
 void *larder__calloc(size_t count, size_t bytes) {
-    return deny(count * bytes)
-               ? NULL
-               : checked(calloc(count ? count : 1, bytes ? bytes : 1), count * bytes);
+    return may_have(count * bytes)
+               ? checked(calloc(count ? count : 1, bytes ? bytes : 1), count * bytes)
+               : NULL;
 }
 
 void *larder__realloc(void *old, size_t bytes) {
-    return deny(bytes) ? NULL : checked(realloc(old, bytes ? bytes : 1), bytes);
+    size_t had = purse() && old ? malloc_usable_size(old) : 0;
+    if (!may_have(bytes > had ? bytes - had : 0))
+        return NULL;
+    void *p = checked(realloc(old, bytes ? bytes : 1), bytes);
+    if (p)
+        larder__mem_give(had);
+    return p;
 }
 
 void *larder__memalign(size_t align, size_t bytes) {
-    if (deny(bytes) || bytes > SIZE_MAX - align)
+    if (!may_have(bytes) || bytes > SIZE_MAX - align)
         return NULL;
     return checked(aligned_alloc(align, (bytes + align - 1) / align * align), bytes);
 }
@@ -66,5 +129,10 @@ char *larder__strdup(const char *s) {
     return copy;
 }
 
-void larder__free(void *p) { free(p); }
-void larder_free(void *p) { free(p); }
+void larder__free(void *p) {
+    if (p && purse())
+        larder__mem_give(malloc_usable_size(p));
+    free(p);
+}
+
+void larder_free(void *p) { larder__free(p); }

@@ -20,7 +20,7 @@ typedef struct note { /* one block; lengths and places in grains */
 
 struct larder__arena {
     int fd;
-    bool huge;
+    bool huge, paid;
     unsigned char *bytes;
     uint64_t size, taken;
     note *notes;
@@ -179,6 +179,9 @@ void larder__arena_give(larder__arena *a, larder__block i) {
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static int map(larder__arena *a) {
+    if (!(a->paid = larder__mem_take(a->size)))
+        return larder__fail(LARDER_E_FULL, "shared memory of %llu bytes is more than there may be",
+                            (unsigned long long)a->size);
     a->fd = memfd_create("larder", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (a->fd < 0)
         return larder__fail(larder__code_of_errno(errno), "shared memory: %s", strerror(errno));
@@ -238,6 +241,8 @@ void larder__arena_close(larder__arena **pa) {
         munmap(a->bytes, a->size);
     if (a->fd >= 0)
         close(a->fd);
+    if (a->paid)
+        larder__mem_give(a->size);
     larder__free(a->notes);
     larder__free(a);
 }

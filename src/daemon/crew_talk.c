@@ -93,7 +93,10 @@ int larder__crew_say(larder__server *s, larder__client *c, larder_reader *r) {
                             c->berth.rank, LARDER__RECORDS_MOST >> 20);
     larder__record *record = larder__malloc(sizeof *record + size);
     if (!record)
-        return LARDER_E_NOMEM;
+        return larder__fail(LARDER_E_FULL,
+                            "rank %u says more than the daemon has memory for; start it with a "
+                            "larger --cache",
+                            c->berth.rank);
     *record = (larder__record){
         .number = number, .kind = kind, .piece = piece, .pieces = pieces, .size = size};
     larder_read_bytes(r, record->bytes, size);

@@ -6,6 +6,7 @@
 #include "base/spec.h"
 #include "daemon/distant.h"
 #include "daemon/shelf_plan.h"
+#include "plugins.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +14,17 @@
 /* ---- shelves --------------------------------------------------------------------------------- */
 
 static void close_shelf(larder__server *s, size_t i) {
-    s->promised -= larder__shelf_about(s->shelves[i])->budget;
+    s->promised -= larder__shelf_about(s->shelves[i])->promise;
     larder__shelf_close(&s->shelves[i]);
 }
 
-/* Data sets nobody trains on make room for one that somebody does. */
-static void drop_idle(larder__server *s, uint64_t want) {
-    for (size_t i = 0; i < LARDER__SHELVES && s->conf.cache - s->promised < want; i++) {
+static uint64_t left(const larder__server *s) { return s->conf.cache - s->promised; }
+
+/* Data sets nobody trains on make room for one that somebody does; `keep` is not one of them. */
+static void drop_idle(larder__server *s, uint64_t want, const larder__shelf *keep) {
+    for (size_t i = 0; i < LARDER__SHELVES && left(s) < want; i++) {
         larder__shelf_figures f;
-        if (!s->shelves[i])
+        if (!s->shelves[i] || s->shelves[i] == keep)
             continue;
         larder__shelf_read_figures(s->shelves[i], &f);
         if (f.jobs == 0) {
@@ -32,60 +35,105 @@ static void drop_idle(larder__server *s, uint64_t want) {
     }
 }
 
-int larder__server_budget(larder__server *s, uint64_t want, bool exactly, uint64_t *out) {
-    char text[32];
-    drop_idle(s, want);
-    uint64_t left = s->conf.cache - s->promised;
-    if (exactly && want > left)
-        return larder__fail(LARDER_E_FULL,
-                            "%s of cache are wanted, the daemon has %llu MiB left; "
-                            "start it with a larger --cache",
-                            larder__print_bytes((double)want, text),
-                            (unsigned long long)(left >> 20));
-    *out = want < left ? want : left;
-    if (*out == 0)
-        return larder__fail(LARDER_E_FULL, "the daemon has no cache left for another data set");
+/* Of memory that is not there. */
+static int lacking(const larder__server *s, const char *what, uint64_t need) {
+    char want[32], have[32], all[32];
+    return larder__fail(LARDER_E_FULL,
+                        "%s: %s are needed with all that belongs to it, the daemon has %s left of "
+                        "%s; start it with a larger --cache, or ask for a smaller budget=",
+                        what, larder__print_bytes((double)need, want),
+                        larder__print_bytes((double)left(s), have),
+                        larder__print_bytes((double)s->conf.cache, all));
+}
+
+int larder__server_budget(larder__server *s, const larder__cost *c, uint64_t want, bool exactly,
+                          uint64_t *out) {
+    enum { OTHERS = 3 }; /* jobs that may come later find room beside whoever takes all */
+    char what[64], text[32];
+    uint64_t need = larder__cost_all(c, want);
+    drop_idle(s, need, NULL);
+    if (exactly || need <= left(s)) {
+        snprintf(what, sizeof what, "a cache of %s", larder__print_bytes((double)want, text));
+        *out = want;
+        return need <= left(s) ? 0 : lacking(s, what, need);
+    }
+    uint64_t others = OTHERS * c->job;
+    *out = left(s) > others ? larder__cost_fit(c, want, left(s) - others) : 0;
+    if (*out < c->mean)
+        *out = larder__cost_fit(c, want, left(s));
+    return *out ? 0 : lacking(s, "a cache for another data set", larder__cost_all(c, c->mean));
+}
+
+static int budget_of(larder__server *s, const larder__hello *h, const larder__cost *c,
+                     uint64_t *out) {
+    larder__budget b = {.bytes = UINT64_MAX};
+    int rc = h->budget[0] ? larder__parse_budget(h->budget, &b) : 0;
+    return rc < 0
+               ? rc
+               : larder__server_budget(s, c, larder__budget_bytes(&b, h->payload, h->forms_id != 0),
+                                       h->budget[0] != '\0', out);
+}
+
+static uint32_t at_once(const larder__hello *h) {
+    return h->at_once > LARDER__AT_ONCE_LEAST ? h->at_once : LARDER__AT_ONCE_LEAST;
+}
+
+/* What a job takes besides: its pins, twice; for each request at once an answer, somebody who waits
+ * and somebody who makes; and for each sample a score and whether it was served, where the policy
+ * wants to know. */
+static uint64_t job_cost(const larder__hello *h, const larder_policy *p) {
+    enum { A_REQUEST = 512 };
+    uint64_t samples = p->score || p->ghost || p->exchange ? h->keys * 4 + h->keys / 2 : 0;
+    return 2 * sizeof(larder__pins) + (uint64_t)at_once(h) * A_REQUEST + samples;
+}
+
+/* The tables first, by what they take at least, before any is made. */
+static int cost_of(larder__server *s, const larder__hello *h, const larder__shelf_conf *conf,
+                   larder__cost *out) {
+    enum { A_SAMPLE = 30 }; /* of table and cache, about */
+    const larder_policy *policy = NULL;
+    uint64_t least = h->keys < UINT32_MAX ? h->keys * A_SAMPLE : UINT64_MAX;
+    char what[64];
+    *out = (larder__cost){.entries = h->keys};
+    snprintf(what, sizeof what, "tables for %llu samples", (unsigned long long)h->keys);
+    drop_idle(s, least, NULL);
+    if (least > left(s))
+        return lacking(s, what, least);
+    int rc = larder__shelf_measure(conf, left(s), &out->fixed, &policy);
+    if (rc == LARDER_E_NOMEM) {
+        drop_idle(s, UINT64_MAX, NULL);
+        rc = larder__shelf_measure(conf, left(s), &out->fixed, &policy);
+    }
+    if (rc == LARDER_E_NOMEM)
+        return lacking(s, what, left(s) + least);
+    if (rc < 0)
+        return rc;
+    out->mean = h->payload / h->keys + 1;
+    out->slack = larder__cost_slack(h->batch, out->mean, s->conf.cache);
+    out->job = job_cost(h, policy);
     return 0;
 }
 
-static int budget_of(larder__server *s, const larder__hello *h, uint64_t *out) {
-    larder__budget b = {.bytes = UINT64_MAX};
-    int rc = h->budget[0] ? larder__parse_budget(h->budget, &b) : 0;
-    if (rc < 0)
-        return rc;
-    uint64_t want = larder__budget_bytes(&b, h->payload, h->forms_id != 0);
-    return larder__server_budget(s, want, h->budget[0] != '\0', out);
-}
-
-/* What is noted about each sample takes memory beside the cache, and clients may say any number. */
-static int check_tables(const larder__server *s, const larder__hello *h) {
-    enum { A_SAMPLE = 32, TABLES_FREE = 64 << 20 }; /* bytes, about; and what any daemon allows */
-    uint64_t most = (s->conf.cache + TABLES_FREE) / A_SAMPLE;
-    return h->keys <= most ? 0
-                           : larder__fail(LARDER_E_FULL,
-                                          "tables for %llu samples would be larger than the "
-                                          "daemon's cache; start it with a larger --cache",
-                                          (unsigned long long)h->keys);
+static int free_shelf(larder__server *s, size_t *at) {
+    for (int round = 0; round < 2; round++) {
+        for (*at = 0; *at < LARDER__SHELVES; ++*at)
+            if (!s->shelves[*at])
+                return 0;
+        drop_idle(s, UINT64_MAX, NULL);
+    }
+    return larder__fail(LARDER_E_FULL, "%d data sets are in use, and that is the most",
+                        LARDER__SHELVES);
 }
 
 static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
-    int rc = check_tables(s, h);
-    if (rc < 0)
-        return rc;
-    size_t i = 0;
-    while (i < LARDER__SHELVES && s->shelves[i])
-        i++;
-    if (i == LARDER__SHELVES) {
-        drop_idle(s, UINT64_MAX);
-        for (i = 0; i < LARDER__SHELVES && s->shelves[i]; i++) {
-        }
-    }
-    if (i == LARDER__SHELVES)
-        return larder__fail(LARDER_E_FULL, "%d data sets are in use, and that is the most",
-                            LARDER__SHELVES);
+    size_t i;
+    larder__cost cost;
     larder__shelf_conf conf = {.fingerprint = h->fingerprint,
                                .keys = h->keys,
                                .seed = h->seed,
+                               .budget = 1,
+                               .batch = h->batch,
+                               .mean = h->keys ? (double)(h->payload / h->keys + 1) : 1,
                                .policy = h->policy,
                                .forms_id = h->forms_id,
                                .forms = {.decoded_ratio = h->decoded_ratio,
@@ -93,19 +141,17 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
                                          .row_bytes = h->row_bytes,
                                          .movable = (h->again & LARDER__HELLO_PLANS) != 0}};
     memcpy(conf.forms.share, h->share, sizeof conf.forms.share);
-    rc = budget_of(s, h, &conf.budget);
-    /* Heads and rounding of the blocks, and what jobs still read of evicted entries. */
-    uint64_t mean = h->keys ? h->payload / h->keys + 1 : 1;
-    conf.mean = (double)mean;
-    conf.batch = h->batch;
-    conf.spare = conf.budget / 8 + (8 << 20) + (conf.budget / mean + 1) * 96;
+    int rc = free_shelf(s, &i);
+    if (rc < 0 || (rc = cost_of(s, h, &conf, &cost)) < 0 ||
+        (rc = budget_of(s, h, &cost, &conf.budget)) < 0)
+        return rc;
+    conf.spare = larder__cost_arena(&cost, conf.budget) - conf.budget;
+    conf.promise = larder__cost_all(&cost, conf.budget) - cost.job;
     /* As much as a job may hold of what it has asked for. */
-    uint64_t pins = (conf.budget + conf.spare / 2) / mean;
+    uint64_t pins = (conf.budget + conf.spare / 2) / cost.mean;
     conf.pins = pins < LARDER__PINS ? (uint32_t)pins : LARDER__PINS;
-    if (rc == 0)
-        rc = larder__shelf_open(&s->shelves[i], &conf);
-    if (rc == 0) {
-        s->promised += conf.budget;
+    if ((rc = larder__shelf_open(&s->shelves[i], &conf)) == 0) {
+        s->promised += conf.promise;
         *out = s->shelves[i];
     }
     return rc;
@@ -157,6 +203,18 @@ static int welcome(larder__server *s, larder__client *c) {
                                           : 2);
 }
 
+/* One more job on this data set: it may come to this. */
+static int promise_job(larder__server *s, larder__client *c, const larder__hello *h,
+                       const larder__shelf *shelf) {
+    uint64_t cost = job_cost(h, larder__policy_find(larder__shelf_policy(shelf)));
+    drop_idle(s, cost, shelf);
+    if (cost > left(s))
+        return lacking(s, "one more job", cost);
+    s->promised += c->promise = cost;
+    c->at_once = at_once(h);
+    return 0;
+}
+
 static int hello(larder__server *s, larder__client *c, larder_reader *r) {
     larder__hello h;
     larder__shelf *shelf = NULL;
@@ -165,6 +223,8 @@ static int hello(larder__server *s, larder__client *c, larder_reader *r) {
     int rc = larder__hello_read(&h, r);
     if (rc == 0)
         rc = find_shelf(s, &h, &shelf);
+    if (rc == 0)
+        rc = promise_job(s, c, &h, shelf);
     if (rc == 0)
         rc = larder__shelf_join(shelf, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0,
                                 &c->about.job);
@@ -192,6 +252,9 @@ static int hello(larder__server *s, larder__client *c, larder_reader *r) {
 /* What was made and given back since the last batch. */
 static int returns(larder__server *s, larder__client *c, larder_reader *r, larder__claim *m) {
     int rc = larder__claim_read(m, r, &s->room);
+    if (rc == 0 && m->n > c->at_once)
+        rc = larder__fail(LARDER_E_RANGE, "it makes %u requests at once and had said %u", m->n,
+                          c->at_once);
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < m->makes; i++)
@@ -234,14 +297,14 @@ static int claim(larder__server *s, larder__client *c, larder_reader *r) {
 
 /* The answer: how many rows, how many entries besides, then both. */
 static int exchange(larder__server *s, larder__client *c, larder_reader *r) {
-    enum { FETCH_MOST = 4096, HEAD = 8 };
+    enum { HEAD = 8 };
     larder__claim m;
     size_t fetched = 0;
     c->related = false;
     int rc = returns(s, c, r, &m);
     if (rc < 0)
         return rc;
-    size_t most = m.fetch < FETCH_MOST ? m.fetch : FETCH_MOST;
+    size_t most = m.fetch < c->at_once ? m.fetch : c->at_once;
     larder__wire_ticket *out = ticket_room(s, HEAD, m.n + most);
     if (!out)
         return s->body.code;
@@ -373,12 +436,13 @@ static int relate(larder__server *s, larder__client *c, larder_reader *r) {
 }
 
 static int picks(larder__server *s, larder__client *c, larder_reader *r) {
+    enum { PICKS_MOST = 4096 };
     uint32_t want = larder_read_u32(r);
     uint64_t seed = larder_read_u64(r);
     larder_rng rng;
     larder_rng_seed(&rng, seed, c->about.job);
     s->body.size = 0;
-    for (uint32_t i = 0; i < want && i < 65536; i++) {
+    for (uint32_t i = 0; i < want && i < PICKS_MOST; i++) {
         uint64_t key;
         larder__wire_pick p = {0};
         if (!larder__cache_pick(larder__shelf_cache(c->about.shelf), &rng, &key, &p.share))
@@ -407,6 +471,7 @@ int larder__server_about(larder__server *s, larder__status_conf *out) {
                                  .clients = all,
                                  .cache = s->conf.cache,
                                  .promised = s->promised,
+                                 .used = s->purse.used,
                                  .uptime = larder__now() - s->started};
     if (!all)
         return LARDER_E_NOMEM;

@@ -6,6 +6,7 @@
 #include "base/spec.h"
 #include "daemon/job_crew_inside.h"
 
+#include <math.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,13 +15,19 @@ enum { CREWS = 32, LEASES_MOST = 1 << 20 };
 
 /* ---- coming ---------------------------------------------------------------------------------- */
 
-/* Heads and rounding of the blocks, what ranks still read of what has left, and what has left and
- * stays for some batches. */
-static uint64_t arena_bytes(const larder__join *j, uint64_t budget) {
-    uint64_t mean = j->payload / j->keys + 1;
+/* What has left stays for some batches, at most as much as the cache holds; what ranks tell each
+ * other takes some of the memory too, but not more than an eighth is kept for it. */
+static larder__cost cost_of(const larder__server *s, const larder__join *j) {
+    enum { A_SAMPLE = 16, A_RANK = 4 << 20 };
+    uint64_t mean = j->payload / j->keys + 1, eighth = s->conf.cache / 8;
     double staying = (double)j->turns * j->batch * (double)mean * (j->pixels ? 4 : 1);
-    return budget + budget / 8 + (8 << 20) + (budget / mean + 1) * 96 +
-           (staying < (double)budget ? (uint64_t)staying : budget);
+    double records = fmax((double)j->keys * A_SAMPLE, (double)j->world * A_RANK);
+    return (larder__cost){.fixed = sizeof(larder__crew) + j->world * sizeof(larder__seat) +
+                                   (records < (double)eighth ? (uint64_t)records : eighth),
+                          .entries = j->keys,
+                          .mean = mean,
+                          .slack = larder__cost_slack(j->batch, mean, s->conf.cache),
+                          .staying = staying < 1e15 ? (uint64_t)staying : UINT64_MAX};
 }
 
 static uint32_t crew_count(const larder__server *s) {
@@ -45,13 +52,14 @@ static int crew_open(larder__server *s, const larder__join *j, larder__crew **ou
                             CREWS);
     const larder__budget asked = {.bytes = j->want};
     uint64_t most = larder__budget_bytes(&asked, j->payload, j->pixels);
-    int rc = larder__server_budget(s, most, j->want != UINT64_MAX, &budget);
+    const larder__cost cost = cost_of(s, j);
+    int rc = larder__server_budget(s, &cost, most, j->want != UINT64_MAX, &budget);
     if (rc < 0 || (rc = new_session(j, &session)) < 0)
         return rc;
     larder__crew *crew = larder__calloc(1, sizeof *crew + j->world * sizeof *crew->seats);
     if (!crew)
         return LARDER_E_NOMEM;
-    if ((rc = larder__crew_values_open(&crew->values, arena_bytes(j, budget))) < 0) {
+    if ((rc = larder__crew_values_open(&crew->values, larder__cost_arena(&cost, budget))) < 0) {
         larder__free(crew);
         return rc;
     }
@@ -64,7 +72,7 @@ static int crew_open(larder__server *s, const larder__join *j, larder__crew **ou
     crew->again = crew->met = j->session != 0;
     for (uint32_t k = 0; k < j->world; k++)
         larder__seat_clear(&crew->seats[k]);
-    s->promised += budget;
+    s->promised += crew->promise = larder__cost_all(&cost, budget);
     crew->next = s->crews;
     s->crews = *out = crew;
     return 0;
@@ -75,7 +83,7 @@ static void crew_close(larder__server *s, larder__crew *crew) {
     while (*at != crew)
         at = &(*at)->next;
     *at = crew->next;
-    s->promised -= crew->budget;
+    s->promised -= crew->promise;
     for (uint32_t k = 0; k < crew->world; k++)
         larder__seat_clear(&crew->seats[k]);
     larder__crew_values_close(&crew->values);

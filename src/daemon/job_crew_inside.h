@@ -34,6 +34,7 @@ struct larder__crew {
     struct larder__crew *next;
     char job[LARDER__JOB_NAME], name[64];
     uint64_t fingerprint, budget, session;
+    uint64_t promise; /* bytes that all of it may come to */
     uint32_t world, there;
     bool met;   /* all were there at once */
     bool again; /* of ranks that have met before, under another daemon: nobody else comes */

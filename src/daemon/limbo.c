@@ -53,7 +53,7 @@ static int room_for(larder__limbo *l) {
 
 int larder__limbo_join(larder__limbo *l, uint32_t job, int *out) {
     *out = -1;
-    if (room_for(l) < 0)
+    if (room_for(l) < 0 || !larder__mem_take(sizeof(larder__pins)))
         return LARDER_E_NOMEM;
     int fd = memfd_create("larder-pins", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *at = MAP_FAILED;
@@ -64,6 +64,7 @@ int larder__limbo_join(larder__limbo *l, uint32_t job, int *out) {
         int err = errno;
         if (fd >= 0)
             close(fd);
+        larder__mem_give(sizeof(larder__pins));
         return larder__fail(larder__code_of_errno(err), "memory for pins: %s", strerror(err));
     }
     l->jobs[job].pins = at;
@@ -76,6 +77,7 @@ void larder__limbo_leave(larder__limbo *l, uint32_t job) {
         return;
     munmap((void *)(uintptr_t)l->jobs[job].pins, sizeof(larder__pins));
     close(l->jobs[job].fd);
+    larder__mem_give(sizeof(larder__pins));
     l->jobs[job].pins = NULL;
     l->jobs[job].fd = -1;
     larder__limbo_sweep(l);

@@ -18,6 +18,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -26,6 +27,10 @@ enum {
     BACKLOG = 128,
     REPLY_MOST = 64 << 20,
     CREW_REPLY_MOST = 1 << 30,
+    NEIGHBOUR_MOST = 4 << 20, /* bytes of a message: whatever is said at once fits */
+    KEPT_MOST = 256 << 10,    /* of room that is kept for the next message */
+    OWN_DISTANT = 128 << 20,  /* of memory for answers to other machines, where there are any */
+    OWN = 8 << 20,            /* of memory beside the cache: clients, and what they say */
     WATCH_MS = 250,
     STRANGER_MOST = 4096
 };
@@ -58,23 +63,44 @@ int larder__server_flush(larder__server *s, larder__client *c) {
         c->sent += (size_t)n;
     }
     bool all = c->sent == c->out.size;
-    if (all)
-        c->out.size = c->sent = 0;
+    if (all) {
+        larder__writer_free(&c->out);
+        c->sent = 0;
+    }
     struct epoll_event e = {.events = all ? EPOLLIN : EPOLLIN | EPOLLOUT, .data.ptr = c};
     epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &e);
     return 0;
+}
+
+/* What the socket takes at once of a frame need not be kept. Bytes, or a code. */
+static ssize_t send_now(larder__client *c, larder__frame_head *head, const larder_writer *body) {
+    struct iovec v[2] = {{head, sizeof *head}, {body->bytes, body->size}};
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = body->size ? 2 : 1};
+    ssize_t n;
+    if (c->out.size)
+        return 0; /* something else comes first */
+    while ((n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    return n < 0 ? larder__fail(LARDER_E_IO, "%s", strerror(errno)) : n;
 }
 
 int larder__server_reply(larder__server *s, larder__client *c, larder__message type) {
     larder__frame_head head = {.bytes = (uint32_t)s->body.size, .type = (uint16_t)type};
     if (s->body.code < 0)
         return s->body.code;
+    ssize_t gone = send_now(c, &head, &s->body);
+    if (gone < 0 || (size_t)gone == sizeof head + s->body.size)
+        return gone < 0 ? (int)gone : 0;
     /* A rank waits for the records of all others. */
     size_t most = c->berth.crew ? CREW_REPLY_MOST : REPLY_MOST;
     if (c->out.size - c->sent + s->body.size > most)
         return larder__fail(LARDER_E_FULL, "it does not read its answers");
-    larder_write_bytes(&c->out, &head, sizeof head);
-    larder_write_bytes(&c->out, s->body.bytes, s->body.size);
+    size_t of_head = (size_t)gone < sizeof head ? (size_t)gone : sizeof head;
+    size_t of_body = (size_t)gone - of_head;
+    larder_write_bytes(&c->out, (const char *)&head + of_head, sizeof head - of_head);
+    larder_write_bytes(&c->out, s->body.bytes + of_body, s->body.size - of_body);
     return c->out.code < 0 ? c->out.code : larder__server_flush(s, c);
 }
 
@@ -100,6 +126,7 @@ static void drop(larder__server *s, larder__client *c, const char *why) {
         larder__shelf_leave(c->about.shelf, c->about.job);
     }
     larder__crew_leave(s, c);
+    s->promised -= c->promise;
     close(c->fd);
     larder__inbox_free(&c->in);
     larder__writer_free(&c->out);
@@ -124,13 +151,21 @@ static void adopt(larder__server *s, int fd, bool distant) {
     c->came = larder__now();
     s->strangers += distant;
     larder__inbox_init(&c->in);
+    if (!distant)
+        c->in.most = NEIGHBOUR_MOST;
     c->next = s->clients;
     s->clients = c;
     s->count++;
 }
 
-void larder__server_adopt(larder__server *s, int fd) { adopt(s, fd, false); }
-void larder__server_adopt_distant(larder__server *s, int fd) { adopt(s, fd, true); }
+static void adopt_counted(larder__server *s, int fd, bool distant) {
+    larder__purse *before = larder__mem_charge(&s->purse);
+    adopt(s, fd, distant);
+    larder__mem_charge(before);
+}
+
+void larder__server_adopt(larder__server *s, int fd) { adopt_counted(s, fd, false); }
+void larder__server_adopt_distant(larder__server *s, int fd) { adopt_counted(s, fd, true); }
 
 static void greet(larder__server *s, int listener) {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
@@ -141,8 +176,18 @@ static void greet(larder__server *s, int listener) {
     adopt(s, fd, listener == s->tcp);
 }
 
+/* Room that was needed for one large message is not kept. */
+static void trim(larder__server *s) {
+    larder_writer *const all[] = {&s->body, &s->room};
+    for (int i = 0; i < 2; i++)
+        if (all[i]->cap > KEPT_MOST)
+            larder__writer_free(all[i]);
+    if (s->idle.cap > KEPT_MOST)
+        larder__inbox_free(&s->idle);
+}
+
 /* One piece of what it sent, so that nobody is served for long while others wait. */
-static int listen_to(larder__server *s, larder__client *c) {
+static int hear_all(larder__server *s, larder__client *c) {
     larder_reader body;
     uint16_t type;
     int rc = larder__inbox_read(&c->in, c->fd);
@@ -161,6 +206,15 @@ static int listen_to(larder__server *s, larder__client *c) {
     return rc;
 }
 
+/* A client has room of its own only while a message of its is not whole. */
+static int listen_to(larder__server *s, larder__client *c) {
+    larder__inbox_pass(&s->idle, &c->in);
+    int rc = hear_all(s, c);
+    larder__inbox_pass(&c->in, &s->idle);
+    trim(s);
+    return rc;
+}
+
 static void serve(larder__server *s, larder__client *c, uint32_t events) {
     int rc = 0;
     if (events & EPOLLOUT)
@@ -168,6 +222,10 @@ static void serve(larder__server *s, larder__client *c, uint32_t events) {
     if (rc == 0 && !c->leaving && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         rc = listen_to(s, c);
     bool gone = rc == LARDER_E_IO;
+    if (rc == LARDER_E_NOMEM)
+        rc = larder__fail(LARDER_E_FULL,
+                          "the daemon has no memory left for this: what it may use is "
+                          "its --cache");
     if (rc < 0 && !gone)
         larder__server_refuse(s, c, rc);
     if (rc < 0 || (c->leaving && c->out.size == 0))
@@ -218,7 +276,7 @@ static int show(larder__server *s, int milliseconds) {
     return milliseconds;
 }
 
-int larder__server_turn(larder__server *s, int milliseconds) {
+static int turn(larder__server *s, int milliseconds) {
     struct epoll_event events[EVENTS];
     int n = epoll_wait(s->epoll, events, EVENTS, show(s, watch_shelves(s, milliseconds)));
     if (n < 0 && errno != EINTR)
@@ -233,6 +291,13 @@ int larder__server_turn(larder__server *s, int milliseconds) {
             serve(s, events[i].data.ptr, events[i].events);
     }
     return 1;
+}
+
+int larder__server_turn(larder__server *s, int milliseconds) {
+    larder__purse *before = larder__mem_charge(&s->purse);
+    int rc = turn(s, milliseconds);
+    larder__mem_charge(before);
+    return rc;
 }
 
 int larder__server_run(larder__server *s) {
@@ -302,6 +367,8 @@ int larder__server_open(larder__server **out, const larder__server_conf *conf) {
     s->conf = *conf;
     s->listener = s->lock = s->epoll = s->stop = s->tcp = -1;
     s->started = larder__now();
+    s->purse.most = conf->cache + OWN + (conf->tcp ? OWN_DISTANT : 0);
+    larder__inbox_init(&s->idle);
     int rc = 0;
     if (strlen(conf->socket) >= sizeof s->path)
         rc = larder__fail(LARDER_E_ARGS, "%.40s…: a socket's path has at most %zu bytes",
@@ -336,6 +403,7 @@ void larder__server_close(larder__server **ps) {
     if (!s)
         return;
     larder__seen_close(&s->seen);
+    larder__purse *before = larder__mem_charge(&s->purse);
     while (s->clients)
         drop(s, s->clients, NULL);
     for (size_t i = 0; i < LARDER__SHELVES; i++)
@@ -359,5 +427,7 @@ void larder__server_close(larder__server **ps) {
         close(s->stop);
     larder__writer_free(&s->body);
     larder__writer_free(&s->room);
+    larder__inbox_free(&s->idle);
+    larder__mem_charge(before);
     larder__free(s);
 }

@@ -3,6 +3,8 @@
 #ifndef LARDER_DAEMON_SERVER_INSIDE_H
 #define LARDER_DAEMON_SERVER_INSIDE_H
 
+#include "base/mem.h"
+#include "daemon/cost.h"
 #include "daemon/job_crew.h"
 #include "daemon/seen.h"
 #include "daemon/server.h"
@@ -21,6 +23,8 @@ typedef struct larder__client {
     bool known;   /* and has said the token; a neighbour is known by the socket's permissions */
     bool related; /* a sample of its was made a stand-in since its last batch */
     double came;
+    uint64_t promise; /* bytes that it may come to */
+    uint32_t at_once; /* requests in one message */
     larder__inbox in;
     larder_writer out; /* not yet taken by the socket */
     size_t sent;
@@ -37,9 +41,11 @@ struct larder__server {
     uint32_t count;
     larder__shelf *shelves[LARDER__SHELVES];
     larder__crew *crews;
-    uint64_t promised; /* bytes of budget given to shelves and crews */
+    uint64_t promised;   /* bytes that shelves, crews and their jobs may come to */
+    larder__purse purse; /* what there is, of all kinds; most: --cache and a little more */
     larder_writer body, room;
     double started, watch_at;
+    larder__inbox idle; /* room for what comes in, of whoever it comes from */
     uint32_t strangers; /* clients that have not said their token */
     bool making;        /* something was being made when we last looked */
     larder__seen *seen; /* NULL: not shown */
@@ -49,8 +55,10 @@ struct larder__server {
 
 /* One message; a code means goodbye. */
 int larder__server_hear(larder__server *, larder__client *, uint16_t type, larder_reader *);
-/* Bytes of cache for one more: `want`, or if it need not be exactly that, what is left of it. */
-int larder__server_budget(larder__server *, uint64_t want, bool exactly, uint64_t *out);
+/* Bytes of cache for one more: `want`, or if it need not be exactly that, as much as there is room
+ * for with everything that belongs to it. */
+int larder__server_budget(larder__server *, const larder__cost *, uint64_t want, bool exactly,
+                          uint64_t *out);
 /* How it is now; free `clients` with larder__free. */
 int larder__server_about(larder__server *, larder__status_conf *out);
 /* Sends s->body. */

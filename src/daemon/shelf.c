@@ -137,7 +137,11 @@ static int open_policy(larder__shelf *s) {
 }
 
 static int open_table(larder__shelf *s) {
-    s->table_bytes = larder__table_bytes(s->conf.keys);
+    uint64_t bytes = larder__table_bytes(s->conf.keys);
+    if (!larder__mem_take(bytes))
+        return larder__fail(LARDER_E_FULL, "a table of %llu samples is more than there may be",
+                            (unsigned long long)s->conf.keys);
+    s->table_bytes = bytes;
     s->table_fd = memfd_create("larder-table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (s->table_fd < 0 || ftruncate(s->table_fd, (off_t)s->table_bytes) < 0)
         return larder__fail(larder__code_of_errno(errno), "a table of %llu samples: %s",
@@ -166,12 +170,28 @@ static int open_counting(larder__shelf *s) {
     return s->counts ? larder__ods_jobs_begin(s->cache) : 0;
 }
 
-int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
+/* All but what its budget decides about: the tables. `slot_of`: NULL, it has its own. */
+static int open_tables(larder__shelf *s, larder_slot *slot_of) {
+    int rc = larder__merge_open(&s->merge, s->conf.keys, LARDER__SHELF_JOBS);
+    larder__cache_conf cache = {.policy = s->policy,
+                                .args = &s->args,
+                                .store = &larder__store_heap,
+                                .keys = s->conf.keys,
+                                .budget = s->conf.budget,
+                                .forms = &s->conf.forms,
+                                .seed = s->conf.seed,
+                                .slot_of = slot_of};
+    if (rc == 0)
+        rc = larder__cache_open(&s->cache, &cache);
+    return rc == 0 ? open_counting(s) : rc;
+}
+
+static int begin(larder__shelf **out, const larder__shelf_conf *conf) {
     *out = NULL;
     if (conf->keys == 0 || conf->keys >= UINT32_MAX)
         return larder__fail(LARDER_E_RANGE, "a data set of %llu samples cannot be shared",
                             (unsigned long long)conf->keys);
-    larder__shelf *s = larder__calloc(1, sizeof *s);
+    larder__shelf *s = *out = larder__calloc(1, sizeof *s);
     if (!s)
         return LARDER_E_NOMEM;
     s->conf = *conf;
@@ -180,7 +200,29 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
     if (conf->forms_id == 0)
         s->conf.forms = (larder__forms){.share = {1}};
     s->table_fd = -1;
-    int rc = open_policy(s);
+    return open_policy(s);
+}
+
+int larder__shelf_measure(const larder__shelf_conf *conf, uint64_t most, uint64_t *bytes,
+                          const larder_policy **policy) {
+    larder__purse purse = {.most = most};
+    larder__purse *before = larder__mem_charge(&purse);
+    larder__shelf *s;
+    int rc = begin(&s, conf);
+    if (rc == 0)
+        rc = open_tables(s, NULL);
+    if (rc == 0) { /* slots lie in the table that is shared */
+        *policy = s->policy;
+        *bytes = purse.used + larder__table_bytes(conf->keys) - conf->keys * sizeof(larder_slot);
+    }
+    larder__shelf_close(&s);
+    larder__mem_charge(before);
+    return rc;
+}
+
+int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
+    larder__shelf *s;
+    int rc = begin(&s, conf);
     if (rc == 0)
         rc = open_table(s);
     if (rc == 0)
@@ -189,26 +231,13 @@ int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *conf) {
         rc = larder__limbo_open(&s->limbo, s->arena, larder__table_places(s->table, conf->keys),
                                 LARDER__SHELF_JOBS);
     if (rc == 0)
-        rc = larder__merge_open(&s->merge, conf->keys, LARDER__SHELF_JOBS);
-    larder__cache_conf cache = {.policy = s->policy,
-                                .args = &s->args,
-                                .store = &larder__store_heap,
-                                .keys = conf->keys,
-                                .budget = conf->budget,
-                                .forms = &s->conf.forms,
-                                .seed = conf->seed,
-                                .slot_of = rc == 0 ? (larder_slot *)(s->table + 1) : NULL};
-    if (rc == 0)
-        rc = larder__cache_open(&s->cache, &cache);
-    if (rc == 0)
-        rc = open_counting(s);
-    if (rc < 0) {
+        rc = open_tables(s, (larder_slot *)(s->table + 1));
+    if (rc < 0)
         larder__shelf_close(&s);
-        return rc;
-    }
-    larder__shelf_note_table(s);
+    else
+        larder__shelf_note_table(s);
     *out = s;
-    return 0;
+    return rc;
 }
 
 void larder__shelf_close(larder__shelf **ps) {
@@ -226,6 +255,7 @@ void larder__shelf_close(larder__shelf **ps) {
     larder__arena_close(&s->arena);
     if (s->table)
         munmap(s->table, s->table_bytes);
+    larder__mem_give(s->table_bytes);
     if (s->table_fd >= 0)
         close(s->table_fd);
     for (larder__waiter *w; (w = s->spare_waiters);) {

@@ -19,6 +19,7 @@ typedef struct larder__shelf_conf {
     uint32_t pins;      /* entries a job may hold without asking, where the policy allows it */
     double mean;        /* bytes of a sample */
     uint32_t batch;     /* of the first job */
+    uint64_t promise;   /* bytes that all of it may come to, but for its jobs */
     const char *policy; /* with its parameters */
     uint64_t forms_id;  /* what pixels and rows depend on */
     larder__forms forms;
@@ -26,6 +27,10 @@ typedef struct larder__shelf_conf {
 
 enum { LARDER__SHELF_JOBS = 64 };
 
+/* Bytes of the tables of such a shelf, whatever its budget: found out by making them, of `most`
+ * bytes; E_NOMEM: they are more. Also the policy that its text means. */
+int larder__shelf_measure(const larder__shelf_conf *, uint64_t most, uint64_t *bytes,
+                          const larder_policy **);
 int larder__shelf_open(larder__shelf **out, const larder__shelf_conf *);
 void larder__shelf_close(larder__shelf **); /* jobs that are left are made to leave */
 

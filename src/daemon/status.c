@@ -85,6 +85,7 @@ int larder__status_write(const larder__status_conf *c, larder_writer *w) {
     larder__json_f64(&j, "uptime_seconds", c->uptime);
     larder__json_u64(&j, "cache_bytes", c->cache);
     larder__json_u64(&j, "promised_bytes", c->promised);
+    larder__json_u64(&j, "memory_bytes", c->used);
     larder__json_open(&j, "data_sets", '[');
     for (size_t i = 0; i < LARDER__SHELVES; i++)
         if (c->shelves[i])

@@ -23,7 +23,7 @@ typedef struct larder__status_conf {
     const larder__crew *crews;     /* the first of a list */
     const larder__client_about *const *clients;
     size_t count;
-    uint64_t cache, promised;
+    uint64_t cache, promised, used; /* used: memory of all kinds, now */
     double uptime;
 } larder__status_conf;
 

@@ -13,16 +13,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FETCH_AT_ONCE = 1024 };
+enum { FETCH_AT_ONCE = 1024, SCORES_AT_ONCE = 1 << 16 };
 
 /* ---- the rest of the talk -------------------------------------------------------------------- */
 
 static void link_score(void *st, const uint64_t *keys, const float *scores, size_t n) {
     larder__attachment *a = st;
     pthread_mutex_lock(&a->talk);
-    if (larder__attachment_there(a)) {
+    for (size_t i = 0; i < n && larder__attachment_there(a);) {
         larder__attachment_begin(a);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t end = n - i > SCORES_AT_ONCE ? i + SCORES_AT_ONCE : n; i < end; i++) {
             uint32_t bits;
             memcpy(&bits, &scores[i], sizeof bits);
             larder_write_u32(&a->body, (uint32_t)keys[i]);
@@ -120,7 +120,8 @@ static void link_exchange(void *st, const uint64_t *wanted, size_t n, uint64_t *
     larder__attachment *a = st;
     pthread_mutex_lock(&a->talk);
     larder__board_refuse_kept(a);
-    bool answered = a->exchanges && larder__attachment_there(a) && ask_exchange(a, wanted, n) == 0;
+    bool answered = a->exchanges && n <= a->hello.at_once && larder__attachment_there(a) &&
+                    ask_exchange(a, wanted, n) == 0;
     for (size_t i = 0; i < n; i++) {
         served[i] = answered ? a->kept.tickets[i].key : wanted[i];
         note_seen(a, served[i]);
@@ -328,6 +329,9 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     a->hello.magic = LARDER__WIRE_MAGIC;
     a->hello.version = LARDER__WIRE_VERSION;
     a->hello.pid = (uint32_t)getpid();
+    a->hello.at_once = a->hello.batch < LARDER__AT_ONCE_LEAST  ? LARDER__AT_ONCE_LEAST
+                       : a->hello.batch > LARDER__AT_ONCE_MOST ? LARDER__AT_ONCE_MOST
+                                                               : a->hello.batch;
     a->stats = conf->stats;
     a->exchanges = conf->exchanges;
     a->size_of = conf->size_of;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const double RETRY_FIRST = 1, RETRY_MOST = 30;
-enum { SIZES_AT_ONCE = 1 << 20 };
+enum { SIZES_AT_ONCE = 1 << 18 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

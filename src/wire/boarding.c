@@ -119,16 +119,20 @@ void larder__board_write(larder__attachment *a, const larder_access *in, size_t 
                                                .score = in[i].score,
                                                .next_use = in[i].next_use};
     larder__attachment_begin(a);
+    enum { RETURNS_AT_ONCE = 1 << 16 }; /* the newest; the others go with the next message */
     pthread_mutex_lock(&a->lists);
-    larder__claim c = {.released = a->released,
-                       .made = a->made,
+    size_t releases = a->releases < RETURNS_AT_ONCE ? a->releases : RETURNS_AT_ONCE;
+    size_t makes = a->makes < RETURNS_AT_ONCE ? a->makes : RETURNS_AT_ONCE;
+    a->releases -= releases;
+    a->makes -= makes;
+    larder__claim c = {.released = a->released + a->releases,
+                       .made = a->made + a->makes,
                        .accesses = a->accesses,
-                       .releases = (uint32_t)a->releases,
-                       .makes = (uint32_t)a->makes,
+                       .releases = (uint32_t)releases,
+                       .makes = (uint32_t)makes,
                        .n = (uint32_t)n,
                        .fetch = fetch};
     larder__claim_write(&c, &a->body);
-    a->releases = a->makes = 0;
     pthread_mutex_unlock(&a->lists);
 }
 
@@ -228,9 +232,25 @@ static bool take_pinned(larder__attachment *a, const larder_access *in, size_t n
     return true;
 }
 
+/* As many requests as may be made at once; there is room for them. */
+static void claim(larder__attachment *a, const larder_access *in, size_t n, larder__ticket *out) {
+    larder_reader body;
+    bool answered = false;
+    if (larder__attachment_there(a)) {
+        larder__board_write(a, in, n, 0);
+        answered = larder__attachment_ask(a, LARDER__MSG_CLAIM, LARDER__MSG_TICKETS, &body) == 0 &&
+                   larder__read_left(&body) == n * sizeof(larder__wire_ticket);
+    }
+    if (answered && a->distant)
+        answered = larder__board_keep(a, &body, n, 0) == 0 && take_in_order(a, in, n, out);
+    else if (answered)
+        take_tickets(a, &body, in, n, out);
+    for (size_t i = 0; !answered && i < n; i++)
+        answer_alone(a, &in[i], &out[i]);
+}
+
 int larder__board_claim(void *st, larder_access *in, size_t n, larder__ticket *out) {
     larder__attachment *a = st;
-    larder_reader body;
     if (n == 0)
         return 0;
     pthread_mutex_lock(&a->talk);
@@ -239,22 +259,10 @@ int larder__board_claim(void *st, larder_access *in, size_t n, larder__ticket *o
         return 0;
     }
     larder__board_refuse_kept(a);
-    int rc = larder__board_reserve(a, n);
-    if (rc == 0) {
-        bool answered = false;
-        if (larder__attachment_there(a)) {
-            larder__board_write(a, in, n, 0);
-            answered =
-                larder__attachment_ask(a, LARDER__MSG_CLAIM, LARDER__MSG_TICKETS, &body) == 0 &&
-                larder__read_left(&body) == n * sizeof(larder__wire_ticket);
-        }
-        if (answered && a->distant)
-            answered = larder__board_keep(a, &body, n, 0) == 0 && take_in_order(a, in, n, out);
-        else if (answered)
-            take_tickets(a, &body, in, n, out);
-        for (size_t i = 0; !answered && i < n; i++)
-            answer_alone(a, &in[i], &out[i]);
-    }
+    size_t most = a->hello.at_once;
+    int rc = larder__board_reserve(a, n < most ? n : most);
+    for (size_t i = 0; rc == 0 && i < n; i += most)
+        claim(a, in + i, n - i < most ? n - i : most, out + i);
     pthread_mutex_unlock(&a->talk);
     return rc;
 }

@@ -11,7 +11,7 @@
 enum { PIECE = 64 << 10 };
 
 void larder__inbox_init(larder__inbox *in) {
-    *in = (larder__inbox){0};
+    *in = (larder__inbox){.most = LARDER__FRAME_MOST};
     for (int i = 0; i < LARDER__FRAME_FDS; i++)
         in->fds[i] = -1;
 }
@@ -21,7 +21,20 @@ void larder__inbox_free(larder__inbox *in) {
         if (in->fds[i] >= 0)
             close(in->fds[i]);
     larder__free(in->bytes);
+    size_t most = in->most;
     larder__inbox_init(in);
+    in->most = most;
+}
+
+void larder__inbox_pass(larder__inbox *from, larder__inbox *to) {
+    if (from->have != from->used || !from->bytes)
+        return;
+    if (to->bytes)
+        larder__free(from->bytes);
+    else
+        to->bytes = from->bytes, to->cap = from->cap;
+    from->bytes = NULL;
+    from->have = from->used = from->cap = 0;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -34,7 +47,8 @@ static int make_space(larder__inbox *in) {
     }
     if (in->cap - in->have >= PIECE)
         return 0;
-    size_t cap = in->cap ? in->cap * 2 : 2 * (size_t)PIECE;
+    size_t cap = in->cap ? in->cap * 2 : 2 * (size_t)PIECE, enough = in->most + 2 * (size_t)PIECE;
+    cap = cap < enough || in->cap >= enough ? cap : enough;
     unsigned char *grown = larder__realloc(in->bytes, cap);
     if (!grown)
         return LARDER_E_NOMEM;
@@ -89,7 +103,7 @@ int larder__inbox_next(larder__inbox *in, uint16_t *type, larder_reader *body) {
     if (in->have - in->used < sizeof head)
         return 0;
     memcpy(&head, in->bytes + in->used, sizeof head);
-    if (head.bytes > LARDER__FRAME_MOST || head.zero != 0)
+    if (head.bytes > in->most || head.zero != 0)
         return larder__fail(LARDER_E_FORMAT, "what came over the socket is not larder's protocol");
     if (in->have - in->used - sizeof head < head.bytes)
         return 0;

@@ -22,6 +22,7 @@ typedef struct larder__frame_head {
 typedef struct larder__inbox {
     unsigned char *bytes;
     size_t have, used, cap;
+    size_t most; /* bytes of a frame that is taken */
     int fds[LARDER__FRAME_FDS]; /* passed along, -1: none */
     size_t fd_count;
 } larder__inbox;
@@ -33,6 +34,8 @@ void larder__inbox_free(larder__inbox *);
 int larder__inbox_read(larder__inbox *, int fd);
 /* 1: *type and *body are the next frame, valid until the next read; 0: not whole yet; E_FORMAT. */
 int larder__inbox_next(larder__inbox *, uint16_t *type, larder_reader *body);
+/* Hands the room of an inbox on that has nothing in it, and no descriptors, to one without. */
+void larder__inbox_pass(larder__inbox *from, larder__inbox *to);
 /* The descriptor passed with what was read so far; -1: none. The caller owns it. */
 int larder__inbox_take_fd(larder__inbox *);
 

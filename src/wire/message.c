@@ -14,6 +14,7 @@ void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u32(w, h->version);
     larder_write_u32(w, h->pid);
     larder_write_u32(w, h->batch);
+    larder_write_u32(w, h->at_once);
     larder_write_u64(w, h->fingerprint);
     larder_write_u64(w, h->keys);
     larder_write_u64(w, h->payload);
@@ -71,6 +72,7 @@ int larder__hello_read(larder__hello *h, larder_reader *r) {
         return rc;
     h->pid = larder_read_u32(r);
     h->batch = larder_read_u32(r);
+    h->at_once = larder_read_u32(r);
     h->fingerprint = larder_read_u64(r);
     h->keys = larder_read_u64(r);
     h->payload = larder_read_u64(r);
@@ -83,6 +85,8 @@ int larder__hello_read(larder__hello *h, larder_reader *r) {
     larder__read_text(r, h->budget, sizeof h->budget);
     if (h->payload > LARDER__PAYLOAD_MOST)
         return larder_read_reject(r, "more bytes than a data set can have");
+    if (h->at_once > LARDER__AT_ONCE_MOST)
+        return larder_read_reject(r, "more requests at once than anybody may make");
     return larder_read_status(r);
 }
 

@@ -224,7 +224,7 @@ def test_no_room_by_environment(folder):
 
 
 def test_client_killed(folder):
-    with serving(folder, "--cache", "1MiB") as d:
+    with serving(folder, "--cache", "4MiB") as d:
         pids = lambda: [j["pid"] for j in d.status()["jobs"]]
         other = job(folder, d.path, "--seed", "1", "--slow", "bandwidth=2MiB", epochs=4)
         wait_for(lambda: other.pid in pids())

@@ -15,8 +15,8 @@ static larder__shelf *open_shelf(bool movable) {
         .seed = 1,
         .budget = KEYS * MEAN,
         .spare = KEYS * MEAN / 4,
-        .mean = MEAN,
         .batch = 10,
+        .mean = MEAN,
         .policy = "ods",
         .forms_id = 5,
         .forms = {.share = {1}, .decoded_ratio = 1.5, .row_bytes = 2 * MEAN, .movable = movable}};
