@@ -94,6 +94,7 @@ static int cost_of(larder__server *s, const larder__hello *h, const larder__shel
     const larder_policy *policy = NULL;
     uint64_t least = h->keys < UINT32_MAX ? h->keys * A_SAMPLE : UINT64_MAX;
     char what[64];
+    *out = (larder__cost){.entries = h->keys};
     snprintf(what, sizeof what, "tables for %llu samples", (unsigned long long)h->keys);
     drop_idle(s, least, NULL);
     if (least > left(s))
@@ -107,7 +108,6 @@ static int cost_of(larder__server *s, const larder__hello *h, const larder__shel
         return lacking(s, what, left(s) + least);
     if (rc < 0)
         return rc;
-    out->entries = h->keys;
     out->mean = h->payload / h->keys + 1;
     out->slack = larder__cost_slack(h->batch, out->mean, s->conf.cache);
     out->job = job_cost(h, policy);

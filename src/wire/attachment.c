@@ -285,11 +285,14 @@ bool larder__attachment_there(larder__attachment *a) {
         return true;
     if (larder__now() < a->retry_at)
         return false;
-    if (larder__attachment_attach(a) == 0) {
+    int rc = larder__attachment_attach(a);
+    if (rc == 0) {
         if (a->stats)
             larder__stat_add(a->stats, a->found, 1);
         return true;
     }
+    if (rc != LARDER_E_IO && rc != LARDER_E_NOTFOUND) /* one is there, and will not do */
+        larder__note(a->stats, "samples come straight from storage: %s", larder_errmsg());
     a->retry_at = larder__now() + a->retry_after;
     a->retry_after = a->retry_after * 2 < RETRY_MOST ? a->retry_after * 2 : RETRY_MOST;
     return false;

@@ -26,8 +26,8 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 5 };
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
 #define LARDER__NO_LEASE UINT32_MAX
-/* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO said,
- * which is so many at least and at most. */
+/* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO
+ * said, which is so many at least and at most. */
 enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
 
 #define LARDER__MESSAGES(XX)                                                                       \

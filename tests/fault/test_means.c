@@ -79,7 +79,8 @@ static uint64_t figure(const char *name) {
 
 static void check_within(const char *when) {
     uint64_t counted = figure("memory_bytes"), promised = figure("promised_bytes");
-    uint64_t heap = anonymous(), lent = shared(), real = heap - (at_rest < heap ? at_rest : heap) + lent;
+    uint64_t heap = anonymous(), lent = shared();
+    uint64_t real = heap - (at_rest < heap ? at_rest : heap) + lent;
     if (counted > CACHE + OWN || promised > CACHE || real > CACHE + OWN + HEAP_SLACK)
         fail_msg("%s: %llu bytes counted, %llu promised, %llu of heap and %llu shared in truth",
                  when, (unsigned long long)counted, (unsigned long long)promised,
@@ -129,7 +130,7 @@ static larder__attach_conf job(uint64_t keys, uint64_t payload, const char *budg
                                const char *policy) {
     larder__attach_conf conf = {.door = larder__door_at(path),
                                 .hello = {.batch = 256,
-                                          .fingerprint = keys * 31 + payload,
+                                          .identity = keys * 31 + payload,
                                           .keys = keys,
                                           .payload = payload,
                                           .share = {1},
@@ -178,7 +179,7 @@ static void small_samples(void **st) {
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         larder__cache *c[3];
         larder__attach_conf conf = job(KEYS, KEYS * SIZE, "", policies[i]);
-        conf.hello.fingerprint += i;
+        conf.hello.identity += i;
         for (size_t k = 0; k < 3; k++) {
             check_ok(larder__attach_open(&c[k], &conf));
             for (int round = 0; round < 2; round++) {
@@ -193,6 +194,30 @@ static void small_samples(void **st) {
             larder__cache_close(&c[k]);
     }
     check_within("all have left");
+}
+
+/* Where there is room, all that was asked for is given, and no more is promised than it takes. */
+static void as_asked(void **st) {
+    (void)st;
+    enum { KEYS = 1000, SIZE = 3000 };
+    static const char *const budgets[] = {"", "100%", "2MiB"};
+    for (size_t i = 0; i < 3; i++) {
+        larder__cache *c = NULL;
+        larder__cache_figures f;
+        larder__attach_conf conf = job(KEYS, KEYS * SIZE, budgets[i], "minio");
+        conf.hello.identity += i;
+        uint64_t want = i < 2 ? KEYS * SIZE : 2 << 20, before = figure("promised_bytes");
+        check_ok(larder__attach_open(&c, &conf));
+        sweep(c, KEYS, SIZE, 256);
+        sweep(c, KEYS, SIZE, 256);
+        larder__cache_read_figures(c, &f);
+        assert_int_equal(f.budget, want);
+        assert_int_equal(f.resident, want / SIZE);
+        uint64_t promised = figure("promised_bytes");
+        assert_true(promised > want && promised < before + want + want / 2 + 3 * MIB);
+        larder__cache_close(&c);
+        check_within("as asked");
+    }
 }
 
 /* What does not fit is refused before it is there, with how much would be needed. */
@@ -262,7 +287,7 @@ static larder__hello hostile_hello(uint64_t keys, uint64_t payload, uint32_t at_
                        .version = LARDER__WIRE_VERSION,
                        .batch = at_once,
                        .at_once = at_once,
-                       .fingerprint = 99,
+                       .identity = 99,
                        .keys = keys,
                        .payload = payload,
                        .share = {1},
@@ -281,7 +306,7 @@ static void greedy(void **st) {
             larder_writer w = {0};
             int fd = raw();
             larder__hello h = hostile_hello(20000, payloads[i], at_once);
-            h.fingerprint += i * 100 + at_once;
+            h.identity += i * 100 + at_once;
             larder__hello_write(&h, &w);
             say(fd, LARDER__MSG_HELLO, &w);
             larder__wire_access *all = calloc(60000, sizeof *all);
@@ -289,8 +314,8 @@ static void greedy(void **st) {
             for (uint32_t k = 0; k < 60000; k++)
                 all[k] = (larder__wire_access){.key = k % 20000, .size = 1};
             for (int round = 0; round < 3; round++) {
-                larder__claim c = {.accesses = all, .n = round ? 60000 : at_once, .fetch = UINT32_MAX};
-                c.n = c.n < 60000 ? c.n : 60000;
+                uint32_t n = round || at_once > 60000 ? 60000 : at_once;
+                larder__claim c = {.accesses = all, .n = n, .fetch = UINT32_MAX};
                 w.size = 0;
                 larder__claim_write(&c, &w);
                 say(fd, round == 2 ? LARDER__MSG_EXCHANGE : LARDER__MSG_CLAIM, &w);
@@ -357,7 +382,7 @@ static void talkative_ranks(void **st) {
                           .world = 2,
                           .batch = UINT32_MAX,
                           .turns = UINT32_MAX,
-                          .fingerprint = i,
+                          .identity = i,
                           .keys = (uint64_t)1 << 40,
                           .payload = payloads[i],
                           .want = UINT64_MAX,
@@ -387,7 +412,8 @@ static void talkative_ranks(void **st) {
 
 static void costs(void **st) {
     (void)st;
-    larder__cost c = {.fixed = 1000, .entries = 50, .mean = 100, .slack = 10, .staying = 5, .job = 7};
+    larder__cost c = {.fixed = 1000, .entries = 50, .mean = 100, .slack = 10, .staying = 5};
+    c.job = 7;
     uint64_t before = 0;
     for (uint64_t b = 0; b < 20000; b += 50) {
         uint64_t all = larder__cost_all(&c, b);
@@ -433,6 +459,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(purses),
         cmocka_unit_test(costs),
+        cmocka_unit_test_setup_teardown(as_asked, begin, end),
         cmocka_unit_test_setup_teardown(small_samples, begin, end),
         cmocka_unit_test_setup_teardown(too_many_samples, begin, end),
         cmocka_unit_test_setup_teardown(odd_budgets, begin, end),

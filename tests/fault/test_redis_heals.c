@@ -205,7 +205,7 @@ static void test_one_new_generation(void **unused) {
     check_ok(larder__redis_parse(&conf, cache));
     pthread_barrier_init(&gate, NULL, CLIENTS + 1);
     for (int i = 0; i < CLIENTS; i++) {
-        larder__far_conf far = {.redis = &conf, .fingerprint = 5, .owner = "g-n"};
+        larder__far_conf far = {.redis = &conf, .identity = 5, .owner = "g-n"};
         clients[i] = (client){.gate = &gate, .rounds = rounds};
         check_ok(larder__far_open(&clients[i].far, &far));
         check_ok(larder__journal_open(&clients[i].journal, clients[i].far, "n", 5, 60, 1000));

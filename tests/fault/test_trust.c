@@ -45,7 +45,7 @@ static int attach(const larder__door *door) {
     larder__cache *c = NULL;
     larder__attach_conf conf = {.door = *door,
                                 .hello = {.batch = 10,
-                                          .fingerprint = 3,
+                                          .identity = 3,
                                           .keys = KEYS,
                                           .payload = KEYS * SIZE,
                                           .share = {1},
@@ -62,7 +62,7 @@ static int join(const larder__door *door) {
                               .join = {.world = 1,
                                        .batch = 10,
                                        .turns = 2,
-                                       .fingerprint = 3,
+                                       .identity = 3,
                                        .keys = KEYS,
                                        .payload = KEYS * SIZE,
                                        .want = KEYS * SIZE,
@@ -135,6 +135,46 @@ static void a_foreign_daemon(void **st) {
         check_ok(ways[i](&door));
     }
     end_daemon(daemon);
+}
+
+/* One that takes the place of the own daemon while a job runs: it goes on without, and is told. */
+static void a_foreign_successor(void **st) {
+    (void)st;
+    larder__stats *stats;
+    larder__cache *c = NULL;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chmod(folder, 0777), 0);
+    check_ok(larder__stats_open(&stats));
+    pid_t daemon = daemon_of(0);
+    larder__attach_conf conf = {.door = larder__door_at(path),
+                                .hello = {.batch = 10,
+                                          .identity = 3,
+                                          .keys = KEYS,
+                                          .payload = KEYS * SIZE,
+                                          .share = {1},
+                                          .policy = "lru",
+                                          .name = "test"},
+                                .stats = stats};
+    check_ok(larder__attach_open(&c, &conf));
+    end_daemon(daemon);
+    char lock[320];
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    unlink(lock);
+    daemon = daemon_of(NOBODY);
+    for (int i = 0; i < 2000 && !larder__note_at(stats, 0); i++) { /* it looks now and then */
+        larder_access a = {.key = 1, .size = SIZE};
+        larder__ticket t;
+        check_ok(larder__cache_claim(c, &a, 1, &t));
+        assert_int_equal(t.task, LARDER__MAKE); /* by itself */
+        larder__cache_fail(c, &t, LARDER_E_CANCELLED, "");
+        usleep(10000);
+    }
+    assert_non_null(larder__note_at(stats, 0));
+    assert_non_null(strstr(larder__note_at(stats, 0), "?owner="));
+    larder__cache_close(&c);
+    end_daemon(daemon);
+    larder__stats_close(&stats);
 }
 
 /* Root may read everything anyway, and one's own daemon is oneself. */
@@ -385,6 +425,7 @@ static void memory_of_ranks(void **st) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_foreign_daemon, begin, end),
+        cmocka_unit_test_setup_teardown(a_foreign_successor, begin, end),
         cmocka_unit_test_setup_teardown(ones_own_and_root, begin, end),
         cmocka_unit_test(owners_by_name),
         cmocka_unit_test_setup_teardown(the_runtime_folder, begin, end),

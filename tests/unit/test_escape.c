@@ -152,7 +152,7 @@ static void test_log(void **st) {
                            .version = LARDER__WIRE_VERSION,
                            .pid = 1,
                            .batch = 1,
-                           .fingerprint = 7,
+                           .identity = 7,
                            .keys = 10,
                            .payload = 100,
                            .share = {1},
