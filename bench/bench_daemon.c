@@ -111,7 +111,7 @@ static bool daemon_open(bench *b) {
     }
     larder__attach_conf conf = {.socket = path,
                                 .hello = {.batch = BATCH,
-                                          .fingerprint = 1,
+                                          .identity = 1,
                                           .keys = b->values,
                                           .payload = (uint64_t)b->values * b->size,
                                           .share = {1},

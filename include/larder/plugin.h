@@ -358,8 +358,15 @@ typedef struct larder_dataset {
     uint32_t classes;     /* 0: unknown */
     larder_shape raw;     /* all samples are raw u8 pixels of this shape; h == 0: encoded files */
     larder_layout layout; /* of raw pixels */
-    uint64_t fingerprint; /* changes when the data set does */
+    uint64_t fingerprint; /* which samples there are, not which bytes they have: a copy has the
+                             same. What saved states and tapes are checked with */
     bool parts;           /* what a rectangle needs of a picture can be read: read_parts works */
+    /* Which bytes these are: what is kept for other processes or runs is named by it. A source
+     * gives what tells its files from any others and from what they are after a change (times,
+     * numbers, ETags), or 0 where the fingerprint says it all; the rest is mixed in by who opens
+     * it. */
+    uint64_t identity;
+    uint64_t content; /* hash of some of the bytes, the same for a copy; 0: none were read */
 } larder_dataset;
 
 /* Pixels x0 <= x < x1, y0 <= y < y1 of a picture that will be decoded to 1/shrink of its size. */

@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "loader/recipe.h"
 #include "plugins.h"
+#include "source/source.h"
 #include "stage/stage.h"
 
 #include <stdio.h>
@@ -90,7 +91,14 @@ LIST(samplers, larder__samplers, "samplers", "which ids come next")
 LIST(signals, larder__signals, "signals", "what training says about samples")
 LIST(stages, larder__stages, "stages",
      "from bytes to tensors: --augment \"crop:size=32,pad=4|flip\"")
-LIST(sources, larder__sources, "sources", "where samples live: name:where?parameter=value&…")
+
+static void list_sources(const sheet *s) {
+    section(s, "sources", "where samples live: name:where?parameter=value&…");
+    for (size_t i = 0; larder__sources[i]; i++)
+        entry(s, larder__sources[i]->plugin.name, larder__sources[i]->plugin.summary,
+              larder__sources[i]->plugin.params);
+    entry(s, "(every one)", "takes these too", larder__source_params);
+}
 
 int larder__cmd_list(int argc, char **argv) {
     sheet s = {0};

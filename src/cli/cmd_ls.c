@@ -111,8 +111,9 @@ static void json_samples(larder__json *j, larder__data *d, uint64_t limit) {
 static void print_json(larder__data *d, const tally *t, uint64_t limit) {
     const larder_dataset *about = larder__data_about(d);
     larder__json j = {.to = stdout};
-    char fingerprint[24];
+    char fingerprint[24], identity[24];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, about->fingerprint);
+    snprintf(identity, sizeof identity, "%016" PRIx64, about->identity);
     larder__json_open(&j, NULL, '{');
     larder__json_text(&j, "uri", larder__data_uri(d));
     larder__json_text(&j, "source", larder__data_plugin(d)->name);
@@ -121,6 +122,7 @@ static void print_json(larder__data *d, const tally *t, uint64_t limit) {
     larder__json_u64(&j, "classes", about->classes);
     larder__json_u64(&j, "unlabelled", t->unlabelled);
     larder__json_text(&j, "fingerprint", fingerprint);
+    larder__json_text(&j, "identity", identity);
     if (about->raw.h) {
         larder__json_open(&j, "shape", '{');
         larder__json_u64(&j, "h", about->raw.h);

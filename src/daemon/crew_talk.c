@@ -63,7 +63,10 @@ static int tell_gone(larder__server *s, larder__client *c, uint32_t rank) {
     s->body.size = 0;
     larder_write_u32(&s->body, c->berth.serial);
     larder_write_u32(&s->body, rank);
-    larder_write_u32(&s->body, c->berth.crew->seats[rank].state == LARDER__SEAT_ENDED);
+    larder__seat_state now = c->berth.crew->seats[rank].state;
+    larder_write_u32(&s->body, now == LARDER__SEAT_EMPTY   ? LARDER__RANK_APART
+                               : now == LARDER__SEAT_ENDED ? LARDER__RANK_ENDED
+                                                           : LARDER__RANK_LOST);
     return larder__server_reply(s, c, LARDER__MSG_GONE);
 }
 
@@ -137,7 +140,8 @@ static int answer_wish(larder__server *s, larder__client *c, uint32_t rank) {
     for (const larder__record *r = seat->records; r && rc == 0 && c->berth.wish[rank]; r = r->next)
         if (r->kind == c->berth.kind && r->number == c->berth.number)
             rc = tell_record(s, c, rank, r);
-    bool gone = seat->state == LARDER__SEAT_ENDED || seat->state == LARDER__SEAT_LOST;
+    bool gone = seat->state == LARDER__SEAT_ENDED || seat->state == LARDER__SEAT_LOST ||
+                (c->berth.crew->apart && seat->state == LARDER__SEAT_EMPTY);
     return rc == 0 && c->berth.wish[rank] && gone ? tell_gone(s, c, rank) : rc;
 }
 

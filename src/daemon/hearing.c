@@ -25,7 +25,7 @@ static void drop_idle(larder__server *s, uint64_t want) {
         larder__shelf_read_figures(s->shelves[i], &f);
         if (f.jobs == 0) {
             larder__server_say(s, "data set %016llx is forgotten: nobody trains on it",
-                               (unsigned long long)larder__shelf_about(s->shelves[i])->fingerprint);
+                               (unsigned long long)larder__shelf_about(s->shelves[i])->identity);
             close_shelf(s, i);
         }
     }
@@ -84,7 +84,7 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
     if (i == LARDER__SHELVES)
         return larder__fail(LARDER_E_FULL, "%d data sets are in use, and that is the most",
                             LARDER__SHELVES);
-    larder__shelf_conf conf = {.fingerprint = h->fingerprint,
+    larder__shelf_conf conf = {.identity = h->identity,
                                .keys = h->keys,
                                .seed = h->seed,
                                .policy = h->policy,
@@ -116,7 +116,7 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
 static int find_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
     for (size_t i = 0; i < LARDER__SHELVES; i++) {
         const larder__shelf_conf *a = s->shelves[i] ? larder__shelf_about(s->shelves[i]) : NULL;
-        if (!a || a->fingerprint != h->fingerprint || a->forms_id != h->forms_id)
+        if (!a || a->identity != h->identity || a->forms_id != h->forms_id)
             continue;
         if (a->keys != h->keys)
             return larder__fail(LARDER_E_CHANGED,

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "daemon/job_crew_inside.h"
+#include "ranks/relay_inside.h"
 
 #include <poll.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static int crew_open(larder__server *s, const larder__join *j, larder__crew **ou
     memcpy(crew->job, j->job, sizeof crew->job);
     memcpy(crew->name, j->name, sizeof crew->name);
     crew->fingerprint = j->fingerprint;
+    crew->identity = j->identity;
     crew->budget = budget;
     crew->world = j->world;
     crew->session = session;
@@ -83,19 +85,26 @@ static void crew_close(larder__server *s, larder__crew *crew) {
 
 /* Ranks that have met before look for each other by what they met under; others for one in which
  * their seat is free, and which has never been complete. The latest comes first: an older one may
- * be what is left of a run that hangs. */
+ * be what is left of a run that hangs. Nobody comes to those that have other bytes, or what one
+ * rank lays down would be another's samples. */
 static int find_crew(larder__server *s, const larder__join *j, larder__crew **out) {
+    larder__crew *others = NULL;
     for (larder__crew *c = s->crews; c; c = c->next) {
         if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint)
             continue;
-        if (j->session ? c->session != j->session : c->met)
+        if (j->session ? c->session != j->session : c->met || c->apart)
             continue;
         if (c->world != j->world)
             return larder__fail(LARDER_E_STATE,
                                 "rank %u counts %u ranks, and those of job %s that are here count "
                                 "%u",
                                 j->rank, j->world, j->job, c->world);
-        if (c->seats[j->rank].state == LARDER__SEAT_EMPTY) {
+        bool empty = c->seats[j->rank].state == LARDER__SEAT_EMPTY;
+        if (c->identity != j->identity) {
+            others = empty && !others ? c : others;
+            continue;
+        }
+        if (empty) {
             *out = c;
             return 0;
         }
@@ -103,7 +112,11 @@ static int find_crew(larder__server *s, const larder__join *j, larder__crew **ou
             return larder__fail(LARDER_E_STATE, "rank %u of job %s has left already", j->rank,
                                 j->job);
     }
-    return crew_open(s, j, out);
+    if (!others)
+        return crew_open(s, j, out);
+    others->apart = true; /* those that wait for it hear of it too */
+    larder__crew_tell_gone(s, others, j->rank);
+    return larder__fail(LARDER_E_STATE, LARDER__RELAY_COPIES, "");
 }
 
 /* The descriptor goes with the first bytes of the answer, so that one is sent at once. */

@@ -33,9 +33,10 @@ typedef struct larder__seat {
 struct larder__crew {
     struct larder__crew *next;
     char job[LARDER__JOB_NAME], name[64];
-    uint64_t fingerprint, budget, session;
+    uint64_t fingerprint, identity, budget, session;
     uint32_t world, there;
     bool met;   /* all were there at once */
+    bool apart; /* one came that has other files: these will never be complete */
     bool again; /* of ranks that have met before, under another daemon: nobody else comes */
     larder__crew_values values;
     larder__seat seats[];

@@ -13,7 +13,7 @@
 typedef struct larder__shelf larder__shelf;
 
 typedef struct larder__shelf_conf {
-    uint64_t fingerprint, keys, seed;
+    uint64_t identity, keys, seed;
     uint64_t budget; /* bytes of payload the cache may hold */
     uint64_t spare;  /* bytes more in the arena, for what jobs still read of evicted entries */
     uint32_t pins;   /* entries a job may hold without asking, where the policy allows it */

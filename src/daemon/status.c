@@ -21,12 +21,12 @@ void larder__client_count(larder__client_about *a, const larder__wire_ticket *t,
 static void write_shelf(larder__json *j, larder__shelf *s) {
     larder__shelf_figures f;
     larder__cache_figures c;
-    char fingerprint[24];
+    char identity[24];
     larder__shelf_read_figures(s, &f);
     larder__cache_read_figures(larder__shelf_cache(s), &c);
-    snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, larder__shelf_about(s)->fingerprint);
+    snprintf(identity, sizeof identity, "%016" PRIx64, larder__shelf_about(s)->identity);
     larder__json_open(j, NULL, '{');
-    larder__json_text(j, "data_set", fingerprint);
+    larder__json_text(j, "data_set", identity);
     larder__json_text(j, "policy", larder__shelf_about(s)->policy);
     larder__json_u64(j, "samples", larder__shelf_about(s)->keys);
     larder__json_u64(j, "jobs", f.jobs);

@@ -23,7 +23,8 @@ typedef struct larder__draw_conf {
     const char *cache; /* budget text */
     const larder__store *store;
     uint64_t n, payload;  /* samples and their bytes in all */
-    uint64_t fingerprint; /* of the data set */
+    uint64_t fingerprint; /* of the data set: by this ranks of a job find each other */
+    uint64_t identity;    /* of its bytes: by this they are kept where others find them */
     uint32_t size;        /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;

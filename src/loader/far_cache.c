@@ -58,7 +58,7 @@ static int open_group(larder__cache **out, const larder__draw_conf *d, const lar
                                           .decoded_ratio = d->decoded_ratio,
                                           .decoded_bytes = d->decoded_bytes,
                                           .row_bytes = d->row_bytes},
-                            .fingerprint = larder__mix64(d->fingerprint),
+                            .identity = larder__mix64(d->identity),
                             .size = d->size,
                             .size_of = d->size_of,
                             .size_arg = d->size_arg,
@@ -75,7 +75,7 @@ static int open_group(larder__cache **out, const larder__draw_conf *d, const lar
 static int open_job(larder__cache **out, const larder__draw_conf *d, larder__cache_conf *conf,
                     const larder__redis_conf *r, bool pixels) {
     larder__job_depot_conf redis = {
-        .redis = r, .fingerprint = larder__job_fingerprint(d, pixels), .stats = d->stats};
+        .redis = r, .identity = larder__job_identity(d, pixels), .stats = d->stats};
     larder__depot depot;
     int rc = larder__job_depot_open(&depot, &redis);
     return rc < 0 ? rc : larder__job_cache_open(out, d, conf, depot);
@@ -90,10 +90,8 @@ int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
     bool pixels = conf->forms->share[LARDER_ENCODED] < 1 || conf->forms->movable;
     if (rc == 0 && r.job[0])
         return open_job(out, d, conf, &r, pixels);
-    larder__far_store_conf store = {.redis = &r,
-                                    .fingerprint = larder__job_fingerprint(d, pixels),
-                                    .slots = d->n,
-                                    .stats = d->stats};
+    larder__far_store_conf store = {
+        .redis = &r, .identity = larder__job_identity(d, pixels), .slots = d->n, .stats = d->stats};
     conf->store = &larder__store_redis;
     if (rc == 0 && conf->tiers && conf->tiers->front > larder__memory_limit()) {
         char have[32];

@@ -19,8 +19,12 @@ bool larder__job_cache_named(const char *cache) {
     return larder__job_cache_local(cache);
 }
 
-uint64_t larder__job_fingerprint(const larder__draw_conf *d, bool pixels) {
-    return larder__mix64(d->fingerprint) ^ (pixels ? larder__mix64(~d->pipeline) : 0);
+static uint64_t with_pixels(const larder__draw_conf *d, uint64_t h, bool pixels) {
+    return larder__mix64(h) ^ (pixels ? larder__mix64(~d->pipeline) : 0);
+}
+
+uint64_t larder__job_identity(const larder__draw_conf *d, bool pixels) {
+    return with_pixels(d, d->identity, pixels);
 }
 
 int larder__job_cache_join(larder__crew_link **out, const larder__draw_conf *d, larder__ranks ranks,
@@ -33,7 +37,8 @@ int larder__job_cache_join(larder__crew_link **out, const larder__draw_conf *d, 
                                        .batch = (uint32_t)d->batch,
                                        .turns = d->lag + 1,
                                        .pixels = pixels,
-                                       .fingerprint = larder__job_fingerprint(d, pixels),
+                                       .fingerprint = with_pixels(d, d->fingerprint, pixels),
+                                       .identity = d->identity,
                                        .keys = d->n,
                                        .payload = d->payload,
                                        .want = want ? want : 1},
@@ -61,6 +66,7 @@ int larder__job_cache_relay(larder__relay **out, const larder__draw_conf *d, lar
     int rc = larder__redis_parse(&redis, d->cache);
     larder__redis_relay_conf conf = {.redis = &redis,
                                      .fingerprint = larder__mix64(d->fingerprint),
+                                     .identity = d->identity,
                                      .rank = ranks.rank,
                                      .world = ranks.world};
     return rc < 0 ? rc : larder__redis_relay_open(out, &conf);

@@ -12,8 +12,8 @@
 bool larder__job_cache_named(const char *cache);
 bool larder__job_cache_local(const char *cache);
 
-/* Data set, and how pixels are made of it where they are kept. */
-uint64_t larder__job_fingerprint(const larder__draw_conf *, bool pixels);
+/* What bytes are kept under: which they are, and how pixels are made of them where those are. */
+uint64_t larder__job_identity(const larder__draw_conf *, bool pixels);
 /* To the daemon, for a cache of `want` bytes (UINT64_MAX: whatever it has) for all ranks. */
 int larder__job_cache_join(larder__crew_link **out, const larder__draw_conf *, larder__ranks,
                            uint64_t want, bool pixels);

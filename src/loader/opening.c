@@ -192,6 +192,7 @@ static int open_parts(larder_loader *l) {
                               .payload = about->bytes,
                               /* Jobs that share a cache must agree on what an entry is. */
                               .fingerprint = about->fingerprint + (l->parts != NULL),
+                              .identity = about->identity + (l->parts != NULL),
                               .size_of = larder__entry_bytes,
                               .size_arg = l,
                               .group_of = sample_class,

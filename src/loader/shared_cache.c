@@ -119,7 +119,7 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     larder__attach_conf a = {.socket = where.path,
                              .token_file = where.token_file,
                              .hello = {.batch = (uint32_t)conf->batch,
-                                       .fingerprint = conf->fingerprint,
+                                       .identity = conf->identity,
                                        .keys = conf->n,
                                        .payload = conf->payload,
                                        .seed = conf->seed,

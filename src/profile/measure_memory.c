@@ -203,7 +203,7 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
     shelf s = shelf_of(p, out);
     larder__attach_conf conf = {.socket = p->conf.socket,
                                 .hello = {.batch = AT_ONCE,
-                                          .fingerprint = 0x70726f66696c65u ^ s.size,
+                                          .identity = 0x70726f66696c65u ^ s.size,
                                           .keys = s.keys,
                                           .payload = s.keys * s.size,
                                           .seed = 1,

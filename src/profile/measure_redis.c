@@ -86,7 +86,7 @@ int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *
     s.keys = BYTES / s.size > MOST_KEYS ? MOST_KEYS : BYTES / s.size;
     snprintf(owner, sizeof owner, "profile-%ld", (long)getpid());
     larder__far_conf far = {
-        .redis = &conf, .fingerprint = 0x70726f66696c65u, .owner = owner, .lease = true};
+        .redis = &conf, .identity = 0x70726f66696c65u, .owner = owner, .lease = true};
     rc = larder__far_open(&s.far, &far);
     if (rc == 0)
         rc = fill(&s);

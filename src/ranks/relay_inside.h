@@ -9,6 +9,12 @@
 /* A rank, the number of all, and the rank that still waits. */
 #define LARDER__RELAY_ENDED "rank %u of %u has ended, and rank %u has not"
 
+/* Which of them, or "". */
+#define LARDER__RELAY_COPIES                                                                       \
+    "the ranks of this job do not have the same files%s; if these are copies of one data set, "    \
+    "say "                                                                                         \
+    "so to all ranks with ?content=NAME behind it"
+
 typedef struct larder__posted { /* a record of ours */
     struct larder__posted *next;
     uint64_t number;

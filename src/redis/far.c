@@ -85,7 +85,7 @@ int larder__far_open(larder__far **out, const larder__far_conf *conf) {
     f->lease = conf->lease;
     f->many = conf->many;
     snprintf(f->space, sizeof f->space, "larder:%d:%016llx:%.48s", LARDER__VALUE_VERSION,
-             (unsigned long long)conf->fingerprint, conf->owner);
+             (unsigned long long)conf->identity, conf->owner);
     /* Figures last, when it stands: whoever fails leaves none behind. */
     int rc = larder__fleet_open(f);
     f->stats = conf->stats;

@@ -19,7 +19,7 @@ typedef struct larder__errand larder__errand; /* one value on its way here */
 
 typedef struct larder__far_conf {
     const larder__redis_conf *redis; /* copied */
-    uint64_t fingerprint;            /* of the data set: no two of them mix */
+    uint64_t identity;               /* of the bytes: no two data sets mix */
     const char *owner;               /* whose values these are: part of every key */
     bool lease;           /* the owner is this process: when it is gone its values may be deleted,
                              and those of owners who are gone already are */

@@ -185,7 +185,7 @@ int larder__far_store_open(void **out, const larder__far_store_conf *conf) {
     s->ttl = conf->redis->ttl;
     s->inclusive = conf->redis->inclusive;
     larder__far_conf far = {.redis = conf->redis,
-                            .fingerprint = conf->fingerprint,
+                            .identity = conf->identity,
                             .owner = owner,
                             .lease = true,
                             .stats = conf->stats};

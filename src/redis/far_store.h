@@ -10,7 +10,7 @@ extern const larder__store larder__store_redis;
 
 typedef struct larder__far_store_conf {
     const larder__redis_conf *redis;
-    uint64_t fingerprint; /* of data set and, where pixels or rows are kept, of how they are made */
+    uint64_t identity; /* of the bytes and, where pixels or rows are kept, of how they are made */
     uint64_t slots;
     larder__stats *stats;
 } larder__far_store_conf;

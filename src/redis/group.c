@@ -315,10 +315,8 @@ static int show(larder__group *g, larder__stats *stats) {
 static int open_parts(larder__group *g, const larder__group_conf *conf) {
     char owner[64];
     snprintf(owner, sizeof owner, "g-%.40s", conf->redis->group);
-    larder__far_conf far = {.redis = conf->redis,
-                            .fingerprint = conf->fingerprint,
-                            .owner = owner,
-                            .stats = conf->stats};
+    larder__far_conf far = {
+        .redis = conf->redis, .identity = conf->identity, .owner = owner, .stats = conf->stats};
     g->table = larder__malloc(g->mine.keys * sizeof *g->table);
     if (!g->table ||
         (g->exchanges && !(g->seen = larder__calloc(larder__group_seen_words(g), sizeof *g->seen))))
@@ -327,7 +325,7 @@ static int open_parts(larder__group *g, const larder__group_conf *conf) {
     g->replica_conf.slot_of = g->table;
     int rc = larder__far_open(&g->far, &far);
     if (rc == 0)
-        rc = larder__journal_open(&g->journal, g->far, conf->redis->group, conf->fingerprint, LEASE,
+        rc = larder__journal_open(&g->journal, g->far, conf->redis->group, conf->identity, LEASE,
                                   conf->redis->ttl ? 7 * conf->redis->ttl : 0);
     return rc;
 }

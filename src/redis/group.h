@@ -12,8 +12,8 @@
 typedef struct larder__group_conf {
     const larder__redis_conf *redis; /* with the group's name */
     larder__agreement agreement;     /* what this job would have */
-    uint64_t fingerprint;
-    uint32_t size; /* of each sample; 0: ask size_of */
+    uint64_t identity; /* of the bytes: jobs with others are another group of the same name */
+    uint32_t size;     /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
     larder__stats *stats;

@@ -80,7 +80,7 @@ int larder__job_depot_open(larder__depot *out, const larder__job_depot_conf *con
     d->ttl = conf->redis->ttl;
     snprintf(owner, sizeof owner, "j-%s", conf->redis->job);
     larder__far_conf far = {.redis = conf->redis,
-                            .fingerprint = conf->fingerprint,
+                            .identity = conf->identity,
                             .owner = owner,
                             .lease = true,
                             .many = true,

@@ -9,7 +9,7 @@
 
 typedef struct larder__job_depot_conf {
     const larder__redis_conf *redis; /* its `job` names the job */
-    uint64_t fingerprint;            /* as in larder__far_store_conf */
+    uint64_t identity;               /* as in larder__far_store_conf */
     larder__stats *stats;
 } larder__job_depot_conf;
 

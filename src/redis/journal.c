@@ -160,7 +160,7 @@ static int take_records(larder__journal *j, const redisReply *list, larder__hist
 }
 
 int larder__journal_open(larder__journal **out, larder__far *far, const char *group,
-                         uint64_t fingerprint, double lease, uint32_t ttl) {
+                         uint64_t identity, double lease, uint32_t ttl) {
     static const char *const names[] = {"state", "log", "members", "numbers", "snap"};
     larder__journal *j = *out = larder__calloc(1, sizeof *j);
     uint64_t nonce;
@@ -169,8 +169,8 @@ int larder__journal_open(larder__journal **out, larder__far *far, const char *gr
     j->far = far;
     for (int k = 0; k < 5; k++)
         snprintf(j->keys[k], sizeof j->keys[k], "larder:%d:%016llx:{%016llx.%.40s}:%s",
-                 LARDER__VALUE_VERSION, (unsigned long long)fingerprint,
-                 (unsigned long long)fingerprint, group, names[k]);
+                 LARDER__VALUE_VERSION, (unsigned long long)identity, (unsigned long long)identity,
+                 group, names[k]);
     snprintf(j->lease, sizeof j->lease, "%.0f", lease * 1000);
     snprintf(j->ttl, sizeof j->ttl, "%u", ttl ? ttl : 30 * 86400);
     if (getrandom(&nonce, sizeof nonce, 0) == (ssize_t)sizeof nonce) {

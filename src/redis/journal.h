@@ -21,8 +21,8 @@ typedef struct larder__history { /* lives until the next call */
     size_t count;
 } larder__history;
 
-int larder__journal_open(larder__journal **out, larder__far *, const char *group,
-                         uint64_t fingerprint, double lease, uint32_t ttl);
+int larder__journal_open(larder__journal **out, larder__far *, const char *group, uint64_t identity,
+                         double lease, uint32_t ttl);
 void larder__journal_close(larder__journal **);
 
 /* Connects anew and settles what the group has agreed on: `mine` if there was nothing. */

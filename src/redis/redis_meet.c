@@ -1,6 +1,7 @@
 /* How the ranks of a job find each other, and nobody else: each says hello with a number nobody can
  * guess; rank 0 names those it has seen; whoever finds its own number among them agrees; when all
- * have, rank 0 says that it is done. Words of an earlier run have other numbers in them. */
+ * have, rank 0 says that it is done, or that they have different files. Words of an earlier run
+ * have other numbers in them. */
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -9,6 +10,7 @@
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { HELLO_SECONDS = 30, MEET_SECONDS = 600, NONCE = 16 };
@@ -39,29 +41,40 @@ static int say(larder__redis_relay *r, const char *what, uint32_t rank, const ch
     return larder__redis_relay_set(r, key, text, strlen(text), seconds);
 }
 
-/* "0123456789abcdef 3": somebody's number, and how many they think there are. */
-static bool hello_fits(larder__redis_relay *r, const char *text, uint32_t rank) {
-    char world[16];
-    snprintf(world, sizeof world, " %u", r->core.world);
+/* "0123456789abcdef 3 fedcba9876543210": somebody's number, how many they think there are, and the
+ * identity of their files. */
+static bool hello_fits(larder__redis_relay *r, const char *text, uint32_t rank, bool *same) {
+    char *end = NULL;
+    unsigned long world = strlen(text) > NONCE ? strtoul(text + NONCE, &end, 10) : 0;
     if (text[0] == '\0') {
         snprintf(r->core.trouble, sizeof r->core.trouble, "rank %u has not come", rank);
         return false;
     }
-    if (strlen(text) > NONCE && strcmp(text + NONCE, world) == 0)
+    *same = end && *end == ' ' && strcmp(end + 1, r->identity) == 0;
+    if (world == r->core.world)
         return true;
-    snprintf(r->core.trouble, sizeof r->core.trouble, "rank %u counts%.12s ranks, not %u", rank,
-             strlen(text) > NONCE ? text + NONCE : " ?", r->core.world);
+    snprintf(r->core.trouble, sizeof r->core.trouble, "rank %u counts %lu ranks, not %u", rank,
+             world, r->core.world);
     return false;
 }
 
+static void set_apart(larder__redis_relay *r, const char *which) {
+    pthread_mutex_lock(&r->core.lock);
+    snprintf(r->apart, sizeof r->apart, LARDER__RELAY_COPIES, which);
+    pthread_mutex_unlock(&r->core.lock);
+}
+
 static int lead(larder__redis_relay *r, char *list, size_t cap) {
-    char text[64], name[24];
+    char text[64], name[24], other[64] = "";
     size_t used = 0;
     uint64_t hash = 1;
+    bool same = true;
     int rc = 0;
     for (uint32_t k = 0; k < r->core.world; k++) {
-        if ((rc = get(r, "hello", k, text, sizeof text)) < 0 || !hello_fits(r, text, k))
+        if ((rc = get(r, "hello", k, text, sizeof text)) < 0 || !hello_fits(r, text, k, &same))
             return rc;
+        if (!same)
+            snprintf(other, sizeof other, " (rank %u has others than rank 0)", k);
         hash = larder__hash_bytes(hash, text, NONCE);
         used += (size_t)snprintf(list + used, cap - used, " %.*s", NONCE, text);
     }
@@ -78,10 +91,12 @@ static int lead(larder__redis_relay *r, char *list, size_t cap) {
     char *words = larder__malloc(used + 64);
     if (!words)
         return LARDER_E_NOMEM;
-    snprintf(words, used + 64, "%s %s%s", all ? "done" : "open", name, list);
+    snprintf(words, used + 64, "%s %s%s", !all ? "open" : other[0] ? "copy" : "done", name, list);
     rc = say(r, "meet", 0, words, MEET_SECONDS);
     larder__free(words);
-    if (rc < 0 || !all)
+    if (rc == 0 && all && other[0])
+        set_apart(r, other);
+    if (rc < 0 || !all || other[0])
         return rc;
     memcpy(r->session, name, NONCE + 1);
     return 1;
@@ -97,6 +112,8 @@ static int follow(larder__redis_relay *r, char *words, size_t cap) {
         return rc;
     }
     bool done = strncmp(words, "done ", 5) == 0;
+    if (strncmp(words, "copy ", 5) == 0)
+        set_apart(r, "");
     char name[NONCE + 1];
     memcpy(name, words + 5, NONCE);
     name[NONCE] = '\0';
@@ -108,7 +125,7 @@ static int follow(larder__redis_relay *r, char *words, size_t cap) {
 
 int larder__redis_relay_meet(larder__redis_relay *r) {
     char text[64];
-    snprintf(text, sizeof text, "%s %u", r->nonce, r->core.world);
+    snprintf(text, sizeof text, "%s %u %s", r->nonce, r->core.world, r->identity);
     int rc = say(r, "hello", r->core.rank, text, HELLO_SECONDS);
     if (rc < 0)
         return rc;

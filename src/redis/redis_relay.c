@@ -145,6 +145,8 @@ static int ask_for_some(larder__redis_relay *r, const question *q) {
 /* Has somebody been silent for too long? With the lock held. */
 static void judge(larder__redis_relay *r, double now) {
     char why[sizeof r->core.why];
+    if (r->apart[0] && r->core.wish && !r->core.failed)
+        larder__relay_give_up(&r->core, LARDER_E_STATE, r->apart);
     larder__relay_judge(&r->core, now, "Redis");
     if (!r->conn.context || r->core.failed)
         return; /* nobody can be heard now */
@@ -268,12 +270,13 @@ static int open_talk(larder__redis_relay *r, const larder__redis_relay_conf *con
     if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
         return larder__fail(LARDER_E_IO, "no chance for a name from the system");
     snprintf(r->nonce, sizeof r->nonce, "%016llx", (unsigned long long)nonce);
+    snprintf(r->identity, sizeof r->identity, "%016llx", (unsigned long long)conf->identity);
     snprintf(owner, sizeof owner, "j-%s", conf->redis->job);
     /* All keys have one hash tag, and lie on one node of a cluster. */
     snprintf(r->prefix, sizeof r->prefix,
              "larder:%d:%016llx:{%016llx.%.44s}:", LARDER__VALUE_VERSION,
              (unsigned long long)conf->fingerprint, (unsigned long long)conf->fingerprint, owner);
-    larder__far_conf far = {.redis = conf->redis, .fingerprint = conf->fingerprint, .owner = owner};
+    larder__far_conf far = {.redis = conf->redis, .identity = conf->identity, .owner = owner};
     int rc = larder__far_open(&r->far, &far);
     if (rc < 0)
         return rc;

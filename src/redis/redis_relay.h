@@ -7,7 +7,8 @@
 
 typedef struct larder__redis_relay_conf {
     const larder__redis_conf *redis; /* its `job` and `patience`; copied */
-    uint64_t fingerprint;
+    uint64_t fingerprint;            /* with the job's name: by this ranks find each other */
+    uint64_t identity;               /* of the bytes: the same for all, or nobody begins */
     uint32_t rank, world;
 } larder__redis_relay_conf;
 

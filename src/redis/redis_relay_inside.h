@@ -11,10 +11,11 @@ enum { LARDER__RELAY_KEY = 176 };
 typedef struct larder__redis_relay {
     larder__relay core;
     larder__far *far; /* knows the nodes; nothing is stored through it */
-    char prefix[112], nonce[20];
+    char prefix[112], nonce[20], identity[20];
     double *seen; /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
     bool *left;   /* by rank: it said good-bye; likewise */
     bool stop;    /* likewise */
+    char apart[sizeof((larder__relay){0}.why)]; /* why they will never begin; likewise */
     pthread_t thread;
     bool running;
 

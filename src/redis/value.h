@@ -6,7 +6,7 @@
 #include "ranks/value_name.h"
 
 /* Also part of every key: values of another version are never even asked for. */
-enum { LARDER__VALUE_VERSION = 1, LARDER__VALUE_HEAD = 40 };
+enum { LARDER__VALUE_VERSION = 2, LARDER__VALUE_HEAD = 40 };
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *,
                          const void *bytes);

@@ -119,6 +119,7 @@ static int add_file(cifar *c, const char *where, const char *name) {
     char path[4096];
     larder__unpack *u;
     unsigned char *kept = NULL;
+    larder__stamp seen;
     uint64_t count;
     if (!larder__unpack_find(where, name, path, sizeof path))
         return larder__fail(LARDER_E_NOTFOUND, "%.200s holds no %s, plain, .gz or .xz", where,
@@ -127,12 +128,14 @@ static int add_file(cifar *c, const char *where, const char *name) {
     if (rc < 0)
         return rc;
     rc = read_file(c, u, path, &kept, &count);
+    if (rc == 0)
+        rc = larder__unpack_stamp(u, &seen);
     if (rc < 0)
         larder__free(kept);
     else if (larder__unpack_is_plain(u))
-        rc = larder__records_add_plain(&c->records, path, 0, count);
+        rc = larder__records_add_plain(&c->records, path, &seen, 0, count);
     else
-        rc = larder__records_add_bytes(&c->records, path, kept, count);
+        rc = larder__records_add_bytes(&c->records, path, &seen, kept, count);
     larder__unpack_close(&u);
     return rc;
 }

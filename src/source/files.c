@@ -4,10 +4,12 @@
 #include "base/mem.h"
 #include "source/answer.h"
 #include "source/folder_walk.h"
+#include "source/pread_full.h"
 #include "source/ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -18,7 +20,8 @@ enum { MOST_RINGS = 64 }; /* more threads than that at once read plainly */
 struct larder__files {
     char *folder;
     int fd;
-    bool ready; /* the lock is there */
+    bool numbered; /* files keep their inode */
+    bool ready;    /* the lock is there */
     bool batches;
     pthread_mutex_t lock;
     larder__ring *idle[MOST_RINGS]; /* rings no thread uses now; guarded by lock */
@@ -33,10 +36,22 @@ static int failed(const larder__files *f, const char *path, int err) {
 
 static int changed(const larder__files *f, const larder__file_want *want, int64_t now) {
     if (now > (int64_t)want->bytes)
-        return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has more now", f->folder,
-                            want->path, want->bytes);
-    return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has %lld now", f->folder,
-                        want->path, want->bytes, (long long)now);
+        return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has more now; start again",
+                            f->folder, want->path, want->bytes);
+    return larder__fail(LARDER_E_CHANGED, "%s/%s: had %u bytes and has %lld now; start again",
+                        f->folder, want->path, want->bytes, (long long)now);
+}
+
+/* What was read counts only if the file is what it was when it was listed. */
+static int check_key(const larder__files *f, const larder__file_want *want, const struct stat *st) {
+    char path[PATH_MAX];
+    larder__stamp now = larder__stamp_of(st);
+    if (!f->numbered)
+        now.inode = 0;
+    if (larder__stamp_key(&now) == want->key)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", f->folder, want->path);
+    return larder__file_changed(path);
 }
 
 /* One byte beyond the end is asked for as well: that it does not come proves that the file did not
@@ -61,11 +76,31 @@ static int read_fd(const larder__files *f, int fd, const larder__file_want *want
 
 static int read_plain(const larder__files *f, const larder__file_want *want, void *into) {
     int fd = openat(f->fd, want->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
     if (fd < 0)
         return failed(f, want->path, errno);
     int rc = read_fd(f, fd, want, into);
+    if (rc == 0)
+        rc = fstat(fd, &st) == 0 ? check_key(f, want, &st) : failed(f, want->path, errno);
     close(fd);
     return rc;
+}
+
+int larder__files_peek(const larder__files *f, const char *path, void *out, size_t n, uint64_t at) {
+    int fd = openat(f->fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return failed(f, path, errno);
+    int rc = larder__pread_full(fd, path, out, n, at);
+    close(fd);
+    return rc;
+}
+
+/* The ring has closed the file, so it is asked for by its name: whoever put another one there
+ * meanwhile has changed it too. */
+static int check_named(const larder__files *f, const larder__file_want *want) {
+    struct stat st;
+    return fstatat(f->fd, want->path, &st, 0) == 0 ? check_key(f, want, &st)
+                                                   : failed(f, want->path, errno);
 }
 
 /* What could not be listed with a size: says why, now. */
@@ -144,6 +179,8 @@ static bool read_batch(larder__files *f, larder__ring *r, const larder__file_wan
             rc = failed(f, wants[i].path, (int)-results[i]);
         else if (results[i] != (int64_t)wants[i].bytes)
             rc = changed(f, &wants[i], results[i]);
+        else
+            rc = check_named(f, &wants[i]);
         answer(&out[i], bufs[i], rc);
     }
     for (size_t i = k; i < n; i++)
@@ -197,6 +234,8 @@ int larder__files_open(larder__files **out, const char *folder, const char *io) 
     int rc = f->ready && f->folder ? 0 : LARDER_E_NOMEM;
     if (rc == 0 && (f->fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
         rc = larder__fail(larder__code_of_errno(errno), "%s: %s", folder, strerror(errno));
+    if (rc == 0)
+        f->numbered = larder__inodes_last(f->fd);
     if (rc == 0)
         rc = choose(f, io);
     if (rc < 0) {

@@ -22,6 +22,7 @@ struct larder__walk_folder {
 struct larder__walk_file {
     size_t name; /* in text */
     uint32_t folder, bytes;
+    larder__stamp stamp;
 };
 typedef struct larder__walk_folder folder;
 typedef struct larder__walk_file file;
@@ -78,6 +79,8 @@ static int add_file(larder__walk *w, uint32_t in, const char *name, const struct
     file *f = &w->files[w->files_used];
     bool fits = st && S_ISREG(st->st_mode) && (uint64_t)st->st_size < LARDER__NO_SIZE;
     *f = (file){.folder = in, .bytes = fits ? (uint32_t)st->st_size : LARDER__NO_SIZE};
+    if (fits)
+        f->stamp = larder__stamp_of(st);
     rc = add_text(w, &f->name, "", name);
     w->files_used += rc == 0;
     return rc;
@@ -179,6 +182,7 @@ int larder__walk_path(const larder__walk *w, size_t i, char *out, size_t cap) {
 }
 
 uint32_t larder__walk_bytes(const larder__walk *w, size_t i) { return w->files[i].bytes; }
+larder__stamp larder__walk_stamp(const larder__walk *w, size_t i) { return w->files[i].stamp; }
 
 void larder__walk_free(larder__walk *w) {
     larder__free(w->text);

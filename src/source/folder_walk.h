@@ -6,6 +6,7 @@
 
 #include "source/found.h"
 #include "source/names.h"
+#include "source/stamp.h"
 
 #include <larder/plugin.h>
 
@@ -27,6 +28,7 @@ int larder__walk_class(larder__walk *, const char *root, const char *name);
 /* Writes image i's path below the class folder, and returns its length. */
 int larder__walk_path(const larder__walk *, size_t i, char *out, size_t cap);
 uint32_t larder__walk_bytes(const larder__walk *, size_t i);
+larder__stamp larder__walk_stamp(const larder__walk *, size_t i); /* zero: it has no size either */
 void larder__walk_free(larder__walk *);
 
 /* Does ImageFolder take a file of this name? */

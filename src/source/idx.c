@@ -59,6 +59,33 @@ static int check_header(const char *path, const uint32_t head[4]) {
     return 0;
 }
 
+static int add_plain(larder__records *r, const larder__unpack *u, const char *path,
+                     const uint32_t head[4]) {
+    uint64_t total = 16 + (uint64_t)head[1] * r->bytes;
+    larder__stamp seen;
+    int rc = larder__unpack_stamp(u, &seen);
+    if (rc == 0 && seen.size != total)
+        rc = larder__fail(LARDER_E_FORMAT, "%s: has %llu bytes; %u images of %u x %u make %llu",
+                          path, (unsigned long long)seen.size, head[1], head[2], head[3],
+                          (unsigned long long)total);
+    return rc < 0 ? rc : larder__records_add_plain(r, path, &seen, 16, head[1]);
+}
+
+static int add_packed(larder__records *r, larder__unpack *u, const char *path,
+                      const uint32_t head[4]) {
+    unsigned char *bytes = NULL;
+    larder__stamp seen = {0};
+    int rc = larder__unpack_all(u, (uint64_t)head[1] * r->bytes, &bytes);
+    if (rc == 0)
+        rc = larder__unpack_end(u);
+    if (rc == 0)
+        rc = larder__unpack_stamp(u, &seen);
+    if (rc == 0)
+        return larder__records_add_bytes(r, path, &seen, bytes, head[1]);
+    larder__free(bytes);
+    return rc;
+}
+
 static int open_images(larder__records *r, const char *path) {
     larder__unpack *u;
     uint32_t head[4];
@@ -72,24 +99,8 @@ static int open_images(larder__records *r, const char *path) {
         r->raw = (larder_shape){head[2], head[3], 1};
         r->layout = LARDER_NCHW;
         r->stride = r->bytes = head[2] * head[3];
-        uint64_t total = (uint64_t)head[1] * r->bytes;
-        unsigned char *bytes = NULL;
-        struct stat st;
-        if (larder__unpack_is_plain(u)) {
-            if (stat(path, &st) == 0 && (uint64_t)st.st_size != 16 + total)
-                rc = larder__fail(LARDER_E_FORMAT,
-                                  "%s: has %llu bytes; %u images of %u x %u make %llu", path,
-                                  (unsigned long long)st.st_size, head[1], head[2], head[3],
-                                  (unsigned long long)(16 + total));
-            else
-                rc = larder__records_add_plain(r, path, 16, head[1]);
-        } else {
-            rc = larder__unpack_all(u, total, &bytes);
-            if (rc == 0)
-                rc = larder__records_add_bytes(r, path, bytes, head[1]);
-            if (rc == 0)
-                rc = larder__unpack_end(u);
-        }
+        rc =
+            larder__unpack_is_plain(u) ? add_plain(r, u, path, head) : add_packed(r, u, path, head);
     }
     larder__unpack_close(&u);
     return rc;

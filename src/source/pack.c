@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "source/answer.h"
+#include "source/content.h"
 #include "source/fd_pool.h"
 #include "source/pack_plan.h"
 #include "source/pread_full.h"
@@ -13,6 +14,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <strings.h>
 
 typedef struct shard {
@@ -41,11 +43,10 @@ static int open_plain(const char *path, larder__stamp *stamp) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (!larder__stamp_fd(fd, &st, stamp) || !S_ISREG(st.st_mode)) {
         close(fd);
         return larder__fail(LARDER_E_FORMAT, "%s is not a regular file", path);
     }
-    *stamp = larder__stamp_of(&st);
     return fd;
 }
 
@@ -164,13 +165,43 @@ static int probe(const char *where) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+typedef struct shard_bytes {
+    pack *p;
+    uint32_t shard;
+} shard_bytes;
+
+static int read_shard(void *arg, void *out, size_t n, uint64_t at) {
+    shard_bytes *s = arg;
+    const char *path = larder__names_get(&s->p->paths, s->shard);
+    int fd = larder__fd_pool_take(s->p->pool, s->shard * 2, path);
+    if (fd < 0)
+        return fd;
+    int rc = larder__pread_full(fd, path, out, n, at);
+    larder__fd_pool_give(s->p->pool, s->shard * 2, fd);
+    return rc;
+}
+
+/* The fingerprint has the checksums of all samples in it, as they were packed; a shard that was
+ * written over since is told by the rest. */
 static int describe(void *st, larder_dataset *out) {
-    const pack *p = st;
+    pack *p = st;
     *out = (larder_dataset){.count = p->count,
                             .bytes = p->bytes,
                             .classes = p->class_count,
                             .fingerprint = p->fingerprint,
                             .parts = true};
+    larder__content c;
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < p->paths.count; i++)
+        all += p->shards[i].tar.size;
+    larder__content_begin(&c, all);
+    for (uint64_t i = 0; i < p->paths.count; i++) {
+        const shard *s = &p->shards[i];
+        larder__content_add(&c, s->tar.size, read_shard,
+                            &(shard_bytes){.p = p, .shard = (uint32_t)i});
+        out->identity = larder__stamp_hash(larder__stamp_hash(out->identity, &s->tar), &s->beside);
+    }
+    out->content = c.hash;
     return 0;
 }
 
@@ -203,6 +234,7 @@ static const char *class_name(void *st, uint32_t label) {
 typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
     uint32_t shard;
     int tar, index;         /* -1: not open */
+    size_t first;           /* of the call's samples that came from it; the others follow */
     larder__pack_plan plan; /* of one sample's part */
 } held;
 
@@ -221,41 +253,43 @@ static void end_hold(pack *p, held *h) {
     larder__pack_plan_free(&h->plan);
 }
 
-static int hold_file(pack *p, int *fd, uint32_t which, const char *path,
-                     const larder__stamp *stamp) {
-    if (*fd >= 0)
-        return 0;
-    *fd = larder__fd_pool_take(p->pool, which, path);
-    return *fd < 0 ? *fd : larder__fd_unchanged(*fd, path, stamp);
+/* What was read counts only if both files are what they were, now that it is: E_CHANGED. */
+static int check_held(const pack *p, const held *h) {
+    const shard *s = &p->shards[h->shard];
+    int rc = h->index < 0 ? 0 : larder__fd_unchanged(h->index, s->index_path, &s->beside);
+    if (rc == 0 && h->tar >= 0)
+        rc = larder__fd_unchanged(h->tar, larder__names_get(&p->paths, h->shard), &s->tar);
+    return rc;
+}
+
+static int hold_file(pack *p, int *fd, uint32_t which, const char *path) {
+    if (*fd < 0)
+        *fd = larder__fd_pool_take(p->pool, which, path);
+    return *fd < 0 ? *fd : 0;
 }
 
 /* Both files of a shard, or the index alone. */
 static int hold(pack *p, held *h, uint32_t i, bool tar) {
-    shard *s = &p->shards[i];
     if (h->shard != i)
         let_go(p, h);
     h->shard = i;
-    int rc = hold_file(p, &h->index, i * 2 + 1, s->index_path, &s->beside);
+    int rc = hold_file(p, &h->index, i * 2 + 1, p->shards[i].index_path);
     if (rc == 0 && tar)
-        rc = hold_file(p, &h->tar, i * 2, larder__names_get(&p->paths, i), &s->tar);
-    if (rc < 0)
-        let_go(p, h);
+        rc = hold_file(p, &h->tar, i * 2, larder__names_get(&p->paths, i));
     return rc;
-}
-
-static int name_held(pack *p, held *h, uint64_t id, char *out, size_t cap) {
-    uint32_t i = shard_of(p, id);
-    int rc = hold(p, h, i, false);
-    return rc < 0 ? rc
-                  : larder__pack_file_name(&p->shards[i].index, h->index, id - p->shards[i].first,
-                                           out, cap);
 }
 
 static int name(void *st, uint64_t id, char *out, size_t cap) {
+    pack *p = st;
     held h = nothing_held;
-    int rc = name_held(st, &h, id, out, cap);
-    end_hold(st, &h);
-    return rc;
+    uint32_t i = shard_of(p, id);
+    int rc = hold(p, &h, i, false);
+    if (rc == 0)
+        rc =
+            larder__pack_file_name(&p->shards[i].index, h.index, id - p->shards[i].first, out, cap);
+    int held_rc = check_held(p, &h); /* it explains what was found */
+    end_hold(p, &h);
+    return held_rc < 0 ? held_rc : rc;
 }
 
 /* "shard: sample n" in front of what went wrong. */
@@ -352,6 +386,8 @@ static int part_bytes(void *st, uint64_t id, const larder_rect *want, uint32_t *
     held h = nothing_held;
     int rc = plan_part(p, &h, id, want);
     if (rc == 0)
+        rc = check_held(p, &h);
+    if (rc == 0)
         *out = larder__pack_plan_size(&h.plan);
     end_hold(p, &h);
     return rc < 0 ? blame(p, id, rc) : 0;
@@ -359,12 +395,27 @@ static int part_bytes(void *st, uint64_t id, const larder_rect *want, uint32_t *
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Samples [h->first, end) came from what is in hand. */
+static void settle(pack *p, held *h, const uint64_t *ids, size_t end, larder_read *out) {
+    char why[256];
+    bool fine = check_held(p, h) == 0;
+    snprintf(why, sizeof why, "%s", fine ? "" : larder_errmsg());
+    for (size_t i = h->first; !fine && i < end; i++) {
+        larder_buf_unref(&out[i].buf);
+        larder__answer_failure(&out[i],
+                               blame(p, ids[i], larder__fail(LARDER_E_CHANGED, "%s", why)));
+    }
+    h->first = end;
+}
+
 static int read_parts(void *st, const uint64_t *ids, const larder_rect *rects, size_t n,
                       larder_read *out) {
     pack *p = st;
     held h = nothing_held;
     for (size_t i = 0; i < n; i++) {
         larder_buf *buf;
+        if (i && shard_of(p, ids[i]) != h.shard)
+            settle(p, &h, ids, i, out);
         bool part = rects && rects[i].x1 && p->entries[ids[i]].data_at;
         int rc = part ? read_part(p, &h, ids[i], &rects[i], &buf) : read_whole(p, &h, ids[i], &buf);
         if (rc < 0)
@@ -372,6 +423,7 @@ static int read_parts(void *st, const uint64_t *ids, const larder_rect *rects, s
         else
             larder__answer_buf(&out[i], buf);
     }
+    settle(p, &h, ids, n, out);
     end_hold(p, &h);
     return 0;
 }

@@ -21,21 +21,27 @@ static inline int larder__pread_full(int fd, const char *path, void *out, size_t
                                 strerror(errno), (unsigned long long)(at + got));
         if (n == 0)
             return larder__fail(LARDER_E_CHANGED,
-                                "%s: ends at byte %llu now; it was cut while in use", path,
-                                (unsigned long long)(at + got));
+                                "%s: ends at byte %llu now; it was cut while in use: start again",
+                                path, (unsigned long long)(at + got));
         got += (size_t)n;
     }
     return 0;
 }
 
-/* E_CHANGED unless the open file is what it was at `then`. */
+static inline int larder__file_changed(const char *path) {
+    return larder__fail(LARDER_E_CHANGED,
+                        "%s was changed, replaced or removed while in use; start again to train on "
+                        "what is there now",
+                        path);
+}
+
+/* E_CHANGED unless the open file is what it was at `then`. Asked after a read, it says that what
+ * was read is of that time: whoever writes moves the time of modification first. */
 static inline int larder__fd_unchanged(int fd, const char *path, const larder__stamp *then) {
     struct stat now;
     if (fstat(fd, &now) != 0)
         return larder__fail(LARDER_E_IO, "%s: %s", path, strerror(errno));
-    if (larder__stamp_holds(then, &now))
-        return 0;
-    return larder__fail(LARDER_E_CHANGED, "%s was changed, replaced or removed while in use", path);
+    return larder__stamp_holds(then, &now) ? 0 : larder__file_changed(path);
 }
 
 #endif

@@ -17,7 +17,7 @@ typedef struct larder__part { /* one file of records */
     uint64_t head;         /* bytes before the first record */
     unsigned char *bytes;  /* all of it after `head`, when it was packed */
     int fd;                /* when it is plain; -1 otherwise */
-    larder__stamp stamp;   /* of a plain file */
+    larder__stamp stamp;   /* of the file, packed or not */
 } larder__part;
 
 typedef struct larder__records {
@@ -32,11 +32,13 @@ typedef struct larder__records {
     larder_layout layout;
 } larder__records;
 
-/* Adds a plain file, kept open, as the next part; `count` records follow `head` bytes. */
-int larder__records_add_plain(larder__records *, const char *path, uint64_t head, uint64_t count);
+/* Adds a plain file, kept open, as the next part; `count` records follow `head` bytes. `seen` is
+ * what it was when its labels or its head were read. */
+int larder__records_add_plain(larder__records *, const char *path, const larder__stamp *seen,
+                              uint64_t head, uint64_t count);
 /* Adds a part that lies in memory; takes over `bytes`, also on failure. */
-int larder__records_add_bytes(larder__records *, const char *path, unsigned char *bytes,
-                              uint64_t count);
+int larder__records_add_bytes(larder__records *, const char *path, const larder__stamp *seen,
+                              unsigned char *bytes, uint64_t count);
 void larder__records_free(larder__records *);
 
 /* The operations of larder_source, for sources whose state begins with a larder__records. */

@@ -1,6 +1,7 @@
 #include "source/source.h"
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "plugins.h"
@@ -8,6 +9,8 @@
 
 #include <stdio.h>
 #include <unistd.h>
+
+enum { CONTENT_NAME = 64 };
 
 struct larder__data {
     const larder_source *source;
@@ -136,17 +139,63 @@ static int say_query(const larder_plugin *p, int code) {
                         why);
 }
 
+const larder_param larder__source_params[] = {
+    {"content", "text", "", "a name: whatever has it is the same data, copied or not", 0, 0}, {0}};
+
+/* The NAME of content=NAME, which every source takes; "": none. */
+static int read_content(const target *t, char name[CONTENT_NAME]) {
+    const larder_plugin every = {.name = t->source->plugin.name, .params = larder__source_params};
+    const larder_param *const own[] = {t->source->plugin.params, NULL};
+    larder_args args;
+    int rc = larder__args_parse(&args, "source", &every, t->args, '&', own);
+    if (rc < 0)
+        return rc;
+    const char *text = larder_args_text(&args, "content");
+    size_t n = strlen(text);
+    if (n >= CONTENT_NAME ||
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") < n)
+        rc =
+            larder__fail(LARDER_E_ARGS,
+                         "content=NAME says that whatever has this NAME is the same data; it has 1 "
+                         "to %d letters, digits and _.-",
+                         CONTENT_NAME - 1);
+    else
+        memcpy(name, text, n + 1);
+    larder__args_free(&args);
+    return rc;
+}
+
+/* A name stands for the files' times and numbers, which copies do not have in common; what was
+ * looked at of the bytes is never left out. */
+static uint64_t identity_of(const larder_dataset *a, const char *name) {
+    uint64_t told = name[0] ? larder__hash_bytes(1, name, strlen(name)) : a->identity;
+    uint64_t all[] = {name[0] != 0, told, a->fingerprint, a->content};
+    return larder__hash_bytes(0x1d, all, sizeof all);
+}
+
 static int open_target(larder__data *d, const target *t) {
     const larder_plugin *p = &t->source->plugin;
+    const larder_param *const every[] = {larder__source_params, NULL};
+    bool wraps = t->source->wraps;
+    char content[CONTENT_NAME] = "";
     larder_args args;
-    int rc = larder__args_parse(&args, "source", p, t->args, t->source->wraps ? ',' : '&', NULL);
+    int rc =
+        larder__args_parse(&args, "source", p, t->args, wraps ? ',' : '&', wraps ? NULL : every);
     if (rc < 0)
         return rc == LARDER_E_ARGS ? say_query(p, rc) : rc;
+    if (!wraps && (rc = read_content(t, content)) < 0) {
+        larder__args_free(&args);
+        return rc;
+    }
     d->source = t->source;
     d->st = larder__calloc(1, p->state_size);
     rc = d->st ? t->source->open(d->st, t->where, &args) : LARDER_E_NOMEM;
     larder__args_free(&args);
-    return rc < 0 ? rc : t->source->describe(d->st, &d->about);
+    if (rc == 0)
+        rc = t->source->describe(d->st, &d->about);
+    if (rc == 0 && !wraps) /* what is inside has said it */
+        d->about.identity = identity_of(&d->about, content);
+    return rc;
 }
 
 int larder__data_open(larder__data **out, const char *uri) {

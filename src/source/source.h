@@ -1,14 +1,18 @@
 /* A data set opened from a URI: "dir:photos", "tar:shard-{000..009}.tar", "idx:folder?split=test",
  * "slow:bandwidth=20MiB,latency=2ms:dir:photos", or a plain name that a source recognises.
  *
- * Ids are dense from 0 and mean the same sample as long as the fingerprint stays. All calls but
- * open and close may come from any thread. */
+ * Ids are dense from 0 and mean the same sample as long as the fingerprint stays, and the same
+ * bytes as long as the identity does. A query "?content=NAME", of any source, says that all that is
+ * opened by this NAME has the same content, however often it was copied. All calls but open and
+ * close may come from any thread. */
 #ifndef LARDER_SOURCE_SOURCE_H
 #define LARDER_SOURCE_SOURCE_H
 
 #include <larder/plugin.h>
 
 typedef struct larder__data larder__data;
+
+extern const larder_param larder__source_params[]; /* those every source has */
 
 int larder__data_open(larder__data **out, const char *uri);
 void larder__data_close(larder__data **);

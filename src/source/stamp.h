@@ -3,13 +3,18 @@
 #ifndef LARDER_SOURCE_STAMP_H
 #define LARDER_SOURCE_STAMP_H
 
+#include "base/hash.h"
+
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 typedef struct larder__stamp {
-    uint64_t size, mtime_ns, ctime_ns, inode;
-    bool linked; /* had a name; some file systems never count any */
+    uint64_t size, mtime_ns, ctime_ns;
+    uint64_t inode; /* 0: the file system's numbers do not last */
+    bool linked;    /* had a name; some file systems never count any */
 } larder__stamp;
 
 static inline larder__stamp larder__stamp_of(const struct stat *st) {
@@ -30,8 +35,37 @@ static inline bool larder__stamp_same(const larder__stamp *a, const larder__stam
  * reason to stop a run; a file that lost its last name was replaced or removed. */
 static inline bool larder__stamp_holds(const larder__stamp *then, const struct stat *now) {
     larder__stamp s = larder__stamp_of(now);
-    return then->size == s.size && then->mtime_ns == s.mtime_ns && then->inode == s.inode &&
-           s.linked == then->linked;
+    return then->size == s.size && then->mtime_ns == s.mtime_ns &&
+           (then->inode == 0 || then->inode == s.inode) && s.linked == then->linked;
+}
+
+/* Does a file keep its number? File systems in user space may give it another one as soon as they
+ * have forgotten it, so that nothing can be told by it. */
+static inline bool larder__inodes_last(int fd) {
+    struct statfs fs;
+    return fstatfs(fd, &fs) != 0 || (uint64_t)fs.f_type != FUSE_SUPER_MAGIC;
+}
+
+/* Of an open file; false: errno says why not. */
+static inline bool larder__stamp_fd(int fd, struct stat *st, larder__stamp *out) {
+    if (fstat(fd, st) != 0)
+        return false;
+    *out = larder__stamp_of(st);
+    if (!larder__inodes_last(fd))
+        out->inode = 0;
+    return true;
+}
+
+/* For the identity of a data set: another after any change, of the status alone too. */
+static inline uint64_t larder__stamp_hash(uint64_t h, const larder__stamp *s) {
+    const uint64_t all[] = {s->size, s->mtime_ns, s->ctime_ns, s->inode};
+    return larder__hash_bytes(h, all, sizeof all);
+}
+
+/* What larder__stamp_holds compares, short enough to be kept for ten million files. */
+static inline uint32_t larder__stamp_key(const larder__stamp *s) {
+    const uint64_t held[] = {s->size, s->mtime_ns, s->inode};
+    return (uint32_t)larder__hash_bytes(0x57a3, held, sizeof held);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/spec.h"
 #include "base/state.h"
 #include "source/answer.h"
+#include "source/content.h"
 #include "source/fd_pool.h"
 #include "source/grow.h"
 #include "source/keep.h"
@@ -83,13 +84,12 @@ static int add_shard(tar *t, uint64_t i) {
     int fd = open(label, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return larder__fail(larder__code_of_errno(errno), "%s: %s", label, strerror(errno));
-    int rc = fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)
+    int rc = !larder__stamp_fd(fd, &st, &t->stamps[i]) || !S_ISREG(st.st_mode)
                  ? larder__fail(LARDER_E_FORMAT, "%s is not a regular file", label)
                  : 0;
     if (rc == 0) {
         uint64_t first = t->index.count;
         bool keep = t->keep && realpath(label, path);
-        t->stamps[i] = larder__stamp_of(&st);
         t->firsts[i] = first;
         t->index.found = (larder__found){0};
         if (!keep || load_kept(t, path, &t->stamps[i]) < 0) {
@@ -164,12 +164,39 @@ static int probe(const char *where) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+typedef struct shard_bytes {
+    tar *t;
+    uint32_t shard;
+} shard_bytes;
+
+static int read_shard(void *arg, void *out, size_t n, uint64_t at) {
+    shard_bytes *s = arg;
+    const char *path = larder__names_get(&s->t->paths, s->shard);
+    int fd = larder__fd_pool_take(s->t->pool, s->shard, path);
+    if (fd < 0)
+        return fd;
+    int rc = larder__pread_full(fd, path, out, n, at);
+    larder__fd_pool_give(s->t->pool, s->shard, fd);
+    return rc;
+}
+
 static int describe(void *st, larder_dataset *out) {
-    const tar *t = st;
+    tar *t = st;
     *out = (larder_dataset){.count = t->index.count,
                             .bytes = t->bytes,
                             .classes = t->classes,
                             .fingerprint = t->fingerprint};
+    larder__content c;
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < t->paths.count; i++)
+        all += t->stamps[i].size;
+    larder__content_begin(&c, all);
+    for (uint64_t i = 0; i < t->paths.count; i++) {
+        larder__content_add(&c, t->stamps[i].size, read_shard,
+                            &(shard_bytes){.t = t, .shard = (uint32_t)i});
+        out->identity = larder__stamp_hash(out->identity, &t->stamps[i]);
+    }
+    out->content = c.hash;
     return 0;
 }
 
@@ -208,55 +235,61 @@ static const char *note(void *st, size_t i) {
 
 typedef struct held { /* the shard that a call has in hand: checked once, not for every sample */
     uint32_t shard;
-    int fd; /* -1: none */
+    int fd;       /* -1: none */
+    size_t first; /* of the call's samples that came from it; the others follow */
 } held;
 
-static void let_go(tar *t, held *h) {
-    if (h->fd >= 0)
-        larder__fd_pool_give(t->pool, h->shard, h->fd);
+static int blame(const tar *t, uint64_t id, int code) {
+    return larder__fail_in(code, "%.120s", larder__names_get(&t->index.names, id));
+}
+
+/* Samples [h->first, end) count only if their shard is what it was, now that they are read. */
+static void let_go(tar *t, held *h, const uint64_t *ids, size_t end, larder_read *out) {
+    if (h->fd < 0)
+        return;
+    const char *path = larder__names_get(&t->paths, h->shard);
+    bool fine = larder__fd_unchanged(h->fd, path, &t->stamps[h->shard]) == 0;
+    for (size_t i = h->first; !fine && i < end; i++) {
+        larder_buf_unref(&out[i].buf);
+        larder__answer_failure(&out[i], blame(t, ids[i], larder__file_changed(path)));
+    }
+    larder__fd_pool_give(t->pool, h->shard, h->fd);
     h->fd = -1;
 }
 
-static int hold(tar *t, held *h, uint32_t shard) {
-    if (h->fd >= 0 && h->shard == shard)
-        return 0;
-    let_go(t, h);
-    const char *path = larder__names_get(&t->paths, shard);
-    h->shard = shard;
-    h->fd = larder__fd_pool_take(t->pool, shard, path);
-    int rc = h->fd < 0 ? h->fd : larder__fd_unchanged(h->fd, path, &t->stamps[shard]);
-    if (rc < 0)
-        let_go(t, h);
-    return rc;
-}
-
-static int read_one(tar *t, held *h, uint64_t id, larder_buf **out) {
+static int read_one(tar *t, const held *h, uint64_t id, larder_buf **out) {
     const larder__tar_entry *e = &t->index.entries[id];
-    uint32_t shard = shard_of(t, id);
     *out = larder_buf_new(e->bytes);
     if (!*out)
         return LARDER_E_NOMEM;
-    int rc = hold(t, h, shard);
-    if (rc == 0)
-        rc = larder__pread_full(h->fd, larder__names_get(&t->paths, shard), larder_buf_data(*out),
-                                e->bytes, e->offset);
+    int rc = h->fd < 0 ? h->fd
+                       : larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
+                                            larder_buf_data(*out), e->bytes, e->offset);
     if (rc == 0)
         return 0;
     larder_buf_unref(out);
-    return larder__fail_in(rc, "%.120s", larder__names_get(&t->index.names, id));
+    return blame(t, id, rc);
 }
 
 static int tar_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
+    tar *t = st;
     held h = {.fd = -1};
     for (size_t i = 0; i < n; i++) {
         larder_buf *buf;
-        int rc = read_one(st, &h, ids[i], &buf);
+        uint32_t shard = shard_of(t, ids[i]);
+        if (h.fd < 0 || h.shard != shard) {
+            let_go(t, &h, ids, i, out);
+            h = (held){shard,
+                       larder__fd_pool_take(t->pool, shard, larder__names_get(&t->paths, shard)),
+                       i};
+        }
+        int rc = read_one(t, &h, ids[i], &buf);
         if (rc < 0)
             larder__answer_failure(&out[i], rc);
         else
             larder__answer_buf(&out[i], buf);
     }
-    let_go(st, &h);
+    let_go(t, &h, ids, n, out);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "source/pread_full.h"
 #include "source/split.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ enum { CHUNK = 1 << 16 };
 struct larder__unpack {
     char *path;
     int fd;
+    larder__stamp stamp; /* when it was opened */
     packing packed;
     uint64_t given; /* bytes handed out so far, unpacked */
     bool eof;       /* the packed file is read to its end */
@@ -218,10 +220,12 @@ int larder__unpack_open(larder__unpack **out, const char *path) {
     u->fd = -1;
     u->packed = ends_with(path, ".gz") ? GZ : ends_with(path, ".xz") ? XZ : PLAIN;
     u->path = larder__strdup(path);
+    struct stat st;
     int rc = u->path ? 0 : LARDER_E_NOMEM;
     if (rc == 0 && u->packed != PLAIN && !(u->in = larder__malloc(CHUNK)))
         rc = LARDER_E_NOMEM;
-    if (rc == 0 && (u->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0)
+    if (rc == 0 && ((u->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0 ||
+                    !larder__stamp_fd(u->fd, &st, &u->stamp)))
         rc = larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
     if (rc == 0 && u->packed != PLAIN)
         rc = u->packed == GZ ? gz_open(u) : xz_open(u);
@@ -253,6 +257,11 @@ void larder__unpack_close(larder__unpack **pu) {
 }
 
 bool larder__unpack_is_plain(const larder__unpack *u) { return u->packed == PLAIN; }
+
+int larder__unpack_stamp(const larder__unpack *u, larder__stamp *out) {
+    *out = u->stamp;
+    return larder__fd_unchanged(u->fd, u->path, &u->stamp);
+}
 
 int larder__unpack_read(larder__unpack *u, void *out, size_t want, size_t *got) {
     int rc = u->packed == GZ   ? gz_read(u, out, want, got)

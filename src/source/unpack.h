@@ -4,15 +4,17 @@
 #ifndef LARDER_SOURCE_UNPACK_H
 #define LARDER_SOURCE_UNPACK_H
 
-#include <stdbool.h>
+#include "source/stamp.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 typedef struct larder__unpack larder__unpack;
 
 int larder__unpack_open(larder__unpack **out, const char *path);
 void larder__unpack_close(larder__unpack **);
 bool larder__unpack_is_plain(const larder__unpack *);
+/* What the file, packed as it is, was when it was opened; E_CHANGED if it no longer is. */
+int larder__unpack_stamp(const larder__unpack *, larder__stamp *out);
 /* *got < want only at the end of the file. */
 int larder__unpack_read(larder__unpack *, void *out, size_t want, size_t *got);
 /* All of `want` bytes, or E_FORMAT with the byte where the file ended. */

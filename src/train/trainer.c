@@ -100,7 +100,7 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
         return 0;
     if ((rc = look(&train, conf->source)) < 0 || (rc = look(&test, conf->test)) < 0)
         return rc;
-    if (train.fingerprint != test.fingerprint)
+    if (train.identity != test.identity)
         return 0;
     larder__fail(LARDER_E_NOTFOUND, "%.200s is the training data itself", conf->test);
     return no_test(LARDER_E_NOTFOUND);

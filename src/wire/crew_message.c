@@ -9,7 +9,8 @@
 void larder__join_write(const larder__join *j, larder_writer *w) {
     const uint32_t words[] = {j->magic, j->version, j->pid,   j->rank,
                               j->world, j->batch,   j->turns, j->pixels};
-    const uint64_t longs[] = {j->fingerprint, j->keys, j->payload, j->want, j->session};
+    const uint64_t longs[] = {j->fingerprint, j->identity, j->keys,
+                              j->payload,     j->want,     j->session};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         larder_write_u32(w, words[i]);
     for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
@@ -33,6 +34,7 @@ int larder__join_read(larder__join *j, larder_reader *r) {
     j->turns = larder_read_u32(r);
     j->pixels = larder_read_u32(r);
     j->fingerprint = larder_read_u64(r);
+    j->identity = larder_read_u64(r);
     j->keys = larder_read_u64(r);
     j->payload = larder_read_u64(r);
     j->want = larder_read_u64(r);

@@ -13,6 +13,12 @@
 #include "wire/crew_join.h"
 #include "wire/message.h"
 
+typedef enum larder__why_gone {
+    LARDER__RANK_LOST,  /* without a word */
+    LARDER__RANK_ENDED, /* it said BYE */
+    LARDER__RANK_APART  /* it was not let in: its files are others */
+} larder__why_gone;
+
 typedef struct larder__joined {
     uint32_t version;
     uint64_t arena_bytes, budget;
@@ -42,7 +48,7 @@ _Static_assert(sizeof(larder__wire_found) == 24, "no holes");
  *   SAY kind, piece, pieces, number (two words), bytes
  *   FORGET kind, number             WISH serial, kind, number, ranks
  *   HEARD serial, rank, piece, pieces, bytes
- *   GONE serial, rank, 1 if it said BYE
+ *   GONE serial, rank, larder__why_gone
  *   CREW a rank that has not come or UINT32_MAX, session (two words, 0 before all have met) */
 enum {
     LARDER__PIECE = 1 << 20,          /* bytes of a record in one message, at most */

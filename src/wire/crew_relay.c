@@ -141,12 +141,14 @@ static int heard(crew_relay *r, larder_reader *body) {
 
 static int gone(crew_relay *r, larder_reader *body) {
     uint32_t serial = larder_read_u32(body), rank = larder_read_u32(body);
-    bool ended = larder_read_u32(body) != 0;
+    uint32_t how = larder_read_u32(body);
     char why[sizeof r->core.why];
     if (larder_read_status(body) < 0)
         return larder_read_status(body);
-    if (ended)
+    if (how == LARDER__RANK_ENDED)
         snprintf(why, sizeof why, LARDER__RELAY_ENDED, rank, r->core.world, r->core.rank);
+    else if (how == LARDER__RANK_APART)
+        snprintf(why, sizeof why, LARDER__RELAY_COPIES, "");
     else
         snprintf(why, sizeof why,
                  "rank %u of %u is gone: its connection to the daemon has ended without a word, so "

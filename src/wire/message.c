@@ -14,7 +14,7 @@ void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u32(w, h->version);
     larder_write_u32(w, h->pid);
     larder_write_u32(w, h->batch);
-    larder_write_u64(w, h->fingerprint);
+    larder_write_u64(w, h->identity);
     larder_write_u64(w, h->keys);
     larder_write_u64(w, h->payload);
     larder_write_u64(w, h->seed);
@@ -71,7 +71,7 @@ int larder__hello_read(larder__hello *h, larder_reader *r) {
         return rc;
     h->pid = larder_read_u32(r);
     h->batch = larder_read_u32(r);
-    h->fingerprint = larder_read_u64(r);
+    h->identity = larder_read_u64(r);
     h->keys = larder_read_u64(r);
     h->payload = larder_read_u64(r);
     h->seed = larder_read_u64(r);

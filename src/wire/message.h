@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 4 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 5 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -87,7 +87,7 @@ typedef enum larder__hello_flag {
 typedef struct larder__hello {
     uint32_t magic, version;
     uint32_t pid, batch;
-    uint64_t fingerprint, keys, payload; /* the data set; payload: bytes of all samples */
+    uint64_t identity, keys, payload; /* of the data set; payload: bytes of all samples */
     uint64_t seed;
     uint64_t forms_id;          /* what pixels and rows depend on; 0: encoded samples alone */
     double share[LARDER_FORMS]; /* and the rest as in larder__forms; whoever comes first decides */

@@ -68,7 +68,7 @@ static void task_open(task *t, const setup *s, progress *to) {
     *t = (task){.s = *s, .to = to};
     larder__attach_conf conf = {.socket = s->socket,
                                 .hello = {.batch = s->batch,
-                                          .fingerprint = 77,
+                                          .identity = 77,
                                           .keys = s->n,
                                           .payload = s->n * 500,
                                           .seed = s->seed,

@@ -66,7 +66,7 @@ static int join(const world *w, const char *where, const char *token_file, larde
     larder__attach_conf conf = {.socket = where,
                                 .token_file = token_file,
                                 .hello = {.batch = BATCH,
-                                          .fingerprint = 9,
+                                          .identity = 9,
                                           .keys = KEYS,
                                           .payload = (uint64_t)KEYS * w->size,
                                           .share = {1},

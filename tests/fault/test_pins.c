@@ -169,7 +169,7 @@ static larder__cache *join(larder__stats *stats) {
     larder__attach_conf conf = {.socket = path,
                                 .stats = stats,
                                 .hello = {.batch = BATCH,
-                                          .fingerprint = 3,
+                                          .identity = 3,
                                           .keys = KEYS,
                                           .payload = KEYS * SIZE,
                                           .share = {1},

@@ -357,7 +357,7 @@ class Faults(unittest.TestCase):
         try:
             for _ in range(12000):
                 with server.counting:
-                    if any(re.search(pattern, path) for _, path, _ in server.seen):
+                    if any(re.search(pattern, path) for how, path, _ in server.seen if how == "GET"):
                         break
                 self.assertIsNone(p.poll(), p.poll() is not None and p.stderr.read())
                 time.sleep(0.01)

@@ -34,8 +34,13 @@ def run(*args, env=None, check=True):
 
 def ls(uri, env=None):
     about = json.loads(run(LARDER, "ls", uri, "--json", "--limit", 1000, env=env).stdout)
-    del about["uri"], about["source"]
+    del about["uri"], about["source"], about["identity"]
     return about
+
+
+def identity(uri, env=None):
+    about = json.loads(run(LARDER, "ls", uri, "--json", env=env).stdout)
+    return about["identity"], about["fingerprint"]
 
 
 def read(uri, *args, env=None):
@@ -108,6 +113,45 @@ class Web(unittest.TestCase):
 
     def test_class_folders(self):
         self.check_same(f"dir:{self.www}/images", "images/")
+
+    def test_identity(self):
+        """An object that is written again with as many bytes makes other bytes of the same samples;
+        a name that the user gives holds for both, since nothing is read of objects at open."""
+        sizes = sorted(
+            f"{n}/{f}\t{os.path.getsize(os.path.join(d, f))}"
+            for d, _, fs in os.walk(f"{self.www}/images")
+            for n in [os.path.relpath(d, f"{self.www}/images")]
+            for f in fs
+            if f.endswith(".jpg")
+        )
+        changes = 100000
+        with open(f"{self.www}/images/sizes.tsv", "w") as f:
+            f.write("\n".join(sizes) + "\n")
+        try:
+            for where, path in (
+                ("images/", "images/" + sizes[0].split("\t")[0]),
+                ("images/sizes.tsv", "images/" + sizes[0].split("\t")[0]),
+                ("shards/", "shards/train-001.tar"),
+            ):
+                for uri, env in self.places(where):
+                    with self.subTest(uri):
+                        before = identity(uri, env)
+                        self.assertEqual(identity(uri, env), before)
+                        said = identity(uri + "?content=x", env)
+                        with open(f"{self.www}/{path}", "r+b") as f:
+                            f.seek(-1, os.SEEK_END)
+                            last = f.read(1)
+                            f.seek(-1, os.SEEK_END)
+                            f.write(bytes([last[0] ^ 1]))
+                        changes += 1  # servers tell times by the second
+                        os.utime(f"{self.www}/{path}", (changes * 10, changes * 10))
+                        after = identity(uri, env)
+                        self.assertNotEqual(after[0], before[0])
+                        self.assertEqual(after[1], before[1])
+                        self.assertEqual(identity(uri + "?content=x", env), said)
+                        self.assertNotEqual(said[0], before[0])
+        finally:
+            os.remove(f"{self.www}/images/sizes.tsv")
 
     def test_without_slash(self):
         self.check_same(f"dir:{self.www}/images", "images")

@@ -36,7 +36,7 @@ static uint32_t size_of(uint64_t key) { return 500 + (uint32_t)(key * 7919 % (MO
 static void open_world(world *w, const char *policy, uint64_t budget, uint64_t seed) {
     *w = (world){0};
     larder_rng_seed(&w->rng, seed, 0);
-    larder__shelf_conf conf = {.fingerprint = 1,
+    larder__shelf_conf conf = {.identity = 1,
                                .keys = KEYS,
                                .seed = seed,
                                .budget = budget,

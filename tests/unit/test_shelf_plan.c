@@ -10,7 +10,7 @@ enum { KEYS = 300, MEAN = 1000 };
 static larder__shelf *open_shelf(bool movable) {
     larder__shelf *s = NULL;
     larder__shelf_conf conf = {
-        .fingerprint = 1,
+        .identity = 1,
         .keys = KEYS,
         .seed = 1,
         .budget = KEYS * MEAN,

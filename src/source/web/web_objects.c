@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "source/grow.h"
 
-enum { AT_ONCE = 512 };
+enum { AT_ONCE = 512, PEEKS = 64 };
 
 int larder__web_objects_add(larder__web_objects *o, const char *name, size_t n, uint64_t bytes,
                             uint64_t tag) {
@@ -71,13 +71,13 @@ static bool is_known(const larder__web_objects *o, uint64_t i, bool tags) {
     return o->bytes[i] != LARDER__BYTES_UNKNOWN && (!tags || o->tags[i]);
 }
 
-/* Up to AT_ONCE of them from *at on, which moves on. */
-static int ask_some(larder__web_objects *o, larder__web *web, uint64_t *at, bool tags, bool gaps,
-                    larder__web_request *requests, uint64_t *ids) {
+/* Up to AT_ONCE of them from *at on, which moves on by steps. */
+static int ask_some(larder__web_objects *o, larder__web *web, uint64_t *at, uint64_t step,
+                    bool tags, bool gaps, larder__web_request *requests, uint64_t *ids) {
     const char *shown = larder__web_site_shown(larder__web_site_of(web));
     size_t n = 0;
     int rc = 0;
-    for (; rc == 0 && *at < o->names.count && n < AT_ONCE; ++*at) {
+    for (; rc == 0 && *at < o->names.count && n < AT_ONCE; *at += step) {
         if (is_known(o, *at, tags))
             continue;
         char *key = larder__web_objects_key(o, *at);
@@ -97,7 +97,7 @@ static int ask_some(larder__web_objects *o, larder__web *web, uint64_t *at, bool
     return rc;
 }
 
-int larder__web_objects_ask(larder__web_objects *o, larder__web *web, bool tags, bool gaps) {
+static int ask(larder__web_objects *o, larder__web *web, uint64_t step, bool tags, bool gaps) {
     uint64_t at = 0;
     while (at < o->names.count && is_known(o, at, tags))
         at++;
@@ -107,8 +107,16 @@ int larder__web_objects_ask(larder__web_objects *o, larder__web *web, bool tags,
     uint64_t *ids = larder__malloc(AT_ONCE * sizeof *ids);
     int rc = requests && ids ? 0 : LARDER_E_NOMEM;
     while (rc == 0 && at < o->names.count)
-        rc = ask_some(o, web, &at, tags, gaps, requests, ids);
+        rc = ask_some(o, web, &at, step, tags, gaps, requests, ids);
     larder__free(requests);
     larder__free(ids);
     return rc;
+}
+
+int larder__web_objects_ask(larder__web_objects *o, larder__web *web, bool tags, bool gaps) {
+    return ask(o, web, 1, tags, gaps);
+}
+
+void larder__web_objects_peek(larder__web_objects *o, larder__web *web) {
+    ask(o, web, o->names.count / PEEKS + 1, true, true);
 }

@@ -21,6 +21,9 @@ char *larder__web_objects_key(const larder__web_objects *, uint64_t i);
 /* Asks for the sizes (and tags, where `tags`) that are not known. With `gaps`, one that is not
  * there keeps LARDER__BYTES_UNKNOWN. */
 int larder__web_objects_ask(larder__web_objects *, larder__web *, bool tags, bool gaps);
+/* Asks for the tags of some, spread over all, where no list has told them; whoever does not answer
+ * has none. */
+void larder__web_objects_peek(larder__web_objects *, larder__web *);
 /* Any thread: what it was when it was first seen. */
 uint64_t larder__web_objects_tag(const larder__web_objects *, uint64_t i);
 void larder__web_objects_seen(larder__web_objects *, uint64_t i, uint64_t tag);

@@ -1,5 +1,6 @@
 /* http:, https: and s3:, from the text of a URI to a data set. */
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -96,8 +97,20 @@ static void web_close(void *st) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+/* An ETag or a date tells versions of one URL apart and says nothing about another, so that the URL
+ * belongs to it; names below it are in the fingerprint. */
 static int describe(void *st, larder_dataset *out) {
-    *out = ((const larder__web_data *)st)->about;
+    larder__web_data *d = st;
+    const char *site = larder__web_site_shown(larder__web_site_of(d->web));
+    larder__web_objects_peek(&d->objects, d->web);
+    uint64_t h = larder__hash_bytes(larder__hash_bytes(0x3eb, site, strlen(site)), d->objects.root,
+                                    strlen(d->objects.root));
+    for (uint64_t i = 0; i < d->objects.names.count; i++) {
+        const uint64_t told[] = {d->objects.bytes[i], larder__web_objects_tag(&d->objects, i)};
+        h = larder__hash_bytes(h, told, sizeof told);
+    }
+    *out = d->about;
+    out->identity = h;
     return 0;
 }
 
