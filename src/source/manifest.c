@@ -7,18 +7,22 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "source/content.h"
 #include "source/files.h"
 #include "source/found.h"
 #include "source/grow.h"
 #include "source/names.h"
 #include "source/split.h"
+#include "source/stamp.h"
 #include "source/web/listed.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MOST_BYTES ((size_t)4 << 30)
 
@@ -26,10 +30,11 @@ typedef struct list {
     char *path; /* of the manifest */
     char *root; /* its folder */
     larder__names names, classes;
-    uint32_t *sizes;
-    int32_t *labels; /* -1: none */
-    size_t sizes_cap, labels_cap;
-    uint64_t bytes, fingerprint;
+    uint32_t *sizes, *keys; /* of each file: bytes, and of its stamp */
+    int32_t *labels;        /* -1: none */
+    size_t sizes_cap, keys_cap, labels_cap;
+    uint64_t bytes, fingerprint, stamps;
+    bool numbered; /* files keep their inode */
     uint32_t class_count;
     larder__files *files;
     larder__found found;
@@ -48,16 +53,23 @@ static bool stays_below(const char *name) {
     return true;
 }
 
-static int ask_size(const list *l, const char *name, uint64_t *out) {
+/* Of a file whose size the manifest says, reading will tell that it is not there. */
+static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__stamp *out) {
     char path[2 * PATH_MAX];
     struct stat st;
+    bool unsaid = *bytes == LARDER__BYTES_UNKNOWN;
+    *out = (larder__stamp){0};
     snprintf(path, sizeof path, "%s/%s", l->root, name);
     if (stat(path, &st) != 0)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s: %s", l->path, name,
-                            strerror(errno));
-    if (!S_ISREG(st.st_mode))
+        return unsaid ? larder__fail(larder__code_of_errno(errno), "%s: %s: %s", l->path, name,
+                                     strerror(errno))
+                      : 0;
+    if (unsaid && !S_ISREG(st.st_mode))
         return larder__fail(LARDER_E_FORMAT, "%s: %s is not a regular file", l->path, name);
-    *out = (uint64_t)st.st_size;
+    *bytes = unsaid ? (uint64_t)st.st_size : *bytes;
+    *out = larder__stamp_of(&st);
+    if (!l->numbered)
+        out->inode = 0;
     return 0;
 }
 
@@ -72,15 +84,19 @@ static int take_line(void *st, const larder__listed *line) {
         return larder__fail(LARDER_E_FORMAT,
                             "%s: %s: paths are relative to the manifest and stay below its folder",
                             l->path, name);
-    int rc = bytes == LARDER__BYTES_UNKNOWN ? ask_size(l, name, &bytes) : 0;
+    larder__stamp stamp;
+    int rc = ask_file(l, name, &bytes, &stamp);
     if (rc == 0 && bytes >= UINT32_MAX)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %s: 4 GiB or more is no sample", l->path, name);
     if (rc < 0 || (rc = larder__grow(&l->sizes, &l->sizes_cap, k + 1, sizeof *l->sizes)) < 0 ||
+        (rc = larder__grow(&l->keys, &l->keys_cap, k + 1, sizeof *l->keys)) < 0 ||
         (rc = larder__grow(&l->labels, &l->labels_cap, k + 1, sizeof *l->labels)) < 0 ||
         (rc = larder__names_add(&l->names, name, n)) < 0)
         return rc;
     l->sizes[k] = (uint32_t)bytes;
     l->labels[k] = line->label;
+    l->keys[k] = larder__stamp_key(&stamp);
+    l->stamps = larder__stamp_hash(l->stamps, &stamp);
     l->bytes += bytes;
     if (line->label >= 0 && (uint32_t)line->label >= l->class_count)
         l->class_count = (uint32_t)line->label + 1;
@@ -143,6 +159,10 @@ static int open_place(list *l, const char *where) {
         snprintf(path, sizeof path, ".");
     else
         slash[slash == path] = 0; /* "/list.tsv" lies in "/" */
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    l->numbered = fd < 0 || larder__inodes_last(fd);
+    if (fd >= 0)
+        close(fd);
     return (l->root = larder__strdup(path)) ? 0 : LARDER_E_NOMEM;
 }
 
@@ -173,6 +193,7 @@ static void list_close(void *st) {
     larder__names_free(&l->names);
     larder__names_free(&l->classes);
     larder__free(l->sizes);
+    larder__free(l->keys);
     larder__free(l->labels);
     larder__free(l->root);
     larder__free(l->path);
@@ -180,12 +201,28 @@ static void list_close(void *st) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+typedef struct file_bytes {
+    list *l;
+    uint64_t id;
+} file_bytes;
+
+static int read_file(void *arg, void *out, size_t n, uint64_t at) {
+    const file_bytes *f = arg;
+    return larder__files_peek(f->l->files, larder__names_get(&f->l->names, f->id), out, n, at);
+}
+
 static int describe(void *st, larder_dataset *out) {
-    const list *l = st;
+    list *l = st;
+    larder__content c;
+    larder__content_begin(&c, l->bytes);
+    for (uint64_t i = 0; i < l->names.count; i++)
+        larder__content_add(&c, l->sizes[i], read_file, &(file_bytes){.l = l, .id = i});
     *out = (larder_dataset){.count = l->names.count,
                             .bytes = l->bytes,
                             .classes = l->class_count,
-                            .fingerprint = l->fingerprint};
+                            .fingerprint = l->fingerprint,
+                            .identity = l->stamps,
+                            .content = c.hash};
     return 0;
 }
 
@@ -218,7 +255,7 @@ static int list_read(void *st, const uint64_t *ids, size_t n, larder_read *out) 
         size_t k = 0;
         for (; k < AT_ONCE && at + k < n; k++)
             wants[k] = (larder__file_want){larder__names_get(&l->names, ids[at + k]),
-                                           l->sizes[ids[at + k]]};
+                                           l->sizes[ids[at + k]], l->keys[ids[at + k]]};
         larder__files_read(l->files, wants, k, out + at);
         at += k;
     }
