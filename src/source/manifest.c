@@ -53,21 +53,20 @@ static bool stays_below(const char *name) {
     return true;
 }
 
-/* A file that is not there is no reason to stop where the manifest says its size: reading it as a
- * sample will say so. */
+/* Of a file whose size the manifest says, reading will tell that it is not there. */
 static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__stamp *out) {
     char path[2 * PATH_MAX];
     struct stat st;
-    bool told = *bytes != LARDER__BYTES_UNKNOWN;
+    bool unsaid = *bytes == LARDER__BYTES_UNKNOWN;
+    *out = (larder__stamp){0};
     snprintf(path, sizeof path, "%s/%s", l->root, name);
     if (stat(path, &st) != 0)
-        return told ? 0
-                    : larder__fail(larder__code_of_errno(errno), "%s: %s: %s", l->path, name,
-                                   strerror(errno));
-    if (!S_ISREG(st.st_mode))
+        return unsaid ? larder__fail(larder__code_of_errno(errno), "%s: %s: %s", l->path, name,
+                                     strerror(errno))
+                      : 0;
+    if (unsaid && !S_ISREG(st.st_mode))
         return larder__fail(LARDER_E_FORMAT, "%s: %s is not a regular file", l->path, name);
-    if (!told)
-        *bytes = (uint64_t)st.st_size;
+    *bytes = unsaid ? (uint64_t)st.st_size : *bytes;
     *out = larder__stamp_of(&st);
     if (!l->numbered)
         out->inode = 0;
@@ -85,7 +84,7 @@ static int take_line(void *st, const larder__listed *line) {
         return larder__fail(LARDER_E_FORMAT,
                             "%s: %s: paths are relative to the manifest and stay below its folder",
                             l->path, name);
-    larder__stamp stamp = {0};
+    larder__stamp stamp;
     int rc = ask_file(l, name, &bytes, &stamp);
     if (rc == 0 && bytes >= UINT32_MAX)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %s: 4 GiB or more is no sample", l->path, name);
@@ -95,9 +94,9 @@ static int take_line(void *st, const larder__listed *line) {
         (rc = larder__names_add(&l->names, name, n)) < 0)
         return rc;
     l->sizes[k] = (uint32_t)bytes;
+    l->labels[k] = line->label;
     l->keys[k] = larder__stamp_key(&stamp);
     l->stamps = larder__stamp_hash(l->stamps, &stamp);
-    l->labels[k] = line->label;
     l->bytes += bytes;
     if (line->label >= 0 && (uint32_t)line->label >= l->class_count)
         l->class_count = (uint32_t)line->label + 1;
@@ -160,7 +159,7 @@ static int open_place(list *l, const char *where) {
         snprintf(path, sizeof path, ".");
     else
         slash[slash == path] = 0; /* "/list.tsv" lies in "/" */
-    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     l->numbered = fd < 0 || larder__inodes_last(fd);
     if (fd >= 0)
         close(fd);
@@ -203,7 +202,7 @@ static void list_close(void *st) {
 /* ---- questions ------------------------------------------------------------------------------- */
 
 typedef struct file_bytes {
-    const list *l;
+    list *l;
     uint64_t id;
 } file_bytes;
 
@@ -213,7 +212,7 @@ static int read_file(void *arg, void *out, size_t n, uint64_t at) {
 }
 
 static int describe(void *st, larder_dataset *out) {
-    const list *l = st;
+    list *l = st;
     larder__content c;
     larder__content_begin(&c, l->bytes);
     for (uint64_t i = 0; i < l->names.count; i++)

@@ -308,6 +308,14 @@ def test_manifests(tmp):
                        (".\n", "not a regular file"), ("a.png\t9999999999\n", "4 GiB or more")):
         (tmp / "bad.tsv").write_text(text)
         says(1, "ls", str(tmp / "bad.tsv"), of=["bad.tsv", word])
+    twins = []
+    for name, fill in (("one", b"a"), ("two", b"b")):  # alike but for their bytes
+        (tmp / name).mkdir()
+        (tmp / name / "x.png").write_bytes(fill * 9)
+        (tmp / name / "list.tsv").write_text("x.png\t9\t0\n")
+        twins.append(json.loads(run("ls", str(tmp / name / "list.tsv") + "?content=x", "--json").stdout))
+    assert twins[0]["fingerprint"] == twins[1]["fingerprint"], twins
+    assert twins[0]["identity"] != twins[1]["identity"], twins
     says(1, "ls", f"list:{tmp}", of=["manifest.tsv"])
     says(2, "ls", "list:", of=["needs a place"])
 
