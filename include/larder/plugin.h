@@ -149,6 +149,7 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     bool needs_order;           /* wants next_use as far as a fixed order tells: one epoch ahead */
     bool holds_all;             /* its budget is the whole data set, to compare with */
     bool needs_group;           /* wants larder_access.group */
+    bool needs_scores;          /* without scores it is another policy under its name */
     bool reads_all;             /* what it fetches is read even where it does not fit */
     int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
     void (*fini)(void *st);

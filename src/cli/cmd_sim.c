@@ -151,7 +151,8 @@ static larder_parts parts_of(const char *text) {
 static int run_one(const sim_args *a, const char *recipe, const char *cache,
                    larder__sim_result *out) {
     bool shown = !a->quiet && !a->json && isatty(2);
-    larder__sim_conf conf = {.recipe = recipe,
+    larder__sim_conf conf = {.refuse_unscored = true,
+                             .recipe = recipe,
                              .cache = cache,
                              .n = a->n,
                              .epochs = a->epochs,

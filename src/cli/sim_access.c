@@ -120,7 +120,8 @@ static int list_replays(const larder__sim_access *a, const sequence *s) {
 }
 
 static bool applies(const sequence *s, const char *policy) {
-    return strcmp(policy, "kkt") != 0 || (s->recorded && s->rows.left.count);
+    return strcmp(policy, "kkt") != 0 ||
+           (s->recorded && (s->rows.left.count || s->rows.scored.count));
 }
 
 /* A line a size, a column a policy: the usual ones. */

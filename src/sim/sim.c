@@ -56,6 +56,18 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
     return rc;
 }
 
+/* Without them it would be lru or minio, and its figures theirs. */
+static int check_scores(const run *r) {
+    const larder_policy *p = larder__draw_policy(r->draw);
+    if (!r->conf->refuse_unscored || !p->needs_scores || larder__draw_signal(r->draw))
+        return 0;
+    return larder__fail(
+        LARDER_E_ARGS,
+        "%s decides by scores, and nothing in this recipe gives any: name a signal, "
+        "as in lru:policy=%s,signal=loss; a solver's words come with --access",
+        p->plugin.name, p->plugin.name);
+}
+
 static int look_into_future(run *r, const larder__draw_conf *conf) {
     if (!larder__draw_policy(r->draw)->needs_future)
         return 0;
@@ -315,7 +327,8 @@ static int open_run(run *r, larder__draw_conf *conf) {
         return LARDER_E_NOMEM;
     if ((rc = open_embeddings(r)) < 0)
         return rc;
-    return look_into_future(r, conf);
+    rc = check_scores(r);
+    return rc < 0 ? rc : look_into_future(r, conf);
 }
 
 void larder__sim_add_epoch(larder__sim_result *out, const larder_figures *f) {

@@ -9,6 +9,7 @@
 #include <larder/plugin.h>
 
 typedef struct larder__sim_conf {
+    bool refuse_unscored; /* a policy that decides by scores where nothing gives any */
     const char *recipe, *cache;
     uint64_t n, epochs, batch, seed;
     uint32_t size;            /* bytes of each sample */

@@ -161,6 +161,7 @@ const larder_policy larder__policy_app = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
+    .needs_scores = true,
     .score = score,
     .ghost = ghost_score,
     .save = save,

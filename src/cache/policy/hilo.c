@@ -633,6 +633,7 @@ const larder_policy larder__policy_hilo = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
+    .needs_scores = true,
     .score = score,
     .fetch = fetch,
     .package = package,

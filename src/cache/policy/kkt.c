@@ -96,6 +96,7 @@ const larder_policy larder__policy_kkt = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
+    .needs_scores = true,
     .score = score,
     .save = save,
     .load = load,

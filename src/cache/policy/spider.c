@@ -540,6 +540,7 @@ const larder_policy larder__policy_spider = {
                .state_size = sizeof(spider)},
     .slot_size = LARDER__HEAP_SLOT_SIZE,
     .key_size = sizeof(known),
+    .needs_scores = true,
     .needs_group = true,
     .init = init,
     .fini = fini,
