@@ -90,7 +90,8 @@ typedef struct larder_svm_conf {
     double coef0, c, nu, epsilon /* of the loss of SVR */, tolerance;
     const larder_svm_weight *weights;
     size_t weight_count;
-    uint64_t most_iterations; /* steps of a problem; 0: LIBSVM's limit of 10,000,000 or more */
+    /* Steps of a problem; 0: LIBSVM's limit of 10,000,000 or more; UINT64_MAX: none. */
+    uint64_t most_iterations;
     bool shrinking; /* LIBSVM's -h: points that stay at a bound are left out, where rows are not
                        kept */
     bool probability;
@@ -114,6 +115,11 @@ typedef struct larder_svm_conf {
     /* Lines of LIBSVM's summary, with their newlines; NULL: quiet. */
     void (*print)(void *arg, const char *line);
     void *print_arg;
+    /* Sentences without a newline about what went otherwise than asked: a tolerance that was not
+     * reached, a weight of a class that is not there. NULL: nobody is told; `unreached` of the
+     * stats counts the former. */
+    void (*warn)(void *arg, const char *sentence);
+    void *warn_arg;
 } larder_svm_conf;
 
 typedef struct larder_svm_switch { /* a change of mind of the cache's policy (hcst) */
@@ -136,6 +142,10 @@ typedef struct larder_svm_stats { /* of one training, all its problems together 
     char engine[24];         /* how values are computed: "bits", "dense", "sparse", "table" */
     char policy[64];
     double objective, gap; /* of the last problem */
+    uint64_t exact;        /* problems whose kernel values were doubles in the end */
+    uint64_t unreached;    /* problems that ended above the tolerance */
+    uint64_t ran_out;      /* of these, those that ran out of steps */
+    double worst_gap;      /* of these, the largest */
     uint32_t threads;
     size_t switches; /* of the policy; the first LARDER_SVM_SWITCHES of them are in `switched` */
     larder_svm_switch switched[LARDER_SVM_SWITCHES];

@@ -100,21 +100,47 @@ class Machine(BaseEstimator):
         if self.cache not in ("auto", "on", "off"):
             raise ValueError(f"cache={self.cache!r}: it is 'auto', 'on' or 'off'")
         if self.cache_size is not None:
+            if not self.cache_size > 0:
+                raise ValueError(f"cache_size={self.cache_size!r}: megabytes above 0, or None")
             conf.cache_bytes = int(self.cache_size * 1048576)
         if self.cache == "off":
             conf.cache_bytes = 0
         conf.cache_always = self.cache == "on"
         conf.policy = _lib.text(self.cache_policy)
-        conf.most_iterations = self.max_iter if self.max_iter > 0 else 0
+        if self.max_iter != -1 and not self.max_iter > 0:
+            raise ValueError(f"max_iter={self.max_iter!r}: a number of steps, or -1 for no limit")
+        conf.most_iterations = 2**64 - 1 if self.max_iter == -1 else int(self.max_iter)
         return conf
 
     def _data(self, X, y=None, sample_weight=None):
         if not self._is_given():
             return _svm.rows_of(X, y, sample_weight=sample_weight)
-        K = self.kernel(X, self._X_fit) if callable(self.kernel) else X
-        K = np.asarray(K, dtype=np.float64)
+        K = self._values_of_function(X) if callable(self.kernel) else X
         serial = np.arange(1, K.shape[0] + 1, dtype=np.float64)[:, None]
         return _svm.rows_of(np.hstack([serial, K]), y, index_zero=True, sample_weight=sample_weight)
+
+    def _values_of_function(self, X) -> np.ndarray:
+        """What a kernel function says, a row each of X and a column each of the rows of training: the
+        library reads that many."""
+        K = self.kernel(X, self._X_fit)
+        wanted = (X.shape[0], self._X_fit.shape[0])
+        if hasattr(K, "toarray"):
+            K = K.toarray()
+        try:
+            K = np.asarray(K)
+            K = K.astype(np.float64, copy=False) if K.dtype.kind in "biufO" else None
+        except (TypeError, ValueError):
+            K = None
+        if K is None:
+            raise TypeError("the kernel function must return a matrix of real numbers")
+        if K.shape != wanted:
+            raise ValueError(
+                f"the kernel function returned the shape {K.shape}; it was called with {wanted[0]} and "
+                f"{wanted[1]} rows, so {wanted} is wanted"
+            )
+        if not np.isfinite(K).all():
+            raise ValueError("the kernel function returned NaN or infinity")
+        return K
 
     def _check_X_y(self, X, y, **options):
         self._check_kernel()
@@ -122,13 +148,16 @@ class Machine(BaseEstimator):
             self, X, y, dtype=np.float64, order="C", accept_sparse="csr",
             accept_large_sparse=False, **options,
         )
+        self._check_given(X)
+        return X, y
+
+    def _check_given(self, X):
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"a precomputed kernel is square; X has {X.shape[0]} rows and {X.shape[1]} columns"
             )
         if self._is_given() and hasattr(X, "toarray"):
             raise TypeError("sparse precomputed kernels and kernels by a function are not supported")
-        return X, y
 
     def _train(self, X, y, sample_weight, class_weights=()):
         """Sets the attributes that all tasks have. Rows of weight 0 take no part."""
@@ -162,9 +191,12 @@ class Machine(BaseEstimator):
         if self.verbose:
             conf.print = _svm.PRINT(lambda _, line: print(line.decode(), end=""))
         stats = _svm.Stats()
+        said = _svm.sentences(conf)
         data = self._data(part, target, sample_weight)
         model = _svm.train(data, conf, stats)
         self._take(model, X, kept, stats)
+        for sentence in said:
+            warnings.warn(sentence, ConvergenceWarning if stats.unreached else UserWarning)
 
     def _take(self, model, X, kept, stats):
         lib, m = _svm.library(), model.value
@@ -187,14 +219,7 @@ class Machine(BaseEstimator):
         self.shape_fit_ = X.shape
         self.stats_ = stats.as_dict()
         self.n_iter_ = max(1, int(stats.iterations))
-        late = self.max_iter > 0 and stats.gap > self.tol
-        self.fit_status_ = int(late)
-        if late:
-            warnings.warn(
-                f"training ended after {self.n_iter_} steps (max_iter={self.max_iter}), before it "
-                "reached its tolerance; scaling the data with StandardScaler or MinMaxScaler may help",
-                ConvergenceWarning,
-            )
+        self.fit_status_ = int(stats.unreached > 0)
         self._model = model
 
     # ---- the model -------------------------------------------------------------------------------

@@ -88,6 +88,8 @@ class Conf(Structure):
         ("progress_arg", c_void_p),
         ("print", PRINT),
         ("print_arg", c_void_p),
+        ("warn", PRINT),
+        ("warn_arg", c_void_p),
     ]
 
 
@@ -119,6 +121,10 @@ class Stats(Structure):
         ("policy", c_char * 64),
         ("objective", c_double),
         ("gap", c_double),
+        ("exact", c_uint64),
+        ("unreached", c_uint64),
+        ("ran_out", c_uint64),
+        ("worst_gap", c_double),
         ("threads", c_uint32),
         ("switches", c_size_t),
         ("switched", Switch * 64),
@@ -219,6 +225,10 @@ def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
     lib = library()
     data = c_void_p()
     y = np.zeros(X.shape[0]) if y is None else _doubles(y)
+    weight = None if sample_weight is None else _doubles(sample_weight)
+    for name, a in (("y", y), ("sample_weight", weight)):  # the library reads one a row
+        if a is not None and a.shape != (X.shape[0],):
+            raise ValueError(f"{name} has the shape {a.shape}; X has {X.shape[0]} rows")
     if hasattr(X, "tocsr"):
         X = X.tocsr(copy=False)
         if not X.has_canonical_format:
@@ -240,8 +250,7 @@ def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
         )
     _lib.check(code)
     handle = Handle(data, lib.larder_svm_data_close)
-    if sample_weight is not None:
-        weight = _doubles(sample_weight)
+    if weight is not None:
         _lib.check(lib.larder_svm_weigh(data, weight.ctypes.data))
     return handle
 
@@ -278,6 +287,13 @@ def train(data: Handle, conf: Conf, stats: Stats) -> Handle:
     handle = Handle(model, lib.larder_svm_model_close)
     _lib.check(code)
     return handle
+
+
+def sentences(conf: Conf) -> list:
+    """What the library has to say of a training, gathered while it runs."""
+    said: list = []
+    conf.warn = PRINT(lambda _, line: said.append(line.decode()))
+    return said
 
 
 def array(pointer, *shape) -> np.ndarray:

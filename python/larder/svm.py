@@ -280,6 +280,7 @@ class OneClassSVM(OutlierMixin, Machine):
         X = validate(
             self, X, dtype=np.float64, order="C", accept_sparse="csr", accept_large_sparse=False
         )
+        self._check_given(X)
         self._train(X, np.zeros(X.shape[0]), sample_weight)
         self.offset_ = -self.intercept_
         return self

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NO_FOLDS UINT64_MAX /* a model is wanted */
+
 typedef struct options {
     larder__svm_args svm;
     const char *words[2]; /* training file, model file */
@@ -34,7 +36,8 @@ static const char examples[] = "  larder svm-train -c 100 -g 0.5 a9a a9a.model\n
 static int read_options(options *o, int argc, char **argv) {
     larder__svm_args *a = &o->svm;
     larder__svm_args_defaults(a);
-    o->probability = o->folds = 0;
+    o->probability = 0;
+    o->folds = NO_FOLDS;
     o->record = o->stats = o->checkpoint = NULL;
     const larder__option table[] = {
         LARDER__SVM_OPTIONS(a),
@@ -55,6 +58,14 @@ static int read_options(options *o, int argc, char **argv) {
     if (o->count == 0) {
         fprintf(stderr, "larder svm-train: name the file to train on; larder svm-train --help "
                         "tells more\n");
+        return -1;
+    }
+    if (o->folds < 2) {
+        fprintf(stderr, "larder svm-train: -v is 2 folds or more, not %d\n", (int)o->folds);
+        return -1;
+    }
+    if (o->probability > 1) {
+        fprintf(stderr, "larder svm-train: -b is 0 or 1\n");
         return -1;
     }
     a->conf.access_log = o->record;
@@ -120,7 +131,8 @@ static int run(options *o, larder__stop *stop) {
     int rc = larder_svm_read(&data, o->words[0], flags);
     larder__stop_tell(stop, ask, &s);
     if (rc == 0)
-        rc = o->folds ? cross(o, data, &stats) : larder_svm_train(&model, data, c, &stats);
+        rc = o->folds != NO_FOLDS ? cross(o, data, &stats)
+                                  : larder_svm_train(&model, data, c, &stats);
     larder__stop_tell(stop, NULL, NULL);
     c->progress_arg = NULL;
     larder__svm_show_clear(&s.show);
@@ -145,7 +157,11 @@ int larder__cmd_svm_train(int argc, char **argv) {
     if (rc != 0)
         return rc > 0 ? 0 : 2;
     char stopped[512];
-    snprintf(stopped, sizeof stopped, "stopped; %.400s is as far as training got", model_name(&o));
+    if (o.folds != NO_FOLDS)
+        snprintf(stopped, sizeof stopped, "stopped; cross validation leaves no model");
+    else
+        snprintf(stopped, sizeof stopped, "stopped; %.400s is as far as training got",
+                 model_name(&o));
     return larder__stoppable_run(&(larder__stoppable){.name = "svm-train",
                                                       .run = run_asked,
                                                       .options = &o,

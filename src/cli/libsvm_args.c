@@ -1,5 +1,6 @@
 #include "cli/libsvm_args.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ void larder__svm_args_defaults(larder__svm_args *a) {
     a->degree = 3;
     a->shrinking = 1;
     a->seed = 1;
-    a->cache_mb = -1;
+    a->cache_mb = NAN;
     a->multi_class = "ovo";
     a->cache = "auto";
 }
@@ -19,6 +20,10 @@ void larder__svm_args_defaults(larder__svm_args *a) {
 static int wrong(const char *command, const char *why) {
     fprintf(stderr, "larder %s: %s; larder %s --help tells more\n", command, why, command);
     return -1;
+}
+
+void larder__svm_args_warn(void *arg, const char *sentence) {
+    fprintf(stderr, "larder %s: warning: %s\n", (const char *)arg, sentence);
 }
 
 /* "-w7" and its value. */
@@ -54,8 +59,8 @@ int larder__svm_args_rewrite(larder__svm_args *a, const char *command, int *argc
             i++;
             continue;
         }
-        bool shrinks = strcmp(word, "-h") == 0 && next && (next[0] == '0' || next[0] == '1') &&
-                       next[1] == '\0';
+        bool shrinks = strcmp(word, "-h") == 0 && next && next[0] != '\0' &&
+                       strspn(next, "0123456789") == strlen(next);
         argv[to++] = shrinks ? shrinking : word;
     }
     *argc = to;
@@ -72,8 +77,15 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
         return wrong(command, "-d is at most 1000");
     if (a->threads > 1024)
         return wrong(command, "--threads is at most 1024");
-    if (a->cache_mb > 1e9)
-        return wrong(command, "-m is at most 1000000000 megabytes");
+    if (!isnan(a->cache_mb) && !(a->cache_mb > 0 && a->cache_mb <= 1e9))
+        return wrong(command,
+                     "-m is above 0 and at most 1000000000 megabytes (--cache off keeps no "
+                     "rows)");
+    if (a->shrinking > 1)
+        return wrong(command, "-h is 0 or 1");
+    if (a->most_steps != 0 && a->most_steps != -1 &&
+        !(a->most_steps >= 1 && a->most_steps <= 1e18 && a->most_steps == floor(a->most_steps)))
+        return wrong(command, "--max-iter is a number of steps, or -1 for no limit");
     bool ova = strcmp(a->multi_class, "ova") == 0;
     if (!ova && strcmp(a->multi_class, "ovo") != 0)
         return wrong(command, "--multi-class is ovo or ova");
@@ -88,9 +100,14 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     c->shrinking = a->shrinking != 0;
     c->threads = (uint32_t)a->threads;
     c->cache_rows = a->rows;
-    c->cache_bytes = a->cache_mb >= 0 ? (uint64_t)(a->cache_mb * 1048576) : UINT64_MAX;
+    c->cache_bytes = !isnan(a->cache_mb) ? (uint64_t)(a->cache_mb * 1048576) : UINT64_MAX;
     if (off)
         c->cache_rows = c->cache_bytes = 0;
+    c->most_iterations = a->most_steps < 0 ? UINT64_MAX : (uint64_t)a->most_steps;
+    static char name[32];
+    snprintf(name, sizeof name, "%s", command);
+    c->warn = larder__svm_args_warn;
+    c->warn_arg = name;
     c->merge = !a->keep_repeats;
     c->one_vs_all = ova || a->multi_label;
     c->seed = a->seed;

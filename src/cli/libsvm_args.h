@@ -13,11 +13,14 @@ typedef struct larder__svm_args { /* what svm-train and svm-grid share */
     larder_svm_conf conf;
     larder_svm_weight weights[LARDER__WEIGHTS];
     uint64_t task, kernel, degree, shrinking, probability, threads, rows, seed;
-    double cache_mb; /* negative: not given */
+    double cache_mb;   /* NAN: not given */
+    double most_steps; /* of --max-iter; 0: not given */
     const char *multi_class, *policy, *cache;
     bool quiet, keep_repeats, multi_label;
 } larder__svm_args;
 
+/* For conf.warn: a line on stderr; `arg` is the command's name. */
+void larder__svm_args_warn(void *arg, const char *sentence);
 void larder__svm_args_defaults(larder__svm_args *);
 /* Takes weights out of argv and renames -h; argv is changed in place, argc may shrink. -1 when
  * wrong and said on stderr. */
@@ -39,6 +42,8 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
         {"e", LARDER__REAL, &(a)->conf.tolerance, "TOL", "where to end (0.001)"},                  \
         {"shrinking", LARDER__NUMBER, &(a)->shrinking, "0|1",                                      \
          "and -h 0|1: leave out points that stay at a bound (1)"},                                 \
+        {"max-iter", LARDER__REAL, &(a)->most_steps, "N",                                          \
+         "steps of a problem at most, -1: no limit (10000000, or 100 a row)"},                     \
         {"m", LARDER__REAL, &(a)->cache_mb, "MB", "memory for kernel rows (as suits)"},            \
         {"rows", LARDER__NUMBER, &(a)->rows, "N", "kernel rows to keep, instead of -m"},           \
         {"cache-policy", LARDER__TEXT, &(a)->policy, "P",                                          \

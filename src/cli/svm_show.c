@@ -102,6 +102,8 @@ int larder__svm_show_stats(const larder_svm_stats *s, const char *path) {
     larder__json_u64(&j, "iterations", s->iterations);
     larder__json_f64(&j, "objective", s->objective);
     larder__json_f64(&j, "gap", s->gap);
+    larder__json_u64(&j, "exact", s->exact);
+    larder__json_u64(&j, "unreached", s->unreached);
     larder__json_u64(&j, "rows_made", s->rows_made);
     larder__json_u64(&j, "values", s->values);
     times(&j, s);

@@ -322,3 +322,21 @@ void larder__kernel_diagonal(const larder__kernel *k, const larder__panel *p, fl
                      ? p->dense[i * k->dim + p->serial[i]]
                      : (float)larder__kernel_value(&k->conf, (double)p->norm[i], 0);
 }
+
+double larder__kernel_size(const larder__kernel *k, double norm, double other) {
+    larder__kernel_conf c = k->conf;
+    double reach = sqrt(norm * other);
+    switch (c.type) {
+    case LARDER_SVM_RBF: /* |x|^2 + |y|^2 - 2xy loses what the norms have above the distance */
+        return k->engine == LARDER__ENGINE_BITS ? 0.25 : 1 + c.gamma * (norm + other + 2 * reach);
+    case LARDER_SVM_SIGMOID:
+        return 1 + fabs(c.gamma) * reach;
+    case LARDER_SVM_POLY:
+        c.gamma = fabs(c.gamma), c.coef0 = fabs(c.coef0);
+        return (1 + c.degree) * larder__kernel_value(&c, reach, 0);
+    case LARDER_SVM_LINEAR:
+    case LARDER_SVM_PRECOMPUTED:
+        break;
+    }
+    return reach;
+}

@@ -8,6 +8,9 @@
 /* A kernel value in floats is off by some units in its last place, each its own way. Eight units
  * times the root of the squared sum is beyond what such sums stray. */
 static const double stray = 8.0 / (1 << 23);
+/* Of values in general: beyond this share they are no answer, as with kernels of data that nobody
+ * scaled. What they stray is an estimate from above, mostly twentyfold. */
+static const double no_digits = 0.01;
 
 /* A decision function as a sum over runs of support vectors, which stand by class: all of them, or
  * those of the two classes of a pair. */
@@ -65,25 +68,11 @@ void larder__border_close(larder__border *b) {
 /* How large kernel values of this row can be, times how many units they may be off. */
 static double size_of(const larder__border *b, const larder_svm_data *data, size_t row,
                       double norm) {
-    larder__kernel_conf c = b->model->kernel;
-    double reach = sqrt(norm * b->most_norm), most = 0;
-    switch (c.type) {
-    case LARDER_SVM_RBF: /* |x|^2 + |y|^2 - 2xy loses what the norms have above the distance */
-        return b->kernel->engine == LARDER__ENGINE_BITS
-                   ? 1
-                   : 1 + c.gamma * (norm + b->most_norm + 2 * reach);
-    case LARDER_SVM_SIGMOID:
-        return 1 + fabs(c.gamma) * reach;
-    case LARDER_SVM_POLY:
-        c.gamma = fabs(c.gamma), c.coef0 = fabs(c.coef0);
-        return (1 + c.degree) * larder__kernel_value(&c, reach, 0);
-    case LARDER_SVM_LINEAR:
-        return reach;
-    case LARDER_SVM_PRECOMPUTED:
-        for (uint64_t p = data->start[row]; p < data->start[row + 1]; p++)
-            most = fmax(most, data->index[p] ? fabs(data->value[p]) : 0);
-        break;
-    }
+    double most = 0;
+    if (b->model->kernel.type != LARDER_SVM_PRECOMPUTED)
+        return larder__kernel_size(b->kernel, norm, b->most_norm);
+    for (uint64_t p = data->start[row]; p < data->start[row + 1]; p++)
+        most = fmax(most, data->index[p] ? fabs(data->value[p]) : 0);
     return most;
 }
 
@@ -132,7 +121,7 @@ double larder__border_settle(const larder__border *b, size_t v, const larder_svm
                              size_t row, double norm, double value) {
     bool by_sign =
         larder__task_has_classes(b->model->task) || b->model->task == LARDER_SVM_ONE_CLASS;
-    if (!by_sign || !(fabs(value) < stray * b->spread[v] * size_of(b, data, row, norm)))
-        return value;
-    return exact(b, v, data, row);
+    double error = stray * b->spread[v] * size_of(b, data, row, norm);
+    bool signless = by_sign && fabs(value) < error;
+    return signless || error > no_digits * (1 + fabs(value)) ? exact(b, v, data, row) : value;
 }

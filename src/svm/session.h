@@ -68,6 +68,7 @@ typedef struct larder__solving {
     uint32_t *point;
     double *count, *y;
     uint32_t *own_points;    /* of its points: the number among all; NULL: same */
+    uint32_t *own_rows;      /* of its points: the row of the data; NULL: as of all */
     larder__panel own;       /* those points, where there are others too */
     larder__kept_rows *kept; /* all functions' or its own; NULL: rows are not kept */
     larder__row_part *parts;

@@ -87,12 +87,11 @@ int larder__session_weigh(trainer *t) {
         size_t at = class_index(t, c->weights[w].label);
         if (at < t->classes)
             t->weighted[at] *= c->weights[w].weight;
-        else if (c->print) {
+        else if (c->warn) {
             char line[120];
-            snprintf(line, sizeof line,
-                     "WARNING: class label %d specified in weight is not found\n",
+            snprintf(line, sizeof line, "a weight is given for class %d, which no row has",
                      c->weights[w].label);
-            c->print(c->print_arg, line);
+            c->warn(c->warn_arg, line);
         }
     }
     return 0;

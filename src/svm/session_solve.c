@@ -101,7 +101,7 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     return stop;
 }
 
-static void add_stats(larder_svm_stats *to, const larder__solved *s) {
+static void add_stats(larder_svm_stats *to, const larder__solved *s, double tolerance) {
     to->problems++;
     to->rounds += s->rounds;
     to->iterations += s->iterations;
@@ -115,6 +115,12 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s) {
     to->update_seconds += s->times.update;
     to->objective = s->objective;
     to->gap = s->gap;
+    to->exact += s->exact;
+    if (s->stopped || !(s->gap > tolerance))
+        return;
+    to->unreached++;
+    to->ran_out += s->ran_out;
+    to->worst_gap = fmax(to->worst_gap, s->gap);
 }
 
 /* ---- its samples ----------------------------------------------------------------------------- */
@@ -149,6 +155,7 @@ static void close_solving(larder__solving *f) {
     larder__free(f->count);
     larder__free(f->y);
     larder__free(f->own_points);
+    larder__free(f->own_rows);
     larder__free(f->parts);
     larder__panel_free(&f->own);
     if (f->kept != f->t->kept)
@@ -180,7 +187,8 @@ static int own_panel(larder__solving *f) {
     uint32_t *number = larder__malloc((t->samples.points + 1) * sizeof *number);
     size_t points = 0;
     f->own_points = larder__malloc((f->task.n + 1) * sizeof *f->own_points);
-    int rc = number && f->own_points
+    f->own_rows = larder__malloc((f->task.n + 1) * sizeof *f->own_rows);
+    int rc = number && f->own_points && f->own_rows
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
     if (rc == 0) {
@@ -196,6 +204,8 @@ static int own_panel(larder__solving *f) {
         rc = larder__panel_room(&f->own, &t->kernel, points);
         if (rc == 0)
             larder__panel_pick(&f->own, &t->kernel, &t->panel, f->own_points, points);
+        for (size_t i = 0; i < points; i++)
+            f->own_rows[i] = t->samples.point_row[f->own_points[i]];
     }
     larder__free(number);
     return rc;
@@ -235,7 +245,7 @@ static uint64_t most_iterations(size_t n) { return n > 100000 ? 100 * n : 100000
 static void tell_done(larder__solving *f) {
     trainer *t = f->t;
     pthread_mutex_lock(&t->lock);
-    add_stats(t->stats, &t->made[f->at].solved);
+    add_stats(t->stats, &t->made[f->at].solved, t->conf->tolerance);
     larder__solving_count(f);
     t->done[f->at] = true;
     t->finished++;
@@ -260,6 +270,8 @@ static int solve(larder__solving *f) {
                                                        : most_iterations(f->task.n),
                                 .shrinking = t->conf->shrinking,
                                 .team = f->team,
+                                .data = t->data,
+                                .data_row = f->own_rows ? f->own_rows : t->samples.point_row,
                                 .rows = f->kept,
                                 .parts = f->parts,
                                 .part_count = f->part_count,

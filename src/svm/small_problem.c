@@ -77,6 +77,26 @@ static void mirror_piece(void *arg, size_t piece, unsigned thread) {
                 k[i * stride + r] = k[r * stride + i];
 }
 
+static void exact_piece(void *arg, size_t piece, unsigned thread) {
+    filling *j = arg;
+    solver *s = j->s;
+    larder__precision *p = &s->precision;
+    size_t r0, n = rows_of(j, piece, &r0);
+    larder__exact_block(&p->points, s->points + j->from + r0, n, s->points, s->slots,
+                        p->smo.k + (j->from + r0) * p->smo.stride, p->smo.stride,
+                        p->scratch[thread]);
+}
+
+static void fill_exact(solver *s, filling *j, size_t pieces) {
+    double *k = s->precision.smo.k;
+    size_t stride = s->precision.smo.stride;
+    larder__team_run(s->conf->team, exact_piece, j, pieces);
+    for (size_t i = 0; i < s->slots; i++)
+        for (size_t r = j->from; (i < j->from || i >= j->to) && r < j->to; r++)
+            k[i * stride + r] = k[r * stride + i];
+    s->out->values += (j->to - j->from) * s->slots;
+}
+
 /* An empty slot stands for point 0, whose values nobody uses. from and to are multiples of BLOCK.
  */
 void larder__small_fill(solver *s, size_t from, size_t to) {
@@ -85,7 +105,12 @@ void larder__small_fill(solver *s, size_t from, size_t to) {
     size_t pieces = (to - from + FILL_ROWS - 1) / FILL_ROWS;
     for (size_t i = 0; i < s->slots; i++)
         s->points[i] = s->var[i] == LARDER__NO_VARIABLE ? 0 : s->qp->point[s->var[i]];
-    if (s->conf->rows) {
+    if (s->precision.on) {
+        fill_exact(s, &j, pieces);
+        s->out->times.kernel += larder__now() - start;
+        return;
+    }
+    if (s->rows) {
         for (size_t i = 0; i < s->slots; i++)
             s->columns[i] = s->held_rows.column[s->points[i]];
         larder__team_run(s->conf->team, copy_piece, &j, pieces);
@@ -111,9 +136,13 @@ void larder__small_solve(solver *s, bool whole) {
         m->f[i] = v == LARDER__NO_VARIABLE ? 0 : larder__gradient(s, v);
     }
     uint64_t most = s->last_step - s->out->iterations;
-    if (!whole && most > UINT64_C(100) * LARDER__WS)
+    /* Not for ever, even where there is nobody else: floats may not be enough. */
+    if (most > UINT64_C(100) * LARDER__WS)
         most = UINT64_C(100) * LARDER__WS;
-    s->out->iterations += larder__smo_run(m, s->target, whole ? 0 : local_share, most);
+    double share = whole ? 0 : local_share;
+    s->out->iterations += s->precision.on
+                              ? larder__smo_exact_run(&s->precision.smo, s->target, share, most)
+                              : larder__smo_run(m, s->target, share, most);
     for (size_t i = 0; i < s->slots; i++)
         if (s->var[i] != LARDER__NO_VARIABLE)
             s->qp->beta[s->var[i]] = m->beta[i];

@@ -82,7 +82,7 @@ static float distance(const solver *s, uint32_t v) {
 
 /* Distances of all points, with the gradient as it is now. */
 static int tell_scores(solver *s) {
-    bool kept = s->conf->rows && larder__row_cache_listens(s->conf->rows->cache);
+    bool kept = s->rows && larder__row_cache_listens(s->rows->cache);
     if (!s->scores || (!kept && !s->conf->scores))
         return 0;
     for (size_t p = 0; p < s->all->n; p++)
@@ -112,7 +112,7 @@ static int let_go(solver *s, size_t from, size_t to) {
         }
         s->var[i] = LARDER__NO_VARIABLE;
     }
-    if (n && s->conf->rows)
+    if (n && s->rows)
         larder__held_leave(&s->held_rows, s->points, s->dist, n);
     return n && s->conf->leave ? s->conf->leave(s->conf->arg, s->points, s->dist, n) : 0;
 }
@@ -135,8 +135,7 @@ static int take_in(solver *s, const uint32_t *fresh, size_t n) {
     }
     s->out->rows_asked += rows;
     int rc = rows && s->conf->enter ? s->conf->enter(s->conf->arg, s->points, rows) : 0;
-    return rc == 0 && rows && s->conf->rows ? larder__held_take(&s->held_rows, s->points, rows)
-                                            : rc;
+    return rc == 0 && rows && s->rows ? larder__held_take(&s->held_rows, s->points, rows) : rc;
 }
 
 /* All variables were in the small problem, which kept their gradient. */
@@ -161,7 +160,11 @@ static size_t pass_on(solver *s) {
         s->points[rows] = s->qp->point[s->var[i]];
         s->weight[rows++] = change;
     }
-    if (s->conf->rows && rows) {
+    if (s->precision.on) {
+        double start = larder__now();
+        larder__precision_add(s, s->points, s->weight, rows);
+        s->out->times.kernel += larder__now() - start;
+    } else if (s->rows && rows) {
         double start = larder__now();
         larder__held_add(&s->held_rows, s->points, s->weight, rows, s->f);
         s->out->times.update += larder__now() - start;
@@ -236,7 +239,7 @@ static int consider_shrinking(solver *s) {
 static int renew(solver *s) {
     double start = larder__now();
     size_t from = 0, to = s->slots;
-    if (s->out->rounds > 0 && s->slots == WS) {
+    if (s->begun && s->slots == WS) {
         from = s->half * HALF, to = from + HALF;
         s->half = !s->half;
     }
@@ -248,6 +251,7 @@ static int renew(solver *s) {
         rc = take_in(s, fresh, n);
     if (rc == 0)
         larder__small_fill(s, from, to);
+    s->begun = true;
     return rc;
 }
 
@@ -284,19 +288,87 @@ static bool goes_beyond(solver *s) {
 
 static int one_round(solver *s, bool whole) {
     int rc = consider_shrinking(s);
-    if (rc == 0 && (!whole || s->out->rounds == 0))
+    if (rc == 0 && (!whole || !s->begun))
         rc = renew(s);
     if (rc == 0)
         larder__small_solve(s, whole);
     return rc;
 }
 
+/* Floats cannot tell any more: all rows are given back, and points that were left out count again.
+ */
+static int go_exact(solver *s) {
+    int rc = let_go(s, 0, s->slots);
+    if (rc < 0)
+        return rc;
+    s->shrunk.on = false;
+    s->shrunk.times = MOST_TIMES;
+    s->rows = NULL;
+    s->begun = false;
+    double start = larder__now();
+    rc = larder__precision_begin(s);
+    s->out->times.kernel += larder__now() - start;
+    return rc;
+}
+
+/* Steps of two get nowhere: those of all free variables at once, which want doubles, may. Not where
+ * points are so many that rows of doubles cost more. */
+static bool creeps(const solver *s) {
+    enum { STEPS = 100, MANY = 16384 };
+    size_t n = s->qp->n < WS ? WS : s->qp->n;
+    return s->conf->data && !s->precision.on && n <= MANY &&
+           s->out->iterations >= (uint64_t)STEPS * n;
+}
+
+/* An end that is reached is looked at once more: in floats, by what they are off; in doubles, with
+ * a gradient that no step has rounded. */
+enum { MOST_CHECKS = 20 };
+static int is_end(solver *s, bool *out) {
+    larder__precision *p = &s->precision;
+    bool fails = false;
+    *out = is_done(s);
+    if (s->out->iterations >= s->last_step)
+        return 0;
+    int rc = larder__precision_fails(s, s->out->gap, *out, &fails);
+    if (rc == 0 && (fails || (!*out && creeps(s)))) {
+        rc = go_exact(s);
+        *out = rc == 0 && is_done(s);
+    }
+    if (rc == 0 && *out && p->on && !p->fresh && p->checks++ < MOST_CHECKS) {
+        larder__precision_refresh(s);
+        *out = is_done(s);
+    }
+    return rc;
+}
+
+/* Nothing moved: what is left of the gap is rounding, of floats or of doubles. */
+static int stuck(solver *s, bool *out) {
+    larder__precision *p = &s->precision;
+    *out = false;
+    if (s->shrunk.on) {
+        bring_back(s);
+        return 0;
+    }
+    if (s->conf->data && !p->on)
+        return go_exact(s);
+    *out = !p->on || p->fresh;
+    if (!*out)
+        larder__precision_refresh(s);
+    return 0;
+}
+
 static int rounds(solver *s) {
     bool whole = s->qp->n <= s->slots;
     for (;;) {
-        while (is_done(s))
+        bool end;
+        int rc = is_end(s, &end);
+        if (rc < 0 || larder__precision_stands(s))
+            return rc;
+        if (end) {
             if (!goes_beyond(s))
                 return 0;
+            continue;
+        }
         if (s->conf->watch) {
             tell_state(s);
             if (s->conf->watch(s->conf->watch_arg, s->qp, s->out)) {
@@ -304,17 +376,33 @@ static int rounds(solver *s) {
                 return 0;
             }
         }
-        int rc = one_round(s, whole);
-        if (rc < 0)
+        bool first = !s->begun;
+        if ((rc = one_round(s, whole)) < 0)
             return rc;
-        /* Nothing moved: what is left of the gap is rounding. */
-        if ((whole ? take_back(s) : pass_on(s)) == 0 && (whole || s->out->rounds > 0)) {
-            if (!s->shrunk.on)
-                return 0;
-            bring_back(s);
+        if ((whole ? take_back(s) : pass_on(s)) > 0) {
+            s->precision.fresh = false;
+        } else if (whole || !first) {
+            bool done;
+            rc = stuck(s, &done);
+            if (rc < 0 || done)
+                return rc;
         }
         s->out->rounds++;
     }
+}
+
+/* Where steps ran out, what floats have summed up may be no objective of anything. */
+static int settle(solver *s) {
+    bool fails = false;
+    int rc = s->out->stopped ? 0 : larder__precision_fails(s, 0, true, &fails);
+    if (rc == 0 && (fails || (s->precision.on && !s->precision.fresh)))
+        larder__precision_refresh(s);
+    if (rc == 0) {
+        s->out->ran_out = s->out->iterations >= s->last_step;
+        s->out->gap = larder__survey_all(s);
+        tell_state(s);
+    }
+    return rc;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -394,12 +482,14 @@ static int open_solver(solver *s) {
     /* Whoever keeps or records rows wants them whole. */
     if (rc == 0 && s->conf->shrinking && !s->conf->rows && !s->conf->scores && n > s->slots)
         rc = larder__shrunk_open(&s->shrunk, points, n);
-    return rc == 0 && s->conf->rows ? larder__held_open(&s->held_rows) : rc;
+    s->rows = s->conf->rows;
+    return rc == 0 && s->rows ? larder__held_open(&s->held_rows) : rc;
 }
 
 static void close_solver(solver *s) {
     if (s->conf->rows)
         larder__held_close(&s->held_rows);
+    larder__precision_close(s);
     larder__shrunk_close(&s->shrunk);
     larder__free(s->f);
     larder__free(s->diagonal);
@@ -438,10 +528,8 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
     out->shrunk = s->shrunk.times;
     out->times.kernel += s->held_rows.kernel_seconds;
     out->times.cache += s->held_rows.cache_seconds;
-    if (rc == 0) {
-        larder__survey_all(s);
-        tell_state(s);
-    }
+    if (rc == 0)
+        rc = settle(s);
     close_solver(s);
     return rc;
 }

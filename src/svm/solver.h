@@ -25,13 +25,15 @@ typedef struct larder__solver_times {
 } larder__solver_times;
 
 typedef struct larder__solved {
-    double objective, gap;
-    double rho[2]; /* of each group: the multiplier of its sum */
+    double objective, gap; /* gap: the largest violation of the optimality conditions */
+    double rho[2];         /* of each group: the multiplier of its sum */
     uint64_t rounds, iterations;
     uint64_t rows_asked, rows_made, values; /* entering rows; rows and values computed */
     unsigned shrunk;                        /* how often points were left out */
     larder__solver_times times;
     bool stopped; /* by `watch` */
+    bool ran_out; /* of steps */
+    bool exact; /* kernel values were doubles in the end: floats could not tell the gap, or crept */
 } larder__solved;
 
 typedef struct larder__solver_conf {
@@ -44,6 +46,10 @@ typedef struct larder__solver_conf {
     uint64_t most_iterations; /* 0: no limit */
     bool shrinking;           /* leave out points that stay at their bounds */
     larder__team *team;
+    /* Where the points come from, a row each: the solver looks there whether floats are enough, and
+     * goes on in doubles where they are not. NULL: floats have to do. */
+    const larder_svm_data *data;
+    const uint32_t *data_row;
     /* NULL: rows are computed each time they are wanted. Else which parts of them are meant. */
     struct larder__kept_rows *rows;
     const struct larder__row_part *parts;

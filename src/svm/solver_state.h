@@ -1,11 +1,13 @@
 /* What the parts of the solver share: solver.c (rounds, the gradient, memory), survey.c (looking at
- * all variables, choosing the working set) and small_problem.c (the working set itself). */
+ * all variables, choosing the working set), small_problem.c (the working set itself) and
+ * float_doubt.c (are floats enough, and doubles where they are not). */
 #ifndef LARDER_SVM_SOLVER_STATE_H
 #define LARDER_SVM_SOLVER_STATE_H
 
+#include "svm/exact.h"
 #include "svm/held_rows.h"
 #include "svm/shrink.h"
-#include "svm/smo.h"
+#include "svm/smo_exact.h"
 #include "svm/solver.h"
 #include "svm/working_set.h"
 
@@ -18,6 +20,21 @@ typedef struct larder__survey { /* of some variables, or of all */
     double free_sum[2];         /* group: gradients of variables between their bounds */
     size_t free[2];
 } larder__survey;
+
+typedef struct larder__precision {
+    bool on;               /* the gradient and the small problem are in doubles */
+    bool fresh;            /* the gradient was just computed from the solution */
+    bool open;             /* the points are laid out */
+    double stray;          /* what a value in floats may be off */
+    double share, seen;    /* error measured over error feared, and what was feared then */
+    double objective;      /* the least so far, and the round that reached it */
+    uint64_t best, checks; /* checks: how often an end was looked at again */
+    larder__exact points;
+    larder__smo_exact smo;
+    uint32_t *everybody, *left; /* all points; work: points of variables that are not zero */
+    double *weight;             /* of those */
+    void **scratch;             /* a thread each */
+} larder__precision;
 
 typedef struct larder__solver {
     larder__qp *qp;
@@ -43,11 +60,14 @@ typedef struct larder__solver {
     larder__panel left, right; /* the new points, all points of the working set */
     double weight[LARDER__WS];
     larder__smo smo;
-    larder__held held_rows; /* where rows are kept */
-    larder__shrunk shrunk;  /* where they are not */
-    void **scratch;         /* a thread each */
+    larder__held held_rows;         /* where rows are kept */
+    larder__shrunk shrunk;          /* where they are not */
+    struct larder__kept_rows *rows; /* conf's, as long as floats are enough */
+    larder__precision precision;
+    void **scratch; /* a thread each */
     unsigned threads;
     size_t slots;       /* WS, or less where there are fewer variables */
+    bool begun;         /* the slots have variables */
     unsigned half;      /* which half of the slots is replaced next */
     double target;      /* the gap to reach: the tolerance, then what is beyond it */
     uint64_t last_step; /* no iteration after this one */
@@ -77,6 +97,22 @@ double larder__survey_all(larder__solver *);
 double larder__survey_multiplier(const larder__solver *, unsigned group);
 /* Those who violate most and are not inside yet, into `out`; marks them. */
 size_t larder__survey_choose(larder__solver *, uint32_t *out, size_t want);
+
+/* ---- float_doubt.c --------------------------------------------------------------------------- */
+
+/* Are errors of the gradient too large to tell a gap of this size, or that of the target? `last`:
+ * the answer decides whether training ends, so it is measured again. Also where memory is short. */
+int larder__precision_fails(larder__solver *, double gap, bool last, bool *out);
+/* Doubles from here on, and the gradient in them. The working set is empty. */
+int larder__precision_begin(larder__solver *);
+/* The gradient from the solution. */
+void larder__precision_refresh(larder__solver *);
+/* f += these rows. */
+void larder__precision_add(larder__solver *, const uint32_t *points, const double *weight,
+                           size_t rows);
+/* Nothing was gained for some rounds: doubles have given what they can. */
+bool larder__precision_stands(larder__solver *);
+void larder__precision_close(larder__solver *);
 
 /* ---- small_problem.c ------------------------------------------------------------------------- */
 

@@ -66,7 +66,7 @@ int larder__svm_check(const larder_svm_data *d, const larder_svm_conf *c) {
         return larder__fail(LARDER_E_ARGS, "C is above 0, not %g", c->c);
     if (wants_nu && !(c->nu > 0 && c->nu <= 1))
         return larder__fail(LARDER_E_ARGS, "nu is above 0 and at most 1, not %g", c->nu);
-    if (c->task == LARDER_SVM_EPSILON_SVR && !(c->epsilon >= 0))
+    if (c->task == LARDER_SVM_EPSILON_SVR && (!(c->epsilon >= 0) || !isfinite(c->epsilon)))
         return larder__fail(LARDER_E_ARGS, "epsilon is 0 or more, not %g", c->epsilon);
     if (c->probability && c->task == LARDER_SVM_ONE_CLASS)
         return larder__fail(LARDER_E_ARGS, "one-class tasks have no probabilities");

@@ -93,9 +93,15 @@ int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *conf, s
     larder__svm_seen seen = {0};
     double start = larder__now();
     int rc = larder__svm_check(data, conf);
-    if (rc == 0 && (folds < 2 || folds > data->rows))
-        rc = larder__fail(LARDER_E_ARGS, "cross validation wants 2 to %zu folds, not %zu",
-                          data->rows, folds);
+    if (rc == 0 && (folds < 2 || data->rows < 2))
+        rc = larder__fail(LARDER_E_ARGS,
+                          "cross validation wants 2 folds and 2 rows, not %zu and %zu", folds,
+                          data->rows);
+    if (rc == 0 && folds > data->rows) { /* as LIBSVM */
+        folds = data->rows;
+        if (conf->warn)
+            conf->warn(conf->warn_arg, "more folds than rows: each row is left out once");
+    }
     if (rc == 0)
         rc = larder__team_open(&team, conf->threads);
     if (rc == 0) {
@@ -106,6 +112,8 @@ int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *conf, s
     larder__svm_seen_end(&seen);
     larder__team_close(&team);
     own.seconds = larder__now() - start;
+    if (rc == 0)
+        larder__svm_warn_unreached(conf, &own);
     if (stats)
         *stats = own;
     return rc;
@@ -139,6 +147,7 @@ static larder_svm_conf quiet(const larder_svm_conf *conf) {
     larder_svm_conf c = *conf;
     c.probability = false;
     c.print = NULL;
+    c.warn = NULL;
     c.access_log = c.checkpoint = NULL;
     return c;
 }

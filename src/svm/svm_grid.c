@@ -120,6 +120,8 @@ int larder_svm_search(const larder_svm_data *data, const larder_svm_conf *conf,
     larder__folds_close(&s.folds);
     larder__team_close(&s.team);
     own.seconds = larder__now() - start;
+    if (rc == 0)
+        larder__svm_warn_unreached(conf, &own);
     if (stats)
         *stats = own;
     return rc;

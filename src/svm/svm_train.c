@@ -221,9 +221,8 @@ int larder__svm_session_run(larder__svm_session *t, double c, larder_svm_model *
     t->fresh = false;
     bool named = larder__task_has_classes(t->conf->task);
     int rc = named ? larder__session_weigh(t) : 0;
-    if (rc == 0 && named && !t->conf->one_vs_all && t->classes == 1 && t->conf->print)
-        t->conf->print(t->conf->print_arg,
-                       "WARNING: training data in only one class. See README for details.\n");
+    if (rc == 0 && named && !t->conf->one_vs_all && t->classes == 1 && t->conf->warn)
+        t->conf->warn(t->conf->warn_arg, "all rows are of one class: the model will name no other");
     if (rc == 0)
         rc = larder__session_open_log(t);
     if (rc == 0)
@@ -254,6 +253,21 @@ int larder__svm_train(larder_svm_model **out, const larder_svm_data *data, const
     return rc;
 }
 
+void larder__svm_warn_unreached(const larder_svm_conf *conf, const larder_svm_stats *s) {
+    char line[400];
+    if (!conf->warn || s->unreached == 0)
+        return;
+    unsigned long long some = s->unreached, all = s->problems > some ? s->problems : some;
+    snprintf(
+        line, sizeof line,
+        "%llu of %llu problems ended above the tolerance of %g, the farthest at %g: %s; scaling "
+        "the data (svm-scale, StandardScaler) helps, or a smaller C",
+        some, all, conf->tolerance, s->worst_gap,
+        s->ran_out ? "the limit of steps was reached (--max-iter, max_iter)"
+                   : "doubles cannot tell more for values of this size");
+    conf->warn(conf->warn_arg, line);
+}
+
 int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
                      const larder_svm_conf *conf, larder_svm_stats *stats) {
     larder_svm_stats own = {0};
@@ -277,6 +291,8 @@ int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
         snprintf(line, sizeof line, "Total nSV = %zu\n", larder_svm_vectors(*out));
         conf->print(conf->print_arg, line);
     }
+    if (rc == 0)
+        larder__svm_warn_unreached(conf, &own);
     if (stats)
         *stats = own;
     return rc;

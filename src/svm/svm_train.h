@@ -5,6 +5,8 @@
 #include "svm/model.h"
 #include "svm/team.h"
 
+/* Says to conf->warn what is not as asked when all is done. */
+void larder__svm_warn_unreached(const larder_svm_conf *, const larder_svm_stats *);
 /* E_ARGS with a sentence when a parameter makes no sense for this data. */
 int larder__svm_check(const larder_svm_data *, const larder_svm_conf *);
 /* As larder_svm_train, with threads that are there already; adds to `stats`. `rows`: which rows of

@@ -1,0 +1,186 @@
+#include "svm/exact.h"
+
+#include "base/clones.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDE = 8, TILE = 256 /* columns before they are added up */ };
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* Distances do not change when all points move, and far from zero they would lose digits. Where
+ * most features are zero they are not: moving would fill them all. */
+static double *find_mean(const larder__exact *e, uint64_t pairs) {
+    const larder_svm_data *d = e->data;
+    size_t dim = e->kernel->dim;
+    if (e->kernel->conf.type != LARDER_SVM_RBF || pairs < e->n * dim / 2)
+        return NULL;
+    double *mean = larder__calloc(dim, sizeof *mean);
+    for (size_t i = 0; mean && i < e->n; i++)
+        for (uint64_t p = d->start[e->row[i]]; p < d->start[e->row[i] + 1]; p++)
+            if (d->value[p] != 0)
+                mean[larder__kernel_feature(e->kernel, d->index[p])] += d->value[p] / (double)e->n;
+    return mean;
+}
+
+static void lay_point(larder__exact *e, size_t i, const double *mean) {
+    const larder_svm_data *d = e->data;
+    uint64_t at = e->begin[i];
+    size_t dim = e->kernel->dim;
+    for (size_t f = 0; mean && f < dim; f++) {
+        e->index[at + f] = (uint32_t)f;
+        e->value[at + f] = -mean[f];
+    }
+    for (uint64_t p = d->start[e->row[i]]; p < d->start[e->row[i] + 1]; p++) {
+        if (d->value[p] == 0)
+            continue;
+        uint32_t f = larder__kernel_feature(e->kernel, d->index[p]);
+        if (mean) {
+            e->value[at + f] += d->value[p];
+        } else {
+            e->index[at] = f;
+            e->value[at++] = d->value[p];
+        }
+    }
+    e->begin[i + 1] = mean ? at + dim : at;
+    for (uint64_t p = e->begin[i]; p < e->begin[i + 1]; p++)
+        e->norm[i] += e->value[p] * e->value[p];
+}
+
+int larder__exact_open(larder__exact *e, const larder__kernel *k, const larder_svm_data *d,
+                       const uint32_t *row, size_t n) {
+    *e = (larder__exact){.kernel = k, .data = d, .row = row, .n = n};
+    if (k->engine == LARDER__ENGINE_GIVEN)
+        return 0;
+    uint64_t pairs = 0;
+    for (size_t i = 0; i < n; i++)
+        pairs += d->start[row[i] + 1] - d->start[row[i]];
+    double *mean = find_mean(e, pairs);
+    if (mean)
+        pairs = n * k->dim;
+    e->begin = larder__calloc(n + 1, sizeof *e->begin);
+    e->norm = larder__calloc(n + 1, sizeof *e->norm);
+    e->index = larder__malloc((pairs + 1) * sizeof *e->index);
+    e->value = larder__malloc((pairs + 1) * sizeof *e->value);
+    bool ok = e->begin && e->norm && e->index && e->value;
+    for (size_t i = 0; ok && i < n; i++)
+        lay_point(e, i, mean);
+    larder__free(mean);
+    if (ok)
+        return 0;
+    larder__exact_close(e);
+    return larder__fail(LARDER_E_NOMEM, "no memory for %zu points in doubles", n);
+}
+
+void larder__exact_close(larder__exact *e) {
+    larder__free(e->begin);
+    larder__free(e->index);
+    larder__free(e->value);
+    larder__free(e->norm);
+    *e = (larder__exact){0};
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+size_t larder__exact_scratch(const larder__exact *e) {
+    size_t dim = e->kernel->engine == LARDER__ENGINE_GIVEN ? 0 : e->kernel->dim;
+    return (dim * WIDE + WIDE * TILE) * sizeof(double);
+}
+
+/* Column `serial` of a row of a given kernel. Rows that leave nothing out have it at its place. */
+static double look_up(const larder_svm_data *d, size_t row, uint32_t serial) {
+    uint64_t lo = d->start[row], hi = d->start[row + 1], guess = lo + serial;
+    if (guess < hi && d->index[guess] == serial)
+        return d->value[guess];
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2;
+        if (d->index[mid] < serial)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < d->start[row + 1] && d->index[lo] == serial ? d->value[lo] : 0;
+}
+
+static void given_block(const larder__exact *e, const uint32_t *left, size_t rows,
+                        const uint32_t *right, size_t columns, double *out, size_t stride) {
+    const larder_svm_data *d = e->data;
+    for (size_t c = 0; c < columns; c++) {
+        uint32_t serial = (uint32_t)d->value[d->start[e->row[right[c]]]];
+        for (size_t r = 0; r < rows; r++)
+            out[r * stride + c] = look_up(d, e->row[left[r]], serial);
+    }
+}
+
+/* Eight rows side by side, `table` holding them by feature. */
+LARDER__CLONES static void eight(const larder__exact *e, const double *table, const uint32_t *right,
+                                 size_t columns, double *out) {
+    for (size_t c = 0; c < columns; c++) {
+        double sum[WIDE] = {0};
+        for (uint64_t p = e->begin[right[c]]; p < e->begin[right[c] + 1]; p++) {
+            const double *line = table + (size_t)e->index[p] * WIDE;
+            double x = e->value[p];
+            for (size_t k = 0; k < WIDE; k++)
+                sum[k] += x * line[k];
+        }
+        memcpy(out + c * WIDE, sum, sizeof sum);
+    }
+}
+
+static void put(const larder__exact *e, double *table, const uint32_t *left, size_t rows,
+                bool clear) {
+    for (size_t r = 0; r < rows; r++)
+        for (uint64_t p = e->begin[left[r]]; p < e->begin[left[r] + 1]; p++)
+            table[(size_t)e->index[p] * WIDE + r] = clear ? 0 : e->value[p];
+}
+
+static double value_of(const larder__exact *e, uint32_t a, uint32_t b, double product) {
+    double distance = e->norm[a] + e->norm[b] - 2 * product;
+    return larder__kernel_value(&e->kernel->conf, product, distance > 0 && a != b ? distance : 0);
+}
+
+static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
+                      const uint32_t *right, size_t columns, double *out, size_t stride,
+                      double *table) {
+    double *tile = table + e->kernel->dim * WIDE;
+    put(e, table, left, rows, false);
+    for (size_t c = 0; c < columns; c += TILE) {
+        size_t m = columns - c < TILE ? columns - c : TILE;
+        eight(e, table, right + c, m, tile);
+        for (size_t r = 0; r < rows; r++)
+            for (size_t i = 0; i < m; i++)
+                out[r * stride + c + i] = value_of(e, left[r], right[c + i], tile[i * WIDE + r]);
+    }
+    put(e, table, left, rows, true);
+}
+
+void larder__exact_block(const larder__exact *e, const uint32_t *left, size_t rows,
+                         const uint32_t *right, size_t columns, double *out, size_t stride,
+                         void *scratch) {
+    if (e->kernel->engine == LARDER__ENGINE_GIVEN) {
+        given_block(e, left, rows, right, columns, out, stride);
+        return;
+    }
+    for (size_t r = 0; r < rows; r += WIDE)
+        some_rows(e, left + r, rows - r < WIDE ? rows - r : WIDE, right, columns, out + r * stride,
+                  stride, scratch);
+}
+
+void larder__exact_add(const larder__exact *e, const uint32_t *left, const double *weight,
+                       size_t rows, const uint32_t *right, size_t columns, double *sum,
+                       void *scratch) {
+    double out[WIDE * TILE];
+    for (size_t c = 0; c < columns; c += TILE) {
+        size_t m = columns - c < TILE ? columns - c : TILE;
+        for (size_t r = 0; r < rows; r += WIDE) {
+            size_t some = rows - r < WIDE ? rows - r : WIDE;
+            larder__exact_block(e, left + r, some, right + c, m, out, TILE, scratch);
+            for (size_t k = 0; k < some; k++)
+                for (size_t i = 0; i < m; i++)
+                    sum[c + i] += weight[r + k] * out[k * TILE + i];
+        }
+    }
+}

@@ -1,0 +1,35 @@
+/* Kernel values in doubles, from the data itself: what rows of floats are measured against, and
+ * what the solver goes on with where they are not enough. Dearer by far than an engine's, so
+ * nothing here runs where floats will do. Points are numbers into `row`. Threads share it, each
+ * with its own scratch. */
+#ifndef LARDER_SVM_EXACT_H
+#define LARDER_SVM_EXACT_H
+
+#include "svm/kernel.h"
+
+typedef struct larder__exact {
+    const larder__kernel *kernel;
+    const larder_svm_data *data;
+    const uint32_t *row; /* of the data, a point each */
+    size_t n;
+    uint64_t *begin; /* a point's pairs: begin[i] .. begin[i + 1]; all but given kernels */
+    uint32_t *index; /* features of the kernel's map */
+    double *value;   /* of a kernel of distances: from the mean, where few features are zero */
+    double *norm;    /* squared length */
+} larder__exact;
+
+int larder__exact_open(larder__exact *, const larder__kernel *, const larder_svm_data *,
+                       const uint32_t *row, size_t n);
+void larder__exact_close(larder__exact *);
+/* Bytes a thread needs, zeroed before its first use. */
+size_t larder__exact_scratch(const larder__exact *);
+/* out[r * stride + c] = K(left[r], right[c]). */
+void larder__exact_block(const larder__exact *, const uint32_t *left, size_t rows,
+                         const uint32_t *right, size_t columns, double *out, size_t stride,
+                         void *scratch);
+/* sum[c] += over r of weight[r] K(left[r], right[c]). */
+void larder__exact_add(const larder__exact *, const uint32_t *left, const double *weight,
+                       size_t rows, const uint32_t *right, size_t columns, double *sum,
+                       void *scratch);
+
+#endif
