@@ -131,7 +131,8 @@ static int run(options *o, larder__stop *stop) {
     int rc = larder_svm_read(&data, o->words[0], flags);
     larder__stop_tell(stop, ask, &s);
     if (rc == 0)
-        rc = o->folds != NO_FOLDS ? cross(o, data, &stats) : larder_svm_train(&model, data, c, &stats);
+        rc = o->folds != NO_FOLDS ? cross(o, data, &stats)
+                                  : larder_svm_train(&model, data, c, &stats);
     larder__stop_tell(stop, NULL, NULL);
     c->progress_arg = NULL;
     larder__svm_show_clear(&s.show);

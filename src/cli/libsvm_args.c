@@ -78,8 +78,9 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     if (a->threads > 1024)
         return wrong(command, "--threads is at most 1024");
     if (!isnan(a->cache_mb) && !(a->cache_mb > 0 && a->cache_mb <= 1e9))
-        return wrong(command, "-m is above 0 and at most 1000000000 megabytes (--cache off keeps no "
-                              "rows)");
+        return wrong(command,
+                     "-m is above 0 and at most 1000000000 megabytes (--cache off keeps no "
+                     "rows)");
     if (a->shrinking > 1)
         return wrong(command, "-h is 0 or 1");
     if (a->most_steps != 0 && a->most_steps != -1 &&

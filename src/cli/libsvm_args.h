@@ -13,7 +13,7 @@ typedef struct larder__svm_args { /* what svm-train and svm-grid share */
     larder_svm_conf conf;
     larder_svm_weight weights[LARDER__WEIGHTS];
     uint64_t task, kernel, degree, shrinking, probability, threads, rows, seed;
-    double cache_mb; /* NAN: not given */
+    double cache_mb;   /* NAN: not given */
     double most_steps; /* of --max-iter; 0: not given */
     const char *multi_class, *policy, *cache;
     bool quiet, keep_repeats, multi_label;

@@ -166,10 +166,11 @@ static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_
     if (!policy)
         return LARDER_E_ARGS;
     if (policy->needs_scores && !(c->rows && (c->rows->left.count || c->rows->scored.count)))
-        return larder__fail(LARDER_E_ARGS,
-                            "%s needs a solver's words: it decides by scores, and a plain sequence of "
-                            "ids has none; larder svm-train --record leaves a sequence with them",
-                            name);
+        return larder__fail(
+            LARDER_E_ARGS,
+            "%s needs a solver's words: it decides by scores, and a plain sequence of "
+            "ids has none; larder svm-train --record leaves a sequence with them",
+            name);
     if ((rc = larder__args_parse(&args, "policy", &policy->plugin, rest, ',', NULL)) < 0)
         return rc;
     larder__cache_conf conf = {.policy = policy,

@@ -61,10 +61,11 @@ static int check_scores(const run *r) {
     const larder_policy *p = larder__draw_policy(r->draw);
     if (!r->conf->refuse_unscored || !p->needs_scores || larder__draw_signal(r->draw))
         return 0;
-    return larder__fail(LARDER_E_ARGS,
-                        "%s decides by scores, and nothing in this recipe gives any: name a signal, "
-                        "as in lru:policy=%s,signal=loss; a solver's words come with --access",
-                        p->plugin.name, p->plugin.name);
+    return larder__fail(
+        LARDER_E_ARGS,
+        "%s decides by scores, and nothing in this recipe gives any: name a signal, "
+        "as in lru:policy=%s,signal=loss; a solver's words come with --access",
+        p->plugin.name, p->plugin.name);
 }
 
 static int look_into_future(run *r, const larder__draw_conf *conf) {

@@ -11,8 +11,8 @@ enum { WIDE = 8, TILE = 256 /* columns before they are added up */ };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Distances do not change when all points move, and far from zero they would lose digits. Where most
- * features are zero they are not: moving would fill them all. */
+/* Distances do not change when all points move, and far from zero they would lose digits. Where
+ * most features are zero they are not: moving would fill them all. */
 static double *find_mean(const larder__exact *e, uint64_t pairs) {
     const larder_svm_data *d = e->data;
     size_t dim = e->kernel->dim;
@@ -139,8 +139,7 @@ static void put(const larder__exact *e, double *table, const uint32_t *left, siz
 
 static double value_of(const larder__exact *e, uint32_t a, uint32_t b, double product) {
     double distance = e->norm[a] + e->norm[b] - 2 * product;
-    return larder__kernel_value(&e->kernel->conf, product,
-                                distance > 0 && a != b ? distance : 0);
+    return larder__kernel_value(&e->kernel->conf, product, distance > 0 && a != b ? distance : 0);
 }
 
 static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
@@ -153,8 +152,7 @@ static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
         eight(e, table, right + c, m, tile);
         for (size_t r = 0; r < rows; r++)
             for (size_t i = 0; i < m; i++)
-                out[r * stride + c + i] =
-                    value_of(e, left[r], right[c + i], tile[i * WIDE + r]);
+                out[r * stride + c + i] = value_of(e, left[r], right[c + i], tile[i * WIDE + r]);
     }
     put(e, table, left, rows, true);
 }

@@ -1,7 +1,7 @@
-/* Kernel values in doubles, from the data itself: what rows of floats are measured against, and what
- * the solver goes on with where they are not enough. Dearer by far than an engine's, so nothing here
- * runs where floats will do. Points are numbers into `row`. Threads share it, each with its own
- * scratch. */
+/* Kernel values in doubles, from the data itself: what rows of floats are measured against, and
+ * what the solver goes on with where they are not enough. Dearer by far than an engine's, so
+ * nothing here runs where floats will do. Points are numbers into `row`. Threads share it, each
+ * with its own scratch. */
 #ifndef LARDER_SVM_EXACT_H
 #define LARDER_SVM_EXACT_H
 

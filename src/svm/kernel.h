@@ -115,8 +115,8 @@ void larder__kernel_apply(const larder__kernel_conf *, float *row, size_t n, boo
                           float norm, const float *norms);
 /* sum += weight * row. */
 void larder__add_row(double *sum, const float *row, double weight, size_t n);
-/* How large values of points of these squared lengths can be, times how many units in the last place
- * of a float they may be off. Not of given kernels. */
+/* How large values of points of these squared lengths can be, times how many units in the last
+ * place of a float they may be off. Not of given kernels. */
 double larder__kernel_size(const larder__kernel *, double norm, double other);
 double larder__kernel_value(const larder__kernel_conf *, double product, double distance);
 

@@ -1,5 +1,6 @@
 /* SMO with kernel values in doubles, and steps of all free variables in between. Slower a step than
- * larder__smo_run; runs where floats cannot tell the gap, which is where steps of two are slow too. */
+ * larder__smo_run; runs where floats cannot tell the gap, which is where steps of two are slow too.
+ */
 #include "svm/smo_exact.h"
 
 #include "base/clones.h"
@@ -7,7 +8,7 @@
 #include <math.h>
 
 enum { FEW = 64, MANY = 100000, LOOK = 512 };
-static const double flat = 1e-12;      /* as in smo.c */
+static const double flat = 1e-12;        /* as in smo.c */
 static const double no_progress = 1e-13; /* of what was gained so far */
 
 typedef struct ends { /* of one group */

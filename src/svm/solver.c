@@ -295,7 +295,8 @@ static int one_round(solver *s, bool whole) {
     return rc;
 }
 
-/* Floats cannot tell any more: all rows are given back, and points that were left out count again. */
+/* Floats cannot tell any more: all rows are given back, and points that were left out count again.
+ */
 static int go_exact(solver *s) {
     int rc = let_go(s, 0, s->slots);
     if (rc < 0)
@@ -319,8 +320,8 @@ static bool creeps(const solver *s) {
            s->out->iterations >= (uint64_t)STEPS * n;
 }
 
-/* An end that is reached is looked at once more: in floats, by what they are off; in doubles, with a
- * gradient that no step has rounded. */
+/* An end that is reached is looked at once more: in floats, by what they are off; in doubles, with
+ * a gradient that no step has rounded. */
 enum { MOST_CHECKS = 20 };
 static int is_end(solver *s, bool *out) {
     larder__precision *p = &s->precision;

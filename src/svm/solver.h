@@ -26,14 +26,14 @@ typedef struct larder__solver_times {
 
 typedef struct larder__solved {
     double objective, gap; /* gap: the largest violation of the optimality conditions */
-    double rho[2]; /* of each group: the multiplier of its sum */
+    double rho[2];         /* of each group: the multiplier of its sum */
     uint64_t rounds, iterations;
     uint64_t rows_asked, rows_made, values; /* entering rows; rows and values computed */
     unsigned shrunk;                        /* how often points were left out */
     larder__solver_times times;
     bool stopped; /* by `watch` */
     bool ran_out; /* of steps */
-    bool exact;   /* kernel values were doubles in the end: floats could not tell the gap, or crept */
+    bool exact; /* kernel values were doubles in the end: floats could not tell the gap, or crept */
 } larder__solved;
 
 typedef struct larder__solver_conf {

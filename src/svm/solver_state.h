@@ -1,6 +1,6 @@
 /* What the parts of the solver share: solver.c (rounds, the gradient, memory), survey.c (looking at
- * all variables, choosing the working set), small_problem.c (the working set itself) and precision.c
- * (are floats enough, and doubles where they are not). */
+ * all variables, choosing the working set), small_problem.c (the working set itself) and
+ * float_doubt.c (are floats enough, and doubles where they are not). */
 #ifndef LARDER_SVM_SOLVER_STATE_H
 #define LARDER_SVM_SOLVER_STATE_H
 
@@ -22,13 +22,13 @@ typedef struct larder__survey { /* of some variables, or of all */
 } larder__survey;
 
 typedef struct larder__precision {
-    bool on;                 /* the gradient and the small problem are in doubles */
-    bool fresh;              /* the gradient was just computed from the solution */
-    bool open;               /* the points are laid out */
-    double stray;            /* what a value in floats may be off */
-    double share, seen;      /* error measured over error feared, and what was feared then */
-    double objective;        /* the least so far, and the round that reached it */
-    uint64_t best, checks;   /* checks: how often an end was looked at again */
+    bool on;               /* the gradient and the small problem are in doubles */
+    bool fresh;            /* the gradient was just computed from the solution */
+    bool open;             /* the points are laid out */
+    double stray;          /* what a value in floats may be off */
+    double share, seen;    /* error measured over error feared, and what was feared then */
+    double objective;      /* the least so far, and the round that reached it */
+    uint64_t best, checks; /* checks: how often an end was looked at again */
     larder__exact points;
     larder__smo_exact smo;
     uint32_t *everybody, *left; /* all points; work: points of variables that are not zero */
@@ -60,8 +60,8 @@ typedef struct larder__solver {
     larder__panel left, right; /* the new points, all points of the working set */
     double weight[LARDER__WS];
     larder__smo smo;
-    larder__held held_rows; /* where rows are kept */
-    larder__shrunk shrunk;  /* where they are not */
+    larder__held held_rows;         /* where rows are kept */
+    larder__shrunk shrunk;          /* where they are not */
     struct larder__kept_rows *rows; /* conf's, as long as floats are enough */
     larder__precision precision;
     void **scratch; /* a thread each */
@@ -98,7 +98,7 @@ double larder__survey_multiplier(const larder__solver *, unsigned group);
 /* Those who violate most and are not inside yet, into `out`; marks them. */
 size_t larder__survey_choose(larder__solver *, uint32_t *out, size_t want);
 
-/* ---- precision.c ----------------------------------------------------------------------------- */
+/* ---- float_doubt.c --------------------------------------------------------------------------- */
 
 /* Are errors of the gradient too large to tell a gap of this size, or that of the target? `last`:
  * the answer decides whether training ends, so it is measured again. Also where memory is short. */

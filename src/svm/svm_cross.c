@@ -94,8 +94,9 @@ int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *conf, s
     double start = larder__now();
     int rc = larder__svm_check(data, conf);
     if (rc == 0 && (folds < 2 || data->rows < 2))
-        rc = larder__fail(LARDER_E_ARGS, "cross validation wants 2 folds and 2 rows, not %zu and %zu",
-                          folds, data->rows);
+        rc = larder__fail(LARDER_E_ARGS,
+                          "cross validation wants 2 folds and 2 rows, not %zu and %zu", folds,
+                          data->rows);
     if (rc == 0 && folds > data->rows) { /* as LIBSVM */
         folds = data->rows;
         if (conf->warn)

@@ -222,8 +222,7 @@ int larder__svm_session_run(larder__svm_session *t, double c, larder_svm_model *
     bool named = larder__task_has_classes(t->conf->task);
     int rc = named ? larder__session_weigh(t) : 0;
     if (rc == 0 && named && !t->conf->one_vs_all && t->classes == 1 && t->conf->warn)
-        t->conf->warn(t->conf->warn_arg,
-                      "all rows are of one class: the model will name no other");
+        t->conf->warn(t->conf->warn_arg, "all rows are of one class: the model will name no other");
     if (rc == 0)
         rc = larder__session_open_log(t);
     if (rc == 0)
@@ -259,12 +258,13 @@ void larder__svm_warn_unreached(const larder_svm_conf *conf, const larder_svm_st
     if (!conf->warn || s->unreached == 0)
         return;
     unsigned long long some = s->unreached, all = s->problems > some ? s->problems : some;
-    snprintf(line, sizeof line,
-             "%llu of %llu problems ended above the tolerance of %g, the farthest at %g: %s; scaling "
-             "the data (svm-scale, StandardScaler) helps, or a smaller C",
-             some, all, conf->tolerance, s->worst_gap,
-             s->ran_out ? "the limit of steps was reached (--max-iter, max_iter)"
-                        : "doubles cannot tell more for values of this size");
+    snprintf(
+        line, sizeof line,
+        "%llu of %llu problems ended above the tolerance of %g, the farthest at %g: %s; scaling "
+        "the data (svm-scale, StandardScaler) helps, or a smaller C",
+        some, all, conf->tolerance, s->worst_gap,
+        s->ran_out ? "the limit of steps was reached (--max-iter, max_iter)"
+                   : "doubles cannot tell more for values of this size");
     conf->warn(conf->warn_arg, line);
 }
 

@@ -1,0 +1,185 @@
+/* How far the gradient is off that rows of floats have summed up, and the same in doubles. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "svm/solver_state.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef larder__solver solver;
+
+/* Values of floats are off by some units in the last place; where even all of them in one direction
+ * do not matter, nothing is measured. Where they might, the error is measured at some points, and
+ * an error of a quarter of the gap is too much. */
+static const double units = 4.0 / (1 << 23);
+static const double too_much = 0.25;
+static const double grown = 1.5; /* what is feared, before it is measured again */
+static const double progress = 1e-12;
+enum { SAMPLE = 32, SAFETY = 2, STILL_ROUNDS = 8 };
+
+static void *zeros(size_t count, size_t bytes) {
+    void *p = count > (SIZE_MAX - 64) / bytes ? NULL : larder__memalign(64, count * bytes + 64);
+    return p ? memset(p, 0, count * bytes + 64) : NULL;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static int open_points(solver *s) {
+    larder__precision *p = &s->precision;
+    if (p->open)
+        return 0;
+    int rc = larder__exact_open(&p->points, s->kernel, s->conf->data, s->conf->data_row, s->all->n);
+    if (rc < 0)
+        return rc;
+    p->open = true;
+    p->everybody = larder__malloc((s->all->n + 1) * sizeof *p->everybody);
+    p->left = larder__malloc((s->qp->n + 1) * sizeof *p->left);
+    p->weight = larder__malloc((s->qp->n + 1) * sizeof *p->weight);
+    p->scratch = larder__calloc(s->threads, sizeof *p->scratch);
+    bool ok = p->everybody && p->left && p->weight && p->scratch;
+    for (unsigned i = 0; ok && i < s->threads; i++)
+        ok = (p->scratch[i] = zeros(larder__exact_scratch(&p->points), 1)) != NULL;
+    if (!ok)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu points in doubles", s->all->n);
+    for (uint32_t i = 0; i < s->all->n; i++)
+        p->everybody[i] = i;
+    return 0;
+}
+
+static double stray_of(const solver *s) {
+    double most = 0;
+    if (s->kernel->engine == LARDER__ENGINE_GIVEN) {
+        for (size_t i = 0; i < s->all->n * s->kernel->dim; i++)
+            most = fmax(most, i % s->kernel->dim ? fabs((double)s->all->dense[i]) : 0);
+        return units * most;
+    }
+    for (size_t i = 0; i < s->all->n; i++)
+        most = fmax(most, (double)s->all->norm[i]);
+    return units * larder__kernel_size(s->kernel, most, most);
+}
+
+static size_t list_solution(solver *s) {
+    larder__precision *p = &s->precision;
+    size_t n = 0;
+    for (size_t v = 0; v < s->qp->n; v++)
+        if (s->qp->beta[v] != 0) {
+            p->left[n] = s->qp->point[v];
+            p->weight[n++] = s->qp->beta[v];
+        }
+    return n;
+}
+
+/* The largest error of the gradient at some points. */
+static double measure(solver *s) {
+    larder__precision *p = &s->precision;
+    uint32_t at[SAMPLE];
+    double sum[SAMPLE] = {0}, most = 0;
+    size_t n = s->all->n < SAMPLE ? s->all->n : SAMPLE, rows = list_solution(s);
+    for (size_t i = 0; i < n; i++)
+        at[i] = (uint32_t)(i * s->all->n / n);
+    larder__exact_add(&p->points, p->left, p->weight, rows, at, n, sum, p->scratch[0]);
+    s->out->values += rows * n;
+    for (size_t i = 0; i < n; i++)
+        if (!s->shrunk.on || !s->shrunk.idle[at[i]])
+            most = fmax(most, fabs(sum[i] - s->f[at[i]]));
+    return SAFETY * most;
+}
+
+int larder__precision_fails(solver *s, double gap, bool last, bool *out) {
+    larder__precision *p = &s->precision;
+    *out = false;
+    if (!s->conf->data || p->on)
+        return 0;
+    double sum = 0, limit = too_much * fmax(gap, s->target);
+    for (size_t v = 0; v < s->qp->n; v++)
+        sum += fabs(s->qp->beta[v]);
+    if (p->stray == 0) {
+        p->stray = stray_of(s);
+        p->share = 1;
+    }
+    double feared = p->stray * sum;
+    if (!(feared > limit) || (!last && !(p->share * feared > limit)))
+        return 0;
+    if (feared > grown * p->seen || (last && feared != p->seen)) {
+        int rc = open_points(s);
+        if (rc < 0)
+            return rc;
+        p->share = measure(s) / feared;
+        p->seen = feared;
+    }
+    *out = p->share * feared > limit;
+    return 0;
+}
+
+/* ---- in doubles ------------------------------------------------------------------------------ */
+
+typedef struct adding {
+    solver *s;
+    const uint32_t *left;
+    const double *weight;
+    size_t rows;
+} adding;
+
+static void add_tile(void *arg, size_t piece, unsigned thread) {
+    adding *a = arg;
+    solver *s = a->s;
+    size_t c0 = piece * LARDER__TILE, n = s->all->n - c0;
+    n = n < LARDER__TILE ? n : LARDER__TILE;
+    larder__exact_add(&s->precision.points, a->left, a->weight, a->rows,
+                      s->precision.everybody + c0, n, s->f + c0, s->precision.scratch[thread]);
+}
+
+void larder__precision_add(solver *s, const uint32_t *points, const double *weight, size_t rows) {
+    adding a = {s, points, weight, rows};
+    larder__team_run(s->conf->team, add_tile, &a, (s->all->n + LARDER__TILE - 1) / LARDER__TILE);
+    s->out->rows_made += rows;
+    s->out->values += rows * s->all->n;
+}
+
+void larder__precision_refresh(solver *s) {
+    larder__precision *p = &s->precision;
+    memset(s->f, 0, s->all->n * sizeof *s->f);
+    larder__precision_add(s, p->left, p->weight, list_solution(s));
+    p->fresh = true;
+}
+
+int larder__precision_begin(solver *s) {
+    larder__precision *p = &s->precision;
+    int rc = open_points(s);
+    if (rc < 0)
+        return rc;
+    p->smo.smo = &s->smo;
+    p->smo.stride = s->slots;
+    if (!(p->smo.k = zeros(s->slots * s->slots, sizeof *p->smo.k)))
+        return larder__fail(LARDER_E_NOMEM, "no memory to solve in doubles");
+    if ((rc = larder__face_open(&p->smo.face, s->slots)) < 0)
+        return rc;
+    p->on = s->out->exact = true;
+    p->objective = INFINITY;
+    larder__precision_refresh(s);
+    return 0;
+}
+
+bool larder__precision_stands(solver *s) {
+    larder__precision *p = &s->precision;
+    if (!p->on)
+        return false;
+    if (s->seen.objective < p->objective - progress * fabs(p->objective) || isinf(p->objective)) {
+        p->objective = s->seen.objective;
+        p->best = s->out->rounds;
+    }
+    return s->out->rounds >= p->best + STILL_ROUNDS;
+}
+
+void larder__precision_close(solver *s) {
+    larder__precision *p = &s->precision;
+    larder__exact_close(&p->points);
+    larder__face_close(&p->smo.face);
+    larder__free(p->smo.k);
+    larder__free(p->everybody);
+    larder__free(p->left);
+    larder__free(p->weight);
+    for (unsigned i = 0; p->scratch && i < s->threads; i++)
+        larder__free(p->scratch[i]);
+    larder__free(p->scratch);
+}
