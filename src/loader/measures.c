@@ -1,6 +1,7 @@
 /* The loader's figures: what is counted and measured, by name, unit and meaning. Here they are
  * registered, and brought up to date whenever a batch is handed out. */
 #include "base/limit.h"
+#include "loader/hint.h"
 #include "loader/inside.h"
 
 #include <math.h>
@@ -141,6 +142,47 @@ static void show_recipe(larder_loader *l, const larder__planned *plan) {
         larder__stat_set(l->stats, l->stat.figures[i], plan->figures[i]);
 }
 
+/* ---- a word about another recipe ------------------------------------------------------------- */
+
+static double value_of(larder_loader *l, larder__stat id) {
+    larder_stat_value v;
+    return larder__stat_read(l->stats, id, &v) == 0 ? v.value : 0;
+}
+
+/* Would storage keep up if only it were asked earlier? Then the time it needs for one sample leaves
+ * room in the time one sample takes. */
+static bool answers_late(larder_loader *l, double seconds) {
+    double served = value_of(l, l->stat.samples), reads = value_of(l, l->stat.storage_reads);
+    double each = larder__pace_now(&l->pace).read_seconds;
+    return served > 0 && each > 0 && each * reads / served < 0.7 * seconds / served;
+}
+
+/* Of exactly-once training alone: who reuses already knows why, and who goes by the order of the
+ * data set does not train. */
+static void hint(larder_loader *l, uint64_t epoch, const larder_figures *f) {
+    const larder_sampler *s = larder__draw_sampler(l->draw);
+    char says[512];
+    if (l->hidden || l->conf.rank || s->repeats || strcmp(s->plugin.name, "sequential") == 0 ||
+        ++l->epochs_over != LARDER__HINT_EPOCHS || f->served == 0)
+        return;
+    larder_pace pace = larder__pace_now(&l->pace);
+    const larder_dataset *about = larder__data_about(l->data);
+    uint64_t budget = larder__cache_slots(larder__draw_cache(l->draw))->budget;
+    larder__hint_seen seen = {.first = epoch - 1,
+                              .starved = value_of(l, l->stat.time[LARDER_TIME_STORAGE]),
+                              .step = pace.step_seconds,
+                              .read = pace.read_seconds,
+                              .reads =
+                                  (double)(f->misses + f->background_reads) / (double)f->served,
+                              .cache = (double)budget / (double)about->bytes};
+    for (int k = 0; k < LARDER_TIMES; k++)
+        seen.seconds += value_of(l, l->stat.time[k]);
+    if (larder__pace_known(&l->pace) && answers_late(l, seen.seconds))
+        return; /* asking for less would not help */
+    if (larder__hint(says, sizeof says, &seen))
+        larder__note(l->stats, "%s", says);
+}
+
 void larder__measures_handed(larder_loader *l, const larder__place *p,
                              const larder_figures *before) {
     larder_figures after;
@@ -149,6 +191,8 @@ void larder__measures_handed(larder_loader *l, const larder__place *p,
         larder__stat_add(l->stats, l->stat.misses, after.misses - before->misses);
         larder__stat_add(l->stats, l->stat.repeats, after.repeats - before->repeats);
         larder__stat_add(l->stats, l->stat.substitutes, after.substitutes - before->substitutes);
+        if (p->plan.last)
+            hint(l, p->plan.epoch, &after);
     }
     larder__stat_add(l->stats, l->stat.samples, p->plan.n);
     larder__stat_add(l->stats, l->stat.batches, 1);
@@ -159,11 +203,6 @@ void larder__measures_handed(larder_loader *l, const larder__place *p,
 
 /* ---- where the time went --------------------------------------------------------------------- */
 
-static double value_of(larder_loader *l, larder__stat id) {
-    larder_stat_value v;
-    return larder__stat_read(l->stats, id, &v) == 0 ? v.value : 0;
-}
-
 /* Have draws waited for scores for most of the time that training waited for draws? */
 static bool awaits_scores(larder_loader *l) {
     larder_stat_value v;
@@ -171,14 +210,6 @@ static bool awaits_scores(larder_loader *l) {
         if (strcmp(v.name, "score_wait") == 0)
             return v.value > value_of(l, l->stat.time[LARDER_TIME_CACHE]) / 2;
     return false;
-}
-
-/* Would storage keep up if only it were asked earlier? Then the time it needs for one sample leaves
- * room in the time one sample takes. */
-static bool answers_late(larder_loader *l, double seconds) {
-    double served = value_of(l, l->stat.samples), reads = value_of(l, l->stat.storage_reads);
-    double each = larder__pace_now(&l->pace).read_seconds;
-    return served > 0 && each > 0 && each * reads / served < 0.7 * seconds / served;
 }
 
 int larder_loader_times(larder_loader *l, larder_times *out) {

@@ -172,6 +172,9 @@ void larder__shown_look(void *loader, larder__job *out) {
     look_at_cache(l, out);
 }
 
-void larder__loader_hide(larder_loader *l) { larder__expose_end(&l->exposed); }
+void larder__loader_hide(larder_loader *l) {
+    l->hidden = true;
+    larder__expose_end(&l->exposed);
+}
 
 int larder__loader_check_labels(larder_loader *l) { return larder__data_check_labels(l->data); }
