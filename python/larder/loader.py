@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+import sys
+import warnings
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
 from .arguments import (
@@ -35,6 +37,34 @@ from .shown import Shown
 from .stages import Stages
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
+
+
+def _open(lib: Any, handle: Any, conf: Any) -> int:
+    """Opens; while that waits for a daemon or a server, Ctrl-C gets through: its handler runs when the library
+    asks whether to go on, and what it raises arrives as what nobody caught."""
+    raised: List[BaseException] = []
+    usual = sys.unraisablehook
+
+    def still(_: Any) -> bool:
+        return True
+
+    def take(unraisable: Any) -> None:
+        if unraisable.object is still:
+            raised.append(unraisable.exc_value)
+        else:
+            usual(unraisable)
+
+    conf.still = _lib.STILL(still)
+    sys.unraisablehook = take
+    try:
+        rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+    finally:
+        sys.unraisablehook = usual
+    if raised:
+        if rc >= 0:
+            lib.larder_loader_close(ctypes.byref(handle))
+        raise raised[0]
+    return int(rc)
 
 
 class Loader(Shown, Habits, Resumed):
@@ -137,8 +167,10 @@ class Loader(Shown, Habits, Resumed):
             conf.pin, conf.unpin = pins
         handle = ctypes.c_void_p()
         with self._carrier.context():
-            _lib.check(self._lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
+            rc = _open(self._lib, handle, conf)
         self._handle = handle.value
+        _lib.check(rc)
+        self._note_absence()
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
@@ -153,6 +185,16 @@ class Loader(Shown, Habits, Resumed):
             _torch.warn_unheard(self.world)
         if evaluator is not None:
             self.set_evaluator(evaluator)
+
+    def _note_absence(self) -> None:
+        """A cache elsewhere that was not there: training begins without it, and that is said."""
+        why = ctypes.create_string_buffer(300)
+        if self._lib.larder_loader_cache_note(self._handle, why, len(why)) == 0 and why.value:
+            warnings.warn(
+                f"larder: training begins without the cache elsewhere, which is looked for: "
+                f"{why.value.decode('utf-8', 'replace')}",
+                stacklevel=3,
+            )
 
     def __enter__(self) -> "Loader":
         return self

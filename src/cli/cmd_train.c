@@ -302,10 +302,10 @@ static void print_bad(const larder__trainer *t) {
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
 }
 
-static void print_cache_note(const larder__trainer *t) {
+static void print_cache_note(const larder__trainer *t, const char *what) {
     char why[300];
     if (larder__trainer_cache_note(t, why, sizeof why) == 0 && why[0])
-        fprintf(stderr, "larder train: some samples went without the cache elsewhere: %s\n", why);
+        fprintf(stderr, "larder train: %s: %s\n", what, why);
 }
 
 /* A tape that ended early is said at once, and how long it is at the end. */
@@ -414,6 +414,8 @@ static int run(const options *o, larder__stop *stop) {
     if (rc == 0)
         rc = larder__trainer_open(&t, &conf);
     larder__stop_early(stop, NULL);
+    if (rc == 0)
+        print_cache_note(t, "for now samples go without the cache elsewhere, which is looked for");
     if (rc < 0)
         return rc;
     larder__stop_tell(stop, ask_trainer, t);
@@ -435,7 +437,7 @@ static int run(const options *o, larder__stop *stop) {
     print_plans(&out, t);
     print_bad(t);
     print_scratch(t);
-    print_cache_note(t);
+    print_cache_note(t, "some samples went without the cache elsewhere");
     print_recorded(&out, t, true);
     if (rc < 0)
         larder__errmsg_set(why);

@@ -195,6 +195,8 @@ static int open_parts(larder_loader *l) {
                               .world = l->conf.world,
                               .lag = l->conf.lag,
                               .drop_last = l->conf.drop_last,
+                              .still = l->conf.still,
+                              .still_arg = l->conf.still_arg,
                               .stats = l->stats,
                               .parts = l->parts};
     if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
