@@ -20,8 +20,8 @@ bool larder__await_seconds(const char *text, larder__await *w) {
 }
 
 bool larder__await_absent(const char *text, larder__await *w) {
-    w->fails = strcmp(text, "fail") == 0;
-    return w->fails || strcmp(text, "go-on") == 0;
+    w->go_on = strcmp(text, "go-on") == 0;
+    return w->go_on || strcmp(text, "fail") == 0;
 }
 
 /* False: whoever opens gives up. */
@@ -44,7 +44,7 @@ int larder__await_there(const larder__await *w, int (*attempt)(void *arg), void 
     }
     if (rc != LARDER_E_IO)
         return rc;
-    if (!w->fails)
+    if (w->go_on)
         return LARDER__ABSENT;
     char why[300];
     snprintf(why, sizeof why, "%s", larder_errmsg());

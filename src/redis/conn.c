@@ -227,8 +227,9 @@ int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *
     int rc = x->err ? larder__fail(code_of_connect(r, x), "%s: %s", c->name, x->errstr) : 0;
     if (rc == 0)
         rc = set_timeouts(c);
-    if (rc == 0 && r->tls && (rc = start_tls(c, r, host)) == LARDER_E_IO)
-        rc = LARDER_E_FORMAT; /* somebody is there, and speaks something else */
+    if (rc == 0 && r->tls)
+        rc = start_tls(c, r, host);
+    bool there = !x->err;
     if (rc == 0)
         rc = larder__resp_open(&c->in, read_some, c);
     if (rc == 0)
@@ -240,6 +241,8 @@ int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *
         rc =
             larder__fail(rc, "%s (a server that wants to know who asks needs cert= and key=)", why);
     }
+    if (rc == LARDER_E_IO && r->tls && there)
+        rc = LARDER_E_FORMAT; /* somebody is there, and will not have us */
     if (rc < 0)
         larder__conn_close(c);
     return rc;

@@ -343,7 +343,7 @@ static int attempt(void *group) {
 
 static int join_first(larder__group *g, const larder__await *await) {
     if (larder__far_away(g->far)) /* that was waited for already */
-        return await->fails ? larder__fail(LARDER_E_IO, "Redis is away") : 0;
+        return await->go_on ? 0 : larder__fail(LARDER_E_IO, "Redis is away");
     int rc = larder__await_there(await, attempt, g);
     if (rc != LARDER__ABSENT)
         return rc;

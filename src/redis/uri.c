@@ -345,6 +345,6 @@ int larder__redis_parse(larder__redis_conf *r, const char *cache) {
         rc = check(r, cache);
     if (rc == 0)
         read_environment(r);
-    r->await.fails |= r->job[0] != '\0'; /* ranks have to meet */
+    r->await.go_on &= r->job[0] == '\0'; /* ranks have to meet */
     return rc;
 }

@@ -367,7 +367,7 @@ int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = l->wake < 0 ? larder__fail(LARDER_E_IO, "eventfd: %s", strerror(errno)) : 0;
     larder__await await = conf->await;
-    await.fails = true;
+    await.go_on = false;
     if (rc == 0 && (rc = open_stats(l)) == 0 &&
         (rc = larder__await_there(&await, attempt, l)) == 0) {
         l->running = pthread_create(&l->thread, NULL, link_run, l) == 0;
