@@ -213,6 +213,10 @@ typedef struct larder_loader_conf {
      * folder of larder train --out, a record of the job, or a file with what
      * larder_loader_decisions or larder_loader_save gave. NULL: none. */
     const char *replay;
+    /* Asked now and then while larder_loader_open waits for a daemon or a server that is away
+     * (wait= of the cache): false gives it up with E_CANCELLED. NULL: it waits to the end. */
+    bool (*still)(void *arg);
+    void *still_arg;
 } larder_loader_conf;
 
 /* A program and a library of different versions agree on the fields that both know. */
@@ -349,9 +353,9 @@ int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
 /* Packages that could not be laid down in the scratch folder or read back from it (then storage
  * gave them): how many, and the last reason as a sentence, "" if there was none. */
 int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
-/* A cache that lives in Redis, or that the ranks of a job share in a daemon: the last reason why it
- * was away or refused something, as a sentence, "" if it never did. Training goes on from storage
- * meanwhile. */
+/* A cache that lives in Redis or in a daemon: the last reason why it was away or refused something,
+ * as a sentence, "" if it never did. Training goes on from storage meanwhile. Right after open: it
+ * was not there, and is looked for. */
 int larder_loader_cache_note(larder_loader *, char *why, size_t cap);
 /* Bytes of the job's record so far, 0: none is made; and where it had to end before the job (a full
  * disk), a sentence, else "". */

@@ -47,6 +47,7 @@ PARTS = {"read": 0, "keep": 1, "off": 2}
 
 PIN_FN = CFUNCTYPE(c_int, c_void_p, c_size_t, c_uint)
 UNPIN_FN = CFUNCTYPE(c_int, c_void_p)
+STILL = CFUNCTYPE(c_bool, c_void_p)  # asked while opening waits
 
 
 class Conf(Structure):
@@ -79,6 +80,8 @@ class Conf(Structure):
         ("record", c_char_p),
         ("order_only", c_bool),
         ("replay", c_char_p),
+        ("still", STILL),
+        ("still_arg", c_void_p),
     ]
 
 
@@ -186,6 +189,7 @@ _PROTOTYPES = [
         c_int,
         [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
     ),
+    ("larder_loader_cache_note", c_int, [c_void_p, c_char_p, c_size_t]),
     ("larder_loader_validate", c_int, [c_void_p, c_double]),
     ("larder_loader_begin", c_int, [c_void_p, c_uint64]),
     ("larder_loader_epoch", c_uint64, [c_void_p]),

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+import sys
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
 from .arguments import (
@@ -36,6 +37,34 @@ from .shown import Shown
 from .stages import Stages
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
+
+
+def _open(lib: Any, handle: Any, conf: Any) -> int:
+    """Opens; while that waits for a daemon or a server, Ctrl-C gets through: its handler runs when the library
+    asks whether to go on, and what it raises arrives as what nobody caught."""
+    raised: List[BaseException] = []
+    usual = sys.unraisablehook
+
+    def still(_: Any) -> bool:
+        return True
+
+    def take(unraisable: Any) -> None:
+        if unraisable.object is still:
+            raised.append(unraisable.exc_value)
+        else:
+            usual(unraisable)
+
+    conf.still = _lib.STILL(still)
+    sys.unraisablehook = take
+    try:
+        rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+    finally:
+        sys.unraisablehook = usual
+    if raised:
+        if rc >= 0:
+            lib.larder_loader_close(ctypes.byref(handle))
+        raise raised[0]
+    return int(rc)
 
 
 class Loader(Shown, Habits, Resumed):
@@ -144,8 +173,9 @@ class Loader(Shown, Habits, Resumed):
             conf.pin, conf.unpin = pins
         handle = ctypes.c_void_p()
         with self._carrier.context():
-            _lib.check(self._lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
+            rc = _open(self._lib, handle, conf)
         self._handle = handle.value
+        _lib.check(rc)
         if decided is not None:
             _lib.check(self._lib.larder_loader_replay(self._handle, decided, len(decided)))
 

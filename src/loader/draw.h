@@ -40,6 +40,8 @@ typedef struct larder__draw_conf {
     bool beside;     /* signals that take long get a thread; else they are asked when due */
     uint32_t rank, world, lag;
     bool drop_last;
+    bool (*still)(void *arg); /* while opening waits: false gives it up; NULL: never */
+    void *still_arg;
     larder__stats *stats; /* NULL: none */
     larder__parts *parts; /* NULL: samples are read whole; stays the caller's */
 } larder__draw_conf;

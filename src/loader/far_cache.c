@@ -8,6 +8,7 @@
 #include "redis/far_store.h"
 #include "redis/group.h"
 #include "redis/job_depot.h"
+#include "wire/attach.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,8 @@ int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
                            const larder__recipe *recipe, larder__cache_conf *conf) {
     larder__redis_conf r;
     int rc = larder__redis_parse(&r, d->cache);
+    r.await.still = d->still;
+    r.await.arg = d->still_arg;
     if (rc == 0 && r.group[0])
         return open_group(out, d, recipe, conf, &r);
     bool pixels = conf->forms->share[LARDER_ENCODED] < 1 || conf->forms->movable;
@@ -115,4 +118,6 @@ void larder__far_cache_note(larder__cache *c, char *out, size_t cap) {
         depot->ops->note(depot->state, out, cap);
     else if (group)
         larder__group_note(group, out, cap);
+    else
+        larder__attach_note(c, out, cap);
 }

@@ -43,9 +43,12 @@ int larder__job_cache_join(larder__crew_link **out, const larder__draw_conf *d, 
                                        .payload = d->payload,
                                        .want = want ? want : 1},
                               .patience = where.patience,
+                              .await = where.await,
                               .stats = d->stats};
     memcpy(conf.join.job, where.job, sizeof conf.join.job);
     snprintf(conf.join.name, sizeof conf.join.name, "%s", d->recipe);
+    conf.await.still = d->still;
+    conf.await.arg = d->still_arg;
     return rc < 0 ? rc : larder__crew_open(out, &conf);
 }
 
@@ -64,6 +67,8 @@ int larder__job_cache_relay(larder__relay **out, const larder__draw_conf *d, lar
     if (link)
         return larder__crew_relay(out, link);
     int rc = larder__redis_parse(&redis, d->cache);
+    redis.await.still = d->still;
+    redis.await.arg = d->still_arg;
     larder__redis_relay_conf conf = {.redis = &redis,
                                      .fingerprint = larder__mix64(d->fingerprint),
                                      .identity = d->identity,

@@ -4,6 +4,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/notes.h"
+#include "loader/far_cache.h"
 #include "loader/inside.h"
 #include "loader/job_cache.h"
 #include "loader/shared_cache.h"
@@ -206,6 +207,8 @@ static int open_parts(larder_loader *l) {
                               .world = l->conf.world,
                               .lag = l->conf.lag,
                               .drop_last = l->conf.drop_last,
+                              .still = l->conf.still,
+                              .still_arg = l->conf.still_arg,
                               .stats = l->stats,
                               .parts = l->parts};
     if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
@@ -277,6 +280,15 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     return rc;
 }
 
+static void say_absence(larder_loader *l) {
+    char why[300];
+    larder__far_cache_note(larder__draw_cache(l->draw), why, sizeof why);
+    if (why[0])
+        larder__note(l->stats,
+                     "for now samples go without the cache elsewhere, which is looked for: %s",
+                     why);
+}
+
 int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     *out = NULL;
     if (!conf)
@@ -303,6 +315,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
         (rc = larder__recording_open(l, &given)) < 0 ||
         (given.replay && (rc = larder__replaying_open(l, given.replay)) < 0))
         goto fail;
+    say_absence(l);
     larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());

@@ -31,7 +31,8 @@ static bool option(const char *at, size_t n, const char *key, char *out, size_t 
     return true;
 }
 
-/* One of budget=…, job=…, owner=…, patience=… and token-file=…, up to & or the end. */
+/* One of budget=…, job=…, owner=…, patience=…, wait=…, absent=… and token-file=…, up to & or the
+ * end. */
 static int take_option(larder__daemon_address *out, const char *cache, const char *at, size_t n) {
     bool far = larder__remote_named(cache);
     char text[32];
@@ -67,14 +68,23 @@ static int take_option(larder__daemon_address *out, const char *cache, const cha
                                    "of the job, or the daemon, may be away",
                                    cache);
     }
+    if (option(at, n, "wait", text, sizeof text))
+        return larder__await_seconds(text, &out->await)
+                   ? 0
+                   : larder__fail(LARDER_E_ARGS, "cache \"%s\": " LARDER__AWAIT_SECONDS, cache);
+    if (option(at, n, "absent", text, sizeof text))
+        return larder__await_absent(text, &out->await)
+                   ? 0
+                   : larder__fail(LARDER_E_ARGS, "cache \"%s\": " LARDER__AWAIT_ABSENT, cache);
     return larder__fail(LARDER_E_ARGS, "cache \"%s\": after the %s comes %s, or nothing", cache,
                         far ? "port" : "path",
-                        far ? "?token-file=FILE&budget=SIZE" : "?budget=SIZE&job=NAME&owner=USER");
+                        far ? "?token-file=FILE&budget=SIZE&wait=30s&absent=fail"
+                            : "?budget=SIZE&job=NAME&owner=USER&wait=30s&absent=fail");
 }
 
 /* "unix:PATH?budget=20%" or "tcp://HOST:PORT?token-file=FILE&budget=20%". */
 int larder__daemon_parse(const char *cache, larder__daemon_address *out) {
-    *out = (larder__daemon_address){.patience = PATIENCE};
+    *out = (larder__daemon_address){.patience = PATIENCE, .await = LARDER__AWAIT_UNLESS_SAID};
     if (!larder__cache_names_daemon(cache)) {
         snprintf(out->budget, sizeof out->budget, "%s", cache ? cache : "");
         return larder__door_usual(&out->door, false);
@@ -136,6 +146,9 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
     int rc = larder__daemon_parse(conf->cache, &where);
     a.door = where.door;
     snprintf(a.hello.budget, sizeof a.hello.budget, "%s", where.budget);
+    a.await = where.await;
+    a.await.still = conf->still;
+    a.await.arg = conf->still_arg;
     if (rc == 0)
         rc = larder__policy_text(a.hello.policy, sizeof a.hello.policy, recipe);
     snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);

@@ -4,6 +4,7 @@
 #ifndef LARDER_LOADER_SHARED_CACHE_H
 #define LARDER_LOADER_SHARED_CACHE_H
 
+#include "base/await.h"
 #include "loader/draw.h"
 #include "loader/recipe.h"
 #include "ranks/job_name.h"
@@ -15,6 +16,7 @@ typedef struct larder__daemon_address { /* a cache text taken apart */
     char token_file[256];
     char job[LARDER__JOB_NAME]; /* the ranks of this job share; "": each attaches by itself */
     double patience;            /* seconds a rank of that job, or the daemon, may be away */
+    larder__await await;        /* at the start, where the daemon is away */
 } larder__daemon_address;
 int larder__daemon_parse(const char *cache, larder__daemon_address *);
 

@@ -81,6 +81,7 @@ int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *
     int rc = larder__redis_parse(&conf, p->conf.redis);
     if (rc < 0)
         return rc;
+    conf.await.go_on = false; /* there is nothing to measure without it */
     double mean = (double)out->bytes / (double)out->samples;
     pantry s = {.p = p, .size = mean < 64 ? 64 : mean > BYTES ? BYTES : (uint32_t)mean};
     s.keys = BYTES / s.size > MOST_KEYS ? MOST_KEYS : BYTES / s.size;

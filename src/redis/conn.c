@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -193,6 +194,23 @@ static int set_timeouts(larder__conn *c) {
     return 0;
 }
 
+/* E_IO: nobody is there, and somebody may come. Not so where there is no such host or folder, where
+ * something else lies in the socket's place, and where we may not. */
+static int code_of_connect(const larder__redis_conf *r, const redisContext *x) {
+    int err = errno;
+    struct stat st;
+    char folder[sizeof r->path];
+    if (x->err == REDIS_ERR_OTHER)
+        return strstr(x->errstr, "emporary") ? LARDER_E_IO : LARDER_E_NOTFOUND;
+    snprintf(folder, sizeof folder, "%.*s",
+             r->path[0] ? (int)(strrchr(r->path, '/') - r->path + 1) : 0, r->path);
+    bool odd =
+        r->path[0] && err == ECONNREFUSED && stat(r->path, &st) == 0 && !S_ISSOCK(st.st_mode);
+    if (odd || err == EACCES || err == EPERM || err == ENOTDIR)
+        return LARDER_E_ARGS;
+    return r->path[0] && err == ENOENT && stat(folder, &st) < 0 ? LARDER_E_NOTFOUND : LARDER_E_IO;
+}
+
 int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *host, uint16_t port,
                       bool replica) {
     *c = (larder__conn){.timeout = r->timeout};
@@ -206,11 +224,12 @@ int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *
     if (!x)
         return LARDER_E_NOMEM;
     c->context = x;
-    int rc = x->err ? larder__fail(LARDER_E_IO, "%s: %s", c->name, x->errstr) : 0;
+    int rc = x->err ? larder__fail(code_of_connect(r, x), "%s: %s", c->name, x->errstr) : 0;
     if (rc == 0)
         rc = set_timeouts(c);
     if (rc == 0 && r->tls)
         rc = start_tls(c, r, host);
+    bool there = !x->err;
     if (rc == 0)
         rc = larder__resp_open(&c->in, read_some, c);
     if (rc == 0)
@@ -222,6 +241,8 @@ int larder__conn_open(larder__conn *c, const larder__redis_conf *r, const char *
         rc =
             larder__fail(rc, "%s (a server that wants to know who asks needs cert= and key=)", why);
     }
+    if (rc == LARDER_E_IO && r->tls && there)
+        rc = LARDER_E_FORMAT; /* somebody is there, and will not have us */
     if (rc < 0)
         larder__conn_close(c);
     return rc;

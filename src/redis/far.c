@@ -75,6 +75,8 @@ static void init_locks(larder__far *f) {
     pthread_condattr_destroy(&monotonic);
 }
 
+static int attempt(void *far) { return larder__fleet_open(far); }
+
 int larder__far_open(larder__far **out, const larder__far_conf *conf) {
     *out = NULL;
     larder__far *f = larder__calloc(1, sizeof *f);
@@ -87,7 +89,12 @@ int larder__far_open(larder__far **out, const larder__far_conf *conf) {
     snprintf(f->space, sizeof f->space, "larder:%d:%016llx:%.48s", LARDER__VALUE_VERSION,
              (unsigned long long)conf->identity, conf->owner);
     /* Figures last, when it stands: whoever fails leaves none behind. */
-    int rc = larder__fleet_open(f);
+    int rc = larder__await_there(&f->conf.await, attempt, f);
+    if (rc == LARDER__ABSENT) {
+        larder__far_say(f, larder_errmsg());
+        larder__fleet_absent(f);
+        rc = 0;
+    }
     f->stats = conf->stats;
     for (uint32_t i = 0; f->lease && larder__fleet_at(f, i); i++)
         memcpy(larder__fleet_at(f, i)->scan, "0", 2);

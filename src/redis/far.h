@@ -27,7 +27,8 @@ typedef struct larder__far_conf {
     larder__stats *stats; /* NULL: none */
 } larder__far_conf;
 
-/* Connects; a server that cannot be reached or refuses us is an error here, and only here. */
+/* Connects; a server that refuses us is an error here, and only here. One that cannot be reached is
+ * waited for, then looked for in the background, or an error, as redis->await says. */
 int larder__far_open(larder__far **out, const larder__far_conf *);
 void larder__far_close(larder__far **); /* writes what is left, for a moment */
 

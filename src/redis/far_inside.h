@@ -114,7 +114,8 @@ static inline void larder__far_count(larder__far *f, larder__stat s, uint64_t n)
 }
 
 /* fleet.c: nodes and the map of slots. */
-int larder__fleet_open(larder__far *);
+int larder__fleet_open(larder__far *);    /* once more where it failed */
+void larder__fleet_absent(larder__far *); /* nobody was there: the keeper looks for them */
 void larder__fleet_close(larder__far *);
 larder__node *larder__fleet_at(larder__far *, uint32_t i); /* NULL: there is none */
 /* Where a key is written, or read. NULL: nobody has it. */

@@ -257,6 +257,16 @@ int larder__fleet_open(larder__far *f) {
     return rc == LARDER_E_STATE && strstr(larder_errmsg(), "loading") ? 0 : rc;
 }
 
+void larder__fleet_absent(larder__far *f) {
+    for (uint32_t i = 0; i < f->conf.host_count; i++) {
+        uint16_t k = node_number(f, f->conf.hosts[i].name, f->conf.hosts[i].port);
+        larder__node *n = k == LARDER__NO_NODE ? NULL : larder__fleet_at(f, k);
+        if (n)
+            atomic_store(&n->wanted, true);
+    }
+    atomic_store(&f->lost_way, f->conf.cluster);
+}
+
 void larder__fleet_close(larder__far *f) {
     for (uint32_t i = 0; larder__fleet_at(f, i); i++)
         node_free(larder__fleet_at(f, i));

@@ -333,6 +333,22 @@ static int open_parts(larder__group *g, const larder__group_conf *conf) {
     return rc;
 }
 
+/* A server that is there and takes nothing (full, read-only, loading) may take it later. */
+static int attempt(void *group) {
+    int rc = larder__group_join(group);
+    return rc == LARDER_E_STATE ? LARDER_E_IO : rc;
+}
+
+static int join_first(larder__group *g, const larder__await *await) {
+    if (larder__far_away(g->far)) /* that was waited for already */
+        return await->go_on ? 0 : larder__fail(LARDER_E_IO, "Redis is away");
+    int rc = larder__await_there(await, attempt, g);
+    if (rc != LARDER__ABSENT)
+        return rc;
+    larder__far_say(g->far, larder_errmsg());
+    return 0;
+}
+
 int larder__group_open(larder__cache **out, const larder__group_conf *conf) {
     *out = NULL;
     larder__group *g = larder__calloc(1, sizeof *g);
@@ -355,7 +371,7 @@ int larder__group_open(larder__cache **out, const larder__group_conf *conf) {
     if (rc == 0)
         rc = show(g, conf->stats);
     if (rc == 0)
-        rc = larder__group_join(g);
+        rc = join_first(g, &conf->redis->await);
     if (rc < 0) {
         link_close(&(void *){g});
         return rc;

@@ -219,6 +219,14 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         r->timeout = fine ? s : r->timeout;
         return fine;
     }
+    if (strcmp(key, "wait") == 0) {
+        *what = LARDER__AWAIT_SECONDS;
+        return larder__await_seconds(value, &r->await);
+    }
+    if (strcmp(key, "absent") == 0) {
+        *what = LARDER__AWAIT_ABSENT;
+        return larder__await_absent(value, &r->await);
+    }
     if (strcmp(key, "patience") == 0) {
         *what = "patience=30s, from 1s to a day: how long a rank of the job may be silent";
         bool fine = larder__parse_seconds(value, &s) == 0 && s >= 1 && s <= 86400;
@@ -245,9 +253,9 @@ static bool read_option(larder__redis_conf *r, const char *key, const char *valu
         return copy(r->key, sizeof r->key, value);
     if (strcmp(key, "name") == 0)
         return copy(r->tls_name, sizeof r->tls_name, value);
-    *what =
-        "budget, tier, shared, job, patience, replicas, timeout, ttl, connections, ca, cert, key "
-        "or name";
+    *what = "budget, tier, shared, job, patience, wait, absent, replicas, timeout, ttl, "
+            "connections, ca, "
+            "cert, key or name";
     return false;
 }
 
@@ -308,8 +316,12 @@ static void read_environment(larder__redis_conf *r) {
 }
 
 int larder__redis_parse(larder__redis_conf *r, const char *cache) {
-    *r = (larder__redis_conf){
-        .timeout = 0.5, .patience = 30, .ttl = 86400, .lanes = 2, .budget = "100%"};
+    *r = (larder__redis_conf){.timeout = 0.5,
+                              .patience = 30,
+                              .ttl = 86400,
+                              .lanes = 2,
+                              .budget = "100%",
+                              .await = LARDER__AWAIT_UNLESS_SAID};
     if (strlen(cache) > TEXT_MOST)
         return larder__fail(LARDER_E_ARGS, "a cache text of %zu bytes; %d are enough",
                             strlen(cache), TEXT_MOST);
@@ -333,5 +345,6 @@ int larder__redis_parse(larder__redis_conf *r, const char *cache) {
         rc = check(r, cache);
     if (rc == 0)
         read_environment(r);
+    r->await.go_on &= r->job[0] == '\0'; /* ranks have to meet */
     return rc;
 }

@@ -10,6 +10,8 @@
 #ifndef LARDER_REDIS_URI_H
 #define LARDER_REDIS_URI_H
 
+#include "base/await.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +38,7 @@ typedef struct larder__redis_conf {
     char job[48];                      /* the ranks of this job share; "": each has its own */
     double patience;                   /* seconds a rank of that job may be silent */
     double timeout;                    /* seconds an answer may take */
+    larder__await await;               /* at the start, where it is away */
     uint32_t ttl;                      /* seconds after which Redis may forget a value; 0: never */
     uint32_t lanes;                    /* connections for reading, to each node */
     char ca[256], cert[256], key[256]; /* files for TLS; "": the system's, none */

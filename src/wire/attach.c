@@ -316,6 +316,17 @@ static int show(larder__attachment *a) {
     return rc;
 }
 
+static int attempt(void *attachment) { return larder__attachment_attach(attachment); }
+
+void larder__attach_note(larder__cache *c, char *out, size_t cap) {
+    larder__attachment *a = larder__cache_link_state(c, &link_daemon);
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->talk);
+    snprintf(out, cap, "%s", a->note);
+    pthread_mutex_unlock(&a->talk);
+}
+
 int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     *out = NULL;
     larder__attachment *a = larder__calloc(1, sizeof *a);
@@ -347,7 +358,11 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
         !(a->seen = larder__calloc(larder__attachment_seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
     if (rc == 0)
-        rc = larder__attachment_attach(a);
+        rc = larder__await_there(&conf->await, attempt, a);
+    if (rc == LARDER__ABSENT) {
+        larder__attachment_absent(a);
+        rc = 0;
+    }
     if (rc == 0) /* not before: whoever is refused goes on without us, and figures stay */
         rc = show(a);
     if (rc < 0) {

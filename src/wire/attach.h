@@ -5,6 +5,7 @@
 #ifndef LARDER_WIRE_ATTACH_H
 #define LARDER_WIRE_ATTACH_H
 
+#include "base/await.h"
 #include "cache/link.h"
 #include "wire/door.h"
 #include "wire/message.h"
@@ -18,10 +19,14 @@ typedef struct larder__attach_conf {
     /* Bytes of a sample, asked for at every attachment where the daemon wants to know. */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
+    larder__await await;
 } larder__attach_conf;
 
-/* The first attachment has to work: a wrong path or a refusal is an error with its sentence. */
+/* A wrong path or a refusal is an error with its sentence; a daemon that is away is waited for, and
+ * then done without until it comes, or that is an error, as `await` says. */
 int larder__attach_open(larder__cache **out, const larder__attach_conf *);
+/* Why the daemon was last away, where the cache is a daemon's; else `out` stays as it is. */
+void larder__attach_note(larder__cache *, char *out, size_t cap);
 
 /* Asks a daemon for its status, JSON with a zero behind it; free with larder__free. */
 int larder__attach_status(const larder__door *, char **json);

@@ -8,10 +8,12 @@
 #include "wire/remote.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -75,6 +77,22 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
+/* E_IO: nobody is there, and somebody may come. Not so where there is no folder for a socket, where
+ * something else lies in its place, and where we may not. */
+static int code_of_connect(const char *path, int err) {
+    struct stat st;
+    char folder[108];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+             slash ? path : ".");
+    if (err == ENOENT)
+        return stat(folder, &st) == 0 ? LARDER_E_IO : LARDER_E_NOTFOUND;
+    if (err == EACCES || err == EPERM || err == ENOTDIR || err == ENOTSOCK ||
+        (err == ECONNREFUSED && stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)))
+        return LARDER_E_ARGS;
+    return larder__code_of_errno(err);
+}
+
 int larder__daemon_connect(const larder__door *door, const larder__token *token) {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     if (larder__remote_named(door->path))
@@ -89,7 +107,7 @@ int larder__daemon_connect(const larder__door *door, const larder__token *token)
         if (fd >= 0)
             close(fd);
         return larder__fail(
-            larder__code_of_errno(err), "%s: %s%s", door->path, strerror(err),
+            code_of_connect(door->path, err), "%s: %s%s", door->path, strerror(err),
             err == ENOENT || err == ECONNREFUSED ? "; is larder serve running there?" : "");
     }
     int rc = larder__door_check(fd, door->path, door->owner);
@@ -132,7 +150,8 @@ static int greet(larder__attachment *a, larder__welcome *w) {
     if (rc == 0)
         rc = larder__frame_send(a->fd, LARDER__MSG_HELLO, a->body.bytes, a->body.size, NULL, 0);
     if (rc == 0)
-        rc = larder__daemon_hear(a->fd, &a->in, LARDER__MSG_WELCOME, &body);
+        rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body,
+                                     LARDER__ATTACH_SECONDS(a->hello.keys));
     if (rc == 0)
         rc = larder__welcome_read(w, &body);
     if (rc == 0 && w->keys != a->hello.keys)
@@ -170,8 +189,14 @@ int larder__attachment_send_epoch(larder__attachment *a) {
     return send_body(a, LARDER__MSG_EPOCH);
 }
 
+/* A piece at a time; each is to be taken in as long as attaching may take, since the daemon may be
+ * at somebody else's. */
 static int send_sizes(larder__attachment *a) {
+    double seconds = LARDER__ATTACH_SECONDS(a->hello.keys);
+    struct timeval often = {.tv_sec = (time_t)seconds},
+                   usual = {.tv_sec = (time_t)LARDER__ANSWER_SECONDS};
     int rc = 0;
+    setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
     for (uint64_t from = 0; rc == 0 && from < a->hello.keys; from += SIZES_AT_ONCE) {
         larder__attachment_begin(a);
         larder_write_u32(&a->body, (uint32_t)from);
@@ -179,6 +204,7 @@ static int send_sizes(larder__attachment *a) {
             larder_write_u32(&a->body, a->size_of(a->size_arg, i));
         rc = send_body(a, LARDER__MSG_SIZES);
     }
+    setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &usual, sizeof usual);
     return rc;
 }
 
@@ -249,6 +275,7 @@ int larder__attachment_attach(larder__attachment *a) {
     a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;
     a->picked = a->pick_at = 0;
     a->retry_after = RETRY_FIRST;
+    a->patient_until = larder__now() + LARDER__ATTACH_SECONDS(a->hello.keys);
     pthread_mutex_lock(&a->lists);
     a->map = m;
     pthread_mutex_unlock(&a->lists);
@@ -271,12 +298,19 @@ void larder__attachment_part(larder__attachment *a) {
 void larder__attachment_lose(larder__attachment *a) {
     if (a->fd < 0)
         return;
+    snprintf(a->note, sizeof a->note, "%s: the daemon went away: %s", a->door.path, larder_errmsg());
     larder__kept_clear(&a->kept);
     larder__attachment_part(a);
     a->touched.size = a->touched_batches = 0;
     a->retry_at = larder__now() + a->retry_after;
     if (a->stats)
         larder__stat_add(a->stats, a->lost, 1);
+}
+
+void larder__attachment_absent(larder__attachment *a) {
+    snprintf(a->note, sizeof a->note, "%s", larder_errmsg());
+    a->retry_after = RETRY_FIRST;
+    a->retry_at = larder__now() + RETRY_FIRST;
 }
 
 /* Is there a daemon to talk to? Looks for it now and then when there is none. */
@@ -324,8 +358,12 @@ int larder__attachment_tell(larder__attachment *a, uint16_t type) {
 int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer,
                            larder_reader *body) {
     int rc = larder__attachment_tell(a, type);
-    if (rc == 0 && (rc = larder__daemon_hear(a->fd, &a->in, answer, body)) < 0)
+    double left = a->patient_until - larder__now();
+    double seconds = left > LARDER__ANSWER_SECONDS ? left : LARDER__ANSWER_SECONDS;
+    if (rc == 0 && (rc = larder__daemon_hear_for(a->fd, &a->in, answer, body, seconds)) < 0)
         larder__attachment_lose(a);
+    if (rc == 0)
+        a->patient_until = 0;
     return rc;
 }
 

@@ -15,6 +15,9 @@
 #include <pthread.h>
 
 enum { LARDER__PICKS_AT_ONCE = 256, LARDER__ANSWER_SECONDS = 2 };
+/* Attaching makes tables of all samples, and that of a job beside may be in front of ours: so much
+ * more for each sample. 10 million of them: 100 seconds. */
+#define LARDER__ATTACH_SECONDS(keys) (LARDER__ANSWER_SECONDS + 1e-5 * (double)(keys))
 
 /* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
 typedef struct larder__mapping {
@@ -69,6 +72,8 @@ typedef struct larder__attachment {
     bool streaming;
     uint32_t paces; /* times that rates were known */
     double retry_at, retry_after;
+    double patient_until; /* it has just been told of all samples, and may take its time */
+    char note[300];       /* why it was last away; "": it never was */
     _Atomic double impatient_until;
     pthread_mutex_t lists; /* what is to be returned, and which memory it is about */
     larder__mapping *map;  /* NULL: none */
@@ -99,6 +104,8 @@ int larder__attachment_attach(larder__attachment *);
 /* Is there a daemon to talk to? Looks for it now and then when there is none. */
 bool larder__attachment_there(larder__attachment *);
 void larder__attachment_lose(larder__attachment *);
+/* It never was there: looked for as after a loss. */
+void larder__attachment_absent(larder__attachment *);
 /* Ends the connection, at the latest when the last buffer in the daemon's memory is let go. */
 void larder__attachment_part(larder__attachment *);
 void larder__attachment_begin(larder__attachment *); /* a message; write it to `body`, then */

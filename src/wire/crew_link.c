@@ -352,6 +352,8 @@ static int open_stats(larder__crew_link *l) {
                                          "the daemon came back");
 }
 
+static int attempt(void *link) { return attach(link, false); }
+
 int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
     pthread_condattr_t monotonic;
     larder__crew_link *l = *out = larder__calloc(1, sizeof *l);
@@ -375,7 +377,10 @@ int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
     l->last_put = &l->puts;
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = l->wake < 0 ? larder__fail(LARDER_E_IO, "eventfd: %s", strerror(errno)) : 0;
-    if (rc == 0 && (rc = open_stats(l)) == 0 && (rc = attach(l, false)) == 0) {
+    larder__await await = conf->await;
+    await.go_on = false;
+    if (rc == 0 && (rc = open_stats(l)) == 0 &&
+        (rc = larder__await_there(&await, attempt, l)) == 0) {
         l->running = pthread_create(&l->thread, NULL, link_run, l) == 0;
         if (!l->running)
             rc = larder__fail(LARDER_E_NOMEM, "no thread to talk to the daemon with");

@@ -5,6 +5,7 @@
 #ifndef LARDER_WIRE_CREW_LINK_H
 #define LARDER_WIRE_CREW_LINK_H
 
+#include "base/await.h"
 #include "base/stat.h"
 #include "ranks/depot.h"
 #include "ranks/relay.h"
@@ -18,9 +19,11 @@ typedef struct larder__crew_conf {
     larder__join join;  /* without magic, version, pid and session */
     double patience;    /* seconds that the daemon, or a rank of those that met, may be away */
     larder__stats *stats;
+    larder__await await; /* ranks cannot do without: it always fails in the end */
 } larder__crew_conf;
 
-/* The first attachment has to work: a wrong path or a refusal is an error with its sentence. */
+/* The first attachment has to work: a wrong path or a refusal is an error with its sentence, and a
+ * daemon that has not come in time. */
 int larder__crew_open(larder__crew_link **out, const larder__crew_conf *);
 /* The depot and the relay come first. */
 void larder__crew_close(larder__crew_link **);

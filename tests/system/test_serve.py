@@ -343,7 +343,7 @@ def test_other_machines(folder):
 def test_wrong_use(folder):
     path = f"{folder}/s"
     train = ["train", folder, "--epochs", "1", "--quiet", "--cache"]
-    assert "is larder serve running there?" in says(*train, f"unix:{path}")
+    assert "is larder serve running there?" in says(*train, f"unix:{path}?wait=0&absent=fail")
     assert "is larder serve running there?" in says("serve", "--status", "--socket", path)
     assert "budget" in says(*train, f"unix:{path}?bugdet=3")
     assert "this process may use" in says("serve", "--socket", path, "--cache", "900TiB")

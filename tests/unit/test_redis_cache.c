@@ -124,6 +124,7 @@ static void test_sockets_and_passwords(void **unused) {
     assert_non_null(strstr(larder_errmsg(), "ann"));
     assert_null(strstr(larder_errmsg(), "hunter2"));
     kit_redis_stop(&r);
+    snprintf(cache, sizeof cache, "redis://127.0.0.1:%u?budget=30%%&wait=0&absent=fail", r.port);
     assert_true(larder_loader_open(&l, &c) < 0); /* nobody there */
     assert_non_null(strstr(larder_errmsg(), "127.0.0.1"));
 }

@@ -212,7 +212,7 @@ static void test_certificates(void **unused) {
     same(&a, &b);
     /* The wrong port, either way. */
     refused("plain port", "rediss://127.0.0.1:%u?timeout=1s&ca=%s/ca.pem", r.port, folder);
-    refused("127.0.0.1", "redis://127.0.0.1:%u?timeout=1s", port);
+    refused("127.0.0.1", "redis://127.0.0.1:%u?timeout=1s&wait=0&absent=fail", port);
     kit_redis_stop(&r);
     kit_redis_stop(&named);
 }
