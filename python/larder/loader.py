@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
 
 from . import _lib, _torch
 from .arguments import (
     cache_of,
+    check_names,
     conf_of,
     counts_of,
     function,
@@ -78,6 +79,12 @@ class Loader(Shown, Habits, Resumed):
     ``iter(loader)`` starts an epoch, or goes on where a loaded state stands. Breaking off in the middle
     is fine: the next ``iter`` starts the next epoch."""
 
+    if not TYPE_CHECKING:  # which sees what __init__ takes
+
+        def __new__(cls, *args: Any, **given: Any) -> "Loader":
+            check_names(cls, given)
+            return super().__new__(cls)
+
     def __init__(
         self,
         uri: Any,
@@ -135,10 +142,8 @@ class Loader(Shown, Habits, Resumed):
         conf.order_only = self._order_only
         if pins:
             conf.pin, conf.unpin = pins
-        handle = ctypes.c_void_p()
-        with self._carrier.context():
-            _lib.check(self._lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
-        self._handle = handle.value
+        self._conf = conf
+        self._open_new()
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
@@ -151,6 +156,28 @@ class Loader(Shown, Habits, Resumed):
         self._epochs = counts["epochs"]
         if evaluator is not None:
             self.set_evaluator(evaluator)
+
+    def _open_new(self) -> None:
+        handle = ctypes.c_void_p()
+        with self._carrier.context():
+            _lib.check(self._lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(self._conf)))
+        self._handle = handle.value
+
+    def _begin_anew(self) -> int:
+        """The same loader as it was right after opening, for a state that is loaded into one in use."""
+        if self.world > 1 or self._recorded:
+            why = "is one of several processes" if self.world > 1 else "records"
+            raise _lib.BY_CODE[-7](
+                f"a loader that {why} takes a state right after opening: close() this one, open it again and load "
+                "the state before the first batch"
+            )
+        with self._taking:
+            self._end()
+            self._open_new()
+            self._last = self._served_of = self._loaded_at = self._hooked = None
+            if self._evaluator is not None:
+                _lib.check(self._lib.larder_loader_evaluator(self._handle, self._evaluator, None))
+        return self._open()
 
     def __enter__(self) -> "Loader":
         return self

@@ -81,7 +81,7 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
-        decode_time, bad, reports, refused, shown, evaluated, evaluation, scratch_read,
+        decode_time, bad, reports, refused, not_finite, shown, evaluated, evaluation, scratch_read,
         scratch_written, scratch_time, hits, substitutes, misses, repeats, demand_bytes;
     larder__stat time[LARDER_TIMES];
     larder__stat figures[LARDER_FIGURES];
