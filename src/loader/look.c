@@ -7,7 +7,8 @@
 
 /* ---- feedback -------------------------------------------------------------------------------- */
 
-/* For whoever looks from outside. Training that diverges says NaN and infinity, which is counted. */
+/* For whoever looks from outside. Training that diverges says NaN and infinity, which is counted.
+ */
 static void note_loss(larder_loader *l, uint64_t epoch, size_t n, const float *loss) {
     double sum = 0;
     uint64_t odd = 0;
