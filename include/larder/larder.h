@@ -288,6 +288,8 @@ typedef struct larder_item {
     int64_t label;        /* -1: none */
 } larder_item;
 int larder_loader_item(larder_loader *, uint64_t id, larder_form, larder_item *out);
+/* Labels of samples first to first+n-1; -1: it has none. Nothing is read. */
+int larder_loader_labels(larder_loader *, uint64_t first, size_t n, int64_t *out);
 /* For people: "cat/7.jpg". */
 int larder_loader_name(larder_loader *, uint64_t id, char *out, size_t cap);
 

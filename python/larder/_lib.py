@@ -195,6 +195,7 @@ _PROTOTYPES = [
     ("larder_loader_epoch", c_uint64, [c_void_p]),
     ("larder_loader_get", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
     ("larder_loader_item", c_int, [c_void_p, c_uint64, c_int, POINTER(Item)]),
+    ("larder_loader_labels", c_int, [c_void_p, c_uint64, c_size_t, c_void_p]),
     ("larder_loader_name", c_int, [c_void_p, c_uint64, c_char_p, c_size_t]),
     ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),
     ("larder_loader_listens", c_bool, [c_void_p]),

@@ -107,6 +107,42 @@ def replay_of(replay: Any) -> Tuple[Optional[str], Optional[bytes]]:
         ) from None
 
 
+# What a DataLoader's arguments are called here, or what does their work.
+_DATALOADER = {
+    "num_workers": "larder's threads read and decode: threads=4, or leave it out for as many as there are cores",
+    "persistent_workers": "larder's threads stay from epoch to epoch: leave it out",
+    "prefetch_factor": "batches are made ahead by prefetch=, or leave it out",
+    "pin_memory": "pin=True, or leave it out: with a CUDA device it is so anyway",
+    "pin_memory_device": 'device="cuda:1"',
+    "collate_fn": "batches are arrays already; a function of one sample is transform=",
+    "worker_init_fn": "there are no worker processes; seed= sets all chance",
+    "generator": "seed= sets order and augmentation",
+    "multiprocessing_context": "there are no worker processes: leave it out",
+    "timeout": "leave it out; what storage fails at is said by itself",
+    "sampler": 'recipe= says which samples come ("minio": each once an epoch), shuffle=False: in the order of '
+               "ids; with a sampler of your own: larder.Dataset in a DataLoader",
+    "batch_sampler": "recipe= says which samples come; with a sampler of your own: larder.Dataset in a DataLoader",
+    "dataset": "the data set comes first and is named by its URI or folder: uri=",
+    "batch": "batch_size=",
+    "root": "the data set comes first and is named by its URI or folder: uri=",
+}
+
+
+def check_names(kind: type, given: Dict[str, Any]) -> None:
+    """TypeError for an argument that is not there, with the one that does what it is for."""
+    import difflib
+    import inspect
+
+    names = [n for n in inspect.signature(kind.__init__).parameters if n != "self"]  # type: ignore[misc]
+    for name in given:
+        if name in names:
+            continue
+        near = difflib.get_close_matches(name, names, 1)
+        here = _DATALOADER.get(name) if "threads" in names else None
+        words = here or (f"did you mean {near[0]}=?" if near else f"there are {', '.join(names)}")
+        raise TypeError(f"larder.{kind.__name__} has no argument {name}: {words}")
+
+
 def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     """larder_loader_conf of a Loader's arguments; `counts` are checked already."""
     conf = _lib.Conf()

@@ -9,11 +9,18 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from . import _lib, _torch, daemon
-from .arguments import cache_of, choice, dtype_of, function, seed_of, text_of, uri_of
+from .arguments import cache_of, check_names, choice, dtype_of, function, seed_of, text_of, uri_of
 from .stages import Stages
+
+if TYPE_CHECKING:  # to a checker it is one of PyTorch's; nobody needs PyTorch for it
+    from torch.utils.data import Dataset as _TorchDataset
+
+    _Base = _TorchDataset[Any]
+else:
+    _Base = object
 
 _live: "weakref.WeakSet[Dataset]" = weakref.WeakSet()
 _forks_watched = False
@@ -28,7 +35,7 @@ def _before_fork() -> None:
             d._complain(e)
 
 
-class Dataset:
+class Dataset(_Base):
     """A map-style data set: ``dataset[i]`` is (x, label), read through larder's cache.
 
     >>> train = larder.Dataset("photos/train", cache="8GiB", augment=["rrc:size=224", "flip"])
@@ -41,12 +48,18 @@ class Dataset:
     uri, cache, dtype, layout   as in larder.Loader
     augment     native stages; without any, pictures keep their size and x is HWC
     transform   a function of one's own: gets a NumPy array (after native stages, or the decoded picture,
-                HWC, uint8) and gives x
-    pil         the function gets a PIL image of the decoded picture instead
+                HWC, uint8) and gives x; may be set later, as timm does: ``train.transform = f``
+    pil         the function gets a PIL image of the decoded picture instead; without one, x is that image
     target_transform    a function of the label
     recipe      a cache policy: "minio" (keeps what came first; for shuffled epochs), "lru", …
     seed        of the native stages' chance, with PyTorch's worker seeds
     ids         True: samples are (x, label, id)"""
+
+    if not TYPE_CHECKING:  # which sees what __init__ takes
+
+        def __new__(cls, *args: Any, **given: Any) -> "Dataset":
+            check_names(cls, given)
+            return super().__new__(cls)
 
     def __init__(
         self,
@@ -72,6 +85,7 @@ class Dataset:
         function("target_transform", target_transform)
         self.target_transform, self.pil, self.ids = target_transform, pil, ids
         self._native = bool(self._stages.native)
+        self._targets: Optional[List[int]] = None
         if pil and self._native:
             raise ValueError("pil=True hands out pictures as they are: leave augment out")
         self._dtype = dtype_of(dtype)
@@ -177,6 +191,15 @@ class Dataset:
         self.__dict__.update(state)
         self._init_process()
 
+    @property
+    def transform(self) -> Optional[Callable[[Any], Any]]:
+        """The function that gives x; workers that run already keep the one they have."""
+        return self._stages.transform
+
+    @transform.setter
+    def transform(self, f: Optional[Callable[[Any], Any]]) -> None:
+        self._stages.transform = function("transform", f)
+
     # ---- samples ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -273,7 +296,7 @@ class Dataset:
 
             x = Image.fromarray(x[:, :, 0] if x.shape[2] == 1 else x)
         x = self._stages.run(x)
-        if self._tensors and not self._stages.own:
+        if self._tensors and not self._stages.own and not self.pil:
             x = _torch.module().from_numpy(x)
         return self._finish(x, label, i)
 
@@ -300,6 +323,27 @@ class Dataset:
             for c in range(lib.larder_loader_classes(handle))
         )
         return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
+
+    @property
+    def class_to_idx(self) -> Dict[str, int]:
+        """Labels by the names of their classes, as torchvision's ImageFolder has them."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @property
+    def targets(self) -> List[int]:
+        """The label of every sample, -1 where there is none; nothing is read for it."""
+        if self._targets is None:
+            import numpy
+
+            y = numpy.empty(self._n, "int64")
+            _lib.check(_lib.load().larder_loader_labels(self._open(), 0, self._n, y.ctypes.data))
+            self._targets = y.tolist()
+        return self._targets
+
+    @property
+    def samples(self) -> List[Tuple[str, int]]:
+        """Name and label of every sample, as torchvision's ImageFolder has them; made when asked for."""
+        return [(self.name(i), label) for i, label in enumerate(self.targets)]
 
     def stats(self) -> Dict[str, float]:
         """Counters of this process: storage_reads, storage_bytes, daemon_attached …"""

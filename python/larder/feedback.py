@@ -7,6 +7,7 @@ training is that far behind. Processes of one job tell each other, so that all h
 from __future__ import annotations
 
 import ctypes
+import warnings
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _state, _torch
@@ -141,6 +142,7 @@ class Desk:
         self.own = together and exchange is None
         self.pending: Dict[int, Pending] = {}
         self.dropped = 0
+        self.odd_told = False
 
     def open(self, batch: Batch) -> Pending:
         p = self.pending.get(batch.number)
@@ -189,6 +191,7 @@ class Desk:
         loss, logits, emb = v.get("loss"), v.get("logits"), v.get("embeddings")
         if loss is not None:
             fb.loss = _address(loss)
+            self._look_at(loss)
         if logits is not None:
             fb.logits, fb.classes = _address(logits), logits.shape[1]
         if emb is not None:
@@ -207,6 +210,19 @@ class Desk:
         )
         if not (again and rc == _lib.STATE):
             _lib.check(rc)
+
+    def _look_at(self, loss: Any) -> None:
+        """Says once that losses are no numbers any more."""
+        import numpy
+
+        odd = 0 if self.odd_told else int(loss.size - numpy.isfinite(loss).sum())
+        if odd:
+            self.odd_told = True
+            warnings.warn(
+                f"larder: {odd} of {loss.size} losses reported for a batch are NaN or infinite: these samples keep "
+                "the scores they have, and more such losses are counted alone (stats()['losses_not_finite'])",
+                stacklevel=2,
+            )
 
     def state(self, tensors: bool) -> List[Dict[str, Any]]:
         """What has not been handed over, to be saved with the loader."""

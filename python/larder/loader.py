@@ -11,11 +11,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
 from .arguments import (
     cache_of,
+    check_names,
     conf_of,
     counts_of,
     function,
@@ -111,6 +112,12 @@ class Loader(Shown, Habits, Resumed):
     ``iter(loader)`` starts an epoch, or goes on where a loaded state stands. Breaking off in the middle
     is fine: the next ``iter`` starts the next epoch."""
 
+    if not TYPE_CHECKING:  # which sees what __init__ takes
+
+        def __new__(cls, *args: Any, **given: Any) -> "Loader":
+            check_names(cls, given)
+            return super().__new__(cls)
+
     def __init__(
         self,
         uri: Any,
@@ -171,13 +178,9 @@ class Loader(Shown, Habits, Resumed):
         conf.order_only = self._order_only
         if pins:
             conf.pin, conf.unpin = pins
-        handle = ctypes.c_void_p()
-        with self._carrier.context():
-            rc = _open(self._lib, handle, conf)
-        self._handle = handle.value
-        _lib.check(rc)
-        if decided is not None:
-            _lib.check(self._lib.larder_loader_replay(self._handle, decided, len(decided)))
+        self._conf = conf
+        self._decided = decided
+        self._open_new()
 
         self._graph = Graph(self.samples) if on_device else None
         self.listens = bool(self._lib.larder_loader_listens(self._handle))
@@ -193,6 +196,31 @@ class Loader(Shown, Habits, Resumed):
         if evaluator is not None:
             self.set_evaluator(evaluator)
         self._tell_notes(2)
+
+    def _open_new(self) -> None:
+        handle = ctypes.c_void_p()
+        with self._carrier.context():
+            rc = _open(self._lib, handle, self._conf)
+        self._handle = handle.value
+        _lib.check(rc)
+        if self._decided is not None:
+            _lib.check(self._lib.larder_loader_replay(self._handle, self._decided, len(self._decided)))
+
+    def _begin_anew(self) -> int:
+        """The same loader as it was right after opening, for a state that is loaded into one in use."""
+        if self.world > 1 or self._recorded:
+            why = "is one of several processes" if self.world > 1 else "records"
+            raise _lib.BY_CODE[-7](
+                f"a loader that {why} takes a state right after opening: close() this one, open it again and load "
+                "the state before the first batch"
+            )
+        with self._taking:
+            self._end()
+            self._open_new()
+            self._last = self._served_of = self._loaded_at = self._hooked = None
+            if self._evaluator is not None:
+                _lib.check(self._lib.larder_loader_evaluator(self._handle, self._evaluator, None))
+        return self._open()
 
     def __enter__(self) -> "Loader":
         return self

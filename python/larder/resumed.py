@@ -13,6 +13,9 @@ from .heard import Heard
 class Resumed(Heard):
     """The part of a Loader that saves and goes on."""
 
+    def _begin_anew(self) -> int:
+        raise NotImplementedError
+
     def state_dict(self) -> Dict[str, Any]:
         """All that is needed to go on after the batches taken so far: the same remaining ids, the
         same augmentation. The batch at hand counts as taken. Each process saves its own; of those
@@ -46,8 +49,9 @@ class Resumed(Heard):
         }
 
     def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
-        """Goes on where that state stands; right after opening, with the same data set, recipe,
-        cache size, seed and batch size. With another number of processes: a list of the states of
+        """Goes on where that state stands, with the same data set, recipe, cache size, seed and batch
+        size. A loader in use begins anew for it, with an empty cache and new threads; one that
+        records or is one of several processes takes a state right after opening alone. With another number of processes: a list of the states of
         all there were, the same for each; of one alone, what the others reported last is missing."""
         if isinstance(state, (list, tuple)):
             self._load_all([_checked(s) for s in state])
@@ -55,7 +59,11 @@ class Resumed(Heard):
         state = _checked(state)
         raw = _state.unwrap(state["larder"])
         handle = self._open()
-        _lib.check(self._lib.larder_loader_restore(handle, raw, len(raw)))
+        rc = self._lib.larder_loader_restore(handle, raw, len(raw))
+        if rc == _lib.STATE and self._turns:
+            handle = self._begin_anew()
+            rc = self._lib.larder_loader_restore(handle, raw, len(raw))
+        _lib.check(rc)
         self._middle = False  # the next iter goes on in the middle
         if self._graph:
             self._graph.load_state_dict(state.get("graph"))

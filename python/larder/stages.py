@@ -38,10 +38,13 @@ class Stages:
                 else:
                     native.append(a)
             augment = native
-        if transform is not None:
-            own.append(transform)
         self.native = augment_text(augment)
-        self.own = own
+        self.listed = own  # in the list, and after them:
+        self.transform = transform
+
+    @property
+    def own(self) -> List[Callable]:
+        return self.listed if self.transform is None else [*self.listed, self.transform]
 
     def run(self, sample: Any) -> Any:
         """One's own functions, on one sample."""

@@ -177,6 +177,24 @@ int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_i
     return rc;
 }
 
+int larder_loader_labels(larder_loader *l, uint64_t first, size_t n, int64_t *out) {
+    uint64_t all = larder_loader_samples(l);
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_unlock(&l->lock);
+    if (first > all || n > all - first)
+        return larder__fail(LARDER_E_RANGE, "labels of samples %llu to %llu of %llu",
+                            (unsigned long long)first, (unsigned long long)(first + n),
+                            (unsigned long long)all);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        larder_sample s;
+        rc = larder__data_stat(l->data, first + i, &s);
+        out[i] = rc == 0 ? s.label : -1;
+    }
+    return rc;
+}
+
 int larder_loader_name(larder_loader *l, uint64_t id, char *out, size_t cap) {
     int rc = larder__loader_enter(l);
     if (rc < 0)

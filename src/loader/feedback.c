@@ -94,8 +94,11 @@ static int fill(note *at, size_t n, const uint64_t *ids, const int64_t *labels,
                                  .dim = emb ? fb->dim : 0,
                                  .ids = memcpy(m, ids, n * 8),
                                  .labels = memcpy(m + n * 8, labels, n * 8)};
-    if (loss)
-        at->report.loss = memcpy(floats, fb->loss, loss * sizeof(float));
+    if (loss) {
+        for (size_t i = 0; i < n; i++) /* infinite is no score either */
+            floats[i] = isfinite(fb->loss[i]) ? fb->loss[i] : NAN;
+        at->report.loss = floats;
+    }
     if (logits)
         at->report.logits = memcpy(floats + loss, fb->logits, logits * sizeof(float));
     if (emb)

@@ -7,11 +7,17 @@
 
 /* ---- feedback -------------------------------------------------------------------------------- */
 
-/* For whoever looks from outside. */
+/* For whoever looks from outside. Training that diverges says NaN and infinity, which is counted.
+ */
 static void note_loss(larder_loader *l, uint64_t epoch, size_t n, const float *loss) {
     double sum = 0;
-    for (size_t i = 0; loss && i < n; i++)
+    uint64_t odd = 0;
+    for (size_t i = 0; loss && i < n; i++) {
         sum += (double)loss[i];
+        odd += isfinite(loss[i]) ? 0 : 1;
+    }
+    if (odd)
+        larder__stat_add(l->stats, l->stat.not_finite, odd);
     if (!loss || !isfinite(sum) || l->shown_epoch == UINT64_MAX || epoch > l->shown_epoch)
         return;
     larder__curve *c = larder__shown_curve(l, epoch);

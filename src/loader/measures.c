@@ -47,6 +47,8 @@ int larder__measures_open(larder_loader *l) {
         {&t->reports, 'c', "reports", "batches", "feedback given by training"},
         {&t->refused, 'c', "reports_refused", "batches",
          "feedback about anything but a batch at hand"},
+        {&t->not_finite, 'c', "losses_not_finite", "samples",
+         "reported losses that were NaN or infinite: no scores were made of them"},
         {&t->stall, 'h', "stall_seconds", "seconds", "time training waited for a batch"},
         {&t->fill, 'h', "fill_seconds", "seconds",
          "a batch from its first row taken to its last row there"},

@@ -184,7 +184,7 @@ int larder__attachment_send_epoch(larder__attachment *a) {
     size_t bytes = a->seen ? larder__attachment_seen_words(a) * sizeof *a->seen : 0;
     larder__attachment_begin(a);
     larder_write_u64(&a->body, a->epoch);
-    if (bytes <= LARDER__FRAME_MOST - 64) /* else it hears it with every batch, as it is refused */
+    if (bytes <= LARDER__EPOCH_MOST) /* else it hears it with every batch, as it is refused */
         larder_write_bytes(&a->body, a->seen, bytes);
     return send_body(a, LARDER__MSG_EPOCH);
 }

@@ -28,6 +28,8 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 5 };
 #define LARDER__NO_LEASE UINT32_MAX
 /* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO
  * said, which is so many at least and at most. */
+/* Bytes of seen bits in one EPOCH: a daemon takes messages of at most 4 MiB from its neighbours. */
+enum { LARDER__EPOCH_MOST = (4 << 20) - 64 };
 enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
 
 #define LARDER__MESSAGES(XX)                                                                       \

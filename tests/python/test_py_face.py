@@ -1,0 +1,193 @@
+"""The Python face as scripts written for PyTorch expect it: attributes of a data set, a DataLoader's
+arguments, losses that are no numbers, states loaded into a loader in use."""
+
+import contextlib
+import os
+import tempfile
+import unittest
+import warnings
+
+import kit
+import larder
+import numpy
+import torch
+
+SET = "mem:?n=64&h=8&w=8&c=3&classes=4"
+
+
+def folder(tmp):
+    from PIL import Image
+
+    for label, name in enumerate(("cat", "dog")):
+        os.makedirs(f"{tmp}/{name}")
+        for i in range(6):
+            Image.fromarray(numpy.full((10, 12, 3), 40 * label + i, "uint8")).save(f"{tmp}/{name}/{i}.png")
+    return tmp
+
+
+class TestDataset(unittest.TestCase):
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        try:
+            self.folder = folder(stack.enter_context(tempfile.TemporaryDirectory()))
+        except ImportError:
+            self.skipTest("no PIL")
+
+    def test_transform_is_set_later(self):
+        d = larder.Dataset(self.folder)
+        self.assertIsNone(d.transform)
+        d.transform = lambda a: float(a.mean())
+        self.assertEqual(d[7], (41.0, 1))
+        d.transform = None
+        self.assertEqual(tuple(d[7][0].shape), (10, 12, 3))
+        native = larder.Dataset(self.folder, augment=["resize:h=4,w=4"], dtype="uint8")
+        native.transform = lambda a: int(a[0, 0, 0])
+        self.assertEqual(native[7], (41, 1))
+        self.assertEqual(native.__getitems__([0, 7]), [(0, 0), (41, 1)])
+        with self.assertRaisesRegex(larder.ArgumentError, "transform is a function"):
+            d.transform = 5
+
+    def test_as_image_folder(self):
+        d = larder.Dataset(self.folder)
+        self.assertEqual(d.classes, ["cat", "dog"])
+        self.assertEqual(d.class_to_idx, {"cat": 0, "dog": 1})
+        self.assertEqual(d.targets, [0] * 6 + [1] * 6)
+        self.assertEqual(d.samples[7][1], 1)
+        self.assertTrue(d.samples[7][0].endswith("dog/1.png"), d.samples)
+        self.assertEqual(len(d.samples), len(d))
+
+    def test_pil_without_transform(self):
+        from PIL import Image
+
+        x, y = larder.Dataset(self.folder, pil=True)[7]
+        self.assertIsInstance(x, Image.Image)
+        self.assertEqual((x.size, y, x.getpixel((0, 0))), ((12, 10), 1, (41, 41, 41)))
+
+    def test_as_timm_trains(self):
+        # What timm's train.py and create_loader do: the data set first, its transform in the loader,
+        # then batches collated by a function of its own, in workers.
+        def create_loader(dataset, batch_size, is_training, num_workers):
+            dataset.transform = Transform(8)
+            return torch.utils.data.DataLoader(dataset, batch_size=batch_size, shuffle=is_training,
+                                               num_workers=num_workers, collate_fn=fast_collate,
+                                               drop_last=is_training, persistent_workers=num_workers > 0)
+
+        train = larder.Dataset(self.folder, pil=True)
+        model = torch.nn.Linear(3 * 8 * 8, len(train.class_to_idx))
+        loader = create_loader(train, 4, True, 2)
+        for _ in range(2):
+            seen = 0
+            for x, y in loader:
+                self.assertEqual((tuple(x.shape), x.dtype), ((4, 3, 8, 8), torch.uint8))
+                torch.nn.functional.cross_entropy(model(x.float().flatten(1)), y).backward()
+                seen += len(y)
+            self.assertEqual(seen, 12)
+
+
+class Transform:
+    def __init__(self, size):
+        self.size = size
+
+    def __call__(self, image):
+        return numpy.asarray(image.resize((self.size, self.size))).transpose(2, 0, 1)
+
+
+def fast_collate(batch):
+    return torch.from_numpy(numpy.stack([x for x, _ in batch])), torch.tensor([y for _, y in batch])
+
+
+class TestArguments(unittest.TestCase):
+    def test_of_a_dataloader(self):
+        for name, value, ours in (("num_workers", 4, "threads=4"), ("pin_memory", True, "pin=True"),
+                                  ("collate_fn", len, "transform="), ("sampler", None, "recipe="),
+                                  ("batch_sampler", None, "recipe="), ("persistent_workers", True, "threads stay"),
+                                  ("prefetch_factor", 2, "prefetch="), ("worker_init_fn", len, "seed="),
+                                  ("generator", None, "seed="), ("dataset", "x", "uri="),
+                                  ("multiprocessing_context", "spawn", "no worker processes"),
+                                  ("pin_memory_device", "cuda", "device="), ("timeout", 3, "leave it out")):
+            with self.assertRaises(TypeError) as e:
+                larder.Loader(SET, 8, **{name: value})
+            self.assertIn(f"larder.Loader has no argument {name}: ", str(e.exception))
+            self.assertIn(ours, str(e.exception))
+        with larder.Loader(SET, 8, shuffle=False) as l:  # this one is ours as well
+            self.assertEqual(next(iter(l)).ids.tolist(), list(range(8)))
+
+    def test_did_you_mean(self):
+        for kind in (larder.Loader, larder.Dataset):
+            with self.assertRaisesRegex(TypeError, rf"larder.{kind.__name__} has no argument cahce: did you mean cache="):
+                kind(SET, cahce="10%")
+            with self.assertRaisesRegex(TypeError, "has no argument zzz: there are uri, "):
+                kind(SET, zzz=1)
+
+
+class TestLosses(unittest.TestCase):
+    def test_not_finite(self):
+        for recipe in kit.RECIPES:
+            with larder.Loader(SET, 8, recipe=recipe, cache="50%", epochs=3) as l, warnings.catch_warnings(
+                record=True
+            ) as said:
+                warnings.simplefilter("always")
+                served, bad = 0, 0
+                for _ in range(3):
+                    for b in l:
+                        loss = torch.ones(b.n)
+                        loss[0], loss[1] = float("nan"), float("inf")
+                        loss[2] = -float("inf")
+                        l.report(loss=loss, embeddings=torch.randn(b.n, 4) if "spider" in recipe else None)
+                        served, bad = served + b.n, bad + 3
+                told = [w for w in said if "NaN or infinite" in str(w.message)]
+                if l.listens:
+                    self.assertEqual(len(told), 1, recipe)
+                    self.assertGreater(l.stats()["losses_not_finite"], 0)
+                self.assertGreaterEqual(served, 64, recipe)
+
+    def test_all_of_them(self):
+        orders = []
+        for value in (float("nan"), float("inf"), None):  # as if nothing was said
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with larder.Loader(SET, 8, recipe="shade", cache="50%", seed=3) as l:
+                    ids = []
+                    for _ in range(3):
+                        for b in l:
+                            ids += b.served.tolist()
+                            if value is not None:
+                                l.report(loss=torch.full((b.n,), value))
+            orders.append(ids)
+        self.assertEqual(orders[0], orders[1])
+
+
+class TestStates(unittest.TestCase):
+    def test_into_one_in_use(self):
+        for recipe in ("minio", "shade", "rotate:h=0.5"):
+            with larder.Loader(SET, 8, recipe=recipe, cache="50%", seed=5) as l:
+                batches = iter(l)
+                for _ in range(3):
+                    b = next(batches)
+                    l.report(loss=torch.arange(float(b.n)))
+                state = l.state_dict()
+                rest = []
+                for b in batches:
+                    rest.append(b.served.tolist())
+                    l.report(loss=torch.arange(float(b.n)))
+                for b in l:  # and well into the next epoch
+                    break
+                l.load_state_dict(state)
+                again = []
+                for b in l:
+                    again.append(b.served.tolist())
+                    l.report(loss=torch.arange(float(b.n)))
+                self.assertEqual(again, rest, recipe)
+
+    def test_said_where_it_cannot(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            with larder.Loader(SET, 8, recipe="minio", record=f"{tmp}/tape") as l:
+                next(iter(l))
+                state = l.state_dict()
+                with self.assertRaisesRegex(larder.StateError, "records takes a state right after opening: close"):
+                    l.load_state_dict(state)
+
+
+if __name__ == "__main__":
+    unittest.main()
