@@ -82,7 +82,8 @@ enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
         decode_time, bad, reports, refused, not_finite, shown, ess, evaluated, evaluation,
-        scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats, demand_bytes;
+        scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
+        demand_bytes;
     larder__stat time[LARDER_TIMES];
     larder__stat figures[LARDER_FIGURES];
     larder__stat plan[LARDER__PLAN_STATS];

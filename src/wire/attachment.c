@@ -298,7 +298,8 @@ void larder__attachment_part(larder__attachment *a) {
 void larder__attachment_lose(larder__attachment *a) {
     if (a->fd < 0)
         return;
-    snprintf(a->note, sizeof a->note, "%s: the daemon went away: %s", a->door.path, larder_errmsg());
+    snprintf(a->note, sizeof a->note, "%s: the daemon went away: %s", a->door.path,
+             larder_errmsg());
     larder__kept_clear(&a->kept);
     larder__attachment_part(a);
     a->touched.size = a->touched_batches = 0;

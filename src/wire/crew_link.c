@@ -127,10 +127,9 @@ static int attach(larder__crew_link *l, bool again) {
     int rc = greet(l, &j, again);
     int memory = rc == 0 ? larder__inbox_take_fd(&l->in) : -1;
     if (rc == 0 && l->budget && j.budget != l->budget)
-        rc = larder__fail(LARDER_E_CHANGED,
-                          "%s: the daemon gives this job %llu bytes of cache, no longer %llu",
-                          l->door.path, (unsigned long long)j.budget,
-                          (unsigned long long)l->budget);
+        rc = larder__fail(
+            LARDER_E_CHANGED, "%s: the daemon gives this job %llu bytes of cache, no longer %llu",
+            l->door.path, (unsigned long long)j.budget, (unsigned long long)l->budget);
     if (rc == 0)
         rc = map_new(&m, l, &j, memory);
     if (memory >= 0)

@@ -16,8 +16,8 @@ typedef struct larder__crew_link larder__crew_link;
 
 typedef struct larder__crew_conf {
     larder__door door;
-    larder__join join;  /* without magic, version, pid and session */
-    double patience;    /* seconds that the daemon, or a rank of those that met, may be away */
+    larder__join join; /* without magic, version, pid and session */
+    double patience;   /* seconds that the daemon, or a rank of those that met, may be away */
     larder__stats *stats;
     larder__await await; /* ranks cannot do without: it always fails in the end */
 } larder__crew_conf;

@@ -60,8 +60,9 @@ static int from_environment(larder__door *out, const char *given) {
         return 0;
     return strncmp(given + n, OPTION, sizeof OPTION - 1) == 0
                ? larder__door_owner(given + n + sizeof OPTION - 1, &out->owner)
-               : larder__fail(LARDER_E_ARGS, "LARDER_SOCKET=\"%s\": after the path comes "
-                                             "?owner=USER, or nothing",
+               : larder__fail(LARDER_E_ARGS,
+                              "LARDER_SOCKET=\"%s\": after the path comes "
+                              "?owner=USER, or nothing",
                               given);
 }
 

@@ -10,8 +10,8 @@
 #include <larder/larder.h>
 
 typedef struct larder__door {
-    char path[108];  /* of a socket, or tcp://host:port */
-    uint32_t owner;  /* a user that is trusted besides oneself and root; 0: none */
+    char path[108]; /* of a socket, or tcp://host:port */
+    uint32_t owner; /* a user that is trusted besides oneself and root; 0: none */
 } larder__door;
 
 /* The usual one: $LARDER_SOCKET (PATH or PATH?owner=USER), or larder.sock in $XDG_RUNTIME_DIR if

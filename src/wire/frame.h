@@ -22,7 +22,7 @@ typedef struct larder__frame_head {
 typedef struct larder__inbox {
     unsigned char *bytes;
     size_t have, used, cap;
-    size_t most; /* bytes of a frame that is taken */
+    size_t most;                /* bytes of a frame that is taken */
     int fds[LARDER__FRAME_FDS]; /* passed along, -1: none */
     size_t fd_count;
 } larder__inbox;

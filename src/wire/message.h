@@ -26,10 +26,10 @@ enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 5 };
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
 #define LARDER__NO_LEASE UINT32_MAX
-/* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO
- * said, which is so many at least and at most. */
 /* Bytes of seen bits in one EPOCH: a daemon takes messages of at most 4 MiB from its neighbours. */
 enum { LARDER__EPOCH_MOST = (4 << 20) - 64 };
+/* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO
+ * said, which is so many at least and at most. */
 enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
 
 #define LARDER__MESSAGES(XX)                                                                       \
@@ -91,7 +91,7 @@ typedef enum larder__hello_flag {
 
 typedef struct larder__hello {
     uint32_t magic, version;
-    uint32_t pid, batch, at_once; /* at_once: requests in one message */
+    uint32_t pid, batch, at_once;     /* at_once: requests in one message */
     uint64_t identity, keys, payload; /* of the data set; payload: bytes of all samples */
     uint64_t seed;
     uint64_t forms_id;          /* what pixels and rows depend on; 0: encoded samples alone */

@@ -71,8 +71,7 @@ static uint64_t figure(const char *name) {
     check_ok(larder__attach_status(&door, &json));
     const char *at = strstr(json, key);
     assert_non_null(at);
-    uint64_t value =
-        strtoull(at + strlen(key) + strspn(at + strlen(key), ": "), NULL, 10);
+    uint64_t value = strtoull(at + strlen(key) + strspn(at + strlen(key), ": "), NULL, 10);
     larder__free(json);
     return value;
 }

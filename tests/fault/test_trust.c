@@ -324,9 +324,7 @@ static int memory(uint64_t bytes, fault f) {
     fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, (off_t)(f == SMALL ? bytes - 1 : bytes)), 0);
-    int seals = f == UNSEALED  ? 0
-                : f == GROWING ? F_SEAL_SHRINK
-                               : F_SEAL_SHRINK | F_SEAL_GROW;
+    int seals = f == UNSEALED ? 0 : f == GROWING ? F_SEAL_SHRINK : F_SEAL_SHRINK | F_SEAL_GROW;
     assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
     return fd;
 }

@@ -248,9 +248,9 @@ static void ends_with_a_sentence(uint64_t bytes, reader fn, const char *arg, con
 static void test_packed_sets(void **st) {
     (void)st;
     enum { COUNT = 100, SIDE = 1000, RECORD = 3073 };
-    static const unsigned char head[16] = {0, 0, 8, 3, 0, 0, COUNT >> 8, COUNT & 255,
-                                           0, 0, SIDE >> 8, SIDE & 255, 0, 0, SIDE >> 8,
-                                           SIDE & 255};
+    static const unsigned char head[16] = {
+        0, 0, 8,         3,          0, 0, COUNT >> 8, COUNT & 255,
+        0, 0, SIDE >> 8, SIDE & 255, 0, 0, SIDE >> 8,  SIDE & 255};
     static const char *const endings[] = {"gz", "xz"};
     size_t size = 16 + (size_t)COUNT * SIDE * SIDE;
     unsigned char *bytes = calloc(size, 1);
