@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
+import inspect
 import operator
 import os
 import stat
@@ -128,12 +130,17 @@ _DATALOADER = {
 }
 
 
+class Arguments:
+    """What a class of ours that checks its arguments' names takes, for help() and inspect."""
+
+    def __get__(self, one: Any, kind: type) -> inspect.Signature:
+        whole = inspect.signature(kind.__init__)  # type: ignore[misc]
+        return whole.replace(parameters=[p for n, p in whole.parameters.items() if n != "self"])
+
+
 def check_names(kind: type, given: Dict[str, Any]) -> None:
     """TypeError for an argument that is not there, with the one that does what it is for."""
-    import difflib
-    import inspect
-
-    names = [n for n in inspect.signature(kind.__init__).parameters if n != "self"]  # type: ignore[misc]
+    names = list(inspect.signature(kind).parameters)
     for name in given:
         if name in names:
             continue

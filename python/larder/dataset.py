@@ -12,7 +12,17 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from . import _lib, _torch, daemon
-from .arguments import cache_of, check_names, choice, dtype_of, function, seed_of, text_of, uri_of
+from .arguments import (
+    Arguments,
+    cache_of,
+    check_names,
+    choice,
+    dtype_of,
+    function,
+    seed_of,
+    text_of,
+    uri_of,
+)
 from .stages import Stages
 
 if TYPE_CHECKING:  # to a checker it is one of PyTorch's; nobody needs PyTorch for it
@@ -56,6 +66,7 @@ class Dataset(_Base):
     ids         True: samples are (x, label, id)"""
 
     if not TYPE_CHECKING:  # which sees what __init__ takes
+        __signature__ = Arguments()
 
         def __new__(cls, *args: Any, **given: Any) -> "Dataset":
             check_names(cls, given)

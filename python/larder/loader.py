@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Seque
 
 from . import _lib, _torch
 from .arguments import (
+    Arguments,
     cache_of,
     check_names,
     conf_of,
@@ -113,6 +114,7 @@ class Loader(Shown, Habits, Resumed):
     is fine: the next ``iter`` starts the next epoch."""
 
     if not TYPE_CHECKING:  # which sees what __init__ takes
+        __signature__ = Arguments()
 
         def __new__(cls, *args: Any, **given: Any) -> "Loader":
             check_names(cls, given)

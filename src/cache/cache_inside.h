@@ -51,7 +51,8 @@ struct larder__cache {
     void *watch_arg;
     larder_rng rng;
     larder__cache_figures figures;
-    char fault[200]; /* what the policy said that cannot be: every later claim fails with it */
+    uint64_t looked_at; /* so many requests: tables are to be looked over again */
+    char fault[200];    /* what the policy said that cannot be: every later claim fails with it */
     const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
     void *link_state;
 };
@@ -132,8 +133,8 @@ void larder__cache_blame(larder__cache *, const char *sentence, ...)
 larder_slot larder__cache_victim(larder__cache *, const larder_access *incoming);
 size_t larder__cache_known_keys(larder__cache *, const char *what, const uint64_t *keys, size_t n,
                                 size_t max);
-/* Do tables, sums and chains of slots agree? For asserts: it walks over all slots. */
-bool larder__cache_consistent(const larder__cache *);
+/* Do tables, sums and chains of slots agree? For asserts: it walks over all slots, now and then. */
+bool larder__cache_consistent(larder__cache *);
 
 /* Requests take the lock so, and do a little of a rescoring under way (rescore.c). */
 void larder__cache_lock(larder__cache *);

@@ -40,15 +40,11 @@ size_t larder__cache_known_keys(larder__cache *c, const char *what, const uint64
     return n;
 }
 
-/* Large caches are looked at now and then, small ones always. */
-static bool worth_a_look(const larder__cache *c) {
-    return c->slots.used <= 512 || c->figures.requests % 64 == 0;
-}
-
-bool larder__cache_consistent(const larder__cache *c) {
+bool larder__cache_consistent(larder__cache *c) {
     uint64_t bytes = 0, form_bytes[LARDER_FORMS] = {0}, resident = 0, empty = 0;
-    if (!worth_a_look(c))
+    if (c->figures.requests < c->looked_at)
         return true;
+    c->looked_at = c->figures.requests + 16 * (uint64_t)c->slots.used; /* so a look costs little */
     for (larder_slot s = 0; s < c->slots.used; s++) {
         if (c->key_of[s] == UINT32_MAX)
             continue;

@@ -299,7 +299,7 @@ static void test_nobody_there(void **unused) {
     larder_loader_conf c = conf("redis://no-such-host.invalid?budget=30%");
     assert_true(larder_loader_open(&l, &c) < 0);
     assert_non_null(strstr(larder_errmsg(), "no-such-host.invalid"));
-    c = conf("redis-cluster://no-such-host.invalid:1,127.0.0.1:1?budget=30%");
+    c = conf("redis-cluster://no-such-host.invalid:1,127.0.0.1:1?budget=30%&wait=0&absent=fail");
     assert_true(larder_loader_open(&l, &c) < 0);
     assert_non_null(strstr(larder_errmsg(), "127.0.0.1"));
 }

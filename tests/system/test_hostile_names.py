@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import struct
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -95,7 +96,8 @@ def test_runs_and_tapes(tmp):
     assert code == 0 and "\\u202e" in shown, (shown, err)
     assert "\\u202e" in clean(html.unescape(page.read_text()), "html")
     assert "\\u202e" in html.unescape(clean(md.read_text(), "md"))
-    code, shown, err = run("compare", str(out), str(out))
+    again = shutil.copytree(out, tmp / f"again{HOSTILE}")
+    code, shown, err = run("compare", str(out), str(again))
     assert code == 0 and "\\u202e" in shown, (shown, err)
     code, shown, err = run("suggest", str(tape))
     assert code == 0 and "\\u202e" in shown.split(" samples")[0], (shown, err)
