@@ -143,8 +143,8 @@ class Credentials(unittest.TestCase):
             del about["uri"], about["source"], about["identity"]  # another place: not the same bytes
         self.assertEqual(there, here)
 
-    def refused(self, *says, query="", **more):
-        line = self.command("ls", f"s3://data/images/{query}", env=dict(self.env, **more), code=1)
+    def refused(self, *says, query="", code=1, **more):
+        line = self.command("ls", f"s3://data/images/{query}", env=dict(self.env, **more), code=code)
         for text in says:
             self.assertIn(text, line)
 
@@ -169,7 +169,7 @@ class Credentials(unittest.TestCase):
         self.s3.token = web_kit.TOKEN
         self.check("?profile=lab")
         self.check(AWS_PROFILE="lab")
-        self.refused('no profile "lap"', AWS_PROFILE="lap")
+        self.refused('no profile "lap"', code=2, AWS_PROFILE="lap")
 
     def test_endpoint_of_a_profile(self):
         del self.env["AWS_ENDPOINT_URL"]
@@ -259,7 +259,7 @@ class Credentials(unittest.TestCase):
         finally:
             service.close()
         self.refused(
-            "neither https nor on this machine",
+            "neither https nor on this machine", code=2,
             AWS_CONTAINER_CREDENTIALS_FULL_URI="http://example.org/",
         )
 
