@@ -25,7 +25,7 @@ packages() {
     test) echo "libcmocka-dev g++=c++ python3 python3-pip python3-numpy python3-pil python3-torch
         python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
         libsvm-tools=svm-train redis-server=redis-server nginx-light|nginx=nginx
-        openssl=openssl python3-botocore python3-cvxopt tmux=tmux" ;;
+        openssl=openssl python3-botocore python3-cvxopt tmux=tmux mypy=mypy" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
         shellcheck=shellcheck" ;;
     long) echo "clang=clang musl-tools=musl-gcc libclang-rt-dev|libclang-rt-14-dev chromium=chromium

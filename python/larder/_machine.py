@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from ctypes import POINTER, byref, c_double, c_void_p
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ except ImportError:  # before 1.6 it was a method
 
 
 from . import _lib, _svm
+
+Fitted = TypeVar("Fitted", bound="Machine")  # fit gives the machine itself
 
 
 class Machine(BaseEstimator):
@@ -225,7 +228,7 @@ class Machine(BaseEstimator):
     # ---- the model -------------------------------------------------------------------------------
 
     @property
-    def n_support_(self):
+    def n_support_(self) -> np.ndarray:
         """Support vectors of each class, or of all in one figure."""
         check_is_fitted(self)
         if self._class_count():
@@ -241,18 +244,18 @@ class Machine(BaseEstimator):
         return -1.0 if self._class_count() == 2 else 1.0
 
     @property
-    def dual_coef_(self):
+    def dual_coef_(self) -> np.ndarray:
         """Coefficients of the support vectors, scikit-learn's signs."""
         check_is_fitted(self)
         return self._flip * self._coef
 
     @property
-    def intercept_(self):
+    def intercept_(self) -> np.ndarray:
         check_is_fitted(self)
         return -self._flip * self._rho
 
     @property
-    def coef_(self):
+    def coef_(self) -> np.ndarray:
         """Weights of the features, of a linear kernel."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is there with a linear kernel alone")
@@ -312,7 +315,7 @@ class Machine(BaseEstimator):
             self._model = self._assemble()
         return self._model.value
 
-    def save(self, path):
+    def save(self, path: Any) -> None:
         """Writes the model as LIBSVM's svm-predict and ``larder svm-predict`` read it. Classes are
         written as their places in ``classes_``, support vectors with 8 digits (LIBSVM's format)."""
         _lib.check(_svm.library().larder_svm_save(self._ready(), _lib.text(path)))

@@ -75,7 +75,7 @@ class Dataset(_Base):
     def __init__(
         self,
         uri: Any,
-        cache: str = "20%",
+        cache: Union[str, int] = "20%",
         augment: Union[None, str, Sequence[Any]] = None,
         transform: Optional[Callable[[Any], Any]] = None,
         *,
@@ -83,7 +83,7 @@ class Dataset(_Base):
         pil: bool = False,
         recipe: str = "minio",
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: Any = "float32",
         layout: str = "NCHW",
         shared: Optional[bool] = None,
         ids: bool = False,

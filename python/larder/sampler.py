@@ -6,14 +6,22 @@ import os
 import sys
 import warnings
 from collections import deque
-from typing import Any, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union
 
 from . import _lib
 from .batch import Batch
 from .loader import Loader
 
+if TYPE_CHECKING:  # to a checker they are PyTorch's, so that a DataLoader takes them; nobody needs PyTorch for it
+    from torch.utils.data import Sampler as _TorchSampler
 
-class BatchSampler:
+    _OfLists = _TorchSampler[List[int]]
+    _OfIds = _TorchSampler[int]
+else:
+    _OfLists = _OfIds = object
+
+
+class BatchSampler(_OfLists):
     """Lists of ids in the order of a recipe, for ``DataLoader(batch_sampler=…)``.
 
     >>> order = larder.BatchSampler("photos/train", 256, recipe="shade")
@@ -32,7 +40,7 @@ class BatchSampler:
         uri: Any,
         batch_size: int = 256,
         recipe: str = "minio",
-        cache: str = "20%",
+        cache: Union[str, int] = "20%",
         seed: int = 0,
         *,
         drop_last: bool = False,
@@ -113,11 +121,11 @@ class _Order(Loader):
     _order_only = True
 
 
-class Sampler:
+class Sampler(_OfIds):
     """Single ids in the order of a recipe, for ``DataLoader(sampler=…, batch_size=…)``; see
     BatchSampler, which also hears what training says."""
 
-    def __init__(self, uri: Any, recipe: str = "minio", cache: str = "20%", seed: int = 0, *,
+    def __init__(self, uri: Any, recipe: str = "minio", cache: Union[str, int] = "20%", seed: int = 0, *,
                  batch_size: int = 256, shuffle: bool = True, rank: Optional[int] = None,
                  world: Optional[int] = None) -> None:
         self._batches = BatchSampler(

@@ -15,10 +15,12 @@ bound: quicker where there are many, but ``dual_coef_`` may then exceed C), and 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from . import _lib, _svm
-from ._machine import Machine, validate, wants_probability  # first: it says what is missing without scikit-learn
+from ._machine import Fitted, Machine, validate, wants_probability  # first: it says what is missing without scikit-learn
 
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils import compute_class_weight
@@ -36,7 +38,7 @@ def _has_probability(estimator) -> bool:
 
 
 class _Classifier(ClassifierMixin, Machine):
-    def fit(self, X, y, sample_weight=None):
+    def fit(self: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
         """Trains on the rows of X with the labels y; weights multiply C, row by row."""
         X, y = self._check_X_y(X, y)
         check_classification_targets(y)
@@ -58,7 +60,7 @@ class _Classifier(ClassifierMixin, Machine):
         self._train(X, place.astype(np.float64), sample_weight, weights)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Two classes: above zero for the second. More: a column each class ('ovr', votes with
         confidences behind the point) or each pair ('ovo')."""
         X = self._check_X(X)
@@ -68,7 +70,7 @@ class _Classifier(ClassifierMixin, Machine):
             return -values.ravel()
         return values if self.decision_function_shape == "ovo" else _votes(values, n)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The class of each row."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties wants decision_function_shape='ovr'")
@@ -82,7 +84,7 @@ class _Classifier(ClassifierMixin, Machine):
         return self.classes_[places.astype(np.intp)]
 
     @available_if(_has_probability)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """A column each class, by sigmoids fitted to five folds (Platt)."""
         X = self._check_X(X)
         out = np.empty((X.shape[0], len(self.classes_)))
@@ -97,17 +99,17 @@ class _Classifier(ClassifierMixin, Machine):
         return out
 
     @available_if(_has_probability)
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of predict_proba."""
         return np.log(self.predict_proba(X))
 
     @property
-    def probA_(self):
+    def probA_(self) -> np.ndarray:
         """Slopes of the sigmoids, a pair of classes each."""
         return np.empty(0) if self._sigmoid_a is None else self._sigmoid_a
 
     @property
-    def probB_(self):
+    def probB_(self) -> np.ndarray:
         """Offsets of the sigmoids."""
         return np.empty(0) if self._sigmoid_b is None else self._sigmoid_b
 
@@ -136,7 +138,7 @@ class SVC(_Classifier):
     def __init__(self, *, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0, shrinking=True,
                  probability=False, tol=1e-3, cache_size=None, class_weight=None, verbose=False,
                  max_iter=-1, decision_function_shape="ovr", break_ties=False, random_state=None,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False):
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
         self.C = C
         self.kernel = kernel
         self.degree = degree
@@ -167,7 +169,7 @@ class NuSVC(_Classifier):
     def __init__(self, *, nu=0.5, kernel="rbf", degree=3, gamma="scale", coef0=0.0, shrinking=True,
                  probability=False, tol=1e-3, cache_size=None, class_weight=None, verbose=False,
                  max_iter=-1, decision_function_shape="ovr", break_ties=False, random_state=None,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False):
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
         self.nu = nu
         self.kernel = kernel
         self.degree = degree
@@ -190,13 +192,13 @@ class NuSVC(_Classifier):
 
 
 class _Regressor(RegressorMixin, Machine):
-    def fit(self, X, y, sample_weight=None):
+    def fit(self: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
         """Trains on the rows of X with the targets y; weights multiply C, row by row."""
         X, y = self._check_X_y(X, y, y_numeric=True)
         self._train(X, np.asarray(y, dtype=np.float64), sample_weight)
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The target of each row."""
         return self._values(self._check_X(X)).ravel()
 
@@ -208,7 +210,7 @@ class SVR(_Regressor):
 
     def __init__(self, *, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, C=1.0,
                  epsilon=0.1, shrinking=True, cache_size=None, verbose=False, max_iter=-1,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False):
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -233,7 +235,7 @@ class NuSVR(_Regressor):
 
     def __init__(self, *, nu=0.5, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0,
                  shrinking=True, tol=1e-3, cache_size=None, verbose=False, max_iter=-1,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False):
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
         self.nu = nu
         self.C = C
         self.kernel = kernel
@@ -258,7 +260,7 @@ class OneClassSVM(OutlierMixin, Machine):
 
     def __init__(self, *, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, nu=0.5,
                  shrinking=True, cache_size=None, verbose=False, max_iter=-1, n_jobs=None,
-                 cache="auto", cache_policy=None, merge_repeats=False):
+                 cache="auto", cache_policy=None, merge_repeats=False) -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -274,7 +276,7 @@ class OneClassSVM(OutlierMixin, Machine):
         self.cache_policy = cache_policy
         self.merge_repeats = merge_repeats
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
         """Trains on the rows of X; y is there for the interface's sake."""
         self._check_kernel()
         X = validate(
@@ -285,14 +287,14 @@ class OneClassSVM(OutlierMixin, Machine):
         self.offset_ = -self.intercept_
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Above zero inside."""
         return self._values(self._check_X(X)).ravel()
 
-    def score_samples(self, X):
+    def score_samples(self, X: Any) -> np.ndarray:
         """decision_function without the offset."""
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """+1 inside, -1 outside."""
         return np.where(self.decision_function(X) > 0, 1, -1)
