@@ -147,7 +147,7 @@ int larder__parse_split(const char *text, double share[LARDER_FORMS]) {
 
 static int parse_size(const char *text, larder__budget *out) {
     const char *end;
-    double v;
+    double v = 0;
     if (plain_number(text, &v, &end) == 0 && *end == '%') {
         if (end[1])
             return larder__fail(LARDER_E_ARGS, "cache \"%.60s\": \"%.20s\" after the percent sign",

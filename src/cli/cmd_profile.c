@@ -202,7 +202,7 @@ static void ask_profiler(void *p) { larder__profiler_cancel(p); }
 
 static int run(const options *o, larder__stop *stop) {
     const char *socket = getenv("LARDER_SOCKET");
-    larder__door door;
+    larder__door door = {0};
     bool quiet = o->quiet;
     larder__profiler_conf conf = {.source = o->uri,
                                   .augment = o->augment,

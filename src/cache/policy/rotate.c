@@ -124,15 +124,18 @@ static bool goes_before(const rotate *p, const seat *a, const seat *b) {
 
 static larder_slot victim(void *st, const larder_access *incoming) {
     rotate *p = st;
-    const seat *row = seats(p), *first = NULL;
+    const seat *row = seats(p);
     note_sweep(p, incoming->tag);
     uint32_t among = is_sweep(incoming->tag) ? p->served : p->size;
-    for (uint32_t i = 0; among && i < p->tries; i++) {
+    if (!among)
+        return LARDER_NO_SLOT;
+    const seat *first = &row[larder_rng_below(incoming->rng, among)];
+    for (uint32_t i = 1; i < p->tries; i++) {
         const seat *other = &row[larder_rng_below(incoming->rng, among)];
-        if (!first || goes_before(p, other, first))
+        if (goes_before(p, other, first))
             first = other;
     }
-    return first ? first->at : LARDER_NO_SLOT;
+    return first->at;
 }
 
 static void leave(void *st, larder_slot s, bool evicted) {
