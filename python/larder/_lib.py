@@ -313,7 +313,12 @@ def warn(sentences: List[str], stacklevel: int) -> None:
 
 def text(value: object) -> Optional[bytes]:
     """A Python text as C takes it; None stays None."""
-    return None if value is None else os.fsencode(str(value))
+    if value is None:
+        return None
+    out = os.fsencode(str(value))
+    if b"\0" in out:  # C would take what stands before it
+        raise BY_CODE[-1](f"{str(value)!r} has a NUL in it")
+    return out
 
 
 @functools.lru_cache(maxsize=64)

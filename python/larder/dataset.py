@@ -323,7 +323,7 @@ class Dataset(_Base):
         """Of sample i, for people: "cat/7.jpg"."""
         out = ctypes.create_string_buffer(1024)
         _lib.check(_lib.load().larder_loader_name(self._open(), self._index(i), out, 1024))
-        return out.value.decode("utf-8", "replace")
+        return os.fsdecode(out.value)
 
     @property
     def classes(self) -> List[str]:
@@ -333,7 +333,7 @@ class Dataset(_Base):
             lib.larder_loader_class_name(handle, c)
             for c in range(lib.larder_loader_classes(handle))
         )
-        return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
+        return [str(i) if c is None else os.fsdecode(c) for i, c in enumerate(names)]
 
     @property
     def class_to_idx(self) -> Dict[str, int]:
@@ -353,8 +353,12 @@ class Dataset(_Base):
 
     @property
     def samples(self) -> List[Tuple[str, int]]:
-        """Name and label of every sample, as torchvision's ImageFolder has them; made when asked for."""
-        return [(self.name(i), label) for i, label in enumerate(self.targets)]
+        """Name and label of every sample, as torchvision's ImageFolder has them: of a folder the names are
+        paths that can be opened. Made when asked for."""
+        place = self.uri[len("dir:"):] if self.uri.startswith("dir:") else self.uri
+        place = place if os.path.isdir(place) else place.rpartition("?")[0]
+        root = place if os.path.isdir(place) else ""
+        return [(os.path.join(root, self.name(i)), label) for i, label in enumerate(self.targets)]
 
     def stats(self) -> Dict[str, float]:
         """Counters of this process: storage_reads, storage_bytes, daemon_attached …"""

@@ -297,7 +297,6 @@ class Loader(Shown, Habits, Resumed):
             self._taken = 0
             if self._served_of is not None:
                 self._note_silence(lambda: self.figures(self._served_of))
-            self._tell_notes(5)
             return None
         self._middle = True
         self._fresh = False
@@ -369,6 +368,7 @@ class Epoch:
                     loader._end()
             if b is None:
                 self.more = False
+                loader._tell_notes(3)  # at last: a warning may be an error
                 raise StopIteration
             return b
 

@@ -131,6 +131,9 @@ class Sampler(_OfIds):
         self._batches = BatchSampler(
             uri, batch_size, recipe, cache, seed, shuffle=shuffle, rank=rank, world=world
         )
+        self._rest: "deque[int]" = deque()  # of the batch under way: ids that were not given out yet
+        self._rest_of = 0  # its epoch
+        self._loaded = False  # they come of a state
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -150,15 +153,30 @@ class Sampler(_OfIds):
         return n // per * f.batch_size + (max(tail, 1) if left else 0)
 
     def __iter__(self) -> Iterator[int]:
+        goes_on, self._loaded = self._loaded and len(self._rest) > 0, False
+        if not goes_on:
+            self._rest.clear()
+        while self._rest:
+            yield self._rest.popleft()
+        if goes_on and self._batches.epoch != self._rest_of:
+            return  # that was the epoch's last batch
         for ids in self._batches:
-            yield from ids
+            self._rest.extend(ids)
+            self._rest_of = self._batches.epoch
+            while self._rest:
+                yield self._rest.popleft()
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter`` is this epoch."""
+        self._loaded = False
         self._batches.set_epoch(epoch)
 
     def state_dict(self) -> Dict[str, Any]:
-        return self._batches.state_dict()
+        """After the ids given out so far. A DataLoader with workers has asked for more than it has trained on."""
+        return dict(self._batches.state_dict(), rest=list(self._rest), rest_of=self._rest_of)
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        self._batches.load_state_dict(state)
+        own = ("rest", "rest_of")
+        self._batches.load_state_dict({k: v for k, v in state.items() if k not in own})
+        self._rest = deque(int(i) for i in state.get("rest", ()))
+        self._rest_of, self._loaded = int(state.get("rest_of", 0)), True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any, Dict, List, Optional
 
 from . import _lib
@@ -86,7 +87,7 @@ class Shown(Opened):
         """Names of the classes, by label; numbers where the data set has no names."""
         n = int(self._lib.larder_loader_classes(self._open()))
         names = (self._lib.larder_loader_class_name(self._handle, i) for i in range(n))
-        return [str(i) if c is None else c.decode("utf-8", "replace") for i, c in enumerate(names)]
+        return [str(i) if c is None else os.fsdecode(c) for i, c in enumerate(names)]
 
     @property
     def sample_shape(self) -> Any:

@@ -8,6 +8,7 @@
 #include "daemon/shelf_plan.h"
 #include "plugins.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -133,7 +134,8 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
                                .seed = h->seed,
                                .budget = 1,
                                .batch = h->batch,
-                               .mean = h->keys ? (double)(h->payload / h->keys + 1) : 1,
+                               .mean =
+                                   h->keys ? floor((double)h->payload / (double)h->keys) + 1 : 1,
                                .policy = h->policy,
                                .forms_id = h->forms_id,
                                .forms = {.decoded_ratio = h->decoded_ratio,

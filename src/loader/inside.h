@@ -171,6 +171,7 @@ struct larder_loader {
     larder__evaluation evaluation;
     larder__exposed exposed;
     bool hidden;                       /* part of a job: nothing is said about it */
+    bool odd_told;                     /* that something reported is no number */
     uint64_t epochs_over;              /* taken to their end here */
     uint64_t shown_epoch, shown_batch; /* of the batch handed out last; batches of it so far */
     larder__curve curves[LARDER__JOB_EPOCHS]; /* epoch e is at e % LARDER__JOB_EPOCHS */

@@ -25,6 +25,41 @@ static void note_loss(larder_loader *l, uint64_t epoch, size_t n, const float *l
     c->reported += n;
 }
 
+/* Rows of which some number is NaN or infinite: all bits of its exponent are set. */
+static size_t odd_rows(const void *values, bool wide, uint32_t exponent, size_t n, size_t width) {
+    const uint32_t *long_ones = values;
+    const uint16_t *short_ones = values;
+    size_t odd = 0;
+    for (size_t i = 0; values && i < n; i++) {
+        bool found = false;
+        for (size_t k = i * width; k < (i + 1) * width; k++)
+            found |= ((wide ? long_ones[k] : short_ones[k]) & exponent) == exponent;
+        odd += found;
+    }
+    return odd;
+}
+
+static void note_odd_rows(larder_loader *l, size_t n, const larder_feedback *fb) {
+    enum { F32 = 0x7f800000, F16 = 0x7c00, BF16 = 0x7f80 };
+    larder_dtype as = fb->embeddings_dtype;
+    size_t logits = odd_rows(fb->logits, true, F32, n, fb->classes);
+    size_t embeddings = odd_rows(fb->embeddings, as != LARDER_F16 && as != LARDER_BF16,
+                                 as == LARDER_F16    ? F16
+                                 : as == LARDER_BF16 ? BF16
+                                                     : F32,
+                                 n, fb->dim);
+    size_t odd = logits > embeddings ? logits : embeddings;
+    if (!odd)
+        return;
+    larder__stat_add(l->stats, l->stat.not_finite, odd);
+    if (!l->odd_told)
+        larder__note(l->stats,
+                     "%s of %zu samples of a batch are NaN or infinite; more of them are counted "
+                     "alone (losses_not_finite)",
+                     logits ? "logits" : "embeddings", odd);
+    l->odd_told = true;
+}
+
 static int check_feedback(const larder_feedback *fb) {
     if (!fb || (fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
@@ -59,6 +94,7 @@ static int report_rows(larder_loader *l, uint64_t number, uint64_t epoch, const 
                                          labels, fb);
     if (rc == 0) {
         note_loss(l, epoch, n, fb->loss);
+        note_odd_rows(l, n, fb);
         larder__recording_losses(l, number, served, labels, n, fb, false);
         rc = larder__draw_reported(l->draw);
     }

@@ -10,7 +10,10 @@
 enum { NAME_BYTES = 4096 };
 
 static int differs(const char *path, const char *what) {
-    return larder__fail(LARDER_E_FORMAT, "replay %.300s: it was made with another %s", path, what);
+    return larder__fail(LARDER_E_FORMAT,
+                        "replay %.300s: it was made with another %s; a run is repeated with the "
+                        "same data, recipe, cache, batch and seed",
+                        path, what);
 }
 
 /* A tape has the sampler's turns, and no more of what follows from the clock. */
@@ -21,7 +24,9 @@ static int check_job(const larder_loader *l, const larder__tape *t, const char *
     if (j->samples != about->count || j->fingerprint != about->fingerprint)
         return differs(path, "data set (or the data set has changed since)");
     if (strcmp(j->recipe, l->conf.recipe) != 0)
-        return differs(path, "recipe");
+        return larder__fail(LARDER_E_FORMAT,
+                            "replay %.300s: it was made with another recipe, %.200s", path,
+                            j->recipe);
     if (j->seed != l->conf.seed)
         return differs(path, "seed");
     if (j->batch != l->conf.batch || j->rank != l->conf.rank || j->world != l->conf.world)
@@ -49,6 +54,12 @@ static int follow_tape(larder_loader *l, const char *path) {
         return rc;
     if ((rc = check_job(l, &t, path)) == 0)
         rc = larder__draw_follow_turns(l->draw, t.turns, (size_t)t.turn_count);
+    if (rc == 0 && t.torn[0])
+        larder__note(
+            l->stats,
+            "replay: %.200s; behind its last batch (%llu) what was decided last stays, and "
+            "the run may differ from there on",
+            t.torn, (unsigned long long)(t.count ? t.batches[t.count - 1].number : 0));
     larder__tape_free(&t);
     return rc;
 }

@@ -25,7 +25,8 @@ typedef struct dir {
     size_t sizes_cap, keys_cap;
     larder__names names; /* below the class folder */
     uint64_t count, bytes, fingerprint, stamps;
-    bool numbered; /* files keep their inode */
+    bool numbered;   /* files keep their inode */
+    uint64_t volume; /* of the file system */
     larder__files *files;
     larder__found found;
     larder__found_says says;
@@ -58,6 +59,7 @@ static int list_classes(dir *d) {
         d->class_count += rc == 0;
     }
     d->numbered = larder__inodes_last(dirfd(folder));
+    d->volume = larder__volume_of(dirfd(folder));
     closedir(folder);
     if (rc == 0 && d->class_count == 0)
         return larder__fail(LARDER_E_NOTFOUND,
@@ -86,6 +88,7 @@ static int add_file(dir *d, const larder__walk *w, size_t i) {
     larder__stamp stamp = larder__walk_stamp(w, i);
     if (!d->numbered)
         stamp.inode = 0;
+    stamp.volume = d->volume;
     d->keys[d->count] = larder__stamp_key(&stamp);
     d->stamps = larder__stamp_hash(d->stamps, &stamp);
     d->sizes[d->count++] = bytes;

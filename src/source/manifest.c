@@ -34,7 +34,8 @@ typedef struct list {
     int32_t *labels;        /* -1: none */
     size_t sizes_cap, keys_cap, labels_cap;
     uint64_t bytes, fingerprint, stamps;
-    bool numbered; /* files keep their inode */
+    bool numbered;   /* files keep their inode */
+    uint64_t volume; /* of the file system */
     uint32_t class_count;
     larder__files *files;
     larder__found found;
@@ -70,6 +71,7 @@ static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__st
     *out = larder__stamp_of(&st);
     if (!l->numbered)
         out->inode = 0;
+    out->volume = l->volume;
     return 0;
 }
 
@@ -161,6 +163,7 @@ static int open_place(list *l, const char *where) {
         slash[slash == path] = 0; /* "/list.tsv" lies in "/" */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     l->numbered = fd < 0 || larder__inodes_last(fd);
+    l->volume = fd < 0 ? 0 : larder__volume_of(fd);
     if (fd >= 0)
         close(fd);
     return (l->root = larder__strdup(path)) ? 0 : LARDER_E_NOMEM;

@@ -7,13 +7,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 typedef struct larder__stamp {
     uint64_t size, mtime_ns, ctime_ns;
-    uint64_t inode; /* 0: the file system's numbers do not last */
-    bool linked;    /* had a name; some file systems never count any */
+    uint64_t inode;  /* 0: the file system's numbers do not last */
+    uint64_t volume; /* the file system's own number, where it has one and was asked; else 0 */
+    bool linked;     /* had a name; some file systems never count any */
 } larder__stamp;
 
 static inline larder__stamp larder__stamp_of(const struct stat *st) {
@@ -46,6 +48,17 @@ static inline bool larder__inodes_last(int fd) {
     return fstatfs(fd, &fs) != 0 || (uint64_t)fs.f_type != FUSE_MAGIC;
 }
 
+/* Inodes and times may be the same on two file systems: images are made so. Most have a number that
+ * goes with them wherever they are mounted. */
+static inline uint64_t larder__volume_of(int fd) {
+    struct statfs fs;
+    uint64_t number = 0;
+    if (fstatfs(fd, &fs) == 0)
+        memcpy(&number, &fs.f_fsid,
+               sizeof fs.f_fsid < sizeof number ? sizeof fs.f_fsid : sizeof number);
+    return number;
+}
+
 /* Of an open file; false: errno says why not. */
 static inline bool larder__stamp_fd(int fd, struct stat *st, larder__stamp *out) {
     if (fstat(fd, st) != 0)
@@ -53,12 +66,13 @@ static inline bool larder__stamp_fd(int fd, struct stat *st, larder__stamp *out)
     *out = larder__stamp_of(st);
     if (!larder__inodes_last(fd))
         out->inode = 0;
+    out->volume = larder__volume_of(fd);
     return true;
 }
 
 /* For the identity of a data set: another after any change, of the status alone too. */
 static inline uint64_t larder__stamp_hash(uint64_t h, const larder__stamp *s) {
-    const uint64_t all[] = {s->size, s->mtime_ns, s->ctime_ns, s->inode};
+    const uint64_t all[] = {s->size, s->mtime_ns, s->ctime_ns, s->inode, s->volume};
     return larder__hash_bytes(h, all, sizeof all);
 }
 

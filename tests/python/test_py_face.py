@@ -2,6 +2,7 @@
 arguments, losses that are no numbers, states loaded into a loader in use."""
 
 import contextlib
+import itertools
 import os
 import tempfile
 import unittest
@@ -23,6 +24,26 @@ def folder(tmp):
         for i in range(6):
             Image.fromarray(numpy.full((10, 12, 3), 40 * label + i, "uint8")).save(f"{tmp}/{name}/{i}.png")
     return tmp
+
+
+class TestSampler(unittest.TestCase):
+    def test_saved_within_a_batch(self):
+        for size, recipe in ((256, "minio"), (25, "minio"), (25, "quiver"), (32, "lru")):
+            def new():
+                return larder.Sampler(SET, recipe, batch_size=size, seed=3)
+
+            whole = new()
+            first, second = list(whole), list(whole)
+            for cut in (0, 1, 10, 24, 25, 26, 49, 50, 63):
+                s, t = new(), new()
+                taken = list(itertools.islice(iter(s), cut))
+                state = s.state_dict()
+                t.load_state_dict(state)
+                self.assertEqual(taken + list(t), first, (size, recipe, cut))
+                self.assertEqual(list(t), second, (size, recipe, cut))
+            left = new()
+            next(iter(left))  # broken off: nothing of it is left over
+            self.assertEqual(list(left), second)
 
 
 class TestDataset(unittest.TestCase):
@@ -55,7 +76,23 @@ class TestDataset(unittest.TestCase):
         self.assertEqual(d.targets, [0] * 6 + [1] * 6)
         self.assertEqual(d.samples[7][1], 1)
         self.assertTrue(d.samples[7][0].endswith("dog/1.png"), d.samples)
+        for named in (d, larder.Dataset(f"dir:{self.folder}"), larder.Dataset(f"{self.folder}?io=plain")):
+            self.assertTrue(all(os.path.isfile(path) for path, _ in named.samples), named.samples)
         self.assertEqual(len(d.samples), len(d))
+
+    def test_names_that_are_not_utf_8(self):
+        for name in (b"\xff", b"\xfe"):
+            os.rename(f"{self.folder}/" + ("cat" if name == b"\xff" else "dog"),
+                      os.fsencode(self.folder) + b"/" + name)
+        d = larder.Dataset(self.folder)
+        self.assertEqual([os.fsencode(c) for c in d.classes], [b"\xfe", b"\xff"])
+        self.assertEqual(sorted(d.class_to_idx.values()), [0, 1])
+        self.assertTrue(all(os.path.isfile(path) for path, _ in d.samples))
+
+    def test_a_nul_in_a_name(self):
+        for wrong in ({"uri": f"{self.folder}\0nope"}, {"uri": SET, "recipe": "minio\0x"}):
+            with self.assertRaisesRegex(larder.ArgumentError, "NUL"):
+                larder.Dataset(**wrong)
 
     def test_pil_without_transform(self):
         from PIL import Image
@@ -122,6 +159,18 @@ class TestArguments(unittest.TestCase):
 
 
 class TestLosses(unittest.TestCase):
+    def test_logits_and_embeddings(self):
+        bad = {"icache": {"logits": numpy.full((16, 4), numpy.nan, "float32")},
+               "spider": {"embeddings": numpy.full((16, 8), numpy.inf, "float32")}}
+        for recipe, said in bad.items():
+            with larder.Loader(SET, 16, recipe=recipe, epochs=1) as l, warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                for _ in l:
+                    l.report(**said)
+                self.assertGreaterEqual(l.stats()["losses_not_finite"], 16, recipe)
+                self.assertEqual(sum("NaN or infinite" in n for n in l.notes()), 1, l.notes())
+            self.assertEqual(sum("NaN or infinite" in str(w.message) for w in seen), 1, recipe)
+
     def test_not_finite(self):
         for recipe in kit.RECIPES:
             with larder.Loader(SET, 8, recipe=recipe, cache="50%", epochs=3) as l, warnings.catch_warnings(
