@@ -166,6 +166,7 @@ void larder__attachment_forget(larder__attachment *a) {
     a->map = NULL;
     a->releases = a->makes = 0;
     pthread_mutex_unlock(&a->lists);
+    larder__window_show(&a->window, -1);
     larder__mapping_unref(&old);
 }
 
@@ -244,6 +245,21 @@ static int introduce(larder__attachment *a, const larder__welcome *w) {
     return rc == 0 && a->epoch_begun ? larder__attachment_send_epoch(a) : rc;
 }
 
+/* The memory that came with WELCOME; then the daemon is told the rest, and its residents show. */
+static int move_in(larder__attachment *a, const larder__welcome *w, larder__mapping **out) {
+    int fds[LARDER__FRAME_FDS];
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        fds[i] = larder__inbox_take_fd(&a->in);
+    int rc = map_new(out, a, w, fds);
+    if (rc == 0 && ((rc = introduce(a, w)) < 0 ||
+                    (rc = a->distant ? 0 : larder__window_show(&a->window, fds[1])) < 0))
+        larder__mapping_unref(out);
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return rc;
+}
+
 int larder__attachment_attach(larder__attachment *a) {
     larder__welcome w = {0};
     larder__mapping *m = NULL;
@@ -252,17 +268,8 @@ int larder__attachment_attach(larder__attachment *a) {
         return a->fd;
     larder__inbox_init(&a->in);
     int rc = greet(a, &w);
-    if (rc == 0) {
-        int fds[LARDER__FRAME_FDS];
-        for (int i = 0; i < LARDER__FRAME_FDS; i++)
-            fds[i] = larder__inbox_take_fd(&a->in);
-        rc = map_new(&m, a, &w, fds);
-        for (int i = 0; i < LARDER__FRAME_FDS; i++)
-            if (fds[i] >= 0)
-                close(fds[i]);
-    }
-    if (rc == 0 && (rc = introduce(a, &w)) < 0)
-        larder__mapping_unref(&m);
+    if (rc == 0)
+        rc = move_in(a, &w, &m);
     if (rc < 0) {
         close(a->fd);
         a->fd = -1;

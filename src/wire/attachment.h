@@ -10,6 +10,7 @@
 #include "wire/frame.h"
 #include "wire/message.h"
 #include "wire/token.h"
+#include "wire/window.h"
 
 #include <larder/plugin.h>
 #include <pthread.h>
@@ -80,7 +81,7 @@ typedef struct larder__attachment {
     uint32_t *released;
     larder__wire_made *made;
     size_t releases, release_cap, makes, make_cap;
-    larder__mapping *nowhere; /* a table that says that nothing is resident */
+    larder__window window; /* which samples are resident */
 } larder__attachment;
 
 void larder__mapping_unref(larder__mapping **);
