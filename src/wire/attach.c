@@ -335,8 +335,10 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     if (rc == 0 && a->exchanges &&
         !(a->seen = larder__calloc(larder__attachment_seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
+    a->opening = &conf->await;
     if (rc == 0)
         rc = larder__await_there(&conf->await, attempt, a);
+    a->opening = NULL;
     if (rc == LARDER__ABSENT) {
         larder__attachment_absent(a);
         rc = 0;

@@ -8,6 +8,7 @@
 #include "wire/remote.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,17 +117,30 @@ int larder__daemon_connect(const larder__door *door, const larder__token *token)
     return rc < 0 ? rc : fd;
 }
 
-/* The next frame, which has to be of that type; a refusal is its own error. */
-int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
-                            double seconds) {
-    double until = larder__now() + seconds;
-    uint16_t type;
-    int rc;
-    while ((rc = larder__inbox_next(in, &type, body)) == 0) {
-        if ((rc = larder__inbox_read(in, fd)) < 0)
-            return rc;
-        if (rc == 0 && larder__now() > until)
+/* Until something can be read. */
+static int await_bytes(int fd, double until, const larder__await *opening) {
+    enum { SLICE_MS = 50 };
+    struct pollfd on = {.fd = fd, .events = POLLIN};
+    while (poll(&on, 1, SLICE_MS) <= 0) {
+        if (!larder__await_still(opening))
+            return larder__await_given_up();
+        if (larder__now() > until)
             return larder__fail(LARDER_E_IO, "the daemon does not answer");
+    }
+    return 0;
+}
+
+int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
+                            const larder__patience *p) {
+    double until = larder__now() + p->sign;
+    uint16_t type = LARDER__MSG_COMING;
+    int rc = 0;
+    while (rc >= 0 && type == LARDER__MSG_COMING) {
+        if ((rc = larder__inbox_next(in, &type, body)) != 0)
+            continue;
+        rc = await_bytes(fd, until, p->opening);
+        if (rc == 0 && (rc = larder__inbox_read(in, fd)) > 0)
+            until = larder__now() + p->answer;
     }
     if (rc < 0)
         return rc;
@@ -138,10 +152,15 @@ int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_rea
 }
 
 int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader *body) {
-    return larder__daemon_hear_for(fd, in, want, body, LARDER__ANSWER_SECONDS);
+    const larder__patience usual = {.sign = LARDER__ANSWER_SECONDS,
+                                    .answer = LARDER__ANSWER_SECONDS};
+    return larder__daemon_hear_for(fd, in, want, body, &usual);
 }
 
 static int greet(larder__attachment *a, larder__welcome *w) {
+    const larder__patience patience = {.sign = LARDER__ANSWER_SECONDS,
+                                       .answer = LARDER__ATTACH_SECONDS(a->hello.keys),
+                                       .opening = a->opening};
     larder_reader body;
     a->body.size = 0;
     a->body.code = 0;
@@ -150,8 +169,9 @@ static int greet(larder__attachment *a, larder__welcome *w) {
     if (rc == 0)
         rc = larder__frame_send(a->fd, LARDER__MSG_HELLO, a->body.bytes, a->body.size, NULL, 0);
     if (rc == 0)
-        rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body,
-                                     LARDER__ATTACH_SECONDS(a->hello.keys));
+        rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body, &patience);
+    if (rc == LARDER_E_IO)
+        return larder__fail_in(rc, "%s", a->door.path);
     if (rc == 0)
         rc = larder__welcome_read(w, &body);
     if (rc == 0 && w->keys != a->hello.keys)
@@ -368,7 +388,8 @@ int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer
     int rc = larder__attachment_tell(a, type);
     double left = a->patient_until - larder__now();
     double seconds = left > LARDER__ANSWER_SECONDS ? left : LARDER__ANSWER_SECONDS;
-    if (rc == 0 && (rc = larder__daemon_hear_for(a->fd, &a->in, answer, body, seconds)) < 0)
+    const larder__patience patience = {.sign = seconds, .answer = seconds};
+    if (rc == 0 && (rc = larder__daemon_hear_for(a->fd, &a->in, answer, body, &patience)) < 0)
         larder__attachment_lose(a);
     if (rc == 0)
         a->patient_until = 0;
