@@ -78,16 +78,17 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
-/* E_IO: nobody is there, and somebody may come. Not so where there is no folder for a socket, where
- * something else lies in its place, and where we may not. */
-static int code_of_connect(const char *path, int err) {
+/* E_IO: nobody is there, and somebody may come. Not so where there is no folder for a socket (but
+ * for the one that a daemon makes), where something else lies in its place, and where we may not.
+ */
+static int code_of_connect(const larder__door *door, int err) {
     struct stat st;
     char folder[108];
-    const char *slash = strrchr(path, '/');
+    const char *path = door->path, *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
              slash ? path : ".");
     if (err == ENOENT)
-        return stat(folder, &st) == 0 ? LARDER_E_IO : LARDER_E_NOTFOUND;
+        return door->usual || stat(folder, &st) == 0 ? LARDER_E_IO : LARDER_E_NOTFOUND;
     if (err == EACCES || err == EPERM || err == ENOTDIR || err == ENOTSOCK ||
         (err == ECONNREFUSED && stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)))
         return LARDER_E_ARGS;
@@ -108,7 +109,7 @@ int larder__daemon_connect(const larder__door *door, const larder__token *token)
         if (fd >= 0)
             close(fd);
         return larder__fail(
-            code_of_connect(door->path, err), "%s: %s%s", door->path, strerror(err),
+            code_of_connect(door, err), "%s: %s%s", door->path, strerror(err),
             err == ENOENT || err == ECONNREFUSED ? "; is larder serve running there?" : "");
     }
     int rc = larder__door_check(fd, door->path, door->owner);

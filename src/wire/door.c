@@ -76,6 +76,7 @@ int larder__door_usual(larder__door *out, bool make) {
         snprintf(out->path, sizeof out->path, "%s/larder.sock", run);
         return 0;
     }
+    out->usual = true;
     int rc = own_folder(folder, sizeof folder, make);
     snprintf(out->path, sizeof out->path, "%s/larder.sock", folder);
     return rc;
