@@ -219,14 +219,14 @@ static void only_the_living_are_waited_for(void **st) {
 
 static bool give_up(void *left) { return --*(int *)left > 0; }
 
-/* Also while an answer is waited for. */
+/* Also while an answer is waited for: it is looked for only once. */
 static void opening_is_given_up(void **st) {
     (void)st;
     larder__cache *c;
     larder__crew_link *link;
     int left = 3, listener = listen_here();
     larder__attach_conf conf = conf_of(KEYS);
-    conf.await = (larder__await){.seconds = 3600, .still = give_up, .arg = &left};
+    conf.await = (larder__await){.still = give_up, .arg = &left};
     assert_int_equal(larder__attach_open(&c, &conf), LARDER_E_CANCELLED);
     assert_int_equal(left, 0);
     left = 3;
