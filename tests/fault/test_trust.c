@@ -130,6 +130,7 @@ static void a_foreign_daemon(void **st) {
     for (size_t i = 0; i < 3; i++) {
         door.owner = 0;
         refused(ways[i](&door), "?owner=");
+        assert_non_null(strstr(larder_errmsg(), "--owner "));
         assert_non_null(strstr(larder_errmsg(), path));
         door.owner = NOBODY; /* it is trusted by name */
         check_ok(ways[i](&door));
