@@ -24,12 +24,18 @@ bool larder__await_absent(const char *text, larder__await *w) {
     return w->go_on || strcmp(text, "fail") == 0;
 }
 
+bool larder__await_still(const larder__await *w) { return !w || !w->still || w->still(w->arg); }
+
+int larder__await_given_up(void) {
+    return larder__fail(LARDER_E_CANCELLED, "opening was given up");
+}
+
 /* False: whoever opens gives up. */
 static bool pause_for(const larder__await *w, double until) {
     bool still = true;
     while (still && larder__now() < until) {
         larder__sleep_until(fmin(until, larder__now() + SLICE));
-        still = !w->still || w->still(w->arg);
+        still = larder__await_still(w);
     }
     return still;
 }
@@ -39,7 +45,7 @@ int larder__await_there(const larder__await *w, int (*attempt)(void *arg), void 
     int rc;
     while ((rc = attempt(arg)) == LARDER_E_IO && larder__now() < until) {
         if (!pause_for(w, fmin(until, larder__now() + pause)))
-            return larder__fail(LARDER_E_CANCELLED, "opening was given up");
+            return larder__await_given_up();
         pause = fmin(1.5 * pause, PAUSE_MOST);
     }
     if (rc != LARDER_E_IO)

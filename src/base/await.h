@@ -13,6 +13,11 @@ typedef struct larder__await {
 
 enum { LARDER__ABSENT = 1 };
 
+/* Has whoever opens not given up? NULL: nobody can. To be asked often by an attempt that takes a
+ * while, which ends with larder__await_given_up() if so. */
+bool larder__await_still(const larder__await *);
+int larder__await_given_up(void);
+
 /* "30s" behind wait=, "fail" or "go-on" behind absent=; false: neither. */
 bool larder__await_seconds(const char *text, larder__await *);
 bool larder__await_absent(const char *text, larder__await *);

@@ -31,7 +31,8 @@ typedef struct larder__link {
     void (*alone)(void *st, const larder_access *, larder__ticket *out);
     bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
-    /* What is known of the residents now; slot_of may move when the other side comes back. */
+    /* What is known of the residents now. slot_of stays where it is until the end: others read in
+     * it at any time, whoever talks to the other side meanwhile. */
     void (*look)(void *st, larder_slots *out);
     void (*close)(void **st);
 } larder__link;

@@ -223,6 +223,8 @@ static int hello(larder__server *s, larder__client *c, larder_reader *r) {
     if (c->about.shelf || c->berth.crew)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__hello_read(&h, r);
+    if (rc == 0 && (rc = larder__frame_send(c->fd, LARDER__MSG_COMING, NULL, 0, NULL, 0)) < 0)
+        return rc; /* it has given up */
     if (rc == 0)
         rc = find_shelf(s, &h, &shelf);
     if (rc == 0)

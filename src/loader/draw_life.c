@@ -82,6 +82,10 @@ static int open_cache(larder__draw *d) {
             open_replan(d, b.share);
         if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
             return there; /* the environment is a wish: a full daemon stops nobody */
+        larder__note(d->conf.stats,
+                     "the daemon at %s (LARDER_SOCKET) has no room for this cache, so this job has "
+                     "one of its own: %s",
+                     getenv("LARDER_SOCKET"), larder_errmsg());
     }
     if (d->recipe.policy->holds_all)
         b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};

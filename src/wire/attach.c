@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { FETCH_AT_ONCE = 1024, SCORES_AT_ONCE = 1 << 16 };
@@ -216,14 +215,11 @@ static size_t link_fetch(void *st, uint64_t *keys, size_t max) {
 }
 
 static void link_look(void *st, larder_slots *out) {
-    larder__attachment *a = st;
-    pthread_mutex_lock(&a->lists);
-    const larder__mapping *m = a->map && a->map->table ? a->map : a->nowhere;
-    out->slot_of = (const larder_slot *)(m->table + 1);
-    out->resident = (uint32_t)atomic_load(&m->table->resident);
-    out->bytes = atomic_load(&m->table->bytes);
-    out->budget = atomic_load(&m->table->budget);
-    pthread_mutex_unlock(&a->lists);
+    larder__table_head *table = ((larder__attachment *)st)->window.table;
+    out->slot_of = (const larder_slot *)(table + 1);
+    out->resident = (uint32_t)atomic_load(&table->resident);
+    out->bytes = atomic_load(&table->bytes);
+    out->budget = atomic_load(&table->budget);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -236,7 +232,7 @@ static void link_close(void **st) {
     larder__attachment_flush(a);
     larder__kept_clear(&a->kept);
     larder__attachment_part(a);
-    larder__mapping_unref(&a->nowhere);
+    larder__window_close(&a->window);
     larder__writer_free(&a->body);
     larder__writer_free(&a->touched);
     larder__free(a->accesses);
@@ -270,24 +266,6 @@ static const larder__link link_daemon = {
     .look = link_look,
     .close = link_close,
 };
-
-/* A table for the time without a daemon: nothing is resident. */
-static int map_nowhere(larder__attachment *a) {
-    larder__mapping *m = a->nowhere = larder__calloc(1, sizeof *m);
-    if (!m)
-        return LARDER_E_NOMEM;
-    atomic_init(&m->refs, 1);
-    m->socket = -1;
-    m->table_bytes = larder__table_bytes(a->hello.keys);
-    void *at =
-        mmap(NULL, m->table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return larder__fail(LARDER_E_NOMEM, "no memory for a table of %llu samples",
-                            (unsigned long long)a->hello.keys);
-    m->table = at;
-    memset(m->table + 1, 0xff, a->hello.keys * sizeof(larder_slot));
-    return 0;
-}
 
 static double probe_attached(const void *arg) {
     return ((const larder__attachment *)arg)->fd >= 0 ? 1 : 0;
@@ -349,7 +327,7 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     a->size_arg = conf->size_arg;
     a->door = conf->door;
     a->distant = larder__remote_named(a->door.path);
-    int rc = map_nowhere(a);
+    int rc = larder__window_open(&a->window, a->hello.keys);
     if (rc == 0 && a->distant)
         rc = conf->token_file && *conf->token_file
                  ? larder__token_read(&a->token, conf->token_file)
@@ -357,8 +335,10 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     if (rc == 0 && a->exchanges &&
         !(a->seen = larder__calloc(larder__attachment_seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
+    a->opening = &conf->await;
     if (rc == 0)
         rc = larder__await_there(&conf->await, attempt, a);
+    a->opening = NULL;
     if (rc == LARDER__ABSENT) {
         larder__attachment_absent(a);
         rc = 0;

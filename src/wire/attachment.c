@@ -8,6 +8,7 @@
 #include "wire/remote.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,16 +78,17 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
-/* E_IO: nobody is there, and somebody may come. Not so where there is no folder for a socket, where
- * something else lies in its place, and where we may not. */
-static int code_of_connect(const char *path, int err) {
+/* E_IO: nobody is there, and somebody may come. Not so where there is no folder for a socket (but
+ * for the one that a daemon makes), where something else lies in its place, and where we may not.
+ */
+static int code_of_connect(const larder__door *door, int err) {
     struct stat st;
     char folder[108];
-    const char *slash = strrchr(path, '/');
+    const char *path = door->path, *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
              slash ? path : ".");
     if (err == ENOENT)
-        return stat(folder, &st) == 0 ? LARDER_E_IO : LARDER_E_NOTFOUND;
+        return door->usual || stat(folder, &st) == 0 ? LARDER_E_IO : LARDER_E_NOTFOUND;
     if (err == EACCES || err == EPERM || err == ENOTDIR || err == ENOTSOCK ||
         (err == ECONNREFUSED && stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)))
         return LARDER_E_ARGS;
@@ -107,7 +109,7 @@ int larder__daemon_connect(const larder__door *door, const larder__token *token)
         if (fd >= 0)
             close(fd);
         return larder__fail(
-            code_of_connect(door->path, err), "%s: %s%s", door->path, strerror(err),
+            code_of_connect(door, err), "%s: %s%s", door->path, strerror(err),
             err == ENOENT || err == ECONNREFUSED ? "; is larder serve running there?" : "");
     }
     int rc = larder__door_check(fd, door->path, door->owner);
@@ -116,17 +118,30 @@ int larder__daemon_connect(const larder__door *door, const larder__token *token)
     return rc < 0 ? rc : fd;
 }
 
-/* The next frame, which has to be of that type; a refusal is its own error. */
-int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
-                            double seconds) {
-    double until = larder__now() + seconds;
-    uint16_t type;
-    int rc;
-    while ((rc = larder__inbox_next(in, &type, body)) == 0) {
-        if ((rc = larder__inbox_read(in, fd)) < 0)
-            return rc;
-        if (rc == 0 && larder__now() > until)
+/* Until something can be read. */
+static int await_bytes(int fd, double until, const larder__await *opening) {
+    enum { SLICE_MS = 50 };
+    struct pollfd on = {.fd = fd, .events = POLLIN};
+    while (poll(&on, 1, SLICE_MS) <= 0) {
+        if (!larder__await_still(opening))
+            return larder__await_given_up();
+        if (larder__now() > until)
             return larder__fail(LARDER_E_IO, "the daemon does not answer");
+    }
+    return 0;
+}
+
+int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
+                            const larder__patience *p) {
+    double until = larder__now() + p->sign;
+    uint16_t type = LARDER__MSG_COMING;
+    int rc = 0;
+    while (rc >= 0 && type == LARDER__MSG_COMING) {
+        if ((rc = larder__inbox_next(in, &type, body)) != 0)
+            continue;
+        rc = await_bytes(fd, until, p->opening);
+        if (rc == 0 && (rc = larder__inbox_read(in, fd)) > 0)
+            until = larder__now() + p->answer;
     }
     if (rc < 0)
         return rc;
@@ -138,10 +153,15 @@ int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_rea
 }
 
 int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader *body) {
-    return larder__daemon_hear_for(fd, in, want, body, LARDER__ANSWER_SECONDS);
+    const larder__patience usual = {.sign = LARDER__ANSWER_SECONDS,
+                                    .answer = LARDER__ANSWER_SECONDS};
+    return larder__daemon_hear_for(fd, in, want, body, &usual);
 }
 
 static int greet(larder__attachment *a, larder__welcome *w) {
+    const larder__patience patience = {.sign = LARDER__ANSWER_SECONDS,
+                                       .answer = LARDER__ATTACH_SECONDS(a->hello.keys),
+                                       .opening = a->opening};
     larder_reader body;
     a->body.size = 0;
     a->body.code = 0;
@@ -150,8 +170,9 @@ static int greet(larder__attachment *a, larder__welcome *w) {
     if (rc == 0)
         rc = larder__frame_send(a->fd, LARDER__MSG_HELLO, a->body.bytes, a->body.size, NULL, 0);
     if (rc == 0)
-        rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body,
-                                     LARDER__ATTACH_SECONDS(a->hello.keys));
+        rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body, &patience);
+    if (rc == LARDER_E_IO)
+        return larder__fail_in(rc, "%s", a->door.path);
     if (rc == 0)
         rc = larder__welcome_read(w, &body);
     if (rc == 0 && w->keys != a->hello.keys)
@@ -166,6 +187,7 @@ void larder__attachment_forget(larder__attachment *a) {
     a->map = NULL;
     a->releases = a->makes = 0;
     pthread_mutex_unlock(&a->lists);
+    larder__window_show(&a->window, -1);
     larder__mapping_unref(&old);
 }
 
@@ -244,6 +266,21 @@ static int introduce(larder__attachment *a, const larder__welcome *w) {
     return rc == 0 && a->epoch_begun ? larder__attachment_send_epoch(a) : rc;
 }
 
+/* The memory that came with WELCOME; then the daemon is told the rest, and its residents show. */
+static int move_in(larder__attachment *a, const larder__welcome *w, larder__mapping **out) {
+    int fds[LARDER__FRAME_FDS];
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        fds[i] = larder__inbox_take_fd(&a->in);
+    int rc = map_new(out, a, w, fds);
+    if (rc == 0 && ((rc = introduce(a, w)) < 0 ||
+                    (rc = a->distant ? 0 : larder__window_show(&a->window, fds[1])) < 0))
+        larder__mapping_unref(out);
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return rc;
+}
+
 int larder__attachment_attach(larder__attachment *a) {
     larder__welcome w = {0};
     larder__mapping *m = NULL;
@@ -252,17 +289,8 @@ int larder__attachment_attach(larder__attachment *a) {
         return a->fd;
     larder__inbox_init(&a->in);
     int rc = greet(a, &w);
-    if (rc == 0) {
-        int fds[LARDER__FRAME_FDS];
-        for (int i = 0; i < LARDER__FRAME_FDS; i++)
-            fds[i] = larder__inbox_take_fd(&a->in);
-        rc = map_new(&m, a, &w, fds);
-        for (int i = 0; i < LARDER__FRAME_FDS; i++)
-            if (fds[i] >= 0)
-                close(fds[i]);
-    }
-    if (rc == 0 && (rc = introduce(a, &w)) < 0)
-        larder__mapping_unref(&m);
+    if (rc == 0)
+        rc = move_in(a, &w, &m);
     if (rc < 0) {
         close(a->fd);
         a->fd = -1;
@@ -361,7 +389,8 @@ int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer
     int rc = larder__attachment_tell(a, type);
     double left = a->patient_until - larder__now();
     double seconds = left > LARDER__ANSWER_SECONDS ? left : LARDER__ANSWER_SECONDS;
-    if (rc == 0 && (rc = larder__daemon_hear_for(a->fd, &a->in, answer, body, seconds)) < 0)
+    const larder__patience patience = {.sign = seconds, .answer = seconds};
+    if (rc == 0 && (rc = larder__daemon_hear_for(a->fd, &a->in, answer, body, &patience)) < 0)
         larder__attachment_lose(a);
     if (rc == 0)
         a->patient_until = 0;

@@ -4,19 +4,22 @@
 #ifndef LARDER_WIRE_ATTACHMENT_H
 #define LARDER_WIRE_ATTACHMENT_H
 
+#include "base/await.h"
 #include "base/buf.h"
 #include "base/stat.h"
 #include "wire/door.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 #include "wire/token.h"
+#include "wire/window.h"
 
 #include <larder/plugin.h>
 #include <pthread.h>
 
 enum { LARDER__PICKS_AT_ONCE = 256, LARDER__ANSWER_SECONDS = 2 };
 /* Attaching makes tables of all samples, and that of a job beside may be in front of ours: so much
- * more for each sample. 10 million of them: 100 seconds. */
+ * more for each sample, once the daemon has shown that it is alive. 10 million of them: 100
+ * seconds. */
 #define LARDER__ATTACH_SECONDS(keys) (LARDER__ANSWER_SECONDS + 1e-5 * (double)(keys))
 
 /* Memory of one daemon's life; stays mapped until the last buffer in it is let go. */
@@ -72,15 +75,16 @@ typedef struct larder__attachment {
     bool streaming;
     uint32_t paces; /* times that rates were known */
     double retry_at, retry_after;
-    double patient_until; /* it has just been told of all samples, and may take its time */
-    char note[300];       /* why it was last away; "": it never was */
+    const larder__await *opening; /* NULL: that was long ago */
+    double patient_until;         /* it has just been told of all samples, and may take its time */
+    char note[300];               /* why it was last away; "": it never was */
     _Atomic double impatient_until;
     pthread_mutex_t lists; /* what is to be returned, and which memory it is about */
     larder__mapping *map;  /* NULL: none */
     uint32_t *released;
     larder__wire_made *made;
     size_t releases, release_cap, makes, make_cap;
-    larder__mapping *nowhere; /* a table that says that nothing is resident */
+    larder__window window; /* which samples are resident */
 } larder__attachment;
 
 void larder__mapping_unref(larder__mapping **);
@@ -93,8 +97,14 @@ void larder__mapping_done(void *mapping, uint64_t lease);
 int larder__daemon_connect(const larder__door *, const larder__token *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
+/* How long to wait for it. */
+typedef struct larder__patience {
+    double sign;                  /* seconds without a sign of life at first, */
+    double answer;                /* and from the first byte on */
+    const larder__await *opening; /* whoever may give up meanwhile; NULL: nobody */
+} larder__patience;
 int larder__daemon_hear_for(int fd, larder__inbox *, uint16_t want, larder_reader *body,
-                            double seconds);
+                            const larder__patience *);
 
 /* Forgets answers that nobody came for; their leases are another matter. */
 void larder__kept_clear(larder__kept *);

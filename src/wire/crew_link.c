@@ -81,6 +81,8 @@ static int await_answer(larder__crew_link *l, bool again) {
     double until = larder__now() + JOIN_SECONDS;
     struct pollfd on = {.fd = l->fd, .events = POLLIN};
     while (poll(&on, 1, NAP_MS) == 0) {
+        if (!larder__await_still(l->opening))
+            return larder__await_given_up();
         if (larder__now() > until || stopped(l))
             return larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->door.path);
         if (again)
@@ -378,8 +380,10 @@ int larder__crew_open(larder__crew_link **out, const larder__crew_conf *conf) {
     int rc = l->wake < 0 ? larder__fail(LARDER_E_IO, "eventfd: %s", strerror(errno)) : 0;
     larder__await await = conf->await;
     await.go_on = false;
+    l->opening = &await;
     if (rc == 0 && (rc = open_stats(l)) == 0 &&
         (rc = larder__await_there(&await, attempt, l)) == 0) {
+        l->opening = NULL;
         l->running = pthread_create(&l->thread, NULL, link_run, l) == 0;
         if (!l->running)
             rc = larder__fail(LARDER_E_NOMEM, "no thread to talk to the daemon with");

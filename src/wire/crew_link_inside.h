@@ -45,6 +45,7 @@ struct larder__crew_link {
     larder__door door;
     larder__join join;
     double patience;
+    const larder__await *opening; /* NULL: that was long ago */
     uint64_t budget;
     larder__stats *stats;
     larder__stat lost, found;

@@ -76,6 +76,7 @@ int larder__door_usual(larder__door *out, bool make) {
         snprintf(out->path, sizeof out->path, "%s/larder.sock", run);
         return 0;
     }
+    out->usual = true;
     int rc = own_folder(folder, sizeof folder, make);
     snprintf(out->path, sizeof out->path, "%s/larder.sock", folder);
     return rc;
@@ -111,6 +112,6 @@ int larder__door_check(int fd, const char *path, uint32_t owner) {
     return larder__fail(LARDER_E_ARGS,
                         "%s: the daemon there is user %s's, neither yours nor root's: it would see "
                         "your samples and hand out others; if you trust that user, say "
-                        "?owner=%s behind the path",
-                        path, name, name);
+                        "?owner=%s behind the path, or --owner %s to larder serve --status",
+                        path, name, name, name);
 }

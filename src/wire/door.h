@@ -12,6 +12,7 @@
 typedef struct larder__door {
     char path[108]; /* of a socket, or tcp://host:port */
     uint32_t owner; /* a user that is trusted besides oneself and root; 0: none */
+    bool usual;     /* in a folder that the first who serves there makes */
 } larder__door;
 
 /* The usual one: $LARDER_SOCKET (PATH or PATH?owner=USER), or larder.sock in $XDG_RUNTIME_DIR if

@@ -1,7 +1,8 @@
 /* What the daemon and its clients say to each other. docs/daemon.md describes it for people.
  *
- * A client says HELLO and gets WELCOME, with the arena, the table of residents and its pins as
- * descriptors, or REFUSED. Then one question and its answer a batch; what was made and what is no
+ * A client says HELLO and gets COMING at once, so that it knows that somebody is there, and WELCOME
+ * when the tables are made, with the arena, the table of residents and its pins as descriptors; or
+ * REFUSED. Then one question and its answer a batch; what was made and what is no
  * longer needed since the last batch ride along. The question is CLAIM, or where the policy
  * exchanges what is wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in
  * what it wants besides, at once. A batch of which all is there need not be asked for
@@ -21,7 +22,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 5 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 6 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -75,7 +76,8 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(HEARD, "daemon: one of them, or a piece of it")                                             \
     XX(GONE, "daemon: a rank whose record will never come")                                        \
     XX(CREW, "daemon: who has yet to come")                                                        \
-    XX(BYE, "rank: I have come to an end")
+    XX(BYE, "rank: I have come to an end")                                                         \
+    XX(COMING, "daemon: HELLO was heard, and what it takes is being made")
 
 typedef enum larder__message {
     LARDER__NO_MESSAGE,

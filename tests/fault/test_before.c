@@ -27,13 +27,15 @@ static void *serve(void *server) {
     return NULL;
 }
 
-static void start(service *s) {
+static void start_with(service *s, uint64_t cache) {
     check_folder(s->folder);
     snprintf(s->path, sizeof s->path, "%s/s", s->folder);
-    larder__server_conf conf = {.socket = s->path, .mode = 0600, .cache = 32 << 20, .clients = 8};
+    larder__server_conf conf = {.socket = s->path, .mode = 0600, .cache = cache, .clients = 8};
     check_ok(larder__server_open(&s->server, &conf));
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s->server), 0);
 }
+
+static void start(service *s) { start_with(s, 32 << 20); }
 
 static void stop(service *s) {
     larder__server_stop(s->server);
@@ -165,6 +167,20 @@ static void another_cache_holds(void **st) {
     stop(&s);
 }
 
+/* A daemon that only the environment names stops nobody, but that it is not used is said. */
+static void the_daemon_is_full(void **st) {
+    (void)st;
+    service s;
+    start_with(&s, 16 << 10);
+    setenv("LARDER_SOCKET", s.path, 1);
+    larder_loader *l = begin("100%", "minio", 1);
+    unsetenv("LARDER_SOCKET");
+    assert_true(told(l, s.path, "one of its own"));
+    train(l);
+    larder_loader_close(&l);
+    stop(&s);
+}
+
 /* A group refuses another policy; a budget is said. */
 static void another_group_holds(void **st) {
     (void)st;
@@ -185,9 +201,8 @@ static void another_group_holds(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_a_daemon),
-        cmocka_unit_test(in_redis),
-        cmocka_unit_test(another_cache_holds),
+        cmocka_unit_test(in_a_daemon),         cmocka_unit_test(in_redis),
+        cmocka_unit_test(another_cache_holds), cmocka_unit_test(the_daemon_is_full),
         cmocka_unit_test(another_group_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,7 @@ static void a_foreign_daemon(void **st) {
     for (size_t i = 0; i < 3; i++) {
         door.owner = 0;
         refused(ways[i](&door), "?owner=");
+        assert_non_null(strstr(larder_errmsg(), "--owner "));
         assert_non_null(strstr(larder_errmsg(), path));
         door.owner = NOBODY; /* it is trusted by name */
         check_ok(ways[i](&door));
@@ -259,6 +260,7 @@ static void in_tmp(uid_t uid, const char *made, int wrong) {
     }
     struct stat is;
     must(larder__door_usual(&door, false) == 0 && lstat(own, &is) < 0);
+    must(attach(&door) == LARDER_E_IO); /* away, not wrong: whoever serves makes the folder */
     must(larder__door_usual(&door, true) == 0 && strcmp(door.path, made) == 0);
     must(lstat(own, &is) == 0 && S_ISDIR(is.st_mode) && (is.st_mode & 0777) == 0700);
     must(larder__door_usual(&door, true) == 0); /* it is there already */

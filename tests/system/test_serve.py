@@ -398,7 +398,7 @@ def test_usual_place(folder):
         assert q.returncode == 0, q.stderr
         path = f"{own}/larder.sock"
         for args in (["serve", "--status", "--socket", path], [*train[1:], f"unix:{path}"]):
-            assert "?owner=" in says(*args), args
+            assert all(word in says(*args) for word in ("?owner=", "--owner ")), args
         assert "?owner=" in says(*train[1:], "20%", env={"LARDER_SOCKET": path})
         for args, more in ((["serve", "--status", "--socket", path, "--owner", str(uid)], {}),
                            ([*train[1:], f"unix:{path}?owner={uid}"], {}),
