@@ -52,6 +52,13 @@ void larder__server_say(larder__server *s, const char *format, ...) {
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* What the socket takes now; the rest when it is ready again. */
+/* Its good-bye may lie unread behind what it has no more use for: the end is when all is read. */
+static void go_deaf(larder__client *c) {
+    c->deaf = true;
+    larder__writer_free(&c->out);
+    c->sent = 0;
+}
+
 int larder__server_flush(larder__server *s, larder__client *c) {
     while (c->sent < c->out.size) {
         ssize_t n =
@@ -60,8 +67,10 @@ int larder__server_flush(larder__server *s, larder__client *c) {
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
-        if (n < 0)
-            return larder__fail(LARDER_E_IO, "%s", strerror(errno));
+        if (n < 0) {
+            go_deaf(c);
+            break;
+        }
         c->sent += (size_t)n;
     }
     bool all = c->sent == c->out.size;
@@ -74,7 +83,7 @@ int larder__server_flush(larder__server *s, larder__client *c) {
     return 0;
 }
 
-/* What the socket takes at once of a frame need not be kept. Bytes, or a code. */
+/* What the socket takes at once of a frame need not be kept. Bytes. */
 static ssize_t send_now(larder__client *c, larder__frame_head *head, const larder_writer *body) {
     struct iovec v[2] = {{head, sizeof *head}, {body->bytes, body->size}};
     struct msghdr m = {.msg_iov = v, .msg_iovlen = body->size ? 2 : 1};
@@ -85,16 +94,18 @@ static ssize_t send_now(larder__client *c, larder__frame_head *head, const larde
     }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
-    return n < 0 ? larder__fail(LARDER_E_IO, "%s", strerror(errno)) : n;
+    if (n < 0)
+        go_deaf(c);
+    return n < 0 ? 0 : n;
 }
 
 int larder__server_reply(larder__server *s, larder__client *c, larder__message type) {
     larder__frame_head head = {.bytes = (uint32_t)s->body.size, .type = (uint16_t)type};
     if (s->body.code < 0)
         return s->body.code;
-    ssize_t gone = send_now(c, &head, &s->body);
-    if (gone < 0 || (size_t)gone == sizeof head + s->body.size)
-        return gone < 0 ? (int)gone : 0;
+    ssize_t gone = c->deaf ? 0 : send_now(c, &head, &s->body);
+    if (c->deaf || (size_t)gone == sizeof head + s->body.size)
+        return 0;
     /* A rank waits for the records of all others. */
     size_t most = c->berth.crew ? CREW_REPLY_MOST : REPLY_MOST;
     if (c->out.size - c->sent + s->body.size > most)

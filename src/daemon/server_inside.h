@@ -19,6 +19,7 @@ typedef struct larder__client {
     struct larder__client *next;
     int fd;
     bool leaving; /* what is left to send, then goodbye */
+    bool deaf;    /* has closed: nothing is sent any more, and what it said before is still heard */
     bool distant; /* came by TCP: bytes go over the socket */
     bool known;   /* and has said the token; a neighbour is known by the socket's permissions */
     bool related; /* a sample of its was made a stand-in since its last batch */

@@ -147,7 +147,7 @@ static void test_many_endings(void **st) {
     larder__found_says says;
     assert_null(larder__found_note(&f, "files", 0, &says));
     for (int i = 0; i < 12; i++) {
-        char ending[8], path[16];
+        char ending[16], path[32];
         snprintf(ending, sizeof ending, "e%d", i);
         snprintf(path, sizeof path, "x.%s", ending);
         larder__found_unused(&f, path, ending);
