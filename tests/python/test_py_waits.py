@@ -1,6 +1,7 @@
 """A loader that is opened while its daemon is away: it warns and goes on, or Ctrl-C ends the wait."""
 
 import signal
+import socket
 import tempfile
 import threading
 import unittest
@@ -31,6 +32,12 @@ class Waits(unittest.TestCase):
     def test_ends_if_asked(self):
         with self.assertRaisesRegex(larder.Error, "is larder serve running there"):
             self.opened("wait=0&absent=fail")
+
+    def test_ctrl_c_where_nobody_answers(self):
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(f"{self.folder.name}/s")
+            silent.listen(8)
+            self.test_ctrl_c()
 
     def test_ctrl_c(self):
         timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
