@@ -219,8 +219,8 @@ static long double long_power(long double x, int n) {
     return out;
 }
 
-static long double long_kernel(const larder__kernel_conf *c, long double product,
-                               long double distance) {
+long double larder__exact_value(const larder__kernel_conf *c, long double product,
+                                long double distance) {
     switch (c->type) {
     case LARDER_SVM_RBF:
         return expl(-c->gamma * (distance > 0 ? distance : 0));
@@ -245,7 +245,8 @@ static void long_row(const larder__exact *e, uint32_t left, double weight, const
         long double product = 0;
         for (uint64_t p = e->begin[right[c]]; p < e->begin[right[c] + 1]; p++)
             product += long_value(e, p) * table[e->index[p]];
-        sum[c] += weight * long_kernel(&e->kernel->conf, product, own + norm[c] - 2 * product);
+        sum[c] +=
+            weight * larder__exact_value(&e->kernel->conf, product, own + norm[c] - 2 * product);
     }
     memset(table, 0, e->kernel->dim * sizeof *table); /* padding too: doubles lie here next */
 }

@@ -43,6 +43,9 @@ void larder__exact_sum(const larder__exact *, const uint32_t *left, const double
 /* What sums of the data's own products are above those of larder__exact_add, at their mean. */
 double larder__exact_moved(const larder__exact *, const uint32_t *left, const double *weight,
                            size_t rows);
+/* A value from a product or a squared distance. */
+long double larder__exact_value(const larder__kernel_conf *, long double product,
+                                long double distance);
 /* How large values can be, times how many units in the last place they may be off. */
 double larder__exact_size(const larder__exact *);
 

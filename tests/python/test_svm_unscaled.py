@@ -187,7 +187,7 @@ class Unscaled(unittest.TestCase):
             primal, dual, _ = classify(Z, y, np.exp(-1e-5 * d), C, kernel="rbf", gamma=1e-5)
             self.near(primal, dual, f"distances, C = {C}")
 
-    def right_or_said(self, X, y, K, C, what, slack=1e-9, **options):
+    def right_or_said(self, X, y, K, C, what, slack=1e-9, far=False, **options):
         """Whether it was right; where it was not there is a warning."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", ConvergenceWarning)
@@ -197,6 +197,9 @@ class Unscaled(unittest.TestCase):
             self.assertIn("doubles cannot tell more for values of this size; scaling", str(said[0].message))
             return False
         self.near(primal, dual, what, slack)
+        if far:
+            f = K @ coefs(model, len(y)) + model.intercept_[0]
+            np.testing.assert_allclose(model.decision_function(X), f.astype(float), rtol=1e-2, atol=1e-2)
         return True
 
     def test_the_linear_kernel_far_from_zero(self):
@@ -204,7 +207,7 @@ class Unscaled(unittest.TestCase):
             for seed in 0, 1, 2:
                 X, y = far_from_zero(far=far, seed=seed)
                 what = f"{far} from zero, C = {C}, seed {seed}"
-                self.assertTrue(self.right_or_said(X, y, products(X), C, what, kernel="linear"), what)
+                self.assertTrue(self.right_or_said(X, y, products(X), C, what, far=True, kernel="linear"), what)
         X, y = far_from_zero()
         b = svm.SVR(kernel="linear", C=10, epsilon=0.1, n_jobs=1).fit(X, X[:, 1] - 1e6)
         c = svm.SVR(kernel="linear", C=10, epsilon=0.1, n_jobs=1).fit(X - 1e6, X[:, 1] - 1e6)
