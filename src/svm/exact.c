@@ -11,12 +11,14 @@ enum { WIDE = 8, TILE = 256 /* columns before they are added up */ };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Distances do not change when all points move, and far from zero they would lose digits. Where
- * most features are zero they are not: moving would fill them all. */
-static double *find_mean(const larder__exact *e, uint64_t pairs) {
+/* Far from zero differences of points would lose digits. Where most features are zero they are not:
+ * moving would fill them all. */
+static double *find_mean(const larder__exact *e, uint64_t pairs, bool balanced) {
     const larder_svm_data *d = e->data;
     size_t dim = e->kernel->dim;
-    if (e->kernel->conf.type != LARDER_SVM_RBF || pairs < e->n * dim / 2)
+    larder_svm_kernel type = e->kernel->conf.type;
+    bool may = type == LARDER_SVM_RBF || (type == LARDER_SVM_LINEAR && balanced);
+    if (!may || pairs < e->n * dim / 2)
         return NULL;
     double *mean = larder__calloc(dim, sizeof *mean);
     for (size_t i = 0; mean && i < e->n; i++)
@@ -26,20 +28,29 @@ static double *find_mean(const larder__exact *e, uint64_t pairs) {
     return mean;
 }
 
-static void lay_point(larder__exact *e, size_t i, const double *mean) {
+/* x - mean, and what rounding left out of it (Knuth). */
+static void take_off(double x, double mean, double *value, double *rest) {
+    double d = x - mean, was = x - d;
+    *value = d;
+    *rest = (x - (d + was)) + (was - mean);
+}
+
+static void lay_point(larder__exact *e, size_t i) {
     const larder_svm_data *d = e->data;
+    const double *mean = e->mean;
     uint64_t at = e->begin[i];
     size_t dim = e->kernel->dim;
     for (size_t f = 0; mean && f < dim; f++) {
         e->index[at + f] = (uint32_t)f;
         e->value[at + f] = -mean[f];
+        e->rest[at + f] = 0;
     }
     for (uint64_t p = d->start[e->row[i]]; p < d->start[e->row[i] + 1]; p++) {
         if (d->value[p] == 0)
             continue;
         uint32_t f = larder__kernel_feature(e->kernel, d->index[p]);
         if (mean) {
-            e->value[at + f] += d->value[p];
+            take_off(d->value[p], mean[f], &e->value[at + f], &e->rest[at + f]);
         } else {
             e->index[at] = f;
             e->value[at++] = d->value[p];
@@ -51,24 +62,24 @@ static void lay_point(larder__exact *e, size_t i, const double *mean) {
 }
 
 int larder__exact_open(larder__exact *e, const larder__kernel *k, const larder_svm_data *d,
-                       const uint32_t *row, size_t n) {
+                       const uint32_t *row, size_t n, bool balanced) {
     *e = (larder__exact){.kernel = k, .data = d, .row = row, .n = n};
     if (k->engine == LARDER__ENGINE_GIVEN)
         return 0;
     uint64_t pairs = 0;
     for (size_t i = 0; i < n; i++)
         pairs += d->start[row[i] + 1] - d->start[row[i]];
-    double *mean = find_mean(e, pairs);
-    if (mean)
+    e->mean = find_mean(e, pairs, balanced);
+    if (e->mean)
         pairs = n * k->dim;
     e->begin = larder__calloc(n + 1, sizeof *e->begin);
     e->norm = larder__calloc(n + 1, sizeof *e->norm);
     e->index = larder__malloc((pairs + 1) * sizeof *e->index);
     e->value = larder__malloc((pairs + 1) * sizeof *e->value);
-    bool ok = e->begin && e->norm && e->index && e->value;
+    e->rest = e->mean ? larder__malloc((pairs + 1) * sizeof *e->rest) : NULL;
+    bool ok = e->begin && e->norm && e->index && e->value && (e->rest || !e->mean);
     for (size_t i = 0; ok && i < n; i++)
-        lay_point(e, i, mean);
-    larder__free(mean);
+        lay_point(e, i);
     if (ok)
         return 0;
     larder__exact_close(e);
@@ -79,7 +90,9 @@ void larder__exact_close(larder__exact *e) {
     larder__free(e->begin);
     larder__free(e->index);
     larder__free(e->value);
+    larder__free(e->rest);
     larder__free(e->norm);
+    larder__free(e->mean);
     *e = (larder__exact){0};
 }
 
@@ -183,4 +196,109 @@ void larder__exact_add(const larder__exact *e, const uint32_t *left, const doubl
                     sum[c + i] += weight[r + k] * out[k * TILE + i];
         }
     }
+}
+
+/* ---- in long doubles ------------------------------------------------------------------------- */
+
+static long double long_value(const larder__exact *e, uint64_t p) {
+    return (long double)e->value[p] + (e->rest ? e->rest[p] : 0);
+}
+
+static long double long_norm(const larder__exact *e, uint32_t i) {
+    long double sum = 0;
+    for (uint64_t p = e->begin[i]; p < e->begin[i + 1]; p++)
+        sum += long_value(e, p) * long_value(e, p);
+    return sum;
+}
+
+static long double long_power(long double x, int n) {
+    long double out = 1;
+    for (; n > 0; n /= 2, x *= x)
+        if (n % 2)
+            out *= x;
+    return out;
+}
+
+long double larder__exact_value(const larder__kernel_conf *c, long double product,
+                                long double distance) {
+    switch (c->type) {
+    case LARDER_SVM_RBF:
+        return expl(-c->gamma * (distance > 0 ? distance : 0));
+    case LARDER_SVM_SIGMOID:
+        return tanhl(c->gamma * product + c->coef0);
+    case LARDER_SVM_POLY:
+        return long_power(c->gamma * product + c->coef0, c->degree);
+    case LARDER_SVM_LINEAR:
+    case LARDER_SVM_PRECOMPUTED:
+        break;
+    }
+    return product;
+}
+
+static void long_row(const larder__exact *e, uint32_t left, double weight, const uint32_t *right,
+                     const long double *norm, size_t columns, long double *sum,
+                     long double *table) {
+    for (uint64_t p = e->begin[left]; p < e->begin[left + 1]; p++)
+        table[e->index[p]] = long_value(e, p);
+    long double own = long_norm(e, left);
+    for (size_t c = 0; c < columns; c++) {
+        long double product = 0;
+        for (uint64_t p = e->begin[right[c]]; p < e->begin[right[c] + 1]; p++)
+            product += long_value(e, p) * table[e->index[p]];
+        sum[c] +=
+            weight * larder__exact_value(&e->kernel->conf, product, own + norm[c] - 2 * product);
+    }
+    memset(table, 0, e->kernel->dim * sizeof *table); /* padding too: doubles lie here next */
+}
+
+void larder__exact_sum(const larder__exact *e, const uint32_t *left, const double *weight,
+                       size_t rows, const uint32_t *right, size_t columns, double *sum,
+                       void *scratch) {
+    bool given = e->kernel->engine == LARDER__ENGINE_GIVEN;
+    for (size_t c = 0; c < columns; c += TILE) {
+        size_t m = columns - c < TILE ? columns - c : TILE;
+        long double out[TILE] = {0}, norm[TILE];
+        for (size_t i = 0; i < m && !given; i++)
+            norm[i] = long_norm(e, right[c + i]);
+        for (size_t r = 0; r < rows && !given; r++)
+            long_row(e, left[r], weight[r], right + c, norm, m, out, scratch);
+        for (size_t r = 0; r < rows && given; r++) {
+            double k[TILE];
+            given_block(e, left + r, 1, right + c, m, k, TILE);
+            for (size_t i = 0; i < m; i++)
+                out[i] += (long double)weight[r] * k[i];
+        }
+        for (size_t i = 0; i < m; i++)
+            sum[c + i] = (double)out[i];
+    }
+}
+
+double larder__exact_moved(const larder__exact *e, const uint32_t *left, const double *weight,
+                           size_t rows) {
+    if (!e->mean || e->kernel->conf.type != LARDER_SVM_LINEAR)
+        return 0;
+    long double sum = 0;
+    for (size_t r = 0; r < rows; r++) {
+        long double product = 0; /* of the mean and the point as it was */
+        for (uint64_t p = e->begin[left[r]]; p < e->begin[left[r] + 1]; p++) {
+            long double mean = e->mean[e->index[p]];
+            product += mean * (long_value(e, p) + mean);
+        }
+        sum += weight[r] * product;
+    }
+    return (double)sum;
+}
+
+double larder__exact_size(const larder__exact *e) {
+    const larder_svm_data *d = e->data;
+    double most = 0;
+    if (e->kernel->engine != LARDER__ENGINE_GIVEN) {
+        for (size_t i = 0; i < e->n; i++)
+            most = fmax(most, e->norm[i]);
+        return larder__kernel_size(e->kernel, most, most);
+    }
+    for (size_t i = 0; i < e->n; i++) /* the first value of a row is its number */
+        for (uint64_t p = d->start[e->row[i]] + 1; p < d->start[e->row[i] + 1]; p++)
+            most = fmax(most, fabs(d->value[p]));
+    return most;
 }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "svm/solver_state.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ static const double units = 4.0 / (1 << 23);
 static const double too_much = 0.25;
 static const double grown = 1.5; /* what is feared, before it is measured again */
 static const double progress = 1e-12;
+static const double balanced = 1e-9; /* a sum of beta that is zero, but for rounding */
 enum { SAMPLE = 32, SAFETY = 2, STILL_ROUNDS = 8 };
 
 static void *zeros(size_t count, size_t bytes) {
@@ -28,7 +30,11 @@ static int open_points(solver *s) {
     larder__precision *p = &s->precision;
     if (p->open)
         return 0;
-    int rc = larder__exact_open(&p->points, s->kernel, s->conf->data, s->conf->data_row, s->all->n);
+    double sum = s->sums[0] + s->sums[1], size = 0;
+    for (size_t v = 0; v < s->qp->n; v++)
+        size += fabs(s->qp->beta[v]);
+    int rc = larder__exact_open(&p->points, s->kernel, s->conf->data, s->conf->data_row, s->all->n,
+                                fabs(sum) <= balanced * size);
     if (rc < 0)
         return rc;
     p->open = true;
@@ -51,11 +57,12 @@ static double stray_of(const solver *s) {
     if (s->kernel->engine == LARDER__ENGINE_GIVEN) {
         for (size_t i = 0; i < s->all->n * s->kernel->dim; i++)
             most = fmax(most, i % s->kernel->dim ? fabs((double)s->all->dense[i]) : 0);
-        return units * most;
+        return most < FLT_MAX ? units * most : INFINITY;
     }
     for (size_t i = 0; i < s->all->n; i++)
         most = fmax(most, (double)s->all->norm[i]);
-    return units * larder__kernel_size(s->kernel, most, most);
+    double size = larder__kernel_size(s->kernel, most, most);
+    return size < FLT_MAX ? units * size : INFINITY;
 }
 
 static size_t list_solution(solver *s) {
@@ -79,9 +86,10 @@ static double measure(solver *s) {
         at[i] = (uint32_t)(i * s->all->n / n);
     larder__exact_add(&p->points, p->left, p->weight, rows, at, n, sum, p->scratch[0]);
     s->out->values += rows * n;
+    double moved = larder__exact_moved(&p->points, p->left, p->weight, rows);
     for (size_t i = 0; i < n; i++)
         if (!s->shrunk.on || !s->shrunk.idle[at[i]])
-            most = fmax(most, fabs(sum[i] - s->f[at[i]]));
+            most = fmax(most, fabs(sum[i] + moved - s->f[at[i]]));
     return SAFETY * most;
 }
 
@@ -98,16 +106,16 @@ int larder__precision_fails(solver *s, double gap, bool last, bool *out) {
         p->share = 1;
     }
     double feared = p->stray * sum;
-    if (!(feared > limit) || (!last && !(p->share * feared > limit)))
+    if (feared <= limit || (!last && p->share * feared <= limit))
         return 0;
-    if (feared > grown * p->seen || (last && feared != p->seen)) {
+    if (!(feared <= grown * p->seen) || (last && feared != p->seen)) {
         int rc = open_points(s);
         if (rc < 0)
             return rc;
         p->share = measure(s) / feared;
         p->seen = feared;
     }
-    *out = p->share * feared > limit;
+    *out = !(p->share * feared <= limit); /* also where floats overflow */
     return 0;
 }
 
@@ -140,7 +148,13 @@ void larder__precision_refresh(solver *s) {
     larder__precision *p = &s->precision;
     memset(s->f, 0, s->all->n * sizeof *s->f);
     larder__precision_add(s, p->left, p->weight, list_solution(s));
+    p->by_points = true;
     p->fresh = true;
+}
+
+double larder__precision_moved(solver *s) {
+    larder__precision *p = &s->precision;
+    return p->by_points ? larder__exact_moved(&p->points, p->left, p->weight, list_solution(s)) : 0;
 }
 
 int larder__precision_begin(solver *s) {
@@ -169,6 +183,73 @@ bool larder__precision_stands(solver *s) {
         p->best = s->out->rounds;
     }
     return s->out->rounds >= p->best + STILL_ROUNDS;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void sum_tile(void *arg, size_t piece, unsigned thread) {
+    adding *a = arg;
+    solver *s = a->s;
+    size_t c0 = piece * LARDER__TILE, n = s->all->n - c0;
+    n = n < LARDER__TILE ? n : LARDER__TILE;
+    larder__exact_sum(&s->precision.points, a->left, a->weight, a->rows,
+                      s->precision.everybody + c0, n, s->f + c0, s->precision.scratch[thread]);
+}
+
+/* What a sum of `rows` values, `size` at most together, may be off. Errors of both signs grow with
+ * the root of their number. */
+static double noise_of(const solver *s, double epsilon, double size, size_t rows) {
+    return epsilon * size * (4 + sqrt((double)(s->kernel->dim + rows)));
+}
+
+/* The gradient in long doubles. Returns what it may still be off: the model is in doubles. */
+static double sum_again(solver *s, double size, size_t rows) {
+    larder__precision *p = &s->precision;
+    adding a = {s, p->left, p->weight, rows};
+    larder__team_run(s->conf->team, sum_tile, &a, (s->all->n + LARDER__TILE - 1) / LARDER__TILE);
+    s->out->values += rows * s->all->n;
+    double most = 0, moved = larder__precision_moved(s);
+    for (size_t i = 0; i < s->all->n; i++)
+        most = fmax(most, fabs(s->f[i] + moved));
+    return fmax(noise_of(s, LDBL_EPSILON, size, rows), DBL_EPSILON * most);
+}
+
+/* A sum of beta that is off by d makes the objective one of another problem, by d times the
+ * multiplier: as much as if each gradient was off by that over the sum of all |beta|. Where points
+ * were moved, it tilts the gradient too. */
+static double noise_of_sums(const solver *s, double whole) {
+    const larder__exact *e = &s->precision.points;
+    bool linear = s->kernel->conf.type == LARDER_SVM_LINEAR;
+    double sums[2] = {0}, noise = 0, mean = 0, far = 0;
+    for (size_t v = 0; v < s->qp->n; v++)
+        sums[larder__group_of(s->qp, v)] += s->qp->beta[v];
+    for (size_t f = 0; linear && e->mean && f < s->kernel->dim; f++)
+        mean += e->mean[f] * e->mean[f];
+    for (size_t i = 0; mean > 0 && i < e->n; i++)
+        far = fmax(far, e->norm[i]);
+    for (unsigned g = 0; g < s->smo.groups; g++) {
+        double off = fabs(sums[g] - s->sums[g]);
+        if (off > 0)
+            noise += off * (fabs(s->out->rho[g]) / whole + sqrt(mean * far));
+    }
+    return noise;
+}
+
+double larder__precision_judge(solver *s) {
+    larder__precision *p = &s->precision;
+    size_t rows = list_solution(s);
+    double tolerance = s->conf->tolerance, leeway = too_much * tolerance, whole = 0;
+    for (size_t r = 0; r < rows; r++)
+        whole += fabs(p->weight[r]);
+    double size = whole > 0 ? whole * larder__exact_size(&p->points) : 0, gap = s->out->gap;
+    double noise = noise_of(s, DBL_EPSILON, size, rows);
+    if (!(noise <= leeway)) {
+        noise = sum_again(s, size, rows);
+        double again = larder__survey_all(s);
+        gap = gap <= tolerance && again <= tolerance + leeway ? fmin(gap, again) : again;
+    }
+    noise += noise_of_sums(s, whole);
+    return noise <= leeway ? gap : gap + noise / too_much;
 }
 
 void larder__precision_close(solver *s) {

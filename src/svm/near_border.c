@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "svm/exact.h"
 
 #include <math.h>
 
@@ -76,22 +77,22 @@ static double size_of(const larder__border *b, const larder_svm_data *data, size
     return most;
 }
 
-/* ---- in doubles ------------------------------------------------------------------------------ */
+/* ---- in long doubles: far from zero, doubles lose what coefficients of both signs leave ------ */
 
-static double exact_kernel(const larder__kernel_conf *c, const larder_svm_data *a, size_t i,
-                           const larder_svm_data *b, size_t j) {
+static long double exact_kernel(const larder__kernel_conf *c, const larder_svm_data *a, size_t i,
+                                const larder_svm_data *b, size_t j) {
     uint64_t p = a->start[i], pe = a->start[i + 1], q = b->start[j], qe = b->start[j + 1];
-    double product = 0, distance = 0;
+    long double product = 0, distance = 0;
     while (p < pe || q < qe) {
         bool left = p < pe && (q == qe || a->index[p] <= b->index[q]);
         bool right = q < qe && (p == pe || b->index[q] <= a->index[p]);
-        double x = left ? a->value[p] : 0, y = right ? b->value[q] : 0;
+        long double x = left ? a->value[p] : 0, y = right ? b->value[q] : 0;
         product += x * y;
         distance += (x - y) * (x - y);
         p += left;
         q += right;
     }
-    return larder__kernel_value(c, product, distance);
+    return larder__exact_value(c, product, distance);
 }
 
 /* Support vector j of a precomputed kernel is a serial number: a column of the row's values. */
@@ -107,14 +108,14 @@ static double given(const larder_svm_data *data, size_t row, const larder_svm_da
 static double exact(const larder__border *b, size_t v, const larder_svm_data *data, size_t row) {
     const larder_svm_model *m = b->model;
     run runs[2];
-    double sum = 0;
+    long double sum = 0;
     size_t many = runs_of(m, v, runs);
     for (size_t n = 0; n < many; n++)
         for (size_t i = runs[n].begin; i < runs[n].end; i++)
             sum += runs[n].coef[i] * (m->kernel.type == LARDER_SVM_PRECOMPUTED
                                           ? given(data, row, m->vectors, i)
                                           : exact_kernel(&m->kernel, data, row, m->vectors, i));
-    return sum - m->rho[v];
+    return (double)(sum - m->rho[v]);
 }
 
 double larder__border_settle(const larder__border *b, size_t v, const larder_svm_data *data,

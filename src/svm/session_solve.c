@@ -116,11 +116,11 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s, double tole
     to->objective = s->objective;
     to->gap = s->gap;
     to->exact += s->exact;
-    if (s->stopped || !(s->gap > tolerance))
+    if (s->stopped || s->gap <= tolerance) /* not where it is no number */
         return;
     to->unreached++;
     to->ran_out += s->ran_out;
-    to->worst_gap = fmax(to->worst_gap, s->gap);
+    to->worst_gap = fmax(to->worst_gap, isnan(s->gap) ? INFINITY : s->gap);
 }
 
 /* ---- its samples ----------------------------------------------------------------------------- */

@@ -256,9 +256,10 @@ static int renew(solver *s) {
 }
 
 static void tell_state(solver *s) {
+    double moved = larder__precision_moved(s);
     s->out->objective = s->seen.objective;
     for (unsigned g = 0; g < s->smo.groups; g++)
-        s->out->rho[g] = larder__survey_multiplier(s, g);
+        s->out->rho[g] = larder__survey_multiplier(s, g) + moved;
 }
 
 /* Is it optimal enough? The gap is known afterwards. Points that were left out have a say. */
@@ -401,6 +402,10 @@ static int settle(solver *s) {
         s->out->ran_out = s->out->iterations >= s->last_step;
         s->out->gap = larder__survey_all(s);
         tell_state(s);
+        if (fails || s->precision.on) {
+            s->out->gap = larder__precision_judge(s);
+            tell_state(s);
+        }
     }
     return rc;
 }
@@ -461,6 +466,8 @@ static int open_solver(solver *s) {
     s->pieces = larder__survey_pieces(n);
     s->surveys = zeros(s->pieces, sizeof *s->surveys);
     s->found = zeros(2 * s->pieces, sizeof *s->found);
+    for (size_t v = 0; v < n; v++)
+        s->sums[larder__group_of(s->qp, v)] += s->qp->beta[v];
     s->target = s->conf->tolerance;
     s->last_step = s->conf->most_iterations ? s->conf->most_iterations : UINT64_MAX;
     s->up = zeros(n, sizeof *s->up);

@@ -27,6 +27,7 @@ typedef struct larder__precision {
     bool open;             /* the points are laid out */
     double stray;          /* what a value in floats may be off */
     double share, seen;    /* error measured over error feared, and what was feared then */
+    bool by_points;        /* the gradient is one of `points`, which may have been moved */
     double objective;      /* the least so far, and the round that reached it */
     uint64_t best, checks; /* checks: how often an end was looked at again */
     larder__exact points;
@@ -64,6 +65,7 @@ typedef struct larder__solver {
     larder__shrunk shrunk;          /* where they are not */
     struct larder__kept_rows *rows; /* conf's, as long as floats are enough */
     larder__precision precision;
+    double sums[2]; /* of beta, a group each, as it was given */
     void **scratch; /* a thread each */
     unsigned threads;
     size_t slots;       /* WS, or less where there are fewer variables */
@@ -91,7 +93,7 @@ static inline bool larder__is_idle(const larder__solver *s, size_t v) {
 /* Pieces that `n` variables are surveyed in: theirs alone, so that sums do not depend on threads.
  */
 size_t larder__survey_pieces(size_t n);
-/* Sets s->seen. Returns the gap. */
+/* Sets s->seen. Returns the gap, NAN where values have grown beyond their numbers. */
 double larder__survey_all(larder__solver *);
 /* The multiplier of a group: the mean gradient of free variables, else the middle (LIBSVM's). */
 double larder__survey_multiplier(const larder__solver *, unsigned group);
@@ -107,11 +109,16 @@ int larder__precision_fails(larder__solver *, double gap, bool last, bool *out);
 int larder__precision_begin(larder__solver *);
 /* The gradient from the solution. */
 void larder__precision_refresh(larder__solver *);
+/* What the gradient lies below that of the data's own points, everywhere. */
+double larder__precision_moved(larder__solver *);
 /* f += these rows. */
 void larder__precision_add(larder__solver *, const uint32_t *points, const double *weight,
                            size_t rows);
 /* Nothing was gained for some rounds: doubles have given what they can. */
 bool larder__precision_stands(larder__solver *);
+/* The gap as far as doubles can tell it at all, after an end in them: above the tolerance where
+ * rounding of the gradient, or of the sums of beta, could hide as much. */
+double larder__precision_judge(larder__solver *);
 void larder__precision_close(larder__solver *);
 
 /* ---- small_problem.c ------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ double larder__survey_all(solver *s) {
         if (isfinite(a.ends[g][0]) && isfinite(a.ends[g][1]))
             gap = fmax(gap, a.ends[g][1] - a.ends[g][0]);
     s->seen = a;
-    return gap;
+    return isfinite(a.objective) ? gap : NAN; /* a gradient that is no number is in it */
 }
 
 double larder__survey_multiplier(const solver *s, unsigned g) {

@@ -34,7 +34,7 @@ static double plain(const larder__kernel_conf *c, const double *x, size_t a, siz
     return larder__kernel_value(c, product, distance);
 }
 
-static void compare(const larder__kernel_conf *c, double share) {
+static void compare(const larder__kernel_conf *c, double share, bool balanced) {
     double x[ROWS * DIM], y[ROWS] = {0};
     fill(x, share);
     larder_svm_data *d = NULL;
@@ -45,22 +45,30 @@ static void compare(const larder__kernel_conf *c, double share) {
     for (uint32_t i = 0; i < ROWS; i++)
         row[i] = ROWS - 1 - i, all[i] = i;
     larder__exact e;
-    check_ok(larder__exact_open(&e, &k, d, row, ROWS));
+    check_ok(larder__exact_open(&e, &k, d, row, ROWS, balanced));
     void *scratch = calloc(1, larder__exact_scratch(&e));
     static double out[ROWS * ROWS];
-    double weight[ROWS], sum[ROWS] = {0};
+    double weight[ROWS], sum[ROWS] = {0}, again[ROWS], whole = 0;
     larder__exact_block(&e, all, ROWS - 3, all, ROWS, out, ROWS, scratch);
     for (size_t i = 0; i < ROWS; i++)
         weight[i] = larder_rng_unit(&rng) - 0.5;
+    for (size_t i = 1; i < ROWS - 3; i++)
+        whole += weight[i];
+    weight[0] = balanced ? -whole : weight[0];
     larder__exact_add(&e, all, weight, ROWS - 3, all, ROWS, sum, scratch);
+    larder__exact_sum(&e, all, weight, ROWS - 3, all, ROWS, again, scratch);
+    bool elsewhere = e.mean && c->type == LARDER_SVM_LINEAR;
+    double moved = larder__exact_moved(&e, all, weight, ROWS - 3);
     for (size_t j = 0; j < ROWS; j++) {
         double want = 0;
         for (size_t i = 0; i < ROWS - 3; i++) {
             double v = plain(c, x, row[i], row[j]);
-            assert_true(fabs(out[i * ROWS + j] - v) <= 1e-10 * (1 + fabs(v)));
+            assert_true(elsewhere || fabs(out[i * ROWS + j] - v) <= 1e-10 * (1 + fabs(v)));
+            assert_true(fabs(v) <= larder__exact_size(&e) || elsewhere);
             want += weight[i] * v;
         }
-        assert_true(fabs(sum[j] - want) <= 1e-9 * (1 + fabs(want)));
+        assert_true(fabs(sum[j] + moved - want) <= 1e-9 * (1 + fabs(want)));
+        assert_true(fabs(again[j] + moved - want) <= 1e-9 * (1 + fabs(want)));
     }
     free(scratch);
     larder__exact_close(&e);
@@ -76,8 +84,10 @@ static void values_are_those_of_doubles(void **state) {
                                          {LARDER_SVM_SIGMOID, 0, 1e-5, 0.1}};
     larder_rng_seed(&rng, 5, 0);
     for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
-        compare(&confs[i], 1);
-        compare(&confs[i], 0.1);
+        for (unsigned b = 0; b < 2; b++) {
+            compare(&confs[i], 1, b);
+            compare(&confs[i], 0.1, b);
+        }
     }
 }
 

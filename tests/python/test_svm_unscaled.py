@@ -29,13 +29,13 @@ SHARED = os.environ.get("LARDER_SHARED") or os.path.join("..", "shared", "data")
 
 
 def coefs(model, n):
-    b = np.zeros(n)
+    b = np.zeros(n, dtype=np.longdouble)
     b[model.support_] = model.dual_coef_[0]
     return b
 
 
 def classify(X, y, K, C, **options):
-    """Primal and dual of what was learned, y in -1, +1; K in doubles."""
+    """Primal and dual of what was learned, y in -1, +1; as precise as K is."""
     model = svm.SVC(C=C, n_jobs=1, **options).fit(X, y)
     b = coefs(model, len(y))
     f = K @ b + model.intercept_[0]
@@ -88,18 +88,29 @@ def pendigits(rows=1500):
     return X[keep].toarray(), np.where(y[keep] == 1, 1.0, -1.0)
 
 
+def products(X):
+    """In long doubles: of large values doubles would show the rounding of the check itself."""
+    Z = X.astype(np.longdouble)
+    return Z @ Z.T
+
+
+def far_from_zero(n=200, far=1e6, seed=1):
+    X = np.random.default_rng(seed).normal(size=(n, 3)) + far
+    return X, np.where(X[:, 0] > far, 1.0, -1.0)
+
+
 class Unscaled(unittest.TestCase):
-    def near(self, primal, dual, what):
+    def near(self, primal, dual, what, slack=1e-9):
         self.assertLessEqual(dual, primal * (1 + 1e-9) + 1e-9, f"{what}: a dual above its primal")
-        self.assertLess(primal, 1.01 * dual + 1e-9, f"{what}: primal {primal}, dual {dual}")
+        self.assertLess(primal, 1.01 * dual + slack, f"{what}: primal {primal}, dual {dual}")
 
     def linear(self, X, y, what, C):
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
-            primal, dual, model = classify(X, y, X @ X.T, C, kernel="linear")
+            primal, dual, model = classify(X, y, products(X), C, kernel="linear")
         self.near(primal, dual, f"{what}, C = {C}")
         # The objective that training states is the one that its solution has.
-        self.assertAlmostEqual(-model.stats_["objective"], dual, delta=1e-3 * dual, msg=f"{what}, C = {C}")
+        self.assertAlmostEqual(-model.stats_["objective"], float(dual), delta=1e-3 * dual, msg=f"{what}, C = {C}")
         # And so are its values: floats would be off by hundreds here.
         w = coefs(model, len(y)) @ X
         np.testing.assert_allclose(model.decision_function(X), X @ w + model.intercept_[0],
@@ -176,6 +187,57 @@ class Unscaled(unittest.TestCase):
             primal, dual, _ = classify(Z, y, np.exp(-1e-5 * d), C, kernel="rbf", gamma=1e-5)
             self.near(primal, dual, f"distances, C = {C}")
 
+    def right_or_said(self, X, y, K, C, what, slack=1e-9, far=False, **options):
+        """Whether it was right; where it was not there is a warning."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", ConvergenceWarning)
+            primal, dual, model = classify(X, y, K, C, **options)
+        self.assertEqual(model.fit_status_, int(len(said) > 0), what)
+        if said:
+            self.assertIn("doubles cannot tell more for values of this size; scaling", str(said[0].message))
+            return False
+        self.near(primal, dual, what, slack)
+        if far:
+            f = K @ coefs(model, len(y)) + model.intercept_[0]
+            np.testing.assert_allclose(model.decision_function(X), f.astype(float), rtol=1e-2, atol=1e-2)
+        return True
+
+    def test_the_linear_kernel_far_from_zero(self):
+        for far, C in (1e5, 1000.0), (1e6, 1.0), (1e6, 1000.0):
+            for seed in 0, 1, 2:
+                X, y = far_from_zero(far=far, seed=seed)
+                what = f"{far} from zero, C = {C}, seed {seed}"
+                self.assertTrue(self.right_or_said(X, y, products(X), C, what, far=True, kernel="linear"), what)
+        X, y = far_from_zero()
+        b = svm.SVR(kernel="linear", C=10, epsilon=0.1, n_jobs=1).fit(X, X[:, 1] - 1e6)
+        c = svm.SVR(kernel="linear", C=10, epsilon=0.1, n_jobs=1).fit(X - 1e6, X[:, 1] - 1e6)
+        np.testing.assert_allclose(b.coef_, c.coef_, atol=2e-3)
+        np.testing.assert_allclose(b.intercept_ + 1e6 * b.coef_.sum(), c.intercept_, atol=1e-2)
+        # A sum of coefficients that is not zero: points stay where they are.
+        with self.assertWarnsRegex(ConvergenceWarning, "doubles cannot tell more"):
+            one = svm.OneClassSVM(kernel="linear", nu=0.2, n_jobs=1).fit(X)  # rho is 1.2e14
+        self.assertAlmostEqual(one.dual_coef_.sum(), 40, places=6)
+
+    def test_what_doubles_cannot_tell_is_said(self):
+        for seed in 0, 1:
+            X, y = far_from_zero(seed=seed)
+            K = products(X)
+            self.assertFalse(self.right_or_said(X, y, (K + 1) ** 2, 1.0, f"squares, seed {seed}",
+                                                kernel="poly", degree=2, gamma=1.0, coef0=1.0))
+        X, y = far_from_zero(seed=0)
+        self.assertFalse(self.right_or_said(X, y, (products(X) / 3) ** 3, 1.0, "cubes",
+                                            kernel="poly", degree=3, gamma=1 / 3))
+
+    def test_numbers_beyond_floats_and_doubles(self):
+        X, y = far_from_zero(far=0, n=60)
+        for scale in 1e8, 1e15:
+            K = products(X * scale)
+            slack = 1e-3 * len(y)  # what the tolerance leaves open: next to these values all else is nothing
+            for degree in 3, 12:  # floats overflow, then doubles do
+                self.right_or_said(X * scale, y, K ** degree, 1.0, f"{scale} to {degree}", slack, kernel="poly",
+                                   degree=degree, gamma=1.0)
+            self.right_or_said(X * scale, y, K, 1.0, f"values of {scale}", slack, kernel="linear")
+
     def test_given_kernels(self):
         X, y = cancer()
         K = X @ X.T
@@ -205,8 +267,8 @@ class Unscaled(unittest.TestCase):
         self.assertEqual(late.fit_status_, 1)
         # What it says of its objective is true all the same.
         b = coefs(late, len(y))
-        self.assertAlmostEqual(-late.stats_["objective"], np.abs(b).sum() - b @ (X @ X.T) @ b / 2,
-                               delta=1e-3 * np.abs(b).sum() + 1e-6)
+        self.assertAlmostEqual(-late.stats_["objective"], float(np.abs(b).sum() - b @ (X @ X.T) @ b / 2),
+                               delta=1e-3 * float(np.abs(b).sum()) + 1e-6)
         with self.assertWarnsRegex(ConvergenceWarning, "doubles cannot tell more"):
             svm.SVC(kernel="linear", C=1e6, n_jobs=1, tol=1e-9).fit(X * 1e6, y)
         for wrong in 0, -5:
