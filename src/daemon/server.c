@@ -140,6 +140,7 @@ static void drop(larder__server *s, larder__client *c, const char *why) {
     }
     larder__crew_leave(s, c);
     s->promised -= c->promise;
+    epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* a forked child may keep it open */
     close(c->fd);
     larder__inbox_free(&c->in);
     larder__writer_free(&c->out);

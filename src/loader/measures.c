@@ -169,14 +169,15 @@ static void hint(larder_loader *l, uint64_t epoch, const larder_figures *f) {
         return;
     larder_pace pace = larder__pace_now(&l->pace);
     const larder_dataset *about = larder__data_about(l->data);
-    uint64_t budget = larder__cache_slots(larder__draw_cache(l->draw))->budget;
+    larder__cache_figures cache;
+    larder__cache_read_figures(larder__draw_cache(l->draw), &cache);
     larder__hint_seen seen = {.first = epoch - 1,
                               .starved = value_of(l, l->stat.time[LARDER_TIME_STORAGE]),
                               .step = pace.step_seconds,
                               .read = pace.read_seconds,
                               .reads =
                                   (double)(f->misses + f->background_reads) / (double)f->served,
-                              .cache = (double)budget / (double)about->bytes};
+                              .cache = (double)cache.budget / (double)about->bytes};
     for (int k = 0; k < LARDER_TIMES; k++)
         seen.seconds += value_of(l, l->stat.time[k]);
     if (larder__pace_known(&l->pace) && answers_late(l, seen.seconds))
