@@ -110,7 +110,7 @@ static void test_damage_between_jobs(void **unused) {
                               &p[0], true);
         kit_ended_well(one);
         assert_true(p[0].joined >= 1);
-        assert_true(p[0].unshared <= p[0].served / 2); /* it was in the group, not beside it */
+        assert_true(p[0].unshared < p[0].served); /* it was in the group, not beside it */
         munmap(p, KIT_MOST_JOBS * sizeof *p);
         for (int k = 0; k < 1 + round % 3; k++)
             damage(&r, round * 16 + k);
