@@ -3,11 +3,13 @@
 #include "base/err.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+
+/* Of the kernel's interface; its headers are not everywhere where a C library is. */
+enum { TMPFS_MAGIC = 0x01021994 };
 
 /* NULL: fit to be mapped; else what is wrong with it. Memory of pages of the usual size alone: of
  * huge ones there may be none left when they are touched. Everything else cannot be sealed. */
