@@ -353,27 +353,6 @@ static void hang_up(visitor *v) {
     v->fd = -1;
 }
 
-static void welcome(larder__http *h, double now) {
-    const int on = 1;
-    int fd;
-    while ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        visitor *v = h->visitors;
-        while (v < h->visitors + CONNECTIONS && v->fd >= 0)
-            v++;
-        if (v == h->visitors + CONNECTIONS) { /* it may come again */
-            static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-                                       "Connection: close\r\n\r\n";
-            ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
-            (void)n;
-            close(fd);
-            continue;
-        }
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        v->fd = fd;
-        v->until = now + head_within;
-    }
-}
-
 /* What the socket takes now. False: it is gone. */
 static bool flush(visitor *v, double now) {
     while (v->sent < v->size) {
@@ -454,6 +433,47 @@ static void attend(larder__http *h, visitor *v, short events, double now) {
         stays = listen_to(h, v, now);
     if (!stays || (events & POLLERR))
         hang_up(v);
+}
+
+static visitor *free_place(larder__http *h) {
+    for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
+        if (v->fd < 0)
+            return v;
+    return NULL;
+}
+
+/* Who came and left again since the last turn still has a place: those go before anybody is sent
+ * away. Three looks each: what was said, the answer that cannot go, the end. */
+static void drop_gone(larder__http *h, double now) {
+    for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
+        for (int look = 0; look < 3 && v->fd >= 0; look++) {
+            struct pollfd p = {.fd = v->fd, .events = POLLIN};
+            if (poll(&p, 1, 0) > 0)
+                attend(h, v, p.revents, now);
+        }
+}
+
+static void welcome(larder__http *h, double now) {
+    const int on = 1;
+    int fd;
+    while ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        visitor *v = free_place(h);
+        if (!v) {
+            drop_gone(h, now);
+            v = free_place(h);
+        }
+        if (!v) { /* it may come again */
+            static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+                                       "Connection: close\r\n\r\n";
+            ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
+            (void)n;
+            close(fd);
+            continue;
+        }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        v->fd = fd;
+        v->until = now + head_within;
+    }
 }
 
 static int turn(larder__http *h) {
