@@ -57,8 +57,6 @@ static bool check_param(const table *t, const larder_param *p) {
     bool text = strcmp(p->type, "text") == 0, bounded = p->min != 0 || p->max != 0;
     holds(number || text || strchr(p->type, '|'), "parameter %s has the type \"%s\"", p->name,
           p->type);
-    holds(p->help && p->help[0], "parameter %s has no help", p->name);
-    holds(p->initial, "parameter %s has no initial value", p->name);
     char value[64];
     if (!text && !refuses(t, p->name, "neither this nor that"))
         return false;
@@ -77,6 +75,9 @@ bool check_plugin(const char *kind, const larder_plugin *plugin, char separator)
               strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(plugin->name),
           "its name is not of small letters, digits and _");
     holds(plugin->summary && strlen(plugin->summary) > 10, "its summary says nothing");
+    for (const larder_param *p = plugin->params; p && p->name; p++)
+        holds(p->type && p->initial && p->help && p->help[0],
+              "parameter %s lacks its type, initial value or help", p->name);
     holds(parse(&t, "") == 0, "its initial values are refused: %s", larder_errmsg());
     for (const larder_param *p = plugin->params; p && p->name; p++)
         if (!check_param(&t, p))
