@@ -90,7 +90,9 @@ static int init(void *st, uint64_t n, const larder_args *args) {
 }
 
 static void fini(void *st) {
-    if (what != A_LEAK)
+    if (what == A_LEAK)
+        lose(((sound *)st)->last);
+    else
         larder__free(((sound *)st)->last);
 }
 
@@ -215,7 +217,9 @@ static const char *try_wrong(wrongness w) {
         s.load = NULL;
     if (w == WITH_OBSERVE)
         s.observe = observe;
-    return signal_suite(&s, "") ? NULL : wrong_said();
+    bool right = signal_suite(&s, "");
+    find_lost();
+    return right ? NULL : wrong_said();
 }
 
 /* Of each the suite says what is wrong, and of the sound one nothing. */

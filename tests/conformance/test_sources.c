@@ -405,7 +405,9 @@ static int sound_open(void *st, const char *where, const larder_args *args) {
 static void sound_close(void *st) {
     sound *s = st;
     larder__free(s->first);
-    if (what != A_LEAK && (what != A_LEAK_WHEN_MEMORY_IS_SHORT || s->first))
+    if (what == A_LEAK || (what == A_LEAK_WHEN_MEMORY_IS_SHORT && !s->first))
+        lose(s->other);
+    else
         larder__free(s->other);
 }
 
@@ -550,7 +552,9 @@ static const char *try_wrong(wrongness w) {
                      .nowhere = "there",
                      .count = COUNT,
                      .change = change_sound};
-    return source_suite(&c) ? NULL : wrong_said();
+    bool right = source_suite(&c);
+    find_lost();
+    return right ? NULL : wrong_said();
 }
 
 /* Of each the suite says what is wrong, and of the sound one nothing. */

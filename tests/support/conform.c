@@ -117,6 +117,22 @@ bool guarded_whole(const void *p, size_t bytes) {
 
 void guarded_free(void *p) { free(p); }
 
+static void **lost;
+static size_t lost_count;
+
+void lose(void *p) {
+    lost = realloc(lost, (lost_count + 1) * sizeof *lost);
+    assert_non_null(lost);
+    lost[lost_count++] = p;
+}
+
+void find_lost(void) {
+    while (lost_count)
+        larder__free(lost[--lost_count]);
+    free(lost);
+    lost = NULL;
+}
+
 static bool walk_counted(bool (*walk)(void *arg), void *arg, uint64_t at, bool beside) {
     larder__purse purse = {.most = UINT64_MAX};
     larder__purse *before = larder__mem_charge(&purse);

@@ -32,6 +32,10 @@ void *guarded_new(size_t bytes);
 bool guarded_whole(const void *, size_t bytes);
 void guarded_free(void *);
 
+/* For plug-ins that lose memory on purpose: not freed now, and freed by `find_lost`. */
+void lose(void *);
+void find_lost(void);
+
 /* With allocation 1, 2, … failing, alone and then with all after it, until none is left to fail. In
  * each of them `walk` must answer true, and all that it allocated on this thread must be free
  * again. Where others allocate for it (`beside`), which one that is depends on them: it is not
