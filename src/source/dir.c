@@ -8,6 +8,7 @@
 #include "source/files.h"
 #include "source/folder_walk.h"
 #include "source/grow.h"
+#include "source/ranges.h"
 #include "source/split.h"
 
 #include <dirent.h>
@@ -158,15 +159,7 @@ static void dir_close(void *st) {
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static size_t class_of(const dir *d, uint64_t id) {
-    size_t low = 0, high = d->class_count; /* firsts[low] <= id < firsts[high] */
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (d->firsts[mid] <= id)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
+    return (size_t)larder__range_of(d->firsts, d->class_count, id);
 }
 
 static int stat_one(void *st, uint64_t id, larder_sample *out) {

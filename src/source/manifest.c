@@ -44,16 +44,6 @@ typedef struct list {
 
 /* ---- the lines ------------------------------------------------------------------------------- */
 
-/* Below the manifest's folder: it may come from somebody else. */
-static bool stays_below(const char *name) {
-    if (name[0] == '/')
-        return false;
-    for (const char *at = name; at; at = strchr(at, '/'), at = at ? at + 1 : NULL)
-        if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || !at[2]))
-            return false;
-    return true;
-}
-
 /* Of a file whose size the manifest says, reading will tell that it is not there. */
 static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__stamp *out) {
     char path[2 * PATH_MAX];
@@ -82,7 +72,7 @@ static int take_line(void *st, const larder__listed *line) {
     size_t skip = line->n > 2 && memcmp(line->name, "./", 2) == 0 ? 2 : 0, n = line->n - skip;
     memcpy(name, line->name + skip, n);
     name[n] = 0;
-    if (!stays_below(name))
+    if (!larder__stays_below(name))
         return larder__fail(LARDER_E_FORMAT,
                             "%s: %s: paths are relative to the manifest and stay below its folder",
                             l->path, name);
