@@ -2,11 +2,11 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "source/grow.h"
 #include "source/pread_full.h"
 #include "source/shards.h"
 #include "source/tar_scan.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -42,36 +42,23 @@ static void close_shard(inspection *x) {
     x->sums = NULL;
 }
 
-static int open_file(const char *path, uint64_t *size) {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        int err = errno;
-        if (fd >= 0)
-            close(fd);
-        return larder__fail(larder__code_of_errno(err), "%s: %s", path, strerror(err));
-    }
-    *size = (uint64_t)st.st_size;
-    return fd;
-}
-
 static int open_shard(inspection *x) {
-    uint64_t tar_bytes = 0, index_bytes = 0;
+    larder__stamp tar = {0}, index = {0};
     int rc = larder__pack_path(x->beside, sizeof x->beside, x->path);
-    if (rc == 0 && (x->tar = open_file(x->path, &tar_bytes)) < 0)
+    if (rc == 0 && (x->tar = larder__open_plain(x->path, &tar)) < 0)
         rc = x->tar;
-    if (rc == 0 && (x->index = open_file(x->beside, &index_bytes)) < 0)
+    if (rc == 0 && (x->index = larder__open_plain(x->beside, &index)) < 0)
         rc = x->index;
     if (rc == 0)
         rc = larder__pack_file_begin(&x->file, x->beside, x->index);
-    if (rc == 0 && tar_bytes != x->file.shard_bytes)
+    if (rc == 0 && tar.size != x->file.shard_bytes)
         rc = larder__fail(LARDER_E_CHANGED, "%s: has %llu bytes, its index speaks of %llu", x->path,
-                          (unsigned long long)tar_bytes, (unsigned long long)x->file.shard_bytes);
+                          (unsigned long long)tar.size, (unsigned long long)x->file.shard_bytes);
     if (rc < 0)
         return rc;
     x->out->shards++;
-    x->out->shard_bytes += tar_bytes;
-    x->out->index_bytes += index_bytes;
+    x->out->shard_bytes += tar.size;
+    x->out->index_bytes += index.size;
     x->entries = larder__malloc(x->file.count * sizeof *x->entries + 1);
     x->sums = larder__malloc(x->file.count * sizeof *x->sums + 1);
     if (!x->entries || !x->sums)
@@ -102,18 +89,11 @@ static int tally_shard(inspection *x) {
 /* ---- every byte ------------------------------------------------------------------------------ */
 
 static int make_room(inspection *x, const larder__pack_entry *e) {
-    size_t lengths = e->data_at ? larder__grid_segments(&e->grid) : 0;
-    if (e->bytes > x->bytes_cap) {
-        larder__free(x->bytes);
-        x->bytes = larder__malloc(e->bytes);
-        x->bytes_cap = x->bytes ? e->bytes : 0;
-    }
-    if (lengths > x->lengths_cap) {
-        larder__free(x->lengths);
-        x->lengths = larder__malloc(lengths * sizeof *x->lengths);
-        x->lengths_cap = x->lengths ? lengths : 0;
-    }
-    return x->bytes_cap < e->bytes || x->lengths_cap < lengths ? LARDER_E_NOMEM : 0;
+    int rc = larder__room(&x->bytes, &x->bytes_cap, e->bytes, 1);
+    if (rc == 0 && e->data_at)
+        rc = larder__room(&x->lengths, &x->lengths_cap, larder__grid_segments(&e->grid),
+                          sizeof *x->lengths);
+    return rc;
 }
 
 /* The next member that is a sample: is it this one? */
@@ -195,13 +175,14 @@ static int check_shard(inspection *x) {
 /* For the progress line: how many samples are there in all? What cannot be opened counts as none.
  */
 static uint64_t count_all(const larder__names *paths) {
-    uint64_t n = 0, size;
+    uint64_t n = 0;
+    larder__stamp stamp;
     char beside[4200];
     larder__pack_file f;
     for (uint64_t i = 0; i < paths->count; i++) {
         if (larder__pack_path(beside, sizeof beside, larder__names_get(paths, i)) < 0)
             continue;
-        int fd = open_file(beside, &size);
+        int fd = larder__open_plain(beside, &stamp);
         if (fd < 0)
             continue;
         n += larder__pack_file_begin(&f, beside, fd) == 0 ? f.count : 0;

@@ -49,7 +49,7 @@ typedef struct packer {
     uint64_t done;
 } packer;
 
-int larder__pack_shard_path(char *out, size_t cap, const char *folder, uint64_t i) {
+static int shard_path(char *out, size_t cap, const char *folder, uint64_t i) {
     int n = snprintf(out, cap, "%s/shard-%06llu.tar", folder, (unsigned long long)i);
     return n > 0 && (size_t)n < cap
                ? 0
@@ -297,7 +297,7 @@ static int pack_shard(packer *p, uint64_t i) {
     char path[4096];
     larder__shard_writer w = {0};
     uint64_t first = p->firsts[i], end = p->firsts[i + 1];
-    int rc = larder__pack_shard_path(path, sizeof path, p->conf->folder, i);
+    int rc = shard_path(path, sizeof path, p->conf->folder, i);
     if (rc == 0)
         rc = is_finished(p, i, path);
     if (rc < 0)

@@ -32,7 +32,4 @@ typedef struct larder__pack_result {
 /* 0, E_CANCELLED, or another negative code; finished shards stay in any case. */
 int larder__pack_run(const larder__pack_conf *, larder__pack_result *out);
 
-/* Path of shard `i` below a folder. */
-int larder__pack_shard_path(char *out, size_t cap, const char *folder, uint64_t i);
-
 #endif

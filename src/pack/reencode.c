@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "source/grow.h"
 
 #if LARDER_HAVE_JPEG
 
@@ -83,13 +84,8 @@ static int get_pixels(larder__reencoder *r, const void *bytes, size_t size, uint
     larder__pipeline *p = NULL;
     larder__pipeline_conf conf = {.spec = spec, .dtype = LARDER_U8, .layout = LARDER_NHWC};
     int rc = larder__pipeline_open(&p, &conf);
-    size_t need = (size_t)w * h * 3;
-    if (rc == 0 && need > r->pixels_cap) {
-        larder__free(r->pixels);
-        r->pixels = larder__malloc(need);
-        r->pixels_cap = r->pixels ? need : 0;
-        rc = r->pixels ? 0 : LARDER_E_NOMEM;
-    }
+    if (rc == 0)
+        rc = larder__room(&r->pixels, &r->pixels_cap, (size_t)w * h * 3, 1);
     if (rc == 0)
         rc = larder__pipeline_run(p, r->scratch, bytes, size, 0, r->pixels);
     larder__pipeline_close(&p);

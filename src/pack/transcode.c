@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "pack/compare.h"
 #include "pack/reencode.h"
+#include "source/grow.h"
 
 #include <stdio.h>
 
@@ -319,14 +320,8 @@ static int assemble(larder__transcoder *t, larder__transcoded *o) {
     o->jfif = size > 4 && from[2] == 0xff && from[3] == 0xe0;
     if (o->jfif)
         split += marker_size(from + 2, size - 2);
-    if (size + extra > t->whole_cap) {
-        larder__free(t->whole);
-        t->whole_cap = 0;
-        t->whole = larder__malloc(size + extra + size / 4);
-        if (!t->whole)
-            return LARDER_E_NOMEM;
-        t->whole_cap = size + extra + size / 4;
-    }
+    if (larder__room(&t->whole, &t->whole_cap, size + extra, 1) < 0)
+        return LARDER_E_NOMEM;
     memcpy(t->whole, from, split);
     unsigned char *to = put_metadata(t, t->whole + split);
     memcpy(to, from + split, size - split);
@@ -348,13 +343,8 @@ static size_t find_data(const unsigned char *bytes, size_t at, size_t size) {
 static int measure(larder__transcoder *t, larder__transcoded *o) {
     uint32_t segments = larder__grid_segments(&o->grid), n = 0;
     size_t begun = find_data(o->bytes, o->head_at, o->size), at = begun;
-    if (segments > t->lengths_cap) {
-        larder__free(t->lengths);
-        t->lengths = larder__malloc(segments * sizeof *t->lengths);
-        t->lengths_cap = t->lengths ? segments : 0;
-        if (!t->lengths)
-            return LARDER_E_NOMEM;
-    }
+    if (larder__room(&t->lengths, &t->lengths_cap, segments, sizeof *t->lengths) < 0)
+        return LARDER_E_NOMEM;
     o->data_at = (uint32_t)begun;
     o->lengths = t->lengths;
     while (begun && n < segments) {

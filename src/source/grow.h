@@ -33,4 +33,17 @@ static inline int larder__grow(void *items, size_t *cap, size_t need, size_t siz
     return 0;
 }
 
+/* The same of exactly so many, where what is there is not needed any more. */
+static inline int larder__room(void *items, size_t *cap, size_t need, size_t size) {
+    if (need <= *cap)
+        return 0;
+    void *old;
+    memcpy(&old, items, sizeof old);
+    larder__free(old);
+    void *fresh = larder__malloc(need * size);
+    memcpy(items, &fresh, sizeof fresh);
+    *cap = fresh ? need : 0;
+    return fresh ? 0 : LARDER_E_NOMEM;
+}
+
 #endif

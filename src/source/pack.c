@@ -14,7 +14,6 @@
 #include "source/shards.h"
 #include "source/split.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -39,18 +38,6 @@ typedef struct pack {
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static int open_plain(const char *path, larder__stamp *stamp) {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
-    if (!larder__stamp_fd(fd, &st, stamp) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return larder__fail(LARDER_E_FORMAT, "%s is not a regular file", path);
-    }
-    return fd;
-}
-
 static int open_index(shard *s, const char *path) {
     char beside[PATH_MAX];
     int rc = larder__pack_path(beside, sizeof beside, path);
@@ -59,7 +46,7 @@ static int open_index(shard *s, const char *path) {
     s->index_path = larder__strdup(beside);
     if (!s->index_path)
         return LARDER_E_NOMEM;
-    int fd = open_plain(s->index_path, &s->beside);
+    int fd = larder__open_plain(s->index_path, &s->beside);
     if (fd == LARDER_E_NOTFOUND)
         return larder__fail(fd, "%s: has no index %s beside it; tar:%s reads it without", path,
                             s->index_path, path);
@@ -75,7 +62,7 @@ static int open_shard(pack *p, uint64_t i) {
     shard *s = &p->shards[i];
     const char *path = larder__names_get(&p->paths, i);
     int rc = open_index(s, path);
-    int fd = rc < 0 ? rc : open_plain(path, &s->tar);
+    int fd = rc < 0 ? rc : larder__open_plain(path, &s->tar);
     if (fd < 0)
         return fd;
     close(fd);
@@ -91,7 +78,7 @@ static int open_shard(pack *p, uint64_t i) {
 
 static int read_entries(pack *p, uint64_t i) {
     shard *s = &p->shards[i];
-    int fd = open_plain(s->index_path, &s->beside);
+    int fd = larder__open_plain(s->index_path, &s->beside);
     if (fd < 0)
         return fd;
     int rc = larder__pack_file_entries(&s->index, fd, p->entries + p->firsts[i]);

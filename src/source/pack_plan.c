@@ -2,18 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-
-static int room_for(void *items, size_t *cap, size_t need, size_t size) {
-    if (need <= *cap)
-        return 0;
-    void *old;
-    memcpy(&old, items, sizeof old);
-    larder__free(old);
-    void *fresh = larder__malloc(need * size);
-    memcpy(items, &fresh, sizeof fresh);
-    *cap = fresh ? need : 0;
-    return fresh ? 0 : LARDER_E_NOMEM;
-}
+#include "source/grow.h"
 
 static bool covers_all(const larder__grid *g, const larder_rect *r) {
     return r->x0 == 0 && r->y0 == 0 && r->x1 == g->w && r->y1 == g->h;
@@ -36,10 +25,10 @@ int larder__pack_plan_make(larder__pack_plan *p, const larder__pack_file *f, int
                              .jfif = e->jfif};
     int rc = check_rect(&e->grid, want);
     if (rc == 0)
-        rc = room_for(&p->lengths, &p->lengths_cap, larder__grid_segments(&e->grid),
-                      sizeof *p->lengths);
+        rc = larder__room(&p->lengths, &p->lengths_cap, larder__grid_segments(&e->grid),
+                          sizeof *p->lengths);
     if (rc == 0)
-        rc = room_for(&p->runs, &p->runs_cap, larder__grid_down(&e->grid), sizeof *p->runs);
+        rc = larder__room(&p->runs, &p->runs_cap, larder__grid_down(&e->grid), sizeof *p->runs);
     if (rc == 0)
         rc = larder__pack_file_lengths(f, fd, e, p->lengths);
     if (rc < 0 || !p->runs)

@@ -1,4 +1,5 @@
-/* Bytes of an open file at an offset, whole or with a sentence. */
+/* A regular file, opened; its bytes at an offset, whole or with a sentence; is it still the same?
+ */
 #ifndef LARDER_SOURCE_PREAD_FULL_H
 #define LARDER_SOURCE_PREAD_FULL_H
 
@@ -6,8 +7,21 @@
 #include "source/stamp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Never waits for the other end of a pipe. A negative code: it cannot be opened, or is no file. */
+static inline int larder__open_plain(const char *path, larder__stamp *stamp) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
+    if (larder__stamp_fd(fd, &st, stamp) && S_ISREG(st.st_mode))
+        return fd;
+    close(fd);
+    return larder__fail(LARDER_E_FORMAT, "%s is not a regular file", path);
+}
 
 /* All of `want` bytes; a file that ends before is E_CHANGED, since its size was checked at open. */
 static inline int larder__pread_full(int fd, const char *path, void *out, size_t want,

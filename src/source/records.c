@@ -49,7 +49,8 @@ int larder__records_add_bytes(larder__records *r, const char *path, const larder
     return rc;
 }
 
-void larder__records_free(larder__records *r) {
+void larder__records_close(void *st) {
+    larder__records *r = st;
     for (uint32_t i = 0; i < r->used; i++) {
         larder__free(r->parts[i].path);
         larder__free(r->parts[i].bytes);
@@ -59,8 +60,6 @@ void larder__records_free(larder__records *r) {
     larder__free(r->labels);
     *r = (larder__records){0};
 }
-
-void larder__records_close(void *st) { larder__records_free(st); }
 
 static const larder__part *part_of(const larder__records *r, uint64_t id) {
     uint32_t i = 0;

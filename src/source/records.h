@@ -39,7 +39,6 @@ int larder__records_add_plain(larder__records *, const char *path, const larder_
 /* Adds a part that lies in memory; takes over `bytes`, also on failure. */
 int larder__records_add_bytes(larder__records *, const char *path, const larder__stamp *seen,
                               unsigned char *bytes, uint64_t count);
-void larder__records_free(larder__records *);
 
 /* The operations of larder_source, for sources whose state begins with a larder__records. */
 void larder__records_close(void *st);

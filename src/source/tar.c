@@ -15,7 +15,6 @@
 #include "source/split.h"
 #include "source/tar_index.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,28 +48,22 @@ static int build(tar *t, const char *label, int fd, const larder__stamp *stamp) 
 
 static int add_shard(tar *t, uint64_t i) {
     const char *label = larder__names_get(&t->paths, i);
-    char path[PATH_MAX], kept[32];
-    struct stat st;
-    int fd = open(label, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    larder__stamp *stamp = &t->stamps[i];
+    char path[PATH_MAX], kept[32] = "";
+    int fd = larder__open_plain(label, stamp), rc = 0;
     if (fd < 0)
-        return larder__fail(larder__code_of_errno(errno), "%s: %s", label, strerror(errno));
-    int rc = !larder__stamp_fd(fd, &st, &t->stamps[i]) || !S_ISREG(st.st_mode)
-                 ? larder__fail(LARDER_E_FORMAT, "%s is not a regular file", label)
-                 : 0;
-    if (rc == 0) {
-        uint64_t first = t->firsts[i] = t->index.count;
-        bool keep = t->keep && realpath(label, path);
-        if (keep)
-            snprintf(kept, sizeof kept, "tar-%016llx",
-                     (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
-        t->index.found = (larder__found){0};
-        if (!keep || !larder__tar_index_load(&t->index, kept, path, &t->stamps[i])) {
-            rc = build(t, label, fd, &t->stamps[i]);
-            if (rc == 0 && keep)
-                larder__tar_index_keep(&t->index, first, kept, path, &t->stamps[i]);
-        }
-        larder__found_add(&t->found, &t->index.found);
+        return fd;
+    t->firsts[i] = t->index.count;
+    t->index.found = (larder__found){0};
+    if (t->keep && realpath(label, path))
+        snprintf(kept, sizeof kept, "tar-%016llx",
+                 (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
+    if (!kept[0] || !larder__tar_index_load(&t->index, kept, path, stamp)) {
+        rc = build(t, label, fd, stamp);
+        if (rc == 0 && kept[0])
+            larder__tar_index_keep(&t->index, t->firsts[i], kept, path, stamp);
     }
+    larder__found_add(&t->found, &t->index.found);
     close(fd);
     return rc;
 }

@@ -149,8 +149,8 @@ static void read_unused(larder_reader *r, larder__tally *t) {
     t->others = larder_read_u64(r);
 }
 
-int larder__tar_index_write(const larder__tar_index *x, uint64_t first, const char *path,
-                            const larder__stamp *stamp, larder_writer *w) {
+static int write_index(const larder__tar_index *x, uint64_t first, const char *path,
+                       const larder__stamp *stamp, larder_writer *w) {
     larder_write_bytes(w, magic, sizeof magic);
     larder__write_text(w, path);
     larder_write_u64(w, stamp->size);
@@ -246,7 +246,7 @@ bool larder__tar_index_load(larder__tar_index *out, const char *kept, const char
 void larder__tar_index_keep(const larder__tar_index *x, uint64_t first, const char *kept,
                             const char *path, const larder__stamp *stamp) {
     larder_writer w = {0};
-    if (larder__tar_index_write(x, first, path, stamp, &w) == 0)
+    if (write_index(x, first, path, stamp, &w) == 0)
         larder__keep_store(kept, w.bytes, w.size);
     larder__writer_free(&w);
 }

@@ -9,22 +9,19 @@
 
 enum { BLOCK = 512, MOST_EXTRA = 1 << 20 }; /* bytes of one pax header or long name */
 
-void larder__tar_begin_fd(larder__tar *t, const char *label, int fd, uint64_t size) {
-    *t = (larder__tar){.label = label, .fd = fd, .size = size};
+static int fetch_fd(void *arg, void *out, size_t n, uint64_t at) {
+    const larder__tar *t = arg;
+    return larder__pread_full(t->fd, t->label, out, n, at);
 }
 
-void larder__tar_begin_mem(larder__tar *t, const char *label, const void *bytes, uint64_t size) {
-    *t = (larder__tar){.label = label, .fd = -1, .mem = bytes, .size = size};
+void larder__tar_begin_fd(larder__tar *t, const char *label, int fd, uint64_t size) {
+    larder__tar_begin_fetch(t, label, fetch_fd, t, size);
+    t->fd = fd;
 }
 
 void larder__tar_begin_fetch(larder__tar *t, const char *label, larder__tar_fetch_fn fetch,
                              void *arg, uint64_t size) {
-    *t = (larder__tar){.label = label, .fd = -1, .fetch = fetch, .fetch_arg = arg, .size = size};
-}
-
-static int fetch(larder__tar *t, void *out, size_t n, uint64_t at) {
-    return t->fetch ? t->fetch(t->fetch_arg, out, n, at)
-                    : larder__pread_full(t->fd, t->label, out, n, at);
+    *t = (larder__tar){.label = label, .fetch = fetch, .fetch_arg = arg, .size = size};
 }
 
 static int wrong(const larder__tar *t, uint64_t at, const char *what) {
@@ -38,15 +35,11 @@ int larder__tar_bytes(larder__tar *t, uint64_t at, size_t want, const unsigned c
             LARDER_E_FORMAT,
             "%s: is cut short: it ends at byte %llu, and %zu bytes should lie at %llu", t->label,
             (unsigned long long)t->size, want, (unsigned long long)at);
-    if (t->mem) {
-        *out = t->mem + at;
-        return 0;
-    }
     if (at < t->window_at || at + want > t->window_at + t->window_size) {
         uint64_t left = t->size - at;
         t->window_size = 0; /* so that nothing stale stays after a failure */
         size_t n = left < LARDER__TAR_WINDOW ? (size_t)left : LARDER__TAR_WINDOW;
-        int rc = fetch(t, t->window, n, at);
+        int rc = t->fetch(t->fetch_arg, t->window, n, at);
         if (rc < 0)
             return rc;
         t->window_at = at;
@@ -199,11 +192,7 @@ static int read_extra(larder__tar *t, const header *h, extra *x) {
     unsigned char *text = larder__malloc(n);
     if (!text)
         return LARDER_E_NOMEM;
-    int rc = 0;
-    if (t->mem)
-        memcpy(text, t->mem + at + BLOCK, n);
-    else
-        rc = fetch(t, text, n, at + BLOCK);
+    int rc = t->fetch(t->fetch_arg, text, n, at + BLOCK);
     if (rc == 0)
         rc = h->type == 'L' ? set_path(t, at, x, text, n) : pax_parse(t, at, x, text, n);
     larder__free(text);

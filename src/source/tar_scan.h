@@ -13,10 +13,9 @@ typedef int (*larder__tar_fetch_fn)(void *arg, void *out, size_t n, uint64_t at)
 
 typedef struct larder__tar {
     const char *label;          /* for sentences; borrowed */
-    int fd;                     /* where the bytes come from … */
-    const unsigned char *mem;   /* … or from here, when not NULL … */
-    larder__tar_fetch_fn fetch; /* … or from whoever gives them */
+    larder__tar_fetch_fn fetch; /* where the bytes come from */
     void *fetch_arg;
+    int fd;        /* of larder__tar_begin_fd */
     uint64_t size; /* of the file */
     uint64_t at;   /* next header */
     uint64_t window_at;
@@ -30,8 +29,8 @@ typedef struct larder__tar_member {
     char path[LARDER__TAR_PATH];
 } larder__tar_member;
 
+/* It stays where it is from here on. */
 void larder__tar_begin_fd(larder__tar *, const char *label, int fd, uint64_t size);
-void larder__tar_begin_mem(larder__tar *, const char *label, const void *bytes, uint64_t size);
 void larder__tar_begin_fetch(larder__tar *, const char *label, larder__tar_fetch_fn, void *arg,
                              uint64_t size);
 /* 1: a regular file; 0: the end of the archive; negative: malformed, with shard and byte. */
