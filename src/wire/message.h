@@ -1,4 +1,4 @@
-/* What the daemon and its clients say to each other. docs/daemon.md describes it for people.
+/* What the daemon and its clients say to each other.
  *
  * A client says HELLO and gets COMING at once, so that it knows that somebody is there, and WELCOME
  * when the tables are made, with the arena, the table of residents and its pins as descriptors; or
