@@ -40,15 +40,16 @@ static void run_one(const larder_stage *s, const char *args) {
 
 static void every_stage(void **state) {
     (void)state;
-    for (const larder_stage *const *s = larder__stages; *s; s++) {
+    for (size_t k = 0; larder__stages[k]; k++) {
+        const larder_stage *s = larder__stages[k];
         size_t found = 0;
         for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
-            if (strcmp(stages[i].stage, (*s)->plugin.name) == 0) {
-                run_one(*s, stages[i].args);
+            if (strcmp(stages[i].stage, s->plugin.name) == 0) {
+                run_one(s, stages[i].args);
                 found++;
             }
         if (!found)
-            run_one(*s, "");
+            run_one(s, "");
     }
 }
 

@@ -291,17 +291,18 @@ static void run_place(const larder_source *s, const place *p) {
 
 static void every_source(void **state) {
     (void)state;
-    for (const larder_source *const *s = larder__sources; *s; s++) {
+    for (size_t k = 0; larder__sources[k]; k++) {
+        const larder_source *s = larder__sources[k];
         size_t found = 0;
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-            if (strcmp(places[i].source, (*s)->plugin.name) == 0) {
-                run_place(*s, &places[i]);
+            if (strcmp(places[i].source, s->plugin.name) == 0) {
+                run_place(s, &places[i]);
                 found++;
             }
         if (!found)
             fail_msg("source %s has no small data set to be tried on: add a line for it to "
                      "`places` in tests/conformance/test_sources.c, and what it opens to set_up",
-                     (*s)->plugin.name);
+                     s->plugin.name);
     }
 }
 
