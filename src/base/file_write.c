@@ -147,7 +147,8 @@ int larder__fresh_close(larder__fresh *f, int rc) {
     if (fclose(f->to) != 0 && rc == 0)
         rc = fail_errno(f->path, "cannot be closed");
     f->to = NULL;
-    if (rc == 0 && beside && renameat(f->folder, f->beside, f->folder, larder__name_in(f->path)) != 0)
+    if (rc == 0 && beside &&
+        renameat(f->folder, f->beside, f->folder, larder__name_in(f->path)) != 0)
         rc = fail_errno(f->path, "cannot be put in place");
     if (rc < 0 && beside)
         unlinkat(f->folder, f->beside, 0);

@@ -68,7 +68,7 @@ const char *larder__file_set_note(void *st, size_t i) {
 
 typedef struct file_bytes {
     larder__file_set *set;
-    larder__file_path *path;
+    larder__file_path path;
     uint64_t id;
 } file_bytes;
 

@@ -26,7 +26,7 @@ typedef struct larder__file_set {
 } larder__file_set;
 
 /* larder_source.name: writes the path below the root. */
-typedef int larder__file_path(void *st, uint64_t id, char *out, size_t cap);
+typedef int (*larder__file_path)(void *st, uint64_t id, char *out, size_t cap);
 
 int larder__file_set_begin(larder__file_set *, const char *root);
 int larder__file_set_add(larder__file_set *, const char *name, size_t n, uint32_t bytes,
