@@ -11,18 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int fail_errno(const char *path, const char *what) {
-    int err = errno;
-    return larder__fail(larder__code_of_errno(err), "%s: %s: %s", path, what, strerror(err));
-}
-
 static int read_all(int fd, const char *path, unsigned char *to, size_t size) {
     for (size_t at = 0; at < size;) {
         ssize_t got = read(fd, to + at, size - at);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail_errno(path, "cannot be read");
+            return larder__fail_errno(path, "cannot be read");
         if (got == 0)
             return larder__fail(LARDER_E_CHANGED, "%s: became shorter while it was read", path);
         at += (size_t)got;
@@ -35,11 +30,11 @@ int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_
     *size = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* not waiting for pipes */
     if (fd < 0)
-        return fail_errno(path, "cannot be opened");
+        return larder__fail_errno(path, "cannot be opened");
     struct stat st;
     int rc = 0;
     if (fstat(fd, &st) < 0)
-        rc = fail_errno(path, "cannot be looked at");
+        rc = larder__fail_errno(path, "cannot be looked at");
     else if (!S_ISREG(st.st_mode))
         rc = larder__fail(LARDER_E_FORMAT, "%s: not a plain file", path);
     else if ((uint64_t)st.st_size > max)
@@ -73,7 +68,7 @@ int larder__folder_make(const char *path, unsigned mode) {
         memcpy(part, path, i);
         part[i] = '\0';
         if (mkdir(part, (mode_t)mode) != 0 && errno != EEXIST)
-            return fail_errno(part, "cannot be made");
+            return larder__fail_errno(part, "cannot be made");
     }
     return 0;
 }

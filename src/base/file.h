@@ -7,6 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What cannot be done with a file, and why not by errno: "path: cannot be read: …". For files that
+ * include base/err.h. */
+#define larder__fail_errno(path, what)                                                             \
+    larder__fail(larder__code_of_errno(errno), "%s: %s: %s", path, what, strerror(errno))
+
 /* Reads all of a regular file of at most `max` bytes; one zero byte is put behind it. Free with
  * larder__free. */
 int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_t *size);
@@ -40,6 +45,9 @@ int larder__fresh_close(larder__fresh *, int rc); /* rc, or why it could not be 
 /* A folder with all that lead to it, as mkdir -p makes them; `mode` of those that were not there.
  */
 int larder__folder_make(const char *path, unsigned mode);
+
+/* All of it into an open file; false: errno says why not. */
+bool larder__write_all(int fd, const void *bytes, size_t size);
 
 /* All of it at once. On failure nothing is left behind, and what was there stays. */
 int larder__file_write(const char *path, const void *bytes, size_t size);

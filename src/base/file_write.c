@@ -8,11 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int fail_errno(const char *path, const char *what) {
-    int err = errno;
-    return larder__fail(larder__code_of_errno(err), "%s: %s: %s", path, what, strerror(err));
-}
-
 /* ---- names that nobody can guess ------------------------------------------------------------- */
 
 static const char temp_begin[] = ".larder-", temp_end[] = ".tmp";
@@ -117,7 +112,7 @@ int larder__fresh_open(larder__fresh *f, const char *path) {
         close(fd);
     if (f->to)
         return 0;
-    int rc = fail_errno(path, "cannot be written");
+    int rc = larder__fail_errno(path, "cannot be written");
     if (f->beside[0])
         unlinkat(f->folder, f->beside, 0);
     if (f->folder >= 0)
@@ -127,15 +122,15 @@ int larder__fresh_open(larder__fresh *f, const char *path) {
 
 static int flush(FILE *to, const char *path, bool sync) {
     if (fflush(to) != 0 || ferror(to))
-        return fail_errno(path, "cannot be written");
-    return sync && fsync(fileno(to)) != 0 ? fail_errno(path, "cannot be synced") : 0;
+        return larder__fail_errno(path, "cannot be written");
+    return sync && fsync(fileno(to)) != 0 ? larder__fail_errno(path, "cannot be synced") : 0;
 }
 
 /* So that the name is there after a crash as well. Some file systems cannot. */
 static int sync_folder(const larder__fresh *f) {
     if (fsync(f->folder) == 0 || errno == EINVAL || errno == EBADF || errno == ENOTSUP)
         return 0;
-    return fail_errno(f->path, "its folder cannot be synced");
+    return larder__fail_errno(f->path, "its folder cannot be synced");
 }
 
 int larder__fresh_close(larder__fresh *f, int rc) {
@@ -145,11 +140,11 @@ int larder__fresh_close(larder__fresh *f, int rc) {
     if (rc == 0)
         rc = flush(f->to, f->path, beside);
     if (fclose(f->to) != 0 && rc == 0)
-        rc = fail_errno(f->path, "cannot be closed");
+        rc = larder__fail_errno(f->path, "cannot be closed");
     f->to = NULL;
     if (rc == 0 && beside &&
         renameat(f->folder, f->beside, f->folder, larder__name_in(f->path)) != 0)
-        rc = fail_errno(f->path, "cannot be put in place");
+        rc = larder__fail_errno(f->path, "cannot be put in place");
     if (rc < 0 && beside)
         unlinkat(f->folder, f->beside, 0);
     else if (beside)
@@ -160,11 +155,21 @@ int larder__fresh_close(larder__fresh *f, int rc) {
     return rc;
 }
 
+bool larder__write_all(int fd, const void *bytes, size_t size) {
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, (const char *)bytes + at, size - at);
+        if (n < 0 && errno != EINTR)
+            return false;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
 int larder__file_write(const char *path, const void *bytes, size_t size) {
     larder__fresh f;
     int rc = larder__fresh_open(&f, path);
     if (rc == 0 && size && fwrite(bytes, 1, size, f.to) != size)
-        rc = fail_errno(path, "cannot be written");
+        rc = larder__fail_errno(path, "cannot be written");
     return larder__fresh_close(&f, rc);
 }
 
@@ -181,5 +186,5 @@ int larder__stream_open(int *fd, const char *path, int flags) {
                                 (unsigned)link.st_uid);
         *fd = open(path, flags, 0666);
     }
-    return *fd >= 0 ? 0 : fail_errno(path, "cannot be written");
+    return *fd >= 0 ? 0 : larder__fail_errno(path, "cannot be written");
 }

@@ -54,29 +54,14 @@ static void with_number(char *out, size_t cap, const char *name, uint64_t id) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int failed(const char *name, const char *what) {
-    int err = errno;
-    return larder__fail(larder__code_of_errno(err), "%s: %s: %s", name, what, strerror(err));
-}
-
 static int make_folders(const extract *x, const char *name) {
     char path[NAME + 32];
     snprintf(path, sizeof path, "%s", name);
     for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         if (mkdirat(x->folder, path, 0777) != 0 && errno != EEXIST)
-            return failed(path, "cannot be made");
+            return larder__fail_errno(path, "cannot be made");
         *slash = '/';
-    }
-    return 0;
-}
-
-static int write_all(int fd, const unsigned char *bytes, size_t size) {
-    for (size_t at = 0; at < size;) {
-        ssize_t n = write(fd, bytes + at, size - at);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        at += n > 0 ? (size_t)n : 0;
     }
     return 0;
 }
@@ -103,13 +88,13 @@ static int write_file(const extract *x, const char *name, const unsigned char *b
     if (rc < 0)
         return rc;
     if ((fd = larder__temp_open(x->folder, half)) < 0)
-        return failed(name, "cannot be written");
-    if (write_all(fd, bytes, size) != 0)
-        rc = failed(name, "cannot be written");
+        return larder__fail_errno(name, "cannot be written");
+    if (!larder__write_all(fd, bytes, size))
+        rc = larder__fail_errno(name, "cannot be written");
     if (close(fd) != 0 && rc == 0)
-        rc = failed(name, "cannot be closed");
+        rc = larder__fail_errno(name, "cannot be closed");
     if (rc == 0 && renameat(x->folder, half, x->folder, name) != 0)
-        rc = failed(name, "cannot be put in place");
+        rc = larder__fail_errno(name, "cannot be put in place");
     if (rc < 0)
         unlinkat(x->folder, half, 0);
     return rc;
@@ -198,7 +183,7 @@ static int open_extract(extract *x) {
     if (rc < 0)
         return rc;
     x->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return x->folder < 0 ? failed(folder, "cannot be opened") : 0;
+    return x->folder < 0 ? larder__fail_errno(folder, "cannot be opened") : 0;
 }
 
 int larder__extract_run(const larder__extract_conf *conf, larder__extract_result *out) {

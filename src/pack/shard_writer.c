@@ -9,12 +9,6 @@
 
 enum { BLOCK = 512, TAR_END = 2 * BLOCK };
 
-static int failed(const larder__shard_writer *w) {
-    int err = errno;
-    return larder__fail(larder__code_of_errno(err), "%s: cannot be written: %s", w->path,
-                        strerror(err));
-}
-
 int larder__shard_begin(larder__shard_writer *w, const char *path, uint64_t plan, uint64_t first) {
     *w = (larder__shard_writer){.index = {.plan = plan, .first = first}};
     int n = snprintf(w->path, sizeof w->path, "%s", path);
@@ -48,7 +42,7 @@ static void make_header(unsigned char *block, const char *name, uint64_t bytes) 
 
 static int put(larder__shard_writer *w, const void *bytes, size_t n) {
     if (n && fwrite(bytes, 1, n, w->tar.to) != n)
-        return failed(w);
+        return larder__fail_errno(w->path, "cannot be written");
     w->at += n;
     return 0;
 }

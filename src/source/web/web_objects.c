@@ -29,15 +29,18 @@ void larder__web_objects_free(larder__web_objects *o) {
     *o = (larder__web_objects){0};
 }
 
-char *larder__web_objects_key(const larder__web_objects *o, uint64_t i) {
-    const char *name = larder__names_get(&o->names, i);
-    size_t root = strlen(o->root), n = strlen(name);
-    char *key = larder__malloc(root + n + 1);
+char *larder__web_key(const char *root, const char *name) {
+    size_t above = strlen(root), n = strlen(name);
+    char *key = larder__malloc(above + n + 1);
     if (key) {
-        memcpy(key, o->root, root);
-        memcpy(key + root, name, n + 1);
+        memcpy(key, root, above);
+        memcpy(key + above, name, n + 1);
     }
     return key;
+}
+
+char *larder__web_objects_key(const larder__web_objects *o, uint64_t i) {
+    return larder__web_key(o->root, larder__names_get(&o->names, i));
 }
 
 uint64_t larder__web_objects_tag(const larder__web_objects *o, uint64_t i) {

@@ -16,7 +16,8 @@ typedef struct larder__web_objects {
 int larder__web_objects_add(larder__web_objects *, const char *name, size_t n, uint64_t bytes,
                             uint64_t tag);
 void larder__web_objects_free(larder__web_objects *);
-/* Its whole key, on the heap; NULL: no memory. */
+/* A whole key, on the heap; NULL: no memory. */
+char *larder__web_key(const char *root, const char *name);
 char *larder__web_objects_key(const larder__web_objects *, uint64_t i);
 /* Asks for the sizes (and tags, where `tags`) that are not known. With `gaps`, one that is not
  * there keeps LARDER__BYTES_UNKNOWN. */

@@ -4,6 +4,7 @@
 #include "source/web/web_data.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "source/fd_pool.h"
@@ -47,26 +48,16 @@ static int open_kept(const char *kept) {
     return rc < 0 ? rc : open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static int write_all(int fd, const char *bytes, size_t n) {
-    for (size_t at = 0; at < n;) {
-        ssize_t wrote = write(fd, bytes + at, n - at);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return larder__fail(LARDER_E_NOMEM, "no memory for an index of %zu bytes", n);
-        at += (size_t)wrote;
-    }
-    return 0;
-}
-
 /* As a kept file where that works out, else as one in memory. */
 static int put_down(larder__web_data *d, web_pack *s, const larder__text *t) {
     if (d->keep && s->kept[0] && larder__keep_store(s->kept, t->at, t->n) == 0)
         return 0;
     s->kept[0] = 0;
     s->fd = memfd_create("larder-index", MFD_CLOEXEC);
-    return s->fd < 0 ? larder__fail(LARDER_E_NOMEM, "no memory for an index: %s", strerror(errno))
-                     : write_all(s->fd, t->at, t->n);
+    return s->fd >= 0 && larder__write_all(s->fd, t->at, t->n)
+               ? 0
+               : larder__fail(LARDER_E_NOMEM, "no memory for an index of %zu bytes: %s", t->n,
+                              strerror(errno));
 }
 
 static int download(larder__web_data *d, const larder__web_objects *beside, uint64_t i) {

@@ -86,14 +86,8 @@ typedef struct question { /* about one folder */
 
 static int ask(larder__web_walk *w, question *q, larder__web_request *r) {
     bool s3 = larder__web_site_is_s3(larder__web_site_of(w->web));
-    size_t root = strlen(w->root), n = strlen(w->text + q->folder);
-    if (!q->key) {
-        q->key = larder__malloc(root + n + 1);
-        if (!q->key)
-            return LARDER_E_NOMEM;
-        memcpy(q->key, w->root, root);
-        memcpy(q->key + root, w->text + q->folder, n + 1);
-    }
+    if (!q->key && !(q->key = larder__web_key(w->root, w->text + q->folder)))
+        return LARDER_E_NOMEM;
     *r = (larder__web_request){.key = s3 ? "" : q->key,
                                .bytes = LARDER__BYTES_UNKNOWN,
                                .object = LARDER__BYTES_UNKNOWN,
@@ -194,15 +188,13 @@ static int find_part(larder__web_walk *w, const char *const *names, char **out) 
     for (size_t k = 0; names[k]; k++)
         for (size_t i = 1; i < w->folders_used; i++) {
             const char *folder = w->text + w->folders[i];
-            size_t n = strlen(folder), root = strlen(w->root);
+            size_t n = strlen(folder);
             if (n != strlen(names[k]) + 1 || memcmp(folder, names[k], n - 1) != 0)
                 continue;
             larder__web_walk inside = {.web = w->web};
-            char *key = larder__malloc(root + n + 1);
+            char *key = larder__web_key(w->root, folder);
             if (!key)
                 return LARDER_E_NOMEM;
-            memcpy(key, w->root, root);
-            memcpy(key + root, folder, n + 1);
             int rc = list_root(&inside, key);
             bool more = inside.folders_used > 1;
             for (size_t f = 0; f < inside.files_used; f++)
