@@ -20,14 +20,15 @@ sample: base plugins
 plan:   base
 see:    base
 ranks:  base plugins cache
-wire:   base plugins cache ranks
-redis:  base plugins cache daemon ranks
+shared: base plugins cache
+wire:   base plugins cache shared ranks
+redis:  base plugins cache shared ranks
 tape:   base
 loader: base plugins plan see ranks wire redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache ranks wire plan see
+daemon: base plugins cache shared ranks wire plan see
 profile: base plugins source stage cache plan wire redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape

@@ -8,7 +8,7 @@
 #define LARDER_LOADER_DRAW_H
 
 #include "base/stat.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "loader/feedback.h"
 #include "loader/picture_parts.h"
 #include "loader/ranks.h"
@@ -123,6 +123,7 @@ uint64_t larder__draw_share(const larder__draw *, uint64_t ids); /* of an epoch 
 larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
+const larder_figure *larder__draw_shows(const larder__draw *);  /* of the policy; NULL: none */
 const larder_signal *larder__draw_signal(const larder__draw *); /* NULL: none */
 const float *larder__draw_scores(const larder__draw *);         /* NULL without a signal */
 

@@ -14,8 +14,8 @@
 static bool is_resident(const void *cache, uint64_t id) {
     return larder__cache_resident(cache, id);
 }
-static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *share) {
-    return larder__cache_pick(cache, rng, id, share);
+static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
+    return larder__cache_pick(cache, rng, id);
 }
 
 static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *served) {
@@ -183,7 +183,7 @@ static int open_sampler(larder__draw *d) {
     if (rc < 0)
         return rc;
     d->length = d->recipe.sampler->length(d->sampler);
-    if (!d->recipe.policy->needs_order || !d->recipe.sampler->fixed_order)
+    if (d->recipe.policy->future != LARDER_FUTURE_EPOCH || !d->recipe.sampler->fixed_order)
         return 0;
     d->next_place = larder__malloc(d->conf.n * sizeof *d->next_place);
     d->ahead = larder__calloc(1, d->recipe.sampler->plugin.state_size);
@@ -195,7 +195,7 @@ static int open_sampler(larder__draw *d) {
 /* A folder in the environment counts where the recipe names none, in simulation as well. */
 static int take_scratch(larder__recipe *r) {
     const char *folder = getenv("LARDER_SCRATCH");
-    if (!r->policy->package || !folder || !folder[0] ||
+    if (!LARDER_HAS(r->policy, brings, package) || !folder || !folder[0] ||
         larder_args_text(&r->policy_args, "scratch")[0])
         return 0;
     if (strlen(folder) > 4000)
@@ -248,19 +248,20 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
         larder__free(d);
         return rc;
     }
-    if (larder__parts_keep(conf->parts) && d->recipe.policy->stand_in)
+    if (larder__parts_keep(conf->parts) && LARDER_HAS(d->recipe.policy, lends, stand_in))
         rc = larder__fail(LARDER_E_ARGS,
                           "policy %s serves stand-ins, and they need whole samples: it does not go "
                           "with a cache that keeps parts",
                           d->recipe.policy->plugin.name);
-    if (rc == 0 && d->recipe.policy->needs_future && conf->store->real)
+    if (rc == 0 && d->recipe.policy->future == LARDER_FUTURE_ALL && conf->store->real)
         rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
                           d->recipe.policy->plugin.name);
     if (rc == 0 &&
         (!(d->picks = larder__calloc(d->conf.batch, sizeof *d->picks)) ||
          !(d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched))))
         rc = LARDER_E_NOMEM;
-    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy ||
+                 LARDER_HAS(d->recipe.policy, hears, accuracy);
     if (rc == 0 && hears)
         rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
     if (rc == 0 && d->ranks.world)

@@ -105,19 +105,3 @@ int larder__far_cache_open(larder__cache **out, const larder__draw_conf *d,
         rc = larder__far_store_open(&conf->store_state, &store);
     return rc < 0 ? rc : larder__cache_open(out, conf);
 }
-
-void larder__far_cache_note(larder__cache *c, char *out, size_t cap) {
-    void *store = larder__cache_store_state(c, &larder__store_redis);
-    void *job = larder__cache_store_state(c, &larder__store_job);
-    const larder__depot *depot = job ? larder__job_store_depot(job) : NULL;
-    void *group = larder__cache_link_state(c, &larder__link_group);
-    snprintf(out, cap, "%s", "");
-    if (store)
-        larder__far_note(larder__far_store_far(store), out, cap);
-    else if (depot)
-        depot->ops->note(depot->state, out, cap);
-    else if (group)
-        larder__group_note(group, out, cap);
-    else
-        larder__attach_note(c, out, cap);
-}

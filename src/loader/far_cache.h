@@ -16,8 +16,5 @@ bool larder__far_cache_tiered(const char *cache); /* is there one in front? */
 /* A cache of one's own, or with the jobs of a group; `conf` says all but the store. */
 int larder__far_cache_open(larder__cache **out, const larder__draw_conf *, const larder__recipe *,
                            larder__cache_conf *conf);
-/* Why Redis, or the daemon of a job's ranks, was last away or refused something; "": it never was,
- * or this cache has none. */
-void larder__far_cache_note(larder__cache *, char *out, size_t cap);
 
 #endif

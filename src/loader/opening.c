@@ -218,7 +218,7 @@ static int open_parts(larder_loader *l) {
         return rc;
     if ((rc = larder__measures_figures(l)) < 0)
         return rc;
-    l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
+    l->spread |= LARDER_HAS(larder__draw_policy(l->draw), shares, exchange);
     if ((rc = open_crates(l)) < 0)
         return rc;
     l->epoch_length = larder__draw_length(l->draw);
@@ -282,7 +282,7 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
 
 static void say_absence(larder_loader *l) {
     char why[300];
-    larder__far_cache_note(larder__draw_cache(l->draw), why, sizeof why);
+    larder__cache_note(larder__draw_cache(l->draw), why, sizeof why);
     if (why[0])
         larder__note(l->stats,
                      "for now samples go without the cache elsewhere, which is looked for: %s",

@@ -124,7 +124,7 @@ int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf
                                        .row_bytes = conf->row_bytes,
                                        .size = conf->size},
                              .stats = conf->stats,
-                             .exchanges = recipe->policy->exchange != NULL,
+                             .exchanges = LARDER_HAS(recipe->policy, shares, exchange),
                              .size_of = conf->size_of,
                              .size_arg = conf->size_arg};
     for (int f = 0; f < LARDER_FORMS; f++)

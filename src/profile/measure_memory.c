@@ -4,7 +4,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "plugins.h"
 #include "profile/crew.h"
 #include "profile/profile_inside.h"

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "plugins.h"
@@ -54,7 +54,7 @@ static int open_cache(replay *r, const char *spec, const char *cache, bool *futu
                                .budget_covers_all = !b.relative && !policy->holds_all,
                                .seed = j->seed,
                                .epochs = j->epochs};
-    *future = policy->needs_future || policy->needs_order;
+    *future = policy->future != LARDER_FUTURE_NONE;
     rc = larder__cache_open(&r->cache, &conf);
     larder__args_free(&args);
     return rc;

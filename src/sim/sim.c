@@ -59,7 +59,8 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
 /* Without them it would be lru or minio, and its figures theirs. */
 static int check_scores(const run *r) {
     const larder_policy *p = larder__draw_policy(r->draw);
-    if (!r->conf->refuse_unscored || !p->needs_scores || larder__draw_signal(r->draw))
+    if (!r->conf->refuse_unscored || !LARDER_HAS(p, hears, needs_scores) ||
+        larder__draw_signal(r->draw))
         return 0;
     return larder__fail(
         LARDER_E_ARGS,
@@ -69,7 +70,7 @@ static int check_scores(const run *r) {
 }
 
 static int look_into_future(run *r, const larder__draw_conf *conf) {
-    if (!larder__draw_policy(r->draw)->needs_future)
+    if (larder__draw_policy(r->draw)->future != LARDER_FUTURE_ALL)
         return 0;
     uint32_t *ids = NULL;
     uint64_t count = 0;
@@ -107,7 +108,7 @@ int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32
 static int validate(run *r) {
     const larder__planned *p = &r->plan;
     double accuracy = larder__trace_accuracy(r->trace, p->epoch);
-    if (!p->last || !larder__draw_policy(r->draw)->accuracy || isnan(accuracy))
+    if (!p->last || !LARDER_HAS(larder__draw_policy(r->draw), hears, accuracy) || isnan(accuracy))
         return 0;
     return larder__feedback_note_accuracy(larder__draw_feedback(r->draw), p->number, accuracy);
 }
@@ -322,7 +323,7 @@ static int open_run(run *r, larder__draw_conf *conf) {
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
     r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
     r->out->shown = larder__calloc(c->epochs, sizeof *r->out->shown);
-    r->out->figures = larder__draw_policy(r->draw)->figures;
+    r->out->figures = larder__draw_shows(r->draw);
     r->out->precision = larder__calloc(c->epochs, sizeof *r->out->precision);
     if (!r->out->precision || !r->out->shown || !r->served || !r->kinds || !r->forms ||
         !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)

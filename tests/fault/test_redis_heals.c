@@ -162,7 +162,9 @@ typedef struct client {
 static int client_join(client *c) {
     larder_writer mine = {0};
     larder_write_u32(&mine, 7);
-    int rc = larder__journal_join(c->journal, false, &mine, 1, &c->joined);
+    unsigned char nothing[16] = {0}; /* it was not here before; the seed of its order */
+    larder_writer join = {.bytes = nothing, .size = sizeof nothing};
+    int rc = larder__journal_join(c->journal, &join, &mine, 1, &c->joined);
     free(mine.bytes);
     return rc;
 }
@@ -187,10 +189,10 @@ static void *client_run(void *arg) {
 
 static void test_one_new_generation(void **unused) {
     (void)unused;
-    static const char *const wrongs[] = {"del '%s:state.2'",          "del '%s:log.2'",
-                                         "hdel '%s:state.2' gen",     "hset '%s:state.2' count 999",
-                                         "rpop '%s:log.2'",           "flushall",
-                                         "hset '%s:state.2' conf ''", NULL};
+    static const char *const wrongs[] = {"del '%s:state.3'",          "del '%s:log.3'",
+                                         "hdel '%s:state.3' gen",     "hset '%s:state.3' count 999",
+                                         "rpop '%s:log.3'",           "flushall",
+                                         "hset '%s:state.3' conf ''", NULL};
     enum { WRONGS = sizeof wrongs / sizeof *wrongs };
     const int rounds = 5 * WRONGS;
     kit_redis r;
@@ -212,8 +214,8 @@ static void test_one_new_generation(void **unused) {
         pthread_create(&threads[i], NULL, client_run, &clients[i]);
     }
     pthread_barrier_wait(&gate);
-    kit_redis_cli(&r, "keys '*:state.2'", key, sizeof key);
-    *strstr(key, ":state.2") = '\0';
+    kit_redis_cli(&r, "keys '*:state.3'", key, sizeof key);
+    *strstr(key, ":state.3") = '\0';
     for (int round = 0; round < rounds; round++) {
         const char *wrong = wrongs[round % WRONGS];
         uint64_t before = clients[0].joined.generation;

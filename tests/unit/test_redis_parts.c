@@ -175,7 +175,7 @@ static void test_answers(void **unused) {
     for (size_t most = 1; most < sizeof text; most++) {
         tape t = {text, 0, sizeof text - 1, most};
         larder__resp in;
-        larder__reply r;
+        larder__resp_reply r;
         char five[12] = "";
         check_ok(larder__resp_open(&in, play, &t));
         check_ok(larder__resp_next(&in, &r));
@@ -211,7 +211,7 @@ static void test_answers(void **unused) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tape t = {wrong[i], 0, strlen(wrong[i]), 100};
         larder__resp in;
-        larder__reply r;
+        larder__resp_reply r;
         check_ok(larder__resp_open(&in, play, &t));
         assert_true(larder__resp_next(&in, &r) < 0);
         larder__resp_close(&in);

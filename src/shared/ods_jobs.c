@@ -1,4 +1,4 @@
-#include "daemon/ods_jobs.h"
+#include "shared/ods_jobs.h"
 
 #include "cache/ods_core.h"
 
@@ -37,24 +37,24 @@ static int hear_epoch(void *ods, void *arg) {
 }
 
 int larder__ods_jobs_begin(larder__cache *c) {
-    return larder__cache_tell(c, hear_leave, &(news){0});
+    return larder__cache_change(c, hear_leave, &(news){0});
 }
 
 int larder__ods_jobs_join(larder__cache *c, bool again, uint32_t *job) {
     news n = {.yes = again};
-    int rc = larder__cache_tell(c, hear_join, &n);
+    int rc = larder__cache_change(c, hear_join, &n);
     *job = n.job;
     return rc;
 }
 
 void larder__ods_jobs_leave(larder__cache *c, uint32_t job) {
-    larder__cache_tell(c, hear_leave, &(news){.job = job});
+    larder__cache_change(c, hear_leave, &(news){.job = job});
 }
 
 void larder__ods_jobs_rest(larder__cache *c, uint32_t job, bool rests) {
-    larder__cache_tell(c, hear_rest, &(news){.job = job, .yes = rests});
+    larder__cache_change(c, hear_rest, &(news){.job = job, .yes = rests});
 }
 
 void larder__ods_jobs_epoch(larder__cache *c, uint32_t job, const uint64_t *seen) {
-    larder__cache_tell(c, hear_epoch, &(news){.job = job, .seen = seen});
+    larder__cache_change(c, hear_epoch, &(news){.job = job, .seen = seen});
 }

@@ -1,4 +1,4 @@
-#include "daemon/merge.h"
+#include "shared/merge.h"
 
 #include "base/mem.h"
 

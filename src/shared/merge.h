@@ -2,8 +2,8 @@
  * score's rank is the share of its job's last thousand scores that lie below it, and a sample
  * counts as much as in the job to which it matters most. A job that is alone is heard as it speaks.
  */
-#ifndef LARDER_DAEMON_MERGE_H
-#define LARDER_DAEMON_MERGE_H
+#ifndef LARDER_SHARED_MERGE_H
+#define LARDER_SHARED_MERGE_H
 
 #include <larder/plugin.h>
 

@@ -1,9 +1,9 @@
 /* The jobs of a shelf as opportunistic sampling counts them (cache/ods_core.h), told to a cache
  * whose policy is `ods`. A job that has not asked for long rests, so that it holds nothing back. */
-#ifndef LARDER_DAEMON_ODS_JOBS_H
-#define LARDER_DAEMON_ODS_JOBS_H
+#ifndef LARDER_SHARED_ODS_JOBS_H
+#define LARDER_SHARED_ODS_JOBS_H
 
-#include "cache/cache.h"
+#include "cache/local.h"
 
 /* Nobody is there yet: the policy begins with one job, which leaves. */
 int larder__ods_jobs_begin(larder__cache *);
