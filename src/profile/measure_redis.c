@@ -1,7 +1,7 @@
 /* What Redis gives: batches of values as large as a mean sample, by all threads, checked. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "profile/crew.h"
+#include "base/threads.h"
 #include "profile/profile_inside.h"
 #include "redis/far.h"
 
@@ -94,7 +94,7 @@ int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *
     double begun = larder__now();
     s.until = begun + seconds;
     if (rc == 0)
-        rc = larder__crew_run(shopper, &s, out->threads);
+        larder__threads_run(shopper, &s, out->threads);
     out->redis = (double)atomic_load(&s.moved) / (larder__now() - begun);
     if (s.far)
         empty(&s);

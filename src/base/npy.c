@@ -1,10 +1,11 @@
-#include "sim/npy.h"
+#include "base/npy.h"
 
 #include "base/err.h"
 #include "base/file.h"
 #include "base/half.h"
 #include "base/mem.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,31 @@ static const char *value_of(const char *header, const char *key) {
     return at + strspn(at, " ");
 }
 
+/* "50000,)" or "50000, 28, 28)": what follows the first bracket. */
+static int parse_shape(larder__npy *out, const char *at, const char *path) {
+    out->cols = 1;
+    for (;; out->dims++) {
+        char *end;
+        at += strspn(at, " ");
+        if (*at == ')' && out->dims)
+            break;
+        if (out->dims == LARDER__NPY_DIMS)
+            return larder__fail(LARDER_E_FORMAT, "%s: more than %d dimensions", path,
+                                LARDER__NPY_DIMS);
+        uint64_t side = strtoull(at, &end, 10);
+        bool last = *end == ')' && out->dims;
+        if (end == at || *at == '-' || !(last || *end == ','))
+            return larder__fail(LARDER_E_FORMAT, "%s: its shape cannot be read", path);
+        if (out->dims && side && out->cols > UINT64_MAX / side)
+            return larder__fail(LARDER_E_FORMAT, "%s: more elements than there can be", path);
+        out->shape[out->dims] = side;
+        out->cols *= out->dims ? side : 1;
+        at = last ? end : end + 1;
+    }
+    out->rows = out->shape[0];
+    return 0;
+}
+
 static int parse_header(larder__npy *out, const char *header, const char *path) {
     const char *type = value_of(header, "descr"), *shape = value_of(header, "shape");
     const char *order = value_of(header, "fortran_order");
@@ -38,26 +64,15 @@ static int parse_header(larder__npy *out, const char *header, const char *path) 
         }
     if (!out->type)
         return larder__fail(LARDER_E_FORMAT, "%s: elements are none of u1, i1, f2, f4", path);
-    char *end;
-    out->rows = strtoull(shape + 1, &end, 10);
-    if (end == shape + 1 || *end != ',')
-        return larder__fail(LARDER_E_FORMAT, "%s: its shape cannot be read", path);
-    const char *second = end + 1 + strspn(end + 1, " ");
-    out->cols = 1;
-    if (*second == ')')
-        return 0;
-    out->cols = strtoull(second, &end, 10);
-    return end != second && *end == ')'
-               ? 0
-               : larder__fail(LARDER_E_FORMAT, "%s: more than two dimensions", path);
+    return parse_shape(out, shape + 1, path);
 }
 
-int larder__npy_parse(larder__npy *out, unsigned char *bytes, size_t size, const char *path) {
+int larder__npy_head(larder__npy *out, const unsigned char *bytes, size_t size, const char *path) {
     *out = (larder__npy){0};
     if (size < 10 || memcmp(bytes, "\x93NUMPY\x01", 7) != 0)
         return larder__fail(LARDER_E_FORMAT, "%s: not a NumPy array file (version 1)", path);
     size_t length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
-    char header[1024];
+    char header[LARDER__NPY_HEAD - 10];
     if (length >= sizeof header || length > size - 10)
         return larder__fail(LARDER_E_FORMAT, "%s: its header is too long", path);
     memcpy(header, bytes + 10, length);
@@ -65,13 +80,18 @@ int larder__npy_parse(larder__npy *out, unsigned char *bytes, size_t size, const
     int rc = parse_header(out, header, path);
     if (rc < 0)
         return rc;
-    uint64_t left = size - 10 - length;
-    if (out->rows > left || out->cols > left || (out->cols && out->rows > left / out->cols) ||
-        out->rows * out->cols > left / out->width)
+    out->head = 10 + length;
+    uint64_t left = (size - out->head) / out->width;
+    if (out->rows > left || out->cols > left || (out->cols && out->rows > left / out->cols))
         return larder__fail(LARDER_E_FORMAT, "%s: %llu x %llu elements do not fit in the file",
                             path, (unsigned long long)out->rows, (unsigned long long)out->cols);
-    out->data = bytes + 10 + length;
     return 0;
+}
+
+int larder__npy_parse(larder__npy *out, unsigned char *bytes, size_t size, const char *path) {
+    int rc = larder__npy_head(out, bytes, size, path);
+    out->data = rc < 0 ? NULL : bytes + out->head;
+    return rc;
 }
 
 int larder__npy_read(larder__npy *out, const char *path) {
