@@ -7,6 +7,7 @@
 #include "signal/graph_engine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { BATCH = 128 };
@@ -279,7 +280,7 @@ static void radius_holds_on_a_real_training(void **state) {
              shared ? shared : "../shared/data");
     static const char *const files[] = {"emb000.npy", "emb002.npy", "emb005.npy",
                                         "emb011.npy", "emb023.npy", "emb029.npy"};
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i += getenv("LARDER_LONG") ? 1 : 5) /* the first and the last at least */
         epoch_is_readable(folder, files[i]);
 }
 
