@@ -7,7 +7,7 @@
 
 #include "base/await.h"
 #include "cache/link.h"
-#include "wire/door.h"
+#include "shared/daemon_address.h"
 #include "wire/message.h"
 
 typedef struct larder__attach_conf {
