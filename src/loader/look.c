@@ -1,6 +1,5 @@
 /* What goes through a loader beside the batches: feedback in, figures out. */
 #include "base/err.h"
-#include "loader/far_cache.h"
 #include "loader/inside.h"
 
 #include <math.h>

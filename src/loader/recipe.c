@@ -98,3 +98,15 @@ void larder__recipe_free(larder__recipe *r) {
     larder__args_free(&r->policy_args);
     larder__args_free(&r->signal_args);
 }
+
+int larder__recipe_cache(larder__cache_text *out, const char *recipe, const char *cache,
+                         bool *replan) {
+    larder__recipe parsed;
+    int rc = larder__recipe_parse(&parsed, recipe);
+    if (rc < 0)
+        return rc;
+    *replan = parsed.replan;
+    rc = larder__cache_text_parse(out, cache, parsed.split);
+    larder__recipe_free(&parsed);
+    return rc;
+}

@@ -7,7 +7,7 @@
 
 #include "base/await.h"
 #include "shared/client.h"
-#include "wire/door.h"
+#include "shared/daemon_address.h"
 #include "wire/message.h"
 
 typedef struct larder__attach_conf {

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/stat.h"
 #include "shared/client.h"
-#include "wire/door.h"
+#include "shared/daemon_address.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 #include "wire/window.h"
@@ -70,7 +70,8 @@ larder__mapping *larder__mapping_ref(larder__mapping *);
 /* larder__buf_done_fn of a lease: takes the mapping's reference. */
 void larder__mapping_done(void *mapping, uint64_t lease);
 
-/* A socket of a daemon that may be believed (wire/door.h), or a code with its sentence. */
+/* A socket of a daemon that may be believed (shared/daemon_address.h), or a code with its sentence.
+ */
 int larder__daemon_connect(const larder__door *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);

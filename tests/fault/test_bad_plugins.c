@@ -200,8 +200,10 @@ static size_t bad_draw(void *st, larder_pick *out, size_t want) {
 static void draws_are_checked(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++) {
+        larder__cache_text cache;
+        check_ok(larder__cache_text_parse(&cache, "30%", ""));
         larder__draw_conf conf = {.recipe = "minio",
-                                  .cache = "30%",
+                                  .cache = &cache,
                                   .store = &larder__store_null,
                                   .n = 100,
                                   .payload = 800,

@@ -4,6 +4,7 @@
 #include "group_kit.h"
 #include "redis/journal.h"
 #include "redis_kit.h"
+#include "shared/cache_text.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -200,14 +201,14 @@ static void test_one_new_generation(void **unused) {
     pthread_t threads[CLIENTS];
     pthread_barrier_t gate;
     char cache[160], key[200], out[400], command[300];
-    larder__redis_conf conf;
+    larder__cache_text parsed;
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
     text(cache, sizeof cache, &r, "n");
-    check_ok(larder__redis_parse(&conf, cache));
+    check_ok(larder__cache_text_parse(&parsed, cache, ""));
     pthread_barrier_init(&gate, NULL, CLIENTS + 1);
     for (int i = 0; i < CLIENTS; i++) {
-        larder__far_conf far = {.redis = &conf, .identity = 5, .owner = "g-n"};
+        larder__far_conf far = {.redis = &parsed.redis, .identity = 5, .owner = "g-n"};
         clients[i] = (client){.gate = &gate, .rounds = rounds};
         check_ok(larder__far_open(&clients[i].far, &far));
         check_ok(larder__journal_open(&clients[i].journal, clients[i].far, "n", 5, 60, 1000));

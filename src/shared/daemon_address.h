@@ -4,8 +4,8 @@
  * reads them in, so a job talks to its own user's daemons, to root's, and to those of a user it was
  * told to trust (owner=). The usual socket lies in a folder that nobody else can write to: others
  * cannot even take its name. */
-#ifndef LARDER_WIRE_DOOR_H
-#define LARDER_WIRE_DOOR_H
+#ifndef LARDER_SHARED_DAEMON_ADDRESS_H
+#define LARDER_SHARED_DAEMON_ADDRESS_H
 
 #include <larder/larder.h>
 

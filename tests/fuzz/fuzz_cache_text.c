@@ -1,7 +1,6 @@
-/* Any text for a cache in Redis: taken apart or refused, and never with its password in the
- * sentence. */
+/* Any text for a cache: taken apart or refused, and never with its password in the sentence. */
 #include "redis/slots.h"
-#include "redis/uri.h"
+#include "shared/cache_text.h"
 
 #include <larder/larder.h>
 #include <stdint.h>
@@ -11,19 +10,19 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    larder__redis_conf r;
+    larder__cache_text t;
     larder__moved m;
     char text[512], shown[64];
     if (size >= sizeof text)
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    larder__redis_mask(text, shown, sizeof shown);
+    larder__cache_mask(text, shown, sizeof shown);
     larder__redis_moved(text, &m);
     larder__redis_slot(text, size);
-    if (!larder__redis_named(text))
-        return 0;
-    int rc = larder__redis_parse(&r, text);
+    int rc = larder__cache_text_parse(&t, text, "");
+    if (rc == 0 && (t.tier_count < 1 || t.tier_count > LARDER__CACHE_TIERS))
+        abort();
     const char *who = strstr(text, "://"), *secret = who ? strstr(who, "hunter2") : NULL,
                *at = secret ? strchr(secret, '@') : NULL;
     bool elsewhere = secret && (strstr(text, "hunter2") != secret || (at && strstr(at, "hunter2")));

@@ -1,4 +1,4 @@
-#include "wire/door.h"
+#include "shared/daemon_address.h"
 
 #include "base/err.h"
 

@@ -1,6 +1,6 @@
 /* What jobs and groups that share something may be called. */
-#ifndef LARDER_RANKS_JOB_NAME_H
-#define LARDER_RANKS_JOB_NAME_H
+#ifndef LARDER_SHARED_JOB_NAME_H
+#define LARDER_SHARED_JOB_NAME_H
 
 #include <stdbool.h>
 #include <string.h>

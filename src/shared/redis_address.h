@@ -1,14 +1,13 @@
-/* Where a cache in Redis lies, as people write it:
+/* Where a Redis is, as people write it:
  *
- *     redis://[user:password@]host[:6379][/db]?budget=64GiB&…
+ *     redis://[user:password@]host[:6379][/db]
  *     rediss://…                      the same over TLS
- *     redis+unix://[user:password@]/path/to/socket?…
- *     redis-cluster://a:7000,b:7000?… (rediss-cluster:// over TLS)
- *     2GiB+redis://…                  with an embedded cache in front
+ *     redis+unix://[user:password@]/path/to/socket
+ *     redis-cluster://a:7000,b:7000   (rediss-cluster:// over TLS)
  *
  * A password is never repeated: not in a sentence, not in a statistic, not in saved state. */
-#ifndef LARDER_REDIS_URI_H
-#define LARDER_REDIS_URI_H
+#ifndef LARDER_SHARED_REDIS_ADDRESS_H
+#define LARDER_SHARED_REDIS_ADDRESS_H
 
 #include "base/await.h"
 
@@ -30,8 +29,6 @@ typedef struct larder__redis_conf {
     char path[108]; /* of a Unix socket; "": TCP */
     uint32_t db;
     bool tls, cluster;
-    char budget[96];                   /* as larder__parse_budget reads it */
-    char front[64];                    /* an embedded cache in front; "": none */
     bool inclusive;                    /* what lies in front lies in Redis too */
     bool replicas;                     /* of a cluster: reads go to replicas as well */
     char group[48];                    /* jobs of this name share; "": a cache of one's own */
@@ -45,10 +42,16 @@ typedef struct larder__redis_conf {
     char tls_name[256];                /* what the certificate is about; "": the host */
 } larder__redis_conf;
 
-/* Does a cache text name Redis? */
-bool larder__redis_named(const char *cache);
-int larder__redis_parse(larder__redis_conf *, const char *cache);
-/* The text without its password. */
-const char *larder__redis_mask(const char *cache, char *out, size_t cap);
+bool larder__redis_named(const char *text); /* by how it begins */
+/* The address at *at, which names Redis, and on to its options; `cache` is the whole text, for
+ * sentences. What options say is as it is unless said. */
+int larder__redis_read(larder__redis_conf *, const char *cache, const char **at);
+/* Options that this server has no use for. */
+int larder__redis_check(const larder__redis_conf *, const char *cache);
+
+/* A cache's text without its password. */
+const char *larder__cache_mask(const char *cache, char *out, size_t cap);
+/* E_ARGS with that text and what is wrong with it. */
+int larder__cache_wrong(const char *cache, const char *why, const char *what);
 
 #endif
