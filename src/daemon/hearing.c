@@ -370,6 +370,6 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return larder__fail(LARDER_E_STATE, "it did not say hello");
     if (type == LARDER__MSG_RETURNS)
         return returns(s, c, r);
-    return type < LARDER__OPS ? operation(s, c, type, r)
-                              : larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
+    return type > LARDER__MSG_OP ? operation(s, c, (uint16_t)(type - LARDER__MSG_OP), r)
+                                 : larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
 }

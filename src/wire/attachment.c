@@ -200,7 +200,7 @@ static int send_sizes(larder__attachment *a) {
     int rc = 0;
     setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
     for (uint64_t from = 0; rc == 0 && from < a->hello.keys; from += SIZES_AT_ONCE) {
-        size_t frame = larder__frame_begin(&a->out, LARDER__OP_SIZES);
+        size_t frame = larder__frame_begin(&a->out, LARDER__MSG_OP + LARDER__OP_SIZES);
         larder_write_u64(&a->out, from);
         for (uint64_t i = from; i < a->hello.keys && i < from + SIZES_AT_ONCE; i++)
             larder_write_u32(&a->out, a->size_of(a->size_arg, i));
@@ -336,7 +336,7 @@ bool larder__attachment_there(larder__attachment *a) {
 }
 
 void larder__attachment_add(larder__attachment *a, const larder__op *o) {
-    size_t frame = larder__frame_begin(&a->out, (uint16_t)o->type);
+    size_t frame = larder__frame_begin(&a->out, (uint16_t)(LARDER__MSG_OP + o->type));
     larder__op_write(o, &a->out);
     larder__frame_end(&a->out, frame);
 }

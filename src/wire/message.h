@@ -54,15 +54,16 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(BYE, "rank: I have come to an end")                                                         \
     XX(COMING, "daemon: HELLO was heard, and what it takes is being made")
 
-/* Types below are operations. */
+/* HELLO, WELCOME and REFUSED keep their numbers, so that those of another version understand that
+ * much. */
 typedef enum larder__message {
-    LARDER__MSG_FIRST = 63,
+    LARDER__NO_MESSAGE,
 #define XX(name, help) LARDER__MSG_##name,
     LARDER__MESSAGES(XX)
 #undef XX
 } larder__message;
-_Static_assert((int)LARDER__OPS <= (int)LARDER__MSG_FIRST,
-               "a message is an operation or one of these");
+/* Operations follow: the type of one is this and its own number. */
+enum { LARDER__MSG_OP = 128 };
 
 typedef enum larder__hello_flag {
     LARDER__HELLO_AGAIN = 1, /* this job was attached before */

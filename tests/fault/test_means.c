@@ -323,7 +323,7 @@ static void greedy(void **st) {
                                 .rows = all};
                 w.size = 0;
                 larder__op_write(&o, &w);
-                say(fd, o.type, &w);
+                say(fd, (uint16_t)(LARDER__MSG_OP + o.type), &w);
             }
             check_within("greedy");
             free(all);
