@@ -156,7 +156,7 @@ static int apply(larder__group *g, larder__machine *m, const larder__record *rec
     if (rc == 0)
         rc = larder__machine_apply(m, job, &op, &o);
     if (rc < 0)
-        return rc == LARDER_E_NOMEM ? rc : LARDER_E_FORMAT;
+        return rc == LARDER_E_NOMEM || rc == LARDER_E_FULL ? rc : LARDER_E_FORMAT;
     note_left(g, m, job, &o);
     bool ours = job == g->job && number == g->number && op.type > LARDER__OP_LEAVE;
     return ours ? keep_outcome(g, &op, &o) : 0;
