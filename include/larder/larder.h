@@ -201,8 +201,9 @@ typedef struct larder_loader_conf {
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
     /* A file that gets a record of the job: requests, where they came from, what training said
-     * (docs/record.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD names,
-     * for the first loader of a process, or for all where it has %n, their number; "": none. */
+     * (docs/guide/resume.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD
+     * names, for the first loader of a process, or for all where it has %n, their number; "": none.
+     */
     const char *record;
     /* The order alone: batches have ids, labels, kinds and weights, and no pixels (x is NULL).
      * Nothing is read; what the cache would hold is only counted. For those who read by themselves.
@@ -327,8 +328,8 @@ void larder_free(void *);
 
 /* Does the recipe, or the record of the job, want to know what training says of samples? */
 bool larder_loader_listens(const larder_loader *);
-/* Do the ranks of this job share a cache and decide together (docs/redis.md)? Then each batch of
- * all is dealt out to them row by row: row i of batch number b is rank (i + b) % world's, rank
+/* Do the ranks of this job share a cache and decide together (docs/guide/share.md)? Then each batch
+ * of all is dealt out to them row by row: row i of batch number b is rank (i + b) % world's, rank
  * i % world's in batches that are shorter than others or have one row a rank. Else each rank's
  * part is in one piece. */
 bool larder_loader_together(const larder_loader *);

@@ -50,7 +50,7 @@ static void entry(const sheet *s, const char *name, const char *summary,
 /* Every policy is a recipe too, unless a recipe of its own bears its name. */
 static bool is_recipe(const larder_policy *p) {
     larder_recipe space;
-    return !p->needs_future && larder__recipe_find(p->plugin.name, &space) == &space;
+    return p->future != LARDER_FUTURE_ALL && larder__recipe_find(p->plugin.name, &space) == &space;
 }
 
 /* Its parameters are those of its parts, which are listed below. */
@@ -103,7 +103,7 @@ static void list_sources(const sheet *s) {
 int larder__cmd_list(int argc, char **argv) {
     sheet s = {0};
     const larder__option options[] = {
-        {"markdown", LARDER__FLAG, &s.markdown, NULL, "as the tables of docs/plugins.md"}, {0}};
+        {"markdown", LARDER__FLAG, &s.markdown, NULL, "as docs/guide/plugins.md"}, {0}};
     const larder__command command = {
         .name = "list",
         .usage = "larder list [--markdown]",

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "daemon/ods_jobs.h"
 
 #include <math.h>
 #include <string.h>
@@ -176,41 +175,6 @@ void larder__shelf_release(larder__shelf *s, uint32_t number, uint32_t lease) {
     larder__leases_drop(all, lease);
 }
 
-bool larder__shelf_lent(const larder__shelf *s, uint32_t number, uint32_t lease,
-                        larder__lent *out) {
-    larder__leases *all = (larder__leases *)(uintptr_t)&s->jobs[number].leases;
-    const larder__lease *l = larder__leases_find(all, lease);
-    if (!l)
-        return false;
-    const larder__block_head *head = larder__head_of(l->buf);
-    uint32_t size = __atomic_load_n(&head->size, __ATOMIC_RELAXED);
-    uint8_t held = __atomic_load_n(&head->held, __ATOMIC_RELAXED);
-    *out = (larder__lent){.bytes = larder_buf_data(l->buf),
-                          .size = (uint32_t)larder_buf_size(l->buf),
-                          .whole = (uint32_t)larder_buf_size(l->buf),
-                          .state = atomic_load(&head->state),
-                          .held = held < LARDER_FORMS ? held : LARDER_ENCODED};
-    if (size < out->size) /* a maker may have needed less than it was given */
-        out->size = size;
-    return true;
-}
-
-void larder__shelf_fill(larder__shelf *s, uint32_t number, uint32_t lease, uint32_t held,
-                        const void *bytes, size_t n) {
-    const larder__lease *l = larder__leases_find(&s->jobs[number].leases, lease);
-    if (!l || !l->making)
-        return;
-    bool fits = n <= larder_buf_size(l->buf) && held < LARDER_FORMS;
-    if (fits) {
-        larder__block_head *head = larder__head_of(l->buf);
-        memcpy(larder_buf_data(l->buf), bytes, n);
-        __atomic_store_n(&head->size, (uint32_t)n, __ATOMIC_RELAXED);
-        __atomic_store_n(&head->held, (uint8_t)held, __ATOMIC_RELAXED);
-    }
-    larder__shelf_made(s, number, lease, fits ? 0 : LARDER_E_CHANGED);
-    larder__shelf_release(s, number, lease);
-}
-
 /* Ends every making that `over` says so of, with what it says. */
 static void watch_each(larder__shelf *s, int (*over)(larder__shelf *, const larder__making *)) {
     for (size_t b = 0; b < LARDER__MAKING_BUCKETS && s->makings; b++)
@@ -232,13 +196,14 @@ bool larder__shelf_watch(larder__shelf *s, double now) {
     s->clock = now;
     larder__shelf_land(s);
     watch_each(s, is_void);
-    for (uint32_t i = 0; s->counts && i < LARDER__SHELF_JOBS; i++) {
+    bool counts = larder__machine_counts(s->machine);
+    for (uint32_t i = 0; counts && i < LARDER__SHELF_JOBS; i++) {
         larder__job *j = &s->jobs[i];
         bool silent = now - j->asked_at > fmax(PATIENCE, PAUSES * j->pause);
         if (!j->here || j->rests || !silent)
             continue;
-        larder__ods_jobs_rest(s->cache, j->counted, true);
+        larder__shelf_feed(s, i, &(larder__op){.type = LARDER__OP_REST, .number = {1}});
         j->rests = true;
     }
-    return s->makings > 0 || (s->counts && s->job_count > 1);
+    return s->makings > 0 || (counts && larder__machine_jobs(s->machine) > 1);
 }

@@ -1,6 +1,7 @@
 #include "source/shards.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "source/braces.h"
 #include "source/split.h"
@@ -23,26 +24,13 @@ static int add(larder__names *out, const char *path) {
     return larder__names_add(out, path, strlen(path));
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* The files of a folder may be parts by name: train-0.tar beside val-0.tar. */
 static int add_part(larder__names *out, const char *folder, const glob_t *g, const char *split) {
     size_t words[4] = {0};
     for (size_t i = 0; i < g->gl_pathc; i++)
-        words[larder__split_word(base_name(g->gl_pathv[i]))]++;
-    bool parts = words[1] && (words[2] || words[3]);
-    int want = !parts || strcmp(split, "auto") == 0 || strcmp(split, "train") == 0 ? 1
-               : strcmp(split, "test") == 0 ? (words[2] ? 2 : 3)
-                                            : (words[3] ? 3 : 2);
-    if (!parts && strcmp(split, "auto") != 0)
-        return larder__fail(LARDER_E_NOTFOUND,
-                            "%s: its shards are not named as train and test parts", folder);
-    int rc = 0;
+        words[larder__split_word(larder__name_in(g->gl_pathv[i]))]++;
+    int want = larder__split_wanted(words, split, folder), rc = want < 0 ? want : 0;
     for (size_t i = 0; rc == 0 && i < g->gl_pathc; i++)
-        if (!parts || larder__split_word(base_name(g->gl_pathv[i])) == want)
+        if (want == 0 || larder__split_word(larder__name_in(g->gl_pathv[i])) == want)
             rc = add(out, g->gl_pathv[i]);
     return rc;
 }

@@ -4,8 +4,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "wire/pins.h"
-#include "wire/remote.h"
 
 #include <string.h>
 
@@ -19,46 +17,23 @@ typedef struct passage { /* an entry in the arena that is promised to be made */
     larder__block_head *head;
 } passage;
 
-static passage nowhere_to_put_it; /* an entry that is made for this job alone */
-
-/* ---- claims ---------------------------------------------------------------------------------- */
-
-/* Whoever did not ask (tag FETCH) need not read it either. */
-static void answer_alone(larder__attachment *a, const larder_access *want, larder__ticket *t) {
-    bool asked = want->tag != LARDER_TAG_FETCH;
-    *t = (larder__ticket){.key = want->key,
-                          .flight = asked ? (larder__flight *)(void *)&nowhere_to_put_it : NULL,
-                          .size = want->size,
-                          .kind = asked ? LARDER_MISS : LARDER_HIT,
-                          .task = asked ? LARDER__MAKE : LARDER__READY};
-    if (a->stats && asked)
-        larder__stat_add(a->stats, a->alone, 1);
-}
-
-void larder__board_alone(void *st, const larder_access *want, larder__ticket *out) {
-    answer_alone(st, want, out);
-}
+/* ---- tickets --------------------------------------------------------------------------------- */
 
 /* Believes nothing that would lead outside the arena. */
-static bool sound(const larder__attachment *a, const larder__mapping *m,
-                  const larder__wire_ticket *w) {
-    bool fine = w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS &&
-                w->key < a->hello.keys && w->task <= LARDER__WAIT;
-    if (a->distant)
-        return fine;
-    return fine && w->offset % 64 == 0 && w->offset < m->arena_bytes &&
-           sizeof(larder__block_head) < m->arena_bytes - w->offset &&
+static bool sound(const larder__attachment *a, const larder__mapping *m, const larder__reply *w) {
+    return w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS &&
+           w->key < a->hello.keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
+           w->offset < m->arena_bytes && sizeof(larder__block_head) < m->arena_bytes - w->offset &&
            w->size <= m->arena_bytes - w->offset - sizeof(larder__block_head);
 }
 
 /* Turns an answer into a ticket. False: no memory or nonsense; then the lease goes back and the
  * caller makes it alone. */
-static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_ticket *w,
-                  larder_buf **value, larder__ticket *t) {
+static bool board(larder__attachment *a, larder__mapping *m, const larder__reply *w,
+                  larder__ticket *t) {
     if (!sound(a, m, w))
         return false;
-    larder__block_head *head =
-        a->distant ? NULL : (larder__block_head *)(void *)(m->arena + w->offset);
+    larder__block_head *head = (larder__block_head *)(void *)(m->arena + w->offset);
     *t = (larder__ticket){.key = w->key,
                           .size = w->size,
                           .kind = w->kind,
@@ -67,12 +42,6 @@ static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_
                           .make = w->make,
                           .held = w->held,
                           .mark = w->mark};
-    if (w->task == LARDER__READY && a->distant) {
-        t->buf = value ? *value : NULL;
-        if (value)
-            *value = NULL;
-        return t->buf != NULL;
-    }
     if (w->task == LARDER__READY) {
         t->buf = larder__buf_outside(head + 1, w->size, larder__mapping_done,
                                      larder__mapping_ref(m), w->lease);
@@ -88,183 +57,24 @@ static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_
     return true;
 }
 
-/* Does it have to go back? Bytes that come over the socket come without a lease. */
-static bool is_held(const larder__attachment *a, const larder__wire_ticket *w) {
-    return w->lease != LARDER__NO_LEASE && !(a->distant && w->task == LARDER__READY);
-}
-
-static void take_ticket(larder__attachment *a, const larder__wire_ticket *w, larder_buf **value,
-                        const larder_access *in, larder__ticket *out) {
-    if (w->lease != LARDER__NO_LEASE && board(a, a->map, w, value, out))
-        return;
-    if (is_held(a, w))
-        larder__attachment_release(a, a->map, w->lease);
-    answer_alone(a, in, out);
-}
-
-static void take_tickets(larder__attachment *a, larder_reader *body, const larder_access *in,
-                         size_t n, larder__ticket *out) {
-    for (size_t i = 0; i < n; i++) {
-        larder__wire_ticket w;
-        larder_read_bytes(body, &w, sizeof w);
-        take_ticket(a, &w, NULL, &in[i], &out[i]);
-    }
-}
-
-void larder__board_write(larder__attachment *a, const larder_access *in, size_t n, uint32_t fetch) {
-    for (size_t i = 0; in && i < n; i++)
-        a->accesses[i] = (larder__wire_access){.key = (uint32_t)in[i].key,
-                                               .size = in[i].size,
-                                               .tag = in[i].tag,
-                                               .score = in[i].score,
-                                               .next_use = in[i].next_use};
-    larder__attachment_begin(a);
-    enum { RETURNS_AT_ONCE = 1 << 16 }; /* the newest; the others go with the next message */
-    pthread_mutex_lock(&a->lists);
-    size_t releases = a->releases < RETURNS_AT_ONCE ? a->releases : RETURNS_AT_ONCE;
-    size_t makes = a->makes < RETURNS_AT_ONCE ? a->makes : RETURNS_AT_ONCE;
-    a->releases -= releases;
-    a->makes -= makes;
-    larder__claim c = {.released = a->released + a->releases,
-                       .made = a->made + a->makes,
-                       .accesses = a->accesses,
-                       .releases = (uint32_t)releases,
-                       .makes = (uint32_t)makes,
-                       .n = (uint32_t)n,
-                       .fetch = fetch};
-    larder__claim_write(&c, &a->body);
-    pthread_mutex_unlock(&a->lists);
-}
-
-int larder__board_reserve(larder__attachment *a, size_t n) {
-    if (n <= a->room)
-        return 0;
-    larder__wire_access *grown = larder__realloc(a->accesses, n * sizeof *grown);
-    if (!grown)
-        return LARDER_E_NOMEM;
-    a->accesses = grown;
-    a->room = n;
-    return 0;
-}
-
-/* Answers that nobody comes for go back. */
-void larder__board_refuse_kept(larder__attachment *a) {
-    size_t n = a->kept.rows + a->kept.fetched;
-    for (size_t i = 0; i < n; i++)
-        if (is_held(a, &a->kept.tickets[i]))
-            larder__attachment_release(a, a->map, a->kept.tickets[i].lease);
-    larder__kept_clear(&a->kept);
-}
-
-static int kept_reserve(larder__attachment *a, size_t n) {
-    larder__kept *k = &a->kept;
-    if (n <= k->room)
-        return 0;
-    larder__wire_ticket *grown = larder__realloc(k->tickets, n * sizeof *grown);
-    if (grown)
-        k->tickets = grown;
-    larder_buf **values = a->distant ? larder__realloc(k->values, n * sizeof *values) : NULL;
-    if (values)
-        k->values = values;
-    if (!grown || (a->distant && !values))
-        return LARDER_E_NOMEM;
-    k->room = n;
-    return 0;
-}
-
-int larder__board_keep(larder__attachment *a, larder_reader *body, size_t rows, size_t fetched) {
-    larder__kept *k = &a->kept;
-    int rc = kept_reserve(a, rows + fetched);
-    if (rc < 0)
-        return rc;
-    larder_read_bytes(body, k->tickets, (rows + fetched) * sizeof *k->tickets);
-    if (a->distant && (rc = larder__remote_values(a, k->tickets, rows, k->values)) < 0)
-        return rc;
-    for (size_t i = rows; a->distant && i < rows + fetched; i++)
-        k->values[i] = NULL;
-    k->rows = rows;
-    k->fetched = fetched;
-    return 0;
-}
-
-/* Are these the requests that an exchange has answered already? Takes the answers if so. */
-static bool take_kept(larder__attachment *a, const larder_access *in, size_t n,
-                      larder__ticket *out) {
-    larder__kept *k = &a->kept;
-    size_t *count = k->rows ? &k->rows : &k->fetched;
-    bool same = *count == n && a->fd >= 0;
-    for (size_t i = 0; same && i < n; i++)
-        same = k->tickets[i].key == in[i].key;
-    if (!same)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        take_ticket(a, &k->tickets[i], k->values ? &k->values[i] : NULL, &in[i], &out[i]);
-    for (size_t i = 0; k->values && i < n; i++)
-        larder_buf_unref(&k->values[i]);
-    *count = 0;
-    memmove(k->tickets, k->tickets + n, k->fetched * sizeof *k->tickets);
-    if (k->values)
-        memmove(k->values, k->values + n, k->fetched * sizeof *k->values);
-    return true;
-}
-
-/* Answers to a claim, which may be of stand-ins. */
-static bool take_in_order(larder__attachment *a, const larder_access *in, size_t n,
-                          larder__ticket *out) {
-    for (size_t i = 0; i < n; i++)
-        take_ticket(a, &a->kept.tickets[i], &a->kept.values[i], &in[i], &out[i]);
-    larder__kept_clear(&a->kept);
-    return true;
-}
-
-/* When the daemon was just told of such batches, what goes back goes along. */
-static bool take_pinned(larder__attachment *a, const larder_access *in, size_t n,
-                        larder__ticket *out) {
-    if (!larder__pins_take(a, in, n, out))
-        return false;
-    pthread_mutex_lock(&a->lists);
-    bool due = a->touched_batches == 0 && a->map && a->releases + a->makes > 0;
-    pthread_mutex_unlock(&a->lists);
-    if (due) {
-        larder__board_write(a, NULL, 0, 0);
-        larder__attachment_tell(a, LARDER__MSG_RETURNS);
-    }
-    return true;
-}
-
-/* As many requests as may be made at once; there is room for them. */
-static void claim(larder__attachment *a, const larder_access *in, size_t n, larder__ticket *out) {
-    larder_reader body;
-    bool answered = false;
-    if (larder__attachment_there(a)) {
-        larder__board_write(a, in, n, 0);
-        answered = larder__attachment_ask(a, LARDER__MSG_CLAIM, LARDER__MSG_TICKETS, &body) == 0 &&
-                   larder__read_left(&body) == n * sizeof(larder__wire_ticket);
-    }
-    if (answered && a->distant)
-        answered = larder__board_keep(a, &body, n, 0) == 0 && take_in_order(a, in, n, out);
-    else if (answered)
-        take_tickets(a, &body, in, n, out);
-    for (size_t i = 0; !answered && i < n; i++)
-        answer_alone(a, &in[i], &out[i]);
-}
-
-int larder__board_claim(void *st, larder_access *in, size_t n, larder__ticket *out) {
+void larder__board_tickets(void *st, const larder__reply *answers, const larder_access *in,
+                           size_t n, larder__ticket *out) {
     larder__attachment *a = st;
-    if (n == 0)
-        return 0;
-    pthread_mutex_lock(&a->talk);
-    if (take_kept(a, in, n, out) || take_pinned(a, in, n, out)) {
-        pthread_mutex_unlock(&a->talk);
-        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const larder__reply *w = &answers[i];
+        if (w->lease != LARDER__NO_LEASE && a->map && board(a, a->map, w, &out[i]))
+            continue;
+        larder__client_alone(a->client, &in[i], &out[i]);
+        if (w->lease != LARDER__NO_LEASE)
+            larder__attachment_release(a, a->map, w->lease);
     }
-    larder__board_refuse_kept(a);
-    size_t most = a->hello.at_once;
-    int rc = larder__board_reserve(a, n < most ? n : most);
-    for (size_t i = 0; rc == 0 && i < n; i += most)
-        claim(a, in + i, n - i < most ? n - i : most, out + i);
-    pthread_mutex_unlock(&a->talk);
-    return rc;
+}
+
+void larder__board_refuse(void *st, const larder__reply *answers, size_t n) {
+    larder__attachment *a = st;
+    for (size_t i = 0; i < n; i++)
+        if (answers[i].lease != LARDER__NO_LEASE)
+            larder__attachment_release(a, a->map, answers[i].lease);
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -275,8 +85,6 @@ static void end_passage(passage *p) {
 }
 
 static void settle(larder__block_head *head, uint32_t state) {
-    if (!head)
-        return;
     atomic_store(&head->state, state);
     larder__word_wake(&head->state);
 }
@@ -284,18 +92,7 @@ static void settle(larder__block_head *head, uint32_t state) {
 void larder__board_fill(void *st, larder__ticket *t, larder_buf *b) {
     larder__attachment *a = st;
     passage *p = (passage *)(void *)t->flight;
-    t->flight = NULL;
-    if (p == &nowhere_to_put_it)
-        return;
     size_t bytes = larder_buf_size(b);
-    if (a->distant) {
-        if (!larder__remote_fill(a, p->map, p->lease, t->held, b)) {
-            larder__attachment_made(a, p->map, p->lease, LARDER_E_CHANGED);
-            larder__attachment_release(a, p->map, p->lease);
-        }
-        end_passage(p);
-        return;
-    }
     bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
                                           : bytes == t->size && t->held == t->make;
     if (fits) {
@@ -309,39 +106,18 @@ void larder__board_fill(void *st, larder__ticket *t, larder_buf *b) {
     end_passage(p);
 }
 
-void larder__board_fail(void *st, larder__ticket *t, int code, const char *why) {
+void larder__board_fail(void *st, larder__ticket *t, int code) {
     larder__attachment *a = st;
     passage *p = (passage *)(void *)t->flight;
-    (void)why;
-    t->flight = NULL;
-    if (p == &nowhere_to_put_it)
-        return;
     settle(p->head, LARDER__BLOCK_FAILED);
     larder__attachment_made(a, p->map, p->lease, code);
     larder__attachment_release(a, p->map, p->lease);
     end_passage(p);
 }
 
-/* Another job makes it, and this one is on another machine. */
-static int wait_far_off(larder__attachment *a, larder__ticket *t, passage *p, larder_buf **out) {
-    uint8_t held = LARDER_ENCODED;
-    *out = larder__remote_wait(a, p->map, p->lease, &held, MAKER_SECONDS);
-    if (*out)
-        t->held = held;
-    else if (a->stats)
-        larder__stat_add(a->stats, a->stuck, 1);
-    larder__attachment_release(a, p->map, p->lease);
-    end_passage(p);
-    return *out ? 0 : LARDER__TAKE_OVER;
-}
-
 int larder__board_wait(void *st, larder__ticket *t, larder_buf **out) {
     larder__attachment *a = st;
     passage *p = (passage *)(void *)t->flight;
-    if (a->distant) {
-        t->flight = NULL;
-        return wait_far_off(a, t, p, out);
-    }
     bool patient = larder__now() > atomic_load(&a->impatient_until);
     double until = larder__now() + (patient ? MAKER_SECONDS : 0);
     uint32_t state;

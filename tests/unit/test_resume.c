@@ -78,7 +78,7 @@ static void every_recipe_resumes_exactly(void **state) {
     (void)state;
     char recipe[96];
     for (size_t p = 0; larder__policies[p]; p++) {
-        if (larder__policies[p]->needs_future)
+        if (larder__policies[p]->future == LARDER_FUTURE_ALL)
             continue;
         for (size_t s = 0; larder__samplers[s]; s++) {
             const char *name = larder__samplers[s]->plugin.name;
