@@ -101,7 +101,7 @@ static void test_damage_between_jobs(void **unused) {
     (void)unused;
     kit_redis r;
     char cache[160];
-    int rounds = getenv("LARDER_LONG") ? 100 : 12;
+    int rounds = getenv("LARDER_LONG") ? 100 : 8;
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
     text(cache, sizeof cache, &r, "b");

@@ -30,7 +30,7 @@ def write_idx(folder):
             f.write(struct.pack(">II", 0x801, n) + labels)
 
 
-def wait_for(what, seconds=20):
+def wait_for(what, seconds=60):
     until = time.time() + seconds
     while time.time() < until:
         got = what()
@@ -50,14 +50,14 @@ class Daemon:
 
     def status(self):
         p = subprocess.run([LARDER, "serve", "--status", "--socket", self.path],
-                           capture_output=True, text=True, timeout=20)
+                           capture_output=True, text=True, timeout=60)
         assert p.returncode == 0, p.stderr
         return json.loads(p.stdout)
 
     def end(self, how=signal.SIGTERM):
         if self.p.poll() is None:
             self.p.send_signal(how)
-        self.p.communicate(timeout=20)
+        self.p.communicate(timeout=60)
         return self.p.returncode
 
 
