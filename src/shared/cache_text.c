@@ -142,10 +142,11 @@ static const option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
+/* A value with an @ may be part of an address, password and all, that went astray. */
 static int not_so(const larder__cache_text *t, const char *key, const char *value,
                   const char *what) {
-    return larder__fail(LARDER_E_ARGS, "cache \"%s\": %s=%.40s; it is %s", t->shown, key, value,
-                        what);
+    return larder__fail(LARDER_E_ARGS, "cache \"%s\": %s=%.40s; it is %s", t->shown, key,
+                        strchr(value, '@') ? "***" : value, what);
 }
 
 static int read_option(larder__cache_text *t, const char *key, const char *value) {
@@ -203,7 +204,7 @@ static int read_daemon(larder__cache_text *t, const char *cache, const char *at)
                                    "");
     if (n >= sizeof t->door.path)
         return larder__fail(LARDER_E_ARGS,
-                            "cache \"%.60s…\": a socket's path has at most 107 bytes", cache);
+                            "cache \"%.60s…\": a socket's path has at most 107 bytes", t->shown);
     int rc = n ? 0 : larder__door_usual(&t->door, false);
     if (n)
         memcpy(t->door.path, at, n);
