@@ -91,7 +91,8 @@ core-program: $(CORE_DIR)/larder
 
 $(CORE_DIR)/larder: $(CORE_OBJECTS)
 	@echo "link $@"
-	@$(CC) $(LDFLAGS) -o $@ $(CORE_OBJECTS) -lpthread -lm
+	@$(CC) $(LDFLAGS) -Wl,--export-dynamic-symbol='larder_[a-z]*' -o $@ $(CORE_OBJECTS) \
+	    -lpthread -ldl -lm
 
 $(CORE_DIR)/page_files.c: tools/embed.c $(CORE_PAGE)
 	@mkdir -p $(@D)

@@ -3,8 +3,9 @@
  * The framework allocates and zeroes `state_size` bytes for it, calls init, and owns all locks.
  * Plug-ins take no locks, allocate only in init, keep indices instead of pointers in per-slot and
  * per-key data, and get chance and time as arguments, so every run repeats from its seed and its
- * state can be saved. Optional operations are NULL. A new plug-in is one file and one line in
- * src/plugins.def.
+ * state can be saved. Optional operations are NULL. A new plug-in of larder itself is one file and
+ * one line in src/plugins.def; one from outside calls larder_register (below), as examples/plugin
+ * does.
  */
 #ifndef LARDER_PLUGIN_H
 #define LARDER_PLUGIN_H
@@ -38,6 +39,9 @@ typedef struct larder_args larder_args;
 double larder_args_number(const larder_args *,
                           const char *name); /* int, float, bool, size, time (s) */
 const char *larder_args_text(const larder_args *, const char *name);
+
+/* Sets the sentence of larder_errmsg() and is worth `code`: return larder_fail(LARDER_E_ARGS, …) */
+__attribute__((format(printf, 2, 3))) int larder_fail(int code, const char *format, ...);
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
@@ -395,6 +399,52 @@ typedef struct larder_signal {
     double (*figure)(const void *st, size_t i);
 } larder_signal;
 
+/* ---- engines: what finds neighbours for the signal graph -------------------------------------- */
+
+typedef struct larder_engine_conf {
+    uint64_t n;       /* samples of the data set, below 2^32 */
+    uint32_t dim;     /* of the embeddings, at most 4096 */
+    uint32_t classes; /* as the first batch shows them, nearly; 0: not known */
+    uint32_t threads; /* that may share the counting of one batch */
+    uint64_t seed;
+} larder_engine_conf;
+
+typedef struct larder_engine_rows { /* a batch; ids differ, all values are finite */
+    size_t n;
+    uint64_t epoch;
+    const uint32_t *ids, *classes;
+    const float *x; /* n x dim */
+} larder_engine_rows;
+
+typedef struct larder_engine_count { /* neighbours within the radius, self excluded */
+    float same, other;               /* of its class; estimates need not be whole numbers */
+} larder_engine_count;
+
+/* Holds the latest embedding of every sample in some form and says how many of them lie within a
+ * radius. Called by one thread at a time; what it answers depends on the sequence of updates alone,
+ * never on its number of threads. A name has at most eight letters. */
+typedef struct larder_engine {
+    larder_plugin
+        plugin; /* its parameters are given as graph:engine=name,tune=key=value/key=value */
+    int (*open)(void *st, const larder_engine_conf *, const larder_args *);
+    void (*close)(void *st); /* also of half-open ones */
+    /* Enters the batch. LARDER_ENGINE_LEARNING: not enough seen yet to count. */
+    int (*update)(void *st, const larder_engine_rows *);
+    /* Counts for rows that were just entered; radius is the distance, not its square. */
+    int (*count)(void *st, const larder_engine_rows *, double radius, larder_engine_count *out);
+    /* The nearest neighbours of the same class of a row just entered: at most cap of those within
+     * the radius, nearest first. */
+    size_t (*nearest)(void *st, const larder_engine_rows *, size_t row, double radius,
+                      uint64_t *ids, size_t cap);
+    uint64_t (*rows)(const void *st);  /* samples entered */
+    uint64_t (*bytes)(const void *st); /* memory held */
+    void (*save)(const void *st, larder_writer *);
+    int (*load)(void *st, larder_reader *); /* follows open */
+    /* Optional: the measured share of true neighbours that it finds; NULL: all. */
+    double (*recall)(const void *st);
+} larder_engine;
+enum { LARDER_ENGINE_LEARNING = 1 };
+
 /* ---- sources: where samples live ------------------------------------------------------------- */
 
 typedef struct larder_sample {
@@ -467,6 +517,123 @@ typedef struct larder_source {
      * sentence for a user, NULL past the end; lent until the next call. */
     const char *(*note)(void *st, size_t i);
 } larder_source;
+
+/* ---- stages: from bytes to tensors ----------------------------------------------------------- */
+
+/* The picture as the next stage sees it: w x h pixels, some of them perhaps zeros from padding.
+ * Stages change `flipped` and, through the two calls below, the rest. */
+typedef struct larder_view {
+    int64_t w, h;
+    bool flipped; /* left and right change places, after everything else */
+    /* How it is made: box of the source, resampled to full_w x full_h; of that the window that
+     * starts at win_x, win_y; whatever lies outside vis_* is zero. */
+    int64_t box_x, box_y, box_w, box_h;
+    int64_t full_w, full_h, win_x, win_y;
+    int64_t vis_x0, vis_y0, vis_x1, vis_y1;
+    double gap; /* the decoder may shrink the box while it keeps gap x the target; 0: never */
+    bool resized, padded;
+} larder_view;
+/* A window of what is there; parts beyond the edge become zeros. */
+int larder_view_crop(larder_view *, int64_t x, int64_t y, int64_t w, int64_t h);
+/* Bilinear with antialias; once a pipeline, and not over padding. */
+int larder_view_resize(larder_view *, int64_t w, int64_t h, double gap);
+
+/* What has been decoded, cropped and resized: c bytes a pixel, pixel after pixel, row after row.
+ * Padding is not among it, and a flip is still to come. */
+typedef struct larder_pixels {
+    uint8_t *at;
+    uint32_t w, h, c;
+} larder_pixels;
+
+enum { LARDER_CHANNELS_MAX = 4 };
+/* What a pixel becomes in f32 output: scale * value + bias, value 0..255, per channel. */
+typedef struct larder_tone {
+    uint32_t channels;
+    double scale[LARDER_CHANNELS_MAX], bias[LARDER_CHANNELS_MAX];
+} larder_tone;
+
+/* A stage changes where pixels come from (place), the pixels themselves, or what they are worth
+ * (tone). The first and the last only describe, so that no more of a picture is decoded than is
+ * wanted and one pass is enough; a pipeline has its stages in this order. State is read-only after
+ * init, so any number of threads run it. */
+typedef struct larder_stage {
+    larder_plugin plugin;
+    bool random; /* takes chance: the same sample gives another picture with another seed */
+    int (*init)(void *st, const larder_args *);
+    /* Exactly one of these three; rng is this stage's own for this sample; NULL for a random stage:
+     * without chance, the middle of what it may do, in the same size. */
+    int (*place)(const void *st, larder_view *, larder_rng *);
+    int (*pixels)(const void *st, const larder_pixels *, larder_rng *);
+    int (*tone)(const void *st, larder_tone *, larder_rng *);
+} larder_stage;
+
+/* ---- recipes: the named combination a user picks --------------------------------------------- */
+
+typedef struct larder_recipe {
+    larder_plugin plugin;                  /* without parameters: those of its parts are its own */
+    const char *sampler, *policy, *signal; /* by name; "": no signal */
+} larder_recipe;
+
+/* ---- plug-ins from outside ------------------------------------------------------------------- */
+
+/* Changes with the meaning of anything above. What is only added, at the end of a struct that is
+ * registered or of a group of a policy, leaves it as it is: who was compiled before has NULL there.
+ */
+enum { LARDER_PLUGIN_ABI = 1, LARDER_POLICY_GROUPS = 5 };
+
+typedef enum larder_sort {
+    LARDER_SORT_POLICY,
+    LARDER_SORT_SAMPLER,
+    LARDER_SORT_SIGNAL,
+    LARDER_SORT_ENGINE,
+    LARDER_SORT_SOURCE,
+    LARDER_SORT_STAGE,
+    LARDER_SORT_RECIPE,
+    LARDER_SORTS
+} larder_sort;
+
+typedef struct larder_registration {
+    uint32_t abi;       /* LARDER_PLUGIN_ABI as it was when the plug-in was compiled */
+    uint32_t sort;      /* larder_sort */
+    size_t size;        /* of the struct at `plugin`, also as it was then */
+    const void *plugin; /* its struct is copied; what that points to stays where it is for good */
+    size_t groups[LARDER_POLICY_GROUPS]; /* of a policy: sizes of its groups, in their order */
+} larder_registration;
+
+/* Afterwards the name is known everywhere, like one of larder's own. From any thread; refused with
+ * a sentence: another ABI, a name that is taken or cannot be one, an operation that is missing. */
+int larder_register(const larder_registration *);
+
+static inline int larder_register_policy(const larder_policy *p) {
+    const larder_registration r = {LARDER_PLUGIN_ABI,
+                                   LARDER_SORT_POLICY,
+                                   sizeof *p,
+                                   p,
+                                   {sizeof *p->hears, sizeof *p->brings, sizeof *p->lends,
+                                    sizeof *p->shares, sizeof *p->shows}};
+    return larder_register(&r);
+}
+
+#define LARDER_REGISTER_AS(kind, KIND)                                                             \
+    static inline int larder_register_##kind(const larder_##kind *p) {                             \
+        const larder_registration r = {                                                            \
+            LARDER_PLUGIN_ABI, LARDER_SORT_##KIND, sizeof *p, p, {0, 0, 0, 0, 0}};                 \
+        return larder_register(&r);                                                                \
+    }
+LARDER_REGISTER_AS(sampler, SAMPLER)
+LARDER_REGISTER_AS(signal, SIGNAL)
+LARDER_REGISTER_AS(engine, ENGINE)
+LARDER_REGISTER_AS(source, SOURCE)
+LARDER_REGISTER_AS(stage, STAGE)
+LARDER_REGISTER_AS(recipe, RECIPE)
+#undef LARDER_REGISTER_AS
+
+/* A shared object with plug-ins has this one function, which registers them; 0, or what a
+ * registration answered. */
+int larder_plugin_load(void);
+/* Loads such a file, once. `larder --plugin FILE`, each file in LARDER_PLUGINS (joined by colons,
+ * when a plug-in is first asked for) and larder.load_plugin(FILE) in Python come here. */
+int larder_load_plugin(const char *file);
 
 #ifdef __cplusplus
 }

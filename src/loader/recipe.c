@@ -39,7 +39,7 @@ static int ask_policy(const larder_policy *p, const char *rest, const char **sig
 /* The recipe's own parameters say which parts are meant, so they are looked at first, before it is
  * known who takes the others. */
 static int choose_parts(larder__recipe *out, const larder_recipe *r, const char *rest) {
-    larder_plugin own = {.name = r->name, .params = larder__recipe_params};
+    larder_plugin own = {.name = r->plugin.name, .params = larder__recipe_params};
     larder_args args;
     int rc = larder__args_parse(&args, "recipe", &own, rest, ',', larder__args_any);
     if (rc < 0)

@@ -27,7 +27,7 @@ static double target(const larder__graph_radius *r, uint64_t rows) {
     return fmin(r->degree, (double)rows / 8);
 }
 
-void larder__graph_radius_guess(larder__graph_radius *r, const larder__graph_rows *in, uint32_t dim,
+void larder__graph_radius_guess(larder__graph_radius *r, const larder_engine_rows *in, uint32_t dim,
                                 uint64_t rows, float *space) {
     if (!r->steered || r->radius > 0 || in->n < 2)
         return;

@@ -24,7 +24,7 @@ void larder__graph_radius_auto(larder__graph_radius *, double degree);
 /* Before a batch is counted: a first guess from the distances inside it. `space` has room for
  * LARDER__GRAPH_PAIRS floats. */
 enum { LARDER__GRAPH_PAIRS = 4096 };
-void larder__graph_radius_guess(larder__graph_radius *, const larder__graph_rows *, uint32_t dim,
+void larder__graph_radius_guess(larder__graph_radius *, const larder_engine_rows *, uint32_t dim,
                                 uint64_t rows, float *space);
 /* After it was counted. Reorders `totals`, one count a row. */
 void larder__graph_radius_steer(larder__graph_radius *, float *totals, size_t n, uint64_t rows);

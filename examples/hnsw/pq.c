@@ -1,35 +1,33 @@
-#include "signal/graph_pq.h"
-
-#include "base/err.h"
-#include "base/mem.h"
+#include "pq.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { CENTRES = 256, ROUNDS = 8 };
 
-static uint32_t start_of(const larder__pq *p, uint32_t part) {
+static uint32_t start_of(const pq *p, uint32_t part) {
     return (uint32_t)((uint64_t)part * p->dim / p->parts);
 }
-static uint32_t length_of(const larder__pq *p, uint32_t part) {
+static uint32_t length_of(const pq *p, uint32_t part) {
     return start_of(p, part + 1) - start_of(p, part);
 }
-static float *centre_of(const larder__pq *p, uint32_t part, uint32_t i) {
+static float *centre_of(const pq *p, uint32_t part, uint32_t i) {
     return p->centres + (size_t)CENTRES * start_of(p, part) + (size_t)i * length_of(p, part);
 }
 
-int larder__pq_open(larder__pq *p, uint32_t dim, uint32_t parts) {
-    *p = (larder__pq){.dim = dim, .parts = parts < dim ? parts : dim};
-    p->centres = larder__calloc((size_t)CENTRES * dim, sizeof *p->centres);
-    p->table = larder__calloc((size_t)p->parts * CENTRES * CENTRES, sizeof *p->table);
+int pq_open(pq *p, uint32_t dim, uint32_t parts) {
+    *p = (pq){.dim = dim, .parts = parts < dim ? parts : dim};
+    p->centres = calloc((size_t)CENTRES * dim, sizeof *p->centres);
+    p->table = calloc((size_t)p->parts * CENTRES * CENTRES, sizeof *p->table);
     if (!p->centres || !p->table)
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory for a code book of %u parts", parts);
+        return larder_fail(LARDER_E_NOMEM, "graph: no memory for a code book of %u parts", parts);
     return 0;
 }
 
-void larder__pq_close(larder__pq *p) {
-    larder__free(p->centres);
-    larder__free(p->table);
-    *p = (larder__pq){0};
+void pq_close(pq *p) {
+    free(p->centres);
+    free(p->table);
+    *p = (pq){0};
 }
 
 static float square_distance(const float *a, const float *b, uint32_t n) {
@@ -39,7 +37,7 @@ static float square_distance(const float *a, const float *b, uint32_t n) {
     return sum;
 }
 
-static uint8_t nearest_centre(const larder__pq *p, uint32_t part, const float *x) {
+static uint8_t nearest_centre(const pq *p, uint32_t part, const float *x) {
     uint32_t best = 0, length = length_of(p, part);
     float least = INFINITY;
     for (uint32_t i = 0; i < CENTRES; i++) {
@@ -50,13 +48,13 @@ static uint8_t nearest_centre(const larder__pq *p, uint32_t part, const float *x
     return (uint8_t)best;
 }
 
-void larder__pq_encode(const larder__pq *p, const float *x, uint8_t *code) {
+void pq_encode(const pq *p, const float *x, uint8_t *code) {
     for (uint32_t part = 0; part < p->parts; part++)
         code[part] = nearest_centre(p, part, x + start_of(p, part));
 }
 
 /* One round of Lloyd for one part; a centre that nobody is near starts again at some vector. */
-static void refine(larder__pq *p, uint32_t part, const float *x, size_t n, const uint8_t *of,
+static void refine(pq *p, uint32_t part, const float *x, size_t n, const uint8_t *of,
                    larder_rng *rng) {
     uint32_t start = start_of(p, part), length = length_of(p, part), count[CENTRES] = {0};
     memset(centre_of(p, part, 0), 0, (size_t)CENTRES * length * sizeof(float));
@@ -74,7 +72,7 @@ static void refine(larder__pq *p, uint32_t part, const float *x, size_t n, const
     }
 }
 
-static void make_table(larder__pq *p) {
+static void make_table(pq *p) {
     for (uint32_t part = 0; part < p->parts; part++)
         for (uint32_t i = 0; i < CENTRES; i++)
             for (uint32_t j = 0; j < CENTRES; j++)
@@ -82,10 +80,10 @@ static void make_table(larder__pq *p) {
                     centre_of(p, part, i), centre_of(p, part, j), length_of(p, part));
 }
 
-int larder__pq_learn(larder__pq *p, const float *x, size_t n, uint64_t seed) {
-    uint8_t *of = larder__malloc(n);
+int pq_learn(pq *p, const float *x, size_t n, uint64_t seed) {
+    uint8_t *of = malloc(n);
     if (!of)
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory to learn codes from %zu rows", n);
+        return larder_fail(LARDER_E_NOMEM, "graph: no memory to learn codes from %zu rows", n);
     larder_rng rng;
     larder_rng_seed(&rng, seed, 0x7071);
     for (uint32_t part = 0; part < p->parts; part++) {
@@ -99,14 +97,14 @@ int larder__pq_learn(larder__pq *p, const float *x, size_t n, uint64_t seed) {
             refine(p, part, x, n, of, &rng);
         }
     }
-    larder__free(of);
+    free(of);
     make_table(p);
     p->learnt = true;
     return 0;
 }
 
-float larder__pq_distance(const void *a, const void *b, const void *pq) {
-    const larder__pq *p = pq;
+float pq_distance(const void *a, const void *b, const void *book) {
+    const pq *p = book;
     const uint8_t *x = a, *y = b;
     const float *table = p->table;
     float sum = 0;
@@ -115,12 +113,12 @@ float larder__pq_distance(const void *a, const void *b, const void *pq) {
     return sum;
 }
 
-void larder__pq_save(const larder__pq *p, larder_writer *w) {
+void pq_save(const pq *p, larder_writer *w) {
     larder_write_u32(w, p->learnt);
     larder_write_bytes(w, p->centres, (size_t)CENTRES * p->dim * sizeof(float));
 }
 
-int larder__pq_load(larder__pq *p, larder_reader *r) {
+int pq_load(pq *p, larder_reader *r) {
     uint32_t learnt = larder_read_u32(r);
     larder_read_bytes(r, p->centres, (size_t)CENTRES * p->dim * sizeof(float));
     for (size_t i = 0; i < (size_t)CENTRES * p->dim; i++)

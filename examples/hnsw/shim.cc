@@ -1,4 +1,4 @@
-#include "signal/graph_hnsw_shim.h"
+#include "shim.h"
 
 #include <hnswlib/hnswlib.h>
 
@@ -9,44 +9,44 @@ namespace {
 
 class CallerSpace : public hnswlib::SpaceInterface<float> {
   public:
-    explicit CallerSpace(const larder__hnsw_conf &conf) : conf_(conf) {}
+    explicit CallerSpace(const hnsw_index_conf &conf) : conf_(conf) {}
     size_t get_data_size() override { return conf_.item_bytes; }
     hnswlib::DISTFUNC<float> get_dist_func() override { return distance; }
     void *get_dist_func_param() override { return &conf_; }
 
   private:
     static float distance(const void *a, const void *b, const void *param) {
-        const larder__hnsw_conf *conf = static_cast<const larder__hnsw_conf *>(param);
+        const hnsw_index_conf *conf = static_cast<const hnsw_index_conf *>(param);
         return conf->distance(a, b, conf->arg);
     }
-    larder__hnsw_conf conf_;
+    hnsw_index_conf conf_;
 };
 
 } // namespace
 
-struct larder__hnsw {
-    explicit larder__hnsw(const larder__hnsw_conf &conf)
+struct hnsw_index {
+    explicit hnsw_index(const hnsw_index_conf &conf)
         : space(conf), index(&space, conf.n, conf.links, conf.width, conf.seed) {}
     CallerSpace space;
     hnswlib::HierarchicalNSW<float> index;
 };
 
-int larder__hnsw_open(larder__hnsw **out, const larder__hnsw_conf *conf) {
+int hnsw_index_open(hnsw_index **out, const hnsw_index_conf *conf) {
     *out = nullptr;
     try {
-        *out = new larder__hnsw(*conf);
+        *out = new hnsw_index(*conf);
         return 0;
     } catch (...) {
         return -1;
     }
 }
 
-void larder__hnsw_close(larder__hnsw **index) {
+void hnsw_index_close(hnsw_index **index) {
     delete *index;
     *index = nullptr;
 }
 
-int larder__hnsw_put(larder__hnsw *h, uint32_t id, const void *item) {
+int hnsw_index_put(hnsw_index *h, uint32_t id, const void *item) {
     try {
         h->index.addPoint(item, id);
         return 0;
@@ -55,8 +55,8 @@ int larder__hnsw_put(larder__hnsw *h, uint32_t id, const void *item) {
     }
 }
 
-size_t larder__hnsw_search(larder__hnsw *h, const void *item, size_t k, size_t ef, uint32_t *ids,
-                           float *distances) {
+size_t hnsw_index_search(hnsw_index *h, const void *item, size_t k, size_t ef, uint32_t *ids,
+                         float *distances) {
     try {
         h->index.setEf(ef);
         auto found = h->index.searchKnn(item, k);
@@ -71,14 +71,14 @@ size_t larder__hnsw_search(larder__hnsw *h, const void *item, size_t k, size_t e
     }
 }
 
-const void *larder__hnsw_item(const larder__hnsw *h, uint32_t id) {
+const void *hnsw_index_item(const hnsw_index *h, uint32_t id) {
     auto at = h->index.label_lookup_.find(id);
     if (at == h->index.label_lookup_.end())
         return nullptr;
     return h->index.getDataByInternalId(at->second);
 }
 
-size_t larder__hnsw_bytes(const larder__hnsw *h) {
+size_t hnsw_index_bytes(const hnsw_index *h) {
     size_t n = h->index.max_elements_;
     /* the lowest level, a pointer and a level a node, and about 1/M of them in upper levels */
     return n * (h->index.size_data_per_element_ + sizeof(void *) + sizeof(int) + 32) +

@@ -4,28 +4,24 @@
  * is compared with what is truly within the radius among them.
  *
  * The index is rebuilt from its items when a state is loaded, in the order of ids: its links may
- * then differ from those of the run that was saved, and with them the neighbours it misses. */
-#include "base/err.h"
-#include "signal/graph_engine.h"
-
-#if LARDER_HAVE_HNSW
-#include "base/clones.h"
-#include "base/mem.h"
-#include "signal/graph_hnsw_shim.h"
-#include "signal/graph_pq.h"
-#include "signal/graph_store.h"
+ * then differ from those of the run that was saved, and with them the neighbours it misses.
+ *
+ *     make && larder --plugin ./hnsw.so … --recipe spider:engine=hnsw,tune=ef=300/links=16 */
+#include "pq.h"
+#include "shim.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { PROBES = 2048, LEARN_FROM = 4096, WIDTH = 200 }; /* WIDTH: ef_construction */
+enum { PROBES = 2048, LEARN_FROM = 4096, WIDTH = 200, DIM_MAX = 4096 }; /* WIDTH: ef_construction */
 #define UNSEEN UINT32_MAX
 
 typedef struct hnsw {
-    larder__graph_conf conf;
-    larder__hnsw *index;
+    larder_engine_conf conf;
+    uint32_t k, ef, links; /* see the parameters */
+    hnsw_index *index;
     bool quantised;
-    larder__pq pq;
+    pq pq;
     size_t item_bytes;
     uint32_t *class_of; /* UNSEEN: not in the index */
     uint64_t rows, batches;
@@ -41,8 +37,11 @@ typedef struct hnsw {
 } hnsw;
 
 /* Sixteen sums side by side, as wide as the widest registers. */
-LARDER__CLONES
-static float square_distance(const float *a, const float *b, size_t n) {
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+__attribute__((target_clones("avx512f", "avx2", "default"))) /* the best this machine has */
+#endif
+static float
+square_distance(const float *a, const float *b, size_t n) {
     float sums[16] = {0};
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -60,99 +59,99 @@ static float float_distance(const void *a, const void *b, const void *arg) {
     return square_distance(a, b, *(const uint32_t *)arg);
 }
 
-static int available(void) { return 0; }
-
 static int open_index(hnsw *h) {
-    larder__hnsw_conf c = {.n = h->conf.n,
-                           .item_bytes = h->item_bytes,
-                           .distance = h->quantised ? larder__pq_distance : float_distance,
-                           .arg = h->quantised ? (const void *)&h->pq : &h->conf.dim,
-                           .links = h->conf.links,
-                           .width = WIDTH,
-                           .seed = (size_t)h->conf.seed};
-    return larder__hnsw_open(&h->index, &c) < 0
-               ? larder__fail(LARDER_E_NOMEM, "graph: no memory for hnsw of %llu samples",
-                              (unsigned long long)h->conf.n)
+    hnsw_index_conf c = {.n = h->conf.n,
+                         .item_bytes = h->item_bytes,
+                         .distance = h->quantised ? pq_distance : float_distance,
+                         .arg = h->quantised ? (const void *)&h->pq : &h->conf.dim,
+                         .links = h->links,
+                         .width = WIDTH,
+                         .seed = (size_t)h->conf.seed};
+    return hnsw_index_open(&h->index, &c) < 0
+               ? larder_fail(LARDER_E_NOMEM, "graph: no memory for hnsw of %llu samples",
+                             (unsigned long long)h->conf.n)
                : 0;
 }
 
-static int open_any(void **out, const larder__graph_conf *conf, bool quantised) {
-    hnsw *h = *out = larder__calloc(1, sizeof *h);
-    if (!h)
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory for an engine");
+static int open_any(hnsw *h, const larder_engine_conf *conf, const larder_args *args,
+                    bool quantised) {
     h->conf = *conf;
+    h->k = (uint32_t)larder_args_number(args, "k");
+    h->ef = (uint32_t)larder_args_number(args, "ef");
+    h->links = (uint32_t)larder_args_number(args, "links");
     h->quantised = quantised;
-    int rc = quantised ? larder__pq_open(&h->pq, conf->dim, conf->pq) : 0;
+    int rc = quantised ? pq_open(&h->pq, conf->dim, (uint32_t)larder_args_number(args, "pq")) : 0;
     if (rc < 0)
         return rc;
     h->item_bytes = quantised ? h->pq.parts : conf->dim * sizeof(float);
     h->probe_every = (uint32_t)(conf->n / PROBES + 1);
     size_t learn = conf->n / 2 + 1 < LEARN_FROM ? conf->n / 2 + 1 : LEARN_FROM;
     h->waiting_room = quantised ? learn : 0;
-    h->class_of = larder__malloc(conf->n * sizeof *h->class_of);
-    h->probes = larder__calloc(conf->n / h->probe_every + 1, conf->dim * sizeof(float));
-    h->waiting = larder__malloc((h->waiting_room + 1) * conf->dim * sizeof(float));
-    h->waiting_ids = larder__malloc((h->waiting_room + 1) * sizeof *h->waiting_ids);
-    h->code = larder__malloc(h->item_bytes);
-    h->found = larder__malloc((conf->k + 1) * sizeof *h->found);
-    h->distances = larder__malloc((conf->k + 1) * sizeof *h->distances);
+    h->class_of = malloc(conf->n * sizeof *h->class_of);
+    h->probes = calloc(conf->n / h->probe_every + 1, conf->dim * sizeof(float));
+    h->waiting = malloc((h->waiting_room + 1) * conf->dim * sizeof(float));
+    h->waiting_ids = malloc((h->waiting_room + 1) * sizeof *h->waiting_ids);
+    h->code = malloc(h->item_bytes);
+    h->found = malloc((h->k + 1) * sizeof *h->found);
+    h->distances = malloc((h->k + 1) * sizeof *h->distances);
     if (!h->class_of || !h->probes || !h->waiting || !h->waiting_ids || !h->code || !h->found ||
         !h->distances)
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory for hnsw of %llu samples",
-                            (unsigned long long)conf->n);
+        return larder_fail(LARDER_E_NOMEM, "graph: no memory for hnsw of %llu samples",
+                           (unsigned long long)conf->n);
     memset(h->class_of, 0xff, conf->n * sizeof *h->class_of);
     return open_index(h);
 }
 
-static int open_floats(void **out, const larder__graph_conf *c) { return open_any(out, c, false); }
-static int open_codes(void **out, const larder__graph_conf *c) { return open_any(out, c, true); }
+static int open_floats(void *st, const larder_engine_conf *c, const larder_args *args) {
+    return open_any(st, c, args, false);
+}
+static int open_codes(void *st, const larder_engine_conf *c, const larder_args *args) {
+    return open_any(st, c, args, true);
+}
 
 static void close_any(void *st) {
     hnsw *h = st;
-    if (!h)
-        return;
-    larder__hnsw_close(&h->index);
-    larder__pq_close(&h->pq);
-    larder__free(h->class_of);
-    larder__free(h->probes);
-    larder__free(h->waiting);
-    larder__free(h->waiting_ids);
-    larder__free(h->code);
-    larder__free(h->found);
-    larder__free(h->distances);
-    larder__free(h);
+    hnsw_index_close(&h->index);
+    pq_close(&h->pq);
+    free(h->class_of);
+    free(h->probes);
+    free(h->waiting);
+    free(h->waiting_ids);
+    free(h->code);
+    free(h->found);
+    free(h->distances);
 }
 
 static const void *item_of(hnsw *h, const float *x) {
     if (!h->quantised)
         return x;
-    larder__pq_encode(&h->pq, x, h->code);
+    pq_encode(&h->pq, x, h->code);
     return h->code;
 }
 
 static int put(hnsw *h, uint32_t id, const float *x) {
-    return larder__hnsw_put(h->index, id, item_of(h, x)) < 0
-               ? larder__fail(LARDER_E_NOMEM, "graph: no memory for hnsw")
+    return hnsw_index_put(h->index, id, item_of(h, x)) < 0
+               ? larder_fail(LARDER_E_NOMEM, "graph: no memory for hnsw")
                : 0;
 }
 
 /* Codes are learnt once enough rows were seen; then those that waited enter. */
-static int wait_or_learn(hnsw *h, const larder__graph_rows *in) {
+static int wait_or_learn(hnsw *h, const larder_engine_rows *in) {
     for (size_t i = 0; i < in->n && h->waiting_count < h->waiting_room; i++) {
         h->waiting_ids[h->waiting_count] = in->ids[i];
         memcpy(h->waiting + h->waiting_count++ * h->conf.dim, in->x + i * h->conf.dim,
                h->conf.dim * sizeof(float));
     }
     if (h->waiting_count < h->waiting_room)
-        return LARDER__GRAPH_LEARNING;
-    int rc = larder__pq_learn(&h->pq, h->waiting, h->waiting_count, h->conf.seed);
+        return LARDER_ENGINE_LEARNING;
+    int rc = pq_learn(&h->pq, h->waiting, h->waiting_count, h->conf.seed);
     for (size_t i = 0; rc == 0 && i < h->waiting_count; i++)
         rc = put(h, h->waiting_ids[i], h->waiting + i * h->conf.dim);
     h->waiting_count = 0;
     return rc;
 }
 
-static int update(void *st, const larder__graph_rows *in) {
+static int update(void *st, const larder_engine_rows *in) {
     hnsw *h = st;
     for (size_t i = 0; i < in->n; i++) {
         uint32_t id = in->ids[i];
@@ -169,9 +168,9 @@ static int update(void *st, const larder__graph_rows *in) {
 }
 
 static size_t search(hnsw *h, const float *x) {
-    size_t k = h->conf.k + 1; /* itself is among them */
-    return larder__hnsw_search(h->index, item_of(h, x), k, h->conf.ef > k ? h->conf.ef : k,
-                               h->found, h->distances);
+    size_t k = h->k + 1; /* itself is among them */
+    return hnsw_index_search(h->index, item_of(h, x), k, h->ef > k ? h->ef : k, h->found,
+                             h->distances);
 }
 
 /* The last search against the probes. A search that was cut off at k says nothing. */
@@ -179,7 +178,7 @@ static void measure(hnsw *h, const float *x, uint32_t self, size_t found, float 
     size_t inside = 0;
     for (size_t i = 0; i < found; i++)
         inside += h->distances[i] <= limit;
-    if (inside > h->conf.k)
+    if (inside > h->k)
         return;
     for (uint64_t id = 0; id < h->conf.n; id += h->probe_every) {
         const float *probe = h->probes + id / h->probe_every * h->conf.dim;
@@ -193,13 +192,13 @@ static void measure(hnsw *h, const float *x, uint32_t self, size_t found, float 
     }
 }
 
-static int count(void *st, const larder__graph_rows *in, double radius, larder__graph_count *out) {
+static int count(void *st, const larder_engine_rows *in, double radius, larder_engine_count *out) {
     hnsw *h = st;
     float limit = (float)(radius * radius);
     for (size_t i = 0; i < in->n; i++) {
         const float *x = in->x + i * h->conf.dim;
         size_t found = search(h, x);
-        out[i] = (larder__graph_count){0, 0};
+        out[i] = (larder_engine_count){0, 0};
         for (size_t k = 0; k < found; k++)
             if (h->found[k] != in->ids[i] && h->distances[k] <= limit) {
                 if (h->class_of[h->found[k]] == h->class_of[in->ids[i]])
@@ -214,7 +213,7 @@ static int count(void *st, const larder__graph_rows *in, double radius, larder__
     return 0;
 }
 
-static size_t nearest(void *st, const larder__graph_rows *in, size_t row, double radius,
+static size_t nearest(void *st, const larder_engine_rows *in, size_t row, double radius,
                       uint64_t *ids, size_t cap) {
     hnsw *h = st;
     float limit = (float)(radius * radius);
@@ -231,7 +230,7 @@ static uint64_t rows(const void *st) { return ((const hnsw *)st)->rows; }
 static uint64_t bytes(const void *st) {
     const hnsw *h = st;
     uint64_t book = h->quantised ? 256 * sizeof(float) * (h->conf.dim + 256ull * h->pq.parts) : 0;
-    return larder__hnsw_bytes(h->index) + h->conf.n * sizeof *h->class_of + book +
+    return hnsw_index_bytes(h->index) + h->conf.n * sizeof *h->class_of + book +
            (h->conf.n / h->probe_every + 1 + h->waiting_room) * h->conf.dim * sizeof(float);
 }
 
@@ -248,7 +247,7 @@ static void save(const void *st, larder_writer *w) {
     larder_write_f64(w, h->true_found);
     larder_write_f64(w, h->truth);
     if (h->quantised)
-        larder__pq_save(&h->pq, w);
+        pq_save(&h->pq, w);
     larder_write_u64(w, h->waiting_count);
     larder_write_bytes(w, h->waiting_ids, h->waiting_count * sizeof *h->waiting_ids);
     larder_write_bytes(w, h->waiting, h->waiting_count * h->conf.dim * sizeof(float));
@@ -256,7 +255,7 @@ static void save(const void *st, larder_writer *w) {
     larder_write_bytes(w, h->probes,
                        (h->conf.n / h->probe_every + 1) * h->conf.dim * sizeof(float));
     for (uint64_t id = 0; id < h->conf.n; id++) {
-        const void *item = larder__hnsw_item(h->index, (uint32_t)id);
+        const void *item = hnsw_index_item(h->index, (uint32_t)id);
         larder_write_u32(w, item != NULL);
         if (item)
             larder_write_bytes(w, item, h->item_bytes);
@@ -286,7 +285,7 @@ static int load_waiting(hnsw *h, larder_reader *r) {
 }
 
 static int load_items(hnsw *h, larder_reader *r) {
-    float item[LARDER__DIM_MAX];
+    float item[DIM_MAX];
     for (uint64_t id = 0; id < h->conf.n; id++) {
         uint32_t there = larder_read_u32(r);
         if (!there)
@@ -297,8 +296,8 @@ static int load_items(hnsw *h, larder_reader *r) {
             return larder_read_reject(r, "a row of its index is no number or nobody's");
         if (larder_read_status(r) < 0)
             break;
-        if (larder__hnsw_put(h->index, (uint32_t)id, item) < 0)
-            return larder__fail(LARDER_E_NOMEM, "graph: no memory for hnsw");
+        if (hnsw_index_put(h->index, (uint32_t)id, item) < 0)
+            return larder_fail(LARDER_E_NOMEM, "graph: no memory for hnsw");
     }
     return larder_read_status(r);
 }
@@ -308,7 +307,7 @@ static int load(void *st, larder_reader *r) {
     h->batches = larder_read_u64(r);
     h->true_found = larder_read_f64(r);
     h->truth = larder_read_f64(r);
-    int rc = h->quantised ? larder__pq_load(&h->pq, r) : 0;
+    int rc = h->quantised ? pq_load(&h->pq, r) : 0;
     if (rc == 0)
         rc = load_waiting(h, r);
     if (rc < 0)
@@ -324,24 +323,28 @@ static int load(void *st, larder_reader *r) {
     return load_items(h, r);
 }
 
-#define HNSW_ENGINE(text, how)                                                                     \
-    {                                                                                              \
-        .name = text, .available = available, .open = how, .close = close_any, .update = update,   \
-        .count = count, .nearest = nearest, .rows = rows, .bytes = bytes, .recall = recall,        \
-        .save = save, .load = load                                                                 \
+#define SEARCH_PARAMS                                                                              \
+    {"k", "int", "500", "neighbours asked for", 1, 100000},                                        \
+        {"ef", "int", "500", "width of the search", 1, 100000}, {                                  \
+        "links", "int", "16", "links of a node", 2, 128                                            \
     }
+static const larder_param float_params[] = {SEARCH_PARAMS, {0}};
+static const larder_param code_params[] = {
+    SEARCH_PARAMS, {"pq", "int", "64", "bytes of a code", 1, 512}, {0}};
 
-const larder__graph_engine larder__graph_hnsw = HNSW_ENGINE("hnsw", open_floats);
-const larder__graph_engine larder__graph_hnswpq = HNSW_ENGINE("hnswpq", open_codes);
+#define HNSW_OPS(how)                                                                              \
+    .open = how, .close = close_any, .update = update, .count = count, .nearest = nearest,         \
+    .rows = rows, .bytes = bytes, .recall = recall, .save = save, .load = load
 
-#else
+static const larder_engine hnsw_floats = {
+    .plugin = {"hnsw", "SpiderCache's own: an HNSW graph over the embeddings", float_params,
+               sizeof(hnsw)},
+    HNSW_OPS(open_floats)};
+static const larder_engine hnsw_codes = {
+    .plugin = {"hnswpq", "the same over product-quantised codes", code_params, sizeof(hnsw)},
+    HNSW_OPS(open_codes)};
 
-static int available(void) {
-    return larder__fail(LARDER_E_UNSUPPORTED,
-                        "graph: this larder was built without hnswlib (apt: libhnswlib-dev and a "
-                        "C++ compiler); engine=auto needs neither");
+int larder_plugin_load(void) {
+    int rc = larder_register_engine(&hnsw_floats);
+    return rc < 0 ? rc : larder_register_engine(&hnsw_codes);
 }
-
-const larder__graph_engine larder__graph_hnsw = {.name = "hnsw", .available = available};
-const larder__graph_engine larder__graph_hnswpq = {.name = "hnswpq", .available = available};
-#endif
