@@ -45,13 +45,10 @@ static const larder_param params[] = {
      "what finds neighbours; auto: exact while a batch takes it 60 ms at most, else strata", 0, 0},
     {"tune", "text", "", "parameters of an engine that is named, joined by /: project=64/learn=200",
      0, 0},
-    {"radius", "auto|literal", "auto",
-     "auto: steered to `degree` neighbours; literal: -ln(alpha)/lambda", 0, 0},
+    {"radius", "text", "auto",
+     "distance of neighbours; auto: steered to `degree` of them; the paper's is -ln(alpha)/lambda",
+     0, 0},
     {"degree", "float", "150", "neighbours that the median sample of a batch shall have", 1, 1e6},
-    {"lambda", "float", "1", "decay of similarity with distance (Eq. 1)", 1e-9, 1e9},
-    {"alpha", "float", "0.75", "similarity from which two samples are neighbours (Eq. 2)", 1e-9,
-     0.999999999},
-    {"distance", "euclid|squared", "euclid", "what a literal radius measures", 0, 0},
     {"normalise", "bool", "1", "bring embeddings to unit length", 0, 0},
     {"cap", "int", "500", "neighbours that count; more are scaled down to it", 1, 1000000},
     {"threads", "int", "1", "that count a batch together", 1, 64},
@@ -72,12 +69,15 @@ static int init(void *st, uint64_t n, const larder_args *args) {
     g->shape = (larder__graph_shape){n, whole(args, "hubs"), whole(args, "list")};
     g->cap = larder_args_number(args, "cap");
     g->normalise = larder_args_number(args, "normalise") != 0;
-    if (strcmp(larder_args_text(args, "radius"), "auto") == 0)
-        larder__graph_radius_auto(&g->radius, larder_args_number(args, "degree"));
-    else
-        larder__graph_radius_literal(&g->radius, larder_args_number(args, "lambda"),
-                                     larder_args_number(args, "alpha"),
-                                     strcmp(larder_args_text(args, "distance"), "squared") == 0);
+    const char *radius = larder_args_text(args, "radius");
+    larder__graph_radius_auto(&g->radius, larder_args_number(args, "degree"));
+    if (strcmp(radius, "auto") != 0) {
+        double fixed = 0;
+        if (larder__parse_f64("radius", radius, &fixed) < 0 || !(fixed > 0 && fixed < 1e9))
+            return larder__fail(LARDER_E_ARGS, "graph: radius is auto or a distance, not \"%.40s\"",
+                                radius);
+        g->radius = (larder__graph_radius){.radius = fixed};
+    }
     const char *engine = larder_args_text(args, "engine"), *tune = larder_args_text(args, "tune");
     if (strcmp(engine, "auto") != 0 && !(g->wanted = larder__engine_find(engine)))
         return LARDER_E_ARGS;

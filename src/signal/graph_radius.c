@@ -7,12 +7,6 @@
 #define STEP_LEAST 5e-4
 #define STEP_MOST 0.1
 
-void larder__graph_radius_literal(larder__graph_radius *r, double lambda, double alpha,
-                                  bool squared) {
-    double d = -log(alpha) / lambda;
-    *r = (larder__graph_radius){.radius = squared ? sqrt(d) : d};
-}
-
 void larder__graph_radius_auto(larder__graph_radius *r, double degree) {
     *r = (larder__graph_radius){.steered = true, .degree = degree, .step = STEP_FIRST};
 }

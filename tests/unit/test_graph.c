@@ -88,7 +88,7 @@ static void odd_reports_say_nothing(void **state) {
 static void repeats_count_once(void **state) {
     (void)state;
     graph_kit k;
-    graph_kit_open(&k, 10, "radius=literal,lambda=1,alpha=0.5,normalise=0");
+    graph_kit_open(&k, 10, "radius=0.7,normalise=0");
     const uint64_t ids[] = {1, 1, 2, 3};
     const int64_t labels[] = {0, 0, 0, 0};
     const float x[] = {50, 1, 1.1f, 1.2f};
@@ -252,6 +252,8 @@ static void engines_are_checked_at_once(void **state) {
     static const struct {
         const char *spec, *says;
     } bad[] = {{"engine=exakt", "did you mean exact?"},
+               {"radius=literal", "radius is auto or a distance"},
+               {"radius=-1", "radius is auto or a distance"},
                {"tune=budget=2000", "tune needs engine=NAME"},
                {"engine=strata,tune=budgt=2000", "did you mean budget?"},
                {"engine=strata,tune=budget=1", "budget"}};
