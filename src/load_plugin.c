@@ -68,7 +68,7 @@ int larder_load_plugin(const char *file) {
     return rc;
 }
 
-/* ---- LARDER_PLUGINS ---------------------------------------------------------------------------- */
+/* ---- LARDER_PLUGINS -------------------------------------------------------------------------- */
 
 static int env_answer;
 static char env_sentence[512];

@@ -10,7 +10,7 @@
 
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- what each sort has to have: NULL, or what is wrong with it ------------------------------- */
+/* ---- what each sort has to have: NULL, or what is wrong with it ------------------------------ */
 
 static bool all_or_none(size_t have, size_t of) { return have == 0 || have == of; }
 
@@ -95,7 +95,7 @@ static const char *(*const lacks[LARDER_SORTS])(const void *) = {
     [LARDER_SORT_SOURCE] = source_lacks, [LARDER_SORT_STAGE] = stage_lacks,
     [LARDER_SORT_RECIPE] = recipe_lacks};
 
-/* ---- names and parameters --------------------------------------------------------------------- */
+/* ---- names and parameters -------------------------------------------------------------------- */
 
 static int check_name(const char *sort, const char *name) {
     enum { LONGEST = 31 };
@@ -149,7 +149,7 @@ static int check(larder_sort sort, const larder_plugin *p) {
     return check_params(kind, p);
 }
 
-/* ---- structs of another size ------------------------------------------------------------------ */
+/* ---- structs of another size ----------------------------------------------------------------- */
 
 /* As this larder knows the struct: what an older one did not have is NULL. NULL with a sentence: a
  * newer one has more than this larder knows, and it is in use. */

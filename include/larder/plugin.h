@@ -399,7 +399,7 @@ typedef struct larder_signal {
     double (*figure)(const void *st, size_t i);
 } larder_signal;
 
-/* ---- engines: what finds neighbours for the signal graph -------------------------------------- */
+/* ---- engines: what finds neighbours for the signal graph ------------------------------------- */
 
 typedef struct larder_engine_conf {
     uint64_t n;       /* samples of the data set, below 2^32 */

@@ -57,7 +57,7 @@ def features() -> str:
     return _load().larder_features().decode()
 
 
-def load_plugin(path: "str | os.PathLike[str]") -> None:
+def load_plugin(path: str | os.PathLike[str]) -> None:
     """Loads a shared object with plug-ins: its policies, samplers, signals, sources, stages and recipes
     are known by name from then on. A file that is loaded already is left alone."""
     _lib.check(_load().larder_load_plugin(_lib.text(path)))

@@ -55,7 +55,8 @@ static void test_every_recipe_names_what_it_takes(void **st) {
         snprintf(text, sizeof text, "%s:zebra=3", r->plugin.name);
         assert_int_equal(larder__recipe_parse(&parsed, text), LARDER_E_ARGS);
         char said[600];
-        snprintf(said, sizeof said, "recipe %s has no parameter \"zebra\"; it has ", r->plugin.name);
+        snprintf(said, sizeof said, "recipe %s has no parameter \"zebra\"; it has ",
+                 r->plugin.name);
         assert_memory_equal(larder_errmsg(), said, strlen(said));
         check_named(r->plugin.name, larder__sampler_find(r->sampler)->plugin.params);
         check_named(r->plugin.name, larder__policy_find(r->policy)->plugin.params);
