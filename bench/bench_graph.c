@@ -4,11 +4,16 @@
  *     build/bench_graph [speed | kernels | strata [N [CLASSES [DIMS...]]] | growth | all]
  *
  * speed: 50,000 x 512, exact against hnswlib (update + search of 500) in the same run, rounds of
- * the two alternate. strata: large N, against exact. growth: N = 10,000, 100,000, 1,000,000. */
+ * the two alternate. strata: large N, against exact. growth: N = 10,000, 100,000, 1,000,000.
+ *
+ * hnswlib is the plug-in of examples/hnsw: make -C examples/hnsw LARDER_CFLAGS=-I../../include, and
+ * LARDER_PLUGINS=examples/hnsw/hnsw.so. "strata 1000000" then has it beside strata at 1 M x 512. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "clusters.h"
 #include "measure.h"
+#include "plugins.h"
 #include "signal/graph_batch.h"
 #include "signal/graph_kernel.h"
 #include "signal/graph_radius.h"
@@ -30,8 +35,7 @@ typedef struct bench {
 } bench;
 
 typedef struct rig {
-    const larder__graph_engine *e;
-    larder__graph_conf conf;
+    const larder_engine *e;
     void *st;
     double update, count; /* CPU seconds of the last batch */
 } rig;
@@ -56,26 +60,23 @@ static void bench_close(bench *b) {
     free(b->x);
 }
 
-static void rig_open(rig *i, const bench *b, const char *engine, uint32_t project, uint32_t budget,
+static void rig_open(rig *i, const bench *b, const char *engine, const char *tune,
                      uint32_t threads) {
-    *i = (rig){.e = larder__graph_engine_named(engine)};
-    i->conf = (larder__graph_conf){.n = b->n,
-                                   .dim = b->data.dim,
-                                   .threads = threads,
-                                   .project = project,
-                                   .budget = budget,
-                                   .k = 500,
-                                   .ef = 500,
-                                   .links = 16,
-                                   .pq = 64,
-                                   .seed = 1};
-    if ((i->e->available && i->e->available() < 0) || i->e->open(&i->st, &i->conf) < 0)
+    larder_args args;
+    *i = (rig){.e = larder__engine_find(engine)};
+    larder_engine_conf conf = {.n = b->n, .dim = b->data.dim, .threads = threads, .seed = 1};
+    if (!i->e || larder__args_parse(&args, "engine", &i->e->plugin, tune, '/', NULL) < 0)
         die(engine);
+    i->st = calloc(1, i->e->plugin.state_size);
+    if (!i->st || i->e->open(i->st, &conf, &args) < 0)
+        die(engine);
+    larder__args_free(&args);
 }
 
 static void rig_close(rig *i) {
     if (i->st)
         i->e->close(i->st);
+    free(i->st);
     i->st = NULL;
 }
 
@@ -103,7 +104,7 @@ static void fill(bench *b, rig *const *to, size_t indices, uint64_t count) {
     }
 }
 
-static void score(bench *b, rig *i, double radius, larder__graph_count *out) {
+static void score(bench *b, rig *i, double radius, larder_engine_count *out) {
     double at = larder__cpu_seconds();
     if (i->e->update(i->st, &b->batch.rows) != 0)
         die("update");
@@ -135,7 +136,7 @@ static double settle(bench *b, rig *i, int batches) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-static double score_of(larder__graph_count c) {
+static double score_of(larder_engine_count c) {
     double total = (double)c.same + (double)c.other, s = total > 500 ? 500 / total : 1;
     return log(1 / fmax(1, (double)c.same * s) + (double)c.other * s / 500 + 1);
 }
@@ -198,7 +199,7 @@ static errors compare(const double *truth, const double *got, size_t n) {
 }
 
 /* Counts of the batch against float64, every row made again from its id. */
-static void check_exact(bench *b, const larder__graph_count *got, double radius) {
+static void check_exact(bench *b, const larder_engine_count *got, double radius) {
     size_t n = b->batch.rows.n < 64 ? b->batch.rows.n : 64;
     uint32_t dim = b->data.dim;
     float *x = malloc(dim * sizeof *x);
@@ -237,7 +238,7 @@ static void check_exact(bench *b, const larder__graph_count *got, double radius)
 
 /* ---- the runs -------------------------------------------------------------------------------- */
 
-static double score_error(const larder__graph_count *got, const larder__graph_count *want,
+static double score_error(const larder_engine_count *got, const larder_engine_count *want,
                           size_t n) {
     double sum = 0;
     for (size_t q = 0; q < n; q++)
@@ -249,17 +250,17 @@ static void speed(uint64_t n, uint32_t dim, int rounds, bool peers) {
     bench b;
     bench_open(&b, n, dim, 10);
     rig exact, two, hnsw = {0}, pq = {0};
-    rig_open(&exact, &b, "exact", 128, 0, 1);
-    rig_open(&two, &b, "exact", 128, 0, 2);
+    rig_open(&exact, &b, "exact", "", 1);
+    rig_open(&two, &b, "exact", "", 2);
     rig *all[] = {&exact, &two, &hnsw, &pq};
     if (peers) {
-        rig_open(&hnsw, &b, "hnsw", 0, 0, 1);
-        rig_open(&pq, &b, "hnswpq", 0, 0, 1);
+        rig_open(&hnsw, &b, "hnsw", "", 1);
+        rig_open(&pq, &b, "hnswpq", "", 1);
     }
     fill(&b, all, peers ? 4 : 2, n);
     double radius = settle(&b, &exact, 40);
     double t[3][64], wall[64], hn_update[64];
-    larder__graph_count counts[BATCH], slow[BATCH];
+    larder_engine_count counts[BATCH], slow[BATCH];
     make_batch(&b, 0, 0, 0);
     score(&b, &exact, radius, counts);
     check_exact(&b, counts, radius);
@@ -293,7 +294,7 @@ static void speed(uint64_t n, uint32_t dim, int rounds, bool peers) {
         printf(
             "  %-8s %8.1f ms [%.1f..%.1f] CPU, %6.1f MB, recall %.3f, scores off by %.4f: exact is "
             "%.1f times faster\n",
-            all[k + 1]->e->name, peer * 1e3, t[k][0] * 1e3, t[k][rounds - 1] * 1e3,
+            all[k + 1]->e->plugin.name, peer * 1e3, t[k][0] * 1e3, t[k][rounds - 1] * 1e3,
             (double)all[k + 1]->e->bytes(all[k + 1]->st) / 1e6,
             all[k + 1]->e->recall(all[k + 1]->st), mae[k], peer / ours);
     }
@@ -308,19 +309,20 @@ static void speed(uint64_t n, uint32_t dim, int rounds, bool peers) {
 enum { GIVEN, OWN, TRUE_SAME, TRUE_OTHER, KINDS };
 
 typedef struct setting {
-    uint32_t project, budget;
+    const char *engine;
+    char tune[32];
 } setting;
 
-/* Scores of some settings of strata against exact: with exact's radius, and each with its own. */
+/* Scores of some settings of engines against exact: with exact's radius, and each with its own. */
 static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t count,
                    int rounds) {
     bench b;
     bench_open(&b, n, 512, classes);
     rig exact, tried[8];
-    rig_open(&exact, &b, "exact", 0, 0, 1);
+    rig_open(&exact, &b, "exact", "", 1);
     rig *all[9] = {&exact};
     for (size_t k = 0; k < count; k++) {
-        rig_open(&tried[k], &b, "strata", settings[k].project, settings[k].budget, 1);
+        rig_open(&tried[k], &b, settings[k].engine, settings[k].tune, 1);
         all[k + 1] = &tried[k];
     }
     fill(&b, all, count + 1, n);
@@ -334,7 +336,7 @@ static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t
     for (size_t k = 0; k < count * KINDS; k++)
         found[k / KINDS][k % KINDS] = malloc(room * sizeof(double));
     for (int r = 0; r < rounds; r++) {
-        larder__graph_count true_counts[BATCH], counts[BATCH];
+        larder_engine_count true_counts[BATCH], counts[BATCH];
         make_batch(&b, 0, 0, (uint64_t)r + 1);
         size_t rows = b.batch.rows.n;
         score(&b, &exact, radius, true_counts);
@@ -347,10 +349,10 @@ static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t
             score(&b, &tried[k], radius, counts);
             times[k][r] = tried[k].update + tried[k].count;
             for (size_t q = 0; q < rows; q++) {
-                larder__graph_count c = counts[q], t = true_counts[q];
+                larder_engine_count c = counts[q], t = true_counts[q];
                 found[k][GIVEN][total + q] = score_of(c);
-                found[k][TRUE_SAME][total + q] = score_of((larder__graph_count){t.same, c.other});
-                found[k][TRUE_OTHER][total + q] = score_of((larder__graph_count){c.same, t.other});
+                found[k][TRUE_SAME][total + q] = score_of((larder_engine_count){t.same, c.other});
+                found[k][TRUE_OTHER][total + q] = score_of((larder_engine_count){c.same, t.other});
             }
             score(&b, &tried[k], own[k], counts);
             for (size_t q = 0; q < rows; q++)
@@ -362,19 +364,21 @@ static void strata(uint64_t n, uint32_t classes, const setting *settings, size_t
            "mean x_other %.1f\n",
            (unsigned long long)n, classes, radius, exact_time * 1e3,
            (double)exact.e->bytes(exact.st) / (double)n, others);
-    printf("  dims  budget   ms CPU [min..max]     bytes/sample | exact's radius: MAE  rank | own "
+    printf("  engine               ms CPU [min..max]     bytes/sample | exact's radius: MAE  rank "
+           "| own "
            "radius: MAE  rank | rank if all were wrong but x_same, x_other\n");
     for (size_t k = 0; k < count; k++) {
         errors e[KINDS];
         for (int kind = 0; kind < KINDS; kind++)
             e[kind] = compare(truth, found[k][kind], total);
         double median = measure_median(times[k], (size_t)rounds);
-        printf("  %4u %7u   %6.1f [%.1f..%.1f]  %8.1f        |        %.4f %.3f |      %.4f %.3f | "
-               "%.3f %.3f\n",
-               settings[k].project, settings[k].budget, median * 1e3, times[k][0] * 1e3,
-               times[k][rounds - 1] * 1e3, (double)tried[k].e->bytes(tried[k].st) / (double)n,
-               e[GIVEN].mae, e[GIVEN].rank, e[OWN].mae, e[OWN].rank, e[TRUE_SAME].rank,
-               e[TRUE_OTHER].rank);
+        printf(
+            "  %-6s %-12s  %6.1f [%.1f..%.1f]  %8.1f        |        %.4f %.3f |      %.4f %.3f | "
+            "%.3f %.3f\n",
+            settings[k].engine, settings[k].tune, median * 1e3, times[k][0] * 1e3,
+            times[k][rounds - 1] * 1e3, (double)tried[k].e->bytes(tried[k].st) / (double)n,
+            e[GIVEN].mae, e[GIVEN].rank, e[OWN].mae, e[OWN].rank, e[TRUE_SAME].rank,
+            e[TRUE_OTHER].rank);
         for (int kind = 0; kind < KINDS; kind++)
             free(found[k][kind]);
     }
@@ -391,13 +395,13 @@ static void growth(void) {
         bench b;
         bench_open(&b, n, 512, 100);
         rig exact, few;
-        rig_open(&exact, &b, "exact", 0, 0, 1);
-        rig_open(&few, &b, "strata", 80, 155000, 1);
+        rig_open(&exact, &b, "exact", "", 1);
+        rig_open(&few, &b, "strata", "project=80", 1);
         rig *all[] = {&exact, &few};
         fill(&b, all, 2, n);
         fill(&b, &all[1], 1, n * 3 / 8);
         double radius = settle(&b, &few, 20), t[2][5];
-        larder__graph_count counts[BATCH];
+        larder_engine_count counts[BATCH];
         for (int r = 0; r < 5; r++) {
             make_batch(&b, 0, 0, (uint64_t)r + 1);
             for (int k = 0; k < 2; k++) {
@@ -406,7 +410,7 @@ static void growth(void) {
             }
         }
         printf("%9llu %10.1f %10.1f    %s\n", (unsigned long long)n, measure_median(t[0], 5) * 1e3,
-               measure_median(t[1], 5) * 1e3, larder__graph_engine_auto(n, 512)->name);
+               measure_median(t[1], 5) * 1e3, larder__graph_engine_auto(n, 512)->plugin.name);
         rig_close(&exact);
         rig_close(&few);
         bench_close(&b);
@@ -442,16 +446,26 @@ static void kernels(void) {
     }
 }
 
+static bool has_peers(void) { /* examples/hnsw, by LARDER_PLUGINS */
+    return larder__plugins_from_env() == 0 && larder__plugin_named(LARDER_SORT_ENGINE, "hnsw");
+}
+
 /* Codes as long as the command line says, or around what they are unless told: 80 dimensions, 64
- * where classes are small. */
+ * where classes are small. Beside them the peers, with searches of about the same time and as they
+ * are. */
 static void strata_of(uint64_t n, uint32_t classes, int argc, char **argv) {
-    static const uint32_t dims[2][4] = {{64, 80, 96, 128}, {48, 64, 80, 96}};
+    static const unsigned long dims[2][4] = {{64, 80, 96, 128}, {48, 64, 80, 96}};
     setting s[8];
     size_t count = 0;
-    for (int i = 0; i < argc && count < 8; i++)
-        s[count++] = (setting){(uint32_t)strtoul(argv[i], NULL, 10), 155000};
-    for (size_t i = 0; argc <= 0 && i < 4; i++)
-        s[count++] = (setting){dims[n / classes < 4096][i], 155000};
+    for (int i = 0; i < (argc > 0 ? argc : 4) && count < 6; i++) {
+        s[count].engine = "strata";
+        snprintf(s[count++].tune, sizeof s->tune, "project=%lu",
+                 argc > 0 ? strtoul(argv[i], NULL, 10) : dims[n / classes < 4096][i]);
+    }
+    if (has_peers()) {
+        s[count++] = (setting){"hnsw", "k=150/ef=150"};
+        s[count++] = (setting){"hnsw", ""};
+    }
     strata(n, classes, s, count, 5);
 }
 
@@ -461,7 +475,7 @@ int main(int argc, char **argv) {
     if (all || strcmp(what, "kernels") == 0)
         kernels();
     if (all || strcmp(what, "speed") == 0)
-        speed(50000, 512, 9, larder__graph_hnsw.open != NULL);
+        speed(50000, 512, 9, has_peers());
     if (strcmp(what, "exact") == 0)
         speed(argc > 2 ? strtoull(argv[2], NULL, 10) : 50000, 512, 9, false);
     if (all || strcmp(what, "growth") == 0)

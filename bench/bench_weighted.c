@@ -1,12 +1,10 @@
-/* Weighted draws, CPU time of one core: N draws with replacement (table built each time), an order
- * without, and one weight changed or drawn while weights change. Weights u*u + 0.01.
+/* Weighted draws, CPU time of one core: N draws with replacement (table built each time). Weights
+ * u*u + 0.01.
  * Usage: bench_weighted [rounds [n...]]; bench_weighted.sh sets it beside torch.multinomial.
  * "time" lines are for that script: what, n, milliseconds. */
 #include "base/clock.h"
 #include "measure.h"
 #include "sample/alias.h"
-#include "sample/sum_tree.h"
-#include "sample/weighted_order.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +16,6 @@ typedef struct bench {
     float *weights;
     uint32_t *out;
     larder__alias alias; /* memory is kept from epoch to epoch, as samplers do */
-    larder__weighted_order order;
     larder_rng rng;
     uint64_t check; /* so that nothing is optimised away */
 } bench;
@@ -28,10 +25,6 @@ static int with_replacement(bench *b) {
     if (rc == 0)
         larder__alias_draw(&b->alias, &b->rng, b->out, b->n);
     return rc;
-}
-
-static int without(bench *b) {
-    return larder__weighted_order_make(&b->order, b->weights, &b->rng, b->out);
 }
 
 static int reading(bench *b) { /* the floor: the weights read once, the ids written once */
@@ -74,63 +67,11 @@ static int random_access(bench *b) {
     return 0;
 }
 
-/* One call a weight, sums up to date after `between` of them. */
-static double change_singly(bench *b, larder__sum_tree *t, int steps, int between) {
-    double start = larder__cpu_seconds();
-    for (int i = 0; i < steps; i++) {
-        uint64_t x = larder_rng_next(&b->rng);
-        larder__sum_tree_set(t, (x >> 32) * b->n >> 32, (float)(x & 0xffff) * 1e-4f);
-        if (i % between == between - 1)
-            b->check += larder__sum_tree_total(t) > 0; /* as a draw would: sums are settled */
-    }
-    return (larder__cpu_seconds() - start) / steps * 1e9;
-}
-
-static int tree(bench *b, int rounds) {
-    enum { BATCH = 256, STEPS = 4000 * BATCH };
-    larder__sum_tree t;
-    int rc = larder__sum_tree_open(&t, b->n);
-    if (rc == 0)
-        rc = larder__sum_tree_build(&t, b->weights);
-    double change[MOST_ROUNDS], draw[MOST_ROUNDS], singly[MOST_ROUNDS], at_once[MOST_ROUNDS];
-    for (int r = 0; rc == 0 && r < rounds; r++) {
-        double start = larder__cpu_seconds();
-        for (int i = 0; i < STEPS; i += BATCH) { /* the feedback of one batch after the other */
-            uint32_t ids[BATCH];
-            float weights[BATCH];
-            for (int k = 0; k < BATCH; k++) {
-                uint64_t x = larder_rng_next(&b->rng);
-                ids[k] = (uint32_t)((x >> 32) * b->n >> 32);
-                weights[k] = (float)(x & 0xffff) * 1e-4f;
-            }
-            larder__sum_tree_set_many(&t, ids, weights, BATCH);
-            b->check += larder__sum_tree_total(&t) > 0;
-        }
-        double middle = larder__cpu_seconds();
-        for (int i = 0; i < STEPS; i++)
-            b->check += larder__sum_tree_draw(&t, &b->rng);
-        draw[r] = (larder__cpu_seconds() - middle) / STEPS * 1e9;
-        singly[r] = change_singly(b, &t, STEPS, BATCH);
-        at_once[r] = change_singly(b, &t, STEPS, 1);
-        change[r] = (middle - start) / STEPS * 1e9;
-    }
-    if (rc == 0) {
-        double c = measure_median(change, (size_t)rounds), d = measure_median(draw, (size_t)rounds);
-        double s = measure_median(singly, (size_t)rounds);
-        double o = measure_median(at_once, (size_t)rounds);
-        printf("%9llu  one weight changed: %.1f ns (best %.1f) in a call of 256, %.1f (%.1f) in a "
-               "call each, %.1f (%.1f) with a total after each; one draw %.1f ns (%.1f)\n",
-               (unsigned long long)b->n, c, change[0], s, singly[0], o, at_once[0], d, draw[0]);
-    }
-    larder__sum_tree_close(&t);
-    return rc;
-}
-
 static int run(uint64_t n, int rounds) {
     bench b = {.n = n, .weights = malloc(n * 4), .out = malloc(n * 4)};
     int rc = b.weights && b.out ? 0 : -1;
-    if (rc == 0 && (rc = larder__alias_open(&b.alias, n)) == 0)
-        rc = larder__weighted_order_open(&b.order, n);
+    if (rc == 0)
+        rc = larder__alias_open(&b.alias, n);
     larder_rng_seed(&b.rng, 1, n);
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
         double u = larder_rng_unit(&b.rng);
@@ -139,10 +80,8 @@ static int run(uint64_t n, int rounds) {
     const struct {
         const char *name;
         int (*what)(bench *);
-    } kinds[] = {{"reading", reading},
-                 {"random", random_access},
-                 {"replacement", with_replacement},
-                 {"without", without}};
+    } kinds[] = {
+        {"reading", reading}, {"random", random_access}, {"replacement", with_replacement}};
     for (size_t k = 0; rc == 0 && k < sizeof kinds / sizeof *kinds; k++) {
         double best = 0, median = timed(&b, rounds, kinds[k].what, &best);
         if (median < 0)
@@ -151,12 +90,9 @@ static int run(uint64_t n, int rounds) {
             printf("time %-12s %9llu %9.3f ms (best %.3f)\n", kinds[k].name, (unsigned long long)n,
                    median, best);
     }
-    if (rc == 0)
-        rc = tree(&b, rounds);
     if (rc < 0)
         fprintf(stderr, "bench_weighted: %s\n", larder_errmsg());
     larder__alias_close(&b.alias);
-    larder__weighted_order_close(&b.order);
     free(b.weights);
     free(b.out);
     return rc;

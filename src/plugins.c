@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 #include "base/near.h"
-#include "stage/stage.h"
 
 #include <stdio.h>
 
@@ -11,14 +10,16 @@
 #define LARDER_POLICY(name) extern const larder_policy larder__policy_##name;
 #define LARDER_SAMPLER(name) extern const larder_sampler larder__sampler_##name;
 #define LARDER_SIGNAL(name) extern const larder_signal larder__signal_##name;
+#define LARDER_ENGINE(name) extern const larder_engine larder__engine_##name;
 #define LARDER_STAGE(name) extern const larder_stage larder__stage_##name;
 #define LARDER_RECIPE(name, sampler, policy, signal, summary)                                      \
-    static const larder_recipe recipe_##name = {#name, sampler, policy, signal, summary};
+    static const larder_recipe recipe_##name = {{#name, summary, NULL, 0}, sampler, policy, signal};
 #include "plugins.def"
 #undef LARDER_SOURCE
 #undef LARDER_POLICY
 #undef LARDER_SAMPLER
 #undef LARDER_SIGNAL
+#undef LARDER_ENGINE
 #undef LARDER_STAGE
 #undef LARDER_RECIPE
 
@@ -26,12 +27,13 @@
 #define LARDER_POLICY(name)
 #define LARDER_SAMPLER(name)
 #define LARDER_SIGNAL(name)
+#define LARDER_ENGINE(name)
 #define LARDER_STAGE(name)
 #define LARDER_RECIPE(name, sampler, policy, signal, summary)
 
 #undef LARDER_SOURCE
 #define LARDER_SOURCE(name) &larder__source_##name,
-const larder_source *const larder__sources[] = {
+_Atomic(const larder_source *) larder__sources[LARDER__PLUGINS_MOST + 1] = {
 #include "plugins.def"
     NULL};
 #undef LARDER_SOURCE
@@ -39,7 +41,7 @@ const larder_source *const larder__sources[] = {
 
 #undef LARDER_POLICY
 #define LARDER_POLICY(name) &larder__policy_##name,
-const larder_policy *const larder__policies[] = {
+_Atomic(const larder_policy *) larder__policies[LARDER__PLUGINS_MOST + 1] = {
 #include "plugins.def"
     NULL};
 #undef LARDER_POLICY
@@ -47,7 +49,7 @@ const larder_policy *const larder__policies[] = {
 
 #undef LARDER_SAMPLER
 #define LARDER_SAMPLER(name) &larder__sampler_##name,
-const larder_sampler *const larder__samplers[] = {
+_Atomic(const larder_sampler *) larder__samplers[LARDER__PLUGINS_MOST + 1] = {
 #include "plugins.def"
     NULL};
 #undef LARDER_SAMPLER
@@ -55,15 +57,23 @@ const larder_sampler *const larder__samplers[] = {
 
 #undef LARDER_SIGNAL
 #define LARDER_SIGNAL(name) &larder__signal_##name,
-const larder_signal *const larder__signals[] = {
+_Atomic(const larder_signal *) larder__signals[LARDER__PLUGINS_MOST + 1] = {
 #include "plugins.def"
     NULL};
 #undef LARDER_SIGNAL
 #define LARDER_SIGNAL(name)
 
+#undef LARDER_ENGINE
+#define LARDER_ENGINE(name) &larder__engine_##name,
+_Atomic(const larder_engine *) larder__engines[LARDER__PLUGINS_MOST + 1] = {
+#include "plugins.def"
+    NULL};
+#undef LARDER_ENGINE
+#define LARDER_ENGINE(name)
+
 #undef LARDER_STAGE
 #define LARDER_STAGE(name) &larder__stage_##name,
-const larder_stage *const larder__stages[] = {
+_Atomic(const larder_stage *) larder__stages[LARDER__PLUGINS_MOST + 1] = {
 #include "plugins.def"
     NULL};
 #undef LARDER_STAGE
@@ -71,9 +81,45 @@ const larder_stage *const larder__stages[] = {
 
 #undef LARDER_RECIPE
 #define LARDER_RECIPE(name, sampler, policy, signal, summary) &recipe_##name,
-const larder_recipe *const larder__recipes[] = {
+_Atomic(const larder_recipe *) larder__recipes[LARDER__PLUGINS_MOST + 1] = {
 #include "plugins.def"
     NULL};
+
+/* ---- by sort --------------------------------------------------------------------------------- */
+
+/* A plug-in's struct begins with its larder_plugin. */
+#define SORT(kind, list)                                                                           \
+    static const larder_plugin *nth_##kind(size_t i) { return (const larder_plugin *)list[i]; }    \
+    static int append_##kind(const larder_plugin *p) {                                             \
+        size_t i = 0;                                                                              \
+        while (list[i])                                                                            \
+            i++;                                                                                   \
+        if (i == LARDER__PLUGINS_MOST)                                                             \
+            return LARDER_E_FULL;                                                                  \
+        list[i] = (const larder_##kind *)p;                                                        \
+        return 0;                                                                                  \
+    }
+SORT(policy, larder__policies)
+SORT(sampler, larder__samplers)
+SORT(signal, larder__signals)
+SORT(engine, larder__engines)
+SORT(source, larder__sources)
+SORT(stage, larder__stages)
+SORT(recipe, larder__recipes)
+
+#define ROW(KIND, kind)                                                                            \
+    [LARDER_SORT_##KIND] = {#kind, sizeof(larder_##kind), nth_##kind, append_##kind}
+const larder__sort larder__sorts[LARDER_SORTS] = {
+    ROW(POLICY, policy), ROW(SAMPLER, sampler), ROW(SIGNAL, signal), ROW(ENGINE, engine),
+    ROW(SOURCE, source), ROW(STAGE, stage),     ROW(RECIPE, recipe)};
+
+const larder_plugin *larder__plugin_named(larder_sort sort, const char *name) {
+    const larder_plugin *p;
+    for (size_t i = 0; (p = larder__sorts[sort].nth(i)); i++)
+        if (strcmp(p->name, name) == 0)
+            return p;
+    return NULL;
+}
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
@@ -104,40 +150,50 @@ static void listing_fail(const listing *l) {
                  hint[0] ? " There are" : "; there are", l->names);
 }
 
-#define FIND(kind, list)                                                                           \
+static void listing_add_all(listing *l, larder_sort sort) {
+    const larder_plugin *p;
+    for (size_t i = 0; (p = larder__sorts[sort].nth(i)); i++)
+        listing_add(l, p->name);
+}
+
+static const void *find(larder_sort sort, const char *name) {
+    if (larder__plugins_from_env() < 0)
+        return NULL;
+    const larder_plugin *p = larder__plugin_named(sort, name);
+    if (p)
+        return p;
+    listing l;
+    listing_begin(&l, larder__sorts[sort].name, name);
+    listing_add_all(&l, sort);
+    listing_fail(&l);
+    return NULL;
+}
+
+#define FIND(KIND, kind)                                                                           \
     const larder_##kind *larder__##kind##_find(const char *name) {                                 \
-        for (size_t i = 0; list[i]; i++)                                                           \
-            if (strcmp(list[i]->plugin.name, name) == 0)                                           \
-                return list[i];                                                                    \
-        listing l;                                                                                 \
-        listing_begin(&l, #kind, name);                                                            \
-        for (size_t i = 0; list[i]; i++)                                                           \
-            listing_add(&l, list[i]->plugin.name);                                                 \
-        listing_fail(&l);                                                                          \
-        return NULL;                                                                               \
+        return find(LARDER_SORT_##KIND, name);                                                     \
     }
-FIND(policy, larder__policies)
-FIND(sampler, larder__samplers)
-FIND(signal, larder__signals)
-FIND(source, larder__sources)
-FIND(stage, larder__stages)
+FIND(POLICY, policy)
+FIND(SAMPLER, sampler)
+FIND(SIGNAL, signal)
+FIND(ENGINE, engine)
+FIND(SOURCE, source)
+FIND(STAGE, stage)
 
 const larder_recipe *larder__recipe_find(const char *name, larder_recipe *space) {
+    if (larder__plugins_from_env() < 0)
+        return NULL;
+    const larder_plugin *p = larder__plugin_named(LARDER_SORT_RECIPE, name);
+    if (p)
+        return (const larder_recipe *)p;
+    if ((p = larder__plugin_named(LARDER_SORT_POLICY, name))) {
+        *space = (larder_recipe){{p->name, p->summary, NULL, 0}, "uniform", p->name, ""};
+        return space;
+    }
     listing l;
     listing_begin(&l, "recipe", name);
-    for (size_t i = 0; larder__recipes[i]; i++) {
-        if (strcmp(larder__recipes[i]->name, name) == 0)
-            return larder__recipes[i];
-        listing_add(&l, larder__recipes[i]->name);
-    }
-    for (size_t i = 0; larder__policies[i]; i++) {
-        const larder_plugin *p = &larder__policies[i]->plugin;
-        if (strcmp(p->name, name) == 0) {
-            *space = (larder_recipe){p->name, "uniform", p->name, "", p->summary};
-            return space;
-        }
-        listing_add(&l, p->name);
-    }
+    listing_add_all(&l, LARDER_SORT_RECIPE);
+    listing_add_all(&l, LARDER_SORT_POLICY);
     listing_fail(&l);
     return NULL;
 }

@@ -3,8 +3,9 @@
  * The framework allocates and zeroes `state_size` bytes for it, calls init, and owns all locks.
  * Plug-ins take no locks, allocate only in init, keep indices instead of pointers in per-slot and
  * per-key data, and get chance and time as arguments, so every run repeats from its seed and its
- * state can be saved. Optional operations are NULL. A new plug-in is one file and one line in
- * src/plugins.def.
+ * state can be saved. Optional operations are NULL. A new plug-in of larder itself is one file and
+ * one line in src/plugins.def; one from outside calls larder_register (below), as examples/plugin
+ * does.
  */
 #ifndef LARDER_PLUGIN_H
 #define LARDER_PLUGIN_H
@@ -38,6 +39,9 @@ typedef struct larder_args larder_args;
 double larder_args_number(const larder_args *,
                           const char *name); /* int, float, bool, size, time (s) */
 const char *larder_args_text(const larder_args *, const char *name);
+
+/* Sets the sentence of larder_errmsg() and is worth `code`: return larder_fail(LARDER_E_ARGS, …) */
+__attribute__((format(printf, 2, 3))) int larder_fail(int code, const char *format, ...);
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
@@ -142,77 +146,110 @@ typedef struct larder_switch { /* a policy of several minds has changed it */
     double was, other;         /* what it compared: hits the old way, hits expected of the new */
 } larder_switch;
 
-typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
-    larder_plugin plugin;
-    size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
-    bool needs_future;          /* wants next_use: simulation only */
-    bool needs_order;           /* wants next_use as far as a fixed order tells: one epoch ahead */
-    bool holds_all;             /* its budget is the whole data set, to compare with */
-    bool needs_group;           /* wants larder_access.group */
-    bool needs_scores;          /* without scores it is another policy under its name */
-    bool reads_all;             /* what it fetches is read even where it does not fit */
-    /* Optional: the signal it needs with these parameters; taken where a recipe has none. NULL: it
-     * does without. */
+/* What a policy does beyond deciding who stays comes in groups, each NULL where it does nothing of
+ * the sort; and within a group an operation may be NULL unless it says otherwise. */
+
+typedef struct larder_policy_hears { /* what training and the order of samples tell it */
+    bool needs_scores;               /* without scores it is another policy under its name */
+    /* The signal it needs with these parameters; taken where a recipe has none. NULL: it does
+     * without. */
     const char *(*signal)(const larder_args *);
-    int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
-    void (*fini)(void *st);
-    /* Optional: false keeps a missing entry out although there may be room. */
-    bool (*admit)(void *st, const larder_access *);
-    void (*insert)(void *st, larder_slot, const larder_access *);
-    void (*hit)(void *st, larder_slot, const larder_access *);
-    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty.
-     */
-    larder_slot (*victim)(void *st, const larder_access *incoming);
-    void (*remove)(void *st, larder_slot, bool evicted);
-    /* Optional from here on. */
-    void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
-    void (*ghost)(void *st, uint64_t key, float score);     /* on one that is not */
-    void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
-    /* A resident to serve once more; `share` is its chance times the number of residents. */
-    bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
-    /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
-     * They enter as accesses with the tag LARDER_TAG_FETCH. */
+    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
+    void (*score)(void *st, larder_slot, float); /* feedback on a resident */
+    /* The three that follow only beside `score`. Feedback on one that is not resident. */
+    void (*ghost)(void *st, uint64_t key, float score);
+    /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
+     * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
+    bool (*offer)(void *st, const larder_access *);
+    /* Does it make use of scores and offers now? NULL: yes. */
+    bool (*listens)(const void *st);
+    /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
+    void (*list)(void *st, const uint8_t *tags);
+    void (*epoch)(void *st, uint64_t epoch);
+} larder_policy_hears;
+
+typedef struct larder_policy_brings { /* entries that nobody has asked for */
+    bool reads_all;                   /* what it fetches is read even where it does not fit */
+    /* Entries to bring in now; at most `max`, none of them resident. They enter as accesses with
+     * the tag LARDER_TAG_FETCH. Never NULL. */
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
     /* Once what it fetched last has entered or not: as which package. Only of policies with a
      * parameter `scratch`, the folder where the loader lays packages down. */
     larder_package (*package)(void *st);
     /* Numbers of packages that will not come again, each told once; at most `max`. */
     size_t (*dropped)(void *st, uint64_t *numbers, size_t max);
-    /* Caches in several forms. The forms a missing entry may enter in, as bits 1 << larder_form;
-     * NULL: any. May this resident be served to who asks? NULL: yes; if not, it is made anew for
-     * them alone, after `admit` has heard of it. Has everybody used this augmented entry, who was
-     * just served with it? Then it leaves; NULL: yes, and nobody but one job may use the cache. */
+} larder_policy_brings;
+
+typedef struct larder_policy_lends { /* residents in place of what is asked for */
+    bool by_group;                   /* wants larder_access.group, to lend within one alone */
+    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
+    /* From now on `key` may stand in for these, none of them itself. False: not wanted, name
+     * another. */
+    bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
+    bool (*pick)(void *st, larder_rng *, uint64_t *key); /* a resident to serve once more */
+} larder_policy_lends;
+
+typedef struct larder_policy_shares { /* a cache of several jobs, or in several forms */
+    /* The forms a missing entry may enter in, as bits 1 << larder_form; NULL: any. */
     uint32_t (*forms)(void *st, const larder_access *);
+    /* May this resident be served to who asks? NULL: yes; if not, it is made anew for them alone,
+     * after `admit` has heard of it. */
     bool (*serves)(void *st, larder_slot, const larder_access *);
+    /* Has everybody used this augmented entry, who was just served with it? Then it leaves; NULL:
+     * yes, and nobody but one job may use the cache. */
     bool (*spent)(void *st, larder_slot);
     /* What a job is served of what it wants: those it may have as they are, residents it has not
      * had in this epoch instead of those that are missing, then the missing ones. As many as
      * wanted, none twice. They are asked for right after. */
     void (*exchange)(void *st, uint32_t job, larder_rng *, const uint64_t *wanted, size_t n,
                      uint64_t *served);
-    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
-    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
-    /* From now on `key` may stand in for these, none of them itself. False: not wanted, name
-     * another. */
-    bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
-    void (*resize)(void *st, uint64_t budget);
-    void (*batch)(void *st);
-    /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
-     * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
-    bool (*offer)(void *st, const larder_access *);
-    /* Does it make use of scores and offers now? NULL: yes, if it has `score` or `offer`. */
-    bool (*listens)(const void *st);
+} larder_policy_shares;
+
+typedef struct larder_policy_shows { /* what people are shown of it */
+    const larder_figure *figures;    /* NULL: none; figure() gives the value of the i-th */
+    double (*figure)(const void *st, size_t i);
     /* Its i-th change of mind, oldest first; false: there is none, or it is forgotten. */
     bool (*switched)(const void *st, uint64_t i, larder_switch *out);
-    /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
-    void (*list)(void *st, const uint8_t *tags);
-    void (*epoch)(void *st, uint64_t epoch);
+} larder_policy_shows;
+
+typedef enum larder_future { /* how far ahead a policy has to see, in larder_access.next_use */
+                             LARDER_FUTURE_NONE,
+                             LARDER_FUTURE_EPOCH, /* as far as a fixed order tells: one epoch */
+                             LARDER_FUTURE_ALL    /* to the end: in simulations only */
+} larder_future;
+
+typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
+    larder_plugin plugin;
+    size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
+    larder_future future;
+    bool holds_all; /* its budget is the whole data set, to compare with */
+    int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
+    void (*fini)(void *st);                                           /* optional */
+    /* Optional: false keeps a missing entry out although there may be room. */
+    bool (*admit)(void *st, const larder_access *);
+    void (*insert)(void *st, larder_slot, const larder_access *);
+    /* Also of a resident that is asked for longer than it is. It grows then, if `victim` makes room
+     * for it, or leaves. */
+    void (*hit)(void *st, larder_slot, const larder_access *);
+    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty.
+     */
+    larder_slot (*victim)(void *st, const larder_access *incoming);
+    void (*remove)(void *st, larder_slot, bool evicted);
+    /* Optional: a resident has so many bytes now as the slots say, and had `was` until now. */
+    void (*resized)(void *st, larder_slot, uint32_t was);
+    void (*batch)(void *st); /* optional: a batch has been decided on */
     /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
-    const larder_figure *figures; /* what it shows; figure() gives the value of the i-th */
-    double (*figure)(const void *st, size_t i);
+    const larder_policy_hears *hears;
+    const larder_policy_brings *brings;
+    const larder_policy_lends *lends;
+    const larder_policy_shares *shares;
+    const larder_policy_shows *shows;
 } larder_policy;
+
+/* Does a policy have this operation, or flag, of a group? */
+#define LARDER_HAS(policy, group, what) ((policy)->group && (policy)->group->what)
 
 /* ---- samplers: which ids come next ----------------------------------------------------------- */
 
@@ -221,7 +258,7 @@ typedef struct larder_pick { /* one id drawn */
     float weight; /* 1/(N p), 1 for uniform draws */
     uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
 } larder_pick;
-#define LARDER_TAG_FETCH UINT32_MAX      /* nobody asked: brought in by larder_policy.fetch */
+#define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy_brings.fetch */
 #define LARDER_TAG_HELD (UINT32_MAX - 8) /* who asks keeps it a while and offers it afterwards */
 
 /* Tags of importance recipes: how much a sample matters in this epoch. */
@@ -269,10 +306,10 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     const larder_slots *slots; /* the cache's table: who is resident now */
     bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
     const void *resident_arg;
-    /* A resident by the policy's own preference (larder_policy.pick); false: it has none. */
-    bool (*pick)(void *arg, larder_rng *, uint64_t *id, double *share);
+    /* A resident by the policy's own preference (larder_policy_lends.pick); false: it has none. */
+    bool (*pick)(void *arg, larder_rng *, uint64_t *id);
     void *pick_arg;
-    /* larder_policy.exchange for a whole batch; without one, served is what was wanted. */
+    /* larder_policy_shares.exchange for a whole batch; without one, served is what was wanted. */
     void (*exchange)(void *arg, const uint64_t *wanted, size_t n, uint64_t *served);
     void *exchange_arg;
     /* Jobs that share a cache sweep in one order. Tells how far this one is, after a batch; and
@@ -362,6 +399,52 @@ typedef struct larder_signal {
     double (*figure)(const void *st, size_t i);
 } larder_signal;
 
+/* ---- engines: what finds neighbours for the signal graph ------------------------------------- */
+
+typedef struct larder_engine_conf {
+    uint64_t n;       /* samples of the data set, below 2^32 */
+    uint32_t dim;     /* of the embeddings, at most 4096 */
+    uint32_t classes; /* as the first batch shows them, nearly; 0: not known */
+    uint32_t threads; /* that may share the counting of one batch */
+    uint64_t seed;
+} larder_engine_conf;
+
+typedef struct larder_engine_rows { /* a batch; ids differ, all values are finite */
+    size_t n;
+    uint64_t epoch;
+    const uint32_t *ids, *classes;
+    const float *x; /* n x dim */
+} larder_engine_rows;
+
+typedef struct larder_engine_count { /* neighbours within the radius, self excluded */
+    float same, other;               /* of its class; estimates need not be whole numbers */
+} larder_engine_count;
+
+/* Holds the latest embedding of every sample in some form and says how many of them lie within a
+ * radius. Called by one thread at a time; what it answers depends on the sequence of updates alone,
+ * never on its number of threads. A name has at most eight letters. */
+typedef struct larder_engine {
+    larder_plugin
+        plugin; /* its parameters are given as graph:engine=name,tune=key=value/key=value */
+    int (*open)(void *st, const larder_engine_conf *, const larder_args *);
+    void (*close)(void *st); /* also of half-open ones */
+    /* Enters the batch. LARDER_ENGINE_LEARNING: not enough seen yet to count. */
+    int (*update)(void *st, const larder_engine_rows *);
+    /* Counts for rows that were just entered; radius is the distance, not its square. */
+    int (*count)(void *st, const larder_engine_rows *, double radius, larder_engine_count *out);
+    /* The nearest neighbours of the same class of a row just entered: at most cap of those within
+     * the radius, nearest first. */
+    size_t (*nearest)(void *st, const larder_engine_rows *, size_t row, double radius,
+                      uint64_t *ids, size_t cap);
+    uint64_t (*rows)(const void *st);  /* samples entered */
+    uint64_t (*bytes)(const void *st); /* memory held */
+    void (*save)(const void *st, larder_writer *);
+    int (*load)(void *st, larder_reader *); /* follows open */
+    /* Optional: the measured share of true neighbours that it finds; NULL: all. */
+    double (*recall)(const void *st);
+} larder_engine;
+enum { LARDER_ENGINE_LEARNING = 1 };
+
 /* ---- sources: where samples live ------------------------------------------------------------- */
 
 typedef struct larder_sample {
@@ -434,6 +517,123 @@ typedef struct larder_source {
      * sentence for a user, NULL past the end; lent until the next call. */
     const char *(*note)(void *st, size_t i);
 } larder_source;
+
+/* ---- stages: from bytes to tensors ----------------------------------------------------------- */
+
+/* The picture as the next stage sees it: w x h pixels, some of them perhaps zeros from padding.
+ * Stages change `flipped` and, through the two calls below, the rest. */
+typedef struct larder_view {
+    int64_t w, h;
+    bool flipped; /* left and right change places, after everything else */
+    /* How it is made: box of the source, resampled to full_w x full_h; of that the window that
+     * starts at win_x, win_y; whatever lies outside vis_* is zero. */
+    int64_t box_x, box_y, box_w, box_h;
+    int64_t full_w, full_h, win_x, win_y;
+    int64_t vis_x0, vis_y0, vis_x1, vis_y1;
+    double gap; /* the decoder may shrink the box while it keeps gap x the target; 0: never */
+    bool resized, padded;
+} larder_view;
+/* A window of what is there; parts beyond the edge become zeros. */
+int larder_view_crop(larder_view *, int64_t x, int64_t y, int64_t w, int64_t h);
+/* Bilinear with antialias; once a pipeline, and not over padding. */
+int larder_view_resize(larder_view *, int64_t w, int64_t h, double gap);
+
+/* What has been decoded, cropped and resized: c bytes a pixel, pixel after pixel, row after row.
+ * Padding is not among it, and a flip is still to come. */
+typedef struct larder_pixels {
+    uint8_t *at;
+    uint32_t w, h, c;
+} larder_pixels;
+
+enum { LARDER_CHANNELS_MAX = 4 };
+/* What a pixel becomes in f32 output: scale * value + bias, value 0..255, per channel. */
+typedef struct larder_tone {
+    uint32_t channels;
+    double scale[LARDER_CHANNELS_MAX], bias[LARDER_CHANNELS_MAX];
+} larder_tone;
+
+/* A stage changes where pixels come from (place), the pixels themselves, or what they are worth
+ * (tone). The first and the last only describe, so that no more of a picture is decoded than is
+ * wanted and one pass is enough; a pipeline has its stages in this order. State is read-only after
+ * init, so any number of threads run it. */
+typedef struct larder_stage {
+    larder_plugin plugin;
+    bool random; /* takes chance: the same sample gives another picture with another seed */
+    int (*init)(void *st, const larder_args *);
+    /* Exactly one of these three; rng is this stage's own for this sample; NULL for a random stage:
+     * without chance, the middle of what it may do, in the same size. */
+    int (*place)(const void *st, larder_view *, larder_rng *);
+    int (*pixels)(const void *st, const larder_pixels *, larder_rng *);
+    int (*tone)(const void *st, larder_tone *, larder_rng *);
+} larder_stage;
+
+/* ---- recipes: the named combination a user picks --------------------------------------------- */
+
+typedef struct larder_recipe {
+    larder_plugin plugin;                  /* without parameters: those of its parts are its own */
+    const char *sampler, *policy, *signal; /* by name; "": no signal */
+} larder_recipe;
+
+/* ---- plug-ins from outside ------------------------------------------------------------------- */
+
+/* Changes with the meaning of anything above. What is only added, at the end of a struct that is
+ * registered or of a group of a policy, leaves it as it is: who was compiled before has NULL there.
+ */
+enum { LARDER_PLUGIN_ABI = 1, LARDER_POLICY_GROUPS = 5 };
+
+typedef enum larder_sort {
+    LARDER_SORT_POLICY,
+    LARDER_SORT_SAMPLER,
+    LARDER_SORT_SIGNAL,
+    LARDER_SORT_ENGINE,
+    LARDER_SORT_SOURCE,
+    LARDER_SORT_STAGE,
+    LARDER_SORT_RECIPE,
+    LARDER_SORTS
+} larder_sort;
+
+typedef struct larder_registration {
+    uint32_t abi;       /* LARDER_PLUGIN_ABI as it was when the plug-in was compiled */
+    uint32_t sort;      /* larder_sort */
+    size_t size;        /* of the struct at `plugin`, also as it was then */
+    const void *plugin; /* its struct is copied; what that points to stays where it is for good */
+    size_t groups[LARDER_POLICY_GROUPS]; /* of a policy: sizes of its groups, in their order */
+} larder_registration;
+
+/* Afterwards the name is known everywhere, like one of larder's own. From any thread; refused with
+ * a sentence: another ABI, a name that is taken or cannot be one, an operation that is missing. */
+int larder_register(const larder_registration *);
+
+static inline int larder_register_policy(const larder_policy *p) {
+    const larder_registration r = {LARDER_PLUGIN_ABI,
+                                   LARDER_SORT_POLICY,
+                                   sizeof *p,
+                                   p,
+                                   {sizeof *p->hears, sizeof *p->brings, sizeof *p->lends,
+                                    sizeof *p->shares, sizeof *p->shows}};
+    return larder_register(&r);
+}
+
+#define LARDER_REGISTER_AS(kind, KIND)                                                             \
+    static inline int larder_register_##kind(const larder_##kind *p) {                             \
+        const larder_registration r = {                                                            \
+            LARDER_PLUGIN_ABI, LARDER_SORT_##KIND, sizeof *p, p, {0, 0, 0, 0, 0}};                 \
+        return larder_register(&r);                                                                \
+    }
+LARDER_REGISTER_AS(sampler, SAMPLER)
+LARDER_REGISTER_AS(signal, SIGNAL)
+LARDER_REGISTER_AS(engine, ENGINE)
+LARDER_REGISTER_AS(source, SOURCE)
+LARDER_REGISTER_AS(stage, STAGE)
+LARDER_REGISTER_AS(recipe, RECIPE)
+#undef LARDER_REGISTER_AS
+
+/* A shared object with plug-ins has this one function, which registers them; 0, or what a
+ * registration answered. */
+int larder_plugin_load(void);
+/* Loads such a file, once. `larder --plugin FILE`, each file in LARDER_PLUGINS (joined by colons,
+ * when a plug-in is first asked for) and larder.load_plugin(FILE) in Python come here. */
+int larder_load_plugin(const char *file);
 
 #ifdef __cplusplus
 }

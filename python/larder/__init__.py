@@ -24,6 +24,8 @@ a data set that is not there is a ``FileNotFoundError``). Without PyTorch batche
 
 from __future__ import annotations
 
+import os
+
 from ._errors import (
     ArgumentError,
     CancelledError,
@@ -39,6 +41,7 @@ from ._errors import (
     StorageError,
     UnsupportedError,
 )
+from . import _lib
 from ._lib import load as _load
 from .batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
 from .dataset import Dataset
@@ -52,6 +55,12 @@ __version__ = "0.1.0"
 def features() -> str:
     """Optional parts of this build: "jpeg png zlib …", with a minus before those left out."""
     return _load().larder_features().decode()
+
+
+def load_plugin(path: str | os.PathLike[str]) -> None:
+    """Loads a shared object with plug-ins: its policies, samplers, signals, sources, stages and recipes
+    are known by name from then on. A file that is loaded already is left alone."""
+    _lib.check(_load().larder_load_plugin(_lib.text(path)))
 
 
 __all__ = [
@@ -78,5 +87,6 @@ __all__ = [
     "StorageError",
     "UnsupportedError",
     "features",
+    "load_plugin",
     "log_to_tensorboard",
 ]

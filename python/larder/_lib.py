@@ -214,6 +214,7 @@ _PROTOTYPES = [
     ("larder_loader_bad", c_int, [c_void_p, c_size_t, POINTER(Bad)]),
     ("larder_loader_note", c_char_p, [c_void_p, c_size_t]),
     ("larder_loader_cancel", None, [c_void_p]),
+    ("larder_load_plugin", c_int, [c_char_p]),
     ("larder_loader_stat", c_int, [c_void_p, c_size_t, POINTER(StatValue)]),
 ]
 

@@ -2,6 +2,8 @@
 
 #include "base/escape.h"
 
+#include <larder/plugin.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +52,16 @@ void larder__say(const char *format, ...) {
     va_end(ap);
     publish(fresh);
     errno = kept;
+}
+
+int larder_fail(int code, const char *format, ...) {
+    char fresh[sizeof sentence];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(fresh, sizeof fresh, format, ap);
+    va_end(ap);
+    publish(fresh);
+    return code;
 }
 
 void larder__say_before(const char *format, ...) {

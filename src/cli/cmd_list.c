@@ -4,7 +4,6 @@
 #include "loader/recipe.h"
 #include "plugins.h"
 #include "source/source.h"
-#include "stage/stage.h"
 
 #include <stdio.h>
 
@@ -50,7 +49,7 @@ static void entry(const sheet *s, const char *name, const char *summary,
 /* Every policy is a recipe too, unless a recipe of its own bears its name. */
 static bool is_recipe(const larder_policy *p) {
     larder_recipe space;
-    return !p->needs_future && larder__recipe_find(p->plugin.name, &space) == &space;
+    return p->future != LARDER_FUTURE_ALL && larder__recipe_find(p->plugin.name, &space) == &space;
 }
 
 /* Its parameters are those of its parts, which are listed below. */
@@ -61,11 +60,12 @@ static void recipe(const sheet *s, const larder_recipe *r) {
              q, q, r->policy, q, r->signal[0] ? ", signal " : "", r->signal[0] ? q : "", r->signal,
              r->signal[0] ? q : "");
     if (s->markdown) {
-        printf("| `%s` | ", r->name);
-        cell(r->summary);
+        printf("| `%s` | ", r->plugin.name);
+        cell(r->plugin.summary);
         printf(" | %s |\n", parts);
     } else
-        printf("  %-12s %s\n  %-12s   parameters: %s\n", r->name, r->summary, "", parts);
+        printf("  %-12s %s\n  %-12s   parameters: %s\n", r->plugin.name, r->plugin.summary, "",
+               parts);
 }
 
 static void list_recipes(const sheet *s) {
@@ -89,6 +89,8 @@ static void list_recipes(const sheet *s) {
 LIST(policies, larder__policies, "policies", "who stays in a cache")
 LIST(samplers, larder__samplers, "samplers", "which ids come next")
 LIST(signals, larder__signals, "signals", "what training says about samples")
+LIST(engines, larder__engines, "engines",
+     "what finds neighbours: graph:engine=NAME, and its parameters as tune=key=value/key=value")
 LIST(stages, larder__stages, "stages",
      "from bytes to tensors: --augment \"crop:size=32,pad=4|flip\"")
 
@@ -122,6 +124,7 @@ int larder__cmd_list(int argc, char **argv) {
     list_policies(&s);
     list_samplers(&s);
     list_signals(&s);
+    list_engines(&s);
     list_sources(&s);
     list_stages(&s);
     return 0;

@@ -11,8 +11,8 @@
 #include "cli/sim_replay.h"
 #include "cli/sim_show.h"
 #include "cli/stop.h"
-#include "redis/uri.h"
 #include "report/svg.h"
+#include "shared/redis_address.h"
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -178,7 +178,7 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache, boo
     if (out->says[0])
         fprintf(stderr, "larder sim: %s\n", out->says);
     char said[256];
-    larder__redis_mask(cache, said, sizeof said);
+    larder__cache_mask(cache, said, sizeof said);
     if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {
         if (a->json)
             larder__sim_json(recipe, said, a->seed, out);
@@ -299,37 +299,41 @@ static int check_ways(const sim_args *a, const larder__command *c) {
     return 0;
 }
 
-static int run_command(sim_args *a, const larder__command *c) {
+/* Lists taken apart. */
+static int split_all(sim_args *a) {
     int rc = split(&a->recipe, &a->recipes);
-    if (rc == 0)
-        rc = split(&a->cache, &a->caches);
-    if (rc == 0)
-        rc = split(&a->policy, &a->policies);
-    if (rc == 0)
-        rc = split(&a->entry, &a->entries);
-    if (rc == 0)
-        rc = split(&a->lambda, &a->lambdas);
-    if (rc == 0 && !a->cache.count && !a->replay)
-        rc = add_name(&a->cache, "20%", 3);
+    if (rc < 0 || (rc = split(&a->cache, &a->caches)) < 0 ||
+        (rc = split(&a->policy, &a->policies)) < 0 || (rc = split(&a->entry, &a->entries)) < 0 ||
+        (rc = split(&a->lambda, &a->lambdas)) < 0)
+        return rc;
+    return a->cache.count || a->replay ? 0 : add_name(&a->cache, "20%", 3);
+}
+
+static int check_numbers(const sim_args *a) {
+    if (a->batch == 0)
+        return larder__fail(LARDER_E_ARGS, "--batch is at least 1");
+    if (a->size > UINT32_MAX || a->decoded > UINT32_MAX || a->row > UINT32_MAX)
+        return larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
+    return a->epochs ? 0 : larder__fail(LARDER_E_ARGS, "--epochs is at least 1");
+}
+
+static int run_way(sim_args *a) {
+    if (a->batch == UNSAID)
+        a->batch = a->access ? 0 : 256;
+    if (a->epochs == UNSAID)
+        a->epochs = a->replay ? 0 : 5;
+    return a->replay ? run_tape(a) : a->access ? run_replays(a) : run_recipes(a);
+}
+
+static int run_command(sim_args *a, const larder__command *c) {
+    int rc = split_all(a);
     const char *lack = rc == 0 ? missing(a) : NULL;
     if (lack) {
         fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
         return 2;
     }
-    if (rc == 0)
-        rc = check_ways(a, c);
-    if (rc == 0 && a->batch == 0)
-        rc = larder__fail(LARDER_E_ARGS, "--batch is at least 1");
-    if (rc == 0 && (a->size > UINT32_MAX || a->decoded > UINT32_MAX || a->row > UINT32_MAX))
-        rc = larder__fail(LARDER_E_ARGS, "--size: a sample has less than 4 GiB in any form");
-    if (a->batch == UNSAID)
-        a->batch = a->access ? 0 : 256;
-    if (rc == 0 && a->epochs == 0)
-        rc = larder__fail(LARDER_E_ARGS, "--epochs is at least 1");
-    if (a->epochs == UNSAID)
-        a->epochs = a->replay ? 0 : 5;
-    if (rc == 0)
-        rc = a->replay ? run_tape(a) : a->access ? run_replays(a) : run_recipes(a);
+    if (rc == 0 && (rc = check_ways(a, c)) == 0 && (rc = check_numbers(a)) == 0)
+        rc = run_way(a);
     if (rc < 0 && rc != LARDER_E_CANCELLED)
         fprintf(stderr, "larder sim: %s\n", larder_errmsg());
     return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;

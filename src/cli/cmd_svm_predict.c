@@ -101,9 +101,22 @@ static void print_sets(const larder_svm_model *m, const larder_svm_data *d, cons
            (double)wrong / ((double)rows * (double)classes));
 }
 
+static void print_quality(const options *o, const larder_svm_model *m, const larder_svm_data *d,
+                          const double *labels, const double *values) {
+    larder__svm_scores s = {0};
+    if (o->quiet)
+        return;
+    if (o->multi_label) {
+        print_sets(m, d, values);
+        return;
+    }
+    for (size_t i = 0; i < larder_svm_data_rows(d); i++)
+        larder__svm_score(&s, labels[i], larder_svm_data_label(d, i));
+    larder__svm_print_scores(&s, larder_svm_model_task(m));
+}
+
 static int predict(const options *o, const larder_svm_model *m, const larder_svm_data *d) {
     size_t rows = larder_svm_data_rows(d);
-    larder__svm_scores s = {0};
     bool likely = o->probability && has_classes(m);
     size_t width = likely                        ? larder_svm_classes(m)
                    : o->values || o->multi_label ? larder_svm_values(m)
@@ -118,14 +131,8 @@ static int predict(const options *o, const larder_svm_model *m, const larder_svm
                     : larder_svm_predict(m, d, labels);
     if (rc == 0 && values && !likely)
         rc = larder_svm_decide(m, d, values);
-    if (rc == 0)
-        rc = write_labels(o, m, d, labels, values, width);
-    for (size_t i = 0; rc == 0 && i < rows && !o->multi_label; i++)
-        larder__svm_score(&s, labels[i], larder_svm_data_label(d, i));
-    if (rc == 0 && o->multi_label && !o->quiet)
-        print_sets(m, d, values);
-    else if (rc == 0 && !o->quiet)
-        larder__svm_print_scores(&s, larder_svm_model_task(m));
+    if (rc == 0 && (rc = write_labels(o, m, d, labels, values, width)) == 0)
+        print_quality(o, m, d, labels, values);
     larder__free(labels);
     larder__free(values);
     return rc;

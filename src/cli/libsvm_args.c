@@ -67,25 +67,32 @@ int larder__svm_args_rewrite(larder__svm_args *a, const char *command, int *argc
     return 0;
 }
 
+static const char *out_of_range(const larder__svm_args *a) {
+    bool steps =
+        a->most_steps >= 1 && a->most_steps <= 1e18 && a->most_steps == floor(a->most_steps);
+    const struct {
+        bool wrong;
+        const char *why;
+    } all[] = {{a->task > 4, "-s is 0 to 4"},
+               {a->kernel > 4, "-t is 0 to 4"},
+               {a->degree > 1000, "-d is at most 1000"},
+               {a->threads > 1024, "--threads is at most 1024"},
+               {!isnan(a->cache_mb) && !(a->cache_mb > 0 && a->cache_mb <= 1e9),
+                "-m is above 0 and at most 1000000000 megabytes (--cache off keeps no rows)"},
+               {a->shrinking > 1, "-h is 0 or 1"},
+               {a->most_steps != 0 && a->most_steps != -1 && !steps,
+                "--max-iter is a number of steps, or -1 for no limit"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].wrong)
+            return all[i].why;
+    return NULL;
+}
+
 int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     larder_svm_conf *c = &a->conf;
-    if (a->task > 4)
-        return wrong(command, "-s is 0 to 4");
-    if (a->kernel > 4)
-        return wrong(command, "-t is 0 to 4");
-    if (a->degree > 1000)
-        return wrong(command, "-d is at most 1000");
-    if (a->threads > 1024)
-        return wrong(command, "--threads is at most 1024");
-    if (!isnan(a->cache_mb) && !(a->cache_mb > 0 && a->cache_mb <= 1e9))
-        return wrong(command,
-                     "-m is above 0 and at most 1000000000 megabytes (--cache off keeps no "
-                     "rows)");
-    if (a->shrinking > 1)
-        return wrong(command, "-h is 0 or 1");
-    if (a->most_steps != 0 && a->most_steps != -1 &&
-        !(a->most_steps >= 1 && a->most_steps <= 1e18 && a->most_steps == floor(a->most_steps)))
-        return wrong(command, "--max-iter is a number of steps, or -1 for no limit");
+    const char *why = out_of_range(a);
+    if (why)
+        return wrong(command, why);
     bool ova = strcmp(a->multi_class, "ova") == 0;
     if (!ova && strcmp(a->multi_class, "ovo") != 0)
         return wrong(command, "--multi-class is ovo or ova");

@@ -2,6 +2,7 @@
 #include "base/near.h"
 #include "cli/commands.h"
 #include "cli/tight_memory.h"
+#include "plugins.h"
 
 #include <errno.h>
 #include <larder/larder.h>
@@ -53,6 +54,8 @@ static int help(FILE *to) {
             "train a small network through a cache, on storage made slow:\n"
             "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20%% \\\n"
             "               --epochs 5 --slow nfs\n\n"
+            "larder --plugin FILE.so COMMAND … takes policies, samplers, signals, sources, stages\n"
+            "and recipes from outside as well; so does LARDER_PLUGINS=FILE.so:FILE.so\n"
             "larder --version shows what this build can do.\n");
     return 0;
 }
@@ -95,7 +98,32 @@ static int help_with(char *word) {
     return commands[i].run(2, argv);
 }
 
+/* --plugin FILE or --plugin=FILE, anywhere and any number of times: loaded, and taken out of the
+ * words. */
+static int take_plugins(int *argc, char **argv) {
+    int kept = 1, rc = larder__plugins_from_env();
+    for (int i = 1; rc == 0 && i < *argc; i++) {
+        const char *file = NULL;
+        if (strcmp(argv[i], "--plugin") == 0)
+            file = i + 1 < *argc ? argv[++i] : "";
+        else if (strncmp(argv[i], "--plugin=", 9) == 0)
+            file = argv[i] + 9;
+        else
+            argv[kept++] = argv[i];
+        rc = file ? larder_load_plugin(file) : 0;
+    }
+    if (rc < 0) {
+        fprintf(stderr, "larder: %s\n", larder_errmsg());
+        return 2;
+    }
+    argv[ *argc = kept] = NULL;
+    return 0;
+}
+
 static int run(int argc, char **argv) {
+    int failed = take_plugins(&argc, argv);
+    if (failed)
+        return failed;
     if (argc < 2) {
         help(stderr);
         return 2;

@@ -1,6 +1,5 @@
 /* What goes through a loader beside the batches: feedback in, figures out. */
 #include "base/err.h"
-#include "loader/far_cache.h"
 #include "loader/inside.h"
 
 #include <math.h>
@@ -243,7 +242,7 @@ int larder_loader_cache_note(larder_loader *l, char *why, size_t cap) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    larder__far_cache_note(larder__draw_cache(l->draw), why, cap);
+    larder__cache_note(larder__draw_cache(l->draw), why, cap);
     pthread_mutex_unlock(&l->lock);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* With the format's version. A list of decisions is a state's first part alone. */
-static const char magic[8] = "larder\3\n", list_magic[8] = "larder\3d";
+static const char magic[8] = "larder\4\n", list_magic[8] = "larder\4d";
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
@@ -327,6 +327,25 @@ static void open_page(larder_loader *l) {
     l->page_gone = all > v.kept_ids ? all - v.kept_ids : 0;
 }
 
+/* Batches that were drawn and not taken. */
+static int read_kept(larder_loader *l, larder_reader *r, uint64_t batch, uint32_t *count) {
+    larder__kept **tail = &l->kept;
+    int rc = 0;
+    *count = larder_read_u32(r);
+    for (uint32_t i = 0; i < *count && rc == 0; i++) {
+        rc = read_drawn(l, r, tail, l->taken + i, batch);
+        if (*tail)
+            tail = &(*tail)->next;
+    }
+    return rc;
+}
+
+/* Was it another rank of those that decide together who saved it? */
+static bool is_others(const larder_loader *l, uint32_t rank, uint32_t world) {
+    const larder__ranks *ranks = larder__draw_ranks(l->draw);
+    return rank != (ranks ? ranks->rank : 0) || world != (ranks ? ranks->world : 1);
+}
+
 static int restore_body(larder_loader *l, larder_reader *r) {
     larder__division v = {0};
     int rc = check_identity(l, r, &v);
@@ -343,19 +362,12 @@ static int restore_body(larder_loader *l, larder_reader *r) {
         l->divided_taken = larder_read_u64(r);
     }
     uint32_t rank = flags & 4 ? larder_read_u32(r) : 0, world = flags & 4 ? larder_read_u32(r) : 1;
-    const larder__ranks *ranks = larder__draw_ranks(l->draw);
-    bool others =
-        !v.world && (rank != (ranks ? ranks->rank : 0) || world != (ranks ? ranks->world : 1));
+    bool others = !v.world && is_others(l, rank, world);
     l->audit = (int64_t)larder_read_u64(r);
     larder__read_text(r, l->audit_says, sizeof l->audit_says);
-    uint32_t count = larder_read_u32(r);
-    larder__kept **tail = &l->kept;
-    for (uint32_t i = 0; i < count && rc == 0; i++) {
-        rc = read_drawn(l, r, tail, l->taken + i, v.batch);
-        if (*tail)
-            tail = &(*tail)->next;
-    }
-    if (rc < 0 || (rc = v.world ? divide(l, r, &v) : larder__draw_load(l->draw, r)) < 0 ||
+    uint32_t count;
+    if ((rc = read_kept(l, r, v.batch, &count)) < 0 ||
+        (rc = v.world ? divide(l, r, &v) : larder__draw_load(l->draw, r)) < 0 ||
         (rc = larder__ledger_load(l->ledger, r)) < 0)
         return rc;
     if (others)

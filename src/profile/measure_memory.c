@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "base/threads.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "plugins.h"
 #include "profile/profile_inside.h"
 #include "wire/attach.h"

@@ -11,28 +11,29 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
+#include "plugins.h"
 #include "signal/graph_batch.h"
+#include "signal/graph_engine.h"
 #include "signal/graph_radius.h"
 #include "signal/graph_result.h"
 #include "signal/graph_store.h"
 
 #include <math.h>
 
-enum { STAGES = 4 };               /* of the time a batch takes, as in the paper's Table 1 */
-enum { SMALL_CLASS = 4096 };       /* samples */
-enum { SHORT = 80, SHORTER = 64 }; /* codes of strata: dimensions, also of small classes */
+enum { STAGES = 4 }; /* of the time a batch takes, as in the paper's Table 1 */
 
 typedef struct graph {
-    larder__graph_conf conf; /* dim 0: not known yet */
+    larder_engine_conf conf; /* dim 0: not known yet */
     larder__graph_shape shape;
-    const larder__graph_engine *wanted, *engine; /* wanted NULL: auto; engine NULL: not open */
+    const larder_engine *wanted, *engine; /* wanted NULL: auto; engine NULL: not open */
+    char *tune;                           /* the engine's parameters */
     void *index;
     larder__graph_radius radius;
     larder__graph_batch batch;
     float *pairs;
     double cap;
     bool normalise;
-    bool by_classes;        /* the length of codes follows from the number of classes */
     uint8_t *named;         /* a bit a sample: offered as a hub in this epoch */
     uint64_t named_epoch;   /* which one that was */
     uint64_t dropped;       /* reports: of another dimension, or out of memory */
@@ -40,31 +41,19 @@ typedef struct graph {
 } graph;
 
 static const larder_param params[] = {
-    {"engine", "auto|exact|strata|hnsw|hnswpq", "auto",
+    {"engine", "text", "auto",
      "what finds neighbours; auto: exact while a batch takes it 60 ms at most, else strata", 0, 0},
-    {"radius", "auto|literal", "auto",
-     "auto: steered to `degree` neighbours; literal: -ln(alpha)/lambda", 0, 0},
+    {"tune", "text", "", "parameters of an engine that is named, joined by /: project=64/learn=200",
+     0, 0},
+    {"radius", "text", "auto",
+     "distance of neighbours; auto: steered to `degree` of them; the paper's is -ln(alpha)/lambda",
+     0, 0},
     {"degree", "float", "150", "neighbours that the median sample of a batch shall have", 1, 1e6},
-    {"lambda", "float", "1", "decay of similarity with distance (Eq. 1)", 1e-9, 1e9},
-    {"alpha", "float", "0.75", "similarity from which two samples are neighbours (Eq. 2)", 1e-9,
-     0.999999999},
-    {"distance", "euclid|squared", "euclid", "what a literal radius measures", 0, 0},
     {"normalise", "bool", "1", "bring embeddings to unit length", 0, 0},
     {"cap", "int", "500", "neighbours that count; more are scaled down to it", 1, 1000000},
     {"threads", "int", "1", "that count a batch together", 1, 64},
     {"hubs", "int", "4", "samples of a batch offered as stand-ins, best first", 0, 64},
     {"list", "int", "500", "ids that one of them may stand in for, nearest first", 1, 100000},
-    {"project", "int", "0",
-     "strata: dimensions of a code, eight bits each; 0: 80, or 64 with classes below 4096 samples",
-     0, 512},
-    {"budget", "int", "155000", "strata: rows looked at for a sample of the batch", 1024,
-     4294967295.0},
-    {"learn", "int", "0", "strata: rows of a class that its directions are learnt from; 0: by n", 0,
-     65536},
-    {"k", "int", "500", "hnsw: neighbours asked for", 1, 100000},
-    {"ef", "int", "500", "hnsw: width of the search", 1, 100000},
-    {"links", "int", "16", "hnsw: links of a node", 2, 128},
-    {"pq", "int", "64", "hnswpq: bytes of a code", 1, 512},
     {0}};
 
 static uint32_t whole(const larder_args *args, const char *name) {
@@ -76,40 +65,42 @@ static int init(void *st, uint64_t n, const larder_args *args) {
     if (n >= UINT32_MAX)
         return larder__fail(LARDER_E_RANGE, "graph: %llu samples are more than 2^32",
                             (unsigned long long)n);
-    g->conf = (larder__graph_conf){.n = n,
-                                   .threads = whole(args, "threads"),
-                                   .project = whole(args, "project") & ~3u,
-                                   .budget = whole(args, "budget"),
-                                   .learn = whole(args, "learn"),
-                                   .k = whole(args, "k"),
-                                   .ef = whole(args, "ef"),
-                                   .links = whole(args, "links"),
-                                   .pq = whole(args, "pq"),
-                                   .seed = 1};
-    g->by_classes = g->conf.project == 0;
+    g->conf = (larder_engine_conf){.n = n, .threads = whole(args, "threads"), .seed = 1};
     g->shape = (larder__graph_shape){n, whole(args, "hubs"), whole(args, "list")};
     g->cap = larder_args_number(args, "cap");
     g->normalise = larder_args_number(args, "normalise") != 0;
-    if (strcmp(larder_args_text(args, "radius"), "auto") == 0)
-        larder__graph_radius_auto(&g->radius, larder_args_number(args, "degree"));
-    else
-        larder__graph_radius_literal(&g->radius, larder_args_number(args, "lambda"),
-                                     larder_args_number(args, "alpha"),
-                                     strcmp(larder_args_text(args, "distance"), "squared") == 0);
-    g->wanted = larder__graph_engine_named(larder_args_text(args, "engine"));
-    /* An engine that was not built must be refused now, not when the first batch is reported. */
-    int rc = g->wanted && g->wanted->available ? g->wanted->available() : 0;
+    const char *radius = larder_args_text(args, "radius");
+    larder__graph_radius_auto(&g->radius, larder_args_number(args, "degree"));
+    if (strcmp(radius, "auto") != 0) {
+        double fixed = 0;
+        if (larder__parse_f64("radius", radius, &fixed) < 0 || !(fixed > 0 && fixed < 1e9))
+            return larder__fail(LARDER_E_ARGS, "graph: radius is auto or a distance, not \"%.40s\"",
+                                radius);
+        g->radius = (larder__graph_radius){.radius = fixed};
+    }
+    const char *engine = larder_args_text(args, "engine"), *tune = larder_args_text(args, "tune");
+    if (strcmp(engine, "auto") != 0 && !(g->wanted = larder__engine_find(engine)))
+        return LARDER_E_ARGS;
+    if (!g->wanted && tune[0])
+        return larder__fail(LARDER_E_ARGS, "graph: tune needs engine=NAME, not auto");
+    larder_args tuned; /* what is wrong there must be said now, not with the first batch */
+    int rc =
+        g->wanted ? larder__args_parse(&tuned, "engine", &g->wanted->plugin, tune, '/', NULL) : 0;
     if (rc < 0)
         return rc;
+    if (g->wanted)
+        larder__args_free(&tuned);
+    g->tune = larder__strdup(tune);
     g->named = larder__calloc(n / 8 + 1, 1);
-    return g->named ? 0
-                    : larder__fail(LARDER_E_NOMEM, "graph: no memory for %llu samples",
-                                   (unsigned long long)n);
+    return g->tune && g->named ? 0
+                               : larder__fail(LARDER_E_NOMEM, "graph: no memory for %llu samples",
+                                              (unsigned long long)n);
 }
 
 static void close_index(graph *g) {
     if (g->engine)
         g->engine->close(g->index);
+    larder__free(g->index);
     g->engine = NULL;
     g->index = NULL;
     g->conf.dim = 0;
@@ -121,16 +112,16 @@ static void fini(void *st) {
     close_index(g);
     larder__free(g->pairs);
     larder__free(g->named);
+    larder__free(g->tune);
 }
 
-/* Directions cost memory by the class, codes by the sample: with small classes there are fewer. How
- * many classes there are shows in the labels of a first batch, nearly. */
-static uint32_t code_length(const graph *g, const larder_report *rep) {
+/* How many classes there are shows in the labels of a first batch, nearly. */
+static uint32_t classes_of(const larder_report *rep) {
     int64_t classes = (int64_t)rep->classes;
     for (size_t i = 0; rep->labels && i < rep->n; i++)
         if (rep->labels[i] >= classes && rep->labels[i] < LARDER__CLASSES_MAX)
             classes = rep->labels[i] + 1;
-    return classes > 0 && g->conf.n / (uint64_t)classes < SMALL_CLASS ? SHORTER : SHORT;
+    return classes < LARDER__CLASSES_MAX ? (uint32_t)classes : LARDER__CLASSES_MAX;
 }
 
 /* The dimension is known from the first report on. */
@@ -139,13 +130,18 @@ static int open_index(graph *g, size_t dim) {
         return larder__fail(LARDER_E_RANGE, "graph: embeddings have 1 to %d dimensions, not %zu",
                             LARDER__DIM_MAX, dim);
     g->conf.dim = (uint32_t)dim;
-    g->engine = g->wanted ? g->wanted : larder__graph_engine_auto(g->conf.n, g->conf.dim);
-    int rc = g->engine->available ? g->engine->available() : 0;
-    if (rc < 0) { /* a state from a larder that had more */
-        g->engine = NULL;
+    const larder_engine *e =
+        g->wanted ? g->wanted : larder__graph_engine_auto(g->conf.n, g->conf.dim);
+    larder_args args;
+    int rc = larder__args_parse(&args, "engine", &e->plugin, g->tune, '/', NULL);
+    if (rc < 0) {
+        g->conf.dim = 0;
         return rc;
     }
-    rc = g->engine->open(&g->index, &g->conf);
+    g->index = larder__calloc(1, e->plugin.state_size);
+    g->engine = g->index ? e : NULL;
+    rc = g->index ? e->open(g->index, &g->conf, &args) : LARDER_E_NOMEM;
+    larder__args_free(&args);
     if (rc == 0 && !g->pairs) {
         g->pairs = larder__malloc(LARDER__GRAPH_PAIRS * sizeof *g->pairs);
         rc = g->pairs ? 0 : LARDER_E_NOMEM;
@@ -164,7 +160,7 @@ static double take(graph *g, int stage, double since) {
     return now;
 }
 
-static float score_of(const graph *g, larder__graph_count c) { /* Eq. 4 */
+static float score_of(const graph *g, larder_engine_count c) { /* Eq. 4 */
     double same = (double)c.same, other = (double)c.other, total = same + other;
     double scale = total > g->cap ? g->cap / total : 1;
     return (float)log(1 / fmax(1, same * scale) + other * scale / g->cap + 1);
@@ -211,8 +207,8 @@ static void write_hubs(graph *g, uint64_t epoch, larder__graph_result *out) {
 
 static int score_batch(graph *g, const larder_report *rep, larder__graph_result *out) {
     double at = take(g, -1, 0);
-    if (!g->engine && g->by_classes)
-        g->conf.project = code_length(g, rep);
+    if (!g->engine)
+        g->conf.classes = classes_of(rep);
     int rc = g->engine ? 0 : open_index(g, rep->dim);
     if (rc == 0 && rep->dim != g->conf.dim)
         rc = larder__fail(LARDER_E_ARGS, "graph: embeddings had %u dimensions, now %zu",
@@ -308,7 +304,7 @@ static double figure(const void *st, size_t i) {
 static void save(const void *st, larder_writer *w) {
     const graph *g = st;
     larder_write_u32(w, g->conf.dim);
-    larder_write_u32(w, g->conf.project);
+    larder_write_u32(w, g->conf.classes);
     larder_write_u64(w, g->named_epoch);
     larder_write_bytes(w, g->named, g->conf.n / 8 + 1);
     larder_write_u64(w, g->dropped);
@@ -316,25 +312,24 @@ static void save(const void *st, larder_writer *w) {
     larder__graph_radius_save(&g->radius, w);
     if (!g->engine)
         return;
-    char name[8] = {0};
-    memcpy(name, g->engine->name, strlen(g->engine->name));
+    char name[LARDER__ENGINE_LETTERS] = {0};
+    memcpy(name, g->engine->plugin.name, strlen(g->engine->plugin.name));
     larder_write_bytes(w, name, sizeof name);
     g->engine->save(g->index, w);
 }
 
 /* `auto` may mean another engine on another machine: what was saved goes on as it was. */
-static const larder__graph_engine *saved_engine(const graph *g, larder_reader *r) {
-    char name[9] = {0};
-    larder_read_bytes(r, name, 8);
-    const larder__graph_engine *e = larder__graph_engine_named(name);
+static const larder_engine *saved_engine(const graph *g, larder_reader *r) {
+    char name[LARDER__ENGINE_LETTERS + 1] = {0};
+    larder_read_bytes(r, name, LARDER__ENGINE_LETTERS);
+    const larder_engine *e = (const larder_engine *)larder__plugin_named(LARDER_SORT_ENGINE, name);
     return g->wanted && g->wanted != e ? NULL : e;
 }
 
 static int load(void *st, larder_reader *r) {
     graph *g = st;
-    uint32_t dim = larder_read_u32(r), project = larder_read_u32(r);
-    if (project > 512 || project % 4 || (!g->by_classes && project != g->conf.project))
-        return larder_read_reject(r, "its codes have another length");
+    uint32_t dim = larder_read_u32(r);
+    uint32_t classes = larder_read_index(r, LARDER__CLASSES_MAX + 1, false);
     g->named_epoch = larder_read_u64(r);
     larder_read_bytes(r, g->named, g->conf.n / 8 + 1);
     g->dropped = larder_read_u64(r);
@@ -342,13 +337,11 @@ static int load(void *st, larder_reader *r) {
     int rc = larder__graph_radius_load(&g->radius, r);
     if (rc < 0 || dim == 0)
         return rc < 0 ? rc : larder_read_status(r);
-    const larder__graph_engine *saved = saved_engine(g, r), *wanted = g->wanted;
+    const larder_engine *saved = saved_engine(g, r), *wanted = g->wanted;
     if (!saved || dim > LARDER__DIM_MAX)
         return larder_read_reject(r, "its neighbours were found by another engine");
     close_index(g);
-    if (g->by_classes && project != SHORT && project != SHORTER)
-        return larder_read_reject(r, "its codes have another length");
-    g->conf.project = project;
+    g->conf.classes = classes;
     g->wanted = saved;
     rc = open_index(g, dim);
     g->wanted = wanted;

@@ -89,7 +89,7 @@ int larder__graph_batch_fill(larder__graph_batch *b, const larder_report *rep, u
             b->bad++;
     qsort(b->order, count, sizeof *b->order, by_number);
     b->rows =
-        (larder__graph_rows){.epoch = rep->epoch, .ids = b->ids, .classes = b->classes, .x = b->x};
+        (larder_engine_rows){.epoch = rep->epoch, .ids = b->ids, .classes = b->classes, .x = b->x};
     for (size_t i = 0; i < count; i++)
         if (i + 1 == count || b->order[i] >> 32 != b->order[i + 1] >> 32)
             add_row(b, rep, b->order[i] & UINT32_MAX, normalise);

@@ -6,11 +6,11 @@
 #include "signal/graph_engine.h"
 
 typedef struct larder__graph_batch {
-    larder__graph_rows rows; /* points at the arrays below */
+    larder_engine_rows rows; /* points at the arrays below */
     size_t room;
     uint32_t *ids, *classes;
     float *x;
-    larder__graph_count *counts;
+    larder_engine_count *counts;
     float *totals;   /* a count a row, for the radius */
     uint64_t *order; /* id and row, to find repeats */
     uint64_t bad;    /* rows left out so far: not finite, or no such sample */

@@ -222,7 +222,7 @@ static int make_room(larder__graph_index *s, size_t n) {
     return s->values ? 0 : larder__fail(LARDER_E_NOMEM, "graph: no memory for a batch of %zu", n);
 }
 
-int larder__graph_index_enter(larder__graph_index *s, const larder__graph_rows *in) {
+int larder__graph_index_enter(larder__graph_index *s, const larder_engine_rows *in) {
     uint32_t dim = s->conf.dim, dims = s->whole.dims;
     uint8_t codes[LARDER__DIM_MAX];
     int rc = make_room(s, in->n);

@@ -56,7 +56,7 @@ typedef struct larder__graph_index {
 /* Half-open ones are closed by the caller. */
 int larder__graph_index_open(larder__graph_index *, const larder__graph_conf *, bool frames);
 void larder__graph_index_close(larder__graph_index *);
-int larder__graph_index_enter(larder__graph_index *, const larder__graph_rows *);
+int larder__graph_index_enter(larder__graph_index *, const larder_engine_rows *);
 uint64_t larder__graph_index_rows(const larder__graph_index *);
 uint64_t larder__graph_index_bytes(const larder__graph_index *);
 void larder__graph_index_save(const larder__graph_index *, larder_writer *);

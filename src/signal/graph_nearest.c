@@ -61,7 +61,7 @@ static int32_t make_query(const larder__graph_index *s, uint32_t class, const fl
     return larder__graph_scale_bound(codes, dims, row_const, half);
 }
 
-size_t larder__graph_nearest(const larder__graph_index *s, const larder__graph_rows *in, size_t row,
+size_t larder__graph_nearest(const larder__graph_index *s, const larder_engine_rows *in, size_t row,
                              double radius, uint64_t *ids, size_t cap) {
     best b = {.keys = larder__malloc(cap * sizeof *b.keys), .cap = cap};
     if (!b.keys)

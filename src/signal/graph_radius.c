@@ -7,12 +7,6 @@
 #define STEP_LEAST 5e-4
 #define STEP_MOST 0.1
 
-void larder__graph_radius_literal(larder__graph_radius *r, double lambda, double alpha,
-                                  bool squared) {
-    double d = -log(alpha) / lambda;
-    *r = (larder__graph_radius){.radius = squared ? sqrt(d) : d};
-}
-
 void larder__graph_radius_auto(larder__graph_radius *r, double degree) {
     *r = (larder__graph_radius){.steered = true, .degree = degree, .step = STEP_FIRST};
 }
@@ -27,7 +21,7 @@ static double target(const larder__graph_radius *r, uint64_t rows) {
     return fmin(r->degree, (double)rows / 8);
 }
 
-void larder__graph_radius_guess(larder__graph_radius *r, const larder__graph_rows *in, uint32_t dim,
+void larder__graph_radius_guess(larder__graph_radius *r, const larder_engine_rows *in, uint32_t dim,
                                 uint64_t rows, float *space) {
     if (!r->steered || r->radius > 0 || in->n < 2)
         return;

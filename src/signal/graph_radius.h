@@ -1,10 +1,11 @@
-/* The radius within which two samples are neighbours, from parameters or steered.
+/* The radius within which two samples are neighbours, given or steered.
  *
- * Literal: an edge when exp(-lambda d) > alpha (SpiderCache Eq. 2), so r = -ln(alpha)/lambda, with
- * d the distance or its square. Auto: the median of the batch's neighbour counts is steered to a
- * target degree. Norms and spreads of embeddings drift by factors in the course of a training, and
- * how fast counts grow with the radius is not known beforehand, so only the sign of the deviation
- * is used: the step grows while it stays the same and is halved when it turns. */
+ * Given: SpiderCache has an edge when exp(-lambda d) > alpha (Eq. 2), so r = -ln(alpha)/lambda,
+ * with d the distance or, in its code, the square of it. Steered: the median of the batch's
+ * neighbour counts is steered to a target degree. Norms and spreads of embeddings drift by factors
+ * in the course of a training, and how fast counts grow with the radius is not known beforehand, so
+ * only the sign of the deviation is used: the step grows while it stays the same and is halved when
+ * it turns. */
 #ifndef LARDER_SIGNAL_GRAPH_RADIUS_H
 #define LARDER_SIGNAL_GRAPH_RADIUS_H
 
@@ -18,13 +19,11 @@ typedef struct larder__graph_radius {
     int32_t turn;  /* last direction: -1, 0 or 1 */
 } larder__graph_radius;
 
-void larder__graph_radius_literal(larder__graph_radius *, double lambda, double alpha,
-                                  bool squared);
 void larder__graph_radius_auto(larder__graph_radius *, double degree);
 /* Before a batch is counted: a first guess from the distances inside it. `space` has room for
  * LARDER__GRAPH_PAIRS floats. */
 enum { LARDER__GRAPH_PAIRS = 4096 };
-void larder__graph_radius_guess(larder__graph_radius *, const larder__graph_rows *, uint32_t dim,
+void larder__graph_radius_guess(larder__graph_radius *, const larder_engine_rows *, uint32_t dim,
                                 uint64_t rows, float *space);
 /* After it was counted. Reorders `totals`, one count a row. */
 void larder__graph_radius_steer(larder__graph_radius *, float *totals, size_t n, uint64_t rows);

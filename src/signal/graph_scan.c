@@ -1,8 +1,6 @@
 /* The engines `exact` and `strata`: an index of codes (graph_index.h) that is swept for every batch
  * (graph_sweep.h). `exact` keeps whole rows and looks at all of them, `strata` keeps frames and a
  * budget. */
-#include "base/err.h"
-#include "base/mem.h"
 #include "signal/graph_nearest.h"
 #include "signal/graph_sweep.h"
 
@@ -11,44 +9,60 @@ typedef struct scan {
     larder__graph_sweeps sweeps;
 } scan;
 
-static int open_scan(void **out, const larder__graph_conf *conf, bool frames) {
-    scan *s = *out = larder__calloc(1, sizeof *s);
-    if (!s)
-        return larder__fail(LARDER_E_NOMEM, "graph: no memory for an engine");
+static int open_scan(scan *s, const larder__graph_conf *conf, bool frames) {
     int rc = larder__graph_index_open(&s->index, conf, frames);
     larder__graph_sweeps_open(&s->sweeps, &s->index);
     return rc;
 }
 
-static int open_exact(void **out, const larder__graph_conf *conf) {
-    larder__graph_conf all = *conf;
-    all.budget = 0;
-    return open_scan(out, &all, false);
+static larder__graph_conf conf_of(const larder_engine_conf *c) {
+    return (larder__graph_conf){.n = c->n, .dim = c->dim, .threads = c->threads, .seed = c->seed};
 }
 
-static int open_strata(void **out, const larder__graph_conf *conf) {
-    return open_scan(out, conf, conf->project < conf->dim);
+static int open_exact(void *st, const larder_engine_conf *c, const larder_args *args) {
+    (void)args;
+    larder__graph_conf conf = conf_of(c);
+    return open_scan(st, &conf, false);
+}
+
+static const larder_param strata_params[] = {
+    {"project", "int", "0",
+     "dimensions of a code, eight bits each; 0: 80, or 64 with classes below 4096 samples", 0, 512},
+    {"budget", "int", "155000", "rows looked at for a sample of the batch", 1024, 4294967295.0},
+    {"learn", "int", "0", "rows of a class that its directions are learnt from; 0: by n", 0, 65536},
+    {0}};
+
+/* Directions cost memory by the class, codes by the sample: with small classes there are fewer. */
+static uint32_t code_length(const larder_engine_conf *c) {
+    enum { SMALL_CLASS = 4096, SHORT = 80, SHORTER = 64 };
+    return c->classes && c->n / c->classes < SMALL_CLASS ? SHORTER : SHORT;
+}
+
+static int open_strata(void *st, const larder_engine_conf *c, const larder_args *args) {
+    larder__graph_conf conf = conf_of(c);
+    conf.project = (uint32_t)larder_args_number(args, "project") & ~3u;
+    conf.project = conf.project ? conf.project : code_length(c);
+    conf.budget = (uint32_t)larder_args_number(args, "budget");
+    conf.learn = (uint32_t)larder_args_number(args, "learn");
+    return open_scan(st, &conf, conf.project < conf.dim);
 }
 
 static void close_scan(void *st) {
     scan *s = st;
-    if (!s)
-        return;
     larder__graph_sweeps_close(&s->sweeps);
     larder__graph_index_close(&s->index);
-    larder__free(s);
 }
 
-static int update(void *st, const larder__graph_rows *in) {
+static int update(void *st, const larder_engine_rows *in) {
     return larder__graph_index_enter(&((scan *)st)->index, in);
 }
 
-static int count(void *st, const larder__graph_rows *in, double radius, larder__graph_count *out) {
+static int count(void *st, const larder_engine_rows *in, double radius, larder_engine_count *out) {
     scan *s = st;
     return larder__graph_sweeps_count(&s->sweeps, &s->index, in, radius, out);
 }
 
-static size_t nearest(void *st, const larder__graph_rows *in, size_t row, double radius,
+static size_t nearest(void *st, const larder_engine_rows *in, size_t row, double radius,
                       uint64_t *ids, size_t cap) {
     return larder__graph_nearest(&((const scan *)st)->index, in, row, radius, ids, cap);
 }
@@ -74,11 +88,16 @@ static int load(void *st, larder_reader *r) {
     return larder__graph_index_load(&s->index, r);
 }
 
-#define SCAN_ENGINE(text, how)                                                                     \
-    {                                                                                              \
-        .name = text, .open = how, .close = close_scan, .update = update, .count = count,          \
-        .nearest = nearest, .rows = rows, .bytes = bytes, .save = save, .load = load               \
-    }
+#define SCAN_OPS(how)                                                                              \
+    .open = how, .close = close_scan, .update = update, .count = count, .nearest = nearest,        \
+    .rows = rows, .bytes = bytes, .save = save, .load = load
 
-const larder__graph_engine larder__graph_exact = SCAN_ENGINE("exact", open_exact);
-const larder__graph_engine larder__graph_strata = SCAN_ENGINE("strata", open_strata);
+const larder_engine larder__engine_exact = {
+    .plugin = {"exact", "looks at every row: all neighbours, and time that grows with the data",
+               NULL, sizeof(scan)},
+    SCAN_OPS(open_exact)};
+const larder_engine larder__engine_strata = {
+    .plugin = {"strata",
+               "short codes in a frame a class and a budget of rows: nearly all neighbours",
+               strata_params, sizeof(scan)},
+    SCAN_OPS(open_strata)};

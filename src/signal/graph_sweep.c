@@ -16,7 +16,7 @@ typedef struct share { /* of the queries, for one thread */
     const larder__graph_index *index;
     double radius;
     size_t from, to;
-    larder__graph_count *out;
+    larder_engine_count *out;
     pthread_t thread;
     int rc;
 } share;
@@ -358,7 +358,7 @@ static void *count_share(void *arg) {
 
 /* Queries as the kernel wants them: the rows of the batch, which are entered. */
 static void make_queries(larder__graph_sweeps *s, const larder__graph_index *index,
-                         const larder__graph_rows *in, double radius) {
+                         const larder_engine_rows *in, double radius) {
     const larder__graph_store *whole = &index->whole;
     int32_t half = larder__graph_scale_half(&index->scale, radius);
     uint8_t codes[LARDER__DIM_MAX];
@@ -382,7 +382,7 @@ static void make_queries(larder__graph_sweeps *s, const larder__graph_index *ind
 }
 
 static int make_plan(larder__graph_sweeps *s, const larder__graph_index *index,
-                     const larder__graph_rows *in) {
+                     const larder_engine_rows *in) {
     uint32_t count = index->whole.class_count;
     if (!index->conf.budget)
         return 0;
@@ -407,7 +407,7 @@ static int make_plan(larder__graph_sweeps *s, const larder__graph_index *index,
 
 /* Each thread takes some of the queries: what a query counts is not touched by how many. */
 static int count_all(const larder__graph_sweeps *s, const larder__graph_index *index, size_t n,
-                     double radius, larder__graph_count *out) {
+                     double radius, larder_engine_count *out) {
     share shares[THREADS_MAX] = {{.all = s}};
     size_t threads = index->conf.threads < THREADS_MAX ? index->conf.threads : THREADS_MAX;
     size_t tiles = (n + LARDER__TILE_QUERIES - 1) / LARDER__TILE_QUERIES;
@@ -439,14 +439,14 @@ static int count_all(const larder__graph_sweeps *s, const larder__graph_index *i
 }
 
 int larder__graph_sweeps_count(larder__graph_sweeps *s, const larder__graph_index *index,
-                               const larder__graph_rows *in, double radius,
-                               larder__graph_count *out) {
+                               const larder_engine_rows *in, double radius,
+                               larder_engine_count *out) {
     int rc = make_room(s, in->n);
     if (rc < 0)
         return rc;
     make_queries(s, index, in, radius);
     for (size_t i = 0; i < in->n; i++)
-        out[i] = (larder__graph_count){0, 0};
+        out[i] = (larder_engine_count){0, 0};
     if (in->n)
         rc = make_plan(s, index, in);
     if (rc == 0 && in->n)

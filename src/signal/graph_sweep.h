@@ -25,6 +25,6 @@ void larder__graph_sweeps_open(larder__graph_sweeps *, const larder__graph_index
 void larder__graph_sweeps_close(larder__graph_sweeps *);
 /* The rows were just entered. */
 int larder__graph_sweeps_count(larder__graph_sweeps *, const larder__graph_index *,
-                               const larder__graph_rows *, double radius, larder__graph_count *out);
+                               const larder_engine_rows *, double radius, larder_engine_count *out);
 
 #endif

@@ -13,10 +13,14 @@
 
 /* ---- one pattern without braces -------------------------------------------------------------- */
 
+static int too_many(void) {
+    return larder__fail(LARDER_E_RANGE, "the pattern means more than %d shards",
+                        LARDER__MOST_SHARDS);
+}
+
 static int add(larder__names *out, const char *path) {
     if (out->count == LARDER__MOST_SHARDS)
-        return larder__fail(LARDER_E_RANGE, "the pattern means more than %d shards",
-                            LARDER__MOST_SHARDS);
+        return too_many();
     return larder__names_add(out, path, strlen(path));
 }
 
@@ -78,6 +82,11 @@ typedef struct shards {
     const char *split;
 } shards;
 
+static int count_pattern(void *arg, const char *pattern) {
+    (void)pattern;
+    return ++*(size_t *)arg > LARDER__MOST_SHARDS ? too_many() : 0;
+}
+
 static int take_pattern(void *arg, const char *pattern) {
     const shards *s = arg;
     return add_plain(s->out, pattern, s->split);
@@ -85,5 +94,7 @@ static int take_pattern(void *arg, const char *pattern) {
 
 int larder__shards_expand(larder__names *out, const char *patterns, const char *split) {
     shards s = {out, split};
-    return larder__braces_expand(patterns, take_pattern, &s);
+    size_t count = 0; /* first: a million looks at the disk take seconds */
+    int rc = larder__braces_expand(patterns, count_pattern, &count);
+    return rc ? rc : larder__braces_expand(patterns, take_pattern, &s);
 }

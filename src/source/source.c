@@ -28,13 +28,6 @@ typedef struct target {
     char *args;  /* the query, or a wrapper's parameters */
 } target;
 
-static const larder_source *known(const char *name) {
-    for (size_t i = 0; larder__sources[i]; i++)
-        if (strcmp(larder__sources[i]->plugin.name, name) == 0)
-            return larder__sources[i];
-    return NULL;
-}
-
 /* A query begins at the last '?' that a key and '=' follow, so that "tar:shard-00?.tar" is a
  * pattern and "idx:folder?split=test" is not. */
 static char *cut_query(char *text) {
@@ -47,11 +40,12 @@ static char *cut_query(char *text) {
 
 static int recognise(target *t) {
     int best = 0;
-    for (size_t i = 0; larder__sources[i]; i++) {
-        int answer = larder__sources[i]->probe ? larder__sources[i]->probe(t->where) : 0;
+    const larder_source *s;
+    for (size_t i = 0; (s = larder__sources[i]); i++) {
+        int answer = s->probe ? s->probe(t->where) : 0;
         if (answer > best) {
             best = answer;
-            t->source = larder__sources[i];
+            t->source = s;
         }
     }
     if (best > 0)
@@ -59,10 +53,9 @@ static int recognise(target *t) {
     if (access(t->where, F_OK) != 0)
         return larder__fail(LARDER_E_NOTFOUND, "there is no file or folder \"%.200s\"", t->where);
     char names[200] = "";
-    for (size_t i = 0, at = 0; larder__sources[i] && at < sizeof names; i++)
-        if (larder__sources[i]->probe)
-            at += (size_t)snprintf(names + at, sizeof names - at,
-                                   " %s:", larder__sources[i]->plugin.name);
+    for (size_t i = 0, at = 0; (s = larder__sources[i]) && at < sizeof names; i++)
+        if (s->probe)
+            at += (size_t)snprintf(names + at, sizeof names - at, " %s:", s->plugin.name);
     return larder__fail(LARDER_E_FORMAT,
                         "%.200s: no source recognises what is there; say which one it is with%s",
                         t->where, names);
@@ -98,13 +91,16 @@ static int find_target(target *t, const char *uri) {
     char prefix[32];
     const char *rest;
     size_t n = strspn(uri, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    int rc = larder__plugins_from_env();
+    if (rc < 0)
+        return rc;
     t->text = larder__strdup(uri);
     if (!t->text)
         return LARDER_E_NOMEM;
     t->where = t->text;
     bool prefixed = uri[n] == ':' && larder__spec_name(uri, prefix, sizeof prefix, &rest) == 0;
     if (prefixed) {
-        t->source = known(prefix);
+        t->source = (const larder_source *)larder__plugin_named(LARDER_SORT_SOURCE, prefix);
         if (t->source && t->source->wraps)
             return cut_wrapper(t, t->text + n + 1);
     }

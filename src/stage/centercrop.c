@@ -15,7 +15,7 @@ static int64_t start_of(int64_t have, int64_t want) {
 static int centercrop_place(const void *st, larder_view *v, larder_rng *rng) {
     const larder__extent *to = st;
     (void)rng;
-    return larder__view_crop(v, start_of(v->w, to->w), start_of(v->h, to->h), to->w, to->h);
+    return larder_view_crop(v, start_of(v->w, to->w), start_of(v->h, to->h), to->w, to->h);
 }
 
 static const larder_param params[] = {LARDER__EXTENT_PARAMS("both sides in pixels"), {0}};

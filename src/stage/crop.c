@@ -24,8 +24,8 @@ static int crop_place(const void *st, larder_view *v, larder_rng *rng) {
                             (long long)v->w, (long long)s->pad);
     int64_t y = rng ? larder_rng_below(rng, (uint32_t)room_h + 1) : room_h / 2;
     int64_t x = rng ? larder_rng_below(rng, (uint32_t)room_w + 1) : room_w / 2;
-    int rc = larder__view_crop(v, -s->pad, -s->pad, v->w + 2 * s->pad, v->h + 2 * s->pad);
-    return rc < 0 ? rc : larder__view_crop(v, x, y, s->to.w, s->to.h);
+    int rc = larder_view_crop(v, -s->pad, -s->pad, v->w + 2 * s->pad, v->h + 2 * s->pad);
+    return rc < 0 ? rc : larder_view_crop(v, x, y, s->to.w, s->to.h);
 }
 
 static const larder_param params[] = {

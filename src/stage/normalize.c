@@ -4,7 +4,7 @@
 
 typedef struct normalize_state {
     size_t n; /* 1: the same for all channels */
-    double mean[LARDER__MAX_CHANNELS], std[LARDER__MAX_CHANNELS];
+    double mean[LARDER_CHANNELS_MAX], std[LARDER_CHANNELS_MAX];
 } normalize_state;
 
 static const struct {
@@ -19,10 +19,10 @@ static const struct {
 static int read_lists(normalize_state *s, const larder_args *args) {
     size_t means = 0, stds = 0;
     int rc = larder__numbers_parse("stage normalize: mean", larder_args_text(args, "mean"), s->mean,
-                                   LARDER__MAX_CHANNELS, &means);
+                                   LARDER_CHANNELS_MAX, &means);
     if (rc == 0)
         rc = larder__numbers_parse("stage normalize: std", larder_args_text(args, "std"), s->std,
-                                   LARDER__MAX_CHANNELS, &stds);
+                                   LARDER_CHANNELS_MAX, &stds);
     if (rc != 0)
         return rc;
     if (means == 0 || means != stds)

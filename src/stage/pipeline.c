@@ -28,6 +28,7 @@ struct larder__pipeline {
     larder_layout raw_layout, layout;
     larder_dtype dtype;
     bool whole;      /* see larder__pipeline_conf */
+    bool repaints;   /* there are stages that change pixels themselves */
     bool fixed_tone; /* no stage draws its tone by chance: made once, at open */
     larder_tone tone;
 };
@@ -83,18 +84,21 @@ static int parse_spec(larder__pipeline *p, const char *spec) {
     return 0;
 }
 
-/* Padding is zeros before normalisation, so a stage that places pixels cannot come after one that
- * changes what they are worth. */
-static int check_order(const larder__pipeline *p) {
-    const char *tone = NULL;
+/* What a stage does, in the order in which these stand in a pipeline: padding is zeros before
+ * pixels change and before they are worth something. */
+static int turn_of(const larder_stage *s) { return s->place ? 0 : s->pixels ? 1 : 2; }
+
+static int check_order(larder__pipeline *p) {
+    const larder_stage *before = NULL;
     for (size_t i = 0; i < p->count; i++) {
         const larder_stage *s = p->steps[i].stage;
         if (s->tone && p->dtype == LARDER_U8)
             return larder__fail(LARDER_E_ARGS, "stage %s needs f32 output, not u8", s->plugin.name);
-        if (s->place && tone)
+        if (before && turn_of(s) < turn_of(before))
             return larder__fail(LARDER_E_ARGS, "stage %s stands before %s, not after",
-                                s->plugin.name, tone);
-        tone = s->tone ? s->plugin.name : tone;
+                                s->plugin.name, before->plugin.name);
+        p->repaints |= s->pixels != NULL;
+        before = s;
     }
     return 0;
 }
@@ -168,9 +172,9 @@ static int find_shape(larder__pipeline *p) {
 static int check_raw(const larder_shape *raw) {
     if (raw->h == 0)
         return 0;
-    if (raw->c < 1 || raw->c > LARDER__MAX_CHANNELS)
+    if (raw->c < 1 || raw->c > LARDER_CHANNELS_MAX)
         return larder__fail(LARDER_E_UNSUPPORTED, "raw samples of %u channels; 1 to %d are known",
-                            raw->c, LARDER__MAX_CHANNELS);
+                            raw->c, LARDER_CHANNELS_MAX);
     return larder__codec_limit("raw", raw->w, raw->h);
 }
 
@@ -371,6 +375,33 @@ static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch
     return rc;
 }
 
+/* Pixels that stages may change: a copy, as those there are may be the source's own. */
+static int repaint(const larder__pipeline *p, larder__scratch *scratch, const larder_view *v,
+                   uint64_t seed, larder__picture *pic) {
+    larder_pixels px = {.w = (uint32_t)(v->vis_x1 - v->vis_x0),
+                        .h = (uint32_t)(v->vis_y1 - v->vis_y0),
+                        .c = p->shape.c};
+    uint8_t *to = px.at =
+        larder__scratch_take(scratch, LARDER__BLOCK_REPAINTED, (size_t)px.w * px.h * px.c);
+    if (!to)
+        return LARDER_E_NOMEM;
+    for (uint32_t y = 0; y < px.h; y++) {
+        const uint8_t *from = pic->at + (ptrdiff_t)y * pic->row;
+        for (uint32_t x = 0; x < px.w; x++, from += pic->pixel)
+            for (uint32_t c = 0; c < px.c; c++)
+                *to++ = from[(ptrdiff_t)c * pic->channel];
+    }
+    *pic = (larder__picture){px.at, (ptrdiff_t)px.w * px.c, px.c, 1, {0}};
+    larder_rng rng = {{1, 2, 3, 4}};
+    for (size_t i = 0; i < p->count; i++) {
+        const step *s = &p->steps[i];
+        int rc = s->stage->pixels ? s->stage->pixels(s->state, &px, seeded(&rng, s, i, seed)) : 0;
+        if (rc < 0)
+            return larder__fail_in(rc, "stage %s", s->stage->plugin.name);
+    }
+    return 0;
+}
+
 static int emit(const larder__pipeline *p, const larder_view *v, const larder__picture *pic,
                 uint64_t seed, void *out) {
     larder__emit e = {.shape = p->shape,
@@ -443,6 +474,8 @@ static int run(const larder__pipeline *p, larder__scratch *scratch, sample *s, u
     int rc = place_sample(p, s->w, s->h, seed, &v);
     if (rc == 0 && is_visible(&v))
         rc = gather(p, s, scratch, &v, &pic);
+    if (rc == 0 && pic.at && p->repaints)
+        rc = repaint(p, scratch, &v, seed, &pic);
     if (rc == 0)
         rc = emit(p, &v, &pic, seed, out);
     larder__scratch_trim(scratch);

@@ -22,7 +22,7 @@ static int resize_place(const void *st, larder_view *v, larder_rng *rng) {
         h = (int64_t)((double)(w * v->h) / (double)v->w);
     else if (s->shorter)
         w = (int64_t)((double)(h * v->w) / (double)v->h);
-    return larder__view_resize(v, w, h, s->gap);
+    return larder_view_resize(v, w, h, s->gap);
 }
 
 static const larder_param params[] = {

@@ -74,8 +74,8 @@ static int rrc_place(const void *st, larder_view *v, larder_rng *rng) {
         y = (v->h - h) / 2;
         x = (v->w - w) / 2;
     }
-    int rc = larder__view_crop(v, x, y, w, h);
-    return rc < 0 ? rc : larder__view_resize(v, s->to.w, s->to.h, s->gap);
+    int rc = larder_view_crop(v, x, y, w, h);
+    return rc < 0 ? rc : larder_view_resize(v, s->to.w, s->to.h, s->gap);
 }
 
 static const larder_param params[] = {

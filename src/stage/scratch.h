@@ -6,10 +6,11 @@
 #include "stage/pipeline.h"
 
 typedef enum {
-    LARDER__BLOCK_SPLICED,  /* a small JPEG made of parts */
-    LARDER__BLOCK_DECODED,  /* pixels from the decoder */
-    LARDER__BLOCK_REPACKED, /* raw pixels made 4 bytes each */
-    LARDER__BLOCK_RESIZED,  /* pixels after resampling */
+    LARDER__BLOCK_SPLICED,   /* a small JPEG made of parts */
+    LARDER__BLOCK_DECODED,   /* pixels from the decoder */
+    LARDER__BLOCK_REPACKED,  /* raw pixels made 4 bytes each */
+    LARDER__BLOCK_RESIZED,   /* pixels after resampling */
+    LARDER__BLOCK_REPAINTED, /* a copy for stages that change pixels */
     LARDER__BLOCK_TAPS_X,
     LARDER__BLOCK_TAPS_Y,
     LARDER__BLOCK_LINE, /* one row between the two passes of resampling */

@@ -9,7 +9,7 @@ void larder__view_start(larder_view *v, int64_t w, int64_t h) {
         .w = w, .h = h, .box_w = w, .box_h = h, .full_w = w, .full_h = h, .vis_x1 = w, .vis_y1 = h};
 }
 
-int larder__view_crop(larder_view *v, int64_t x, int64_t y, int64_t w, int64_t h) {
+int larder_view_crop(larder_view *v, int64_t x, int64_t y, int64_t w, int64_t h) {
     if (w < 1 || h < 1)
         return larder__fail(LARDER_E_RANGE, "a crop of %lld x %lld pixels", (long long)h,
                             (long long)w);
@@ -30,7 +30,7 @@ int larder__view_crop(larder_view *v, int64_t x, int64_t y, int64_t w, int64_t h
     return 0;
 }
 
-int larder__view_resize(larder_view *v, int64_t w, int64_t h, double gap) {
+int larder_view_resize(larder_view *v, int64_t w, int64_t h, double gap) {
     if (v->resized)
         return larder__fail(LARDER_E_ARGS, "only one resize or rrc fits in a pipeline");
     if (v->padded)

@@ -238,40 +238,58 @@ static int head_line(larder__line *l, head *h, bool *last) {
                              "total_sv, rho, label, probA, probB, nr_sv or SV");
 }
 
-static int settle_head(larder_svm_model **out, head *h, const char *path) {
+static int check_head(const head *h, const char *path) {
     if (h->task < 0 || h->kernel < 0 || h->classes < 1)
         return larder__fail(LARDER_E_FORMAT, "%s: svm_type, kernel_type or nr_class is missing",
                             path);
-    h->conf.type = (larder_svm_kernel)h->kernel;
-    h->conf.degree = (int)h->degree;
     if (h->classes * h->classes > 2.0 * (double)h->n_rho + h->classes && !h->one_vs_all)
         return larder__fail(LARDER_E_FORMAT, "%s: %.0f classes, but %zu values of rho", path,
                             h->classes, h->n_rho);
-    int rc = larder__model_new(out, (larder_svm_task)h->task, &h->conf, (size_t)h->classes,
-                               h->one_vs_all);
-    if (rc < 0)
-        return rc;
-    larder_svm_model *m = *out;
-    bool named = larder__task_has_classes(m->task);
+    return 0;
+}
+
+static bool fits(const head *h, const larder_svm_model *m, bool named) {
     size_t probabilities = named ? m->values : 1;
-    if (h->n_rho != m->values || (named && h->n_label != m->classes) ||
-        (named && h->n_vectors != m->classes) || (h->a && h->n_a != probabilities) ||
-        (h->b && h->n_b != m->values) || (named && h->a && !h->b))
-        return larder__fail(LARDER_E_FORMAT,
-                            "%s: rho, label, probA, probB and nr_sv do not fit %zu classes", path,
-                            m->classes);
-    m->multi_label = h->multi_label;
-    memcpy(m->rho, h->rho, m->values * sizeof *m->rho);
+    if (named && (h->n_label != m->classes || h->n_vectors != m->classes || (h->a && !h->b)))
+        return false;
+    return h->n_rho == m->values && (!h->a || h->n_a == probabilities) &&
+           (!h->b || h->n_b == m->values);
+}
+
+static int take_classes(larder_svm_model *m, const head *h, const char *path) {
     double sum = 0;
-    for (size_t i = 0; named && i < m->classes; i++) {
+    for (size_t i = 0; i < m->classes; i++) {
         m->label[i] = h->label[i];
         if (!(h->vectors[i] >= 0 && h->vectors[i] <= h->total))
             return larder__fail(LARDER_E_FORMAT, "%s: nr_sv is not a number of vectors", path);
         m->class_vectors[i] = (size_t)h->vectors[i];
         sum += h->vectors[i];
     }
-    if (named && !h->multi_label && sum != h->total)
-        return larder__fail(LARDER_E_FORMAT, "%s: total_sv is not the sum of nr_sv", path);
+    return h->multi_label || sum == h->total
+               ? 0
+               : larder__fail(LARDER_E_FORMAT, "%s: total_sv is not the sum of nr_sv", path);
+}
+
+static int settle_head(larder_svm_model **out, head *h, const char *path) {
+    int rc = check_head(h, path);
+    if (rc < 0)
+        return rc;
+    h->conf.type = (larder_svm_kernel)h->kernel;
+    h->conf.degree = (int)h->degree;
+    rc = larder__model_new(out, (larder_svm_task)h->task, &h->conf, (size_t)h->classes,
+                           h->one_vs_all);
+    if (rc < 0)
+        return rc;
+    larder_svm_model *m = *out;
+    bool named = larder__task_has_classes(m->task);
+    if (!fits(h, m, named))
+        return larder__fail(LARDER_E_FORMAT,
+                            "%s: rho, label, probA, probB and nr_sv do not fit %zu classes", path,
+                            m->classes);
+    m->multi_label = h->multi_label;
+    memcpy(m->rho, h->rho, m->values * sizeof *m->rho);
+    if (named && (rc = take_classes(m, h, path)) < 0)
+        return rc;
     m->prob_a = h->a, m->prob_b = h->b;
     h->a = h->b = NULL;
     return 0;

@@ -19,10 +19,15 @@ static int check_vectors(const larder_svm_parts *p) {
     return 0;
 }
 
+static bool is_whole(const larder_svm_parts *p, bool named) {
+    if (named && (!p->label || !p->class_vectors || (p->sigmoid_a && !p->sigmoid_b)))
+        return false;
+    return p->vectors && p->coef && p->rho;
+}
+
 static int check_parts(const larder_svm_parts *p) {
     bool named = larder__task_has_classes(p->task);
-    if (!p->vectors || !p->coef || !p->rho || (named && (!p->label || !p->class_vectors)) ||
-        (named && p->sigmoid_a && !p->sigmoid_b))
+    if (!is_whole(p, named))
         return larder__fail(LARDER_E_ARGS, "a model wants vectors, coefficients, rho and labels");
     if ((unsigned)p->task > LARDER_SVM_NU_SVR || (unsigned)p->kernel > LARDER_SVM_PRECOMPUTED)
         return larder__fail(LARDER_E_ARGS, "there is no task %d or no kernel %d", (int)p->task,

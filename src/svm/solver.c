@@ -451,30 +451,24 @@ static bool open_scratch(solver *s) {
     return true;
 }
 
-static int open_solver(solver *s) {
+static bool open_arrays(solver *s) {
     size_t n = s->qp->n, points = s->all->n;
-    s->slots = n < WS ? (n + 15) / 16 * 16 : WS;
-    s->smo.n = s->slots;
-    s->smo.groups = s->qp->group ? 2 : 1;
-    memset(s->var, 0xff, sizeof s->var);
+    bool listened = s->conf->scores || (s->conf->rows && s->conf->rows->dist);
+    s->pieces = larder__survey_pieces(n);
     s->f = zeros(points, sizeof *s->f);
     s->diagonal = zeros(points, sizeof *s->diagonal);
-    bool listened = s->conf->scores || (s->conf->rows && s->conf->rows->dist);
     s->scores = listened ? zeros(points, sizeof *s->scores) : NULL;
     s->inside = zeros(n, sizeof *s->inside);
     s->held = zeros(points, sizeof *s->held);
-    s->pieces = larder__survey_pieces(n);
     s->surveys = zeros(s->pieces, sizeof *s->surveys);
     s->found = zeros(2 * s->pieces, sizeof *s->found);
-    for (size_t v = 0; v < n; v++)
-        s->sums[larder__group_of(s->qp, v)] += s->qp->beta[v];
-    s->target = s->conf->tolerance;
-    s->last_step = s->conf->most_iterations ? s->conf->most_iterations : UINT64_MAX;
     s->up = zeros(n, sizeof *s->up);
     s->low = zeros(n, sizeof *s->low);
-    if (!s->f || !s->diagonal || (listened && !s->scores) || !s->inside || !s->held || !s->up ||
-        !s->low || !s->surveys || !s->found || !open_smo(&s->smo) || !open_scratch(s))
-        return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
+    return s->f && s->diagonal && (s->scores || !listened) && s->inside && s->held && s->up &&
+           s->low && s->surveys && s->found;
+}
+
+static int open_rows(solver *s) {
     int rc = larder__panel_room(&s->left, s->kernel, s->slots);
     if (rc == 0)
         rc = larder__panel_room(&s->right, s->kernel, s->slots);
@@ -487,10 +481,25 @@ static int open_solver(solver *s) {
                                   .scratch = s->scratch,
                                   .threads = s->threads};
     /* Whoever keeps or records rows wants them whole. */
-    if (rc == 0 && s->conf->shrinking && !s->conf->rows && !s->conf->scores && n > s->slots)
-        rc = larder__shrunk_open(&s->shrunk, points, n);
+    if (rc == 0 && s->conf->shrinking && !s->conf->rows && !s->conf->scores && s->qp->n > s->slots)
+        rc = larder__shrunk_open(&s->shrunk, s->all->n, s->qp->n);
     s->rows = s->conf->rows;
     return rc == 0 && s->rows ? larder__held_open(&s->held_rows) : rc;
+}
+
+static int open_solver(solver *s) {
+    size_t n = s->qp->n;
+    s->slots = n < WS ? (n + 15) / 16 * 16 : WS;
+    s->smo.n = s->slots;
+    s->smo.groups = s->qp->group ? 2 : 1;
+    memset(s->var, 0xff, sizeof s->var);
+    for (size_t v = 0; v < n; v++)
+        s->sums[larder__group_of(s->qp, v)] += s->qp->beta[v];
+    s->target = s->conf->tolerance;
+    s->last_step = s->conf->most_iterations ? s->conf->most_iterations : UINT64_MAX;
+    if (!open_arrays(s) || !open_smo(&s->smo) || !open_scratch(s))
+        return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
+    return open_rows(s);
 }
 
 static void close_solver(solver *s) {

@@ -48,33 +48,38 @@ static int check_policy(const char *spec) {
     return rc < 0 || !spec || larder__policy_find(name) ? rc : LARDER_E_ARGS;
 }
 
+static bool above_0(double x) { return x > 0 && isfinite(x); }
+static bool from_0(double x) { return x >= 0 && isfinite(x); }
+
+static int check_numbers(const larder_svm_conf *c) {
+    bool wants_nu = c->task == LARDER_SVM_NU_SVC || c->task == LARDER_SVM_ONE_CLASS ||
+                    c->task == LARDER_SVM_NU_SVR;
+    if (!above_0(c->tolerance))
+        return larder__fail(LARDER_E_ARGS, "the tolerance is above 0, not %g", c->tolerance);
+    if (!above_0(c->c))
+        return larder__fail(LARDER_E_ARGS, "C is above 0, not %g", c->c);
+    if (wants_nu && !(c->nu > 0 && c->nu <= 1))
+        return larder__fail(LARDER_E_ARGS, "nu is above 0 and at most 1, not %g", c->nu);
+    if (c->task == LARDER_SVM_EPSILON_SVR && !from_0(c->epsilon))
+        return larder__fail(LARDER_E_ARGS, "epsilon is 0 or more, not %g", c->epsilon);
+    for (size_t i = 0; i < c->weight_count; i++)
+        if (!from_0(c->weights[i].weight))
+            return larder__fail(LARDER_E_ARGS, "the weight of class %d is 0 or more, not %g",
+                                c->weights[i].label, c->weights[i].weight);
+    return 0;
+}
+
 int larder__svm_check(const larder_svm_data *d, const larder_svm_conf *c) {
     if (c->task < LARDER_SVM_C_SVC || c->task > LARDER_SVM_NU_SVR)
         return larder__fail(LARDER_E_ARGS, "the task is 0 to 4, not %d", (int)c->task);
     int rc = check_kernel(d, c);
-    if (rc == 0)
-        rc = check_policy(c->policy);
-    if (rc < 0)
+    if (rc < 0 || (rc = check_policy(c->policy)) < 0)
         return rc;
     if (d->list_start && !(c->task == LARDER_SVM_C_SVC && c->one_vs_all))
         return larder__fail(LARDER_E_ARGS, "lists of labels want C-SVC (-s 0), one against all");
-    bool wants_nu = c->task == LARDER_SVM_NU_SVC || c->task == LARDER_SVM_ONE_CLASS ||
-                    c->task == LARDER_SVM_NU_SVR;
-    if (!(c->tolerance > 0) || !isfinite(c->tolerance))
-        return larder__fail(LARDER_E_ARGS, "the tolerance is above 0, not %g", c->tolerance);
-    if (!(c->c > 0) || !isfinite(c->c))
-        return larder__fail(LARDER_E_ARGS, "C is above 0, not %g", c->c);
-    if (wants_nu && !(c->nu > 0 && c->nu <= 1))
-        return larder__fail(LARDER_E_ARGS, "nu is above 0 and at most 1, not %g", c->nu);
-    if (c->task == LARDER_SVM_EPSILON_SVR && (!(c->epsilon >= 0) || !isfinite(c->epsilon)))
-        return larder__fail(LARDER_E_ARGS, "epsilon is 0 or more, not %g", c->epsilon);
     if (c->probability && c->task == LARDER_SVM_ONE_CLASS)
         return larder__fail(LARDER_E_ARGS, "one-class tasks have no probabilities");
     if (c->probability && c->one_vs_all)
         return larder__fail(LARDER_E_ARGS, "probabilities want pairs of classes (ovo)");
-    for (size_t i = 0; i < c->weight_count; i++)
-        if (!(c->weights[i].weight >= 0) || !isfinite(c->weights[i].weight))
-            return larder__fail(LARDER_E_ARGS, "the weight of class %d is 0 or more, not %g",
-                                c->weights[i].label, c->weights[i].weight);
-    return 0;
+    return check_numbers(c);
 }

@@ -73,6 +73,9 @@ typedef enum {
     NO_NUMBER,
     ANOTHER_TONE,
     A_SILENT_TONE,
+    OTHER_PIXELS, /* from here on of a stage of pixels */
+    PAST_PIXELS,
+    SILENT_PIXELS,
     WRONGS
 } wrongness;
 static wrongness what;
@@ -96,7 +99,7 @@ static int place(const void *st, larder_view *v, larder_rng *rng) {
     if (what == IN_SILENCE && v->w == 1)
         return LARDER_E_RANGE;
     if (what == BY_LUCK && x > 0)
-        return larder__view_crop(v, 0, 0, 0, 0);
+        return larder_view_crop(v, 0, 0, 0, 0);
     if (what == BY_ITSELF)
         x = ever++ % 2;
     if (what == ALWAYS_THE_SAME)
@@ -107,7 +110,7 @@ static int place(const void *st, larder_view *v, larder_rng *rng) {
         side++;
     if (what == ITS_STATE)
         ((sound *)(uintptr_t)st)->times++;
-    int rc = larder__view_crop(v, x, 0, side, side);
+    int rc = larder_view_crop(v, x, 0, side, side);
     if (what == OUTSIDE)
         v->box_x--;
     if (what == NO_SIZE)
@@ -130,12 +133,22 @@ static int tone(const void *st, larder_tone *t, larder_rng *rng) {
     return 0;
 }
 
+static int pixels(const void *st, const larder_pixels *p, larder_rng *rng) {
+    static uint8_t ever;
+    (void)st;
+    p->at[0] = (uint8_t)(what == OTHER_PIXELS ? ever++ : rng ? larder_rng_below(rng, 200) : 7);
+    if (what == PAST_PIXELS)
+        p->at[p->w * p->h * p->c] = 1;
+    return what == SILENT_PIXELS && p->c == 2 ? LARDER_E_RANGE : 0;
+}
+
 static const char *try_wrong(wrongness w) {
-    bool tones = w >= NO_NUMBER;
+    bool changes = w >= OTHER_PIXELS, tones = w >= NO_NUMBER && !changes;
     larder_stage s = {.plugin = {"sound", "a stage that is right", NULL, sizeof(sound)},
                       .random = w != NOT_RANDOM,
                       .init = init,
-                      .place = tones ? NULL : place,
+                      .place = tones || changes ? NULL : place,
+                      .pixels = changes ? pixels : NULL,
                       .tone = tones || w == BOTH ? tone : NULL};
     what = w;
     return stage_suite(&s, "") ? NULL : wrong_said();
@@ -156,10 +169,13 @@ static void broken_stages(void **state) {
         [NOT_RANDOM] = "takes chance and says it does not",
         [ALWAYS_THE_SAME] = "says that it takes chance and does not",
         [NOT_OPEN] = "cannot be opened",
-        [BOTH] = "exactly one of place and tone",
+        [BOTH] = "exactly one of place",
         [NO_NUMBER] = "a tone that is no number",
         [ANOTHER_TONE] = "another tone with the same seed",
         [A_SILENT_TONE] = "without a sentence",
+        [OTHER_PIXELS] = "other pixels with the same seed",
+        [PAST_PIXELS] = "past its pixels",
+        [SILENT_PIXELS] = "without a sentence",
     };
     const char *of_none = try_wrong(NOTHING);
     if (of_none)

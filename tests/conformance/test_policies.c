@@ -12,15 +12,17 @@
 enum { KEYS = 60, REQUESTS = 1200 };
 
 #define each_policy(p)                                                                             \
-    for (const larder_policy *const *at_ = larder__policies, *p = *at_; p; p = *++at_)
+    for (size_t at_ = 0; larder__policies[at_]; at_++)                                             \
+        for (const larder_policy *p = larder__policies[at_]; p; p = NULL)
 
 /* ---- the spy --------------------------------------------------------------------------------- */
 
 static struct {
     const larder_policy *real;
     const larder_slots *slots;
-    uint64_t inserts, removes;
+    uint64_t inserts, removes, resizes;
     bool in[KEYS];     /* by slot */
+    uint64_t bytes;    /* of all, as entering, growing and leaving told it */
     larder_slot asked; /* the victim just named, which must go next */
 } spy;
 
@@ -34,16 +36,31 @@ static void check_slot(larder_slot s, bool in) {
     assert_true(spy.slots->key_of[s] < spy.slots->keys);
     assert_int_equal(spy.slots->slot_of[spy.slots->key_of[s]], s);
 }
+/* No size changes without a word. */
+static void check_bytes(void) { assert_int_equal(spy.bytes, spy.slots->bytes); }
+
 static void spy_insert(void *st, larder_slot s, const larder_access *a) {
     check_slot(s, false);
     assert_int_equal(spy.slots->key_of[s], a->key);
     spy.in[s] = true;
+    spy.bytes += spy.slots->size_of[s];
+    check_bytes();
     spy.inserts++;
     spy.real->insert(st, s, a);
 }
 static void spy_hit(void *st, larder_slot s, const larder_access *a) {
     check_slot(s, true);
+    check_bytes();
     spy.real->hit(st, s, a);
+}
+static void spy_resized(void *st, larder_slot s, uint32_t was) {
+    check_slot(s, true);
+    assert_true(spy.slots->size_of[s] != was);
+    spy.bytes += (uint64_t)spy.slots->size_of[s] - was;
+    spy.resizes++;
+    check_bytes();
+    if (spy.real->resized)
+        spy.real->resized(st, s, was);
 }
 static larder_slot spy_victim(void *st, const larder_access *a) {
     assert_true(spy.slots->resident > 0);
@@ -59,6 +76,8 @@ static void spy_remove(void *st, larder_slot s, bool evicted) {
         assert_int_equal(s, spy.asked);
     spy.asked = LARDER_NO_SLOT;
     spy.in[s] = false;
+    check_bytes();
+    spy.bytes -= spy.slots->size_of[s];
     spy.removes++;
     spy.real->remove(st, s, evicted);
 }
@@ -73,6 +92,7 @@ static larder_policy spied(const larder_policy *p) {
     copy.hit = spy_hit;
     copy.victim = spy_victim;
     copy.remove = spy_remove;
+    copy.resized = spy_resized;
     return copy;
 }
 
@@ -127,6 +147,7 @@ static void check_budget(larder__cache *c, uint64_t budget) {
 
 static void test_contract(void **st) {
     (void)st;
+    uint64_t resizes = 0;
     each_policy(p) for (uint64_t seed = 0; seed < 40; seed++) {
         larder_access a[REQUESTS];
         larder__ticket t;
@@ -145,8 +166,10 @@ static void test_contract(void **st) {
         assert_int_equal(f.requests, REQUESTS);
         assert_int_equal(f.insertions, spy.inserts);
         assert_int_equal(f.evictions, spy.removes);
+        resizes += spy.resizes;
         larder__cache_close(&c);
     }
+    assert_true(resizes > REQUESTS);
 }
 
 static uint64_t run_all(const larder_policy *p, larder_access *a, uint64_t seed, size_t step) {
@@ -257,7 +280,7 @@ static void test_load_of_another(void **st) {
         r = (larder_reader){.at = w.bytes, .end = w.bytes + w.size};
         assert_int_equal(larder__cache_load(c, &r), LARDER_E_FORMAT); /* too small for it */
         larder__cache_close(&c);
-        const larder_policy *other = at_[1] ? at_[1] : larder__policies[0];
+        const larder_policy *other = larder__policies[larder__policies[at_ + 1] ? at_ + 1 : 0];
         c = kit_cache(other, &larder__store_null, KEYS, 250, 1);
         r = (larder_reader){.at = w.bytes, .end = w.bytes + w.size};
         assert_int_equal(larder__cache_load(c, &r), LARDER_E_FORMAT);
@@ -379,6 +402,10 @@ static void test_described(void **st) {
         assert_true(p->plugin.summary && strlen(p->plugin.summary) > 10);
         assert_true(p->slot_size <= 24);
         assert_int_equal(!p->save, !p->load);
+        if (p->hears && !p->hears->score)
+            assert_true(!p->hears->ghost && !p->hears->offer && !p->hears->listens);
+        assert_true(!p->brings || p->brings->fetch);
+        assert_true(!p->shows || !p->shows->figures || p->shows->figure);
         assert_ptr_equal(larder__policy_find(p->plugin.name), p);
     }
 }
@@ -420,5 +447,6 @@ int main(void) {
         cmocka_unit_test(test_described),
         cmocka_unit_test(test_random_is_uniform),
     };
+    check_ok(larder__plugins_from_env()); /* those from outside must keep it too */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

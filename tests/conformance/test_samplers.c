@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define each_sampler(q)                                                                            \
-    for (const larder_sampler *const *at_ = larder__samplers, *q = *at_; q; q = *++at_)
+    for (size_t at_ = 0; larder__samplers[at_]; at_++)                                             \
+        for (const larder_sampler *q = larder__samplers[at_]; q; q = NULL)
 
 /* A third of all ids, the same ones always. */
 static bool some_resident(const void *arg, uint64_t id) {
@@ -320,5 +321,6 @@ int main(void) {
         cmocka_unit_test(test_quiver_prefers_residents),
         cmocka_unit_test(test_golden),
     };
+    check_ok(larder__plugins_from_env()); /* those from outside must keep it too */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,8 @@ static const struct {
 } further[] = {
     {"rank", "batch=16,b0=2"},
     {"graph", "engine=exact,degree=5,hubs=3,list=6"},
-    {"graph", "engine=strata,degree=5,budget=1024,project=8,learn=10,hubs=2,list=9"},
-    {"graph", "radius=literal,normalise=0,threads=3,hubs=0"},
+    {"graph", "engine=strata,degree=5,tune=budget=1024/project=8/learn=10,hubs=2,list=9"},
+    {"graph", "radius=0.8,normalise=0,threads=3,hubs=0"},
     {"given", "hubs=2,list=3"},
 };
 

@@ -382,7 +382,7 @@ static void *run_rank(void *arg) {
     larder_loader_conf c = kit_conf(uri, "shade");
     c.augment = NULL;
     c.cache =
-        kit_store_cache(r->store, cache, sizeof cache, "50%", r->query[0] ? "said" : "not", 20);
+        kit_store_cache(r->store, cache, sizeof cache, "50%", r->query[0] ? "said" : "not", 60);
     c.batch = BATCH / 2;
     c.epochs = 2;
     c.rank = r->rank;

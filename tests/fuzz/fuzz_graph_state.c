@@ -4,7 +4,6 @@
 #include "base/spec.h"
 #include "base/state.h"
 #include "plugins.h"
-#include "signal/graph_engine.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -70,11 +69,10 @@ static const larder_writer *valid_state(const larder_signal *s, const char *spec
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const specs[] = {"engine=exact,degree=9",
-                                        "engine=strata,degree=9,project=8,learn=24",
-                                        "engine=hnsw,k=20,ef=20", "engine=hnswpq,k=20,ef=20,pq=3"};
-    size_t engines = larder__graph_hnsw.open ? 4 : 2;
+                                        "engine=strata,degree=9,tune=project=8/learn=24"};
+    enum { ENGINES = sizeof specs / sizeof *specs };
     const larder_signal *s = larder__signal_find("graph");
-    size_t engine = size ? data[0] % engines : 0;
+    size_t engine = size ? data[0] % ENGINES : 0;
     const larder_writer *valid = valid_state(s, specs[engine], engine);
     larder_writer w = {0};
     larder_write_bytes(&w, valid->bytes, valid->size);

@@ -110,6 +110,7 @@ class Examples(unittest.TestCase):
             self.assertIn("epoch 1: 600 samples", out)
             self.assertTrue(os.path.exists(os.path.join(folder, "state.1")))
 
+    @unittest.skipUnless(os.environ.get("LARDER_LONG"), "two more processes: with LARDER_LONG")
     def test_ddp_one_cache(self):
         from larder.daemon import Daemon
 

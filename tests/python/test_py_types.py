@@ -102,11 +102,12 @@ def blocks():
 
 
 class TestTypes(unittest.TestCase):
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):  # one folder for all: what mypy has found out once, it reads again
         folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        data = self.folder / "stubs" / "torch" / "utils" / "data"
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        data = cls.folder / "stubs" / "torch" / "utils" / "data"
         data.mkdir(parents=True)
         (data / "__init__.pyi").write_text(TORCH)
         for above in (data.parent, data.parent.parent):

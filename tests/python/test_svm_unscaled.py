@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
 from larder import svm  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
+LONG = bool(os.environ.get("LARDER_LONG"))
 SHARED = os.environ.get("LARDER_SHARED") or os.path.join("..", "shared", "data")
 
 
@@ -119,9 +120,9 @@ class Unscaled(unittest.TestCase):
 
     def test_breast_cancer(self):
         X, y = cancer()
-        for C in 0.01, 0.1, 1, 10, 100:
+        for C in (0.01, 0.1, 1, 10, 100) if LONG else (0.01, 1, 100):
             primal = self.linear(X, y, "breast cancer", C)
-            if solvers:
+            if solvers and (LONG or C == 10 or C == 100):
                 best = exact(X, y, C)
                 self.assertLess(abs(primal - best), 0.01 * best, f"C = {C}: exact {best}")
 
@@ -151,7 +152,7 @@ class Unscaled(unittest.TestCase):
         X, y = columns_of_all_scales()
         for C in 0.1, 10:
             primal = self.linear(X, y, "columns", C)
-            if solvers:
+            if solvers and (LONG or C == 10 or C == 100):
                 best = exact(X, y, C)
                 self.assertLess(abs(primal - best), 0.01 * best, f"C = {C}: exact {best}")
 

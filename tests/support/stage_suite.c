@@ -77,7 +77,7 @@ static bool check_place(const rig *g, int64_t w, int64_t h, bool *differ) {
 
 static bool check_tone(const rig *g, bool *differ) {
     larder_tone first = {0};
-    for (uint32_t channels = 1; channels <= LARDER__MAX_CHANNELS; channels++)
+    for (uint32_t channels = 1; channels <= LARDER_CHANNELS_MAX; channels++)
         for (uint64_t seed = 0; seed <= SEEDS; seed++) {
             larder_tone t = {.channels = channels}, again;
             larder_rng a, b;
@@ -104,12 +104,64 @@ static bool check_tone(const rig *g, bool *differ) {
     return read_only(g);
 }
 
+/* One set of pixels, by a seed; `chance` false: without one. The result is to be freed by
+ * guarded_free. */
+static bool change_pixels(const rig *g, larder_pixels p, uint64_t seed, bool chance, uint8_t **out,
+                          int *rc) {
+    size_t n = (size_t)p.w * p.h * p.c;
+    larder_rng rng;
+    larder_rng_seed(&rng, seed, 1);
+    p.at = *out = guarded_new(n);
+    for (size_t i = 0; i < n; i++)
+        p.at[i] = (uint8_t)(i * 37 + i / 11);
+    forget();
+    *rc = g->s->pixels(g->st, &p, chance ? &rng : NULL);
+    holds(*rc == 0 || told(), "refuses a picture without a sentence");
+    holds(guarded_whole(*out, n), "writes past its pixels");
+    return true;
+}
+
+static bool check_pixels(const rig *g, larder_pixels p, bool *differ) {
+    size_t n = (size_t)p.w * p.h * p.c;
+    uint8_t *first = NULL, *once = NULL, *twice = NULL;
+    int rc, again, of_first;
+    bool right = change_pixels(g, p, 0, true, &first, &of_first);
+    for (uint64_t seed = 0; right && seed <= SEEDS; seed++) {
+        bool chance = seed < SEEDS || !g->s->random;
+        right = change_pixels(g, p, seed, chance, &once, &rc) &&
+                change_pixels(g, p, seed, chance, &twice, &again);
+        bool same = right && rc == again && (rc < 0 || memcmp(once, twice, n) == 0);
+        bool other = right && rc == 0 && of_first == 0 && memcmp(once, first, n) != 0;
+        right = right && (same || wrong("makes other pixels with the same seed")) &&
+                (rc == of_first || wrong("fails or not by chance")) &&
+                (g->s->random || !other || wrong("takes chance and says it does not"));
+        *differ |= other;
+        guarded_free(once);
+        guarded_free(twice);
+        once = twice = NULL;
+    }
+    guarded_free(first);
+    return right && read_only(g);
+}
+
+static bool check_all_pixels(const rig *g, bool *differ) {
+    static const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {5, 3}, {17, 9}};
+    for (size_t i = 0; i < 4; i++)
+        for (uint32_t c = 1; c <= LARDER_CHANNELS_MAX; c++)
+            if (!check_pixels(g, (larder_pixels){.w = sizes[i][0], .h = sizes[i][1], .c = c},
+                              differ))
+                return false;
+    return true;
+}
+
 static bool check_views(const rig *g) {
     bool differ = false;
     for (size_t i = 0; g->s->place && i < SIDES; i++)
         if (!check_place(g, sides[i][0], sides[i][1], &differ))
             return false;
     if (g->s->tone && !check_tone(g, &differ))
+        return false;
+    if (g->s->pixels && !check_all_pixels(g, &differ))
         return false;
     holds(differ || !g->s->random, "says that it takes chance and does not");
     return true;
@@ -119,7 +171,8 @@ bool stage_suite(const larder_stage *s, const char *text) {
     rig g = {.s = s};
     larder_args args;
     size_t size = s->plugin.state_size;
-    holds(s->init && !s->place != !s->tone, "has not init and exactly one of place and tone");
+    holds(s->init && !!s->place + !!s->tone + !!s->pixels == 1,
+          "has not init and exactly one of place, pixels and tone");
     if (!check_plugin("stage", &s->plugin, ','))
         return false;
     holds(larder__args_parse(&args, "stage", &s->plugin, text, ',', NULL) == 0, "%s",

@@ -30,7 +30,7 @@ def write_idx(folder):
             f.write(struct.pack(">II", 0x801, n) + labels)
 
 
-def wait_for(what, seconds=20):
+def wait_for(what, seconds=60):
     until = time.time() + seconds
     while time.time() < until:
         got = what()
@@ -50,14 +50,14 @@ class Daemon:
 
     def status(self):
         p = subprocess.run([LARDER, "serve", "--status", "--socket", self.path],
-                           capture_output=True, text=True, timeout=20)
+                           capture_output=True, text=True, timeout=60)
         assert p.returncode == 0, p.stderr
         return json.loads(p.stdout)
 
     def end(self, how=signal.SIGTERM):
         if self.p.poll() is None:
             self.p.send_signal(how)
-        self.p.communicate(timeout=20)
+        self.p.communicate(timeout=60)
         return self.p.returncode
 
 
@@ -291,7 +291,7 @@ def test_strangers(folder):
         wrong = struct.pack("<IHHII", 8, 1, 0, 0x4452414C, 77)
         assert b"use the same larder" in refused(d.path, wrong)
         assert b"not a larder client" in refused(d.path, struct.pack("<IHHII", 8, 1, 0, 5, 1))
-        assert b"hello" in refused(d.path, struct.pack("<IHH", 0, 9, 0))
+        assert b"hello" in refused(d.path, struct.pack("<IHH", 0, 144, 0))
         refused(d.path, struct.pack("<IHH", 1000, 1, 0) + b"cut off")
         held = []
         for _ in range(1000):
@@ -401,7 +401,8 @@ def main():
                 began = time.time()
                 test(folder)
                 print(f"{name}: {time.time() - began:.1f} s", flush=True)
-    left = {x for x in os.listdir("/dev/shm") if "larder" in x} - before
+    # Replayed inputs of other tests lie there too, for a moment.
+    left = {x for x in os.listdir("/dev/shm") if "larder" in x and "larder-fuzz" not in x} - before
     assert not left, f"left behind in /dev/shm: {left}"
 
 

@@ -1,7 +1,7 @@
 /* Reads samples of a data set and says what came: for scripts that compare it with the truth.
  *
  *     tool_read URI [all | part | ID,ID,…] [COMMAND…]
- *     tool_read URI memory      opens and reads with each allocation failing in turn
+ *     tool_read URI memory [K]  opens and reads with each, or each Kth, allocation failing in turn
  *
  * One line a sample: its id, code, bytes and SHA-256, or its id, code and sentence. `part` reads
  * the middle of each picture. Commands come after the first reading: `again` reads once more after
@@ -112,8 +112,8 @@ static bool choose(reading *r, const char *which) {
 }
 
 /* Whatever allocation fails: no crash, no leak, and nothing but the right bytes or a code. */
-static int lack_memory(const char *uri) {
-    for (uint64_t n = 1; n < 100000; n++) {
+static int lack_memory(const char *uri, uint64_t step) {
+    for (uint64_t n = 1; n < 100000; n += step) {
         larder__data *d = NULL;
         larder_read out[AT_ONCE] = {{0}};
         uint64_t ids[AT_ONCE];
@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
     if (argc < 2)
         return 2;
     if (argc > 2 && strcmp(argv[2], "memory") == 0)
-        return lack_memory(argv[1]);
+        return lack_memory(argv[1], argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
     int rc = larder__data_open(&r.data, argv[1]);
     if (rc < 0) {
         printf("open %d %s\n", rc, larder_errmsg());

@@ -21,7 +21,7 @@ static float centre(uint32_t class, uint32_t k) {
 }
 
 /* `turned` is the same with dimensions in the opposite order. */
-static larder__graph_rows next(feed *f, bool turned) {
+static larder_engine_rows next(feed *f, bool turned) {
     bool taken[N] = {false};
     for (uint32_t i = 0; i < BATCH && !turned; i++) {
         do
@@ -36,32 +36,37 @@ static larder__graph_rows next(feed *f, bool turned) {
             f->turned[i * DIM + DIM - 1 - k] = f->x[i * DIM + k];
         }
     }
-    return (larder__graph_rows){
+    return (larder_engine_rows){
         .n = BATCH, .ids = f->ids, .classes = f->classes, .x = turned ? f->turned : f->x};
 }
 
 static void *open_exact(void) {
-    void *st = NULL;
-    larder__graph_conf conf = {.n = N, .dim = DIM, .threads = 1};
-    check_ok(larder__graph_exact.open(&st, &conf));
+    void *st = calloc(1, larder__engine_exact.plugin.state_size);
+    larder_engine_conf conf = {.n = N, .dim = DIM, .threads = 1};
+    check_ok(larder__engine_exact.open(st, &conf, NULL));
     return st;
 }
 
-static double both_count(void *a, void *b, const larder__graph_rows *in,
-                         const larder__graph_rows *turned) {
-    larder__graph_count one[BATCH], two[BATCH];
+static void close_exact(void *st) {
+    larder__engine_exact.close(st);
+    free(st);
+}
+
+static double both_count(void *a, void *b, const larder_engine_rows *in,
+                         const larder_engine_rows *turned) {
+    larder_engine_count one[BATCH], two[BATCH];
     double found = 0;
-    check_ok(larder__graph_exact.update(a, in));
-    check_ok(larder__graph_exact.update(b, turned));
-    check_ok(larder__graph_exact.count(a, in, 5, one));
-    check_ok(larder__graph_exact.count(b, turned, 5, two));
+    check_ok(larder__engine_exact.update(a, in));
+    check_ok(larder__engine_exact.update(b, turned));
+    check_ok(larder__engine_exact.count(a, in, 5, one));
+    check_ok(larder__engine_exact.count(b, turned, 5, two));
     for (size_t i = 0; i < BATCH; i++) {
         assert_true(one[i].same == two[i].same && one[i].other == two[i].other);
         found += (double)one[i].same;
     }
     uint64_t near[50], also[50];
-    size_t n = larder__graph_exact.nearest(a, in, 3, 5, near, 50);
-    assert_int_equal(larder__graph_exact.nearest(b, turned, 3, 5, also, 50), n);
+    size_t n = larder__engine_exact.nearest(a, in, 3, 5, near, 50);
+    assert_int_equal(larder__engine_exact.nearest(b, turned, 3, 5, also, 50), n);
     assert_memory_equal(near, also, n * sizeof *near);
     return found;
 }
@@ -75,12 +80,12 @@ static void counts_do_not_depend_on_it(void **state) {
     for (int round = 0; round < 150; round++) {
         if (round == 70)
             f.wide = 30; /* what they differ in changes */
-        larder__graph_rows in = next(&f, false), turned = next(&f, true);
+        larder_engine_rows in = next(&f, false), turned = next(&f, true);
         found += both_count(a, b, &in, &turned);
     }
     assert_true(found > 1000);
-    larder__graph_exact.close(a);
-    larder__graph_exact.close(b);
+    close_exact(a);
+    close_exact(b);
 }
 
 static bool widest_first(const larder__graph_index *s, uint32_t wide) {
@@ -98,7 +103,7 @@ static void the_widest_come_first(void **state) {
     larder__graph_conf conf = {.n = N, .dim = DIM, .threads = 1};
     check_ok(larder__graph_index_open(&s, &conf, false));
     for (int round = 0; round < 300; round++) {
-        larder__graph_rows in = next(&f, false);
+        larder_engine_rows in = next(&f, false);
         check_ok(larder__graph_index_enter(&s, &in));
         if (round == 0)
             assert_false(widest_first(&s, 100));
@@ -117,28 +122,28 @@ static void it_is_saved(void **state) {
     larder_rng_seed(&f.rng, 6, 6);
     void *a = open_exact();
     for (int round = 0; round < 60; round++) {
-        larder__graph_rows in = next(&f, false);
-        check_ok(larder__graph_exact.update(a, &in));
+        larder_engine_rows in = next(&f, false);
+        check_ok(larder__engine_exact.update(a, &in));
         if (round % 7)
             continue;
         larder_writer w = {0}, again = {0};
-        larder__graph_exact.save(a, &w);
+        larder__engine_exact.save(a, &w);
         void *b = open_exact();
         larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
-        check_ok(larder__graph_exact.load(b, &r));
+        check_ok(larder__engine_exact.load(b, &r));
         in = next(&f, false);
         both_count(a, b, &in, &in);
         w.size = 0;
-        larder__graph_exact.save(a, &w);
-        larder__graph_exact.save(b, &again);
+        larder__engine_exact.save(a, &w);
+        larder__engine_exact.save(b, &again);
         assert_int_equal(w.size, again.size);
         assert_memory_equal(w.bytes, again.bytes, w.size);
-        larder__graph_exact.close(a);
+        close_exact(a);
         a = b;
         larder__writer_free(&w);
         larder__writer_free(&again);
     }
-    larder__graph_exact.close(a);
+    close_exact(a);
 }
 
 static void a_wrong_one_is_refused(void **state) {

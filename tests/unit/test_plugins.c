@@ -48,7 +48,7 @@ static void test_recipes(void **st) {
     }
     for (size_t i = 0; larder__recipes[i]; i++) { /* and what a recipe names is there */
         const larder_recipe *r = larder__recipes[i];
-        assert_ptr_equal(larder__recipe_find(r->name, &space), r);
+        assert_ptr_equal(larder__recipe_find(r->plugin.name, &space), r);
         assert_non_null(larder__policy_find(r->policy));
         assert_non_null(larder__sampler_find(r->sampler));
         if (r->signal[0])

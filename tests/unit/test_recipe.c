@@ -52,15 +52,16 @@ static void test_every_recipe_names_what_it_takes(void **st) {
         const larder_signal *signal = r->signal[0] ? larder__signal_find(r->signal) : NULL;
         char text[80];
         larder__recipe parsed;
-        snprintf(text, sizeof text, "%s:zebra=3", r->name);
+        snprintf(text, sizeof text, "%s:zebra=3", r->plugin.name);
         assert_int_equal(larder__recipe_parse(&parsed, text), LARDER_E_ARGS);
         char said[600];
-        snprintf(said, sizeof said, "recipe %s has no parameter \"zebra\"; it has ", r->name);
+        snprintf(said, sizeof said, "recipe %s has no parameter \"zebra\"; it has ",
+                 r->plugin.name);
         assert_memory_equal(larder_errmsg(), said, strlen(said));
-        check_named(r->name, larder__sampler_find(r->sampler)->plugin.params);
-        check_named(r->name, larder__policy_find(r->policy)->plugin.params);
-        check_named(r->name, signal ? signal->plugin.params : NULL);
-        check_named(r->name, larder__recipe_params);
+        check_named(r->plugin.name, larder__sampler_find(r->sampler)->plugin.params);
+        check_named(r->plugin.name, larder__policy_find(r->policy)->plugin.params);
+        check_named(r->plugin.name, signal ? signal->plugin.params : NULL);
+        check_named(r->plugin.name, larder__recipe_params);
     }
 }
 

@@ -1,4 +1,4 @@
-/* The changes of mind of a policy, the first of them: larder_policy.switched. */
+/* The changes of mind of a policy, the first of them: larder_policy_shows.switched. */
 #ifndef LARDER_CACHE_POLICY_SWITCHES_H
 #define LARDER_CACHE_POLICY_SWITCHES_H
 

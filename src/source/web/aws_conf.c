@@ -143,35 +143,47 @@ static void take_environment(larder__aws_conf *out) {
 
 static const char web_identity[] = "AWS_WEB_IDENTITY_TOKEN_FILE";
 
-int larder__aws_conf_load(larder__aws_conf *out, const char *profile) {
+static int take_files(larder__aws_conf *out, const char *wanted, bool named) {
     char section[LARDER__AWS_TEXT];
-    const char *wanted = profile[0] ? profile : getenv("AWS_PROFILE");
-    bool named = wanted && wanted[0], found = false;
-    larder__aws_conf from_files = {0};
-    /* A profile that was asked for by name comes before keys that happen to be exported. */
-    if (!profile[0])
-        take_environment(out);
-    wanted = named ? wanted : "default";
-    int rc = take_file(&from_files, &found, "AWS_SHARED_CREDENTIALS_FILE", "credentials", wanted);
+    bool found = false;
+    int rc = take_file(out, &found, "AWS_SHARED_CREDENTIALS_FILE", "credentials", wanted);
     snprintf(section, sizeof section, strcmp(wanted, "default") == 0 ? "%s" : "profile %s", wanted);
     if (rc == 0)
-        rc = take_file(&from_files, &found, "AWS_CONFIG_FILE", "config", section);
+        rc = take_file(out, &found, "AWS_CONFIG_FILE", "config", section);
     if (rc == 0 && named && !found)
         rc = larder__fail(LARDER_E_ARGS,
                           "there is no profile \"%.60s\" in ~/.aws/credentials or ~/.aws/config",
                           wanted);
-    if (rc == 0 && !out->key[0] && from_files.key[0] && from_files.secret[0]) {
-        memcpy(out->key, from_files.key, sizeof out->key);
-        memcpy(out->secret, from_files.secret, sizeof out->secret);
-        memcpy(out->token, from_files.token, sizeof out->token);
+    return rc;
+}
+
+/* The files' key, or where one is to be had. */
+static void take_key(larder__aws_conf *out, const larder__aws_conf *files) {
+    if (!out->key[0] && files->key[0] && files->secret[0]) {
+        memcpy(out->key, files->key, sizeof out->key);
+        memcpy(out->secret, files->secret, sizeof out->secret);
+        memcpy(out->token, files->token, sizeof out->token);
     }
-    if (rc == 0 && !out->key[0]) {
-        memcpy(out->program, from_files.program, sizeof out->program);
-        if (!out->program[0])
-            memcpy(out->elsewhere, from_files.elsewhere, sizeof out->elsewhere);
-        if (!out->program[0] && !out->elsewhere[0] && getenv(web_identity))
-            memcpy(out->elsewhere, web_identity, sizeof web_identity);
-    }
+    if (out->key[0])
+        return;
+    memcpy(out->program, files->program, sizeof out->program);
+    if (out->program[0])
+        return;
+    memcpy(out->elsewhere, files->elsewhere, sizeof out->elsewhere);
+    if (!out->elsewhere[0] && getenv(web_identity))
+        memcpy(out->elsewhere, web_identity, sizeof web_identity);
+}
+
+int larder__aws_conf_load(larder__aws_conf *out, const char *profile) {
+    const char *wanted = profile[0] ? profile : getenv("AWS_PROFILE");
+    bool named = wanted && wanted[0];
+    larder__aws_conf from_files = {0};
+    /* A profile that was asked for by name comes before keys that happen to be exported. */
+    if (!profile[0])
+        take_environment(out);
+    int rc = take_files(&from_files, named ? wanted : "default", named);
+    if (rc == 0)
+        take_key(out, &from_files);
     if (profile[0])
         take_environment(out); /* the rest: region and endpoint */
     if (!out->region[0])
