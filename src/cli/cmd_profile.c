@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/stoppable.h"
+#include "plan/plan.h"
 #include "profile/profile.h"
 #include "redis/uri.h"
 #include "report/record.h"
@@ -219,7 +220,7 @@ static int run(const options *o, larder__stop *stop) {
     larder__budget budget = {0};
     larder__profile found;
     larder__profiler *p = NULL;
-    larder_rates_defaults(&rates);
+    larder__rates_defaults(&rates);
     larder__redis_conf redis;
     int rc = conf.redis ? larder__redis_parse(&redis, o->cache) : 0;
     if (rc == 0 && conf.door)

@@ -390,7 +390,7 @@ static int touched(larder__server *s, larder__client *c, larder_reader *r) {
 }
 
 static int rates(larder__server *s, larder__client *c, larder_reader *r) {
-    larder_replan p;
+    larder__plan_turn p;
     larder_pace pace = {.read_seconds = larder_read_f64(r), .step_seconds = larder_read_f64(r)};
     pace.decode_seconds = larder_read_f64(r);
     pace.augment_seconds = larder_read_f64(r);
@@ -402,7 +402,8 @@ static int rates(larder__server *s, larder__client *c, larder_reader *r) {
                            "the cache is split %d/%d/%d: %.0f samples/s expected instead of %.0f, "
                            "which %s held up; now it is %s",
                            p.encoded, p.decoded, p.augmented, p.expected, p.before,
-                           larder_resource_name(p.held_up_by), larder_resource_name(p.bottleneck));
+                           larder__resource_name(p.held_up_by),
+                           larder__resource_name(p.bottleneck));
     return 0;
 }
 

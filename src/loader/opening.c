@@ -4,6 +4,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/notes.h"
+#include "base/sized.h"
 #include "loader/far_cache.h"
 #include "loader/inside.h"
 #include "loader/job_cache.h"
@@ -11,39 +12,6 @@
 
 #include <stdio.h>
 #include <unistd.h>
-
-void larder_loader_init(larder_loader_conf *c, size_t size) {
-    const larder_loader_conf all = {.size = size,
-                                    .recipe = LARDER__DEFAULT_RECIPE,
-                                    .cache = "20%",
-                                    .batch = 256,
-                                    .world = 1,
-                                    .dtype = LARDER_F32,
-                                    .layout = LARDER_NCHW};
-    size_t known = size < sizeof all ? size : sizeof all;
-    memset(c, 0, size);
-    memcpy(c, &all, known);
-}
-
-/* The caller's struct may be of an older or a newer version: what it does not have is as it is
- * unless said, what is not known here must not be asked for. */
-static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
-    enum { FIRST = offsetof(larder_loader_conf, hold_most) }; /* what version 0.1.0 began with */
-    larder_loader_init(own, sizeof *own);
-    if (c->size < FIRST || c->size > 1 << 16)
-        return larder__fail(LARDER_E_ARGS,
-                            "a configuration begins with larder_loader_defaults, which sets its "
-                            "size (%zu)",
-                            c->size);
-    const unsigned char *bytes = (const unsigned char *)c;
-    for (size_t i = sizeof *own; i < c->size; i++)
-        if (bytes[i])
-            return larder__fail(LARDER_E_UNSUPPORTED,
-                                "the configuration asks for something that larder " LARDER_VERSION
-                                " does not know; a newer library does");
-    memcpy(own, c, c->size < sizeof *own ? c->size : sizeof *own);
-    return 0;
-}
 
 static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
@@ -62,6 +30,8 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
             return LARDER_E_NOMEM;
     if (l->conf.world == 0)
         l->conf.world = 1;
+    if (l->conf.batch == 0)
+        l->conf.batch = 256;
     if (l->conf.threads == 0)
         l->conf.threads = larder__cpu_count();
     if (l->conf.prefetch == 0)
@@ -83,10 +53,13 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
                             "lag %u must be more than the %u batches ahead: feedback of a "
                             "batch cannot act on batches that are drawn before it is trained on",
                             l->conf.lag, l->conf.ahead);
-    if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_F32 ||
+    if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_U8 ||
         l->conf.layout > LARDER_NHWC || l->conf.parts > LARDER_PARTS_OFF)
         return larder__fail(LARDER_E_ARGS,
                             "on_bad, dtype, layout or parts is none of the known ones");
+    if (!(l->conf.patience >= 0))
+        return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense",
+                            l->conf.patience);
     return 0;
 }
 
@@ -291,10 +264,8 @@ static void say_absence(larder_loader *l) {
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     *out = NULL;
-    if (!conf)
-        return larder__fail(LARDER_E_ARGS, "no configuration given");
-    larder_loader_conf given;
-    int rc = adopt_conf(&given, conf);
+    larder_loader_conf given = {0};
+    int rc = larder__sized_in(&given, sizeof given, conf, "larder_loader_conf");
     if (rc < 0)
         return rc;
     larder_loader *l = larder__calloc(1, sizeof *l);

@@ -176,7 +176,7 @@ static void settle(larder__row_cache *c, int code) {
     for (unsigned p = 0; p < c->parts; p++)
         for (size_t k = c->begin[p]; c->code[p] == 0 && k < c->begin[p + 1]; k++)
             if (c->t[k].task == LARDER__MAKE)
-                larder__cache_fail(c->part[p], &c->t[k], code, larder_strerror(code));
+                larder__cache_fail(c->part[p], &c->t[k], code, larder_errmsg());
             else
                 larder__ticket_drop(&c->t[k]);
     c->n = 0;

@@ -111,7 +111,7 @@ class Examples(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(folder, "state.1")))
 
     def test_ddp_one_cache(self):
-        from larder.daemon import Daemon
+        from larder._daemon import Daemon
 
         daemon = Daemon("16MiB")
         try:

@@ -1,4 +1,5 @@
 #include "group_kit.h"
+#include "look_kit.h"
 
 #include "loader_kit.h"
 #include "redis_kit.h"
@@ -45,7 +46,7 @@ static unsigned char *right_pixels(void) {
 }
 
 static double figure(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -71,14 +72,15 @@ static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t 
     }
     while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
         if (rc == LARDER_END_EPOCH) {
-            to->audit = larder_loader_audit(l);
+            to->audit = look_audit(l);
             must(!exact || to->audit == 0);
             continue;
         }
         check_pixels(b, right);
         for (size_t i = 0; i < b->n; i++)
             losses[i] = kit_loss(b->served[i], b->epoch);
-        must(larder_loader_report(l, b, &(larder_feedback){.loss = losses}) == 0);
+        must(larder_loader_report(
+                 l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}) == 0);
         to->served += b->n;
         must(larder_loader_done(l, b) == 0);
         to->batches++;
