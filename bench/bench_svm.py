@@ -67,7 +67,7 @@ def run(*words):
     return cpu, wall, sum(float(x) for x in re.findall(r"obj = (-?[0-9.]+)", out))
 
 
-# ---- tables of docs/svm-cache.md ---------------------------------------------------------------------
+# ---- tables of docs/results/svm-cache.md -------------------------------------------------------------
 
 POLICIES = ["lru", "lfu", "lat", "efu", "hcst", "hcst:guard=1", "kkt"]
 SUBSETS = {  # name: file, rows taken, rows kept, options

@@ -6,7 +6,7 @@ all jobs together: each job gets its part of it whether or not it shares (thrott
 sharing leaves unused by one job no other can take). Caches are a share of the data set for all jobs together.
 
     bench/seneca_compare.py --out pieces.jsonl             # all pieces that are not there yet
-    bench/seneca_compare.py --out pieces.jsonl --tables    # the tables of docs/seneca.md
+    bench/seneca_compare.py --out pieces.jsonl --tables    # the tables of docs/results/seneca.md
 
 Every piece is one line of pieces.jsonl; interrupted, it goes on where it was.
 """

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The figures of docs/graph.md, docs/spider.md and docs/pack.md that want a quiet machine of several
+# The figures of docs/results (graph, spider, packed shards) that want a quiet machine of several
 # cores and half an hour: one line a benchmark as it ends, everything in OUT (figures/).
 #
 #     bench/spider_pack_figures.sh [graph] [pack] [ratio]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tables of docs/spider.md. Names given make these alone:
+# The tables of docs/results/spider.md. Names given make these alone:
 #
 #   trace     what the cache does, over the recorded training of TRACE, for four cache sizes
 #   loop      the same in the closed loop, with accuracy over SEEDS seeds

@@ -6,7 +6,7 @@
 
 Recipes that serve each sample once an epoch (lru, quiver, seneca) share the accuracy of `minio`'s runs:
 `lru` has the same batches, the others the same samples in another random order. Their figures come from
-`larder sim` with the same seed, which is the loader's own deciding half (docs/path.md).
+`larder sim` with the same seed, which is the loader's own deciding half (docs/guide/path.md).
 """
 import argparse
 import json

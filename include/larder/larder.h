@@ -186,8 +186,9 @@ typedef struct larder_loader_conf {
     size_t size;
     const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
     const char *recipe;  /* "quiver:factor=10", …; larder list shows all; NULL: "minio" */
-    const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none; "8GiB:58/42/0"
-                            shares it out between encoded, decoded and augmented samples; NULL: 20% */
+    const char *cache;   /* "20%" of the payload (NULL), or "8GiB" in all; "0" for none;
+                            "8GiB:58/42/0" shares it out between encoded, decoded and augmented
+                            samples */
     const char *augment; /* "crop:size=32,pad=4|flip|normalize:mean=…"; NULL: decode only */
     size_t batch;        /* samples per batch and rank; 0: 256 */
     uint64_t seed;
@@ -215,8 +216,9 @@ typedef struct larder_loader_conf {
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
     /* A file that gets a record of the job: requests, where they came from, what training said
-     * (docs/record.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD names,
-     * for the first loader of a process, or for all where it has %n, their number; "": none. */
+     * (docs/guide/resume.md). %p in the name is the process, %r the rank. NULL: what LARDER_RECORD
+     * names, for the first loader of a process, or for all where it has %n, their number; "": none.
+     */
     const char *record;
     /* The order alone: batches have ids, labels, kinds and weights, and no pixels (x is NULL).
      * Nothing is read; what the cache would hold is only counted. For those who read by themselves.
@@ -327,10 +329,10 @@ typedef struct larder_about {
     uint64_t batches; /* of the current epoch, for this rank */
     /* Does the recipe, or the record of the job, want to know what training says of samples? */
     bool listens;
-    /* Do the ranks of this job share a cache and decide together (docs/redis.md)? Then each batch
-     * of all is dealt out to them row by row: row i of batch number b is rank (i + b) % world's,
-     * rank i % world's in batches that are shorter than others or have one row a rank. Else each
-     * rank's part is in one piece. */
+    /* Do the ranks of this job share a cache and decide together (docs/guide/share.md)? Then each
+     * batch of all is dealt out to them row by row: row i of batch number b is rank (i + b) %
+     * world's, rank i % world's in batches that are shorter than others or have one row a rank.
+     * Else each rank's part is in one piece. */
     bool together;
     /* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or
      * never; LARDER_SAYS_AUDIT says which. */

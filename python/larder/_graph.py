@@ -16,7 +16,7 @@ TENSORS = ("x", "label", "named", "radius", "step", "turn")
 
 class Graph:
     """A table of embeddings and what the signal `graph` works out of it, with the same formulas
-    (docs/graph.md), in tensors wherever the embeddings are. Nothing here waits for the device but the
+    (docs/guide/recipes.md), in tensors wherever the embeddings are. Nothing here waits for the device but the
     first batch, of which the radius is guessed."""
 
     def __init__(self, n: int, degree: float = 150, cap: float = 500, hubs: int = 4,

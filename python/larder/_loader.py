@@ -84,10 +84,10 @@ class Loader(Shown, Habits, Resumed):
 
     uri         "cifar10:folder", "dir:photos", "tar:shard-{000..099}.tar", "pack:…" or a plain folder
     batch_size  samples a batch and process
-    recipe      which samples come and which stay in memory; ``larder list`` and docs/plugins.md. "minio"
+    recipe      which samples come and which stay in memory; ``larder list`` and docs/guide/plugins.md. "minio"
                 serves each once an epoch; with "rotate" and others some come more often than others
     cache       "20%" of the data set, "8GiB", "0", or "unix:" for one in the daemon: shared with other
-                jobs, and by the processes of this one (docs/daemon.md)
+                jobs, and by the processes of this one (docs/guide/share.md)
     seed        of order and augmentation: the same seed gives the same run, with recipes that measure
                 nothing (README, "Which recipe"); see replay for the others
     augment     native stages, as a list or a text; functions of one's own may end the list: they get

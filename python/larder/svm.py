@@ -9,7 +9,7 @@ Parameters, attributes and results are those of ``sklearn.svm``: the same optimu
 tolerance, so ``SVC`` here can stand in its place, in pipelines and in ``GridSearchCV``. What is
 larder's own: ``n_jobs`` (threads of one training; they do not change a bit of the model),
 ``cache_policy`` and ``cache`` (who stays of the kernel rows kept, and whether any are: see
-``docs/svm-cache.md``), ``merge_repeats`` (equal rows of equal label become one variable of higher
+``docs/guide/svm.md``), ``merge_repeats`` (equal rows of equal label become one variable of higher
 bound: quicker where there are many, but ``dual_coef_`` may then exceed C), and ``stats_`` after
 ``fit`` (times, hits, kernel values)."""
 

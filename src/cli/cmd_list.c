@@ -103,7 +103,7 @@ static void list_sources(const sheet *s) {
 int larder__cmd_list(int argc, char **argv) {
     sheet s = {0};
     const larder__option options[] = {
-        {"markdown", LARDER__FLAG, &s.markdown, NULL, "as the tables of docs/plugins.md"}, {0}};
+        {"markdown", LARDER__FLAG, &s.markdown, NULL, "as docs/guide/plugins.md"}, {0}};
     const larder__command command = {
         .name = "list",
         .usage = "larder list [--markdown]",

@@ -10,7 +10,7 @@
 #include "cli/options.h"
 #include "report/svg.h"
 
-#include "plan/plan.h"
+#include "plan/rates.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

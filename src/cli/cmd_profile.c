@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/stoppable.h"
-#include "plan/plan.h"
+#include "plan/rates.h"
 #include "profile/profile.h"
 #include "redis/uri.h"
 #include "report/record.h"

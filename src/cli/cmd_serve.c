@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 typedef struct options {
-    const char *socket, *cache, *quota, *mode, *tcp, *token_file, *http, *owner;
+    const char *socket, *cache, *quota, *mode, *http, *owner, *tcp, *token_file;
     uint64_t clients;
     bool quiet, status, with_stdin;
 } options;
@@ -33,10 +33,6 @@ static int parse_options(options *o, int argc, char **argv) {
         {"quota", LARDER__TEXT, &o->quota, "SIZE", "what one job may bring in, 0: all of it (0)"},
         {"mode", LARDER__TEXT, &o->mode, "OCTAL",
          "permissions of the socket: who may attach (600)"},
-        {"tcp", LARDER__TEXT, &o->tcp, "ADDR:PORT",
-         "listen to other machines too; needs --token-file (off)"},
-        {"token-file", LARDER__TEXT, &o->token_file, "FILE",
-         "the secret they have to know: a line of 16 to 256 characters"},
         {"http", LARDER__TEXT, &o->http, "HOST:PORT",
          "serve the page of larder dash there too; a token in $LARDER_TOKEN (off)"},
         {"clients", LARDER__NUMBER, &o->clients, "N", "connections at most (1024)"},
@@ -46,6 +42,8 @@ static int parse_options(options *o, int argc, char **argv) {
         {"status", LARDER__FLAG, &o->status, NULL, "ask a running daemon how it is: JSON"},
         {"owner", LARDER__TEXT, &o->owner, "USER",
          "with --status: whose daemon may answer besides yours and root's"},
+        {"tcp", LARDER__TEXT, &o->tcp, NULL, NULL},
+        {"token-file", LARDER__TEXT, &o->token_file, NULL, NULL},
         {0}};
     const larder__command command = {
         "serve", "larder serve [--socket PATH] [--cache SIZE]\nlarder serve --status",
@@ -56,9 +54,7 @@ static int parse_options(options *o, int argc, char **argv) {
         "behind; when the daemon dies, jobs go on straight from storage and come back to it.\n"
         "Processes that train one model together have one cache and one order with\n"
         "cache=\"unix:PATH?job=NAME\"; from Python that comes by itself.\n"
-        "With --tcp, jobs on other machines attach with "
-        "cache=\"tcp://HOST:PORT?token-file=FILE\";\n"
-        "bytes then go over the network, unencrypted. Ctrl-C ends it.",
+        "Several machines share a cache through Redis: cache=\"redis://HOST/\". Ctrl-C ends it.",
         "  larder serve --cache 8GiB &\n"
         "  larder train photos/ --recipe minio --cache unix: &\n"
         "  larder train photos/ --recipe minio --cache unix: --seed 1 &\n"
@@ -130,9 +126,13 @@ static void end_watch(pthread_t thread) {
     pthread_join(thread, NULL);
 }
 
-static int read_options(const options *o, larder__server_conf *conf, larder__token *token) {
+static int read_options(const options *o, larder__server_conf *conf) {
     char *end;
-    int rc = larder__parse_amount("--cache", o->cache, &conf->cache);
+    int rc = o->tcp || o->token_file
+                 ? larder__fail(LARDER_E_ARGS,
+                                "a daemon serves its own machine, so there is no --tcp; several "
+                                "machines share a cache through Redis: --cache redis://HOST/")
+                 : larder__parse_amount("--cache", o->cache, &conf->cache);
     if (rc == 0 && conf->cache == 0)
         rc = larder__fail(LARDER_E_ARGS,
                           "--cache %s: a daemon without a cache serves nobody; give "
@@ -147,12 +147,6 @@ static int read_options(const options *o, larder__server_conf *conf, larder__tok
     if (rc == 0 && (o->clients == 0 || o->clients > 65536))
         rc = larder__fail(LARDER_E_ARGS, "--clients is 1 to 65536");
     conf->clients = (uint32_t)o->clients;
-    if (rc == 0 && !o->tcp != !o->token_file)
-        rc = larder__fail(LARDER_E_ARGS, "--tcp and --token-file go together");
-    if (rc == 0 && o->tcp && (rc = larder__token_read(token, o->token_file)) == 0) {
-        conf->tcp = o->tcp;
-        conf->token = token;
-    }
     return rc;
 }
 
@@ -197,8 +191,7 @@ int larder__cmd_serve(int argc, char **argv) {
     larder__server *server = NULL;
     larder__stop stop;
     larder__server_conf conf = {.socket = door.path, .say = say_line, .arg = &o.quiet};
-    larder__token token;
-    int rc = read_options(&o, &conf, &token);
+    int rc = read_options(&o, &conf);
     bool wrong = rc < 0;
     page shown = {.running = false};
     if (rc == 0)
@@ -210,8 +203,6 @@ int larder__cmd_serve(int argc, char **argv) {
     if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
         printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", door.path, o.cache,
                door.path);
-        if (larder__server_port(server))
-            printf("and port %u for other machines\n", larder__server_port(server));
         if (o.http)
             printf("and shows it at %s\n", larder__http_url(shown.http));
         fflush(stdout);

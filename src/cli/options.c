@@ -13,6 +13,8 @@ static void print_help(const larder__command *c) {
         printf("\noptions:\n");
     for (const larder__option *o = c->options; o && o->name; o++) {
         char left[64];
+        if (!o->help) /* an option that is no more and has a sentence to say so */
+            continue;
         snprintf(left, sizeof left, "%s%s%s%s", strlen(o->name) == 1 ? "-" : "--", o->name,
                  o->value ? " " : "", o->value ? o->value : "");
         printf("  %-22s %s\n", left, o->help);

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "daemon/distant.h"
 #include "daemon/shelf_plan.h"
 #include "plugins.h"
 
@@ -190,9 +189,7 @@ static int welcome(larder__server *s, larder__client *c) {
     m.streaming = larder__shelf_streaming(shelf, &m.stream);
     memcpy(m.share, larder__shelf_about(shelf)->forms.share, sizeof m.share);
     snprintf(m.policy, sizeof m.policy, "%s", larder__shelf_about(shelf)->policy);
-    if (c->distant) /* nothing to map */
-        m.arena_bytes = 0;
-    int pins = c->distant ? -1 : larder__shelf_pins_fd(shelf, c->about.job);
+    int pins = larder__shelf_pins_fd(shelf, c->about.job);
     m.pins = pins >= 0 ? larder__shelf_about(shelf)->pins : 0;
     int fds[] = {larder__shelf_arena_fd(shelf), larder__shelf_table_fd(shelf), pins};
     s->body.size = 0;
@@ -200,9 +197,7 @@ static int welcome(larder__server *s, larder__client *c) {
     if (s->body.code < 0)
         return s->body.code;
     return larder__frame_send(c->fd, LARDER__MSG_WELCOME, s->body.bytes, s->body.size, fds,
-                              c->distant  ? 0
-                              : pins >= 0 ? 3
-                                          : 2);
+                              pins >= 0 ? 3 : 2);
 }
 
 /* One more job on this data set: it may come to this. */
@@ -275,12 +270,6 @@ static larder__wire_ticket *ticket_room(larder__server *s, size_t head, size_t n
     return s->body.code < 0 ? NULL : (larder__wire_ticket *)(void *)(s->body.bytes + head);
 }
 
-static int answer(larder__server *s, larder__client *c, larder__message type,
-                  const larder__wire_ticket *rows, size_t n) {
-    int rc = larder__server_reply(s, c, type);
-    return rc < 0 || !c->distant ? rc : larder__distant_values(s, c, rows, n);
-}
-
 static int claim(larder__server *s, larder__client *c, larder_reader *r) {
     larder__claim m;
     c->related = false;
@@ -293,10 +282,8 @@ static int claim(larder__server *s, larder__client *c, larder_reader *r) {
     rc = larder__shelf_claim(c->about.shelf, c->about.job, m.accesses, m.n, out);
     if (rc < 0)
         return rc;
-    if (c->distant)
-        larder__distant_trim(c, out, m.n, 0);
     larder__client_count(&c->about, out, m.n);
-    return answer(s, c, LARDER__MSG_TICKETS, out, m.n);
+    return larder__server_reply(s, c, LARDER__MSG_TICKETS);
 }
 
 /* The answer: how many rows, how many entries besides, then both. */
@@ -318,12 +305,10 @@ static int exchange(larder__server *s, larder__client *c, larder_reader *r) {
     uint32_t counts[2] = {m.n, (uint32_t)fetched};
     memcpy(s->body.bytes, counts, HEAD);
     s->body.size = HEAD + (m.n + fetched) * sizeof *out;
-    if (c->distant)
-        larder__distant_trim(c, out, m.n, fetched);
     larder__client_count(&c->about, out, m.n);
     for (size_t i = 0; i < fetched; i++)
         c->about.background += out[m.n + i].kind == LARDER_MISS;
-    return answer(s, c, LARDER__MSG_EXCHANGED, out, m.n);
+    return larder__server_reply(s, c, LARDER__MSG_EXCHANGED);
 }
 
 /* Nothing, or a bit for every sample that this job will not ask for in this epoch. */
@@ -497,10 +482,6 @@ static int status(larder__server *s, larder__client *c) {
 }
 
 int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, larder_reader *r) {
-    if (type == LARDER__MSG_TOKEN)
-        return larder__distant_token(s, c, r);
-    if (!c->known)
-        return larder__fail(LARDER_E_STATE, "it did not say the token");
     if (type == LARDER__MSG_HELLO)
         return hello(s, c, r);
     if (type == LARDER__MSG_STATUS)
@@ -522,10 +503,6 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return touched(s, c, r);
     case LARDER__MSG_RATES:
         return rates(s, c, r);
-    case LARDER__MSG_FILL:
-        return larder__distant_fill(c, r);
-    case LARDER__MSG_BYTES:
-        return larder__distant_bytes(s, c, r);
     case LARDER__MSG_SIZES:
         return sizes(s, c, r);
     case LARDER__MSG_STREAM:

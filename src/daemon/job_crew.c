@@ -154,10 +154,6 @@ int larder__crew_join(larder__server *s, larder__client *c, larder_reader *r) {
     if (c->about.shelf || c->berth.crew)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__join_read(&j, r);
-    if (rc == 0 && c->distant)
-        rc = larder__fail(LARDER_E_UNSUPPORTED,
-                          "the ranks of one job share the daemon's memory, so they have to be on "
-                          "its machine; on several machines they share through Redis");
     if (rc == 0 && has_left(c))
         return larder__fail(LARDER_E_IO, "it did not wait for an answer");
     if (rc == 0)

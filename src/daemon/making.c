@@ -176,41 +176,6 @@ void larder__shelf_release(larder__shelf *s, uint32_t number, uint32_t lease) {
     larder__leases_drop(all, lease);
 }
 
-bool larder__shelf_lent(const larder__shelf *s, uint32_t number, uint32_t lease,
-                        larder__lent *out) {
-    larder__leases *all = (larder__leases *)(uintptr_t)&s->jobs[number].leases;
-    const larder__lease *l = larder__leases_find(all, lease);
-    if (!l)
-        return false;
-    const larder__block_head *head = larder__head_of(l->buf);
-    uint32_t size = __atomic_load_n(&head->size, __ATOMIC_RELAXED);
-    uint8_t held = __atomic_load_n(&head->held, __ATOMIC_RELAXED);
-    *out = (larder__lent){.bytes = larder_buf_data(l->buf),
-                          .size = (uint32_t)larder_buf_size(l->buf),
-                          .whole = (uint32_t)larder_buf_size(l->buf),
-                          .state = atomic_load(&head->state),
-                          .held = held < LARDER_FORMS ? held : LARDER_ENCODED};
-    if (size < out->size) /* a maker may have needed less than it was given */
-        out->size = size;
-    return true;
-}
-
-void larder__shelf_fill(larder__shelf *s, uint32_t number, uint32_t lease, uint32_t held,
-                        const void *bytes, size_t n) {
-    const larder__lease *l = larder__leases_find(&s->jobs[number].leases, lease);
-    if (!l || !l->making)
-        return;
-    bool fits = n <= larder_buf_size(l->buf) && held < LARDER_FORMS;
-    if (fits) {
-        larder__block_head *head = larder__head_of(l->buf);
-        memcpy(larder_buf_data(l->buf), bytes, n);
-        __atomic_store_n(&head->size, (uint32_t)n, __ATOMIC_RELAXED);
-        __atomic_store_n(&head->held, (uint8_t)held, __ATOMIC_RELAXED);
-    }
-    larder__shelf_made(s, number, lease, fits ? 0 : LARDER_E_CHANGED);
-    larder__shelf_release(s, number, lease);
-}
-
 /* Ends every making that `over` says so of, with what it says. */
 static void watch_each(larder__shelf *s, int (*over)(larder__shelf *, const larder__making *)) {
     for (size_t b = 0; b < LARDER__MAKING_BUCKETS && s->makings; b++)

@@ -5,11 +5,8 @@
 #include "base/escape.h"
 #include "base/limit.h"
 #include "base/mem.h"
-#include "daemon/distant.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,14 +25,11 @@ enum {
     BACKLOG = 128,
     REPLY_MOST = 64 << 20,
     CREW_REPLY_MOST = 1 << 30,
-    NEIGHBOUR_MOST = 4 << 20, /* bytes of a message: whatever is said at once fits */
-    KEPT_MOST = 256 << 10,    /* of room that is kept for the next message */
-    OWN_DISTANT = 128 << 20,  /* of memory for answers to other machines, where there are any */
-    OWN = 8 << 20,            /* of memory beside the cache: clients, and what they say */
-    WATCH_MS = 250,
-    STRANGER_MOST = 4096
+    MESSAGE_MOST = 4 << 20, /* bytes: whatever is said at once fits */
+    KEPT_MOST = 256 << 10,  /* of room that is kept for the next message */
+    OWN = 8 << 20,          /* of memory beside the cache: clients, and what they say */
+    WATCH_MS = 250
 };
-static const double STRANGER_SECONDS = 5; /* to say the token in */
 
 void larder__server_say(larder__server *s, const char *format, ...) {
     char line[512], shown[1024]; /* jobs' names are theirs */
@@ -132,7 +126,6 @@ static void drop(larder__server *s, larder__client *c, const char *why) {
         at = &(*at)->next;
     *at = c->next;
     s->count--;
-    s->strangers -= !c->known;
     if (c->about.shelf) {
         larder__server_say(s, "job %u left: %s (pid %u)%s%s", c->about.job, c->about.name,
                            c->about.pid, why ? ": " : "", why ? why : "");
@@ -147,7 +140,7 @@ static void drop(larder__server *s, larder__client *c, const char *why) {
     larder__free(c);
 }
 
-static void adopt(larder__server *s, int fd, bool distant) {
+static void adopt(larder__server *s, int fd) {
     larder__client *c = s->count < s->conf.clients ? larder__calloc(1, sizeof *c) : NULL;
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
     if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
@@ -160,34 +153,23 @@ static void adopt(larder__server *s, int fd, bool distant) {
         return;
     }
     c->fd = fd;
-    c->distant = distant;
-    c->known = !distant;
-    c->came = larder__now();
-    s->strangers += distant;
     larder__inbox_init(&c->in);
-    if (!distant)
-        c->in.most = NEIGHBOUR_MOST;
+    c->in.most = MESSAGE_MOST;
     c->next = s->clients;
     s->clients = c;
     s->count++;
 }
 
-static void adopt_counted(larder__server *s, int fd, bool distant) {
+void larder__server_adopt(larder__server *s, int fd) {
     larder__purse *before = larder__mem_charge(&s->purse);
-    adopt(s, fd, distant);
+    adopt(s, fd);
     larder__mem_charge(before);
 }
 
-void larder__server_adopt(larder__server *s, int fd) { adopt_counted(s, fd, false); }
-void larder__server_adopt_distant(larder__server *s, int fd) { adopt_counted(s, fd, true); }
-
-static void greet(larder__server *s, int listener) {
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
-    if (fd < 0)
-        return;
-    if (listener == s->tcp)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    adopt(s, fd, listener == s->tcp);
+static void greet(larder__server *s) {
+    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        adopt(s, fd);
 }
 
 /* Room that was needed for one large message is not kept. */
@@ -207,12 +189,8 @@ static int hear_all(larder__server *s, larder__client *c) {
     int rc = larder__inbox_read(&c->in, c->fd);
     if (rc <= 0)
         return rc;
-    if (!c->known && c->in.have - c->in.used > STRANGER_MOST)
-        return larder__fail(LARDER_E_FORMAT, "so much before it has said the token");
     while ((rc = larder__inbox_next(&c->in, &type, &body)) == 1) {
-        bool known = c->known;
         rc = larder__server_hear(s, c, type, &body);
-        s->strangers -= !known && c->known;
         s->body.code = s->room.code = 0; /* no memory for one answer: the next may be smaller */
         if (rc < 0 || c->leaving)
             break;
@@ -248,24 +226,14 @@ static void serve(larder__server *s, larder__client *c, uint32_t events) {
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* Who does not say its token keeps no place. */
-static void drop_strangers(larder__server *s, double now) {
-    for (larder__client *c = s->clients, *next; c && s->strangers; c = next) {
-        next = c->next;
-        if (!c->known && now - c->came > STRANGER_SECONDS)
-            drop(s, c, NULL);
-    }
-}
-
 /* Now and then, as long as something is being made. */
 static int watch_shelves(larder__server *s, int milliseconds) {
     double now = larder__now();
-    if (!s->making && !s->strangers && now < s->watch_at + WATCH_MS * 1e-3)
+    if (!s->making && now < s->watch_at + WATCH_MS * 1e-3)
         return milliseconds;
     if (now >= s->watch_at + WATCH_MS * 1e-3) {
         s->watch_at = now;
         s->making = false;
-        drop_strangers(s, now);
         for (size_t i = 0; i < LARDER__SHELVES; i++)
             if (s->shelves[i] && larder__shelf_watch(s->shelves[i], now))
                 s->making = true;
@@ -299,8 +267,8 @@ static int turn(larder__server *s, int milliseconds) {
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == &s->stop)
             return 0;
-        if (events[i].data.ptr == &s->listener || events[i].data.ptr == &s->tcp)
-            greet(s, *(int *)events[i].data.ptr);
+        if (events[i].data.ptr == &s->listener)
+            greet(s);
         else
             serve(s, events[i].data.ptr, events[i].events);
     }
@@ -320,8 +288,6 @@ int larder__server_run(larder__server *s) {
     }
     return rc;
 }
-
-uint16_t larder__server_port(const larder__server *s) { return larder__distant_port(s->tcp); }
 
 uint32_t larder__server_clients(const larder__server *s) { return s->count; }
 
@@ -379,9 +345,9 @@ int larder__server_open(larder__server **out, const larder__server_conf *conf) {
     if (!s)
         return LARDER_E_NOMEM;
     s->conf = *conf;
-    s->listener = s->lock = s->epoll = s->stop = s->tcp = -1;
+    s->listener = s->lock = s->epoll = s->stop = -1;
     s->started = larder__now();
-    s->purse.most = conf->cache + OWN + (conf->tcp ? OWN_DISTANT : 0);
+    s->purse.most = conf->cache + OWN;
     larder__inbox_init(&s->idle);
     int rc = 0;
     if (strlen(conf->socket) >= sizeof s->path)
@@ -393,13 +359,9 @@ int larder__server_open(larder__server **out, const larder__server_conf *conf) {
         rc = take_lock(s);
     if (rc == 0)
         rc = bind_socket(s);
-    if (rc == 0 && conf->tcp)
-        rc = conf->token ? larder__distant_listen(&s->tcp, conf->tcp)
-                         : larder__fail(LARDER_E_ARGS, "--tcp needs --token-file");
-    if (rc == 0 &&
-        ((s->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
-         (s->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 || watch(s, &s->listener) < 0 ||
-         watch(s, &s->stop) < 0 || (s->tcp >= 0 && watch(s, &s->tcp) < 0)))
+    if (rc == 0 && ((s->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+                    (s->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+                    watch(s, &s->listener) < 0 || watch(s, &s->stop) < 0))
         rc = larder__fail(LARDER_E_IO, "epoll: %s", strerror(errno));
     if (rc == 0) {
         s->seen = larder__seen_open(s->path);
@@ -433,8 +395,6 @@ void larder__server_close(larder__server **ps) {
             unlink(path);
         close(s->lock);
     }
-    if (s->tcp >= 0)
-        close(s->tcp);
     if (s->epoll >= 0)
         close(s->epoll);
     if (s->stop >= 0)

@@ -3,8 +3,6 @@
 #ifndef LARDER_DAEMON_SERVER_H
 #define LARDER_DAEMON_SERVER_H
 
-#include "wire/token.h"
-
 #include <larder/larder.h>
 
 typedef struct larder__server larder__server;
@@ -15,8 +13,6 @@ typedef struct larder__server_conf {
     uint64_t cache;     /* bytes for all data sets together */
     uint64_t quota;     /* bytes one job may bring in, 0: all */
     uint32_t clients;   /* connections at most */
-    const char *tcp;    /* "address:port" for other machines, NULL: none; then they need the */
-    const larder__token *token;
     /* Lines for people: who came, who left, what went wrong. NULL: none. */
     void (*say)(void *arg, const char *line);
     void *arg;
@@ -31,8 +27,6 @@ int larder__server_run(larder__server *);
 int larder__server_turn(larder__server *, int milliseconds);
 /* A connection that came some other way; takes `fd`. */
 void larder__server_adopt(larder__server *, int fd);
-void larder__server_adopt_distant(larder__server *, int fd); /* as if it had come by TCP */
-uint16_t larder__server_port(const larder__server *);        /* of TCP; 0: none */
 uint32_t larder__server_clients(const larder__server *);
 void larder__server_stop(larder__server *);
 void larder__server_close(larder__server **);

@@ -20,10 +20,7 @@ typedef struct larder__client {
     int fd;
     bool leaving; /* what is left to send, then goodbye */
     bool deaf;    /* has closed: nothing is sent any more, and what it said before is still heard */
-    bool distant; /* came by TCP: bytes go over the socket */
-    bool known;   /* and has said the token; a neighbour is known by the socket's permissions */
     bool related; /* a sample of its was made a stand-in since its last batch */
-    double came;
     uint64_t promise; /* bytes that it may come to */
     uint32_t at_once; /* requests in one message */
     larder__inbox in;
@@ -37,7 +34,6 @@ struct larder__server {
     larder__server_conf conf;
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     int listener, lock, epoll, stop;
-    int tcp; /* listens to other machines; -1: does not */
     larder__client *clients;
     uint32_t count;
     larder__shelf *shelves[LARDER__SHELVES];
@@ -47,7 +43,6 @@ struct larder__server {
     larder_writer body, room;
     double started, watch_at;
     larder__inbox idle; /* room for what comes in, of whoever it comes from */
-    uint32_t strangers; /* clients that have not said their token */
     bool making;        /* something was being made when we last looked */
     larder__seen *seen; /* NULL: not shown */
     double seen_at; /* when that was brought up to date; `stale`: not since something happened */

@@ -61,19 +61,6 @@ int larder__shelf_touch(larder__shelf *, uint32_t job, const larder__touch *, si
 void larder__shelf_release(larder__shelf *, uint32_t job, uint32_t lease);
 void larder__shelf_made(larder__shelf *, uint32_t job, uint32_t lease, int code);
 
-/* What a lease of this job is about; false: it holds none of that number. */
-typedef struct larder__lent {
-    const void *bytes;
-    uint32_t size, state; /* as in larder__block_head */
-    uint32_t whole;       /* bytes of the entry that was lent as READY */
-    uint8_t held;
-} larder__lent;
-bool larder__shelf_lent(const larder__shelf *, uint32_t job, uint32_t lease, larder__lent *);
-/* Bytes that a job cannot write there by itself. What it has not promised, or does not fit, is not
- * taken; either way the lease is given back. */
-void larder__shelf_fill(larder__shelf *, uint32_t job, uint32_t lease, uint32_t held,
-                        const void *bytes, size_t n);
-
 /* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
  * job that has kept none for two seconds are void. A job that asks for nothing much longer than is
  * its way does not count for the policy until it asks again. `now`: seconds. False: there is

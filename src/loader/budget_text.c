@@ -31,6 +31,11 @@ static int read_own_budget(const larder__recipe *recipe, const char *cache, lard
 int larder__draw_budget(const larder__recipe *recipe, const char *cache, larder__budget *out) {
     char text[160];
     bool far = larder__redis_named(cache);
+    if (strncmp(cache, "tcp://", 6) == 0)
+        return larder__fail(LARDER_E_ARGS,
+                            "cache \"%.60s\": a daemon serves its own machine (unix:PATH); several "
+                            "machines share a cache through Redis: redis://HOST/?shared=NAME",
+                            cache);
     if (!larder__cache_names_daemon(cache) && !far)
         return read_own_budget(recipe, cache, out);
     int rc = far ? larder__far_cache_budget(cache, text, sizeof text)

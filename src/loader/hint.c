@@ -9,7 +9,7 @@ static const double small_cache = 0.05; /* of the data: too few to be served aga
 static const double worth_it = 0.7;     /* of the reads must not be left */
 
 /* The smallest share of reused samples, in tenths, with which storage keeps up with training, as
- * far as it was tried (docs/choosing.md). */
+ * far as it was tried (docs/results/recipes.md). */
 static double reuse_for(const larder__hint_seen *s) {
     double needed = ceil(10 * (1 - s->step / s->read) - 1e-9) / 10;
     return fmin(fmax(needed, 0.5), 0.8);

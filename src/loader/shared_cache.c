@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "ranks/job_name.h"
 #include "wire/attach.h"
-#include "wire/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@ static const char SCHEME[] = "unix:";
 static const double PATIENCE = 30;
 
 bool larder__cache_names_daemon(const char *cache) {
-    return cache && (strncmp(cache, SCHEME, sizeof SCHEME - 1) == 0 || larder__remote_named(cache));
+    return cache && strncmp(cache, SCHEME, sizeof SCHEME - 1) == 0;
 }
 
 bool larder__cache_is_shared(const char *cache) {
@@ -31,27 +30,17 @@ static bool option(const char *at, size_t n, const char *key, char *out, size_t 
     return true;
 }
 
-/* One of budget=…, job=…, owner=…, patience=…, wait=…, absent=… and token-file=…, up to & or the
- * end. */
+/* One of budget=…, job=…, owner=…, patience=…, wait=… and absent=…, up to & or the end. */
 static int take_option(larder__daemon_address *out, const char *cache, const char *at, size_t n) {
-    bool far = larder__remote_named(cache);
     char text[32];
     larder__budget b;
     if (option(at, n, "budget", out->budget, sizeof out->budget))
         return larder__parse_budget(out->budget, &b);
-    if (!far && option(at, n, "owner", text, sizeof text))
+    if (option(at, n, "owner", text, sizeof text))
         return larder__door_owner(text, &out->door.owner);
-    if (far && option(at, n, "token-file", out->token_file, sizeof out->token_file))
-        return 0;
     if (option(at, n, "job", out->job, sizeof out->job)) {
         if (strcmp(out->job, "0") == 0)
             out->job[0] = '\0';
-        else if (far)
-            return larder__fail(LARDER_E_UNSUPPORTED,
-                                "cache \"%s\": the ranks of one job share a daemon's memory, so it "
-                                "has to be on their machine (unix:); on several machines they "
-                                "share through Redis",
-                                cache);
         else if (!larder__job_name_fits(out->job))
             return larder__fail(LARDER_E_ARGS,
                                 "cache \"%s\": job=NAME, of letters, digits and _.-, at most 39; "
@@ -76,20 +65,20 @@ static int take_option(larder__daemon_address *out, const char *cache, const cha
         return larder__await_absent(text, &out->await)
                    ? 0
                    : larder__fail(LARDER_E_ARGS, "cache \"%s\": " LARDER__AWAIT_ABSENT, cache);
-    return larder__fail(LARDER_E_ARGS, "cache \"%s\": after the %s comes %s, or nothing", cache,
-                        far ? "port" : "path",
-                        far ? "?token-file=FILE&budget=SIZE&wait=30s&absent=fail"
-                            : "?budget=SIZE&job=NAME&owner=USER&wait=30s&absent=fail");
+    return larder__fail(LARDER_E_ARGS,
+                        "cache \"%s\": after the path comes "
+                        "?budget=SIZE&job=NAME&owner=USER&wait=30s&absent=fail, or nothing",
+                        cache);
 }
 
-/* "unix:PATH?budget=20%" or "tcp://HOST:PORT?token-file=FILE&budget=20%". */
+/* "unix:PATH?budget=20%". */
 int larder__daemon_parse(const char *cache, larder__daemon_address *out) {
     *out = (larder__daemon_address){.patience = PATIENCE, .await = LARDER__AWAIT_UNLESS_SAID};
     if (!larder__cache_names_daemon(cache)) {
         snprintf(out->budget, sizeof out->budget, "%s", cache ? cache : "");
         return larder__door_usual(&out->door, false);
     }
-    const char *at = larder__remote_named(cache) ? cache : cache + sizeof SCHEME - 1;
+    const char *at = cache + sizeof SCHEME - 1;
     size_t n = strcspn(at, "?");
     if (n >= sizeof out->door.path)
         return larder__fail(LARDER_E_ARGS,
@@ -125,8 +114,7 @@ int larder__shared_cache_budget(const char *cache, char *budget, size_t cap) {
 int larder__shared_cache_open(larder__cache **out, const larder__draw_conf *conf,
                               const larder__recipe *recipe, const double share[LARDER_FORMS]) {
     larder__daemon_address where;
-    larder__attach_conf a = {.token_file = where.token_file,
-                             .hello = {.batch = (uint32_t)conf->batch,
+    larder__attach_conf a = {.hello = {.batch = (uint32_t)conf->batch,
                                        .identity = conf->identity,
                                        .keys = conf->n,
                                        .payload = conf->payload,

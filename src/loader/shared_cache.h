@@ -1,6 +1,5 @@
 /* Caches that live in a daemon: "unix:PATH?budget=20%&job=NAME&owner=USER" or "unix:" for the usual
- * path, or on another machine "tcp://HOST:PORT?token-file=FILE&budget=20%"; with $LARDER_SOCKET
- * set, every plain budget means the daemon there. */
+ * path; with $LARDER_SOCKET set, every plain budget means the daemon there. */
 #ifndef LARDER_LOADER_SHARED_CACHE_H
 #define LARDER_LOADER_SHARED_CACHE_H
 
@@ -12,8 +11,7 @@
 
 typedef struct larder__daemon_address { /* a cache text taken apart */
     larder__door door;
-    char budget[32]; /* "": whatever the daemon has */
-    char token_file[256];
+    char budget[32];            /* "": whatever the daemon has */
     char job[LARDER__JOB_NAME]; /* the ranks of this job share; "": each attaches by itself */
     double patience;            /* seconds a rank of that job, or the daemon, may be away */
     larder__await await;        /* at the start, where the daemon is away */

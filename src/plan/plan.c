@@ -1,6 +1,6 @@
 /* Tries every split of the cache at 1 % and keeps the fastest. 5151 splits at some tens of
  * operations: nothing cleverer is called for, and nothing is left to doubt. */
-#include "plan/plan.h"
+#include "plan/rates.h"
 
 #include "base/err.h"
 #include "base/sized.h"

@@ -6,7 +6,7 @@
 #include "base/spec.h"
 #include <stdbool.h>
 
-#include "plan/plan.h"
+#include "plan/rates.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

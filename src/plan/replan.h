@@ -14,7 +14,7 @@
 #define LARDER_PLAN_REPLAN_H
 
 #include "base/state.h"
-#include "plan/plan.h"
+#include "plan/rates.h"
 
 #include <larder/plugin.h>
 

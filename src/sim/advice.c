@@ -205,7 +205,7 @@ static void say_accuracy(larder__advice *a) {
     say(a,
         "Accuracy: rotate repeats %.0f %% of the samples of an epoch. On Fashion-MNIST, a "
         "perceptron, 20 %% in memory, h = 0.8 cost 0.5 points and h = 0.5 none that could be told; "
-        "with 40 %% wrong labels 0.8 and 0.1 (docs/rotate.md).",
+        "with 40 %% wrong labels 0.8 and 0.1 (docs/results/rotate.md).",
         100 * a->best.repeats);
     say(a, "Harder data loses more: try %s and minio for some epochs on yours, and larder compare.",
         a->best.recipe);

@@ -1,7 +1,7 @@
 /* Which recipe and how large a cache, for a job that was recorded: the recipes that make sense are
  * replayed over a range of sizes with the speed of storage and training that the job measured, and
  * the cheapest one at which training does not wait is named, with its reasons. What is known about
- * accuracy comes from the closed loops of docs/choosing.md. */
+ * accuracy comes from the closed loops of docs/results/recipes.md. */
 #ifndef LARDER_SIM_ADVICE_H
 #define LARDER_SIM_ADVICE_H
 

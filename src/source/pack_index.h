@@ -1,6 +1,7 @@
 /* The index of one packed shard, a file beside its tar: where each sample lies, what it is, and
- * where its segments begin. docs/pack.md specifies it byte by byte. Nothing in it is trusted; the
- * parts that are needed at open are held by checksums, and tables are checked when they are used.
+ * where its segments begin. docs/guide/pack.md specifies it byte by byte. Nothing in it is trusted;
+ * the parts that are needed at open are held by checksums, and tables are checked when they are
+ * used.
  *
  * In memory a sample takes 40 bytes: tables and names stay on disk until they are asked for. */
 #ifndef LARDER_SOURCE_PACK_INDEX_H

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "wire/boarding.h"
-#include "wire/remote.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -230,14 +229,12 @@ static void link_close(void **st) {
     if (!a)
         return;
     larder__attachment_flush(a);
-    larder__kept_clear(&a->kept);
     larder__attachment_part(a);
     larder__window_close(&a->window);
     larder__writer_free(&a->body);
     larder__writer_free(&a->touched);
     larder__free(a->accesses);
     larder__free(a->kept.tickets);
-    larder__free(a->kept.values);
     larder__free(a->seen);
     larder__free(a->released);
     larder__free(a->made);
@@ -326,12 +323,7 @@ int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
     a->size_of = conf->size_of;
     a->size_arg = conf->size_arg;
     a->door = conf->door;
-    a->distant = larder__remote_named(a->door.path);
     int rc = larder__window_open(&a->window, a->hello.keys);
-    if (rc == 0 && a->distant)
-        rc = conf->token_file && *conf->token_file
-                 ? larder__token_read(&a->token, conf->token_file)
-                 : larder__fail(LARDER_E_ARGS, "%s: say ?token-file=FILE behind it", a->door.path);
     if (rc == 0 && a->exchanges &&
         !(a->seen = larder__calloc(larder__attachment_seen_words(a), sizeof *a->seen)))
         rc = LARDER_E_NOMEM;
@@ -356,7 +348,7 @@ int larder__attach_status(const larder__door *door, char **json) {
     larder__inbox in;
     larder_reader body;
     *json = NULL;
-    int fd = larder__daemon_connect(door, NULL);
+    int fd = larder__daemon_connect(door);
     if (fd < 0)
         return fd;
     larder__inbox_init(&in);

@@ -12,8 +12,7 @@
 
 typedef struct larder__attach_conf {
     larder__door door;
-    const char *token_file; /* for another machine; NULL: none */
-    larder__hello hello;    /* without magic, version and pid */
+    larder__hello hello; /* without magic, version and pid */
     larder__stats *stats;
     bool exchanges; /* the policy exchanges what is wanted for what it has */
     /* Bytes of a sample, asked for at every attachment where the daemon wants to know. */

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "wire/lent.h"
-#include "wire/remote.h"
 
 #include <math.h>
 #include <poll.h>
@@ -56,8 +55,6 @@ static int map_new(larder__mapping **out, larder__attachment *a, const larder__w
     m->socket = -1;
     m->owner = a;
     m->keys = w->keys;
-    if (a->distant) /* nothing to map: it only says whose leases these are */
-        return 0;
     m->arena_bytes = w->arena_bytes;
     m->table_bytes = larder__table_bytes(w->keys);
     enum { WRITE = PROT_READ | PROT_WRITE };
@@ -95,10 +92,8 @@ static int code_of_connect(const larder__door *door, int err) {
     return larder__code_of_errno(err);
 }
 
-int larder__daemon_connect(const larder__door *door, const larder__token *token) {
+int larder__daemon_connect(const larder__door *door) {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (larder__remote_named(door->path))
-        return larder__remote_connect(door->path, token);
     memcpy(to.sun_path, door->path, strlen(door->path));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval t = {.tv_sec = (time_t)LARDER__ANSWER_SECONDS};
@@ -272,8 +267,8 @@ static int move_in(larder__attachment *a, const larder__welcome *w, larder__mapp
     for (int i = 0; i < LARDER__FRAME_FDS; i++)
         fds[i] = larder__inbox_take_fd(&a->in);
     int rc = map_new(out, a, w, fds);
-    if (rc == 0 && ((rc = introduce(a, w)) < 0 ||
-                    (rc = a->distant ? 0 : larder__window_show(&a->window, fds[1])) < 0))
+    if (rc == 0 &&
+        ((rc = introduce(a, w)) < 0 || (rc = larder__window_show(&a->window, fds[1])) < 0))
         larder__mapping_unref(out);
     for (int i = 0; i < LARDER__FRAME_FDS; i++)
         if (fds[i] >= 0)
@@ -284,7 +279,7 @@ static int move_in(larder__attachment *a, const larder__welcome *w, larder__mapp
 int larder__attachment_attach(larder__attachment *a) {
     larder__welcome w = {0};
     larder__mapping *m = NULL;
-    a->fd = larder__daemon_connect(&a->door, &a->token);
+    a->fd = larder__daemon_connect(&a->door);
     if (a->fd < 0)
         return a->fd;
     larder__inbox_init(&a->in);
@@ -328,7 +323,7 @@ void larder__attachment_lose(larder__attachment *a) {
         return;
     snprintf(a->note, sizeof a->note, "%s: the daemon went away: %s", a->door.path,
              larder_errmsg());
-    larder__kept_clear(&a->kept);
+    a->kept.rows = a->kept.fetched = 0;
     larder__attachment_part(a);
     a->touched.size = a->touched_batches = 0;
     a->retry_at = larder__now() + a->retry_after;
@@ -398,12 +393,6 @@ int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer
 }
 
 /* ---- what goes back -------------------------------------------------------------------------- */
-
-void larder__kept_clear(larder__kept *k) {
-    for (size_t i = 0; k->values && i < k->rows + k->fetched; i++)
-        larder_buf_unref(&k->values[i]);
-    k->rows = k->fetched = 0;
-}
 
 static void *longer(void *list, size_t *cap, size_t element) {
     size_t more = *cap ? *cap * 2 : 256;

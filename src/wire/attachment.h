@@ -10,7 +10,6 @@
 #include "wire/door.h"
 #include "wire/frame.h"
 #include "wire/message.h"
-#include "wire/token.h"
 #include "wire/window.h"
 
 #include <larder/plugin.h>
@@ -40,15 +39,12 @@ typedef struct larder__mapping {
 /* Answers to an exchange that wait for the claims that follow it: rows, then entries besides. */
 typedef struct larder__kept {
     larder__wire_ticket *tickets;
-    larder_buf **values; /* of a daemon on another machine: bytes of those that are there */
     size_t room;
     size_t rows, fetched; /* still to be claimed; 0: none */
 } larder__kept;
 
 typedef struct larder__attachment {
     larder__door door;
-    larder__token token;
-    bool distant; /* bytes go over the socket, the memory has none */
     larder__hello hello;
     larder__stats *stats;
     larder__stat lost, found, alone, stuck, unasked;
@@ -92,9 +88,8 @@ larder__mapping *larder__mapping_ref(larder__mapping *);
 /* larder__buf_done_fn of a lease: takes the mapping's reference. */
 void larder__mapping_done(void *mapping, uint64_t lease);
 
-/* A socket of a daemon that may be believed (wire/door.h), or a code with its sentence. `token`:
- * for other machines. */
-int larder__daemon_connect(const larder__door *, const larder__token *);
+/* A socket of a daemon that may be believed (wire/door.h), or a code with its sentence. */
+int larder__daemon_connect(const larder__door *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
 /* How long to wait for it. */
@@ -105,9 +100,6 @@ typedef struct larder__patience {
 } larder__patience;
 int larder__daemon_hear_for(int fd, larder__inbox *, uint16_t want, larder_reader *body,
                             const larder__patience *);
-
-/* Forgets answers that nobody came for; their leases are another matter. */
-void larder__kept_clear(larder__kept *);
 
 /* All of these are called with `talk` held. */
 int larder__attachment_attach(larder__attachment *);

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "wire/pins.h"
-#include "wire/remote.h"
 
 #include <string.h>
 
@@ -42,23 +41,19 @@ void larder__board_alone(void *st, const larder_access *want, larder__ticket *ou
 /* Believes nothing that would lead outside the arena. */
 static bool sound(const larder__attachment *a, const larder__mapping *m,
                   const larder__wire_ticket *w) {
-    bool fine = w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS &&
-                w->key < a->hello.keys && w->task <= LARDER__WAIT;
-    if (a->distant)
-        return fine;
-    return fine && w->offset % 64 == 0 && w->offset < m->arena_bytes &&
-           sizeof(larder__block_head) < m->arena_bytes - w->offset &&
+    return w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS &&
+           w->key < a->hello.keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
+           w->offset < m->arena_bytes && sizeof(larder__block_head) < m->arena_bytes - w->offset &&
            w->size <= m->arena_bytes - w->offset - sizeof(larder__block_head);
 }
 
 /* Turns an answer into a ticket. False: no memory or nonsense; then the lease goes back and the
  * caller makes it alone. */
 static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_ticket *w,
-                  larder_buf **value, larder__ticket *t) {
+                  larder__ticket *t) {
     if (!sound(a, m, w))
         return false;
-    larder__block_head *head =
-        a->distant ? NULL : (larder__block_head *)(void *)(m->arena + w->offset);
+    larder__block_head *head = (larder__block_head *)(void *)(m->arena + w->offset);
     *t = (larder__ticket){.key = w->key,
                           .size = w->size,
                           .kind = w->kind,
@@ -67,12 +62,6 @@ static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_
                           .make = w->make,
                           .held = w->held,
                           .mark = w->mark};
-    if (w->task == LARDER__READY && a->distant) {
-        t->buf = value ? *value : NULL;
-        if (value)
-            *value = NULL;
-        return t->buf != NULL;
-    }
     if (w->task == LARDER__READY) {
         t->buf = larder__buf_outside(head + 1, w->size, larder__mapping_done,
                                      larder__mapping_ref(m), w->lease);
@@ -88,16 +77,11 @@ static bool board(larder__attachment *a, larder__mapping *m, const larder__wire_
     return true;
 }
 
-/* Does it have to go back? Bytes that come over the socket come without a lease. */
-static bool is_held(const larder__attachment *a, const larder__wire_ticket *w) {
-    return w->lease != LARDER__NO_LEASE && !(a->distant && w->task == LARDER__READY);
-}
-
-static void take_ticket(larder__attachment *a, const larder__wire_ticket *w, larder_buf **value,
+static void take_ticket(larder__attachment *a, const larder__wire_ticket *w,
                         const larder_access *in, larder__ticket *out) {
-    if (w->lease != LARDER__NO_LEASE && board(a, a->map, w, value, out))
+    if (w->lease != LARDER__NO_LEASE && board(a, a->map, w, out))
         return;
-    if (is_held(a, w))
+    if (w->lease != LARDER__NO_LEASE)
         larder__attachment_release(a, a->map, w->lease);
     answer_alone(a, in, out);
 }
@@ -107,7 +91,7 @@ static void take_tickets(larder__attachment *a, larder_reader *body, const larde
     for (size_t i = 0; i < n; i++) {
         larder__wire_ticket w;
         larder_read_bytes(body, &w, sizeof w);
-        take_ticket(a, &w, NULL, &in[i], &out[i]);
+        take_ticket(a, &w, &in[i], &out[i]);
     }
 }
 
@@ -151,37 +135,28 @@ int larder__board_reserve(larder__attachment *a, size_t n) {
 void larder__board_refuse_kept(larder__attachment *a) {
     size_t n = a->kept.rows + a->kept.fetched;
     for (size_t i = 0; i < n; i++)
-        if (is_held(a, &a->kept.tickets[i]))
+        if (a->kept.tickets[i].lease != LARDER__NO_LEASE)
             larder__attachment_release(a, a->map, a->kept.tickets[i].lease);
-    larder__kept_clear(&a->kept);
+    a->kept.rows = a->kept.fetched = 0;
 }
 
-static int kept_reserve(larder__attachment *a, size_t n) {
-    larder__kept *k = &a->kept;
+static int kept_reserve(larder__kept *k, size_t n) {
     if (n <= k->room)
         return 0;
     larder__wire_ticket *grown = larder__realloc(k->tickets, n * sizeof *grown);
-    if (grown)
-        k->tickets = grown;
-    larder_buf **values = a->distant ? larder__realloc(k->values, n * sizeof *values) : NULL;
-    if (values)
-        k->values = values;
-    if (!grown || (a->distant && !values))
+    if (!grown)
         return LARDER_E_NOMEM;
+    k->tickets = grown;
     k->room = n;
     return 0;
 }
 
 int larder__board_keep(larder__attachment *a, larder_reader *body, size_t rows, size_t fetched) {
     larder__kept *k = &a->kept;
-    int rc = kept_reserve(a, rows + fetched);
+    int rc = kept_reserve(k, rows + fetched);
     if (rc < 0)
         return rc;
     larder_read_bytes(body, k->tickets, (rows + fetched) * sizeof *k->tickets);
-    if (a->distant && (rc = larder__remote_values(a, k->tickets, rows, k->values)) < 0)
-        return rc;
-    for (size_t i = rows; a->distant && i < rows + fetched; i++)
-        k->values[i] = NULL;
     k->rows = rows;
     k->fetched = fetched;
     return 0;
@@ -198,22 +173,9 @@ static bool take_kept(larder__attachment *a, const larder_access *in, size_t n,
     if (!same)
         return false;
     for (size_t i = 0; i < n; i++)
-        take_ticket(a, &k->tickets[i], k->values ? &k->values[i] : NULL, &in[i], &out[i]);
-    for (size_t i = 0; k->values && i < n; i++)
-        larder_buf_unref(&k->values[i]);
+        take_ticket(a, &k->tickets[i], &in[i], &out[i]);
     *count = 0;
     memmove(k->tickets, k->tickets + n, k->fetched * sizeof *k->tickets);
-    if (k->values)
-        memmove(k->values, k->values + n, k->fetched * sizeof *k->values);
-    return true;
-}
-
-/* Answers to a claim, which may be of stand-ins. */
-static bool take_in_order(larder__attachment *a, const larder_access *in, size_t n,
-                          larder__ticket *out) {
-    for (size_t i = 0; i < n; i++)
-        take_ticket(a, &a->kept.tickets[i], &a->kept.values[i], &in[i], &out[i]);
-    larder__kept_clear(&a->kept);
     return true;
 }
 
@@ -241,9 +203,7 @@ static void claim(larder__attachment *a, const larder_access *in, size_t n, lard
         answered = larder__attachment_ask(a, LARDER__MSG_CLAIM, LARDER__MSG_TICKETS, &body) == 0 &&
                    larder__read_left(&body) == n * sizeof(larder__wire_ticket);
     }
-    if (answered && a->distant)
-        answered = larder__board_keep(a, &body, n, 0) == 0 && take_in_order(a, in, n, out);
-    else if (answered)
+    if (answered)
         take_tickets(a, &body, in, n, out);
     for (size_t i = 0; !answered && i < n; i++)
         answer_alone(a, &in[i], &out[i]);
@@ -275,8 +235,6 @@ static void end_passage(passage *p) {
 }
 
 static void settle(larder__block_head *head, uint32_t state) {
-    if (!head)
-        return;
     atomic_store(&head->state, state);
     larder__word_wake(&head->state);
 }
@@ -288,14 +246,6 @@ void larder__board_fill(void *st, larder__ticket *t, larder_buf *b) {
     if (p == &nowhere_to_put_it)
         return;
     size_t bytes = larder_buf_size(b);
-    if (a->distant) {
-        if (!larder__remote_fill(a, p->map, p->lease, t->held, b)) {
-            larder__attachment_made(a, p->map, p->lease, LARDER_E_CHANGED);
-            larder__attachment_release(a, p->map, p->lease);
-        }
-        end_passage(p);
-        return;
-    }
     bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
                                           : bytes == t->size && t->held == t->make;
     if (fits) {
@@ -322,26 +272,9 @@ void larder__board_fail(void *st, larder__ticket *t, int code, const char *why) 
     end_passage(p);
 }
 
-/* Another job makes it, and this one is on another machine. */
-static int wait_far_off(larder__attachment *a, larder__ticket *t, passage *p, larder_buf **out) {
-    uint8_t held = LARDER_ENCODED;
-    *out = larder__remote_wait(a, p->map, p->lease, &held, MAKER_SECONDS);
-    if (*out)
-        t->held = held;
-    else if (a->stats)
-        larder__stat_add(a->stats, a->stuck, 1);
-    larder__attachment_release(a, p->map, p->lease);
-    end_passage(p);
-    return *out ? 0 : LARDER__TAKE_OVER;
-}
-
 int larder__board_wait(void *st, larder__ticket *t, larder_buf **out) {
     larder__attachment *a = st;
     passage *p = (passage *)(void *)t->flight;
-    if (a->distant) {
-        t->flight = NULL;
-        return wait_far_off(a, t, p, out);
-    }
     bool patient = larder__now() > atomic_load(&a->impatient_until);
     double until = larder__now() + (patient ? MAKER_SECONDS : 0);
     uint32_t state;

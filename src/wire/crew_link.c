@@ -122,7 +122,7 @@ static void compare(const larder__crew_link *l, const larder__joined *j) {
 static int attach(larder__crew_link *l, bool again) {
     larder__joined j = {0};
     larder__crew_map *m = NULL;
-    l->fd = larder__daemon_connect(&l->door, NULL);
+    l->fd = larder__daemon_connect(&l->door);
     if (l->fd < 0)
         return l->fd;
     larder__inbox_init(&l->in);

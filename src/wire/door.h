@@ -10,7 +10,7 @@
 #include <larder/larder.h>
 
 typedef struct larder__door {
-    char path[108]; /* of a socket, or tcp://host:port */
+    char path[108]; /* of a socket */
     uint32_t owner; /* a user that is trusted besides oneself and root; 0: none */
     bool usual;     /* in a folder that the first who serves there makes */
 } larder__door;

@@ -1,4 +1,4 @@
-/* What the daemon and its clients say to each other. docs/daemon.md describes it for people.
+/* What the daemon and its clients say to each other.
  *
  * A client says HELLO and gets COMING at once, so that it knows that somebody is there, and WELCOME
  * when the tables are made, with the arena, the table of residents and its pins as descriptors; or
@@ -7,10 +7,6 @@
  * exchanges what is wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in
  * what it wants besides, at once. A batch of which all is there need not be asked for
  * (wire/pins.h). Everything else needs no answer. Bytes never cross the socket.
- *
- * Clients on other machines come by TCP and begin with TOKEN. They map nothing: WELCOME comes
- * without descriptors, and after TICKETS or EXCHANGED a VALUE follows for each row that is READY
- * with a lease, which is given back with it.
  *
  * The ranks of a distributed job say JOIN instead of HELLO: wire/crew_message.h. */
 #ifndef LARDER_WIRE_MESSAGE_H
@@ -22,12 +18,12 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 6 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 7 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
 #define LARDER__NO_LEASE UINT32_MAX
-/* Bytes of seen bits in one EPOCH: a daemon takes messages of at most 4 MiB from its neighbours. */
+/* Bytes of seen bits in one EPOCH: a daemon takes messages of at most 4 MiB. */
 enum { LARDER__EPOCH_MOST = (4 << 20) - 64 };
 /* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO
  * said, which is so many at least and at most. */
@@ -54,11 +50,6 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(SIZES, "client: bytes of every sample")                                                     \
     XX(STREAM, "client: how far I am in the stream of fresh samples")                              \
     XX(TOUCHED, "client: residents that I took where they lie, without asking")                    \
-    XX(TOKEN, "client on another machine: the secret")                                             \
-    XX(VALUE, "daemon, to another machine: a row's number, its form, its bytes")                   \
-    XX(FILL, "client on another machine: lease, form and bytes of what it made")                   \
-    XX(BYTES, "client on another machine: a lease that another job was making")                    \
-    XX(BYTES_ARE, "daemon: its state, form and bytes")                                             \
     XX(RATES, "client with plan=auto: what storage, training and processors take")                 \
     XX(RELATE, "client: a sample, and those it may stand in for")                                  \
     XX(JOIN, "rank of a distributed job: which one, and the cache they share")                     \

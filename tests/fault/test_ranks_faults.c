@@ -360,7 +360,8 @@ static void sizes(void **kind) {
         assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
     }
     c.cache = "tcp://127.0.0.1:1?job=a";
-    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_UNSUPPORTED);
+    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "through Redis"));
     c.cache = "unix:/nonexistent/larder?job=a";
     assert_true(larder_loader_open(&l, &c) < 0);
     assert_non_null(strstr(larder_errmsg(), "is larder serve running there?"));

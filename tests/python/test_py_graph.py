@@ -14,7 +14,7 @@ SOURCE = "mem:?n=800&h=8&w=8&c=3&classes=5"
 
 
 class Twin:
-    """Every pair, one after the other; docs/graph.md."""
+    """Every pair, one after the other; docs/guide/recipes.md."""
 
     def __init__(self, n):
         self.x, self.label = [None] * n, [None] * n

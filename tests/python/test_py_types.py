@@ -16,7 +16,7 @@ if MYPY is None:
     print("skipped: no mypy (apt install mypy)")
     sys.exit(77)
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 TORCH = """
 from typing import Any, Callable, Generic, Iterator, List, Optional, Sequence, Sized, TypeVar

@@ -1,5 +1,42 @@
 #!/usr/bin/env bash
 # release build only
-# The table of plug-ins in docs is the one the program prints.
+# The table of plug-ins in docs is the one the program prints; links lead somewhere, every page is
+# found from the index and guides stay short, and the check of that finds what it is there for.
 set -eu
 tools/gen-docs.sh --check
+tools/check-docs.py
+
+. tests/support/tree.sh
+tree=$scratch/tree d=docs # the name apart: what is written here is no link of this tree
+must_say() { # what tools/check-docs.py must say of the tree
+    if tools/check-docs.py "$tree" >"$scratch/out" 2>&1; then die "passed, but should say: $1"; fi
+    grep -qxF -e "$1" "$scratch/out" || { cat "$scratch/out"; die "does not say: $1"; }
+}
+start() {
+    rm -rf "$tree"
+    mkdir -p "$tree/$d/guide" "$tree/$d/results" "$tree/src"
+    printf '[docs](%s/index.md) [on the web](https://example.org/none.md)\n' "$d" >"$tree/README.md"
+    printf '# All\n[a](guide/a.md#one-word-two) [b](results/b.md)\n' >"$tree/$d/index.md"
+    printf '# A\n## One word: `two`\n[b](../results/b.md), `[no](link.md)`\n' >"$tree/$d/guide/a.md"
+    printf '# B\n```\n[no](link.md)\n# heading\n```\n' >"$tree/$d/results/b.md"
+    printf '/* %s/guide/a.md has more. */\n' "$d" >"$tree/src/x.c"
+}
+start
+tools/check-docs.py "$tree" >/dev/null
+printf '[x](gone.md)\n' >>"$tree/$d/guide/a.md"
+must_say "$d/guide/a.md:4: there is no $d/guide/gone.md"
+start
+printf '[x](%s/guide/a.md#three)\n' "$d" >>"$tree/README.md"
+must_say "README.md:2: $d/guide/a.md has no heading #three"
+printf '[x](%s/results/b.md#heading)\n' "$d" >>"$tree/README.md"
+must_say "README.md:3: $d/results/b.md has no heading #heading"
+start
+printf '# C\n' >"$tree/$d/results/c.md"
+printf '[c](../results/c.md)\n' >>"$tree/$d/guide/a.md"
+must_say "$d/results/c.md: $d/index.md does not lead to it"
+start
+printf '/* see %s/b.md */\n' "$d" >>"$tree/src/x.c"
+must_say "src/x.c:2: there is no $d/b.md"
+start
+printf 'word %.0s' $(seq 20000) >>"$tree/$d/guide/a.md"
+must_say "$d/guide and $d/index.md have 20012 words, more than 20000"

@@ -47,8 +47,6 @@ class Daemon:
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.p.stdout.readline()
         assert "serves" in first, first + self.p.stderr.read()
-        if "--tcp" in args:
-            self.port = int(self.p.stdout.readline().split()[2])
 
     def status(self):
         p = subprocess.run([LARDER, "serve", "--status", "--socket", self.path],
@@ -313,33 +311,6 @@ def says(*args, env=None, code=(1, 2)):
     return p.stderr
 
 
-def test_other_machines(folder):
-    """Over TCP with a token: the same figures as through the socket, bytes sent instead of mapped."""
-    token, wrong = f"{folder}/token", f"{folder}/wrong"
-    for path, text in ((token, "a-token-of-some-length\n"), (wrong, "another-of-some-length\n")):
-        with open(path, "w") as f:
-            os.chmod(path, 0o600)
-            f.write(text)
-    with serving(folder, "--cache", "64MiB", "--tcp", "127.0.0.1:0", "--token-file", token) as d:
-        there = f"tcp://127.0.0.1:{d.port}?token-file={token}"
-        runs = [finish(p) for p in [job(folder, d.path, "--seed", "0"),
-                                    job(folder, d.path, "--cache", there, "--seed", "1")]]
-        for r in runs:
-            check_whole(r, 3)
-        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
-        assert shelf["misses"] == N and shelf["leases"] == 0, shelf
-        for recipe in ("seneca", "seneca:split=20/40/40"):
-            jobs = [job(folder, d.path, "--cache", c + "budget=20%", "--seed", str(i), "--recipe",
-                        recipe) for i, c in enumerate((f"unix:{d.path}?", there + "&"))]
-            for p in jobs:
-                check_whole(finish(p), 3)
-        train = ["train", folder, "--epochs", "1", "--quiet", "--cache"]
-        assert "token" in says(*train, f"tcp://127.0.0.1:{d.port}?token-file={wrong}")
-        assert "token-file" in says(*train, f"tcp://127.0.0.1:{d.port}")
-        assert "budget" in says(*train, f"tcp://127.0.0.1:{d.port}?token-fil={wrong}")
-    assert "go together" in says("serve", "--socket", f"{folder}/s", "--tcp", "127.0.0.1:0")
-
-
 def test_wrong_use(folder):
     path = f"{folder}/s"
     train = ["train", folder, "--epochs", "1", "--quiet", "--cache"]
@@ -347,6 +318,8 @@ def test_wrong_use(folder):
     assert "is larder serve running there?" in says("serve", "--status", "--socket", path)
     assert "budget" in says(*train, f"unix:{path}?bugdet=3")
     assert "this process may use" in says("serve", "--socket", path, "--cache", "900TiB")
+    assert "through Redis" in says("serve", "--socket", path, "--tcp", "127.0.0.1:0")
+    assert "through Redis" in says(*train, "tcp://127.0.0.1:7070?token-file=x")
     assert "octal" in says("serve", "--socket", path, "--mode", "rw")
     assert "107" in says(*train, "unix:/" + "x" * 200)
     with open(path, "w") as f:

@@ -1,7 +1,7 @@
 /* The planner: published corners, the corner theorem, an independent sum, ties and wrong input. */
 #include "check.h"
 
-#include "plan/plan.h"
+#include "plan/rates.h"
 #include <larder/plugin.h>
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * was made, bad and tiny data sets, stopping. No time is asserted. */
 #include "check.h"
 
-#include "plan/plan.h"
+#include "plan/rates.h"
 #include "profile/profile.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
  *
  * victim=loss is the first rule, to compare with: the lowest last loss of `tries` goes, and one
  * without a loss counts as the highest. It fills the cache with the hardest samples, which helps on
- * easy data and costs points on hard or wrongly labelled data (docs/rotate.md).
+ * easy data and costs points on hard or wrongly labelled data (docs/results/rotate.md).
  *
  * A sampler that sweeps over all ids says with each request which sweep it serves. Then only
  * residents already served in this sweep may go: the others are still to come and would have to be
