@@ -25,7 +25,7 @@ test: ## all tests but the long ones, with asserts on (in build/test)
 	@$(PACKAGES) build test
 	@tools/configure.sh test
 	@cmake --build build/test --parallel $(JOBS)
-	@cd build/test && ctest --output-on-failure --parallel 2 --label-exclude '^long$$'
+	@cd build/test && ctest --output-on-failure --parallel 4 --label-exclude '^long$$'
 
 check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short fuzz runs
 	@$(PACKAGES) build test long

@@ -6,7 +6,7 @@
  * copied into the same buffer. Rounds are interleaved. Without hiredis or redis-server, larder's
  * own figures alone. Usage: bench_cache [rounds] */
 #include "base/clock.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "measure.h"
 #include "plugins.h"
 

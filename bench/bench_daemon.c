@@ -5,7 +5,7 @@
  * by the clock and by CPU time of client and server together. Usage: bench_daemon [rounds [alone]];
  * alone: without redis and memcached, for profilers */
 #include "base/clock.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "daemon/server.h"
 #include "measure.h"
 #include "plugins.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "measure.h"
 #include "plugins.h"
 
@@ -123,7 +123,7 @@ static double through_cache(const larder_policy *p, const larder_args *args, con
         for (size_t k = 0; k < BATCH; k++)
             request(&a[k], t, i + k);
         larder__cache_claim(c, a, BATCH, tickets);
-        if (!p->score)
+        if (!LARDER_HAS(p, hears, score))
             continue;
         double now = larder__cpu_seconds();
         score(c, a);

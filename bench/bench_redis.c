@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "measure.h"
 #include "redis/far.h"
+#include "shared/cache_text.h"
 
 #include <math.h>
 #include <sched.h>
@@ -83,9 +84,9 @@ static void start_server(bench *b, bool tcp) {
         snprintf(text, sizeof text, "redis://127.0.0.1:%s?timeout=20s", port);
     else
         snprintf(text, sizeof text, "redis+unix://%s?timeout=20s", b->path);
-    larder__redis_conf conf;
-    if (larder__redis_parse(&conf, text) < 0 ||
-        larder__far_open(&b->far, &(larder__far_conf){.redis = &conf, .owner = "bench"}) < 0)
+    larder__cache_text cache;
+    if (larder__cache_text_parse(&cache, text, "") < 0 ||
+        larder__far_open(&b->far, &(larder__far_conf){.redis = &cache.redis, .owner = "bench"}) < 0)
         die("no connection");
 }
 

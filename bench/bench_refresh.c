@@ -8,7 +8,7 @@
  * Usage: bench_refresh [residents [seconds]] */
 #include "base/clock.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "measure.h"
 #include "plugins.h"
 

@@ -19,19 +19,20 @@ signal: base plugins
 sample: base plugins
 plan:   base
 see:    base
+shared: base plugins cache
 ranks:  base plugins cache
-wire:   base plugins cache ranks
-redis:  base plugins cache daemon ranks
+wire:   base plugins cache shared ranks
+redis:  base plugins cache shared ranks
 tape:   base
-loader: base plugins plan see ranks wire redis source stage cache signal sample tape
+loader: base plugins plan see shared ranks wire redis source stage cache signal sample tape
 svm:    base plugins cache source see
-sim:    base plugins source cache signal sample loader svm tape
+sim:    base plugins shared source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache ranks wire plan see
-profile: base plugins source stage cache plan wire redis loader
+daemon: base plugins cache shared ranks wire plan see
+profile: base plugins shared source stage cache plan wire redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins source stage cache signal sample plan see wire redis loader daemon svm sim profile train report pack tape
+cli:    base plugins shared source stage cache signal sample plan see wire redis loader daemon svm sim profile train report pack tape
 TABLE
 }
 

@@ -142,77 +142,110 @@ typedef struct larder_switch { /* a policy of several minds has changed it */
     double was, other;         /* what it compared: hits the old way, hits expected of the new */
 } larder_switch;
 
-typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
-    larder_plugin plugin;
-    size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
-    bool needs_future;          /* wants next_use: simulation only */
-    bool needs_order;           /* wants next_use as far as a fixed order tells: one epoch ahead */
-    bool holds_all;             /* its budget is the whole data set, to compare with */
-    bool needs_group;           /* wants larder_access.group */
-    bool needs_scores;          /* without scores it is another policy under its name */
-    bool reads_all;             /* what it fetches is read even where it does not fit */
-    /* Optional: the signal it needs with these parameters; taken where a recipe has none. NULL: it
-     * does without. */
+/* What a policy does beyond deciding who stays comes in groups, each NULL where it does nothing of
+ * the sort; and within a group an operation may be NULL unless it says otherwise. */
+
+typedef struct larder_policy_hears { /* what training and the order of samples tell it */
+    bool needs_scores;               /* without scores it is another policy under its name */
+    /* The signal it needs with these parameters; taken where a recipe has none. NULL: it does
+     * without. */
     const char *(*signal)(const larder_args *);
-    int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
-    void (*fini)(void *st);
-    /* Optional: false keeps a missing entry out although there may be room. */
-    bool (*admit)(void *st, const larder_access *);
-    void (*insert)(void *st, larder_slot, const larder_access *);
-    void (*hit)(void *st, larder_slot, const larder_access *);
-    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty.
-     */
-    larder_slot (*victim)(void *st, const larder_access *incoming);
-    void (*remove)(void *st, larder_slot, bool evicted);
-    /* Optional from here on. */
-    void (*score)(void *st, larder_slot, float);            /* feedback on a resident */
-    void (*ghost)(void *st, uint64_t key, float score);     /* on one that is not */
-    void (*plan)(void *st, const uint64_t *keys, size_t n); /* the coming order */
-    /* A resident to serve once more; `share` is its chance times the number of residents. */
-    bool (*pick)(void *st, larder_rng *, uint64_t *key, double *share);
-    /* Entries to bring in now, besides what is asked for; at most `max`, none of them resident.
-     * They enter as accesses with the tag LARDER_TAG_FETCH. */
+    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
+    void (*score)(void *st, larder_slot, float); /* feedback on a resident */
+    /* The three that follow only beside `score`. Feedback on one that is not resident. */
+    void (*ghost)(void *st, uint64_t key, float score);
+    /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
+     * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
+    bool (*offer)(void *st, const larder_access *);
+    /* Does it make use of scores and offers now? NULL: yes. */
+    bool (*listens)(const void *st);
+    /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
+    void (*list)(void *st, const uint8_t *tags);
+    void (*epoch)(void *st, uint64_t epoch);
+} larder_policy_hears;
+
+typedef struct larder_policy_brings { /* entries that nobody has asked for */
+    bool reads_all;                   /* what it fetches is read even where it does not fit */
+    /* Entries to bring in now; at most `max`, none of them resident. They enter as accesses with
+     * the tag LARDER_TAG_FETCH. Never NULL. */
     size_t (*fetch)(void *st, uint64_t *keys, size_t max);
     /* Once what it fetched last has entered or not: as which package. Only of policies with a
      * parameter `scratch`, the folder where the loader lays packages down. */
     larder_package (*package)(void *st);
     /* Numbers of packages that will not come again, each told once; at most `max`. */
     size_t (*dropped)(void *st, uint64_t *numbers, size_t max);
-    /* Caches in several forms. The forms a missing entry may enter in, as bits 1 << larder_form;
-     * NULL: any. May this resident be served to who asks? NULL: yes; if not, it is made anew for
-     * them alone, after `admit` has heard of it. Has everybody used this augmented entry, who was
-     * just served with it? Then it leaves; NULL: yes, and nobody but one job may use the cache. */
+} larder_policy_brings;
+
+typedef struct larder_policy_lends { /* residents in place of what is asked for */
+    bool by_group;                   /* wants larder_access.group, to lend within one alone */
+    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
+    /* From now on `key` may stand in for these, none of them itself. False: not wanted, name
+     * another. */
+    bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
+    bool (*pick)(void *st, larder_rng *, uint64_t *key); /* a resident to serve once more */
+} larder_policy_lends;
+
+typedef struct larder_policy_shares { /* a cache of several jobs, or in several forms */
+    /* The forms a missing entry may enter in, as bits 1 << larder_form; NULL: any. */
     uint32_t (*forms)(void *st, const larder_access *);
+    /* May this resident be served to who asks? NULL: yes; if not, it is made anew for them alone,
+     * after `admit` has heard of it. */
     bool (*serves)(void *st, larder_slot, const larder_access *);
+    /* Has everybody used this augmented entry, who was just served with it? Then it leaves; NULL:
+     * yes, and nobody but one job may use the cache. */
     bool (*spent)(void *st, larder_slot);
     /* What a job is served of what it wants: those it may have as they are, residents it has not
      * had in this epoch instead of those that are missing, then the missing ones. As many as
      * wanted, none twice. They are asked for right after. */
     void (*exchange)(void *st, uint32_t job, larder_rng *, const uint64_t *wanted, size_t n,
                      uint64_t *served);
-    void (*accuracy)(void *st, double accuracy); /* validation, when it takes effect */
-    bool (*stand_in)(void *st, const larder_access *, uint64_t *other); /* a resident to serve */
-    /* From now on `key` may stand in for these, none of them itself. False: not wanted, name
-     * another. */
-    bool (*relate)(void *st, uint64_t key, const uint64_t *ids, size_t n);
-    void (*resize)(void *st, uint64_t budget);
-    void (*batch)(void *st);
-    /* Whoever made an entry gives it back, with a fresh score: let it in now? A policy with this
-     * keeps out at first what is asked for with LARDER_TAG_HELD, since it will be offered. */
-    bool (*offer)(void *st, const larder_access *);
-    /* Does it make use of scores and offers now? NULL: yes, if it has `score` or `offer`. */
-    bool (*listens)(const void *st);
+} larder_policy_shares;
+
+typedef struct larder_policy_shows { /* what people are shown of it */
+    const larder_figure *figures;    /* NULL: none; figure() gives the value of the i-th */
+    double (*figure)(const void *st, size_t i);
     /* Its i-th change of mind, oldest first; false: there is none, or it is forgotten. */
     bool (*switched)(const void *st, uint64_t i, larder_switch *out);
-    /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
-    void (*list)(void *st, const uint8_t *tags);
-    void (*epoch)(void *st, uint64_t epoch);
+} larder_policy_shows;
+
+typedef enum larder_future { /* how far ahead a policy has to see, in larder_access.next_use */
+                             LARDER_FUTURE_NONE,
+                             LARDER_FUTURE_EPOCH, /* as far as a fixed order tells: one epoch */
+                             LARDER_FUTURE_ALL    /* to the end: in simulations only */
+} larder_future;
+
+typedef struct larder_policy { /* decides; never sees bytes, locks, or what a key means */
+    larder_plugin plugin;
+    size_t slot_size, key_size; /* its own bytes per resident entry, and per key of the data set */
+    larder_future future;
+    bool holds_all; /* its budget is the whole data set, to compare with */
+    int (*init)(void *st, const larder_slots *, const larder_args *); /* `slots` stays valid */
+    void (*fini)(void *st);                                           /* optional */
+    /* Optional: false keeps a missing entry out although there may be room. */
+    bool (*admit)(void *st, const larder_access *);
+    void (*insert)(void *st, larder_slot, const larder_access *);
+    /* Also of a resident that is asked for longer than it is. It grows then, if `victim` makes room
+     * for it, or leaves. */
+    void (*hit)(void *st, larder_slot, const larder_access *);
+    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty.
+     */
+    larder_slot (*victim)(void *st, const larder_access *incoming);
+    void (*remove)(void *st, larder_slot, bool evicted);
+    /* Optional: a resident has so many bytes now as the slots say, and had `was` until now. */
+    void (*resized)(void *st, larder_slot, uint32_t was);
+    void (*batch)(void *st); /* optional: a batch has been decided on */
     /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
-    const larder_figure *figures; /* what it shows; figure() gives the value of the i-th */
-    double (*figure)(const void *st, size_t i);
+    const larder_policy_hears *hears;
+    const larder_policy_brings *brings;
+    const larder_policy_lends *lends;
+    const larder_policy_shares *shares;
+    const larder_policy_shows *shows;
 } larder_policy;
+
+/* Does a policy have this operation, or flag, of a group? */
+#define LARDER_HAS(policy, group, what) ((policy)->group && (policy)->group->what)
 
 /* ---- samplers: which ids come next ----------------------------------------------------------- */
 
@@ -221,7 +254,7 @@ typedef struct larder_pick { /* one id drawn */
     float weight; /* 1/(N p), 1 for uniform draws */
     uint32_t tag; /* for the policy: what sort of request this is; 0 unless the two agreed */
 } larder_pick;
-#define LARDER_TAG_FETCH UINT32_MAX      /* nobody asked: brought in by larder_policy.fetch */
+#define LARDER_TAG_FETCH UINT32_MAX /* nobody asked: brought in by larder_policy_brings.fetch */
 #define LARDER_TAG_HELD (UINT32_MAX - 8) /* who asks keeps it a while and offers it afterwards */
 
 /* Tags of importance recipes: how much a sample matters in this epoch. */
@@ -269,10 +302,10 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     const larder_slots *slots; /* the cache's table: who is resident now */
     bool (*resident)(const void *arg, uint64_t id); /* is it in the cache now? */
     const void *resident_arg;
-    /* A resident by the policy's own preference (larder_policy.pick); false: it has none. */
-    bool (*pick)(void *arg, larder_rng *, uint64_t *id, double *share);
+    /* A resident by the policy's own preference (larder_policy_lends.pick); false: it has none. */
+    bool (*pick)(void *arg, larder_rng *, uint64_t *id);
     void *pick_arg;
-    /* larder_policy.exchange for a whole batch; without one, served is what was wanted. */
+    /* larder_policy_shares.exchange for a whole batch; without one, served is what was wanted. */
     void (*exchange)(void *arg, const uint64_t *wanted, size_t n, uint64_t *served);
     void *exchange_arg;
     /* Jobs that share a cache sweep in one order. Tells how far this one is, after a batch; and

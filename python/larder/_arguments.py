@@ -211,7 +211,7 @@ def _socket(at: str) -> Optional[Tuple[str, int, int]]:
 
 
 def _own(folder: str) -> bool:
-    """Is it a folder for this user alone? As src/wire/door.c has it."""
+    """Is it a folder for this user alone? As src/shared/daemon_address.c has it."""
     try:
         s = os.lstat(folder)
     except OSError:

@@ -1,66 +1,21 @@
 /* What this build can do; optional parts are decided at configure time. */
 #include <larder/larder.h>
 
-#define PART_ON(name) name " "
-#define PART_OFF(name) "-" name " "
-
 const char *larder_version(void) { return LARDER_VERSION; }
 
+/* "jpeg " where LARDER_HAVE_JPEG is 1, "-jpeg " where it is not defined: a 1 becomes a comma, which
+ * makes "" the second argument, and anything else leaves the "-" there. */
+#define COMMA_1 ,
+#define SECOND(first, second, ...) second
+#define SIGN_OF(mark) SECOND(mark "", "-", )
+#define SIGN(have) SIGN_OF(COMMA_##have)
+#define PART(have, name) SIGN(have) name " "
+
 const char *larder_features(void) {
-    return
-#if LARDER_HAVE_JPEG
-        PART_ON("jpeg")
-#else
-        PART_OFF("jpeg")
-#endif
-#if LARDER_HAVE_SPNG
-            PART_ON("png")
-#else
-            PART_OFF("png")
-#endif
-#if LARDER_HAVE_ZLIB
-                PART_ON("zlib")
-#else
-                PART_OFF("zlib")
-#endif
-#if LARDER_HAVE_LZMA
-                    PART_ON("xz")
-#else
-                    PART_OFF("xz")
-#endif
-#if LARDER_HAVE_ZSTD
-                        PART_ON("zstd")
-#else
-                        PART_OFF("zstd")
-#endif
-#if LARDER_HAVE_CBLAS
-                            PART_ON("cblas")
-#else
-                            PART_OFF("cblas")
-#endif
-#if LARDER_HAVE_URING
-                                PART_ON("uring")
-#else
-                                PART_OFF("uring")
-#endif
-#if LARDER_HAVE_CURL
-                                    PART_ON("curl")
-#else
-                                    PART_OFF("curl")
-#endif
-#if LARDER_HAVE_HNSW
-                                        PART_ON("hnsw")
-#else
-                                        PART_OFF("hnsw")
-#endif
-#if LARDER_HAVE_HIREDIS
-                                            PART_ON("redis")
-#else
-                                            PART_OFF("redis")
-#endif
-#if LARDER_HAVE_OPENSSL
-                                                PART_ON("tls");
-#else
-                                                PART_OFF("tls");
-#endif
+    return PART(LARDER_HAVE_JPEG, "jpeg") PART(LARDER_HAVE_SPNG, "png")
+        PART(LARDER_HAVE_ZLIB, "zlib") PART(LARDER_HAVE_LZMA, "xz")
+            PART(LARDER_HAVE_ZSTD, "zstd") PART(LARDER_HAVE_CBLAS, "cblas")
+                PART(LARDER_HAVE_URING, "uring") PART(LARDER_HAVE_CURL, "curl")
+                    PART(LARDER_HAVE_HNSW, "hnsw") PART(LARDER_HAVE_HIREDIS, "redis")
+                        PART(LARDER_HAVE_OPENSSL, "tls");
 }

@@ -11,6 +11,9 @@
  * larder__free. */
 int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_t *size);
 
+/* A path's own name: what follows its last slash. */
+const char *larder__name_in(const char *path);
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* All that larder writes while it is not yet to be seen has such a name, in the folder it is meant

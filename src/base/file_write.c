@@ -41,7 +41,7 @@ bool larder__temp_is(const char *name) {
 
 /* ---- a file in place of another -------------------------------------------------------------- */
 
-static const char *name_in(const char *path) {
+const char *larder__name_in(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
@@ -49,7 +49,7 @@ static const char *name_in(const char *path) {
 /* A folder that may be written but not listed opens by O_PATH, and cannot be synced then. */
 static int open_folder(const char *path) {
     char folder[4096] = ".";
-    size_t n = (size_t)(name_in(path) - path);
+    size_t n = (size_t)(larder__name_in(path) - path);
     if (n >= sizeof folder) {
         errno = ENAMETOOLONG;
         return -1;
@@ -91,7 +91,7 @@ static int keep_rights(int fd, const char *path) {
 
 static int open_beside(larder__fresh *f) {
     int fd = -1, err;
-    if (*name_in(f->path) == 0) {
+    if (*larder__name_in(f->path) == 0) {
         errno = *f->path ? EISDIR : ENOENT;
         return -1;
     }
@@ -147,7 +147,7 @@ int larder__fresh_close(larder__fresh *f, int rc) {
     if (fclose(f->to) != 0 && rc == 0)
         rc = fail_errno(f->path, "cannot be closed");
     f->to = NULL;
-    if (rc == 0 && beside && renameat(f->folder, f->beside, f->folder, name_in(f->path)) != 0)
+    if (rc == 0 && beside && renameat(f->folder, f->beside, f->folder, larder__name_in(f->path)) != 0)
         rc = fail_errno(f->path, "cannot be put in place");
     if (rc < 0 && beside)
         unlinkat(f->folder, f->beside, 0);

@@ -153,12 +153,10 @@ void larder__gemm_threads(unsigned threads) {
     if (!by_own())
         openblas_set_num_threads((int)threads);
 }
-const char *larder__gemm_name(void) { return by_own() ? "own" : "openblas"; }
 #else
 void larder__gemm(size_t m, size_t n, size_t k, larder__matrix a, larder__matrix b, bool add,
                   float *c, size_t stride) {
     larder__gemm_plain(m, n, k, a, b, add, c, stride);
 }
 void larder__gemm_threads(unsigned threads) { (void)threads; }
-const char *larder__gemm_name(void) { return "own"; }
 #endif

@@ -23,6 +23,5 @@ void larder__gemm_plain(size_t m, size_t n, size_t k, larder__matrix a, larder__
                         float *c, size_t stride);
 /* How many threads a product may use; the loader's threads want the other cores. */
 void larder__gemm_threads(unsigned threads);
-const char *larder__gemm_name(void); /* "openblas" or "own" */
 
 #endif

@@ -6,7 +6,6 @@
 
 enum { BLOCK_WORDS = 8, BLOCK_BITS = 64 * BLOCK_WORDS };
 
-static uint32_t words_of(uint32_t n) { return n / 64 + (n % 64 != 0); }
 static uint32_t blocks_of(uint32_t n) { return n / BLOCK_BITS + (n % BLOCK_BITS != 0); }
 
 int larder__pickset_open(larder__pickset *s, uint32_t n) {
@@ -23,10 +22,6 @@ void larder__pickset_close(larder__pickset *s) {
     larder__free(s->words);
     larder__free(s->tree);
     *s = (larder__pickset){0};
-}
-
-size_t larder__pickset_bytes(uint32_t n) {
-    return (size_t)blocks_of(n) * (BLOCK_WORDS * sizeof(uint64_t) + sizeof(uint32_t));
 }
 
 static void change(larder__pickset *s, uint32_t i, uint32_t more) { /* more: 1, or -1 as it wraps */
@@ -98,20 +93,4 @@ uint32_t larder__pickset_at(const larder__pickset *s, uint32_t k) {
     for (uint32_t here; (here = (uint32_t)__builtin_popcountll(s->words[w])) <= k; w++)
         k -= here;
     return (uint32_t)(w * 64) + bit_at(s->words[w], k);
-}
-
-void larder__pickset_save(const larder__pickset *s, larder_writer *w) {
-    for (uint32_t i = 0; i < words_of(s->n); i++)
-        larder_write_u64(w, s->words[i]);
-}
-
-int larder__pickset_load(larder__pickset *s, larder_reader *r) {
-    for (uint32_t i = 0; i < words_of(s->n); i++)
-        s->words[i] = larder_read_u64(r);
-    if (s->n % 64 && s->words[s->n / 64] >> (s->n % 64)) {
-        larder__pickset_clear(s);
-        return larder_read_reject(r, "a set names members that do not exist");
-    }
-    larder__pickset_recount(s);
-    return larder_read_status(r);
 }

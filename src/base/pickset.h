@@ -31,8 +31,4 @@ static inline uint32_t larder__pickset_draw(const larder__pickset *s, larder_rng
     return larder__pickset_at(s, larder_rng_below(rng, s->count));
 }
 
-size_t larder__pickset_bytes(uint32_t n); /* its memory */
-void larder__pickset_save(const larder__pickset *, larder_writer *);
-int larder__pickset_load(larder__pickset *, larder_reader *); /* rejects bits past n */
-
 #endif

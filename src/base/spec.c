@@ -43,6 +43,16 @@ int larder__parse_f64(const char *what, const char *text, double *out) {
     return 0;
 }
 
+bool larder__parse_digits(const char *text, size_t n, uint64_t *out) {
+    *out = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9' || *out > (UINT64_MAX - 9) / 10)
+            return false;
+        *out = *out * 10 + (uint64_t)(text[i] - '0');
+    }
+    return n > 0;
+}
+
 int larder__parse_u64(const char *what, const char *text, uint64_t max, uint64_t *out) {
     char *end;
     errno = 0;

@@ -38,6 +38,8 @@ int larder__parse_bytes(const char *text, uint64_t *out);
 int larder__parse_amount(const char *what, const char *text, uint64_t *out);
 /* "5ms", "2s", "150us", "0": seconds. */
 int larder__parse_seconds(const char *text, double *out);
+/* n digits and nothing else, of a number below 2^64. */
+bool larder__parse_digits(const char *text, size_t n, uint64_t *out);
 int larder__parse_u64(const char *what, const char *text, uint64_t max, uint64_t *out);
 int larder__parse_f64(const char *what, const char *text, double *out);
 

@@ -1,25 +1,16 @@
-/* What the rest of the program tells and asks the policy, under the lock; or the cache that lives
- * elsewhere. */
+/* What the rest of the program tells and asks the policy, under the lock. */
 #include "base/err.h"
 #include "cache/cache_inside.h"
-#include "cache/link.h"
 
 #include <math.h>
 
-uint32_t larder__cache_entry_size(const larder__cache *c, larder_form form, uint32_t encoded) {
+uint32_t larder__cache_entry_size(const larder__cache *cache, larder_form form, uint32_t encoded) {
+    const larder__local *c = larder__local_of(cache);
     return larder__form_size(c, (int)form, encoded);
 }
 
-bool larder__cache_resident(const larder__cache *c, uint64_t key) {
-    return key < c->slots.keys &&
-           __atomic_load_n(&c->slots.slot_of[key], __ATOMIC_RELAXED) != LARDER_NO_SLOT;
-}
-
-const larder_slots *larder__cache_slots(const larder__cache *c) { return &c->slots; }
-
-bool larder__cache_fits(const larder__cache *c, uint32_t bytes) {
-    if (c->link) /* another process has it, and says how large it is unless it is away */
-        return bytes <= c->slots.budget || c->slots.budget == 0;
+bool larder__local_fits(const larder__cache *cache, uint32_t bytes) {
+    const larder__local *c = larder__local_of(cache);
     uint64_t room = larder__cache_room(c, 1);
     for (int f = 0; f < LARDER_FORMS; f++) {
         uint32_t need = larder__form_size(c, f, bytes);
@@ -30,33 +21,23 @@ bool larder__cache_fits(const larder__cache *c, uint32_t bytes) {
     return false;
 }
 
-bool larder__cache_switched(larder__cache *c, uint64_t i, larder_switch *out) {
-    if (!c->policy->switched)
+bool larder__cache_switched(larder__cache *cache, uint64_t i, larder_switch *out) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, shows, switched))
         return false;
     pthread_mutex_lock(&c->lock);
-    bool there = c->policy->switched(c->policy_state, i, out);
+    bool there = c->policy->shows->switched(c->policy_state, i, out);
     pthread_mutex_unlock(&c->lock);
     return there;
 }
 
-void larder__cache_accuracy(larder__cache *c, double accuracy) {
-    if (c->link)
-        c->link->accuracy(c->link_state, accuracy);
-    if (c->link || !c->policy->accuracy)
-        return;
-    pthread_mutex_lock(&c->lock);
-    c->policy->accuracy(c->policy_state, accuracy);
-    pthread_mutex_unlock(&c->lock);
-}
-
-bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double *share) {
-    if (c->link)
-        return c->link->pick(c->link_state, rng, key, share);
-    if (!c->policy->pick)
+bool larder__local_pick(larder__cache *cache, larder_rng *rng, uint64_t *key) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, lends, pick))
         return false;
     pthread_mutex_lock(&c->lock);
-    bool there = c->slots.resident && c->policy->pick(c->policy_state, rng, key, share);
-    if (there && !larder__cache_resident(c, *key)) {
+    bool there = c->base.slots.resident && c->policy->lends->pick(c->policy_state, rng, key);
+    if (there && !larder__cache_resident(&c->base, *key)) {
         larder__cache_blame(c, "picked key %llu, which the cache does not hold",
                             (unsigned long long)*key);
         there = false;
@@ -65,68 +46,56 @@ bool larder__cache_pick(larder__cache *c, larder_rng *rng, uint64_t *key, double
     return there;
 }
 
-size_t larder__cache_fetch(larder__cache *c, uint64_t *keys, size_t max) {
-    if (c->link)
-        return c->link->fetch(c->link_state, keys, max);
-    if (!c->policy->fetch)
+size_t larder__local_fetch(larder__cache *cache, uint64_t *keys, size_t max) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, brings, fetch))
         return 0;
     pthread_mutex_lock(&c->lock);
-    size_t n = c->policy->fetch(c->policy_state, keys, max);
+    size_t n = c->policy->brings->fetch(c->policy_state, keys, max);
     n = larder__cache_known_keys(c, "fetched", keys, n, max);
     pthread_mutex_unlock(&c->lock);
     return n;
 }
 
-void larder__cache_exchange(larder__cache *c, uint32_t job, const uint64_t *wanted, size_t n,
+void larder__local_exchange(larder__cache *cache, uint32_t job, const uint64_t *wanted, size_t n,
                             uint64_t *served) {
-    if (c->link) {
-        c->link->exchange(c->link_state, wanted, n, served);
-        return;
-    }
-    if (!c->policy->exchange) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, shares, exchange)) {
         memcpy(served, wanted, n * sizeof *served);
         return;
     }
     pthread_mutex_lock(&c->lock);
-    c->policy->exchange(c->policy_state, job, &c->rng, wanted, n, served);
+    c->policy->shares->exchange(c->policy_state, job, &c->rng, wanted, n, served);
     if (larder__cache_known_keys(c, "exchanged", served, n, n) < n)
         memcpy(served, wanted, n * sizeof *served);
     pthread_mutex_unlock(&c->lock);
 }
 
-bool larder__cache_pace(larder__cache *c, const larder_pace *pace, double cores) {
-    if (c->link && c->link->pace)
-        c->link->pace(c->link_state, pace, cores);
-    return c->link != NULL;
-}
-
-bool larder__cache_stream(larder__cache *c, larder_stream *s, bool join) {
-    return c->link && c->link->stream(c->link_state, s, join);
-}
-
-int larder__cache_tell(larder__cache *c, int (*change)(void *policy_state, void *arg), void *arg) {
-    if (c->link)
-        return larder__fail(LARDER_E_STATE, "this cache lives elsewhere: tell it there");
+int larder__cache_change(larder__cache *cache, int (*change)(void *policy_state, void *arg),
+                         void *arg) {
+    larder__local *c = larder__local_of(cache);
     pthread_mutex_lock(&c->lock);
     int rc = change(c->policy_state, arg);
     pthread_mutex_unlock(&c->lock);
     return rc;
 }
 
-larder_package larder__cache_package(larder__cache *c) {
-    if (c->link || !c->policy->package) /* elsewhere nothing is laid down */
+larder_package larder__local_package(larder__cache *cache) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, brings, package))
         return (larder_package){0};
     pthread_mutex_lock(&c->lock);
-    larder_package out = c->policy->package(c->policy_state);
+    larder_package out = c->policy->brings->package(c->policy_state);
     pthread_mutex_unlock(&c->lock);
     return out;
 }
 
-size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
-    if (c->link || !c->policy->dropped)
+size_t larder__local_dropped(larder__cache *cache, uint64_t *numbers, size_t max) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, brings, dropped))
         return 0;
     pthread_mutex_lock(&c->lock);
-    size_t n = c->policy->dropped(c->policy_state, numbers, max);
+    size_t n = c->policy->brings->dropped(c->policy_state, numbers, max);
     if (n > max) {
         larder__cache_blame(c, "dropped %zu packages where %zu were asked for", n, max);
         n = 0;
@@ -135,8 +104,9 @@ size_t larder__cache_dropped(larder__cache *c, uint64_t *numbers, size_t max) {
     return n;
 }
 
-void larder__cache_batch(larder__cache *c) {
-    if (c->link || (!c->policy->batch && !c->store->turn)) /* elsewhere a claim is a batch */
+void larder__local_batch(larder__cache *cache) {
+    larder__local *c = larder__local_of(cache);
+    if (!c->policy->batch && !c->store->turn)
         return;
     pthread_mutex_lock(&c->lock);
     if (c->policy->batch)
@@ -146,51 +116,68 @@ void larder__cache_batch(larder__cache *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
-bool larder__cache_relate(larder__cache *c, uint64_t key, const uint64_t *ids, size_t n) {
-    if (key >= c->slots.keys || (!c->link && !c->policy->relate))
+/* `key` may stand in for others: none of them it, all of them keys. */
+static bool relate(larder__local *c, const larder__op *o) {
+    uint64_t key = o->number[0];
+    bool fine = LARDER_HAS(c->policy, lends, relate) && key < c->base.slots.keys;
+    for (size_t i = 0; fine && i < o->n; i++)
+        fine = o->ids[i] < c->base.slots.keys && o->ids[i] != key;
+    return fine && c->policy->lends->relate(c->policy_state, key, o->ids, o->n);
+}
+
+/* What goes straight to the policy, by its line in the list. */
+static bool say(larder__local *c, const larder__op *o) {
+    switch (o->type) {
+    case LARDER__OP_RELATE:
+        return relate(c, o);
+    case LARDER__OP_EPOCH:
+        if (LARDER_HAS(c->policy, hears, epoch))
+            c->policy->hears->epoch(c->policy_state, o->number[0]);
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] >= c->slots.keys || ids[i] == key)
-            return false;
-    if (c->link) { /* what becomes of it is decided there: the next best is told too */
-        if (c->link->relate)
-            c->link->relate(c->link_state, key, ids, n);
+#define ARGS(...) , __VA_ARGS__
+#define LARDER_OP(NAME, numbers, values, list, help)
+#define LARDER_WORD(NAME, numbers, values, list, group, call, args, help)                          \
+    case LARDER__OP_##NAME:                                                                        \
+        if (LARDER_HAS(c->policy, group, call))                                                    \
+            c->policy->group->call(c->policy_state ARGS args);                                     \
+        return false;
+#include "cache/operations.def"
+#undef LARDER_OP
+#undef LARDER_WORD
+#undef ARGS
+    default:
+        return false; /* of several jobs: nobody shares this one */
+    }
+}
+
+bool larder__local_tell(larder__cache *cache, const larder__op *o) {
+    larder__local *c = larder__local_of(cache);
+    if (o->type == LARDER__OP_SCORES) {
+        larder__local_score(c, o->ids, o->scores, o->n);
         return false;
     }
     pthread_mutex_lock(&c->lock);
-    bool taken = c->policy->relate(c->policy_state, key, ids, n);
+    bool yes = say(c, o);
     pthread_mutex_unlock(&c->lock);
-    return taken;
+    return yes;
 }
 
-void larder__cache_show(larder__cache *c, double out[LARDER_FIGURES]) {
-    const larder_figure *f = c->link ? NULL : c->policy->figures;
-    for (size_t i = 0; !f && i < LARDER_FIGURES; i++)
-        out[i] = NAN;
+void larder__local_show(larder__cache *cache, double out[LARDER_FIGURES]) {
+    larder__local *c = larder__local_of(cache);
+    const larder_figure *f = c->policy->shows ? c->policy->shows->figures : NULL;
     if (!f)
         return;
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; f[i].name && i < LARDER_FIGURES; i++)
-        out[i] = c->policy->figure(c->policy_state, i);
+        out[i] = c->policy->shows->figure(c->policy_state, i);
     pthread_mutex_unlock(&c->lock);
 }
 
-void larder__cache_list(larder__cache *c, const uint8_t *tags) {
-    if (c->link)
-        c->link->list(c->link_state, tags);
-    if (c->link || !c->policy->list)
+void larder__local_list(larder__cache *cache, const uint8_t *tags) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, hears, list))
         return;
     pthread_mutex_lock(&c->lock);
-    c->policy->list(c->policy_state, tags);
-    pthread_mutex_unlock(&c->lock);
-}
-
-void larder__cache_epoch(larder__cache *c, uint64_t epoch) {
-    if (c->link)
-        c->link->epoch(c->link_state, epoch);
-    if (c->link || !c->policy->epoch)
-        return;
-    pthread_mutex_lock(&c->lock);
-    c->policy->epoch(c->policy_state, epoch);
+    c->policy->hears->list(c->policy_state, tags);
     pthread_mutex_unlock(&c->lock);
 }

@@ -4,8 +4,8 @@
 #define LARDER_CACHE_INSIDE_H
 
 #include "base/buf.h"
-#include "cache/cache.h"
 #include "cache/flight.h"
+#include "cache/local.h"
 #include "cache/tier.h"
 
 #include <pthread.h>
@@ -20,11 +20,12 @@ typedef struct larder__rescoring { /* many scores that are being given */
     size_t n, at; /* so many of them have been */
 } larder__rescoring;
 
-struct larder__cache {
+typedef struct larder__local {
+    larder__cache
+        base; /* its slots are what the policy sees; the arrays below their writable side */
     pthread_mutex_t lock;
     _Atomic uint32_t waiting, entered; /* requests that wait for it, and that have got it so */
     larder__rescoring rescoring;       /* one that requests help along; no keys: none */
-    larder_slots slots; /* what the policy sees; the arrays below are its writable side */
     uint32_t *key_of, *size_of;
     larder_slot *slot_of;
     bool slot_of_lent; /* belongs to whoever opened us */
@@ -53,37 +54,39 @@ struct larder__cache {
     larder__cache_figures figures;
     uint64_t looked_at; /* so many requests: tables are to be looked over again */
     char fault[200];    /* what the policy said that cannot be: every later claim fails with it */
-    const struct larder__link *link; /* it lives elsewhere; then only this and `slots` are in use */
-    void *link_state;
-};
+} larder__local;
+
+static inline larder__local *larder__local_of(const larder__cache *c) {
+    return (larder__local *)(uintptr_t)c;
+}
 
 /* What payload may come to with `used` slots in use. */
-static inline uint64_t larder__cache_room(const larder__cache *c, uint32_t used) {
+static inline uint64_t larder__cache_room(const larder__local *c, uint32_t used) {
     uint64_t overhead = c->fixed_overhead + used * c->slot_overhead;
     return c->limit > overhead ? c->limit - overhead : 0;
 }
 
-static inline uint64_t larder__form_room(const larder__cache *c, int form, uint64_t room) {
+static inline uint64_t larder__form_room(const larder__local *c, int form, uint64_t room) {
     double share = c->forms.share[form];
     return share >= 1 ? room : (uint64_t)(share * (double)room);
 }
 
 /* What the policy may know of the budget; changes with the slots in use when tables count too. */
-static inline void larder__cache_note_budget(larder__cache *c) {
-    c->slots.budget = larder__cache_room(c, c->slots.used);
+static inline void larder__cache_note_budget(larder__local *c) {
+    c->base.slots.budget = larder__cache_room(c, c->base.slots.used);
     for (int f = 0; f < LARDER_FORMS; f++)
-        c->slots.form_budget[f] = larder__form_room(c, f, c->slots.budget);
+        c->base.slots.form_budget[f] = larder__form_room(c, f, c->base.slots.budget);
 }
 
-static inline bool larder__cache_has_forms(const larder__cache *c) {
+static inline bool larder__cache_has_forms(const larder__local *c) {
     return c->forms.movable || c->forms.share[LARDER_ENCODED] < 1;
 }
-static inline bool larder__cache_has_rows(const larder__cache *c) {
+static inline bool larder__cache_has_rows(const larder__local *c) {
     return c->forms.movable || c->forms.share[LARDER_AUGMENTED] > 0;
 }
 
 /* Bytes an entry counts for in this form; 0: no entry of that form can be had. */
-static inline uint32_t larder__form_size(const larder__cache *c, int form, uint32_t encoded) {
+static inline uint32_t larder__form_size(const larder__local *c, int form, uint32_t encoded) {
     if (form == LARDER_ENCODED)
         return encoded;
     if (form == LARDER_AUGMENTED)
@@ -97,47 +100,76 @@ static inline uint32_t larder__form_size(const larder__cache *c, int form, uint3
 }
 
 /* Written under the lock; read by larder__cache_resident without it. */
-static inline void larder__cache_note_slot(larder__cache *c, uint64_t key, larder_slot s) {
+static inline void larder__cache_note_slot(larder__local *c, uint64_t key, larder_slot s) {
     __atomic_store_n(&c->slot_of[key], s, __ATOMIC_RELAXED);
 }
 
 /* Keys and slots ahead of which their lines are asked for: see decide.c. */
 enum { LARDER__FAR = 48 };
-static inline void larder__ask_for_key(const larder__cache *c, uint64_t key) {
+static inline void larder__ask_for_key(const larder__local *c, uint64_t key) {
     __builtin_prefetch(&c->slot_of[key]);
     if (c->policy->key_size)
-        __builtin_prefetch((char *)c->slots.key_data + key * c->policy->key_size, 1);
+        __builtin_prefetch((char *)c->base.slots.key_data + key * c->policy->key_size, 1);
 }
 
 /* receive.c, without the lock: bytes that are elsewhere are sent for at once, so that they come
  * while others are prepared. `a` may be NULL. */
-void larder__cache_send_for(larder__cache *, const larder_access *a, size_t n, larder__ticket *);
+void larder__cache_send_for(larder__local *, const larder_access *a, size_t n, larder__ticket *);
 
 /* All that follows is called under the lock. Room (room.c): bytes that lie in a FULL slot; taking
  * them, or the promise of them, off a slot; emptying it; the form in which an entry enters, of
  * which `held` bytes are in slot `growing` already, or LARDER__NO_FORM; entering. */
 enum { LARDER__NO_FORM = -1 };
-uint64_t larder__slot_bytes(larder__cache *, larder_slot);
-void larder__slot_put(larder__cache *, larder_slot, larder_buf *, uint8_t held);
-void larder__slot_expect(larder__cache *, larder_slot);
-void larder__slot_strip(larder__cache *, larder_slot);
-void larder__slot_evict(larder__cache *, larder_slot);
-int larder__cache_make_room(larder__cache *, const larder_access *, uint32_t mask, uint32_t held,
+uint64_t larder__slot_bytes(larder__local *, larder_slot);
+void larder__slot_put(larder__local *, larder_slot, larder_buf *, uint8_t held);
+void larder__slot_expect(larder__local *, larder_slot);
+void larder__slot_strip(larder__local *, larder_slot);
+void larder__slot_evict(larder__local *, larder_slot);
+int larder__cache_make_room(larder__local *, const larder_access *, uint32_t mask, uint32_t held,
                             larder_slot growing);
-larder_slot larder__cache_enter(larder__cache *, const larder_access *, int form);
+larder_slot larder__cache_enter(larder__local *, const larder_access *, int form);
 
 /* What a policy says is checked before it is believed (policy_faults.c): a resident slot, or
  * NO_SLOT where the policy named another; keys of the data set and no more than asked for. */
-void larder__cache_blame(larder__cache *, const char *sentence, ...)
+void larder__cache_blame(larder__local *, const char *sentence, ...)
     __attribute__((format(printf, 2, 3)));
-larder_slot larder__cache_victim(larder__cache *, const larder_access *incoming);
-size_t larder__cache_known_keys(larder__cache *, const char *what, const uint64_t *keys, size_t n,
+larder_slot larder__cache_victim(larder__local *, const larder_access *incoming);
+size_t larder__cache_known_keys(larder__local *, const char *what, const uint64_t *keys, size_t n,
                                 size_t max);
 /* Do tables, sums and chains of slots agree? For asserts: it walks over all slots, now and then. */
-bool larder__cache_consistent(larder__cache *);
+bool larder__cache_consistent(larder__local *);
 
 /* Requests take the lock so, and do a little of a rescoring under way (rescore.c). */
-void larder__cache_lock(larder__cache *);
-void larder__cache_help_rescoring(larder__cache *);
+void larder__cache_lock(larder__local *);
+void larder__cache_help_rescoring(larder__local *);
+
+/* Functions of larder__cache_ops. */
+int larder__local_claim(larder__cache *, larder_access *, size_t n, larder__ticket *out);
+int larder__local_claim_part(larder__cache *, larder_access *, size_t n, size_t from, size_t step,
+                             larder__ticket *out);
+int larder__local_reclaim(larder__cache *, uint64_t key, uint32_t size, larder_form, uint64_t mark,
+                          larder__ticket *out);
+void larder__local_expect(larder__cache *, uint64_t key);
+void larder__local_fill(larder__cache *, larder__ticket *, larder_buf *);
+void larder__local_fail(larder__cache *, larder__ticket *, int code, const char *why);
+int larder__local_wait(larder__cache *, larder__ticket *, larder_buf **out);
+int larder__local_receive(larder__cache *, larder__ticket *, larder_buf *token, larder_buf **out);
+bool larder__local_tell(larder__cache *, const larder__op *);
+void larder__local_list(larder__cache *, const uint8_t *tags);
+void larder__local_batch(larder__cache *);
+bool larder__local_pick(larder__cache *, larder_rng *, uint64_t *key);
+size_t larder__local_fetch(larder__cache *, uint64_t *keys, size_t max);
+void larder__local_exchange(larder__cache *, uint32_t job, const uint64_t *wanted, size_t n,
+                            uint64_t *served);
+larder_package larder__local_package(larder__cache *);
+size_t larder__local_dropped(larder__cache *, uint64_t *numbers, size_t max);
+void larder__local_show(larder__cache *, double out[LARDER_FIGURES]);
+void larder__local_share_out(larder__cache *, const double share[LARDER_FORMS]);
+bool larder__local_fits(const larder__cache *, uint32_t bytes);
+void larder__local_figures(larder__cache *, larder__cache_figures *out);
+bool larder__local_map(larder__cache *, size_t cells, uint8_t (*out)[LARDER_FORMS]);
+void larder__local_save(larder__cache *, larder_writer *);
+int larder__local_load(larder__cache *, larder_reader *);
+void larder__local_score(larder__local *, const uint64_t *keys, const float *scores, size_t n);
 
 #endif

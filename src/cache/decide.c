@@ -1,13 +1,12 @@
 /* Deciding: who is a hit, who enters, who leaves. In the order of requests; bytes come later. */
 #include "base/err.h"
-#include "cache/cache_inside.h"
-#include "cache/link.h"
+#include "cache/ask_policy.h"
 
 #include <assert.h>
 
 /* The ticket of somebody who has to make the entry, or to wait for its maker. Only somebody who
  * makes the same form is worth waiting for: what is served must not depend on who was faster. */
-static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t size) {
+static void board(larder__local *c, larder__ticket *t, larder_slot s, uint32_t size) {
     if (c->elsewhere) {
         if (s != LARDER_NO_SLOT)
             larder__slot_expect(c, s);
@@ -35,8 +34,8 @@ static void board(larder__cache *c, larder__ticket *t, larder_slot s, uint32_t s
 }
 
 /* Serves resident slot s. */
-static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
-    assert(s < c->slots.used && c->key_of[s] == t->key);
+static void serve(larder__local *c, larder__ticket *t, larder_slot s) {
+    assert(s < c->base.slots.used && c->key_of[s] == t->key);
     t->form = t->make = c->form_of[s];
     t->mark = c->mark ? c->mark[s] : 0;
     t->kept = true;
@@ -60,7 +59,7 @@ static void serve(larder__cache *c, larder__ticket *t, larder_slot s) {
 
 /* A resident entry that is shorter than what is wanted: it grows if there is room, else the long
  * version is made but not kept. */
-static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, larder_slot s) {
+static void grow(larder__local *c, const larder_access *a, larder__ticket *t, larder_slot s) {
     t->kind = LARDER_MISS;
     if (c->store->real && c->state[s] == LARDER__FULL && !c->store->send)
         t->buf = c->store->get(c->store_state, s);
@@ -72,10 +71,12 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
     if (stays) {
         if (c->store->real)
             larder__slot_strip(c, s);
-        c->slots.bytes += a->size - c->size_of[s];
-        c->slots.form_bytes[LARDER_ENCODED] += a->size - c->size_of[s];
-        larder__tier_grow(c, s, a->size - c->size_of[s]);
+        uint32_t was = c->size_of[s];
+        c->base.slots.bytes += a->size - was;
+        c->base.slots.form_bytes[LARDER_ENCODED] += a->size - was;
+        larder__tier_grow(c, s, a->size - was);
         c->size_of[s] = a->size;
+        larder__ask_resized(c, s, was);
     }
     t->kept = stays;
     if (c->store->real)
@@ -84,20 +85,21 @@ static void grow(larder__cache *c, const larder_access *a, larder__ticket *t, la
 
 /* A missing entry that is let in: its slot. The row itself is served in the same form; but an
  * augmented entry only where the policy counts who has used it, else it is one for later. */
-static larder_slot let_in(larder__cache *c, const larder_access *a, larder__ticket *t, int form) {
+static larder_slot let_in(larder__local *c, const larder_access *a, larder__ticket *t, int form) {
     larder_slot s = larder__cache_enter(c, a, form);
     assert(c->slot_of[a->key] == s && c->form_of[s] == form);
     t->make = (uint8_t)form;
-    t->form = form != LARDER_AUGMENTED || c->policy->spent ? (uint8_t)form : LARDER_ENCODED;
+    t->form = form != LARDER_AUGMENTED || LARDER_HAS(c->policy, shares, spent) ? (uint8_t)form
+                                                                               : LARDER_ENCODED;
     t->mark = a->now;
     return s;
 }
 
-static bool stood_in(larder__cache *c, const larder_access *a, larder__ticket *t) {
+static bool stood_in(larder__local *c, const larder_access *a, larder__ticket *t) {
     uint64_t other;
-    if (!c->policy->stand_in || !c->policy->stand_in(c->policy_state, a, &other))
+    if (!larder__ask_stand_in(c, a, &other))
         return false;
-    if (!larder__cache_resident(c, other)) {
+    if (!larder__cache_resident(&c->base, other)) {
         larder__cache_blame(c, "lets key %llu stand in, which the cache does not hold",
                             (unsigned long long)other);
         return false;
@@ -110,19 +112,20 @@ static bool stood_in(larder__cache *c, const larder_access *a, larder__ticket *t
     return true;
 }
 
-static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
+static void miss(larder__local *c, const larder_access *a, larder__ticket *t) {
     if (stood_in(c, a, t))
         return;
     t->kind = LARDER_MISS;
     larder_slot s = LARDER_NO_SLOT;
-    bool may = !c->policy->admit || c->policy->admit(c->policy_state, a);
-    uint32_t mask = c->policy->forms ? c->policy->forms(c->policy_state, a) : UINT32_MAX;
+    bool may = larder__ask_admit(c, a);
+    uint32_t mask = larder__ask_forms(c, a);
     int form = may ? larder__cache_make_room(c, a, mask, 0, LARDER_NO_SLOT) : LARDER__NO_FORM;
     if (form != LARDER__NO_FORM)
         s = let_in(c, a, t, form);
     else {
         c->figures.refusals++;
-        if (a->tag == LARDER_TAG_FETCH && !c->policy->reads_all) { /* nobody asked: not read */
+        if (a->tag == LARDER_TAG_FETCH &&
+            !LARDER_HAS(c->policy, brings, reads_all)) { /* nobody asked: not read */
             t->kind = LARDER_HIT;
             return;
         }
@@ -133,31 +136,29 @@ static void miss(larder__cache *c, const larder_access *a, larder__ticket *t) {
 }
 
 /* Resident, but not for who asks. */
-static void make_apart(larder__cache *c, const larder_access *a, larder__ticket *t) {
+static void make_apart(larder__local *c, const larder_access *a, larder__ticket *t) {
     t->kind = LARDER_MISS;
-    if (c->policy->admit)
-        c->policy->admit(c->policy_state, a);
+    larder__ask_admit(c, a);
     if (c->store->real)
         board(c, t, LARDER_NO_SLOT, a->size);
 }
 
-static void hit(larder__cache *c, larder_access *a, larder__ticket *t, larder_slot s) {
+static void hit(larder__local *c, larder_access *a, larder__ticket *t, larder_slot s) {
     c->policy->hit(c->policy_state, s, a);
     t->front = larder__tier_hit(c, s);
     serve(c, t, s);
-    if (c->form_of[s] == LARDER_AUGMENTED && a->tag != LARDER_TAG_FETCH &&
-        (!c->policy->spent || c->policy->spent(c->policy_state, s)))
+    if (c->form_of[s] == LARDER_AUGMENTED && a->tag != LARDER_TAG_FETCH && larder__ask_spent(c, s))
         larder__slot_evict(c, s); /* the ticket holds it, or the promise of it */
 }
 
-static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t) {
-    assert(a->key < c->slots.keys);
+static inline void decide(larder__local *c, larder_access *a, larder__ticket *t) {
+    assert(a->key < c->base.slots.keys);
     a->rng = &c->rng;
     *t = (larder__ticket){.key = a->key, .kind = LARDER_HIT, .task = LARDER__READY};
     larder_slot s = c->slot_of[a->key];
     if (s == LARDER_NO_SLOT)
         miss(c, a, t);
-    else if (c->policy->serves && !c->policy->serves(c->policy_state, s, a))
+    else if (!larder__ask_serves(c, s, a))
         make_apart(c, a, t);
     else if (a->size > c->size_of[s] && c->form_of[s] == LARDER_ENCODED)
         grow(c, a, t, s);
@@ -175,18 +176,18 @@ static inline void decide(larder__cache *c, larder_access *a, larder__ticket *t)
  * those found by key, then those found by slot, then the head of the entry. */
 enum { FAR = LARDER__FAR, MIDDLE = 24, NEAR = 12 };
 
-static inline void ask_for_slot(const larder__cache *c, larder_slot s) {
+static inline void ask_for_slot(const larder__local *c, larder_slot s) {
     if (s == LARDER_NO_SLOT)
         return;
     __builtin_prefetch(&c->size_of[s]);
-    __builtin_prefetch((char *)c->slots.slot_data + s * c->policy->slot_size, 1);
+    __builtin_prefetch((char *)c->base.slots.slot_data + s * c->policy->slot_size, 1);
     if (!c->store->prefetch)
         return;
     __builtin_prefetch(&c->state[s]);
     c->store->prefetch(c->store_state, s, false);
 }
 
-static inline void look_ahead(const larder__cache *c, const larder_access *a, size_t i, size_t n) {
+static inline void look_ahead(const larder__local *c, const larder_access *a, size_t i, size_t n) {
     if (i + FAR < n)
         larder__ask_for_key(c, a[i + FAR].key);
     if (i + MIDDLE < n)
@@ -195,11 +196,12 @@ static inline void look_ahead(const larder__cache *c, const larder_access *a, si
         c->store->prefetch(c->store_state, c->slot_of[a[i + NEAR].key], true);
 }
 
-static int begin(larder__cache *c, const larder_access *a, size_t n) {
+static int begin(larder__local *c, const larder_access *a, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (a[i].key >= c->slots.keys)
+        if (a[i].key >= c->base.slots.keys)
             return larder__fail(LARDER_E_RANGE, "key %llu: the cache knows keys up to %llu",
-                                (unsigned long long)a[i].key, (unsigned long long)c->slots.keys);
+                                (unsigned long long)a[i].key,
+                                (unsigned long long)c->base.slots.keys);
     for (size_t i = 0; i < n && i < FAR; i++)
         larder__ask_for_key(c, a[i].key);
     larder__cache_lock(c);
@@ -214,18 +216,8 @@ static int begin(larder__cache *c, const larder_access *a, size_t n) {
     return rc;
 }
 
-/* From the cache that lives elsewhere, and what it says of its residents now. */
-static int claim_there(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
-    int rc = c->link->claim(c->link_state, a, n, out);
-    c->link->look(c->link_state, &c->slots);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        out[i].kept = true; /* whatever is made there is made for all who want it: whole */
-    return rc;
-}
-
-int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
-    if (c->link)
-        return claim_there(c, a, n, out);
+int larder__local_claim(larder__cache *cache, larder_access *a, size_t n, larder__ticket *out) {
+    larder__local *c = larder__local_of(cache);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -241,8 +233,9 @@ int larder__cache_claim(larder__cache *c, larder_access *a, size_t n, larder__ti
     return 0;
 }
 
-int larder__cache_claim_part(larder__cache *c, larder_access *a, size_t n, size_t from, size_t step,
-                             larder__ticket *out) {
+int larder__local_claim_part(larder__cache *cache, larder_access *a, size_t n, size_t from,
+                             size_t step, larder__ticket *out) {
+    larder__local *c = larder__local_of(cache);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -258,7 +251,8 @@ int larder__cache_claim_part(larder__cache *c, larder_access *a, size_t n, size_
     return 0;
 }
 
-void larder__cache_expect(larder__cache *c, uint64_t key) {
+void larder__local_expect(larder__cache *cache, uint64_t key) {
+    larder__local *c = larder__local_of(cache);
     larder__cache_lock(c);
     larder_slot s = c->slot_of[key];
     if (c->store->real && s != LARDER_NO_SLOT && c->state[s] == LARDER__COLD)
@@ -267,21 +261,22 @@ void larder__cache_expect(larder__cache *c, uint64_t key) {
 }
 
 /* As look_ahead, but nobody looks at the bytes. */
-static inline void touch_ahead(const larder__cache *c, const larder__touch *in, size_t i,
+static inline void touch_ahead(const larder__local *c, const larder__touch *in, size_t i,
                                size_t n) {
     if (i + FAR < n)
         larder__ask_for_key(c, in[i + FAR].key);
     larder_slot s = i + MIDDLE < n ? c->slot_of[in[i + MIDDLE].key] : LARDER_NO_SLOT;
     if (s != LARDER_NO_SLOT)
-        __builtin_prefetch((char *)c->slots.slot_data + s * c->policy->slot_size, 1);
+        __builtin_prefetch((char *)c->base.slots.slot_data + s * c->policy->slot_size, 1);
 }
 
-int larder__cache_touch(larder__cache *c, const larder__touch *in, size_t n, uint32_t job,
+int larder__cache_touch(larder__cache *cache, const larder__touch *in, size_t n, uint32_t job,
                         uint64_t now) {
+    larder__local *c = larder__local_of(cache);
     for (size_t i = 0; i < n; i++)
-        if (in[i].key >= c->slots.keys)
+        if (in[i].key >= c->base.slots.keys)
             return larder__fail(LARDER_E_RANGE, "key %u: the cache knows keys up to %llu",
-                                in[i].key, (unsigned long long)c->slots.keys);
+                                in[i].key, (unsigned long long)c->base.slots.keys);
     int rc = begin(c, NULL, 0);
     if (rc < 0)
         return rc;
@@ -307,9 +302,9 @@ int larder__cache_touch(larder__cache *c, const larder__touch *in, size_t n, uin
     return 0;
 }
 
-int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, larder__ticket *out) {
-    if (c->link)
-        return claim_there(c, a, n, out);
+int larder__cache_claim_batch(larder__cache *cache, larder_access *a, size_t n,
+                              larder__ticket *out) {
+    larder__local *c = larder__local_of(cache);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
@@ -336,18 +331,10 @@ int larder__cache_claim_batch(larder__cache *c, larder_access *a, size_t n, lard
     return 0;
 }
 
-int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_form form,
+int larder__local_reclaim(larder__cache *cache, uint64_t key, uint32_t size, larder_form form,
                           uint64_t mark, larder__ticket *out) {
+    larder__local *c = larder__local_of(cache);
     larder_access a = {.key = key, .size = size};
-    if (c->link && form == LARDER_ENCODED)
-        return claim_there(c, &a, 1, out);
-    if (c->link) { /* no other has this very row, and pixels are soon made again */
-        c->link->alone(c->link_state, &a, out);
-        out->form = out->make = form == LARDER_AUGMENTED ? LARDER_AUGMENTED : LARDER_ENCODED;
-        out->mark = mark;
-        out->kept = true;
-        return 0;
-    }
     int rc = begin(c, &a, 1);
     if (rc < 0)
         return rc;
@@ -370,15 +357,14 @@ int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
     return 0;
 }
 
-static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
+static void offer_one(larder__local *c, larder_access *a, larder_buf *b) {
     larder_slot s = c->slot_of[a->key];
     if (s != LARDER_NO_SLOT) {
-        if (c->policy->score)
-            c->policy->score(c->policy_state, s, a->score);
+        larder__tell_score(c, s, a->score);
         return;
     }
     a->rng = &c->rng;
-    if (!c->policy->offer || !c->policy->offer(c->policy_state, a) ||
+    if (!larder__ask_offer(c, a) ||
         larder__cache_make_room(c, a, 1 << LARDER_ENCODED, 0, LARDER_NO_SLOT) == LARDER__NO_FORM)
         return;
     s = larder__cache_enter(c, a, LARDER_ENCODED);
@@ -389,12 +375,14 @@ static void offer_one(larder__cache *c, larder_access *a, larder_buf *b) {
     c->filled_bytes += a->size;
 }
 
-void larder__cache_offer(larder__cache *c, larder_access *a, larder_buf *const *bufs, size_t n) {
-    if (!c->policy->offer && !c->policy->score)
+void larder__cache_offer(larder__cache *cache, larder_access *a, larder_buf *const *bufs,
+                         size_t n) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, hears, score))
         return;
     larder__cache_lock(c);
     for (size_t i = 0; i < n; i++)
-        if (a[i].key < c->slots.keys)
+        if (a[i].key < c->base.slots.keys)
             offer_one(c, &a[i], bufs ? bufs[i] : NULL);
     pthread_mutex_unlock(&c->lock);
 }

@@ -77,9 +77,10 @@ void larder__ods_resume(larder__ods *, uint32_t job, const uint64_t *seen);
 /* This job may have had any augmented entry that is there now: it gets none of them. */
 void larder__ods_had_all(larder__ods *, uint32_t job);
 
-/* What a job is served of what it wants, as larder_policy.exchange. The slots of residents are
- * promised until larder__ods_hit, or the next batch. E_ARGS with a sentence and nothing changed: a
- * sample that does not exist, is wanted twice or was seen already; E_STATE: no such job. */
+/* What a job is served of what it wants, as larder_policy_shares.exchange. The slots of residents
+ * are promised until larder__ods_hit, or the next batch. E_ARGS with a sentence and nothing
+ * changed: a sample that does not exist, is wanted twice or was seen already; E_STATE: no such job.
+ */
 int larder__ods_batch(larder__ods *, uint32_t job, larder_rng *, const uint64_t *wanted, size_t n,
                       uint64_t *served);
 /* Samples to bring in now, at most `max`. Those that do not enter are put back next time. */

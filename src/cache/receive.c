@@ -1,10 +1,9 @@
 /* Stores behind a network: bytes are sent for when a batch is decided, and received when it is
  * filled. */
 #include "cache/cache_inside.h"
-#include "cache/link.h"
 
 /* What was only to be brought in is there: nobody wants its bytes. */
-void larder__cache_send_for(larder__cache *c, const larder_access *a, size_t n, larder__ticket *t) {
+void larder__cache_send_for(larder__local *c, const larder_access *a, size_t n, larder__ticket *t) {
     enum { AT_ONCE = 1024 };
     larder_buf *bufs[AT_ONCE];
     size_t of[AT_ONCE] = {0};
@@ -26,7 +25,7 @@ void larder__cache_send_for(larder__cache *c, const larder_access *a, size_t n, 
     }
 }
 
-static void make_again(larder__cache *c, larder__ticket *t) {
+static void make_again(larder__local *c, larder__ticket *t) {
     larder_slot s = c->slot_of[t->key];
     bool same = s != LARDER_NO_SLOT && c->form_of[s] == t->form &&
                 (!c->mark || c->mark[s] == t->mark) && c->state[s] != LARDER__PENDING;
@@ -55,7 +54,7 @@ static void make_again(larder__cache *c, larder__ticket *t) {
 }
 
 /* A token's bytes are not to be had: whoever asked makes them. */
-static int lost(larder__cache *c, larder__ticket *t) {
+static int lost(larder__local *c, larder__ticket *t) {
     pthread_mutex_lock(&c->lock);
     int rc = larder__flights_reserve(&c->flights, 1);
     if (rc == 0)
@@ -64,33 +63,9 @@ static int lost(larder__cache *c, larder__ticket *t) {
     return rc;
 }
 
-bool larder__cache_is_far(const larder__cache *c) {
-    return c->link ? c->link->receive != NULL : c->store->receive != NULL;
-}
-
-int larder__cache_receive(larder__cache *c, larder__ticket *t, size_t n, larder_buf **bufs) {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (t[i].task != LARDER__READY || !t[i].buf)
-            continue;
-        larder_buf *token = t[i].buf;
-        t[i].buf = NULL;
-        t[i].size = (uint32_t)larder_buf_size(token);
-        bufs[i] = token;
-        if (c->link && c->link->receive) {
-            rc = c->link->receive(c->link_state, &t[i], token, &bufs[i]);
-        } else if (!c->link && c->store->receive) {
-            bufs[i] = c->store->receive(c->store_state, token, &t[i].held);
-            rc = bufs[i] ? 0 : lost(c, &t[i]);
-        }
-    }
-    return rc;
-}
-
-void *larder__cache_link_state(larder__cache *c, const larder__link *kind) {
-    return c->link == kind ? c->link_state : NULL;
-}
-
-void *larder__cache_store_state(larder__cache *c, const larder__store *kind) {
-    return !c->link && c->store == kind ? c->store_state : NULL;
+int larder__local_receive(larder__cache *cache, larder__ticket *t, larder_buf *token,
+                          larder_buf **out) {
+    larder__local *c = larder__local_of(cache);
+    *out = c->store->receive(c->store_state, token, &t->held);
+    return *out ? 0 : lost(c, t);
 }

@@ -1,6 +1,5 @@
 /* Fresh scores for residents and ghosts, any number of them, without keeping requests waiting. */
-#include "cache/cache_inside.h"
-#include "cache/link.h"
+#include "cache/ask_policy.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,7 +9,7 @@ enum { SCORED = 256, HELPED = 128 }; /* scores at once, and beside a request: so
 
 /* A lock that is given up and taken again at once never reaches those who sleep on it. So requests
  * say that they wait, and long work in chunks lets them pass in between. */
-void larder__cache_lock(larder__cache *c) {
+void larder__cache_lock(larder__local *c) {
     if (pthread_mutex_trylock(&c->lock) == 0)
         return;
     atomic_fetch_add(&c->waiting, 1);
@@ -19,33 +18,33 @@ void larder__cache_lock(larder__cache *c) {
     atomic_fetch_add(&c->entered, 1);
 }
 
-static void score_chunk(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
+static void score_chunk(larder__local *c, const uint64_t *keys, const float *scores, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        if (i + LARDER__FAR < n && keys[i + LARDER__FAR] < c->slots.keys)
+        if (i + LARDER__FAR < n && keys[i + LARDER__FAR] < c->base.slots.keys)
             larder__ask_for_key(c, keys[i + LARDER__FAR]);
-        if (keys[i] >= c->slots.keys)
+        if (keys[i] >= c->base.slots.keys)
             continue;
         larder_slot s = c->slot_of[keys[i]];
-        if (s == LARDER_NO_SLOT && c->policy->ghost)
-            c->policy->ghost(c->policy_state, keys[i], scores[i]);
-        else if (s != LARDER_NO_SLOT && c->policy->score)
-            c->policy->score(c->policy_state, s, scores[i]);
+        if (s == LARDER_NO_SLOT)
+            larder__tell_ghost(c, keys[i], scores[i]);
+        else
+            larder__tell_score(c, s, scores[i]);
     }
 }
 
-static void score_some(larder__cache *c, larder__rescoring *r, size_t most) {
+static void score_some(larder__local *c, larder__rescoring *r, size_t most) {
     size_t n = r->n - r->at < most ? r->n - r->at : most;
     score_chunk(c, r->keys + r->at, r->scores + r->at, n);
     r->at += n;
 }
 
-void larder__cache_help_rescoring(larder__cache *c) { score_some(c, &c->rescoring, HELPED); }
+void larder__cache_help_rescoring(larder__local *c) { score_some(c, &c->rescoring, HELPED); }
 
 /* After each turn of ours, with the lock given up. A thread that is put aside by the scheduler with
  * the lock in hand keeps everybody waiting for milliseconds; so where requests come, they do a
  * little of it each, and this thread mostly sleeps. Where none come it goes on by itself and is put
  * aside here, if at all. */
-static void let_pass(larder__cache *c, bool sleeps, uint32_t entered, size_t turn) {
+static void let_pass(larder__local *c, bool sleeps, uint32_t entered, size_t turn) {
     enum { OFTEN = 32 };
     if (sleeps) {
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
@@ -57,12 +56,10 @@ static void let_pass(larder__cache *c, bool sleeps, uint32_t entered, size_t tur
         sched_yield();
 }
 
-void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *scores, size_t n) {
+void larder__local_score(larder__local *c, const uint64_t *keys, const float *scores, size_t n) {
     enum { PATIENCE = 32 }; /* some 5 ms */
     larder__rescoring mine, *r = &mine;
-    if (c->link)
-        c->link->score(c->link_state, keys, scores, n);
-    if (c->link || (!c->policy->score && !c->policy->ghost) || n == 0)
+    if (!LARDER_HAS(c->policy, hears, score) || n == 0)
         return;
     pthread_mutex_lock(&c->lock);
     if (n > SCORED && !c->rescoring.keys)
@@ -86,21 +83,23 @@ void larder__cache_score(larder__cache *c, const uint64_t *keys, const float *sc
     pthread_mutex_unlock(&c->lock);
 }
 
-bool larder__cache_listens(larder__cache *c) {
-    if (!c->policy->score && !c->policy->offer)
+bool larder__cache_listens(larder__cache *cache) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, hears, score))
         return false;
     larder__cache_lock(c);
-    bool listens = !c->policy->listens || c->policy->listens(c->policy_state);
+    bool listens = larder__ask_listens(c);
     pthread_mutex_unlock(&c->lock);
     return listens;
 }
 
-void larder__cache_score_all(larder__cache *c, const float *scores, size_t stride) {
-    if (!c->policy->score)
+void larder__cache_score_all(larder__cache *cache, const float *scores, size_t stride) {
+    larder__local *c = larder__local_of(cache);
+    if (!LARDER_HAS(c->policy, hears, score))
         return;
     larder__cache_lock(c);
-    for (larder_slot s = 0; s < c->slots.used; s++)
+    for (larder_slot s = 0; s < c->base.slots.used; s++)
         if (c->key_of[s] != UINT32_MAX)
-            c->policy->score(c->policy_state, s, scores[c->key_of[s] * stride]);
+            larder__tell_score(c, s, scores[c->key_of[s] * stride]);
     pthread_mutex_unlock(&c->lock);
 }

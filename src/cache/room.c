@@ -4,7 +4,7 @@
 #include <assert.h>
 
 /* Bytes that lie in a FULL slot: what was reserved, but for pixels that came to less. */
-uint64_t larder__slot_bytes(larder__cache *c, larder_slot s) {
+uint64_t larder__slot_bytes(larder__local *c, larder_slot s) {
     if (c->form_of[s] != LARDER_DECODED)
         return c->size_of[s];
     larder_buf *b = c->store->get(c->store_state, s);
@@ -14,7 +14,7 @@ uint64_t larder__slot_bytes(larder__cache *c, larder_slot s) {
 }
 
 /* Takes the bytes, or the promise of bytes, off a slot; whoever holds or awaits them keeps them. */
-void larder__slot_strip(larder__cache *c, larder_slot s) {
+void larder__slot_strip(larder__local *c, larder_slot s) {
     if (c->state[s] == LARDER__PENDING) {
         larder__flight *f = larder__flights_find(&c->flights, c->key_of[s]);
         assert(f && f->slot == s);
@@ -32,7 +32,7 @@ void larder__slot_strip(larder__cache *c, larder_slot s) {
 }
 
 /* Its bytes come from another process. */
-void larder__slot_expect(larder__cache *c, larder_slot s) {
+void larder__slot_expect(larder__local *c, larder_slot s) {
     larder__entry e = {.key = c->key_of[s],
                        .mark = c->mark ? c->mark[s] : 0,
                        .form = c->form_of[s],
@@ -41,33 +41,33 @@ void larder__slot_expect(larder__cache *c, larder_slot s) {
     c->state[s] = LARDER__EXPECTED;
 }
 
-void larder__slot_put(larder__cache *c, larder_slot s, larder_buf *b, uint8_t held) {
+void larder__slot_put(larder__local *c, larder_slot s, larder_buf *b, uint8_t held) {
     larder__entry e = {
         .key = c->key_of[s], .mark = c->mark ? c->mark[s] : 0, .form = c->form_of[s], .held = held};
     e.front = c->tier.conf.front && c->tier.front[s];
     c->store->put(c->store_state, s, b, &e);
 }
 
-static void empty_slot(larder__cache *c, larder_slot s) {
+static void empty_slot(larder__local *c, larder_slot s) {
     if (c->watch)
         c->watch(c->watch_arg, c->key_of[s], (larder_form)c->form_of[s], NULL);
     if (c->store->real)
         larder__slot_strip(c, s);
     larder__cache_note_slot(c, c->key_of[s], LARDER_NO_SLOT);
     larder__tier_leave(c, s);
-    assert(c->slots.resident > 0 && c->slots.bytes >= c->size_of[s] &&
-           c->slots.form_bytes[c->form_of[s]] >= c->size_of[s]);
-    c->slots.bytes -= c->size_of[s];
-    c->slots.form_bytes[c->form_of[s]] -= c->size_of[s];
-    c->slots.resident--;
+    assert(c->base.slots.resident > 0 && c->base.slots.bytes >= c->size_of[s] &&
+           c->base.slots.form_bytes[c->form_of[s]] >= c->size_of[s]);
+    c->base.slots.bytes -= c->size_of[s];
+    c->base.slots.form_bytes[c->form_of[s]] -= c->size_of[s];
+    c->base.slots.resident--;
     c->key_of[s] = UINT32_MAX;
     c->form_of[s] = LARDER_ENCODED;
     c->size_of[s] = c->free_slot;
     c->free_slot = s;
 }
 
-void larder__slot_evict(larder__cache *c, larder_slot s) {
-    assert(s < c->slots.used && c->key_of[s] != UINT32_MAX && c->slot_of[c->key_of[s]] == s);
+void larder__slot_evict(larder__local *c, larder_slot s) {
+    assert(s < c->base.slots.used && c->key_of[s] != UINT32_MAX && c->slot_of[c->key_of[s]] == s);
     c->policy->remove(c->policy_state, s, true);
     empty_slot(c, s);
     c->figures.evictions++;
@@ -75,10 +75,10 @@ void larder__slot_evict(larder__cache *c, larder_slot s) {
 
 /* The form that `need` more bytes of an entry fit in, of those in `mask`, over `taken` bytes there
  * (NULL: nothing is there). Those that serve again and again come first. */
-static int form_with_room(const larder__cache *c, const larder_access *a, uint32_t mask,
+static int form_with_room(const larder__local *c, const larder_access *a, uint32_t mask,
                           uint32_t used, const uint64_t *taken, uint32_t held,
                           larder_slot growing) {
-    uint64_t room = larder__cache_room(c, used), all = taken ? c->slots.bytes : 0;
+    uint64_t room = larder__cache_room(c, used), all = taken ? c->base.slots.bytes : 0;
     static const uint8_t order[LARDER_FORMS] = {LARDER_DECODED, LARDER_ENCODED, LARDER_AUGMENTED};
     for (int i = 0; i < LARDER_FORMS; i++) {
         int f = order[i];
@@ -96,18 +96,18 @@ static int form_with_room(const larder__cache *c, const larder_access *a, uint32
 /* Makes room for an entry of which `held` bytes are there already, in slot `growing` unless there
  * are none. Answers the form it enters in, or LARDER__NO_FORM: it stays out. When the entry that is
  * to grow is itself evicted, that is the policy's word: LARDER__NO_FORM too. */
-int larder__cache_make_room(larder__cache *c, const larder_access *a, uint32_t mask, uint32_t held,
+int larder__cache_make_room(larder__local *c, const larder_access *a, uint32_t mask, uint32_t held,
                             larder_slot growing) {
     bool fresh = growing == LARDER_NO_SLOT;
-    uint32_t used = c->slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
+    uint32_t used = c->base.slots.used + (fresh && c->free_slot == LARDER_NO_SLOT);
     /* With everybody else gone; whoever goes leaves a slot behind. */
-    if (form_with_room(c, a, mask, c->slots.resident ? c->slots.used : used, NULL, 0,
+    if (form_with_room(c, a, mask, c->base.slots.resident ? c->base.slots.used : used, NULL, 0,
                        LARDER_NO_SLOT) == LARDER__NO_FORM)
         return LARDER__NO_FORM;
     int form;
-    while ((form = form_with_room(c, a, mask, used, c->slots.form_bytes, held, growing)) ==
+    while ((form = form_with_room(c, a, mask, used, c->base.slots.form_bytes, held, growing)) ==
            LARDER__NO_FORM) {
-        if (c->slots.resident == 0)
+        if (c->base.slots.resident == 0)
             return LARDER__NO_FORM;
         larder_slot v = larder__cache_victim(c, a);
         if (v == LARDER_NO_SLOT)
@@ -115,20 +115,20 @@ int larder__cache_make_room(larder__cache *c, const larder_access *a, uint32_t m
         larder__slot_evict(c, v);
         if (v == growing)
             return LARDER__NO_FORM;
-        used = c->slots.used;
+        used = c->base.slots.used;
     }
     return form;
 }
 
-static larder_slot take_slot(larder__cache *c, const larder_access *a, int form) {
+static larder_slot take_slot(larder__local *c, const larder_access *a, int form) {
     larder_slot s = c->free_slot;
     assert(c->slot_of[a->key] == LARDER_NO_SLOT);
     if (s != LARDER_NO_SLOT) {
-        assert(s < c->slots.used && c->key_of[s] == UINT32_MAX);
+        assert(s < c->base.slots.used && c->key_of[s] == UINT32_MAX);
         c->free_slot = c->size_of[s];
     } else {
-        assert(c->slots.used < c->slots.keys);
-        s = c->slots.used++;
+        assert(c->base.slots.used < c->base.slots.keys);
+        s = c->base.slots.used++;
         if (c->slot_overhead)
             larder__cache_note_budget(c);
     }
@@ -138,15 +138,15 @@ static larder_slot take_slot(larder__cache *c, const larder_access *a, int form)
     if (c->mark)
         c->mark[s] = a->now;
     larder__cache_note_slot(c, a->key, s);
-    c->slots.bytes += c->size_of[s];
-    c->slots.form_bytes[form] += c->size_of[s];
-    c->slots.resident++;
-    assert(c->slots.bytes <= larder__cache_room(c, c->slots.used));
+    c->base.slots.bytes += c->size_of[s];
+    c->base.slots.form_bytes[form] += c->size_of[s];
+    c->base.slots.resident++;
+    assert(c->base.slots.bytes <= larder__cache_room(c, c->base.slots.used));
     larder__tier_enter(c, s);
     return s;
 }
 
-larder_slot larder__cache_enter(larder__cache *c, const larder_access *a, int form) {
+larder_slot larder__cache_enter(larder__local *c, const larder_access *a, int form) {
     larder_slot s = take_slot(c, a, form);
     c->policy->insert(c->policy_state, s, a);
     if (c->store->real)
@@ -157,15 +157,17 @@ larder_slot larder__cache_enter(larder__cache *c, const larder_access *a, int fo
     return s;
 }
 
-void larder__cache_share_out(larder__cache *c, const double share[LARDER_FORMS]) {
-    if (c->link || !c->forms.movable)
+void larder__local_share_out(larder__cache *cache, const double share[LARDER_FORMS]) {
+    larder__local *c = larder__local_of(cache);
+    if (!c->forms.movable)
         return;
     pthread_mutex_lock(&c->lock);
     memcpy(c->forms.share, share, sizeof c->forms.share);
     larder__cache_note_budget(c);
-    for (larder_slot s = c->slots.used; s-- > 0;) {
+    for (larder_slot s = c->base.slots.used; s-- > 0;) {
         int f = c->form_of[s];
-        if (c->key_of[s] != UINT32_MAX && c->slots.form_bytes[f] > c->slots.form_budget[f])
+        if (c->key_of[s] != UINT32_MAX &&
+            c->base.slots.form_bytes[f] > c->base.slots.form_budget[f])
             larder__slot_evict(c, s);
     }
     pthread_mutex_unlock(&c->lock);

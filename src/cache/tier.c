@@ -9,22 +9,22 @@
  * samples that all come once an epoch none is: then nobody moves, which is best for them. */
 enum { MORE_OFTEN = 2, WANTED_MOST = 255, SLOTS_AT_ONCE = 64 };
 
-int larder__tier_open(larder__cache *c, const larder__tiers *conf) {
+int larder__tier_open(larder__local *c, const larder__tiers *conf) {
     if (!conf || conf->front == 0)
         return 0;
-    c->tier.front = larder__calloc(c->slots.keys, 1);
-    c->tier.wanted = larder__calloc(c->slots.keys, 1);
+    c->tier.front = larder__calloc(c->base.slots.keys, 1);
+    c->tier.wanted = larder__calloc(c->base.slots.keys, 1);
     c->tier.conf = *conf;
     return c->tier.front && c->tier.wanted ? 0 : LARDER_E_NOMEM;
 }
 
-void larder__tier_close(larder__cache *c) {
+void larder__tier_close(larder__local *c) {
     larder__free(c->tier.front);
     larder__free(c->tier.wanted);
     c->tier = (larder__tier_table){0};
 }
 
-bool larder__tier_room(const larder__cache *c, uint64_t size, larder_slot growing, bool empty) {
+bool larder__tier_room(const larder__local *c, uint64_t size, larder_slot growing, bool empty) {
     const larder__tier_table *t = &c->tier;
     if (t->conf.front == 0 || t->conf.inclusive)
         return true; /* all lie behind, within the cache's own budget */
@@ -34,7 +34,7 @@ bool larder__tier_room(const larder__cache *c, uint64_t size, larder_slot growin
     return t->front[growing] ? front + size <= t->conf.front : back + size <= t->conf.back;
 }
 
-static void move(larder__cache *c, larder_slot s, bool to_front) {
+static void move(larder__local *c, larder_slot s, bool to_front) {
     larder__tier_table *t = &c->tier;
     t->front[s] = to_front;
     if (to_front)
@@ -45,7 +45,7 @@ static void move(larder__cache *c, larder_slot s, bool to_front) {
         c->store->place(c->store_state, s, to_front);
 }
 
-void larder__tier_enter(larder__cache *c, larder_slot s) {
+void larder__tier_enter(larder__local *c, larder_slot s) {
     larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return;
@@ -57,7 +57,7 @@ void larder__tier_enter(larder__cache *c, larder_slot s) {
         t->back_bytes += c->size_of[s];
 }
 
-void larder__tier_leave(larder__cache *c, larder_slot s) {
+void larder__tier_leave(larder__local *c, larder_slot s) {
     larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return;
@@ -70,7 +70,7 @@ void larder__tier_leave(larder__cache *c, larder_slot s) {
     t->front[s] = 0;
 }
 
-void larder__tier_grow(larder__cache *c, larder_slot s, uint64_t more) {
+void larder__tier_grow(larder__local *c, larder_slot s, uint64_t more) {
     larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return;
@@ -84,17 +84,17 @@ void larder__tier_grow(larder__cache *c, larder_slot s, uint64_t more) {
 }
 
 /* The next resident in front, or none: not worth looking further. */
-static larder_slot next_in_front(larder__cache *c) {
+static larder_slot next_in_front(larder__local *c) {
     larder__tier_table *t = &c->tier;
-    for (int i = 0; i < SLOTS_AT_ONCE && c->slots.used; i++) {
-        t->hand = t->hand + 1 < c->slots.used ? t->hand + 1 : 0;
+    for (int i = 0; i < SLOTS_AT_ONCE && c->base.slots.used; i++) {
+        t->hand = t->hand + 1 < c->base.slots.used ? t->hand + 1 : 0;
         if (t->front[t->hand])
             return t->hand;
     }
     return LARDER_NO_SLOT;
 }
 
-static void come_forward(larder__cache *c, larder_slot s) {
+static void come_forward(larder__local *c, larder_slot s) {
     larder__tier_table *t = &c->tier;
     if (c->size_of[s] > t->conf.front)
         return;
@@ -107,7 +107,7 @@ static void come_forward(larder__cache *c, larder_slot s) {
     move(c, s, true);
 }
 
-bool larder__tier_hit(larder__cache *c, larder_slot s) {
+bool larder__tier_hit(larder__local *c, larder_slot s) {
     larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return false;
@@ -115,7 +115,7 @@ bool larder__tier_hit(larder__cache *c, larder_slot s) {
     if (!t->conf.inclusive) /* it stays where it came to */
         return in_front;
     if (++t->wanted[s] == WANTED_MOST)
-        for (larder_slot i = 0; i < c->slots.used; i++)
+        for (larder_slot i = 0; i < c->base.slots.used; i++)
             t->wanted[i] /= 2;
     if (!in_front)
         come_forward(c, s);
@@ -124,20 +124,20 @@ bool larder__tier_hit(larder__cache *c, larder_slot s) {
 
 /* ---- saved state ----------------------------------------------------------------------------- */
 
-void larder__tier_save(const larder__cache *c, larder_writer *w) {
+void larder__tier_save(const larder__local *c, larder_writer *w) {
     const larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return;
-    for (larder_slot s = 0; s < c->slots.used; s++)
+    for (larder_slot s = 0; s < c->base.slots.used; s++)
         larder_write_u32(w, t->front[s] | (uint32_t)t->wanted[s] << 1);
     larder_write_u32(w, t->hand);
 }
 
-int larder__tier_load(larder__cache *c, larder_reader *r) {
+int larder__tier_load(larder__local *c, larder_reader *r) {
     larder__tier_table *t = &c->tier;
     if (t->conf.front == 0)
         return 0;
-    for (larder_slot s = 0; s < c->slots.used; s++) {
+    for (larder_slot s = 0; s < c->base.slots.used; s++) {
         uint32_t of = larder_read_index(r, 2 * (WANTED_MOST + 1), false);
         if (c->key_of[s] == UINT32_MAX)
             continue;
@@ -147,7 +147,8 @@ int larder__tier_load(larder__cache *c, larder_reader *r) {
         t->back_bytes += !t->front[s] || t->conf.inclusive ? c->size_of[s] : 0;
     }
     t->hand = larder_read_u32(r);
-    if (t->hand >= c->slots.keys || t->front_bytes > t->conf.front || t->back_bytes > t->conf.back)
+    if (t->hand >= c->base.slots.keys || t->front_bytes > t->conf.front ||
+        t->back_bytes > t->conf.back)
         return larder_read_reject(r, "its cache had tiers of another size");
     return larder_read_status(r);
 }

@@ -50,7 +50,7 @@ static void entry(const sheet *s, const char *name, const char *summary,
 /* Every policy is a recipe too, unless a recipe of its own bears its name. */
 static bool is_recipe(const larder_policy *p) {
     larder_recipe space;
-    return !p->needs_future && larder__recipe_find(p->plugin.name, &space) == &space;
+    return p->future != LARDER_FUTURE_ALL && larder__recipe_find(p->plugin.name, &space) == &space;
 }
 
 /* Its parameters are those of its parts, which are listed below. */

@@ -8,10 +8,10 @@
 #include "cli/stoppable.h"
 #include "plan/rates.h"
 #include "profile/profile.h"
-#include "redis/uri.h"
 #include "report/record.h"
 #include "see/discover.h"
 #include "see/job_rates.h"
+#include "shared/cache_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static int read_options(options *o, int argc, char **argv) {
         {"job", LARDER__NUMBER, &o->job, "PID",
          "or from a job that runs now (larder top shows them)"},
         {"cache", LARDER__TEXT, &o->cache, "X",
-         "the cache to plan for: 20%, 8GiB, or redis://host?budget=20%, which is measured (20%)"},
+         "the cache to plan for: 20%, 8GiB, or unix:PATH or redis://host, which is measured (20%)"},
         {"batch", LARDER__NUMBER, &o->batch, "B", "samples a step (256)"},
         {"jobs", LARDER__NUMBER, &o->jobs, "J", "that will share the cache (1)"},
         {"seconds", LARDER__REAL, &o->seconds, "S", "to spend, about (10)"},
@@ -79,12 +79,10 @@ static int read_options(options *o, int argc, char **argv) {
         "profile",
         "larder profile URI [-o FILE] [--augment SPEC] [--t-gpu N | --run DIR | --job PID]",
         "Measures what this machine gives for a data set: storage with 1, 4, 16 and 64 reads in\n"
-        "flight, decoding and augmenting, cache and memory, a daemon's cache where LARDER_SOCKET\n"
-        "names one, and Redis where --cache names it. Writes one flat JSON object for larder plan. "
-        "Samples are read "
-        "in\n"
-        "random order and none twice; what the page cache holds already is still fast, so profile\n"
-        "before the data were read, or drop the page cache.",
+        "flight, decoding and augmenting, cache and memory, a daemon's cache or Redis where\n"
+        "--cache (or LARDER_SOCKET) names it. Writes one flat JSON object for larder plan.\n"
+        "Samples are read in random order and none twice; what the page cache holds already is\n"
+        "still fast, so profile before the data were read, or drop the page cache.",
         "  larder profile photos/ --augment 'rrc:size=224|flip' --t-gpu 900 -o machine.json\n"
         "  larder plan --profile machine.json --set s_cache=64GiB",
         table};
@@ -201,9 +199,43 @@ static int check_out(const char *path) {
 
 static void ask_profiler(void *p) { larder__profiler_cancel(p); }
 
+/* Samples a second that training takes, where it was told how to know. */
+static int find_rate(const options *o, double *out) {
+    if (o->run)
+        return rate_of_run(o->run, out);
+    if (o->job)
+        return rate_of_job(o->job, out);
+    if (o->t_gpu > 0)
+        *out = o->t_gpu;
+    return 0;
+}
+
+/* The daemon or the Redis to measure besides. */
+static int find_place(larder__cache_text *text, const char *cache, larder__profiler_conf *conf) {
+    int rc = larder__cache_text_parse(text, cache, "");
+    if (rc < 0)
+        return rc;
+    larder__cache_place place = larder__cache_back(text)->place;
+    conf->redis = place == LARDER__IN_REDIS ? &text->redis : NULL;
+    conf->door = place == LARDER__IN_DAEMON || text->wish ? &text->door : NULL;
+    return text->wish ? larder__door_usual(&text->door, false) : 0;
+}
+
+static int measure(larder__stop *stop, const larder__profiler_conf *conf, larder__profile *out) {
+    larder__profiler *p = NULL;
+    larder__stop_early(stop, "larder profile: stopped\n");
+    int rc = larder__profiler_open(&p, conf);
+    larder__stop_early(stop, NULL);
+    if (rc < 0)
+        return rc;
+    larder__stop_tell(stop, ask_profiler, p);
+    rc = larder__profiler_run(p, out);
+    larder__stop_tell(stop, NULL, NULL);
+    larder__profiler_close(&p);
+    return rc;
+}
+
 static int run(const options *o, larder__stop *stop) {
-    const char *socket = getenv("LARDER_SOCKET");
-    larder__door door = {0};
     bool quiet = o->quiet;
     larder__profiler_conf conf = {.source = o->uri,
                                   .augment = o->augment,
@@ -212,49 +244,22 @@ static int run(const options *o, larder__stop *stop) {
                                       strcmp(o->layout, "nhwc") == 0 ? LARDER_NHWC : LARDER_NCHW,
                                   .threads = (uint32_t)o->threads,
                                   .seconds = o->seconds,
-                                  .door = socket && *socket ? &door : NULL,
-                                  .redis = larder__redis_named(o->cache) ? o->cache : NULL,
                                   .tell = tell,
                                   .tell_arg = &quiet};
     larder_rates rates;
-    larder__budget budget = {0};
+    larder__cache_text cache;
     larder__profile found;
-    larder__profiler *p = NULL;
     larder__rates_defaults(&rates);
-    larder__redis_conf redis;
-    int rc = conf.redis ? larder__redis_parse(&redis, o->cache) : 0;
-    if (rc == 0 && conf.door)
-        rc = larder__door_usual(&door, false);
-    if (rc == 0)
-        rc = larder__parse_budget(conf.redis ? redis.budget : o->cache, &budget);
-    if (rc == 0 && o->run)
-        rc = rate_of_run(o->run, &rates.t_gpu);
-    else if (rc == 0 && o->job)
-        rc = rate_of_job(o->job, &rates.t_gpu);
-    else if (o->t_gpu > 0)
-        rates.t_gpu = o->t_gpu;
-    if (rc == 0)
-        rc = check_out(o->out);
-    larder__stop_early(stop, "larder profile: stopped\n");
-    if (rc == 0)
-        rc = larder__profiler_open(&p, &conf);
-    larder__stop_early(stop, NULL);
-    if (rc < 0)
+    int rc = find_place(&cache, o->cache, &conf);
+    if (rc < 0 || (rc = find_rate(o, &rates.t_gpu)) < 0 || (rc = check_out(o->out)) < 0 ||
+        (rc = measure(stop, &conf, &found)) < 0)
         return rc;
-    larder__stop_tell(stop, ask_profiler, p);
-    rc = larder__profiler_run(p, &found);
-    larder__stop_tell(stop, NULL, NULL);
-    if (rc == 0) {
-        larder__profile_rates(&found, &rates);
-        rates.batch = (double)o->batch;
-        rates.jobs = (double)o->jobs;
-        rates.s_cache =
-            budget.relative ? budget.fraction * (double)found.bytes : (double)budget.bytes;
-        warn(o, &found, &rates);
-        rc = write_out(o, &found, &rates, &conf);
-    }
-    larder__profiler_close(&p);
-    return rc;
+    larder__profile_rates(&found, &rates);
+    rates.batch = (double)o->batch;
+    rates.jobs = (double)o->jobs;
+    rates.s_cache = (double)larder__cache_tier_bytes(larder__cache_back(&cache), found.bytes);
+    warn(o, &found, &rates);
+    return write_out(o, &found, &rates, &conf);
 }
 
 static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }

@@ -11,8 +11,8 @@
 #include "cli/sim_replay.h"
 #include "cli/sim_show.h"
 #include "cli/stop.h"
-#include "redis/uri.h"
 #include "report/svg.h"
+#include "shared/redis_address.h"
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -178,7 +178,7 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache, boo
     if (out->says[0])
         fprintf(stderr, "larder sim: %s\n", out->says);
     char said[256];
-    larder__redis_mask(cache, said, sizeof said);
+    larder__cache_mask(cache, said, sizeof said);
     if (rc == 0 || (rc == LARDER_E_CANCELLED && out->count)) {
         if (a->json)
             larder__sim_json(recipe, said, a->seed, out);

@@ -11,7 +11,7 @@
 #include "cli/stoppable.h"
 #include "loader/recipe.h"
 #include "loader/shown.h"
-#include "redis/uri.h"
+#include "shared/redis_address.h"
 #include "train/parts.h"
 #include "train/trainer.h"
 
@@ -177,7 +177,7 @@ static void print_head(const output *out, const larder__trainer *t) {
         return;
     char cache[256];
     printf("%s: %s, cache %s, %llu samples of ", out->o->name, out->o->conf.recipe,
-           larder__redis_mask(out->o->conf.cache, cache, sizeof cache),
+           larder__cache_mask(out->o->conf.cache, cache, sizeof cache),
            (unsigned long long)larder__trainer_samples(t));
     larder__shown_print(stdout, out->o->uri);
     printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
@@ -402,7 +402,7 @@ static int open_record(output *out, const larder__trainer *t) {
     }
     copy(m->name, o->name), copy(m->status, "running"), copy(m->source, o->uri);
     copy(m->recipe, o->conf.recipe), copy(m->slow, o->slow);
-    larder__redis_mask(o->conf.cache, m->cache, sizeof m->cache);
+    larder__cache_mask(o->conf.cache, m->cache, sizeof m->cache);
     copy(m->net, o->conf.net), copy(m->augment, larder__trainer_augment(t));
     copy(m->version, larder_version()), copy(m->features, larder_features());
     larder__machine_say(m->machine, sizeof m->machine);

@@ -83,7 +83,8 @@ static uint32_t at_once(const larder__hello *h) {
  * wants to know. */
 static uint64_t job_cost(const larder__hello *h, const larder_policy *p) {
     enum { A_REQUEST = 512 };
-    uint64_t samples = p->score || p->ghost || p->exchange ? h->keys * 4 + h->keys / 2 : 0;
+    bool wants = LARDER_HAS(p, hears, score) || LARDER_HAS(p, shares, exchange);
+    uint64_t samples = wants ? h->keys * 4 + h->keys / 2 : 0;
     return 2 * sizeof(larder__pins) + (uint64_t)at_once(h) * A_REQUEST + samples;
 }
 
@@ -129,27 +130,29 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
     size_t i;
     larder__cost cost;
     larder__shelf_conf conf = {.identity = h->identity,
-                               .keys = h->keys,
-                               .seed = h->seed,
-                               .budget = 1,
+                               .about = {.keys = h->keys,
+                                         .seed = h->seed,
+                                         .budget = 1,
+                                         .forms_id = h->forms_id,
+                                         .decoded_ratio = h->decoded_ratio,
+                                         .decoded_bytes = h->decoded_bytes,
+                                         .row_bytes = h->row_bytes},
+                               .movable = (h->again & LARDER__HELLO_PLANS) != 0,
+                               .size = h->size,
                                .batch = h->batch,
                                .mean =
-                                   h->keys ? floor((double)h->payload / (double)h->keys) + 1 : 1,
-                               .policy = h->policy,
-                               .forms_id = h->forms_id,
-                               .forms = {.decoded_ratio = h->decoded_ratio,
-                                         .decoded_bytes = h->decoded_bytes,
-                                         .row_bytes = h->row_bytes,
-                                         .movable = (h->again & LARDER__HELLO_PLANS) != 0}};
-    memcpy(conf.forms.share, h->share, sizeof conf.forms.share);
+                                   h->keys ? floor((double)h->payload / (double)h->keys) + 1 : 1};
+    uint64_t *budget = &conf.about.budget;
+    memcpy(conf.about.share, h->share, sizeof conf.about.share);
+    memcpy(conf.about.policy, h->policy, sizeof conf.about.policy);
     int rc = free_shelf(s, &i);
     if (rc < 0 || (rc = cost_of(s, h, &conf, &cost)) < 0 ||
-        (rc = budget_of(s, h, &cost, &conf.budget)) < 0)
+        (rc = budget_of(s, h, &cost, budget)) < 0)
         return rc;
-    conf.spare = larder__cost_arena(&cost, conf.budget) - conf.budget;
-    conf.promise = larder__cost_all(&cost, conf.budget) - cost.job;
+    conf.spare = larder__cost_arena(&cost, *budget) - *budget;
+    conf.promise = larder__cost_all(&cost, *budget) - cost.job;
     /* As much as a job may hold of what it has asked for. */
-    uint64_t pins = (conf.budget + conf.spare / 2) / cost.mean;
+    uint64_t pins = (*budget + conf.spare / 2) / cost.mean;
     conf.pins = pins < LARDER__PINS ? (uint32_t)pins : LARDER__PINS;
     if ((rc = larder__shelf_open(&s->shelves[i], &conf)) == 0) {
         s->promised += conf.promise;
@@ -162,13 +165,13 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__shelf *
 static int find_shelf(larder__server *s, const larder__hello *h, larder__shelf **out) {
     for (size_t i = 0; i < LARDER__SHELVES; i++) {
         const larder__shelf_conf *a = s->shelves[i] ? larder__shelf_about(s->shelves[i]) : NULL;
-        if (!a || a->identity != h->identity || a->forms_id != h->forms_id)
+        if (!a || a->identity != h->identity || a->about.forms_id != h->forms_id)
             continue;
-        if (a->keys != h->keys)
+        if (a->about.keys != h->keys)
             return larder__fail(LARDER_E_CHANGED,
                                 "the data set has %llu samples here and %llu "
                                 "there",
-                                (unsigned long long)a->keys, (unsigned long long)h->keys);
+                                (unsigned long long)a->about.keys, (unsigned long long)h->keys);
         *out = s->shelves[i];
         return 0;
     }
@@ -180,15 +183,16 @@ static int find_shelf(larder__server *s, const larder__hello *h, larder__shelf *
 /* The descriptors go with the first bytes of the answer, so that one is sent at once. */
 static int welcome(larder__server *s, larder__client *c) {
     larder__shelf *shelf = c->about.shelf;
+    const larder__agreement *about = &larder__shelf_about(shelf)->about;
     larder__welcome m = {.version = LARDER__WIRE_VERSION,
                          .job = c->about.job,
                          .arena_bytes = larder__shelf_arena_bytes(shelf),
-                         .keys = larder__shelf_about(shelf)->keys,
-                         .budget = larder__shelf_about(shelf)->budget,
-                         .wants_sizes = larder__shelf_wants_sizes(shelf)};
-    m.streaming = larder__shelf_streaming(shelf, &m.stream);
-    memcpy(m.share, larder__shelf_about(shelf)->forms.share, sizeof m.share);
-    snprintf(m.policy, sizeof m.policy, "%s", larder__shelf_about(shelf)->policy);
+                         .keys = about->keys,
+                         .budget = about->budget,
+                         .wants_sizes = larder__machine_wants_sizes(larder__shelf_machine(shelf))};
+    m.streaming = larder__machine_stream(larder__shelf_machine(shelf), &m.stream);
+    memcpy(m.share, about->share, sizeof m.share);
+    memcpy(m.policy, about->policy, sizeof m.policy);
     int pins = larder__shelf_pins_fd(shelf, c->about.job);
     m.pins = pins >= 0 ? larder__shelf_about(shelf)->pins : 0;
     int fds[] = {larder__shelf_arena_fd(shelf), larder__shelf_table_fd(shelf), pins};
@@ -203,7 +207,7 @@ static int welcome(larder__server *s, larder__client *c) {
 /* One more job on this data set: it may come to this. */
 static int promise_job(larder__server *s, larder__client *c, const larder__hello *h,
                        const larder__shelf *shelf) {
-    uint64_t cost = job_cost(h, larder__policy_find(larder__shelf_policy(shelf)));
+    uint64_t cost = job_cost(h, larder__machine_policy(larder__shelf_machine(shelf)));
     drop_idle(s, cost, shelf);
     if (cost > left(s))
         return lacking(s, "one more job", cost);
@@ -225,16 +229,8 @@ static int hello(larder__server *s, larder__client *c, larder_reader *r) {
     if (rc == 0)
         rc = promise_job(s, c, &h, shelf);
     if (rc == 0)
-        rc = larder__shelf_join(shelf, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0,
+        rc = larder__shelf_join(shelf, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0, h.seed,
                                 &c->about.job);
-    larder_stream stream;
-    if (rc == 0 && !(h.again & LARDER__HELLO_AGAIN) &&
-        !larder__shelf_streaming(shelf, &stream)) { /* its order, if any */
-        stream = (larder_stream){.seed = h.seed};
-        larder__shelf_stream(shelf, &stream);
-    }
-    if (rc == 0 && h.size)
-        larder__shelf_one_size(shelf, h.size);
     if (rc < 0) {
         larder__server_say(s, "refused %s (pid %u): %s", h.name, h.pid, larder_errmsg());
         return larder__server_refuse(s, c, rc);
@@ -249,209 +245,90 @@ static int hello(larder__server *s, larder__client *c, larder_reader *r) {
 }
 
 /* What was made and given back since the last batch. */
-static int returns(larder__server *s, larder__client *c, larder_reader *r, larder__claim *m) {
-    int rc = larder__claim_read(m, r, &s->room);
-    if (rc == 0 && m->n > c->at_once)
-        rc = larder__fail(LARDER_E_RANGE, "it makes %u requests at once and had said %u", m->n,
-                          c->at_once);
+static int returns(larder__server *s, larder__client *c, larder_reader *r) {
+    larder__returns m;
+    int rc = larder__returns_read(&m, r, &s->room);
     if (rc < 0)
         return rc;
-    for (uint32_t i = 0; i < m->makes; i++)
-        larder__shelf_made(c->about.shelf, c->about.job, m->made[i].lease, m->made[i].code);
-    for (uint32_t i = 0; i < m->releases; i++)
-        larder__shelf_release(c->about.shelf, c->about.job, m->released[i]);
+    for (uint32_t i = 0; i < m.makes; i++)
+        larder__shelf_made(c->about.shelf, c->about.job, m.made[i].lease, m.made[i].code);
+    for (uint32_t i = 0; i < m.releases; i++)
+        larder__shelf_release(c->about.shelf, c->about.job, m.released[i]);
     return 0;
 }
 
-/* Room for n answers behind `head` bytes, in the body. */
-static larder__wire_ticket *ticket_room(larder__server *s, size_t head, size_t n) {
-    s->body.size = 0;
-    larder__write_space(&s->body, head + n * sizeof(larder__wire_ticket));
-    return s->body.code < 0 ? NULL : (larder__wire_ticket *)(void *)(s->body.bytes + head);
-}
-
-static int claim(larder__server *s, larder__client *c, larder_reader *r) {
-    larder__claim m;
-    c->related = false;
-    int rc = returns(s, c, r, &m);
-    if (rc < 0)
-        return rc;
-    larder__wire_ticket *out = ticket_room(s, 0, m.n);
-    if (!out)
-        return s->body.code;
-    rc = larder__shelf_claim(c->about.shelf, c->about.job, m.accesses, m.n, out);
-    if (rc < 0)
-        return rc;
-    larder__client_count(&c->about, out, m.n);
-    return larder__server_reply(s, c, LARDER__MSG_TICKETS);
-}
-
-/* The answer: how many rows, how many entries besides, then both. */
-static int exchange(larder__server *s, larder__client *c, larder_reader *r) {
-    enum { HEAD = 8 };
-    larder__claim m;
-    size_t fetched = 0;
-    c->related = false;
-    int rc = returns(s, c, r, &m);
-    if (rc < 0)
-        return rc;
-    size_t most = m.fetch < c->at_once ? m.fetch : c->at_once;
-    larder__wire_ticket *out = ticket_room(s, HEAD, m.n + most);
-    if (!out)
-        return s->body.code;
-    rc = larder__shelf_exchange(c->about.shelf, c->about.job, m.accesses, m.n, most, out, &fetched);
-    if (rc < 0)
-        return rc;
-    uint32_t counts[2] = {m.n, (uint32_t)fetched};
-    memcpy(s->body.bytes, counts, HEAD);
-    s->body.size = HEAD + (m.n + fetched) * sizeof *out;
-    larder__client_count(&c->about, out, m.n);
-    for (size_t i = 0; i < fetched; i++)
-        c->about.background += out[m.n + i].kind == LARDER_MISS;
-    return larder__server_reply(s, c, LARDER__MSG_EXCHANGED);
-}
-
-/* Nothing, or a bit for every sample that this job will not ask for in this epoch. */
-static int epoch(larder__server *s, larder__client *c, larder_reader *r) {
-    c->about.epoch = larder_read_u64(r);
-    size_t bytes = larder__read_left(r);
-    uint64_t keys = larder__shelf_about(c->about.shelf)->keys, words = keys / 64 + 1;
-    if (larder_read_status(r) < 0 || (bytes && bytes != words * 8))
-        return larder__fail(LARDER_E_FORMAT, "an epoch in which %zu bytes of samples are seen",
-                            bytes);
-    s->room.size = 0;
-    larder__write_space(&s->room, bytes);
-    if (s->room.code < 0)
-        return s->room.code;
-    larder_read_bytes(r, s->room.bytes, bytes);
-    larder__shelf_epoch(c->about.shelf, c->about.job, c->about.epoch,
-                        bytes ? (const uint64_t *)(const void *)s->room.bytes : NULL);
-    return 0;
-}
-
-static int sizes(larder__server *s, larder__client *c, larder_reader *r) {
-    uint32_t from = larder_read_u32(r);
-    size_t n = larder__read_left(r) / sizeof(uint32_t);
-    s->room.size = 0;
-    larder__write_space(&s->room, n * sizeof(uint32_t));
-    if (s->room.code < 0)
-        return s->room.code;
-    larder_read_bytes(r, s->room.bytes, n * sizeof(uint32_t));
-    if (larder_read_status(r) < 0)
-        return larder__fail(LARDER_E_FORMAT, "sizes that begin nowhere");
-    return larder__shelf_sizes(c->about.shelf, from, (const uint32_t *)(const void *)s->room.bytes,
-                               n);
-}
-
-static int stream(larder__client *c, larder_reader *r) {
-    larder_stream at = {.seed = larder_read_u64(r), .sweep = larder_read_u64(r)};
-    at.at = larder_read_u64(r);
-    if (larder_read_status(r) == 0)
-        larder__shelf_stream(c->about.shelf, &at);
-    return larder_read_status(r);
-}
-
-/* Batches of residents that were taken without asking. */
-static int touched(larder__server *s, larder__client *c, larder_reader *r) {
-    c->related = false;
-    while (larder__read_left(r)) {
-        uint32_t n = larder_read_u32(r);
-        uint64_t bytes = (uint64_t)n * sizeof(larder__touch);
-        if (larder_read_status(r) < 0 || bytes > larder__read_left(r))
-            return larder__fail(LARDER_E_FORMAT, "a batch of hits that is shorter than it says");
-        s->room.size = 0;
-        larder__write_space(&s->room, (size_t)bytes);
-        if (s->room.code < 0)
-            return s->room.code;
-        larder_read_bytes(r, s->room.bytes, (size_t)bytes);
-        int rc = larder__shelf_touch(c->about.shelf, c->about.job,
-                                     (const larder__touch *)(const void *)s->room.bytes, n);
-        if (rc < 0)
-            return rc;
-        c->about.requests += n;
-        c->about.hits += n;
-    }
-    return 0;
-}
-
-static int rates(larder__server *s, larder__client *c, larder_reader *r) {
+static void rates(larder__server *s, larder__client *c, const larder__op *o) {
     larder__plan_turn p;
-    larder_pace pace = {.read_seconds = larder_read_f64(r), .step_seconds = larder_read_f64(r)};
-    pace.decode_seconds = larder_read_f64(r);
-    pace.augment_seconds = larder_read_f64(r);
-    double cores = larder_read_f64(r);
-    if (larder_read_status(r) < 0)
-        return larder__fail(LARDER_E_FORMAT, "rates that are cut short");
-    if (larder__shelf_rates(c->about.shelf, c->about.job, &pace, cores, &p))
+    const larder_pace pace = {.read_seconds = o->value[0],
+                              .step_seconds = o->value[1],
+                              .decode_seconds = o->value[2],
+                              .augment_seconds = o->value[3]};
+    if (larder__shelf_rates(c->about.shelf, c->about.job, &pace, o->value[4], &p))
         larder__server_say(s,
                            "the cache is split %d/%d/%d: %.0f samples/s expected instead of %.0f, "
                            "which %s held up; now it is %s",
                            p.encoded, p.decoded, p.augmented, p.expected, p.before,
                            larder__resource_name(p.held_up_by),
                            larder__resource_name(p.bottleneck));
+}
+
+/* No more at once than its memory was reckoned for. */
+static int bound(const larder__client *c, larder__op *o) {
+    bool batch = o->type == LARDER__OP_CLAIM || o->type == LARDER__OP_EXCHANGE;
+    if (batch && o->n > c->at_once)
+        return larder__fail(LARDER_E_RANGE, "it makes %zu requests at once and had said %u", o->n,
+                            c->at_once);
+    bool asks = o->type == LARDER__OP_EXCHANGE || o->type == LARDER__OP_PICKS ||
+                o->type == LARDER__OP_FETCH;
+    if (asks && o->number[0] > c->at_once)
+        o->number[0] = c->at_once;
     return 0;
 }
 
-static int scores(larder__client *c, larder_reader *r) {
-    enum { AT_ONCE = 256 };
-    uint32_t keys[AT_ONCE];
-    float values[AT_ONCE];
-    int rc = 0;
-    while (rc == 0 && larder__read_left(r) >= 8) {
-        size_t n = 0;
-        for (; n < AT_ONCE && larder__read_left(r) >= 8; n++) {
-            keys[n] = larder_read_u32(r);
-            uint32_t bits = larder_read_u32(r);
-            memcpy(&values[n], &bits, sizeof bits);
-        }
-        rc = larder__shelf_score(c->about.shelf, c->about.job, keys, values, n);
+/* For people. */
+static void count(larder__client *c, const larder__op *o, const larder__reply *rows,
+                  const larder__outcome *out) {
+    if (o->type == LARDER__OP_EPOCH)
+        c->about.epoch = o->number[0];
+    if (o->type == LARDER__OP_TOUCH) {
+        c->about.requests += o->n;
+        c->about.hits += o->n;
     }
-    return rc;
+    larder__client_count(&c->about, rows, out->rows);
+    for (size_t i = out->rows; i < out->rows + out->fetched; i++)
+        c->about.background += rows[i].kind == LARDER_MISS;
 }
 
-/* Of those that come between two claims, the first one that the policy wants. */
-static int relate(larder__server *s, larder__client *c, larder_reader *r) {
-    larder__cache *cache = larder__shelf_cache(c->about.shelf);
-    uint64_t key = larder_read_u32(r), n = larder__read_left(r) / sizeof(uint32_t);
-    s->room.size = 0;
-    larder__write_space(&s->room, n * sizeof(uint64_t));
-    if (s->room.code < 0)
-        return s->room.code;
-    uint64_t *ids = (uint64_t *)(void *)s->room.bytes;
-    for (uint64_t i = 0; i < n; i++)
-        ids[i] = larder_read_u32(r);
-    if (!c->related && n)
-        c->related = larder__cache_relate(cache, key, ids, n);
-    return larder_read_status(r);
+/* Operations that are the daemon's own to make are not taken from anybody. */
+static bool may_say(uint16_t type) {
+    return type != LARDER__OP_JOIN && type != LARDER__OP_LEAVE && type != LARDER__OP_REST &&
+           type != LARDER__OP_SHARES && type != LARDER__OP_MADE;
 }
 
-static int picks(larder__server *s, larder__client *c, larder_reader *r) {
-    enum { PICKS_MOST = 4096 };
-    uint32_t want = larder_read_u32(r);
-    uint64_t seed = larder_read_u64(r);
-    larder_rng rng;
-    larder_rng_seed(&rng, seed, c->about.job);
-    s->body.size = 0;
-    for (uint32_t i = 0; i < want && i < PICKS_MOST; i++) {
-        uint64_t key;
-        larder__wire_pick p = {0};
-        if (!larder__cache_pick(larder__shelf_cache(c->about.shelf), &rng, &key, &p.share))
-            break;
-        p.key = (uint32_t)key;
-        larder_write_bytes(&s->body, &p, sizeof p);
+static int operation(larder__server *s, larder__client *c, uint16_t type, larder_reader *r) {
+    larder__op o;
+    larder__outcome out = {0};
+    if (!may_say(type))
+        return larder__fail(LARDER_E_FORMAT, "operation %u is not a client's to say", type);
+    int rc =
+        larder__op_read(&o, type, r, larder__shelf_about(c->about.shelf)->about.keys, &s->room);
+    if (rc == 0)
+        rc = bound(c, &o);
+    if (rc == 0 && type == LARDER__OP_RATES) {
+        rates(s, c, &o);
+        return 0;
     }
-    return larder__server_reply(s, c, LARDER__MSG_PICKED);
-}
-
-static int fetch(larder__server *s, larder__client *c, larder_reader *r) {
-    uint32_t want = larder_read_u32(r);
-    uint64_t keys[1024];
-    size_t n =
-        larder__cache_fetch(larder__shelf_cache(c->about.shelf), keys, want < 1024 ? want : 1024);
-    s->body.size = 0;
-    for (size_t i = 0; i < n; i++)
-        larder_write_u32(&s->body, (uint32_t)keys[i]);
-    return larder__server_reply(s, c, LARDER__MSG_FETCHED);
+    if (rc == 0)
+        rc = larder__shelf_apply(c->about.shelf, c->about.job, &o, &s->body, &out);
+    if (rc < 0)
+        return rc;
+    bool batch = o.type == LARDER__OP_CLAIM || o.type == LARDER__OP_EXCHANGE;
+    count(c, &o, batch ? larder__shelf_replies(&s->body) : NULL,
+          batch ? &out : &(larder__outcome){0});
+    if (batch)
+        return larder__server_reply(s, c, LARDER__MSG_TICKETS);
+    bool keys = o.type == LARDER__OP_PICKS || o.type == LARDER__OP_FETCH;
+    return keys ? larder__server_reply(s, c, LARDER__MSG_KEYS) : 0;
 }
 
 int larder__server_about(larder__server *s, larder__status_conf *out) {
@@ -492,35 +369,8 @@ int larder__server_hear(larder__server *s, larder__client *c, uint16_t type, lar
         return larder__crew_hear(s, c, type, r);
     if (!c->about.shelf)
         return larder__fail(LARDER_E_STATE, "it did not say hello");
-    switch (type) {
-    case LARDER__MSG_CLAIM:
-        return claim(s, c, r);
-    case LARDER__MSG_EXCHANGE:
-        return exchange(s, c, r);
-    case LARDER__MSG_RETURNS:
-        return returns(s, c, r, &(larder__claim){0});
-    case LARDER__MSG_TOUCHED:
-        return touched(s, c, r);
-    case LARDER__MSG_RATES:
-        return rates(s, c, r);
-    case LARDER__MSG_SIZES:
-        return sizes(s, c, r);
-    case LARDER__MSG_STREAM:
-        return stream(c, r);
-    case LARDER__MSG_SCORES:
-        return scores(c, r);
-    case LARDER__MSG_RELATE:
-        return relate(s, c, r);
-    case LARDER__MSG_ACCURACY:
-        larder__cache_accuracy(larder__shelf_cache(c->about.shelf), larder_read_f64(r));
-        return 0;
-    case LARDER__MSG_EPOCH:
-        return epoch(s, c, r);
-    case LARDER__MSG_PICKS:
-        return picks(s, c, r);
-    case LARDER__MSG_FETCH:
-        return fetch(s, c, r);
-    default:
-        return larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
-    }
+    if (type == LARDER__MSG_RETURNS)
+        return returns(s, c, r);
+    return type > LARDER__MSG_OP ? operation(s, c, (uint16_t)(type - LARDER__MSG_OP), r)
+                                 : larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
 }

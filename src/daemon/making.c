@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "daemon/ods_jobs.h"
 
 #include <math.h>
 #include <string.h>
@@ -197,13 +196,14 @@ bool larder__shelf_watch(larder__shelf *s, double now) {
     s->clock = now;
     larder__shelf_land(s);
     watch_each(s, is_void);
-    for (uint32_t i = 0; s->counts && i < LARDER__SHELF_JOBS; i++) {
+    bool counts = larder__machine_counts(s->machine);
+    for (uint32_t i = 0; counts && i < LARDER__SHELF_JOBS; i++) {
         larder__job *j = &s->jobs[i];
         bool silent = now - j->asked_at > fmax(PATIENCE, PAUSES * j->pause);
         if (!j->here || j->rests || !silent)
             continue;
-        larder__ods_jobs_rest(s->cache, j->counted, true);
+        larder__shelf_feed(s, i, &(larder__op){.type = LARDER__OP_REST, .number = {1}});
         j->rests = true;
     }
-    return s->makings > 0 || (s->counts && s->job_count > 1);
+    return s->makings > 0 || (counts && larder__machine_jobs(s->machine) > 1);
 }

@@ -68,7 +68,8 @@ static sums sum_up(const larder__status_conf *c) {
         all.cache.evictions += f.evictions, all.cache.resident += f.resident;
         all.cache.resident_bytes += f.resident_bytes;
         all.leases += s.leases, all.leased_bytes += s.leased_bytes;
-        const char *policy = larder__shelf_policy(c->shelves[i]);
+        const char *policy =
+            larder__machine_policy(larder__shelf_machine(c->shelves[i]))->plugin.name;
         size_t n = strlen(all.policies);
         if (!strstr(all.policies, policy))
             snprintf(all.policies + n, sizeof all.policies - n, "%s%s", n ? " " : "", policy);

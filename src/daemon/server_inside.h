@@ -20,7 +20,6 @@ typedef struct larder__client {
     int fd;
     bool leaving; /* what is left to send, then goodbye */
     bool deaf;    /* has closed: nothing is sent any more, and what it said before is still heard */
-    bool related; /* a sample of its was made a stand-in since its last batch */
     uint64_t promise; /* bytes that it may come to */
     uint32_t at_once; /* requests in one message */
     larder__inbox in;

@@ -3,11 +3,9 @@
 #ifndef LARDER_DAEMON_SHELF_INSIDE_H
 #define LARDER_DAEMON_SHELF_INSIDE_H
 
-#include "base/spec.h"
 #include "daemon/arena.h"
 #include "daemon/lease.h"
 #include "daemon/limbo.h"
-#include "daemon/merge.h"
 #include "daemon/shelf.h"
 #include "plan/replan.h"
 
@@ -34,8 +32,7 @@ typedef struct larder__job {
     uint64_t quota, brought; /* bytes this job may keep in the cache, and has brought in */
     double kept_at;          /* when it last kept a promise, or had none to keep */
     uint32_t promises;
-    uint32_t counted; /* its number among the jobs that the policy counts */
-    bool rests;
+    bool rests;       /* it does not count for the policy until it asks again */
     larder_pace pace; /* as it told last, and the threads it prepares with; 0: not told */
     double cores;
     double asked_at, pause; /* its last batch; the longest time between two, fading */
@@ -43,10 +40,8 @@ typedef struct larder__job {
 
 struct larder__shelf {
     larder__shelf_conf conf;
-    char policy_text[512]; /* conf.policy */
-    larder__cache *cache;
-    larder_args args;
-    const larder_policy *policy;
+    larder__machine *machine;
+    larder__cache *cache; /* the machine's */
     larder__arena *arena;
     larder__limbo limbo;
     bool open_hand; /* residents may be taken without asking */
@@ -55,29 +50,21 @@ struct larder__shelf {
     size_t table_bytes;
     larder__making *buckets[LARDER__MAKING_BUCKETS];
     larder__job jobs[LARDER__SHELF_JOBS];
-    uint32_t job_count;
-    larder__merge *merge;
     larder__waiter *spare_waiters;
     size_t spares;
-    larder__ticket *tickets; /* room for one claim */
-    larder_access *accesses;
-    size_t room;
-    uint64_t now, no_block, capped;
+    uint64_t no_block, capped;
     uint64_t makings;
-    double clock;    /* seconds, of this look */
-    bool counts;     /* the policy counts jobs: opportunistic sampling */
-    uint32_t *sizes; /* bytes of every sample; NULL: nobody needs to know */
-    uint64_t sized;  /* so many are known, from the first on */
-    uint64_t *ids;   /* room for one exchange: wanted, then served */
-    larder__wire_access *served;
-    size_t exchange_room;
-    larder_stream stream;
-    bool streaming;
+    double clock;          /* seconds, of this look */
     larder__replan replan; /* of forms that may move */
     uint64_t batches;      /* answered so far */
 };
 
 void larder__shelf_plan_open(larder__shelf *);
+
+/* claiming.c: larder__machine_conf.may. */
+larder__may larder__shelf_may(void *shelf, uint32_t job);
+/* Feeds the machine with something nobody said. */
+void larder__shelf_feed(larder__shelf *, uint32_t job, const larder__op *);
 
 /* The one that this ticket waits for, NULL: it has landed. */
 larder__making *larder__making_find(larder__shelf *, const larder__ticket *);

@@ -9,12 +9,12 @@
 static int percent(double share) { return (int)(share * 100 + 0.5); }
 
 void larder__shelf_plan_open(larder__shelf *s) {
-    const larder__forms *f = &s->conf.forms;
+    const larder__agreement *f = &s->conf.about;
     larder_rates r;
     larder__rates_defaults(&r);
-    r.n_total = (double)s->conf.keys;
+    r.n_total = (double)s->conf.about.keys;
     r.s_data = fmax(s->conf.mean, 1);
-    r.s_cache = (double)s->conf.budget;
+    r.s_cache = (double)s->conf.about.budget;
     r.m = fmax(f->row_bytes / r.s_data, 1e-9);
     r.m_decoded = fmax(fmax(f->decoded_ratio, f->decoded_bytes / r.s_data), 1);
     r.jobs = 1;
@@ -52,7 +52,7 @@ bool larder__shelf_rates(larder__shelf *s, uint32_t number, const larder_pace *p
                          larder__plan_turn *out) {
     larder__job *j = &s->jobs[number];
     uint32_t jobs;
-    if (!s->conf.forms.movable || !is_rate(pace->read_seconds) || !is_rate(pace->step_seconds) ||
+    if (!s->conf.movable || !is_rate(pace->read_seconds) || !is_rate(pace->step_seconds) ||
         !is_rate(pace->decode_seconds) || !is_rate(pace->augment_seconds) || !(cores >= 1) ||
         cores > 65536)
         return false;
@@ -60,16 +60,15 @@ bool larder__shelf_rates(larder__shelf *s, uint32_t number, const larder_pace *p
     j->cores = cores;
     larder_pace all = together(s, &jobs);
     s->replan.rates.jobs = jobs;
-    s->replan.batches = s->conf.keys / (s->conf.batch ? s->conf.batch : 1) * jobs + 1;
+    s->replan.batches = s->conf.about.keys / (s->conf.batch ? s->conf.batch : 1) * jobs + 1;
     if (!larder__replan_next(&s->replan, s->batches, &all))
         return false;
     const larder_split *to = &s->replan.split;
-    double share[LARDER_FORMS] = {0};
-    share[LARDER_ENCODED] = to->encoded / 100.0;
-    share[LARDER_DECODED] = to->decoded / 100.0;
-    share[LARDER_AUGMENTED] = to->augmented / 100.0;
-    larder__cache_share_out(s->cache, share);
-    larder__shelf_note_table(s);
+    larder__op shares = {.type = LARDER__OP_SHARES};
+    shares.value[LARDER_ENCODED] = to->encoded / 100.0;
+    shares.value[LARDER_DECODED] = to->decoded / 100.0;
+    shares.value[LARDER_AUGMENTED] = to->augmented / 100.0;
+    larder__shelf_feed(s, number, &shares);
     *out = s->replan.turns.at[s->replan.turns.count - 1];
     return true;
 }
@@ -77,7 +76,7 @@ bool larder__shelf_rates(larder__shelf *s, uint32_t number, const larder_pace *p
 bool larder__shelf_split(const larder__shelf *s, larder_split *out, size_t *changes) {
     *out = s->replan.split;
     *changes = s->replan.turns.count;
-    return s->conf.forms.movable;
+    return s->conf.movable;
 }
 
 double larder__shelf_training(const larder__shelf *s, uint32_t job) {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void larder__client_count(larder__client_about *a, const larder__wire_ticket *t, size_t n) {
+void larder__client_count(larder__client_about *a, const larder__reply *t, size_t n) {
     a->requests += n;
     for (size_t i = 0; i < n; i++) {
         a->hits += t[i].kind == LARDER_HIT;
@@ -27,8 +27,8 @@ static void write_shelf(larder__json *j, larder__shelf *s) {
     snprintf(identity, sizeof identity, "%016" PRIx64, larder__shelf_about(s)->identity);
     larder__json_open(j, NULL, '{');
     larder__json_text(j, "data_set", identity);
-    larder__json_text(j, "policy", larder__shelf_policy(s));
-    larder__json_u64(j, "samples", larder__shelf_about(s)->keys);
+    larder__json_text(j, "policy", larder__machine_policy(larder__shelf_machine(s))->plugin.name);
+    larder__json_u64(j, "samples", larder__shelf_about(s)->about.keys);
     larder__json_u64(j, "jobs", f.jobs);
     larder__json_u64(j, "budget_bytes", c.budget);
     larder__json_u64(j, "resident", c.resident);

@@ -16,7 +16,7 @@ typedef struct larder__client_about {
     uint64_t background; /* reads of what nobody had asked for yet */
 } larder__client_about;
 
-void larder__client_count(larder__client_about *, const larder__wire_ticket *, size_t n);
+void larder__client_count(larder__client_about *, const larder__reply *, size_t n);
 
 typedef struct larder__status_conf {
     larder__shelf *const *shelves; /* LARDER__SHELVES, NULL: none */

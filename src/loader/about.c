@@ -1,7 +1,6 @@
 /* What a loader shows to whoever asks: what it is and how far, names and sentences, figures. */
 #include "base/err.h"
 #include "base/sized.h"
-#include "loader/far_cache.h"
 #include "loader/inside.h"
 #include "loader/shown.h"
 
@@ -79,7 +78,7 @@ static int say_state(larder_loader *l, larder_says what, char *out, size_t cap) 
     case LARDER_SAYS_AUDIT:
         return say(out, cap, l->audit_says);
     case LARDER_SAYS_CACHE:
-        larder__far_cache_note(larder__draw_cache(l->draw), out, cap);
+        larder__cache_note(larder__draw_cache(l->draw), out, cap);
         return 0;
     case LARDER_SAYS_SCRATCH:
         if (l->crates)

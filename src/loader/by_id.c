@@ -31,7 +31,8 @@ static int may_visit(larder_loader *l, const uint64_t *ids, size_t n) {
     const larder_policy *policy = larder__draw_policy(l->draw);
     if (l->conf.order_only)
         return larder__fail(LARDER_E_STATE, "this loader gives the order alone");
-    if (policy->stand_in || policy->exchange || policy->fetch)
+    if (LARDER_HAS(policy, lends, stand_in) || LARDER_HAS(policy, shares, exchange) ||
+        policy->brings)
         return larder__fail(LARDER_E_ARGS,
                             "policy %s decides itself which samples come: by id take another",
                             policy->plugin.name);

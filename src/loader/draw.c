@@ -10,7 +10,7 @@ static void tell_policy(void *arg, const uint64_t *ids, size_t count) {
     float fresh[256];
     const larder_policy *p = d->recipe.policy;
     d->related = false;
-    for (size_t from = 0; (p->score || p->ghost) && from < count; from += 256) {
+    for (size_t from = 0; LARDER_HAS(p, hears, score) && from < count; from += 256) {
         size_t n = count - from < 256 ? count - from : 256;
         for (size_t i = 0; i < n; i++)
             fresh[i] = d->scores[ids[from + i]];
@@ -114,7 +114,7 @@ static larder_access request(larder__draw *d, uint64_t id, uint32_t tag) {
         .next_use = next_use(d, now, id),
         .size = d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id),
         .tag = tag,
-        .group = d->recipe.policy->needs_group && d->conf.group_of
+        .group = LARDER_HAS(d->recipe.policy, lends, by_group) && d->conf.group_of
                      ? d->conf.group_of(d->conf.group_arg, id)
                      : LARDER_NO_GROUP,
         .score = d->scores ? d->scores[id] : NAN,
@@ -341,9 +341,13 @@ uint64_t larder__draw_share(const larder__draw *d, uint64_t ids) {
 larder__cache *larder__draw_cache(larder__draw *d) { return d->cache; }
 const larder_sampler *larder__draw_sampler(const larder__draw *d) { return d->recipe.sampler; }
 const larder_policy *larder__draw_policy(const larder__draw *d) { return d->recipe.policy; }
+
+const larder_figure *larder__draw_shows(const larder__draw *d) {
+    return d->recipe.policy->shows ? d->recipe.policy->shows->figures : NULL;
+}
 const larder_signal *larder__draw_signal(const larder__draw *d) { return d->recipe.signal; }
 const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
-    if (!d->recipe.policy->package)
+    if (!LARDER_HAS(d->recipe.policy, brings, package))
         return NULL;
     const char *folder = larder_args_text(&d->recipe.policy_args, "scratch");
     *limit = (uint64_t)larder_args_number(&d->recipe.policy_args, "scratch_limit");

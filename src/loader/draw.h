@@ -8,19 +8,20 @@
 #define LARDER_LOADER_DRAW_H
 
 #include "base/stat.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "loader/feedback.h"
 #include "loader/picture_parts.h"
 #include "loader/ranks.h"
 #include "loader/recipe.h"
 #include "loader/scoring.h"
 #include "plan/replan.h"
+#include "shared/cache_text.h"
 
 typedef struct larder__draw larder__draw;
 
 typedef struct larder__draw_conf {
     const char *recipe;
-    const char *cache; /* budget text */
+    const larder__cache_text *cache; /* both are borrowed for open */
     const larder__store *store;
     uint64_t n, payload;  /* samples and their bytes in all */
     uint64_t fingerprint; /* of the data set: by this ranks of a job find each other */
@@ -40,8 +41,6 @@ typedef struct larder__draw_conf {
     bool beside;     /* signals that take long get a thread; else they are asked when due */
     uint32_t rank, world, lag;
     bool drop_last;
-    bool (*still)(void *arg); /* while opening waits: false gives it up; NULL: never */
-    void *still_arg;
     larder__stats *stats; /* NULL: none */
     larder__parts *parts; /* NULL: samples are read whole; stays the caller's */
 } larder__draw_conf;
@@ -86,16 +85,12 @@ static inline size_t larder__planned_place(const larder__planned *p, size_t row)
 }
 uint32_t larder__planned_bytes(const larder__planned *, const larder__parts *, size_t i);
 
-/* The shares of the forms that recipe and cache text give together; 1/0/0 if neither does. */
-int larder__draw_shares(const char *recipe, const char *cache, double share[LARDER_FORMS],
-                        bool *replan);
-
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 /* A sentence that is no error, "" if there is none; the statistics, where there are any, have it
  * among their notes. */
 const char *larder__draw_says(const larder__draw *);
 /* Can a cache that `text` asked for hold none of n samples? Then the sentence that says so. */
-bool larder__no_room_says(char *out, size_t cap, const larder__cache *, const char *text,
+bool larder__no_room_says(char *out, size_t cap, const larder__cache *, const larder__cache_text *,
                           uint64_t n, uint32_t (*size_of)(void *arg, uint64_t id), void *arg);
 void larder__draw_close(larder__draw **);
 int larder__planned_open(larder__planned *, const larder__draw *);
@@ -123,6 +118,7 @@ uint64_t larder__draw_share(const larder__draw *, uint64_t ids); /* of an epoch 
 larder__cache *larder__draw_cache(larder__draw *);
 const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
+const larder_figure *larder__draw_shows(const larder__draw *);  /* of the policy; NULL: none */
 const larder_signal *larder__draw_signal(const larder__draw *); /* NULL: none */
 const float *larder__draw_scores(const larder__draw *);         /* NULL without a signal */
 

@@ -63,9 +63,9 @@ void larder__draw_score(larder__draw *, const uint64_t *ids, const float *loss, 
 int larder__draw_hand_over(larder__draw *, larder__planned *out);
 int larder__planned_open_all(larder__planned *, const larder__draw *);
 
-/* What recipe and cache text say together; of a cache in a daemon, which may be of any size, only
- * the split counts. */
-int larder__draw_budget(const larder__recipe *, const char *cache, larder__budget *out);
+/* draw_cache.c: the cache, as its text has it, and the way to the other ranks that decide alike. */
+int larder__draw_open_cache(larder__draw *);
+int larder__draw_open_relay(larder__draw *);
 /* A cache that was asked for and can hold nothing: says so. */
 void larder__draw_note_room(larder__draw *);
 

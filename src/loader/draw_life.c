@@ -1,12 +1,8 @@
 /* The deciding half's beginning and end: recipe, cache, signal and sampler. */
 #include "base/err.h"
-#include "base/limit.h"
 #include "base/mem.h"
 #include "loader/draw_inside.h"
-#include "loader/far_cache.h"
-#include "loader/job_cache.h"
-#include "loader/shared_cache.h"
-#include "redis/uri.h"
+#include "wire/crew_link.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +10,8 @@
 static bool is_resident(const void *cache, uint64_t id) {
     return larder__cache_resident(cache, id);
 }
-static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id, double *share) {
-    return larder__cache_pick(cache, rng, id, share);
+static bool pick_resident(void *cache, larder_rng *rng, uint64_t *id) {
+    return larder__cache_pick(cache, rng, id);
 }
 
 static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *served) {
@@ -24,115 +20,6 @@ static void exchange(void *cache, const uint64_t *wanted, size_t n, uint64_t *se
 
 static bool stream(void *cache, larder_stream *s, bool join) {
     return larder__cache_stream(cache, s, join);
-}
-
-static int percent(double share) { return (int)(share * 100 + 0.5); }
-
-/* What is known before anything is measured. */
-static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
-    larder_rates r;
-    double each = (double)d->conf.payload / (double)d->conf.n;
-    double pixels = fmax(d->conf.decoded_ratio * each, d->conf.decoded_bytes);
-    uint64_t mine = d->conf.n / d->conf.world;
-    larder__rates_defaults(&r);
-    r.n_total = (double)(mine ? mine : 1);
-    r.s_data = fmax(each, 1);
-    r.s_cache = (double)larder__cache_slots(d->cache)->budget;
-    r.m = fmax(d->conf.row_bytes / r.s_data, 1e-9);
-    r.m_decoded = fmax(pixels / r.s_data, 1);
-    r.batch = (double)d->conf.batch;
-    r.jobs = 1; /* this one: an augmented sample has to be made again for its next use */
-    larder_split start = {.encoded = percent(share[LARDER_ENCODED]),
-                          .decoded = percent(share[LARDER_DECODED]),
-                          .augmented = percent(share[LARDER_AUGMENTED])};
-    larder__replan_open(&d->replan, &r, start, d->conf.cores ? d->conf.cores : 1,
-                        mine / d->conf.batch + 1);
-}
-
-/* To the daemon that the ranks of a job share: it may be told how large the cache is, or tell. */
-static int join_daemon(larder__draw *d, const larder__budget *b, uint64_t *bytes) {
-    larder__daemon_address where;
-    int rc = larder__daemon_parse(d->conf.cache, &where);
-    bool any = !where.budget[0] && !d->recipe.policy->holds_all;
-    if (rc == 0)
-        rc = larder__job_cache_join(&d->link, &d->conf, d->ranks, any ? UINT64_MAX : *bytes,
-                                    b->share[LARDER_ENCODED] < 1);
-    if (rc == 0)
-        *bytes = larder__crew_budget(d->link);
-    return rc;
-}
-
-/* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
-static int open_cache(larder__draw *d) {
-    larder__budget b;
-    int rc = larder__draw_budget(&d->recipe, d->conf.cache, &b);
-    if (rc < 0)
-        return rc;
-    bool far = larder__redis_named(d->conf.cache), real = d->conf.store->real;
-    bool local = larder__job_cache_local(d->conf.cache);
-    if (real && (far || larder__cache_is_shared(d->conf.cache)) &&
-        larder__parts_keep(d->conf.parts))
-        return larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts");
-    if (d->ranks.world && d->recipe.replan)
-        return larder__fail(LARDER_E_UNSUPPORTED,
-                            "plan=auto needs a cache of its own; give the ranks of a job a split");
-    if (real && !far && !local && larder__cache_is_shared(d->conf.cache)) {
-        int there = larder__shared_cache_open(&d->cache, &d->conf, &d->recipe, b.share);
-        if (there == 0 && d->recipe.replan) /* planned there; this one only says how it began */
-            open_replan(d, b.share);
-        if (there != LARDER_E_FULL || larder__cache_names_daemon(d->conf.cache))
-            return there; /* the environment is a wish: a full daemon stops nobody */
-        larder__note(d->conf.stats,
-                     "the daemon at %s (LARDER_SOCKET) has no room for this cache, so this job has "
-                     "one of its own: %s",
-                     getenv("LARDER_SOCKET"), larder_errmsg());
-    }
-    if (d->recipe.policy->holds_all)
-        b = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
-    uint64_t bytes = b.relative ? (uint64_t)(b.fraction * (double)d->conf.payload + 0.5) : b.bytes;
-    larder__tiers tiers = {0};
-    if (far && (rc = larder__far_cache_size(d->conf.cache, d->conf.payload, &bytes, &tiers)) < 0)
-        return rc;
-    if (local && d->conf.beside && (rc = join_daemon(d, &b, &bytes)) < 0)
-        return rc;
-    if (real && !far && !local && bytes > larder__memory_limit()) {
-        char want[32], have[32];
-        return larder__fail(LARDER_E_RANGE, "cache \"%s\" is %s, but this process may use %s",
-                            d->conf.cache, larder__print_bytes((double)bytes, want),
-                            larder__print_bytes((double)larder__memory_limit(), have));
-    }
-    uint64_t limit;
-    if ((b.share[LARDER_ENCODED] < 1 || d->recipe.replan) && larder__draw_scratch(d, &limit))
-        return larder__fail(LARDER_E_ARGS,
-                            "packages in a scratch folder hold encoded samples: leave out the "
-                            "split, plan= or scratch= (and LARDER_SCRATCH)");
-    if (d->recipe.replan && d->recipe.policy->holds_all)
-        return larder__fail(LARDER_E_ARGS, "policy %s keeps everything: there is nothing to plan",
-                            d->recipe.policy->plugin.name);
-    larder__forms forms = {.decoded_ratio = d->conf.decoded_ratio,
-                           .decoded_bytes = d->conf.decoded_bytes,
-                           .row_bytes = d->conf.row_bytes,
-                           .movable = d->recipe.replan};
-    memcpy(forms.share, b.share, sizeof forms.share);
-    larder__cache_conf conf = {.policy = d->recipe.policy,
-                               .args = &d->recipe.policy_args,
-                               .store = d->conf.store,
-                               .keys = d->conf.n,
-                               .budget = bytes,
-                               .budget_covers_all = !b.relative && !local,
-                               .forms = &forms,
-                               .tiers = &tiers,
-                               .seed = d->conf.seed,
-                               .epochs = d->conf.epochs,
-                               .stats = d->conf.stats,
-                               .alone = d->conf.parts != NULL};
-    rc = real && far ? larder__far_cache_open(&d->cache, &d->conf, &d->recipe, &conf)
-         : real && local
-             ? larder__job_cache_open(&d->cache, &d->conf, &conf, larder__crew_depot(d->link))
-             : larder__cache_open(&d->cache, &conf);
-    if (rc == 0 && d->recipe.replan)
-        open_replan(d, b.share);
-    return rc;
 }
 
 static int open_signal(larder__draw *d) {
@@ -183,7 +70,7 @@ static int open_sampler(larder__draw *d) {
     if (rc < 0)
         return rc;
     d->length = d->recipe.sampler->length(d->sampler);
-    if (!d->recipe.policy->needs_order || !d->recipe.sampler->fixed_order)
+    if (d->recipe.policy->future != LARDER_FUTURE_EPOCH || !d->recipe.sampler->fixed_order)
         return 0;
     d->next_place = larder__malloc(d->conf.n * sizeof *d->next_place);
     d->ahead = larder__calloc(1, d->recipe.sampler->plugin.state_size);
@@ -195,7 +82,7 @@ static int open_sampler(larder__draw *d) {
 /* A folder in the environment counts where the recipe names none, in simulation as well. */
 static int take_scratch(larder__recipe *r) {
     const char *folder = getenv("LARDER_SCRATCH");
-    if (!r->policy->package || !folder || !folder[0] ||
+    if (!LARDER_HAS(r->policy, brings, package) || !folder || !folder[0] ||
         larder_args_text(&r->policy_args, "scratch")[0])
         return 0;
     if (strlen(folder) > 4000)
@@ -217,13 +104,62 @@ static int check(const larder__draw_conf *c) {
                             (unsigned long long)c->batch);
     if (c->world == 0 || c->rank >= c->world || c->world > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "rank %u of %u makes no sense", c->rank, c->world);
-    if (c->batch * c->world > 1u << 24 && larder__job_cache_named(c->cache))
+    if (c->batch * c->world > 1u << 24 && c->cache->order == LARDER__IN_STEP)
         return larder__fail(LARDER_E_ARGS, "a batch of %llu for all ranks makes no sense",
                             (unsigned long long)(c->batch * c->world));
     if (c->drop_last && c->n < c->batch * c->world)
         return larder__fail(LARDER_E_ARGS, "drop_last leaves nothing: %llu samples, batch of %llu",
                             (unsigned long long)c->n, (unsigned long long)(c->batch * c->world));
     return 0;
+}
+
+/* Ranks that decide together are one process that does it all. */
+static void join_ranks(larder__draw *d) {
+    larder__draw_conf *c = &d->conf;
+    if (c->cache->order != LARDER__IN_STEP)
+        return;
+    c->batch *= c->world;
+    d->ranks = (larder__ranks){.rank = c->rank, .world = c->world, .batch = c->batch};
+    c->rank = 0;
+    c->world = 1;
+}
+
+static int check_recipe(const larder__draw *d) {
+    const larder_policy *p = d->recipe.policy;
+    if (larder__parts_keep(d->conf.parts) && LARDER_HAS(p, lends, stand_in))
+        return larder__fail(LARDER_E_ARGS,
+                            "policy %s serves stand-ins, and they need whole samples: it does not "
+                            "go with a cache that keeps parts",
+                            p->plugin.name);
+    if (p->future == LARDER_FUTURE_ALL && d->conf.store->real)
+        return larder__fail(LARDER_E_ARGS,
+                            "policy %s needs the future: it works in larder sim alone",
+                            p->plugin.name);
+    return 0;
+}
+
+/* Room for one batch, and for what training says until it is due. */
+static int open_room(larder__draw *d) {
+    bool hears = d->recipe.signal || d->recipe.sampler->accuracy ||
+                 LARDER_HAS(d->recipe.policy, hears, accuracy);
+    d->picks = larder__calloc(d->conf.batch, sizeof *d->picks);
+    d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched);
+    if (!d->picks || !d->fetched)
+        return LARDER_E_NOMEM;
+    int rc = hears ? larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag) : 0;
+    if (rc < 0 || !d->ranks.world)
+        return rc;
+    d->rows_of = larder__calloc(d->conf.lag + 1, sizeof *d->rows_of);
+    return d->rows_of ? larder__planned_open_all(&d->all, d) : LARDER_E_NOMEM;
+}
+
+static int open_all(larder__draw *d) {
+    int rc = larder__recipe_parse(&d->recipe, d->conf.recipe);
+    if (rc < 0 || (rc = take_scratch(&d->recipe)) < 0 || (rc = check_recipe(d)) < 0 ||
+        (rc = open_room(d)) < 0 || (rc = larder__draw_open_cache(d)) < 0 ||
+        (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0)
+        return rc;
+    return larder__draw_open_talk(d);
 }
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
@@ -235,45 +171,14 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
     if (!d)
         return LARDER_E_NOMEM;
     d->conf = *conf;
-    if (larder__job_cache_named(conf->cache)) {
-        d->conf.batch *= conf->world;
-        d->ranks =
-            (larder__ranks){.rank = conf->rank, .world = conf->world, .batch = d->conf.batch};
-        d->conf.rank = 0;
-        d->conf.world = 1;
-    }
-    if ((rc = larder__recipe_parse(&d->recipe, conf->recipe)) < 0 ||
-        (rc = take_scratch(&d->recipe)) < 0) {
-        larder__recipe_free(&d->recipe);
-        larder__free(d);
-        return rc;
-    }
-    if (larder__parts_keep(conf->parts) && d->recipe.policy->stand_in)
-        rc = larder__fail(LARDER_E_ARGS,
-                          "policy %s serves stand-ins, and they need whole samples: it does not go "
-                          "with a cache that keeps parts",
-                          d->recipe.policy->plugin.name);
-    if (rc == 0 && d->recipe.policy->needs_future && conf->store->real)
-        rc = larder__fail(LARDER_E_ARGS, "policy %s needs the future: it works in larder sim alone",
-                          d->recipe.policy->plugin.name);
-    if (rc == 0 &&
-        (!(d->picks = larder__calloc(d->conf.batch, sizeof *d->picks)) ||
-         !(d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched))))
-        rc = LARDER_E_NOMEM;
-    bool hears = d->recipe.signal || d->recipe.sampler->accuracy || d->recipe.policy->accuracy;
-    if (rc == 0 && hears)
-        rc = larder__feedback_open(&d->feedback, conf->n, conf->lag);
-    if (rc == 0 && d->ranks.world)
-        rc = (d->rows_of = larder__calloc(conf->lag + 1, sizeof *d->rows_of))
-                 ? larder__planned_open_all(&d->all, d)
-                 : LARDER_E_NOMEM;
-    if (rc < 0 || (rc = open_cache(d)) < 0 || (rc = open_signal(d)) < 0 ||
-        (rc = open_sampler(d)) < 0 || (rc = larder__draw_open_talk(d)) < 0) {
+    join_ranks(d);
+    if ((rc = open_all(d)) < 0) {
         larder__draw_close(&d);
         return rc;
     }
     larder__draw_note_room(d);
-    d->conf.recipe = d->conf.cache = NULL;
+    d->conf.recipe = NULL;
+    d->conf.cache = NULL;
     *out = d;
     return 0;
 }

@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "loader/draw_inside.h"
-#include "loader/job_cache.h"
 #include "loader/rank_talk.h"
+#include "ranks/relay.h"
 
 #include <math.h>
 
@@ -20,8 +20,7 @@ int larder__draw_open_talk(larder__draw *d) {
         return 0;
     d->heard = larder__calloc(d->ranks.world, sizeof *d->heard);
     d->turns = larder__calloc(d->ranks.world, sizeof *d->turns);
-    return d->heard && d->turns ? larder__job_cache_relay(&d->relay, &d->conf, d->ranks, d->link)
-                                : LARDER_E_NOMEM;
+    return d->heard && d->turns ? larder__draw_open_relay(d) : LARDER_E_NOMEM;
 }
 
 void larder__draw_close_talk(larder__draw *d) {

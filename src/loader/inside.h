@@ -113,6 +113,7 @@ typedef struct larder__source_figure { /* what a probe needs to ask for one */
 
 struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
+    larder__cache_text cache;
     larder__data *data;
     larder__pipeline *pipeline;
     larder__parts *parts; /* NULL: samples are read whole */

@@ -120,7 +120,7 @@ int larder__measures_figures(larder_loader *l) {
         if (rc == 0)
             larder__stat_set(l->stats, l->stat.ess, (double)NAN);
     }
-    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    const larder_figure *f = larder__draw_shows(l->draw);
     for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
         rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
     for (size_t i = 0; l->plans && rc == 0 && i < LARDER__PLAN_STATS; i++)
@@ -139,7 +139,7 @@ static void show_recipe(larder_loader *l, const larder__planned *plan) {
                                             (double)plan->plan_changes, plan->plan_bottleneck};
     for (size_t i = 0; l->plans && i < LARDER__PLAN_STATS; i++)
         larder__stat_set(l->stats, l->stat.plan[i], now[i]);
-    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    const larder_figure *f = larder__draw_shows(l->draw);
     for (size_t i = 0; f && f[i].name && i < LARDER_FIGURES; i++)
         larder__stat_set(l->stats, l->stat.figures[i], plan->figures[i]);
 }

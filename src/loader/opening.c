@@ -5,15 +5,12 @@
 #include "base/mem.h"
 #include "base/notes.h"
 #include "base/sized.h"
-#include "loader/far_cache.h"
 #include "loader/inside.h"
-#include "loader/job_cache.h"
-#include "loader/shared_cache.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
+static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
     l->conf.record = l->conf.replay = NULL;
@@ -28,39 +25,52 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     for (int i = 0; i < 4; i++)
         if (!(*to[i] = larder__strdup(from[i])))
             return LARDER_E_NOMEM;
-    if (l->conf.world == 0)
-        l->conf.world = 1;
-    if (l->conf.batch == 0)
-        l->conf.batch = 256;
-    if (l->conf.threads == 0)
-        l->conf.threads = larder__cpu_count();
-    if (l->conf.prefetch == 0)
-        l->conf.prefetch = 4;
-    if (l->conf.ahead == 0)
-        l->conf.ahead = l->conf.prefetch;
-    if (l->conf.inflight == 0)
-        l->conf.inflight = 64;
-    if (l->conf.lag == 0)
-        l->conf.lag = l->conf.ahead + 2;
-    if (l->conf.threads > 1024 || l->conf.prefetch > 1024 || l->conf.ahead > 1024 ||
-        l->conf.inflight > 1024 || l->conf.lag > 1u << 20)
+    return 0;
+}
+
+static void unless_said(uint32_t *number, uint32_t usual) { *number = *number ? *number : usual; }
+
+static void fill_unsaid(larder_loader_conf *c) {
+    unless_said(&c->world, 1);
+    c->batch = c->batch ? c->batch : 256;
+    unless_said(&c->threads, larder__cpu_count());
+    unless_said(&c->prefetch, 4);
+    unless_said(&c->ahead, c->prefetch);
+    unless_said(&c->inflight, 64);
+    unless_said(&c->lag, c->ahead + 2);
+}
+
+static int check_ahead(const larder_loader_conf *c) {
+    if (c->threads > 1024 || c->prefetch > 1024 || c->ahead > 1024 || c->inflight > 1024 ||
+        c->lag > 1u << 20)
         return larder__fail(LARDER_E_ARGS, "at most 1024 threads, reads and batches ahead");
-    if (l->conf.ahead < l->conf.prefetch)
+    if (c->ahead < c->prefetch)
         return larder__fail(LARDER_E_ARGS, "%u batches prepared ahead, but only %u read ahead",
-                            l->conf.prefetch, l->conf.ahead);
-    if (l->conf.lag <= l->conf.ahead)
+                            c->prefetch, c->ahead);
+    if (c->lag <= c->ahead)
         return larder__fail(LARDER_E_ARGS,
                             "lag %u must be more than the %u batches ahead: feedback of a "
                             "batch cannot act on batches that are drawn before it is trained on",
-                            l->conf.lag, l->conf.ahead);
-    if (l->conf.on_bad > LARDER_BAD_REPLACE || l->conf.dtype > LARDER_U8 ||
-        l->conf.layout > LARDER_NHWC || l->conf.parts > LARDER_PARTS_OFF)
+                            c->lag, c->ahead);
+    return 0;
+}
+
+static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
+    int rc = copy_texts(l, c);
+    if (rc < 0)
+        return rc;
+    fill_unsaid(&l->conf);
+    if ((rc = check_ahead(&l->conf)) < 0)
+        return rc;
+    if (c->on_bad > LARDER_BAD_REPLACE || c->dtype > LARDER_U8 || c->layout > LARDER_NHWC ||
+        c->parts > LARDER_PARTS_OFF)
         return larder__fail(LARDER_E_ARGS,
                             "on_bad, dtype, layout or parts is none of the known ones");
-    if (!(l->conf.patience >= 0))
-        return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense",
-                            l->conf.patience);
-    return 0;
+    if (!(c->patience >= 0))
+        return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", c->patience);
+    rc = larder__recipe_cache(&l->cache, l->conf.recipe, l->conf.cache, &l->plans);
+    larder__cache_text_heed(&l->cache, c->still, c->still_arg);
+    return rc;
 }
 
 uint32_t larder__entry_bytes(void *loader, uint64_t id) {
@@ -81,11 +91,9 @@ static uint64_t pipeline_hash(const larder_loader *l) {
 
 /* What samples come to in other forms than the file's. */
 static int open_forms(larder_loader *l, larder__draw_conf *draw) {
-    double share[LARDER_FORMS];
+    const double *share = larder__cache_back(&l->cache)->budget.share;
+    int rc = 0;
     l->row_bytes = larder__pipeline_bytes(l->pipeline);
-    int rc = larder__draw_shares(l->conf.recipe, l->conf.cache, share, &l->plans);
-    if (rc < 0)
-        return rc;
     l->spread = share[LARDER_ENCODED] < 1 || l->plans;
     draw->cores = larder__cpu_count();
     draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
@@ -135,7 +143,7 @@ static int open_pipeline(larder_loader *l) {
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
         return rc;
-    bool together = larder__job_cache_named(l->conf.cache);
+    bool together = l->cache.order == LARDER__IN_STEP;
     larder__parts_conf parts = {.data = l->data,
                                 .pipeline = l->pipeline,
                                 .seed = l->conf.seed,
@@ -160,7 +168,7 @@ static int open_parts(larder_loader *l) {
     note_data(l);
     const larder_dataset *about = larder__data_about(l->data);
     larder__draw_conf draw = {.recipe = l->conf.recipe,
-                              .cache = l->conf.cache,
+                              .cache = &l->cache,
                               .store =
                                   l->conf.order_only ? &larder__store_null : &larder__store_heap,
                               .n = about->count,
@@ -180,8 +188,6 @@ static int open_parts(larder_loader *l) {
                               .world = l->conf.world,
                               .lag = l->conf.lag,
                               .drop_last = l->conf.drop_last,
-                              .still = l->conf.still,
-                              .still_arg = l->conf.still_arg,
                               .stats = l->stats,
                               .parts = l->parts};
     if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
@@ -191,7 +197,7 @@ static int open_parts(larder_loader *l) {
         return rc;
     if ((rc = larder__measures_figures(l)) < 0)
         return rc;
-    l->spread |= larder__draw_policy(l->draw)->exchange != NULL;
+    l->spread |= LARDER_HAS(larder__draw_policy(l->draw), shares, exchange);
     if ((rc = open_crates(l)) < 0)
         return rc;
     l->epoch_length = larder__draw_length(l->draw);
@@ -255,7 +261,7 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
 
 static void say_absence(larder_loader *l) {
     char why[300];
-    larder__far_cache_note(larder__draw_cache(l->draw), why, sizeof why);
+    larder__cache_note(larder__draw_cache(l->draw), why, sizeof why);
     if (why[0])
         larder__note(l->stats,
                      "for now samples go without the cache elsewhere, which is looked for: %s",

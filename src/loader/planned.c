@@ -9,7 +9,7 @@ enum { FETCH_AT_ONCE = 4096 }; /* a package of 1 MiB has 1338 samples of 784 byt
 
 size_t larder__draw_fetch_room(const larder__draw *d) {
     size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
-    return d->recipe.policy->fetch ? room : 0;
+    return d->recipe.policy->brings ? room : 0;
 }
 
 size_t larder__planned_room(const larder__draw *d) {

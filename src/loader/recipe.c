@@ -25,12 +25,12 @@ static const char *chosen(const larder_args *own, const char *part, const char *
 /* The signal that the policy needs as it is asked for; "": none. */
 static int ask_policy(const larder_policy *p, const char *rest, const char **signal) {
     larder_args args;
-    if (!p->signal)
+    if (!LARDER_HAS(p, hears, signal))
         return 0;
     int rc = larder__args_parse(&args, "policy", &p->plugin, rest, ',', larder__args_any);
     if (rc < 0)
         return rc;
-    const char *needs = p->signal(&args);
+    const char *needs = p->hears->signal(&args);
     *signal = needs ? needs : "";
     larder__args_free(&args);
     return 0;
@@ -97,4 +97,16 @@ void larder__recipe_free(larder__recipe *r) {
     larder__args_free(&r->sampler_args);
     larder__args_free(&r->policy_args);
     larder__args_free(&r->signal_args);
+}
+
+int larder__recipe_cache(larder__cache_text *out, const char *recipe, const char *cache,
+                         bool *replan) {
+    larder__recipe parsed;
+    int rc = larder__recipe_parse(&parsed, recipe);
+    if (rc < 0)
+        return rc;
+    *replan = parsed.replan;
+    rc = larder__cache_text_parse(out, cache, parsed.split);
+    larder__recipe_free(&parsed);
+    return rc;
 }

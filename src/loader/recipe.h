@@ -6,6 +6,7 @@
 
 #include "base/spec.h"
 #include "plugins.h"
+#include "shared/cache_text.h"
 
 /* Each sample once an epoch, in an order that follows from the seed alone. Everywhere. */
 #define LARDER__DEFAULT_RECIPE "minio"
@@ -24,5 +25,8 @@ extern const larder_param larder__recipe_params[]; /* those every recipe has */
 
 int larder__recipe_parse(larder__recipe *out, const char *text);
 void larder__recipe_free(larder__recipe *);
+/* The text of a cache, with the split of the recipe that it is for; *replan: that has plan=auto. */
+int larder__recipe_cache(larder__cache_text *out, const char *recipe, const char *cache,
+                         bool *replan);
 
 #endif

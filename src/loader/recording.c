@@ -4,7 +4,7 @@
 #include "base/machine.h"
 #include "base/mem.h"
 #include "loader/inside.h"
-#include "redis/uri.h"
+#include "shared/redis_address.h"
 #include "signal/cross_entropy.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static void describe(const larder_loader *l, larder__tape_job *j) {
                             .began = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec};
     copy(j->source, l->conf.source);
     copy(j->recipe, l->conf.recipe);
-    larder__redis_mask(l->conf.cache, j->cache, sizeof j->cache);
+    larder__cache_mask(l->conf.cache, j->cache, sizeof j->cache);
     copy(j->augment, l->conf.augment);
     copy(j->version, larder_version());
     larder__machine_say(j->machine, sizeof j->machine);

@@ -150,7 +150,7 @@ static void look_at_cache(larder_loader *l, larder__job *out) {
 /* The figure of the recipe that people follow: what its sampler shows, else its policy's first. */
 static const char *worth_a_curve(const larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
-    const larder_figure *f = larder__draw_policy(l->draw)->figures;
+    const larder_figure *f = larder__draw_shows(l->draw);
     return shown                                   ? shown
            : larder__draw_sampler(l->draw)->uneven ? "ess"
            : f && f[0].name                        ? f[0].name

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
+#include "base/threads.h"
 #include "pack/shard_writer.h"
 #include "source/grow.h"
 #include "source/source.h"
@@ -184,11 +185,6 @@ static int make_one(packer *p, larder__transcoder *t, larder_read *r, uint64_t i
     return rc < 0 ? rc : keep_copy(m);
 }
 
-typedef struct worker {
-    packer *p;
-    larder__transcoder *transcoder;
-} worker;
-
 /* Samples that a thread reads together: many for a store that answers late, few enough that all
  * threads of a large machine have their share of a batch. */
 static size_t at_once(const packer *p) {
@@ -196,9 +192,8 @@ static size_t at_once(const packer *p) {
     return share < AT_ONCE_LEAST ? AT_ONCE_LEAST : share > AT_ONCE_MOST ? AT_ONCE_MOST : share;
 }
 
-static void *work(void *arg) {
-    worker *w = arg;
-    packer *p = w->p;
+static void work(void *arg, uint32_t number) {
+    packer *p = arg;
     size_t most = at_once(p);
     for (size_t from; (from = atomic_fetch_add(&p->next, most)) < p->batch_size;) {
         uint64_t ids[AT_ONCE_MOST] = {0};
@@ -210,7 +205,7 @@ static void *work(void *arg) {
         if (rc < 0)
             note_fault(p, rc, ids[0]);
         for (size_t i = 0; rc == 0 && i < n; i++) {
-            int one = make_one(p, w->transcoder, &reads[i], ids[i]);
+            int one = make_one(p, p->transcoders[number], &reads[i], ids[i]);
             if (one < 0)
                 note_fault(p, one, ids[i]);
             larder_buf_unref(&reads[i].buf);
@@ -218,23 +213,6 @@ static void *work(void *arg) {
         if (rc < 0)
             break;
     }
-    return NULL;
-}
-
-static void run_threads(packer *p) {
-    pthread_t threads[JOBS_MAX] = {0};
-    worker workers[JOBS_MAX] = {{0}};
-    uint32_t running = 0;
-    atomic_store(&p->next, 0);
-    workers[0] = (worker){p, p->transcoders[0]}; /* this thread */
-    for (uint32_t i = 1; i < p->jobs; i++)
-        workers[i] = (worker){p, p->transcoders[i]};
-    while (running + 1 < p->jobs &&
-           pthread_create(&threads[running], NULL, work, &workers[running + 1]) == 0)
-        running++; /* fewer threads than wished for pack as well */
-    work(&workers[0]);
-    for (uint32_t i = 0; i < running; i++)
-        pthread_join(threads[i], NULL);
 }
 
 static void free_batch(packer *p) {
@@ -303,7 +281,8 @@ static int fill_shard(packer *p, larder__shard_writer *w, uint64_t first, uint64
     for (uint64_t at = first; rc == 0 && at < end;) {
         p->batch_first = at;
         p->batch_size = size_batch(p, at, end);
-        run_threads(p);
+        atomic_store(&p->next, 0);
+        larder__threads_run(work, p, p->jobs);
         rc = asked_to_stop(p); /* what failed was perhaps interrupted */
         if (rc == 0)
             rc = p->fault ? larder__fail(p->fault, "%s", p->why) : write_batch(p, w);

@@ -4,9 +4,9 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "base/threads.h"
+#include "cache/local.h"
 #include "plugins.h"
-#include "profile/crew.h"
 #include "profile/profile_inside.h"
 #include "wire/attach.h"
 
@@ -79,10 +79,10 @@ static int measure_panes(larder__profiler *p, uint32_t threads, bool copies, dou
     if (s.bytes < 4096)
         return larder__fail(LARDER_E_NOMEM, "too little memory to measure it");
     pthread_mutex_init(&s.lock, NULL);
-    int rc = larder__crew_run(pane, &s, threads);
+    larder__threads_run(pane, &s, threads);
     pthread_mutex_destroy(&s.lock);
     *out = s.rate;
-    return rc < 0 ? rc : atomic_load(&s.starved) ? LARDER_E_NOMEM : 0;
+    return atomic_load(&s.starved) ? LARDER_E_NOMEM : 0;
 }
 
 /* ---- a cache --------------------------------------------------------------------------------- */
@@ -161,10 +161,10 @@ static int measure_shelf(shelf *s, uint32_t threads, double seconds, double *out
     atomic_store(&s->moved, 0);
     double begun = larder__now();
     s->until = begun + seconds;
-    rc = larder__crew_run(shopper, s, threads);
+    larder__threads_run(shopper, s, threads);
     *out = (double)atomic_load(&s->moved) / (larder__now() - begun);
     pthread_mutex_destroy(&s->lock);
-    return rc < 0 ? rc : s->code;
+    return s->code;
 }
 
 /* Entries as large as a mean sample, as many as shall be read at random. */

@@ -1,7 +1,7 @@
 /* What Redis gives: batches of values as large as a mean sample, by all threads, checked. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "profile/crew.h"
+#include "base/threads.h"
 #include "profile/profile_inside.h"
 #include "redis/far.h"
 
@@ -76,11 +76,8 @@ static void shopper(void *arg, uint32_t member) {
 }
 
 int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *out) {
-    larder__redis_conf conf;
+    larder__redis_conf conf = *p->conf.redis;
     char owner[32];
-    int rc = larder__redis_parse(&conf, p->conf.redis);
-    if (rc < 0)
-        return rc;
     conf.await.go_on = false; /* there is nothing to measure without it */
     double mean = (double)out->bytes / (double)out->samples;
     pantry s = {.p = p, .size = mean < 64 ? 64 : mean > BYTES ? BYTES : (uint32_t)mean};
@@ -88,13 +85,13 @@ int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *
     snprintf(owner, sizeof owner, "profile-%ld", (long)getpid());
     larder__far_conf far = {
         .redis = &conf, .identity = 0x70726f66696c65u, .owner = owner, .lease = true};
-    rc = larder__far_open(&s.far, &far);
+    int rc = larder__far_open(&s.far, &far);
     if (rc == 0)
         rc = fill(&s);
     double begun = larder__now();
     s.until = begun + seconds;
     if (rc == 0)
-        rc = larder__crew_run(shopper, &s, out->threads);
+        larder__threads_run(shopper, &s, out->threads);
     out->redis = (double)atomic_load(&s.moved) / (larder__now() - begun);
     if (s.far)
         empty(&s);

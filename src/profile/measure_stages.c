@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/threads.h"
 #include "loader/reserve.h"
-#include "profile/crew.h"
 #include "profile/profile_inside.h"
 
 typedef enum manner { FROM_FILES, FROM_PIXELS, TO_PIXELS } manner;
@@ -72,8 +72,8 @@ static int run_mill(mill *m, uint32_t threads, double seconds, double *by_clock,
     m->until = begun + seconds;
     m->cpu = 0;
     atomic_store(&m->made, 0);
-    int rc = larder__crew_run(miller, m, threads);
-    rc = rc < 0 ? rc : m->code;
+    larder__threads_run(miller, m, threads);
+    int rc = m->code;
     if (rc == 0 && larder__profiler_stopped(m->p))
         rc = larder__fail(LARDER_E_CANCELLED, "stopped");
     double made = (double)atomic_load(&m->made);

@@ -1,7 +1,7 @@
 /* Storage at several depths: so many threads, each with one read under way. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "profile/crew.h"
+#include "base/threads.h"
 #include "profile/profile_inside.h"
 
 #include <math.h>
@@ -91,13 +91,11 @@ static int sweep_depth(sweep *s, uint32_t inflight, double seconds, larder__dept
     s->waited = 0;
     atomic_store(&s->reads, 0);
     atomic_store(&s->bytes, 0);
-    int rc = larder__crew_run(reader, s, inflight);
-    if (rc < 0)
-        return rc;
+    uint32_t readers = larder__threads_run(reader, s, inflight);
     if (larder__profiler_stopped(s->p))
         return larder__fail(LARDER_E_CANCELLED, "stopped");
     uint64_t reads = atomic_load(&s->reads);
-    *out = (larder__depth){.inflight = (uint32_t)rc,
+    *out = (larder__depth){.inflight = readers,
                            .reads = reads,
                            .bytes = atomic_load(&s->bytes),
                            .seconds = s->last - begun,

@@ -6,7 +6,8 @@
 #ifndef LARDER_PROFILE_PROFILE_H
 #define LARDER_PROFILE_PROFILE_H
 
-#include "wire/door.h"
+#include "shared/daemon_address.h"
+#include "shared/redis_address.h"
 
 #include <larder/plan.h>
 #include <larder/plugin.h>
@@ -47,10 +48,10 @@ typedef struct larder__profiler_conf {
     const char *source, *augment;
     larder_dtype dtype;
     larder_layout layout;
-    uint32_t threads;         /* 0: as many as cores */
-    double seconds;           /* for everything; less where there is little to read */
-    const larder__door *door; /* of a daemon to measure besides; NULL: none */
-    const char *redis;        /* a cache text that names Redis, to measure that; NULL: none */
+    uint32_t threads;                /* 0: as many as cores */
+    double seconds;                  /* for everything; less where there is little to read */
+    const larder__door *door;        /* of a daemon to measure besides; NULL: none */
+    const larder__redis_conf *redis; /* a Redis to measure besides; NULL: none */
     void (*tell)(void *arg, const char *line); /* what was found, step by step; NULL: nobody */
     void *tell_arg;
 } larder__profiler_conf;

@@ -259,12 +259,15 @@ int larder__job_store_open(void **out, const larder__job_store_conf *conf) {
     return rc;
 }
 
-const larder__depot *larder__job_store_depot(void *state) { return &((job_store *)state)->depot; }
-
 static int not_like_this(void **st, uint64_t slots) {
     (void)slots;
     *st = NULL;
     return larder__fail(LARDER_E_STATE, "a job's store is opened by larder__job_store_open");
+}
+
+static void job_note(void *st, char *out, size_t cap) {
+    const larder__depot *d = &((job_store *)st)->depot;
+    d->ops->note(d->state, out, cap);
 }
 
 const larder__store larder__store_job = {
@@ -280,4 +283,5 @@ const larder__store larder__store_job = {
     .receive = job_receive,
     .expect = job_expect,
     .turn = job_turn,
+    .note = job_note,
 };

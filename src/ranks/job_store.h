@@ -23,6 +23,5 @@ typedef struct larder__job_store_conf {
 } larder__job_store_conf;
 
 int larder__job_store_open(void **out, const larder__job_store_conf *);
-const larder__depot *larder__job_store_depot(void *state);
 
 #endif

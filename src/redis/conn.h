@@ -7,7 +7,7 @@
 
 #include "redis/resp.h"
 #include "redis/tls.h"
-#include "redis/uri.h"
+#include "shared/redis_address.h"
 
 struct redisReply; /* hiredis' own; freeReplyObject frees it */
 

@@ -363,7 +363,7 @@ static int take_bytes(larder__conn *c, larder__errand *e, uint64_t size) {
 
 /* The answer to one errand. */
 static int take_answer(larder__far *f, larder__lane *l, larder__errand *e) {
-    larder__reply r;
+    larder__resp_reply r;
     int rc = larder__resp_next(&l->conn.in, &r);
     if (rc < 0)
         return rc;
@@ -379,7 +379,7 @@ static int take_answer(larder__far *f, larder__lane *l, larder__errand *e) {
 
 /* The head of an MGET's answer, or the word after ASKING. */
 static int take_head(larder__far *f, larder__lane *l, uint32_t many) {
-    larder__reply r;
+    larder__resp_reply r;
     larder__due d;
     int rc = larder__resp_next(&l->conn.in, &r);
     if (rc < 0)

@@ -9,8 +9,8 @@
 #define LARDER_REDIS_FAR_H
 
 #include "base/stat.h"
-#include "redis/uri.h"
 #include "redis/value.h"
+#include "shared/redis_address.h"
 
 #include <larder/larder.h>
 

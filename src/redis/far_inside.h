@@ -60,20 +60,20 @@ typedef struct larder__node {
     uint32_t sweeps; /* that it has begun */
 } larder__node;
 
-typedef struct larder__op { /* something to write */
-    struct larder__op *next;
+typedef struct larder__write { /* something to write */
+    struct larder__write *next;
     larder__value value;
     larder_buf *bytes; /* NULL: to delete */
     larder__far_done_fn done;
     void *arg;
     uint32_t ttl;
     uint8_t tries;
-} larder__op;
+} larder__write;
 
-typedef struct larder__ops { /* first in, first out */
-    larder__op *first, **last;
+typedef struct larder__writes { /* first in, first out */
+    larder__write *first, **last;
     size_t count;
-} larder__ops;
+} larder__writes;
 
 struct larder__far {
     larder__redis_conf conf;
@@ -88,7 +88,7 @@ struct larder__far {
 
     pthread_mutex_t lock; /* all below */
     pthread_cond_t work, settled;
-    larder__ops queue, parked; /* parked: deletions for nodes that are away */
+    larder__writes queue, parked; /* parked: deletions for nodes that are away */
     uint64_t queued_bytes;
     size_t under_way;
     bool stop;

@@ -199,12 +199,14 @@ int larder__far_store_open(void **out, const larder__far_store_conf *conf) {
     return rc;
 }
 
-larder__far *larder__far_store_far(void *state) { return ((far_store *)state)->far; }
-
 static int not_like_this(void **st, uint64_t slots) {
     (void)slots;
     *st = NULL;
     return larder__fail(LARDER_E_STATE, "a store in Redis is opened by larder__far_store_open");
+}
+
+static void redis_note(void *st, char *out, size_t cap) {
+    larder__far_note(((far_store *)st)->far, out, cap);
 }
 
 const larder__store larder__store_redis = {
@@ -220,4 +222,5 @@ const larder__store larder__store_redis = {
     .place = redis_place,
     .send = redis_send,
     .receive = redis_receive,
+    .note = redis_note,
 };

@@ -17,6 +17,5 @@ typedef struct larder__far_store_conf {
 
 /* State for larder__cache_conf.store_state. */
 int larder__far_store_open(void **out, const larder__far_store_conf *);
-larder__far *larder__far_store_far(void *state);
 
 #endif

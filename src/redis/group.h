@@ -1,13 +1,12 @@
-/* A cache in Redis that the jobs of several machines share: the door to it, as wire/attach.h is to
- * a daemon's. Bytes lie in Redis (redis/far.h), everybody decides for themselves and comes to the
- * same (redis/replica.h), in an order that Redis keeps (redis/journal.h). When Redis is away every
- * request is answered with "make it yourself". */
+/* A cache in Redis that the jobs of several machines share, as a carrier (shared/client.h). Bytes
+ * lie in Redis (redis/far.h), every job feeds a machine of its own (shared/machine.h) and comes to
+ * the same, in an order that Redis keeps (redis/journal.h). */
 #ifndef LARDER_REDIS_GROUP_H
 #define LARDER_REDIS_GROUP_H
 
-#include "cache/link.h"
 #include "redis/far.h"
-#include "redis/replica.h"
+#include "shared/client.h"
+#include "shared/machine.h"
 
 typedef struct larder__group_conf {
     const larder__redis_conf *redis; /* with the group's name */
@@ -21,8 +20,5 @@ typedef struct larder__group_conf {
 
 /* Joining has to work the first time. */
 int larder__group_open(larder__cache **out, const larder__group_conf *);
-/* Why Redis was last away or refused something. */
-void larder__group_note(void *link_state, char *out, size_t cap);
-extern const larder__link larder__link_group;
 
 #endif

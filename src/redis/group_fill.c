@@ -24,20 +24,7 @@ typedef struct passage { /* an entry that this job has promised to make, or wait
     struct passage *next, *before; /* of those that wait, under `lists` */
 } passage;
 
-static passage nowhere_to_put_it;
-
 /* ---- tickets --------------------------------------------------------------------------------- */
-
-void larder__group_alone(larder__group *g, const larder_access *want, larder__ticket *t) {
-    bool asked = want->tag != LARDER_TAG_FETCH;
-    *t = (larder__ticket){.key = want->key,
-                          .flight = asked ? (larder__flight *)(void *)&nowhere_to_put_it : NULL,
-                          .size = want->size,
-                          .kind = asked ? LARDER_MISS : LARDER_HIT,
-                          .task = asked ? LARDER__MAKE : LARDER__READY};
-    if (asked)
-        larder__group_count(g, g->alone);
-}
 
 static larder__value value_of(const larder__ticket *t, uint8_t form) {
     return (larder__value){.id = t->key,
@@ -56,46 +43,60 @@ static larder__errand *promise(larder__ticket *t) {
 }
 
 /* From an answer to a ticket of the loader's; an errand to send, or NULL. */
-static larder__errand *board(larder__group *g, const larder__ticket *a, const larder_access *in,
+static larder__errand *board(larder__group *g, const larder__reply *a, const larder_access *in,
                              larder__ticket *out) {
-    *out = *a;
-    out->task = LARDER__READY;
+    *out = (larder__ticket){.key = a->key,
+                            .size = a->size,
+                            .kind = a->kind,
+                            .task = LARDER__READY,
+                            .form = a->form,
+                            .make = a->make,
+                            .held = a->held,
+                            .mark = a->mark};
     if (a->kind != LARDER_MISS) {
         if (in->tag == LARDER_TAG_FETCH) /* it is there, or not wanted after all */
             return NULL;
         larder__errand *e = promise(out);
         if (!e)
-            larder__group_alone(g, in, out);
+            larder__client_alone(g->client, in, out);
         return e;
     }
     passage *p = a->kept ? larder__malloc(sizeof *p) : NULL;
     if (!p) {
-        larder__group_alone(g, in, out);
+        larder__client_alone(g->client, in, out);
         return NULL;
     }
-    *p = (passage){.g = g, .value = value_of(a, a->make)};
+    *p = (passage){.g = g, .value = value_of(out, a->make)};
     out->task = LARDER__MAKE;
     out->flight = (larder__flight *)(void *)p;
     return NULL;
 }
 
-void larder__group_board(larder__group *g, const larder_access *in, size_t n, larder__ticket *out) {
+void larder__group_board(void *st, const larder__reply *answers, const larder_access *in, size_t n,
+                         larder__ticket *out) {
     enum { AT_ONCE = 256 };
+    larder__group *g = st;
     larder__errand *errands[AT_ONCE];
     for (size_t i = 0; i < n;) {
         size_t m = 0;
         for (; i < n && m < AT_ONCE; i++)
-            if ((errands[m] = board(g, &g->answers[i], &in[i], &out[i])))
+            if ((errands[m] = board(g, &answers[i], &in[i], &out[i])))
                 m++;
         larder__far_send(g->far, errands, m);
     }
 }
 
 /* Promises that nobody will keep: others are not to wait for them. */
-void larder__group_made(larder__group *g, const larder__doomed *one) {
+static void note_made(larder__group *g, const larder__left *one) {
     pthread_mutex_lock(&g->lists);
     larder__group_note_down(&g->made, &g->made_count, &g->made_cap, one);
     pthread_mutex_unlock(&g->lists);
+}
+
+void larder__group_refuse(void *st, const larder__reply *a, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (a[i].kind == LARDER_MISS && a[i].kept)
+            note_made(st, &(larder__left){.key = a[i].key, .mark = a[i].mark, .form = a[i].make});
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -103,15 +104,14 @@ void larder__group_made(larder__group *g, const larder__doomed *one) {
 static void stored(void *arg, bool there_now) {
     passage *p = arg;
     (void)there_now; /* if not, whoever asks finds nothing and makes it */
-    larder__group_made(p->g,
-                       &(larder__doomed){p->value.id, p->value.mark, p->value.form, p->brief});
+    note_made(p->g, &(larder__left){p->value.id, p->value.mark, p->value.form, p->brief});
     larder__free(p);
 }
 
 /* It may have left again before it was made. */
 static bool still_wanted(larder__group *g, const larder__value *v) {
     pthread_mutex_lock(&g->state);
-    bool wanted = g->replica && larder__replica_holds(g->replica, v->id, v->mark);
+    bool wanted = g->machine && larder__machine_holds(g->machine, v->id, v->mark);
     pthread_mutex_unlock(&g->state);
     return wanted;
 }
@@ -119,9 +119,6 @@ static bool still_wanted(larder__group *g, const larder__value *v) {
 void larder__group_fill(void *st, larder__ticket *t, larder_buf *b) {
     larder__group *g = st;
     passage *p = (passage *)(void *)t->flight;
-    t->flight = NULL;
-    if (p == &nowhere_to_put_it)
-        return;
     size_t bytes = larder_buf_size(b);
     bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
                                           : bytes == t->size && t->held == t->make;
@@ -137,19 +134,16 @@ void larder__group_fill(void *st, larder__ticket *t, larder_buf *b) {
     larder__far_put(g->far, &p->value, b, p->brief ? BRIEFLY : g->ttl, stored, p);
 }
 
-void larder__group_fail(void *st, larder__ticket *t, int code, const char *why) {
-    passage *p = (passage *)(void *)t->flight;
-    (void)st, (void)code, (void)why;
-    t->flight = NULL;
-    if (p != &nowhere_to_put_it)
-        stored(p, false);
+void larder__group_fail(void *st, larder__ticket *t, int code) {
+    (void)st, (void)code;
+    stored(t->flight, false);
 }
 
 /* Has somebody promised this very value and not brought it yet? */
 static bool promised(larder__group *g, const larder__value *v) {
     pthread_mutex_lock(&g->state);
-    bool yes = g->replica && larder__replica_holds(g->replica, v->id, v->mark) &&
-               larder__replica_maker(g->replica, v->id) != UINT32_MAX;
+    bool yes = g->machine && larder__machine_holds(g->machine, v->id, v->mark) &&
+               larder__machine_maker(g->machine, v->id) != UINT32_MAX;
     pthread_mutex_unlock(&g->state);
     return yes;
 }
@@ -209,13 +203,13 @@ static void wait_end(larder__group *g, passage *p) {
 
 /* What the others did since our last question; nobody may be asking one for a while. */
 static void hear_news(larder__group *g) {
-    if (pthread_mutex_trylock(&g->talk) != 0)
+    if (!larder__client_try(g->client))
         return;
-    if (g->replica && !g->rows && !g->fetched) {
+    if (g->machine) {
         larder__group_queue_made(g);
         larder__group_step(g);
     }
-    pthread_mutex_unlock(&g->talk);
+    larder__client_done(g->client);
 }
 
 /* Another job is at it: looks again, less and less often. Makers take their batches in the order of
@@ -277,11 +271,16 @@ int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder
     if (got)
         return 0;
     passage *p = larder__malloc(sizeof *p);
-    if (p)
-        *p = (passage){.g = g, .value = v};
-    t->flight = (larder__flight *)(void *)(p ? p : &nowhere_to_put_it);
+    if (!p) {
+        uint8_t form = t->form;
+        larder__client_alone(g->client, &(larder_access){.key = t->key, .size = v.size}, t);
+        t->form = t->make = form;
+        return 0;
+    }
+    *p = (passage){.g = g, .value = v};
+    t->flight = (larder__flight *)(void *)p;
     t->size = v.size;
-    if (p && promised(g, &v)) {
+    if (promised(g, &v)) {
         t->task = LARDER__WAIT;
         wait_begin(g, p);
         return 0;

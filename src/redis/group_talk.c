@@ -16,11 +16,11 @@ enum { SNAPSHOT_EVERY = 512 }; /* records, or more where there is more to save *
 
 /* ---- records to send ------------------------------------------------------------------------- */
 
-void larder__group_note_down(larder__doomed **list, size_t *count, size_t *cap,
-                             const larder__doomed *one) {
+void larder__group_note_down(larder__left **list, size_t *count, size_t *cap,
+                             const larder__left *one) {
     if (*count == *cap) {
         size_t room = *cap ? 2 * *cap : 256;
-        larder__doomed *more = larder__realloc(*list, room * sizeof *more);
+        larder__left *more = larder__realloc(*list, room * sizeof *more);
         if (!more)
             return; /* Redis forgets it after a while */
         *list = more;
@@ -29,12 +29,13 @@ void larder__group_note_down(larder__doomed **list, size_t *count, size_t *cap,
     (*list)[(*count)++] = *one;
 }
 
-larder_writer *larder__group_begin(larder__group *g, larder__rec_type type) {
-    larder__record_head(&g->queue, type, g->job, ++g->number);
-    return &g->queue;
+/* A record: whose, how many of theirs came before it, and the operation. */
+static void queue(larder__group *g, const larder__op *o) {
+    larder_write_u32(&g->queue, (uint32_t)o->type | g->job << 8);
+    larder_write_u32(&g->queue, ++g->number);
+    larder__op_write(o, &g->queue);
+    g->ends[g->queued++] = g->queue.size;
 }
-
-void larder__group_end(larder__group *g) { g->ends[g->queued++] = g->queue.size; }
 
 static void queue_clear(larder__group *g) {
     g->queue.size = 0;
@@ -44,51 +45,46 @@ static void queue_clear(larder__group *g) {
 
 void larder__group_queue_made(larder__group *g) {
     pthread_mutex_lock(&g->lists);
-    if (g->made_count) {
-        larder_writer *w = larder__group_begin(g, LARDER__REC_MADE);
-        for (size_t i = 0; i < g->made_count; i++) {
-            larder_write_u32(w, (uint32_t)g->made[i].key);
-            larder_write_u64(w, g->made[i].mark);
-            larder__group_note_down(&g->told, &g->told_count, &g->told_cap, &g->made[i]);
-        }
-        larder__group_end(g);
+    size_t n = g->made_count;
+    larder__made *made = n ? larder__calloc(n, sizeof *made) : NULL;
+    for (size_t i = 0; made && i < n; i++) {
+        made[i] = (larder__made){.mark = g->made[i].mark, .key = (uint32_t)g->made[i].key};
+        larder__group_note_down(&g->told, &g->told_count, &g->told_cap, &g->made[i]);
     }
-    g->made_count = 0;
+    if (made) {
+        queue(g, &(larder__op){.type = LARDER__OP_MADE, .n = n, .made = made});
+        g->made_count = 0;
+    }
     pthread_mutex_unlock(&g->lists);
-}
-
-void larder__group_queue_epoch(larder__group *g) {
-    larder_writer *w = larder__group_begin(g, LARDER__REC_EPOCH);
-    larder_write_u64(w, g->epoch);
-    if (g->seen)
-        larder_write_bytes(w, g->seen, larder__group_seen_words(g) * sizeof *g->seen);
-    larder__group_end(g);
+    larder__free(made);
 }
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
 static void lose(larder__group *g) {
-    if (!g->replica)
+    if (!g->machine)
         return;
     pthread_mutex_lock(&g->state);
-    larder__replica_close(&g->replica);
+    larder__machine_close(&g->machine);
     pthread_mutex_unlock(&g->state);
     memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
     queue_clear(g);
-    g->rows = g->fetched = g->picked = g->pick_at = g->key_count = 0;
-    g->doomed_count = g->doomed_old = g->told_count = 0;
+    larder__client_lost(g->client);
+    g->got = (larder__replies){0};
+    g->left_count = g->left_old = g->told_count = 0;
     g->retry_at = larder__now() + RETRY_FIRST;
     g->retry_after = RETRY_FIRST;
 }
 
 /* Whoever evicts a value deletes it. */
-static void doom(larder__group *g, const larder__replica *r, const larder__outcome *o) {
-    bool ours = o->for_all ? larder__replica_first(r, g->job) : o->job == g->job;
-    for (size_t i = 0; ours && i < o->doomed_count; i++)
-        larder__group_note_down(&g->doomed, &g->doomed_count, &g->doomed_cap, &o->doomed[i]);
+static void note_left(larder__group *g, const larder__machine *m, uint32_t job,
+                      const larder__outcome *o) {
+    bool ours = o->for_all ? larder__machine_first(m, g->job) : job == g->job;
+    for (size_t i = 0; ours && i < o->left_count; i++)
+        larder__group_note_down(&g->left, &g->left_count, &g->left_cap, &o->left[i]);
 }
 
-static void drop(larder__group *g, const larder__doomed *d) {
+static void drop(larder__group *g, const larder__left *d) {
     larder__far_drop(g->far, &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
 }
 
@@ -96,66 +92,81 @@ static void drop(larder__group *g, const larder__doomed *d) {
  * happened until we told of it is known now: who has left by then is deleted here, who leaves later
  * by whoever evicts it. */
 static void drop_late(larder__group *g) {
-    for (size_t i = 0; g->replica && i < g->told_count; i++)
+    for (size_t i = 0; g->machine && i < g->told_count; i++)
         if (!g->told[i].brief &&
-            !larder__replica_holds(g->replica, g->told[i].key, g->told[i].mark))
+            !larder__machine_holds(g->machine, g->told[i].key, g->told[i].mark))
             drop(g, &g->told[i]);
     g->told_count = 0;
 }
 
 /* Values that left before the last question: whoever was promised them has asked by now. */
 void larder__group_delete(larder__group *g) {
-    for (size_t i = 0; i < g->doomed_old; i++)
-        drop(g, &g->doomed[i]);
-    if (g->doomed_old)
-        memmove(g->doomed, g->doomed + g->doomed_old,
-                (g->doomed_count - g->doomed_old) * sizeof *g->doomed);
-    g->doomed_count -= g->doomed_old;
-    g->doomed_old = g->doomed_count;
+    for (size_t i = 0; i < g->left_old; i++)
+        drop(g, &g->left[i]);
+    if (g->left_old)
+        memmove(g->left, g->left + g->left_old, (g->left_count - g->left_old) * sizeof *g->left);
+    g->left_count -= g->left_old;
+    g->left_old = g->left_count;
 }
 
-/* What our own record came to. */
-static int keep_outcome(larder__group *g, const larder__outcome *o) {
+static larder__reply answer_of(const larder__ticket *t) {
+    return (larder__reply){.key = (uint32_t)t->key,
+                           .lease = LARDER__NO_LEASE,
+                           .mark = t->mark,
+                           .size = t->size,
+                           .task = t->task,
+                           .kind = t->kind,
+                           .form = t->form,
+                           .make = t->make,
+                           .held = t->held,
+                           .kept = t->kept};
+}
+
+/* What our own question came to. */
+static int keep_outcome(larder__group *g, const larder__op *asked, const larder__outcome *o) {
     size_t n = o->rows + o->fetched;
-    if (o->type == LARDER__REC_CLAIM || o->type == LARDER__REC_EXCHANGE) {
-        if (n > g->answer_room) {
-            larder__ticket *more = larder__realloc(g->answers, n * sizeof *more);
-            if (!more)
-                return LARDER_E_NOMEM;
-            g->answers = more;
-            g->answer_room = n;
-        }
-        if (n)
-            memcpy(g->answers, o->tickets, n * sizeof *g->answers);
-        g->rows = o->rows;
-        g->fetched = o->fetched;
-    } else if (o->type == LARDER__REC_PICKS) {
-        g->picked = o->rows < LARDER__PICKS_AT_ONCE ? o->rows : LARDER__PICKS_AT_ONCE;
-        g->pick_at = 0;
-        memcpy(g->picks, o->keys, g->picked * sizeof *g->picks);
-        memcpy(g->shares, o->shares, g->picked * sizeof *g->shares);
-    } else if (o->type == LARDER__REC_FETCH) {
-        g->key_count = o->rows;
-        uint64_t *more = larder__realloc(g->keys, (o->rows + 1) * sizeof *more);
-        if (!more)
+    bool batch = asked->type == LARDER__OP_CLAIM || asked->type == LARDER__OP_EXCHANGE;
+    if (n > g->answer_room) {
+        larder__reply *answers = larder__realloc(g->answers, n * sizeof *answers);
+        g->answers = answers ? answers : g->answers;
+        uint64_t *keys = larder__realloc(g->keys, n * sizeof *keys);
+        g->keys = keys ? keys : g->keys;
+        if (!answers || !keys)
             return LARDER_E_NOMEM;
-        g->keys = more;
-        memcpy(g->keys, o->keys, o->rows * sizeof *more);
+        g->answer_room = n;
     }
+    for (size_t i = 0; batch && i < n; i++)
+        g->answers[i] = answer_of(&o->tickets[i]);
+    if (!batch && n)
+        memcpy(g->keys, o->keys, n * sizeof *g->keys);
+    g->got = (larder__replies){g->answers, g->keys, o->rows, o->fetched};
     return 0;
 }
 
-static int apply_all(larder__group *g, larder__replica *r, const larder__history *h) {
+/* E_FORMAT: it makes no sense, and so this machine is of no use any more. */
+static int apply(larder__group *g, larder__machine *m, const larder__record *record) {
+    larder__op op;
+    larder__outcome o;
+    larder_reader in = {.at = record->bytes,
+                        .end = (const unsigned char *)record->bytes + record->size};
+    uint32_t head = larder_read_u32(&in), number = larder_read_u32(&in), job = head >> 8;
+    int rc = larder_read_status(&in) < 0
+                 ? larder_read_reject(&in, "the group's journal has a record that is cut short")
+                 : larder__op_read(&op, head & 0xff, &in, g->mine.keys, &g->room);
+    if (rc == 0)
+        rc = larder__machine_apply(m, job, &op, &o);
+    if (rc < 0)
+        return rc == LARDER_E_NOMEM ? rc : LARDER_E_FORMAT;
+    note_left(g, m, job, &o);
+    bool ours = job == g->job && number == g->number && op.type > LARDER__OP_LEAVE;
+    return ours ? keep_outcome(g, &op, &o) : 0;
+}
+
+static int apply_all(larder__group *g, larder__machine *m, const larder__history *h) {
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < h->count; i++) {
-        larder__outcome o;
-        rc = larder__replica_apply(r, h->records[i].bytes, h->records[i].size, &o);
-        if (rc < 0)
-            break;
-        doom(g, r, &o);
-        if (o.job == g->job && o.number == g->number && o.type > LARDER__REC_LEAVE)
-            rc = keep_outcome(g, &o);
-    }
+    for (size_t i = 0; rc == 0 && i < h->count; i++)
+        rc = apply(g, m, &h->records[i]);
+    g->room.code = 0;
     return rc;
 }
 
@@ -187,40 +198,43 @@ static void say_budget(const larder__group *g, const larder__agreement *agreed) 
 }
 
 /* Comes to where the group is: what it has saved, and what happened since. */
-static int catch_up(larder__group *g, larder__replica *fresh, const larder__history *h) {
+static int catch_up(larder__group *g, larder__machine *fresh, const larder__history *h) {
     int rc = 0;
     if (h->snapshot_size) {
         larder_reader in = {.at = h->snapshot,
                             .end = (const unsigned char *)h->snapshot + h->snapshot_size};
-        rc = larder__replica_load(fresh, &in);
+        rc = larder__machine_load(fresh, &in);
     }
     return rc == 0 ? apply_all(g, fresh, h) : rc;
 }
 
-static int join_once(larder__group *g, larder__replica **fresh, larder__membership *joined) {
+static int join_once(larder__group *g, larder__machine **fresh, larder__membership *joined) {
     larder__agreement agreed = {0};
-    larder_writer mine = {0};
+    larder_writer mine = {0}, join = {0};
     larder__agreement_write(&g->mine, &mine);
-    int rc = mine.code < 0
-                 ? mine.code
-                 : larder__journal_join(g->journal, g->again, &mine, core_of(&g->mine), joined);
+    larder__op_write(&(larder__op){.type = LARDER__OP_JOIN, .number = {g->again, g->mine.seed}},
+                     &join);
+    int rc = mine.code < 0 ? mine.code : join.code;
+    if (rc == 0)
+        rc = larder__journal_join(g->journal, &join, &mine, core_of(&g->mine), joined);
     larder__writer_free(&mine);
+    larder__writer_free(&join);
     bool heard = rc == 0 || rc == LARDER_E_ARGS;
     if (heard && joined->agreement.at) {
         int read = larder__agreement_read(&agreed, &joined->agreement);
         rc = read < 0 ? read : rc == LARDER_E_ARGS ? disagree(g, &agreed) : 0;
     }
     g->job = joined->job;
-    g->replica_conf.agreement = &agreed;
-    g->replica_conf.generation = joined->generation;
+    g->machine_conf.about = &agreed;
+    g->machine_conf.generation = joined->generation;
     if (rc == 0)
-        rc = larder__replica_open(fresh, &g->replica_conf);
+        rc = larder__machine_open(fresh, &g->machine_conf);
     if (rc == 0)
         say_budget(g, &agreed);
     if (rc == 0)
         rc = catch_up(g, *fresh, &joined->history);
     if (rc < 0) {
-        larder__replica_close(fresh);
+        larder__machine_close(fresh);
         memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
     }
     if (rc == LARDER_E_FORMAT) /* agreement, snapshot or records */
@@ -235,11 +249,11 @@ static void begin_anew(larder__group *g, larder__began began) {
     larder__group_count(g, g->renewed);
     larder__far_say(g->far, "the group's keys in Redis were gone or damaged (evicted, deleted, "
                             "cut): it has begun anew");
-    larder__far_sweep(g->far, LARDER__MARK_GENERATION, g->replica_conf.generation);
+    larder__far_sweep(g->far, LARDER__MARK_GENERATION, g->machine_conf.generation);
 }
 
 int larder__group_join(larder__group *g) {
-    larder__replica *fresh = NULL;
+    larder__machine *fresh = NULL;
     larder__membership joined = {0};
     int rc = LARDER_E_FORMAT;
     for (int tries = 0; tries < 3 && rc == LARDER_E_FORMAT; tries++)
@@ -247,21 +261,11 @@ int larder__group_join(larder__group *g) {
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&g->state);
-    g->replica = fresh;
+    g->machine = fresh;
     pthread_mutex_unlock(&g->state);
     begin_anew(g, joined.began);
     queue_clear(g);
-    g->doomed_count = g->doomed_old = 0; /* whoever wrote those deletes them */
-    g->streaming = larder__replica_stream(g->replica, &g->stream);
-    if (!g->streaming) {
-        larder_writer *w = larder__group_begin(g, LARDER__REC_STREAM);
-        larder_write_u64(w, g->mine.seed);
-        larder_write_u64(w, 0);
-        larder_write_u64(w, 0);
-        larder__group_end(g);
-    }
-    if (g->epoch_begun)
-        larder__group_queue_epoch(g);
+    g->left_count = g->left_old = 0; /* whoever wrote those deletes them */
     pthread_mutex_lock(&g->lists);
     g->made_count = 0;
     pthread_mutex_unlock(&g->lists);
@@ -269,16 +273,19 @@ int larder__group_join(larder__group *g) {
     g->retry_after = RETRY_FIRST;
     if (g->stats)
         larder__stat_add(g->stats, g->joined, 1);
+    larder_stream stream;
+    larder__client_joined(g->client, larder__machine_stream(g->machine, &stream) ? &stream : NULL);
     return 0;
 }
 
 /* Is there a group to ask? Looks for it now and then, and only where Redis is there. */
-static bool there(larder__group *g) {
-    if (g->replica && larder__far_away(g->far)) {
+bool larder__group_there(void *st) {
+    larder__group *g = st;
+    if (g->machine && larder__far_away(g->far)) {
         lose(g);
         return false;
     }
-    if (g->replica)
+    if (g->machine)
         return true;
     if (larder__now() < g->retry_at || larder__far_away(g->far))
         return false;
@@ -294,10 +301,10 @@ static bool there(larder__group *g) {
 static void save_now_and_then(larder__group *g) {
     uint64_t every = g->mine.keys / 64 > SNAPSHOT_EVERY ? g->mine.keys / 64 : SNAPSHOT_EVERY;
     if (larder__journal_since_snapshot(g->journal) < every ||
-        !larder__replica_first(g->replica, g->job))
+        !larder__machine_first(g->machine, g->job))
         return;
     larder_writer w = {0};
-    larder__replica_save(g->replica, &w);
+    larder__machine_save(g->machine, &w);
     if (larder__journal_snapshot(g->journal, &w) < 0)
         lose(g);
     larder__writer_free(&w);
@@ -318,7 +325,7 @@ bool larder__group_step(larder__group *g) {
     larder__group_delete(g);
     if (rc == 0) {
         pthread_mutex_lock(&g->state);
-        rc = apply_all(g, g->replica, &h);
+        rc = apply_all(g, g->machine, &h);
         pthread_mutex_unlock(&g->state);
     }
     if (rc == 0)
@@ -334,28 +341,32 @@ bool larder__group_step(larder__group *g) {
         return false;
     }
     save_now_and_then(g);
-    return g->replica != NULL;
+    return g->machine != NULL;
 }
 
-/* Asks; where the group has gone on without us, once more. `question` writes the record. */
-bool larder__group_ask(larder__group *g, void (*question)(larder__group *, const void *, size_t),
-                       const void *arg, size_t n) {
-    for (int tries = 0; tries < 2; tries++) {
-        if (!there(g))
-            return false;
-        question(g, arg, n);
-        if (larder__group_step(g))
+/* A question; where the group has gone on without us, once more. */
+bool larder__group_ask(void *st, const larder__op *o, larder__replies *out) {
+    larder__group *g = st;
+    for (int tries = 0; tries < 2 && larder__group_there(g); tries++) {
+        g->got = (larder__replies){0};
+        larder__group_queue_made(g);
+        queue(g, o);
+        if (larder__group_step(g)) {
+            *out = g->got;
             return true;
+        }
     }
     return false;
 }
 
-/* A word that needs no answer goes with the next question, or at once where many have come. */
-bool larder__group_room(larder__group *g) {
-    if (!g->replica)
-        return false;
-    if (g->queued >= 5)
+/* Goes with the next question, or at once where many have come. */
+void larder__group_tell(void *st, const larder__op *o) {
+    enum { ENOUGH = 5 }; /* so that a question and what was made fit behind them */
+    larder__group *g = st;
+    if (!g->machine)
+        return;
+    queue(g, o);
+    if (g->queued >= ENOUGH)
         larder__group_step(g);
-    return g->replica != NULL;
 }
 #endif

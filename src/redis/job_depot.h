@@ -5,7 +5,7 @@
 
 #include "base/stat.h"
 #include "ranks/depot.h"
-#include "redis/uri.h"
+#include "shared/redis_address.h"
 
 typedef struct larder__job_depot_conf {
     const larder__redis_conf *redis; /* its `job` names the job */

@@ -20,9 +20,9 @@ enum { KEPT_BEHIND = 128, JOBS_MOST = 60 };
  * and snapsize (of the snapshot), and by number each member as its nonce and the end of its lease.
  * So whatever Redis evicts, or somebody cuts or overwrites, shows: the parts do not fit any more,
  * and whoever agrees next begins another generation. ARGV[1..4]: nonce, number, length of the lease
- * in ms, generation. Record type 1 is JOIN and 2 is LEAVE (redis/replica.h). Where Redis is full it
- * refuses what adds something unless the script has written already: so records are pushed before
- * anything is taken away, or all of it is. */
+ * in ms, generation. Record type 1 is JOIN and 2 is LEAVE (cache/operations.def). Where Redis is
+ * full it refuses what adds something unless the script has written already: so records are pushed
+ * before anything is taken away, or all of it is. */
 #define PROLOGUE                                                                                   \
     "local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000) local s={} "             \
     "local function look() local all=redis.call('HGETALL',KEYS[1]) "                               \
@@ -48,9 +48,9 @@ enum { KEPT_BEHIND = 128, JOBS_MOST = 60 };
     "string.sub(s[ARGV[2]],1,16)==ARGV[1] end "
 
 static const char *const scripts[] = {
-    /* join: again, jobs at most, ttl, agreement, what of it has to agree, the generation to begin;
-     * ARGV[4] is one that is no good -> number, agreement, generation, how it came (began), snapat,
-     * records from there on, snapshot */
+    /* join: what JOIN says, jobs at most, ttl, agreement, what of it has to agree, the generation
+     * to begin; ARGV[4] is one that is no good -> number, agreement, generation, how it came
+     * (began), snapat, records from there on, snapshot */
     PROLOGUE "local there,began=redis.call('EXISTS',KEYS[1],KEYS[2],KEYS[3]),0 "
              "if not (sound and fits(saved)) or s.gen==ARGV[4] then "
              "redis.call('DEL',KEYS[1],KEYS[2],KEYS[3]) "
@@ -60,7 +60,7 @@ static const char *const scripts[] = {
              "if s.core~=ARGV[9] then return {-2,s.conf,s.gen} end expel() local n=-1 "
              "for i=0,ARGV[6]-1 do if not s[tostring(i)] then n=i break end end "
              "if n<0 then return {-1,s.conf,s.gen} end "
-             "push(struct.pack('<I4I4I4',1+n*256,0,ARGV[5])) lease(n) keep(ARGV[7]) "
+             "push(struct.pack('<I4I4',1+n*256,0)..ARGV[5]) lease(n) keep(ARGV[7]) "
              "return {n,s.conf,s.gen,began,s.snapat,"
              "redis.call('LRANGE',KEYS[2],s.snapat-s.base,-1),"
              "s.snapat>0 and redis.call('GET',KEYS[3]) or ''}",
@@ -193,7 +193,7 @@ static int take_records(larder__journal *j, const redisReply *list, larder__hist
 
 int larder__journal_open(larder__journal **out, larder__far *far, const char *group,
                          uint64_t identity, double lease, uint32_t ttl) {
-    static const char *const names[KEYS] = {"state.2", "log.2", "snap.2"};
+    static const char *const names[KEYS] = {"state.3", "log.3", "snap.3"};
     larder__journal *j = *out = larder__calloc(1, sizeof *j);
     uint64_t nonce;
     if (!j)
@@ -289,7 +289,8 @@ static bool joined_soundly(const redisReply *r) {
            r->element[HOW]->integer <= LARDER__BEGAN_ANEW && r->element[SNAPAT]->integer >= 0;
 }
 
-static int ask_to_join(larder__journal *j, bool again, const larder_writer *mine, uint64_t core) {
+static int ask_to_join(larder__journal *j, const larder_writer *join, const larder_writer *mine,
+                       uint64_t core) {
     char most[8], must[GEN + 4], fresh[GEN + 4];
     uint64_t chance;
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
@@ -298,16 +299,16 @@ static int ask_to_join(larder__journal *j, bool again, const larder_writer *mine
     snprintf(must, sizeof must, "%016llx", (unsigned long long)core);
     snprintf(fresh, sizeof fresh, "%016llx", (unsigned long long)chance);
     snprintf(j->number, sizeof j->number, "-");
-    const larder__record args[] = {text_of(again ? "1" : "0"), text_of(most), text_of(j->ttl),
-                                   {mine->bytes, mine->size},  text_of(must), text_of(fresh)};
+    const larder__record args[] = {{join->bytes, join->size}, text_of(most), text_of(j->ttl),
+                                   {mine->bytes, mine->size}, text_of(must), text_of(fresh)};
     int rc = connect_to(j);
     return rc == 0 ? run(j, JOIN, j->condemned, 6, args) : rc;
 }
 
-int larder__journal_join(larder__journal *j, bool again, const larder_writer *mine, uint64_t core,
-                         larder__membership *out) {
+int larder__journal_join(larder__journal *j, const larder_writer *join, const larder_writer *mine,
+                         uint64_t core, larder__membership *out) {
     *out = (larder__membership){0};
-    int rc = ask_to_join(j, again, mine, core);
+    int rc = ask_to_join(j, join, mine, core);
     if (rc < 0)
         return hang_up(j, rc);
     const redisReply *r = j->reply;

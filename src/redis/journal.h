@@ -43,11 +43,11 @@ typedef struct larder__membership { /* lives until the next call */
     larder__history history;
 } larder__membership;
 
-/* Connects anew and joins, in one step with beginning a generation where that is due. `core`: of
- * `mine`, what has to agree. E_ARGS, without a sentence: it does not. E_FULL: there is no number
- * left. E_FORMAT: the snapshot is damaged. */
-int larder__journal_join(larder__journal *, bool again, const larder_writer *mine, uint64_t core,
-                         larder__membership *);
+/* Connects anew and joins, in one step with beginning a generation where that is due. `join`: the
+ * body of the record it joins with. `core`: of `mine`, what has to agree. E_ARGS, without a
+ * sentence: it does not. E_FULL: there is no number left. E_FORMAT: the snapshot is damaged. */
+int larder__journal_join(larder__journal *, const larder_writer *join, const larder_writer *mine,
+                         uint64_t core, larder__membership *);
 /* What lies there makes no sense: the next to join begins another generation, unless somebody else
  * has done so. */
 void larder__journal_condemn(larder__journal *);

@@ -19,7 +19,7 @@ static const double LAST_WORDS = 2; /* seconds for what is left at the end */
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
-static void ops_push(larder__ops *q, larder__op *op) {
+static void ops_push(larder__writes *q, larder__write *op) {
     if (!q->first)
         q->last = &q->first;
     op->next = NULL;
@@ -28,8 +28,8 @@ static void ops_push(larder__ops *q, larder__op *op) {
     q->count++;
 }
 
-static larder__op *ops_pop(larder__ops *q) {
-    larder__op *op = q->first;
+static larder__write *ops_pop(larder__writes *q) {
+    larder__write *op = q->first;
     if (op) {
         q->first = op->next;
         q->count--;
@@ -38,7 +38,7 @@ static larder__op *ops_pop(larder__ops *q) {
 }
 
 /* It is done with, one way or the other. */
-static void op_end(larder__op *op, bool stored) {
+static void op_end(larder__write *op, bool stored) {
     if (op->done)
         op->done(op->arg, stored);
     larder_buf_unref(&op->bytes);
@@ -51,7 +51,7 @@ void larder__keeper_wake(larder__far *f) {
     pthread_mutex_unlock(&f->lock);
 }
 
-static bool enqueue(larder__far *f, larder__op *op) {
+static bool enqueue(larder__far *f, larder__write *op) {
     size_t bytes = op->bytes ? larder_buf_size(op->bytes) : 0;
     pthread_mutex_lock(&f->lock);
     bool fits = !bytes || f->queued_bytes + bytes <= BYTES_QUEUED || !f->queue.first;
@@ -66,9 +66,9 @@ static bool enqueue(larder__far *f, larder__op *op) {
 
 void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b, uint32_t ttl,
                      larder__far_done_fn done, void *arg) {
-    larder__op *op = larder__malloc(sizeof *op);
+    larder__write *op = larder__malloc(sizeof *op);
     if (op)
-        *op = (larder__op){
+        *op = (larder__write){
             .value = *v, .bytes = larder_buf_ref(b), .ttl = ttl, .done = done, .arg = arg};
     if (op && enqueue(f, op))
         return;
@@ -80,10 +80,10 @@ void larder__far_put(larder__far *f, const larder__value *v, larder_buf *b, uint
 }
 
 void larder__far_drop(larder__far *f, const larder__value *v) {
-    larder__op *op = larder__malloc(sizeof *op);
+    larder__write *op = larder__malloc(sizeof *op);
     if (!op)
         return; /* Redis forgets it after a while */
-    *op = (larder__op){.value = *v};
+    *op = (larder__write){.value = *v};
     enqueue(f, op);
 }
 
@@ -107,7 +107,7 @@ typedef struct message { /* one command */
 } message;
 
 /* Four pieces at most. */
-static int write_message(larder__far *f, larder__op *op, message *m, struct iovec *iov) {
+static int write_message(larder__far *f, larder__write *op, message *m, struct iovec *iov) {
     char key[LARDER__KEY];
     size_t n = larder__far_key(f, &op->value, key);
     int len;
@@ -135,15 +135,15 @@ static int write_message(larder__far *f, larder__op *op, message *m, struct iove
 }
 
 typedef struct round { /* what is written together */
-    larder__op *ops[OPS_AT_ONCE];
+    larder__write *ops[OPS_AT_ONCE];
     larder__node *to[OPS_AT_ONCE];
     message messages[OPS_AT_ONCE];
     struct iovec iov[4 * OPS_AT_ONCE];
     size_t n;
-    larder__ops again; /* to be tried once more */
+    larder__writes again; /* to be tried once more */
 } round_;
 
-static void park(larder__far *f, larder__op *op) {
+static void park(larder__far *f, larder__write *op) {
     pthread_mutex_lock(&f->lock);
     bool room = f->parked.count < PARKED_MOST;
     if (room)
@@ -154,7 +154,7 @@ static void park(larder__far *f, larder__op *op) {
 }
 
 /* Not written: deletions are kept for later, bytes are given up. */
-static void op_lost(larder__far *f, larder__op *op) {
+static void op_lost(larder__far *f, larder__write *op) {
     if (!op->bytes) {
         park(f, op);
         return;
@@ -164,8 +164,8 @@ static void op_lost(larder__far *f, larder__op *op) {
 }
 
 /* Redis' answer to one command; negative: nothing more can be said here. */
-static int settle_one(larder__far *f, larder__node *n, round_ *r, larder__op *op) {
-    larder__reply reply;
+static int settle_one(larder__far *f, larder__node *n, round_ *r, larder__write *op) {
+    larder__resp_reply reply;
     larder__moved m;
     larder__conn_expect(&n->writer, 0);
     int rc = larder__resp_next(&n->writer.in, &reply);
@@ -233,14 +233,14 @@ static void work_off(larder__far *f, round_ *r) {
     uint64_t bytes = 0;
     r->n = 0;
     while (r->n < OPS_AT_ONCE && bytes < BYTES_AT_ONCE && f->queue.first) {
-        larder__op *op = r->ops[r->n++] = ops_pop(&f->queue);
+        larder__write *op = r->ops[r->n++] = ops_pop(&f->queue);
         bytes += op->bytes ? larder_buf_size(op->bytes) : 0;
     }
     f->queued_bytes -= bytes;
     f->under_way = r->n;
     pthread_mutex_unlock(&f->lock);
     while (r->n) {
-        r->again = (larder__ops){0};
+        r->again = (larder__writes){0};
         write_round(f, r);
         for (r->n = 0; r->again.first;)
             r->ops[r->n++] = ops_pop(&r->again);
@@ -258,7 +258,7 @@ static void unpark(larder__far *f) {
     if (larder__far_away(f))
         return;
     pthread_mutex_lock(&f->lock);
-    for (larder__op *op; (op = ops_pop(&f->parked));)
+    for (larder__write *op; (op = ops_pop(&f->parked));)
         ops_push(&f->queue, op);
     pthread_mutex_unlock(&f->lock);
 }
@@ -316,7 +316,7 @@ void larder__keeper_stop(larder__far *f) {
     pthread_mutex_unlock(&f->lock);
     pthread_join(f->keeper, NULL);
     f->keeping = false;
-    for (larder__op *op; (op = ops_pop(&f->queue)) || (op = ops_pop(&f->parked));)
+    for (larder__write *op; (op = ops_pop(&f->queue)) || (op = ops_pop(&f->parked));)
         op_end(op, false);
 }
 #endif

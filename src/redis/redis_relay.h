@@ -3,7 +3,7 @@
 #define LARDER_REDIS_REDIS_RELAY_H
 
 #include "ranks/relay.h"
-#include "redis/uri.h"
+#include "shared/redis_address.h"
 
 typedef struct larder__redis_relay_conf {
     const larder__redis_conf *redis; /* its `job` and `patience`; copied */

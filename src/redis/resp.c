@@ -73,13 +73,13 @@ static bool read_number(const char *text, size_t n, int64_t *out) {
     return true;
 }
 
-int larder__resp_next(larder__resp *r, larder__reply *out) {
+int larder__resp_next(larder__resp *r, larder__resp_reply *out) {
     const char *line;
     size_t n;
     int rc = take_line(r, &line, &n);
     if (rc < 0)
         return rc;
-    *out = (larder__reply){.type = line[0]};
+    *out = (larder__resp_reply){.type = line[0]};
     if (line[0] == '+' || line[0] == '-') {
         size_t keep = n - 1 < sizeof out->text - 1 ? n - 1 : sizeof out->text - 1;
         memcpy(out->text, line + 1, keep);

@@ -18,17 +18,17 @@ typedef struct larder__resp {
     size_t at, end;
 } larder__resp;
 
-typedef struct larder__reply {
+typedef struct larder__resp_reply {
     char type;      /* '+' text, '-' error, ':' number, '$' bytes follow, '*' pieces follow */
     int64_t number; /* of ':'; bytes or pieces that follow, -1: there is nothing */
     char text[200]; /* of '+' and '-', cut */
-} larder__reply;
+} larder__resp_reply;
 
 enum { LARDER__RESP_BUFFER = 64 << 10 };
 
 int larder__resp_open(larder__resp *, larder__resp_read_fn, void *arg);
 void larder__resp_close(larder__resp *);
-int larder__resp_next(larder__resp *, larder__reply *out);
+int larder__resp_next(larder__resp *, larder__resp_reply *out);
 /* `n` bytes of a payload; then larder__resp_tail after its last. */
 int larder__resp_bytes(larder__resp *, void *to, size_t n);
 int larder__resp_skip(larder__resp *, uint64_t n);

@@ -105,8 +105,7 @@ static bool search(larder__reuse *r, uint64_t *id) {
 
 static bool draw_resident(larder__reuse *r, uint64_t *id) {
     for (int i = 0; i < TRIES; i++) {
-        double share;
-        bool got = r->env->pick && r->env->pick(r->env->pick_arg, &r->rng, id, &share);
+        bool got = r->env->pick && r->env->pick(r->env->pick_arg, &r->rng, id);
         if ((got || any_resident(r, id)) && !has(r->inside, *id))
             return true;
     }

@@ -69,7 +69,8 @@ static void observe(void *st, const larder_report *rep, float *scores) {
     }
     if (r->given == 0 && n > r->nominal)
         r->nominal = n;
-    qsort(r->rows, n, sizeof *r->rows, by_loss);
+    if (n)
+        qsort(r->rows, n, sizeof *r->rows, by_loss);
     double scale = n > 1 ? (double)(r->nominal - 1) / (double)(n - 1) : 1;
     for (size_t i = 0, below = 0; i < n; i++) {
         if (i && r->rows[i].loss > r->rows[i - 1].loss)

@@ -4,7 +4,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "plugins.h"
 #include "sim/sim.h"
 
@@ -165,7 +165,8 @@ static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_
     const larder_policy *policy = rc < 0 ? NULL : larder__policy_find(name);
     if (!policy)
         return LARDER_E_ARGS;
-    if (policy->needs_scores && !(c->rows && (c->rows->left.count || c->rows->scored.count)))
+    if (LARDER_HAS(policy, hears, needs_scores) &&
+        !(c->rows && (c->rows->left.count || c->rows->scored.count)))
         return larder__fail(
             LARDER_E_ARGS,
             "%s needs a solver's words: it decides by scores, and a plain sequence of "
@@ -179,7 +180,7 @@ static int open_cache(larder__cache **out, const larder__replay_conf *c, uint64_
                                .keys = keys,
                                .budget = budget_of(c),
                                .seed = c->seed};
-    *needs_future = policy->needs_future;
+    *needs_future = policy->future == LARDER_FUTURE_ALL;
     rc = larder__cache_open(out, &conf);
     larder__args_free(&args);
     return rc;

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "loader/draw.h"
 #include "loader/ledger.h"
 #include "plugins.h"
@@ -29,32 +29,31 @@ typedef struct replay {
     uint8_t *kinds, *forms;
 } replay;
 
-static int open_cache(replay *r, const char *spec, const char *cache, bool *future) {
+static int open_cache(replay *r, const char *spec, const larder__cache_text *cache, bool *future) {
     const larder__tape_job *j = &r->tape->job;
     char name[64];
     const char *rest = "";
     larder_args args;
-    larder__budget b;
-    int rc = larder__parse_budget(cache, &b);
-    if (rc == 0)
-        rc = larder__spec_name(spec, name, sizeof name, &rest);
+    const larder__budget *b = &larder__cache_back(cache)->budget;
+    int rc = larder__spec_name(spec, name, sizeof name, &rest);
     const larder_policy *policy = rc < 0 ? NULL : larder__policy_find(name);
     if (!policy)
         return rc < 0 ? rc : LARDER_E_ARGS;
-    if (b.share[LARDER_ENCODED] < 1)
-        return larder__fail(LARDER_E_ARGS, "cache \"%s\": --policy replays encoded samples", cache);
+    if (b->share[LARDER_ENCODED] < 1)
+        return larder__fail(LARDER_E_ARGS, "cache \"%s\": --policy replays encoded samples",
+                            cache->shown);
     if ((rc = larder__args_parse(&args, "policy", &policy->plugin, rest, ',', NULL)) < 0)
         return rc;
-    double bytes = b.relative ? b.fraction * (double)j->payload + 0.5 : (double)b.bytes;
+    uint64_t bytes = larder__cache_tier_bytes(larder__cache_back(cache), j->payload);
     larder__cache_conf conf = {.policy = policy,
                                .args = &args,
                                .store = &larder__store_null,
                                .keys = j->samples,
-                               .budget = policy->holds_all ? j->payload : (uint64_t)bytes,
-                               .budget_covers_all = !b.relative && !policy->holds_all,
+                               .budget = policy->holds_all ? j->payload : bytes,
+                               .budget_covers_all = !b->relative && !policy->holds_all,
                                .seed = j->seed,
                                .epochs = j->epochs};
-    *future = policy->needs_future || policy->needs_order;
+    *future = policy->future != LARDER_FUTURE_NONE;
     rc = larder__cache_open(&r->cache, &conf);
     larder__args_free(&args);
     return rc;
@@ -168,11 +167,9 @@ static void close_replay(replay *r) {
 
 static uint32_t size_of(void *feed, uint64_t id) { return larder__feed_size(feed, id); }
 
-static void note_room(const replay *r, const char *cache) {
-    larder__budget b;
-    if (larder__parse_budget(cache, &b) == 0 && (b.relative ? b.fraction > 0 : b.bytes > 0))
-        larder__no_room_says(r->out->says, sizeof r->out->says, r->cache, cache,
-                             r->tape->job.samples, size_of, r->feed);
+static void note_room(const replay *r, const larder__cache_text *cache) {
+    larder__no_room_says(r->out->says, sizeof r->out->says, r->cache, cache, r->tape->job.samples,
+                         size_of, r->feed);
 }
 
 int larder__sim_requests(const larder__tape *t, const char *policy, const char *cache,
@@ -180,7 +177,10 @@ int larder__sim_requests(const larder__tape *t, const char *policy, const char *
     *out = (larder__sim_result){.n = t->job.samples, .precision_mean = NAN};
     replay r = {.tape = t, .stop = stop, .out = out};
     bool future = false;
-    int rc = t->requests ? open_cache(&r, policy, cache, &future)
+    larder__cache_text text;
+    int rc = larder__cache_text_parse(&text, cache, "");
+    if (rc == 0)
+        rc = t->requests ? open_cache(&r, policy, &text, &future)
                          : larder__fail(LARDER_E_FORMAT, "the record holds no batch");
     if (rc == 0 && future)
         rc = t->requests < UINT32_MAX
@@ -189,7 +189,7 @@ int larder__sim_requests(const larder__tape *t, const char *policy, const char *
     if (rc == 0)
         rc = larder__feed_open(&r.feed, t);
     if (rc == 0)
-        note_room(&r, cache);
+        note_room(&r, &text);
     if (rc == 0)
         rc = larder__ledger_open(&r.ledger, t->job.samples, (uint32_t)t->job.world);
     if (rc == 0)

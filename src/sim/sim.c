@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "loader/far_cache.h"
 #include "sim/precision.h"
 #include "sim/sim_inside.h"
 
@@ -27,8 +26,10 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
                             sampler->plugin.name);
     char recipe[96];
     snprintf(recipe, sizeof recipe, "minio:sampler=%s", sampler->plugin.name);
+    larder__cache_text none;
+    int rc = larder__cache_text_parse(&none, "0", "");
     conf.recipe = recipe;
-    conf.cache = "0";
+    conf.cache = &none;
     conf.stats = NULL;
     uint64_t total = larder__draw_length(r->draw) * r->conf->epochs, at = 0;
     if (total >= UINT32_MAX)
@@ -37,7 +38,8 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
     larder__draw *d = NULL;
     larder__planned plan = {0};
     uint32_t *ids = larder__malloc(total * sizeof *ids);
-    int rc = ids ? larder__draw_open(&d, &conf) : LARDER_E_NOMEM;
+    if (rc == 0)
+        rc = ids ? larder__draw_open(&d, &conf) : LARDER_E_NOMEM;
     if (rc == 0)
         rc = larder__planned_open(&plan, d);
     while (rc == 0 && at < total && (rc = larder__draw_next(d, &plan)) == 0) {
@@ -59,7 +61,8 @@ static int collect_order(const run *r, larder__draw_conf conf, uint32_t **out, u
 /* Without them it would be lru or minio, and its figures theirs. */
 static int check_scores(const run *r) {
     const larder_policy *p = larder__draw_policy(r->draw);
-    if (!r->conf->refuse_unscored || !p->needs_scores || larder__draw_signal(r->draw))
+    if (!r->conf->refuse_unscored || !LARDER_HAS(p, hears, needs_scores) ||
+        larder__draw_signal(r->draw))
         return 0;
     return larder__fail(
         LARDER_E_ARGS,
@@ -69,7 +72,7 @@ static int check_scores(const run *r) {
 }
 
 static int look_into_future(run *r, const larder__draw_conf *conf) {
-    if (!larder__draw_policy(r->draw)->needs_future)
+    if (larder__draw_policy(r->draw)->future != LARDER_FUTURE_ALL)
         return 0;
     uint32_t *ids = NULL;
     uint64_t count = 0;
@@ -107,7 +110,7 @@ int larder__next_uses(const uint32_t *ids, uint64_t count, uint64_t keys, uint32
 static int validate(run *r) {
     const larder__planned *p = &r->plan;
     double accuracy = larder__trace_accuracy(r->trace, p->epoch);
-    if (!p->last || !larder__draw_policy(r->draw)->accuracy || isnan(accuracy))
+    if (!p->last || !LARDER_HAS(larder__draw_policy(r->draw), hears, accuracy) || isnan(accuracy))
         return 0;
     return larder__feedback_note_accuracy(larder__draw_feedback(r->draw), p->number, accuracy);
 }
@@ -263,18 +266,18 @@ static int open_embeddings(run *r) {
     return r->embeddings ? 0 : LARDER_E_NOMEM;
 }
 
-static int open_run(run *r, larder__draw_conf *conf) {
+/* What all of it is about: samples of a trace, or as many as were asked for. */
+static int open_texts(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
-    int rc = 0;
-    uint64_t n = c->n;
-    if (c->trace) {
-        if ((rc = larder__trace_open(&r->trace, c->trace)) < 0)
-            return rc;
-        n = larder__trace_samples(r->trace);
-    }
-    r->out->n = n;
+    bool replan; /* there is no clock here: the split stays as it begins */
+    int rc = c->trace ? larder__trace_open(&r->trace, c->trace) : 0;
+    if (rc < 0 || (rc = larder__recipe_cache(&r->cache, c->recipe, c->cache, &replan)) < 0)
+        return rc;
+    uint64_t n = r->out->n = r->trace ? larder__trace_samples(r->trace) : c->n;
+    r->out->forms = larder__cache_back(&r->cache)->budget.share[LARDER_ENCODED] < 1;
+    r->out->tiers = r->cache.tier_count > 1;
     *conf = (larder__draw_conf){.recipe = c->recipe,
-                                .cache = c->cache,
+                                .cache = &r->cache,
                                 .store = &larder__store_null,
                                 .n = n,
                                 .payload = n * c->size,
@@ -288,32 +291,41 @@ static int open_run(run *r, larder__draw_conf *conf) {
                                 .group_arg = r->trace,
                                 .world = 1,
                                 .lag = c->lag ? c->lag : 6};
-    double share[LARDER_FORMS];
-    bool replan; /* there is no clock here: the split stays as it begins */
-    if ((rc = larder__draw_shares(c->recipe, c->cache, share, &replan)) < 0)
-        return rc;
-    r->out->forms = share[LARDER_ENCODED] < 1;
-    r->out->tiers = larder__far_cache_tiered(c->cache);
-    if (c->data && c->trace)
-        return larder__fail(LARDER_E_ARGS, "a data set or a recorded training, not both");
-    if (c->data && (rc = open_data(r, conf)) < 0)
-        return rc;
-    if (c->tape && (rc = larder__sim_open_tape(r, conf)) < 0)
-        return rc;
-    n = conf->n;
-    if (c->size == 0)
-        return larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
-    if ((rc = larder__draw_open(&r->draw, conf)) < 0)
+    return c->data && c->trace
+               ? larder__fail(LARDER_E_ARGS, "a data set or a recorded training, not both")
+               : 0;
+}
+
+static int open_draw(run *r, larder__draw_conf *conf) {
+    const larder__sim_conf *c = r->conf;
+    int rc = c->data ? open_data(r, conf) : 0;
+    if (rc == 0 && c->tape)
+        rc = larder__sim_open_tape(r, conf);
+    if (rc == 0 && c->size == 0)
+        rc = larder__fail(LARDER_E_ARGS, "a sample has at least one byte");
+    if (rc == 0)
+        rc = larder__draw_open(&r->draw, conf);
+    if (rc < 0)
         return rc;
     snprintf(r->out->says, sizeof r->out->says, "%s", larder__draw_says(r->draw));
-    if ((rc = larder__ledger_open(&r->ledger, n, conf->world)) < 0 ||
-        (rc = larder__planned_open(&r->plan, r->draw)) < 0 || (rc = larder__sim_check_feed(r)) < 0)
+    r->out->figures = larder__draw_shows(r->draw);
+    if ((rc = larder__ledger_open(&r->ledger, conf->n, conf->world)) < 0 ||
+        (rc = larder__planned_open(&r->plan, r->draw)) < 0)
         return rc;
+    return larder__sim_check_feed(r);
+}
+
+static int open_evaluator(run *r) {
+    const larder__tape *tape = r->conf->tape;
     bool evaluates =
-        (r->trace && larder__trace_evaluates(r->trace)) || (c->tape && c->tape->looked_count);
-    if (evaluates && larder__draw_takes_evaluator(r->draw) &&
-        (rc = larder__planned_open(&r->ahead, r->draw)) < 0)
-        return rc;
+        (r->trace && larder__trace_evaluates(r->trace)) || (tape && tape->looked_count);
+    return evaluates && larder__draw_takes_evaluator(r->draw)
+               ? larder__planned_open(&r->ahead, r->draw)
+               : 0;
+}
+
+static int open_arrays(run *r) {
+    const larder__sim_conf *c = r->conf;
     r->served = larder__calloc(c->batch, sizeof *r->served);
     r->kinds = larder__calloc(c->batch, sizeof *r->kinds);
     r->forms = larder__calloc(c->batch, sizeof *r->forms);
@@ -322,15 +334,18 @@ static int open_run(run *r, larder__draw_conf *conf) {
     r->losses = larder__calloc(c->batch, sizeof *r->losses);
     r->out->epochs = larder__calloc(c->epochs, sizeof *r->out->epochs);
     r->out->shown = larder__calloc(c->epochs, sizeof *r->out->shown);
-    r->out->figures = larder__draw_policy(r->draw)->figures;
     r->out->precision = larder__calloc(c->epochs, sizeof *r->out->precision);
-    if (!r->out->precision || !r->out->shown || !r->served || !r->kinds || !r->forms ||
-        !r->read_bytes || !r->labels || !r->losses || !r->out->epochs)
-        return LARDER_E_NOMEM;
-    if ((rc = open_embeddings(r)) < 0)
+    bool all = r->out->precision && r->out->shown && r->served && r->kinds && r->forms &&
+               r->read_bytes && r->labels && r->losses && r->out->epochs;
+    return all ? 0 : LARDER_E_NOMEM;
+}
+
+static int open_run(run *r, larder__draw_conf *conf) {
+    int rc = open_texts(r, conf);
+    if (rc < 0 || (rc = open_draw(r, conf)) < 0 || (rc = open_evaluator(r)) < 0 ||
+        (rc = open_arrays(r)) < 0 || (rc = open_embeddings(r)) < 0 || (rc = check_scores(r)) < 0)
         return rc;
-    rc = check_scores(r);
-    return rc < 0 ? rc : look_into_future(r, conf);
+    return look_into_future(r, conf);
 }
 
 void larder__sim_add_epoch(larder__sim_result *out, const larder_figures *f) {

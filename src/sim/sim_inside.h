@@ -10,6 +10,7 @@
 typedef struct larder__sim_state {
     const larder__sim_conf *conf;
     larder__sim_result *out;
+    larder__cache_text cache;
     larder__draw *draw;
     larder__ledger *ledger;
     larder__planned plan, ahead; /* `ahead`: the next batch to evaluate */

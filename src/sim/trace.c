@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "sim/npy.h"
+#include "base/npy.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -21,13 +21,21 @@ struct larder__trace {
     size_t loaded;
 };
 
+static int read_array(larder__npy *out, const char *path) {
+    int rc = larder__npy_read(out, path);
+    if (rc < 0 || out->dims <= 2)
+        return rc;
+    larder__npy_free(out);
+    return larder__fail(LARDER_E_FORMAT, "%s: more than two dimensions", path);
+}
+
 /* A file that need not be there. */
 static int read_optional(larder__npy *out, const char *folder, const char *name, uint64_t cols) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (access(path, F_OK) != 0)
         return 0;
-    int rc = larder__npy_read(out, path);
+    int rc = read_array(out, path);
     if (rc == 0 && out->rows && out->cols != cols)
         rc = larder__fail(LARDER_E_FORMAT, "%s: not of the same samples as labels.npy", path);
     return rc;
@@ -43,10 +51,10 @@ int larder__trace_open(larder__trace **out, const char *folder) {
         return larder__fail(LARDER_E_ARGS, "the trace's folder has too long a name");
     }
     snprintf(path, sizeof path, "%s/labels.npy", folder);
-    int rc = larder__npy_read(&t->labels, path);
+    int rc = read_array(&t->labels, path);
     if (rc == 0) {
         snprintf(path, sizeof path, "%s/train_loss.npy", folder);
-        rc = larder__npy_read(&t->loss, path);
+        rc = read_array(&t->loss, path);
     }
     if (rc == 0 && (t->labels.cols != 1 || t->loss.cols != t->labels.rows || t->loss.rows == 0))
         rc = larder__fail(LARDER_E_FORMAT, "%s: labels and losses are not of the same samples",
@@ -120,7 +128,7 @@ static int load_snapshot(larder__trace *t, size_t which) {
     snprintf(path, sizeof path, "%s/emb%03u.npy", t->folder, t->snapshots[which]);
     size_t dim = t->embeddings.rows ? t->embeddings.cols : 0;
     larder__npy fresh;
-    int rc = larder__npy_read(&fresh, path);
+    int rc = read_array(&fresh, path);
     if (rc < 0)
         return rc;
     larder__npy_free(&t->embeddings);

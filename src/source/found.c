@@ -1,5 +1,7 @@
 #include "source/found.h"
 
+#include "base/file.h"
+
 #include <stdio.h>
 #include <strings.h>
 
@@ -24,13 +26,8 @@ static const struct {
                 {"webp", false}};
 enum { PICTURES = sizeof pictures / sizeof *pictures };
 
-static const char *own_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 const char *larder__ending(const char *path) {
-    const char *dot = strrchr(own_name(path), '.');
+    const char *dot = strrchr(larder__name_in(path), '.');
     return dot ? dot + 1 : NULL;
 }
 
@@ -60,7 +57,7 @@ static void count(larder__tally *t, const char *ending, uint64_t n) {
 }
 
 void larder__found_unused(larder__found *f, const char *path, const char *ending) {
-    if (own_name(path)[0] != '.')
+    if (larder__name_in(path)[0] != '.')
         count(&f->unused, ending, 1);
 }
 

@@ -7,52 +7,29 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "source/content.h"
-#include "source/files.h"
-#include "source/found.h"
+#include "source/file_set.h"
 #include "source/grow.h"
-#include "source/names.h"
 #include "source/split.h"
-#include "source/stamp.h"
 #include "source/web/listed.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define MOST_BYTES ((size_t)4 << 30)
 
 typedef struct list {
-    char *path; /* of the manifest */
-    char *root; /* its folder */
-    larder__names names, classes;
-    uint32_t *sizes, *keys; /* of each file: bytes, and of its stamp */
-    int32_t *labels;        /* -1: none */
-    size_t sizes_cap, keys_cap, labels_cap;
-    uint64_t bytes, fingerprint, stamps;
-    bool numbered;   /* files keep their inode */
-    uint64_t volume; /* of the file system */
+    larder__file_set set; /* first; its root is the manifest's folder */
+    char *path;           /* of the manifest */
+    larder__names classes;
+    int32_t *labels; /* -1: none */
+    size_t labels_cap;
     uint32_t class_count;
-    larder__files *files;
-    larder__found found;
-    larder__found_says says;
 } list;
 
 /* ---- the lines ------------------------------------------------------------------------------- */
-
-/* Below the manifest's folder: it may come from somebody else. */
-static bool stays_below(const char *name) {
-    if (name[0] == '/')
-        return false;
-    for (const char *at = name; at; at = strchr(at, '/'), at = at ? at + 1 : NULL)
-        if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || !at[2]))
-            return false;
-    return true;
-}
 
 /* Of a file whose size the manifest says, reading will tell that it is not there. */
 static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__stamp *out) {
@@ -60,7 +37,7 @@ static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__st
     struct stat st;
     bool unsaid = *bytes == LARDER__BYTES_UNKNOWN;
     *out = (larder__stamp){0};
-    snprintf(path, sizeof path, "%s/%s", l->root, name);
+    snprintf(path, sizeof path, "%s/%s", l->set.root, name);
     if (stat(path, &st) != 0)
         return unsaid ? larder__fail(larder__code_of_errno(errno), "%s: %s: %s", l->path, name,
                                      strerror(errno))
@@ -69,20 +46,17 @@ static int ask_file(const list *l, const char *name, uint64_t *bytes, larder__st
         return larder__fail(LARDER_E_FORMAT, "%s: %s is not a regular file", l->path, name);
     *bytes = unsaid ? (uint64_t)st.st_size : *bytes;
     *out = larder__stamp_of(&st);
-    if (!l->numbered)
-        out->inode = 0;
-    out->volume = l->volume;
     return 0;
 }
 
 static int take_line(void *st, const larder__listed *line) {
     list *l = st;
     char name[LARDER__KEY_MAX];
-    uint64_t bytes = line->bytes, k = l->names.count;
+    uint64_t bytes = line->bytes, k = l->set.names.count;
     size_t skip = line->n > 2 && memcmp(line->name, "./", 2) == 0 ? 2 : 0, n = line->n - skip;
     memcpy(name, line->name + skip, n);
     name[n] = 0;
-    if (!stays_below(name))
+    if (!larder__stays_below(name))
         return larder__fail(LARDER_E_FORMAT,
                             "%s: %s: paths are relative to the manifest and stay below its folder",
                             l->path, name);
@@ -90,21 +64,14 @@ static int take_line(void *st, const larder__listed *line) {
     int rc = ask_file(l, name, &bytes, &stamp);
     if (rc == 0 && bytes >= UINT32_MAX)
         rc = larder__fail(LARDER_E_FORMAT, "%s: %s: 4 GiB or more is no sample", l->path, name);
-    if (rc < 0 || (rc = larder__grow(&l->sizes, &l->sizes_cap, k + 1, sizeof *l->sizes)) < 0 ||
-        (rc = larder__grow(&l->keys, &l->keys_cap, k + 1, sizeof *l->keys)) < 0 ||
-        (rc = larder__grow(&l->labels, &l->labels_cap, k + 1, sizeof *l->labels)) < 0 ||
-        (rc = larder__names_add(&l->names, name, n)) < 0)
+    if (rc < 0 || (rc = larder__grow(&l->labels, &l->labels_cap, k + 1, sizeof *l->labels)) < 0 ||
+        (rc = larder__file_set_add(&l->set, name, n, (uint32_t)bytes, stamp)) < 0)
         return rc;
-    l->sizes[k] = (uint32_t)bytes;
     l->labels[k] = line->label;
-    l->keys[k] = larder__stamp_key(&stamp);
-    l->stamps = larder__stamp_hash(l->stamps, &stamp);
-    l->bytes += bytes;
     if (line->label >= 0 && (uint32_t)line->label >= l->class_count)
         l->class_count = (uint32_t)line->label + 1;
-    larder__found_sample(&l->found, name);
-    l->fingerprint = larder__hash_bytes(
-        l->fingerprint ^ larder__mix64(bytes << 32 | (uint32_t)line->label), name, n);
+    l->set.fingerprint = larder__hash_bytes(
+        l->set.fingerprint ^ larder__mix64(bytes << 32 | (uint32_t)line->label), name, n);
     return 0;
 }
 
@@ -161,12 +128,7 @@ static int open_place(list *l, const char *where) {
         snprintf(path, sizeof path, ".");
     else
         slash[slash == path] = 0; /* "/list.tsv" lies in "/" */
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    l->numbered = fd < 0 || larder__inodes_last(fd);
-    l->volume = fd < 0 ? 0 : larder__volume_of(fd);
-    if (fd >= 0)
-        close(fd);
-    return (l->root = larder__strdup(path)) ? 0 : LARDER_E_NOMEM;
+    return larder__file_set_begin(&l->set, path);
 }
 
 static int list_open(void *st, const char *where, const larder_args *args) {
@@ -181,62 +143,29 @@ static int list_open(void *st, const char *where, const larder_args *args) {
     if (rc == 0)
         rc = take_classes(l, (const char *)text);
     larder__free(text);
-    if (rc == 0 && l->names.count == 0)
+    if (rc == 0 && l->set.names.count == 0)
         rc = larder__fail(LARDER_E_NOTFOUND, "%s: names no files", l->path);
-    if (rc == 0)
-        rc = larder__files_open(&l->files, l->root, larder_args_text(args, "io"));
-    if (rc == 0)
-        larder__names_trim(&l->names);
-    return rc;
+    return rc < 0 ? rc : larder__file_set_end(&l->set, larder_args_text(args, "io"));
 }
 
 static void list_close(void *st) {
     list *l = st;
-    larder__files_close(&l->files);
-    larder__names_free(&l->names);
+    larder__file_set_free(&l->set);
     larder__names_free(&l->classes);
-    larder__free(l->sizes);
-    larder__free(l->keys);
     larder__free(l->labels);
-    larder__free(l->root);
     larder__free(l->path);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-typedef struct file_bytes {
-    list *l;
-    uint64_t id;
-} file_bytes;
-
-static int read_file(void *arg, void *out, size_t n, uint64_t at) {
-    const file_bytes *f = arg;
-    return larder__files_peek(f->l->files, larder__names_get(&f->l->names, f->id), out, n, at);
-}
-
-static int describe(void *st, larder_dataset *out) {
-    list *l = st;
-    larder__content c;
-    larder__content_begin(&c, l->bytes);
-    for (uint64_t i = 0; i < l->names.count; i++)
-        larder__content_add(&c, l->sizes[i], read_file, &(file_bytes){.l = l, .id = i});
-    *out = (larder_dataset){.count = l->names.count,
-                            .bytes = l->bytes,
-                            .classes = l->class_count,
-                            .fingerprint = l->fingerprint,
-                            .identity = l->stamps,
-                            .content = c.hash};
-    return 0;
-}
-
 static int stat_one(void *st, uint64_t id, larder_sample *out) {
     const list *l = st;
-    *out = (larder_sample){.bytes = l->sizes[id], .label = l->labels[id]};
+    *out = (larder_sample){.bytes = l->set.sizes[id], .label = l->labels[id]};
     return 0;
 }
 
 static int name(void *st, uint64_t id, char *out, size_t cap) {
-    snprintf(out, cap, "%s", larder__names_get(&((const list *)st)->names, id));
+    snprintf(out, cap, "%s", larder__names_get(&((const list *)st)->set.names, id));
     return 0;
 }
 
@@ -245,28 +174,15 @@ static const char *class_name(void *st, uint32_t label) {
     return label < l->classes.count ? larder__names_get(&l->classes, label) : NULL;
 }
 
-static const char *note(void *st, size_t i) {
-    list *l = st;
-    return larder__found_note(&l->found, "files", i, &l->says);
+static int describe(void *st, larder_dataset *out) {
+    return larder__file_set_describe(st, name, ((list *)st)->class_count, out);
 }
 
 static int list_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
-    enum { AT_ONCE = 64 };
-    list *l = st;
-    for (size_t at = 0; at < n;) {
-        larder__file_want wants[AT_ONCE];
-        size_t k = 0;
-        for (; k < AT_ONCE && at + k < n; k++)
-            wants[k] = (larder__file_want){larder__names_get(&l->names, ids[at + k]),
-                                           l->sizes[ids[at + k]], l->keys[ids[at + k]]};
-        larder__files_read(l->files, wants, k, out + at);
-        at += k;
-    }
-    return 0;
+    return larder__file_set_read(st, name, ids, n, out);
 }
 
-static const larder_param params[] = {
-    {"io", "auto|uring|plain", "auto", "how several files are read at once", 0, 0}, {0}};
+static const larder_param params[] = {LARDER__IO_PARAM, {0}};
 
 const larder_source larder__source_list = {
     .plugin = {.name = "list",
@@ -282,5 +198,5 @@ const larder_source larder__source_list = {
     .name = name,
     .class_name = class_name,
     .read = list_read,
-    .note = note,
+    .note = larder__file_set_note,
 };

@@ -1,6 +1,7 @@
 /* Packed shards: WebDataset tars with an index beside each, as `larder pack` writes them. What a
  * crop needs of a picture is read, and no more: the index tells which bytes these are. */
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -9,24 +10,24 @@
 #include "source/fd_pool.h"
 #include "source/pack_plan.h"
 #include "source/pread_full.h"
+#include "source/ranges.h"
 #include "source/shards.h"
 #include "source/split.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <strings.h>
 
 typedef struct shard {
     char *index_path;
     larder__pack_file index;
     larder__stamp tar, beside; /* of the two files */
-    uint64_t first;            /* id of its first sample here */
 } shard;
 
 typedef struct pack {
     larder__names paths;
     shard *shards;
+    uint64_t *firsts;            /* id of each shard's first sample */
     larder__pack_entry *entries; /* of all shards */
     larder__names classes;
     larder__fd_pool *pool; /* file 2 i is shard i's tar, 2 i + 1 its index */
@@ -82,7 +83,7 @@ static int open_shard(pack *p, uint64_t i) {
         return larder__fail(
             LARDER_E_CHANGED, "%s: has %llu bytes, its index speaks of %llu; pack it again", path,
             (unsigned long long)s->tar.size, (unsigned long long)s->index.shard_bytes);
-    s->first = p->count;
+    p->firsts[i] = p->count;
     p->count += s->index.count;
     p->fingerprint = larder__mix64(p->fingerprint ^ s->index.own_sum);
     return 0;
@@ -93,7 +94,7 @@ static int read_entries(pack *p, uint64_t i) {
     int fd = open_plain(s->index_path, &s->beside);
     if (fd < 0)
         return fd;
-    int rc = larder__pack_file_entries(&s->index, fd, p->entries + s->first);
+    int rc = larder__pack_file_entries(&s->index, fd, p->entries + p->firsts[i]);
     if (rc == 0 && i == 0)
         rc = larder__pack_file_classes(&s->index, fd, &p->classes);
     close(fd);
@@ -124,7 +125,8 @@ static int pack_open(void *st, const char *where, const larder_args *args) {
     if (rc < 0)
         return rc;
     p->shards = larder__calloc(p->paths.count, sizeof *p->shards);
-    if (!p->shards)
+    p->firsts = larder__calloc(p->paths.count, sizeof *p->firsts);
+    if (!p->shards || !p->firsts)
         return LARDER_E_NOMEM;
     for (uint64_t i = 0; rc == 0 && i < p->paths.count; i++)
         rc = open_shard(p, i);
@@ -143,6 +145,7 @@ static void pack_close(void *st) {
     for (uint64_t i = 0; p->shards && i < p->paths.count; i++)
         larder__free(p->shards[i].index_path);
     larder__free(p->shards);
+    larder__free(p->firsts);
     larder__free(p->entries);
     larder__names_free(&p->classes);
     larder__names_free(&p->paths);
@@ -150,10 +153,9 @@ static void pack_close(void *st) {
 
 /* Shards whose first one has an index beside it. */
 static int probe(const char *where) {
-    size_t n = strlen(where);
     char beside[PATH_MAX];
     bool folder = larder__is_folder(where);
-    if (!folder && !(n > 4 && strcasecmp(where + n - 4, ".tar") == 0))
+    if (!folder && !larder__is_shard_name(where))
         return 0;
     larder__names found = {0};
     bool there = larder__shards_expand(&found, where, "auto") == 0 && found.count > 0 &&
@@ -211,17 +213,8 @@ static int stat_one(void *st, uint64_t id, larder_sample *out) {
     return 0;
 }
 
-/* The last shard that begins at or before id; empty shards begin where the next one does. */
 static uint32_t shard_of(const pack *p, uint64_t id) {
-    uint64_t low = 0, high = p->paths.count;
-    while (high - low > 1) {
-        uint64_t mid = low + (high - low) / 2;
-        if (p->shards[mid].first <= id)
-            low = mid;
-        else
-            high = mid;
-    }
-    return (uint32_t)low;
+    return (uint32_t)larder__range_of(p->firsts, p->paths.count, id);
 }
 
 static const char *class_name(void *st, uint32_t label) {
@@ -285,8 +278,7 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
     uint32_t i = shard_of(p, id);
     int rc = hold(p, &h, i, false);
     if (rc == 0)
-        rc =
-            larder__pack_file_name(&p->shards[i].index, h.index, id - p->shards[i].first, out, cap);
+        rc = larder__pack_file_name(&p->shards[i].index, h.index, id - p->firsts[i], out, cap);
     int held_rc = check_held(p, &h); /* it explains what was found */
     end_hold(p, &h);
     return held_rc < 0 ? held_rc : rc;
@@ -294,8 +286,8 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
 
 /* "shard: sample n" in front of what went wrong. */
 static int blame(const pack *p, uint64_t id, int code) {
-    const char *path = larder__names_get(&p->paths, shard_of(p, id)), *slash = strrchr(path, '/');
-    return larder__fail_in(code, "%.120s, sample %llu", slash ? slash + 1 : path,
+    const char *path = larder__names_get(&p->paths, shard_of(p, id));
+    return larder__fail_in(code, "%.120s, sample %llu", larder__name_in(path),
                            (unsigned long long)id);
 }
 
@@ -305,7 +297,7 @@ static int check_sum(pack *p, held *h, uint64_t id, const larder_buf *buf, const
     const shard *s = &p->shards[h->shard];
     unsigned char told[8];
     int rc = larder__pread_full(h->index, s->index_path, told, sizeof told,
-                                s->index.at[LARDER__PACK_SUMS] + (id - s->first) * 8);
+                                s->index.at[LARDER__PACK_SUMS] + (id - p->firsts[h->shard]) * 8);
     larder_reader r = {told, told + 8, 0};
     if (rc == 0 && larder_read_u64(&r) != larder__pack_sum(bytes, larder_buf_size(buf)))
         rc = larder__fail(LARDER_E_FORMAT, "its bytes are not the ones that were packed");

@@ -1,6 +1,7 @@
 #include "source/records.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "source/answer.h"
@@ -105,8 +106,7 @@ int larder__records_stat(void *st, uint64_t id, larder_sample *out) {
 
 int larder__records_name(void *st, uint64_t id, char *out, size_t cap) {
     const larder__part *p = part_of(st, id);
-    const char *slash = strrchr(p->path, '/');
-    snprintf(out, cap, "%s#%llu", slash ? slash + 1 : p->path, (unsigned long long)(id - p->first));
+    snprintf(out, cap, "%s#%llu", larder__name_in(p->path), (unsigned long long)(id - p->first));
     return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "source/shards.h"
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "source/braces.h"
 #include "source/split.h"
@@ -12,33 +13,24 @@
 
 /* ---- one pattern without braces -------------------------------------------------------------- */
 
+static int too_many(void) {
+    return larder__fail(LARDER_E_RANGE, "the pattern means more than %d shards",
+                        LARDER__MOST_SHARDS);
+}
+
 static int add(larder__names *out, const char *path) {
     if (out->count == LARDER__MOST_SHARDS)
-        return larder__fail(LARDER_E_RANGE, "the pattern means more than %d shards",
-                            LARDER__MOST_SHARDS);
+        return too_many();
     return larder__names_add(out, path, strlen(path));
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* The files of a folder may be parts by name: train-0.tar beside val-0.tar. */
 static int add_part(larder__names *out, const char *folder, const glob_t *g, const char *split) {
     size_t words[4] = {0};
     for (size_t i = 0; i < g->gl_pathc; i++)
-        words[larder__split_word(base_name(g->gl_pathv[i]))]++;
-    bool parts = words[1] && (words[2] || words[3]);
-    int want = !parts || strcmp(split, "auto") == 0 || strcmp(split, "train") == 0 ? 1
-               : strcmp(split, "test") == 0 ? (words[2] ? 2 : 3)
-                                            : (words[3] ? 3 : 2);
-    if (!parts && strcmp(split, "auto") != 0)
-        return larder__fail(LARDER_E_NOTFOUND,
-                            "%s: its shards are not named as train and test parts", folder);
-    int rc = 0;
+        words[larder__split_word(larder__name_in(g->gl_pathv[i]))]++;
+    int want = larder__split_wanted(words, split, folder), rc = want < 0 ? want : 0;
     for (size_t i = 0; rc == 0 && i < g->gl_pathc; i++)
-        if (!parts || larder__split_word(base_name(g->gl_pathv[i])) == want)
+        if (want == 0 || larder__split_word(larder__name_in(g->gl_pathv[i])) == want)
             rc = add(out, g->gl_pathv[i]);
     return rc;
 }
@@ -90,6 +82,11 @@ typedef struct shards {
     const char *split;
 } shards;
 
+static int count_pattern(void *arg, const char *pattern) {
+    (void)pattern;
+    return ++*(size_t *)arg > LARDER__MOST_SHARDS ? too_many() : 0;
+}
+
 static int take_pattern(void *arg, const char *pattern) {
     const shards *s = arg;
     return add_plain(s->out, pattern, s->split);
@@ -97,5 +94,7 @@ static int take_pattern(void *arg, const char *pattern) {
 
 int larder__shards_expand(larder__names *out, const char *patterns, const char *split) {
     shards s = {out, split};
-    return larder__braces_expand(patterns, take_pattern, &s);
+    size_t count = 0; /* first: a million looks at the disk take seconds */
+    int rc = larder__braces_expand(patterns, count_pattern, &count);
+    return rc ? rc : larder__braces_expand(patterns, take_pattern, &s);
 }

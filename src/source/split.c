@@ -17,16 +17,20 @@ bool larder__is_file(const char *path) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+bool larder__is_shard_name(const char *path) {
+    size_t n = strlen(path);
+    return n > 4 && strcasecmp(path + n - 4, ".tar") == 0;
+}
+
 /* A class may well be called "train"; a part is told by what it holds. */
 static bool holds_more(const char *folder) {
     DIR *d = opendir(folder);
     bool found = false;
     for (struct dirent *e; d && !found && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
         char path[4096];
         if (e->d_name[0] == '.')
             continue;
-        found = n > 4 && strcasecmp(e->d_name + n - 4, ".tar") == 0;
+        found = larder__is_shard_name(e->d_name);
         if (snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < (int)sizeof path)
             found |= larder__is_folder(path);
     }
@@ -79,4 +83,16 @@ int larder__split_word(const char *name) {
            : strcasestr(name, "test") ? 2
            : strcasestr(name, "val")  ? 3
                                       : 0;
+}
+
+int larder__split_wanted(const size_t words[4], const char *split, const char *where) {
+    bool parts = words[1] && (words[2] || words[3]), automatic = strcmp(split, "auto") == 0;
+    if (!parts && !automatic)
+        return larder__fail(LARDER_E_NOTFOUND,
+                            "%.200s: its shards are not named as train and test parts", where);
+    if (!parts)
+        return 0;
+    if (automatic || strcmp(split, "train") == 0)
+        return 1;
+    return strcmp(split, "test") == 0 ? (words[2] ? 2 : 3) : (words[3] ? 3 : 2);
 }

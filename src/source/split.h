@@ -19,9 +19,14 @@ int larder__split_folder(const char *where, const char *split, char *out, size_t
  * train, and test or val, in the name. 1: train, 2: test, 3: val, 0: no word. */
 int larder__split_word(const char *name);
 
+/* Names may be parts: train-0.tar beside val-0.tar. Of so many with each word, which one is wanted?
+ * 0: all of them, there are no parts; E_NOTFOUND: there are none, and `split` wants one. */
+int larder__split_wanted(const size_t words[4], const char *split, const char *where);
+
 /* The names that folders of a part have, the most usual first, NULL at the end. */
 const char *const *larder__split_names(const char *split);
 
+bool larder__is_shard_name(const char *path); /* x.tar */
 bool larder__is_folder(const char *path);
 bool larder__is_file(const char *path);
 

@@ -2,16 +2,15 @@
  * read at once, by an index that is built when a shard is first seen and kept for the next run. In
  * memory a sample takes 17 bytes and its name. */
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "base/state.h"
 #include "source/answer.h"
 #include "source/content.h"
 #include "source/fd_pool.h"
-#include "source/grow.h"
-#include "source/keep.h"
 #include "source/pread_full.h"
+#include "source/ranges.h"
 #include "source/shards.h"
 #include "source/split.h"
 #include "source/tar_index.h"
@@ -20,7 +19,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 typedef struct tar {
     larder__names paths; /* of the shards */
@@ -29,39 +27,11 @@ typedef struct tar {
     larder__tar_index index; /* of all shards, one after the other */
     larder__fd_pool *pool;
     bool keep;
-    uint64_t bytes, fingerprint;
-    uint32_t classes;
     larder__found found;
     larder__found_says says;
 } tar;
 
 /* ---- the index of one shard ------------------------------------------------------------------ */
-
-static void kept_name(char out[32], const char *path) {
-    snprintf(out, 32, "tar-%016llx", (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
-}
-
-static int load_kept(tar *t, const char *path, const larder__stamp *stamp) {
-    char kept[32];
-    unsigned char *bytes;
-    size_t size;
-    kept_name(kept, path);
-    int rc = larder__keep_load(kept, &bytes, &size);
-    if (rc == 0)
-        rc = larder__tar_index_parse(&t->index, path, stamp, bytes, size);
-    larder__free(bytes);
-    return rc;
-}
-
-/* Whether this works out makes no difference but the time of the next open. */
-static void store_kept(const tar *t, uint64_t first, const char *path, const larder__stamp *stamp) {
-    char kept[32];
-    larder_writer w = {0};
-    kept_name(kept, path);
-    if (larder__tar_index_write(&t->index, first, path, stamp, &w) == 0)
-        larder__keep_store(kept, w.bytes, w.size);
-    larder__writer_free(&w);
-}
 
 static int build(tar *t, const char *label, int fd, const larder__stamp *stamp) {
     struct stat after;
@@ -79,7 +49,7 @@ static int build(tar *t, const char *label, int fd, const larder__stamp *stamp) 
 
 static int add_shard(tar *t, uint64_t i) {
     const char *label = larder__names_get(&t->paths, i);
-    char path[PATH_MAX];
+    char path[PATH_MAX], kept[32];
     struct stat st;
     int fd = open(label, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
@@ -88,14 +58,16 @@ static int add_shard(tar *t, uint64_t i) {
                  ? larder__fail(LARDER_E_FORMAT, "%s is not a regular file", label)
                  : 0;
     if (rc == 0) {
-        uint64_t first = t->index.count;
+        uint64_t first = t->firsts[i] = t->index.count;
         bool keep = t->keep && realpath(label, path);
-        t->firsts[i] = first;
+        if (keep)
+            snprintf(kept, sizeof kept, "tar-%016llx",
+                     (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
         t->index.found = (larder__found){0};
-        if (!keep || load_kept(t, path, &t->stamps[i]) < 0) {
+        if (!keep || !larder__tar_index_load(&t->index, kept, path, &t->stamps[i])) {
             rc = build(t, label, fd, &t->stamps[i]);
             if (rc == 0 && keep)
-                store_kept(t, first, path, &t->stamps[i]);
+                larder__tar_index_keep(&t->index, first, kept, path, &t->stamps[i]);
         }
         larder__found_add(&t->found, &t->index.found);
     }
@@ -104,22 +76,6 @@ static int add_shard(tar *t, uint64_t i) {
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
-
-static int summarise(tar *t) {
-    int32_t highest = -1;
-    uint64_t h = t->index.count;
-    for (uint64_t i = 0; i < t->index.count; i++) {
-        const larder__tar_entry *e = &t->index.entries[i];
-        t->bytes += e->bytes;
-        highest = e->label > highest ? e->label : highest;
-        h = larder__mix64(h ^ ((uint64_t)e->bytes << 32 | (uint32_t)e->label));
-    }
-    t->fingerprint = larder__hash_bytes(h, t->index.names.bytes, t->index.names.size);
-    t->classes = (uint32_t)highest + 1; /* 0 when there are no labels */
-    return t->index.count ? 0
-                          : larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples",
-                                         larder__names_get(&t->paths, 0));
-}
 
 static int tar_open(void *st, const char *where, const larder_args *args) {
     tar *t = st;
@@ -134,8 +90,9 @@ static int tar_open(void *st, const char *where, const larder_args *args) {
     for (uint64_t i = 0; rc == 0 && i < t->paths.count; i++)
         rc = add_shard(t, i);
     t->firsts[t->paths.count] = t->index.count;
-    if (rc == 0)
-        rc = summarise(t);
+    if (rc == 0 && t->index.count == 0)
+        rc = larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples",
+                          larder__names_get(&t->paths, 0));
     if (rc == 0)
         rc = larder__fd_pool_open(&t->pool, (uint32_t)t->paths.count);
     if (rc == 0)
@@ -153,8 +110,7 @@ static void tar_close(void *st) {
 }
 
 static int probe(const char *where) {
-    size_t n = strlen(where);
-    if (n > 4 && strcasecmp(where + n - 4, ".tar") == 0)
+    if (larder__is_shard_name(where))
         return larder__is_folder(where) ? 0 : 50;
     larder__names found = {0};
     int rc = larder__is_folder(where) ? larder__shards_expand(&found, where, "auto") : -1;
@@ -182,10 +138,7 @@ static int read_shard(void *arg, void *out, size_t n, uint64_t at) {
 
 static int describe(void *st, larder_dataset *out) {
     tar *t = st;
-    *out = (larder_dataset){.count = t->index.count,
-                            .bytes = t->bytes,
-                            .classes = t->classes,
-                            .fingerprint = t->fingerprint};
+    *out = larder__tar_index_about(&t->index);
     larder__content c;
     uint64_t all = 0;
     for (uint64_t i = 0; i < t->paths.count; i++)
@@ -206,23 +159,14 @@ static int stat_one(void *st, uint64_t id, larder_sample *out) {
     return 0;
 }
 
-/* The last shard that begins at or before id; empty shards begin where the next one does. */
 static uint32_t shard_of(const tar *t, uint64_t id) {
-    uint64_t low = 0, high = t->paths.count;
-    while (high - low > 1) {
-        uint64_t mid = low + (high - low) / 2;
-        if (t->firsts[mid] <= id)
-            low = mid;
-        else
-            high = mid;
-    }
-    return (uint32_t)low;
+    return (uint32_t)larder__range_of(t->firsts, t->paths.count, id);
 }
 
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     const tar *t = st;
-    const char *path = larder__names_get(&t->paths, shard_of(t, id)), *slash = strrchr(path, '/');
-    snprintf(out, cap, "%s:%s", slash ? slash + 1 : path, larder__names_get(&t->index.names, id));
+    snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&t->paths, shard_of(t, id))),
+             larder__names_get(&t->index.names, id));
     return 0;
 }
 

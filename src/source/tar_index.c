@@ -1,8 +1,10 @@
 #include "source/tar_index.h"
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/state.h"
 #include "source/grow.h"
+#include "source/keep.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -21,8 +23,7 @@ typedef struct sample { /* the one being put together */
 
 /* The key ends at the first dot of the file's own name; returns the ending after it, or NULL. */
 static const char *split_key(const char *path, size_t *key_size) {
-    const char *slash = strrchr(path, '/');
-    const char *dot = strchr(slash ? slash + 1 : path, '.');
+    const char *dot = strchr(larder__name_in(path), '.');
     *key_size = dot ? (size_t)(dot - path) : strlen(path);
     return dot ? dot + 1 : NULL;
 }
@@ -227,4 +228,40 @@ int larder__tar_index_parse(larder__tar_index *out, const char *path, const lard
         out->names.count = out->count = before;
     }
     return rc;
+}
+
+/* ---- kept for the next run ------------------------------------------------------------------- */
+
+bool larder__tar_index_load(larder__tar_index *out, const char *kept, const char *path,
+                            const larder__stamp *stamp) {
+    unsigned char *bytes;
+    size_t size;
+    int rc = larder__keep_load(kept, &bytes, &size);
+    if (rc == 0)
+        rc = larder__tar_index_parse(out, path, stamp, bytes, size);
+    larder__free(bytes);
+    return rc == 0;
+}
+
+void larder__tar_index_keep(const larder__tar_index *x, uint64_t first, const char *kept,
+                            const char *path, const larder__stamp *stamp) {
+    larder_writer w = {0};
+    if (larder__tar_index_write(x, first, path, stamp, &w) == 0)
+        larder__keep_store(kept, w.bytes, w.size);
+    larder__writer_free(&w);
+}
+
+larder_dataset larder__tar_index_about(const larder__tar_index *x) {
+    larder_dataset about = {.count = x->count};
+    int32_t highest = -1;
+    uint64_t h = x->count;
+    for (uint64_t i = 0; i < x->count; i++) {
+        const larder__tar_entry *e = &x->entries[i];
+        about.bytes += e->bytes;
+        highest = e->label > highest ? e->label : highest;
+        h = larder__mix64(h ^ ((uint64_t)e->bytes << 32 | (uint32_t)e->label));
+    }
+    about.fingerprint = larder__hash_bytes(h, x->names.bytes, x->names.size);
+    about.classes = (uint32_t)highest + 1; /* 0 when there are no labels */
+    return about;
 }

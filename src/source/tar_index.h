@@ -26,6 +26,8 @@ typedef struct larder__tar_index {
 /* Adds the samples of a shard to `out`, in their order in the file. */
 int larder__tar_index_build(larder__tar_index *out, larder__tar *);
 void larder__tar_index_free(larder__tar_index *);
+/* Counts, bytes, classes and the fingerprint, the same wherever the shards lie. */
+larder_dataset larder__tar_index_about(const larder__tar_index *);
 
 /* As bytes: entries [first, count) of one shard, and back. E_FORMAT when they are not what `write`
  * wrote, E_CHANGED when the shard is another or was changed; then nothing was added. */
@@ -33,5 +35,11 @@ int larder__tar_index_write(const larder__tar_index *, uint64_t first, const cha
                             const larder__stamp *, larder_writer *);
 int larder__tar_index_parse(larder__tar_index *out, const char *path, const larder__stamp *,
                             const void *bytes, size_t size);
+/* To and from the kept file of this name. Whether keeping it works out makes no difference but the
+ * time of the next open. */
+bool larder__tar_index_load(larder__tar_index *out, const char *kept, const char *path,
+                            const larder__stamp *);
+void larder__tar_index_keep(const larder__tar_index *, uint64_t first, const char *kept,
+                            const char *path, const larder__stamp *);
 
 #endif

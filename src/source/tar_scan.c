@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "source/pread_full.h"
 
 #include <stdlib.h>
@@ -145,16 +146,6 @@ static int set_path(const larder__tar *t, uint64_t at, extra *x, const unsigned 
     return 0;
 }
 
-static bool decimal(const unsigned char *text, size_t n, uint64_t *out) {
-    *out = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9' || *out > UINT64_MAX / 10 - 1)
-            return false;
-        *out = *out * 10 + (uint64_t)(text[i] - '0');
-    }
-    return n > 0;
-}
-
 static bool key_is(const unsigned char *key, size_t n, const char *name) {
     return strlen(name) == n && memcmp(key, name, n) == 0;
 }
@@ -164,8 +155,8 @@ static int64_t pax_record(const larder__tar *t, uint64_t at, extra *x, const uns
                           size_t left) {
     const unsigned char *space = memchr(text, ' ', left < 20 ? left : 20);
     uint64_t length;
-    if (!space || !decimal(text, (size_t)(space - text), &length) || length > left ||
-        length < (size_t)(space - text) + 3 || text[length - 1] != '\n')
+    if (!space || !larder__parse_digits((const char *)text, (size_t)(space - text), &length) ||
+        length > left || length < (size_t)(space - text) + 3 || text[length - 1] != '\n')
         return wrong(t, at, "a malformed pax header");
     const unsigned char *key = space + 1, *end = text + length - 1;
     const unsigned char *equals = memchr(key, '=', (size_t)(end - key));
@@ -177,7 +168,7 @@ static int64_t pax_record(const larder__tar *t, uint64_t at, extra *x, const uns
         if (rc < 0)
             return rc;
     } else if (key_is(key, key_size, "size")) {
-        x->has_size = decimal(equals + 1, value_size, &x->size);
+        x->has_size = larder__parse_digits((const char *)equals + 1, value_size, &x->size);
         if (!x->has_size)
             return wrong(t, at, "a pax header whose size is no number");
     } else if (key_size > 11 && memcmp(key, "GNU.sparse.", 11) == 0) {

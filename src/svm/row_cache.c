@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "plugins.h"
 #include "svm/row_pool.h"
 
@@ -34,7 +34,7 @@ static int open_cache(larder__row_cache *c, const larder__row_cache_conf *conf) 
     const larder_policy *policy = rc < 0 ? NULL : larder__policy_find(name);
     if (!policy)
         return LARDER_E_ARGS;
-    if (policy->needs_future)
+    if (policy->future == LARDER_FUTURE_ALL)
         return larder__fail(LARDER_E_ARGS, "%s knows the future: it is for simulations", name);
     if ((rc = larder__args_parse(&args, "policy", &policy->plugin, rest, ',', NULL)) < 0)
         return rc;

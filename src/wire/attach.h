@@ -1,13 +1,13 @@
-/* The client's end of the daemon: a cache whose policy and table live in another process and whose
- * bytes are mapped into this one. When the daemon is gone every request is answered with "make it
- * yourself", so that training goes on straight from storage, and it is looked for again now and
- * then: after one second, two, four … thirty. */
+/* A daemon on this machine as a carrier (shared/client.h): the policy and its table live in another
+ * process, and bytes are mapped into this one. When the daemon is gone every request is answered
+ * with "make it yourself", so that training goes on straight from storage, and it is looked for
+ * again now and then: after one second, two, four … thirty. */
 #ifndef LARDER_WIRE_ATTACH_H
 #define LARDER_WIRE_ATTACH_H
 
 #include "base/await.h"
-#include "cache/link.h"
-#include "wire/door.h"
+#include "shared/client.h"
+#include "shared/daemon_address.h"
 #include "wire/message.h"
 
 typedef struct larder__attach_conf {
@@ -24,9 +24,6 @@ typedef struct larder__attach_conf {
 /* A wrong path or a refusal is an error with its sentence; a daemon that is away is waited for, and
  * then done without until it comes, or that is an error, as `await` says. */
 int larder__attach_open(larder__cache **out, const larder__attach_conf *);
-/* Why the daemon was last away, where the cache is a daemon's; else `out` stays as it is. */
-void larder__attach_note(larder__cache *, char *out, size_t cap);
-
 /* Asks a daemon for its status, JSON with a zero behind it; free with larder__free. */
 int larder__attach_status(const larder__door *, char **json);
 

@@ -153,17 +153,22 @@ int larder__daemon_hear(int fd, larder__inbox *in, uint16_t want, larder_reader 
     return larder__daemon_hear_for(fd, in, want, body, &usual);
 }
 
+static int send_out(larder__attachment *a) {
+    int rc = larder__frames_send(a->fd, &a->out);
+    a->out.size = a->touched = 0;
+    a->out.code = 0;
+    return rc;
+}
+
 static int greet(larder__attachment *a, larder__welcome *w) {
     const larder__patience patience = {.sign = LARDER__ANSWER_SECONDS,
                                        .answer = LARDER__ATTACH_SECONDS(a->hello.keys),
                                        .opening = a->opening};
     larder_reader body;
-    a->body.size = 0;
-    a->body.code = 0;
-    larder__hello_write(&a->hello, &a->body);
-    int rc = a->body.code;
-    if (rc == 0)
-        rc = larder__frame_send(a->fd, LARDER__MSG_HELLO, a->body.bytes, a->body.size, NULL, 0);
+    size_t frame = larder__frame_begin(&a->out, LARDER__MSG_HELLO);
+    larder__hello_write(&a->hello, &a->out);
+    larder__frame_end(&a->out, frame);
+    int rc = send_out(a);
     if (rc == 0)
         rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body, &patience);
     if (rc == LARDER_E_IO)
@@ -186,26 +191,6 @@ void larder__attachment_forget(larder__attachment *a) {
     larder__mapping_unref(&old);
 }
 
-void larder__attachment_begin(larder__attachment *a) { a->body.size = 0, a->body.code = 0; }
-
-static int send_body(larder__attachment *a, uint16_t type) {
-    return a->body.code < 0 ? a->body.code
-                            : larder__frame_send(a->fd, type, a->body.bytes, a->body.size, NULL, 0);
-}
-
-size_t larder__attachment_seen_words(const larder__attachment *a) {
-    return (size_t)(a->hello.keys / 64 + 1);
-}
-
-int larder__attachment_send_epoch(larder__attachment *a) {
-    size_t bytes = a->seen ? larder__attachment_seen_words(a) * sizeof *a->seen : 0;
-    larder__attachment_begin(a);
-    larder_write_u64(&a->body, a->epoch);
-    if (bytes <= LARDER__EPOCH_MOST) /* else it hears it with every batch, as it is refused */
-        larder_write_bytes(&a->body, a->seen, bytes);
-    return send_body(a, LARDER__MSG_EPOCH);
-}
-
 /* A piece at a time; each is to be taken in as long as attaching may take, since the daemon may be
  * at somebody else's. */
 static int send_sizes(larder__attachment *a) {
@@ -215,11 +200,12 @@ static int send_sizes(larder__attachment *a) {
     int rc = 0;
     setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
     for (uint64_t from = 0; rc == 0 && from < a->hello.keys; from += SIZES_AT_ONCE) {
-        larder__attachment_begin(a);
-        larder_write_u32(&a->body, (uint32_t)from);
+        size_t frame = larder__frame_begin(&a->out, LARDER__MSG_OP + LARDER__OP_SIZES);
+        larder_write_u64(&a->out, from);
         for (uint64_t i = from; i < a->hello.keys && i < from + SIZES_AT_ONCE; i++)
-            larder_write_u32(&a->body, a->size_of(a->size_arg, i));
-        rc = send_body(a, LARDER__MSG_SIZES);
+            larder_write_u32(&a->out, a->size_of(a->size_arg, i));
+        larder__frame_end(&a->out, frame);
+        rc = send_out(a);
     }
     setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &usual, sizeof usual);
     return rc;
@@ -255,20 +241,14 @@ static void compare(const larder__attachment *a, const larder__welcome *w) {
                      100 * w->share[0], 100 * w->share[1], 100 * w->share[2]);
 }
 
-/* What the daemon has to know before the first batch. */
-static int introduce(larder__attachment *a, const larder__welcome *w) {
-    int rc = w->wants_sizes && a->size_of ? send_sizes(a) : 0;
-    return rc == 0 && a->epoch_begun ? larder__attachment_send_epoch(a) : rc;
-}
-
 /* The memory that came with WELCOME; then the daemon is told the rest, and its residents show. */
 static int move_in(larder__attachment *a, const larder__welcome *w, larder__mapping **out) {
     int fds[LARDER__FRAME_FDS];
     for (int i = 0; i < LARDER__FRAME_FDS; i++)
         fds[i] = larder__inbox_take_fd(&a->in);
     int rc = map_new(out, a, w, fds);
-    if (rc == 0 &&
-        ((rc = introduce(a, w)) < 0 || (rc = larder__window_show(&a->window, fds[1])) < 0))
+    if (rc == 0 && ((rc = w->wants_sizes && a->size_of ? send_sizes(a) : 0) < 0 ||
+                    (rc = larder__window_show(&a->window, fds[1])) < 0))
         larder__mapping_unref(out);
     for (int i = 0; i < LARDER__FRAME_FDS; i++)
         if (fds[i] >= 0)
@@ -294,14 +274,12 @@ int larder__attachment_attach(larder__attachment *a) {
     }
     compare(a, &w);
     a->hello.again |= LARDER__HELLO_AGAIN;
-    a->stream = w.stream;
-    a->streaming = w.streaming == 1 && w.stream.at <= a->hello.keys;
-    a->picked = a->pick_at = 0;
     a->retry_after = RETRY_FIRST;
     a->patient_until = larder__now() + LARDER__ATTACH_SECONDS(a->hello.keys);
     pthread_mutex_lock(&a->lists);
     a->map = m;
     pthread_mutex_unlock(&a->lists);
+    larder__client_joined(a->client, w.streaming == 1 ? &w.stream : NULL);
     return 0;
 }
 
@@ -323,9 +301,10 @@ void larder__attachment_lose(larder__attachment *a) {
         return;
     snprintf(a->note, sizeof a->note, "%s: the daemon went away: %s", a->door.path,
              larder_errmsg());
-    a->kept.rows = a->kept.fetched = 0;
+    larder__client_lost(a->client);
     larder__attachment_part(a);
-    a->touched.size = a->touched_batches = 0;
+    a->out.size = a->touched = 0;
+    a->out.code = 0;
     a->retry_at = larder__now() + a->retry_after;
     if (a->stats)
         larder__stat_add(a->stats, a->lost, 1);
@@ -356,32 +335,21 @@ bool larder__attachment_there(larder__attachment *a) {
     return false;
 }
 
+void larder__attachment_add(larder__attachment *a, const larder__op *o) {
+    size_t frame = larder__frame_begin(&a->out, (uint16_t)(LARDER__MSG_OP + o->type));
+    larder__op_write(o, &a->out);
+    larder__frame_end(&a->out, frame);
+}
+
 int larder__attachment_flush(larder__attachment *a) {
-    int rc = 0;
-    if (a->touched_batches && a->touched.code == 0 && a->fd >= 0)
-        rc = larder__frame_send(a->fd, LARDER__MSG_TOUCHED, a->touched.bytes, a->touched.size, NULL,
-                                0);
-    a->touched.size = a->touched_batches = 0;
-    a->touched.code = 0;
+    int rc = a->fd >= 0 ? send_out(a) : 0;
     if (rc < 0)
         larder__attachment_lose(a);
     return rc;
 }
 
-/* Sends a->body; on failure the daemon counts as gone. */
-int larder__attachment_tell(larder__attachment *a, uint16_t type) {
+int larder__attachment_ask(larder__attachment *a, uint16_t answer, larder_reader *body) {
     int rc = larder__attachment_flush(a);
-    if (rc < 0)
-        return rc;
-    rc = send_body(a, type);
-    if (rc < 0)
-        larder__attachment_lose(a);
-    return rc;
-}
-
-int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer,
-                           larder_reader *body) {
-    int rc = larder__attachment_tell(a, type);
     double left = a->patient_until - larder__now();
     double seconds = left > LARDER__ANSWER_SECONDS ? left : LARDER__ANSWER_SECONDS;
     const larder__patience patience = {.sign = seconds, .answer = seconds};
@@ -393,6 +361,25 @@ int larder__attachment_ask(larder__attachment *a, uint16_t type, uint16_t answer
 }
 
 /* ---- what goes back -------------------------------------------------------------------------- */
+
+void larder__attachment_add_returns(larder__attachment *a) {
+    enum { AT_ONCE = 1 << 16 }; /* the newest; the others go with the next message */
+    pthread_mutex_lock(&a->lists);
+    size_t releases = a->releases < AT_ONCE ? a->releases : AT_ONCE;
+    size_t makes = a->makes < AT_ONCE ? a->makes : AT_ONCE;
+    if (a->map && releases + makes) {
+        a->releases -= releases;
+        a->makes -= makes;
+        larder__returns m = {.released = a->released + a->releases,
+                             .made = a->made + a->makes,
+                             .releases = (uint32_t)releases,
+                             .makes = (uint32_t)makes};
+        size_t frame = larder__frame_begin(&a->out, LARDER__MSG_RETURNS);
+        larder__returns_write(&m, &a->out);
+        larder__frame_end(&a->out, frame);
+    }
+    pthread_mutex_unlock(&a->lists);
+}
 
 static void *longer(void *list, size_t *cap, size_t element) {
     size_t more = *cap ? *cap * 2 : 256;

@@ -7,7 +7,8 @@
 #include "base/await.h"
 #include "base/buf.h"
 #include "base/stat.h"
-#include "wire/door.h"
+#include "shared/client.h"
+#include "shared/daemon_address.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 #include "wire/window.h"
@@ -15,7 +16,7 @@
 #include <larder/plugin.h>
 #include <pthread.h>
 
-enum { LARDER__PICKS_AT_ONCE = 256, LARDER__ANSWER_SECONDS = 2 };
+enum { LARDER__ANSWER_SECONDS = 2 };
 /* Attaching makes tables of all samples, and that of a job beside may be in front of ours: so much
  * more for each sample, once the daemon has shown that it is alive. 10 million of them: 100
  * seconds. */
@@ -36,40 +37,21 @@ typedef struct larder__mapping {
     int socket;
 } larder__mapping;
 
-/* Answers to an exchange that wait for the claims that follow it: rows, then entries besides. */
-typedef struct larder__kept {
-    larder__wire_ticket *tickets;
-    size_t room;
-    size_t rows, fetched; /* still to be claimed; 0: none */
-} larder__kept;
-
 typedef struct larder__attachment {
+    larder__client *client;
     larder__door door;
     larder__hello hello;
     larder__stats *stats;
-    larder__stat lost, found, alone, stuck, unasked;
-    pthread_mutex_t talk; /* the socket and what belongs to a question */
-    int fd;               /* -1: the daemon is gone */
+    larder__stat lost, found, stuck, unasked;
+    int fd; /* -1: the daemon is gone */
     larder__inbox in;
-    larder_writer body;
-    larder_writer touched; /* what the daemon does not know yet, a body of TOUCHED */
-    uint32_t touched_batches;
-    larder__wire_access *accesses;
-    size_t room;
-    larder__wire_pick picks[LARDER__PICKS_AT_ONCE];
-    size_t picked, pick_at;
-    larder__kept kept;
-    bool exchanges;
+    larder_writer out;      /* frames to send */
+    uint32_t touched;       /* batches that the daemon does not know of yet, in `out` */
+    larder__reply *answers; /* to the last question */
+    uint64_t *keys;
+    size_t room; /* of both */
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
-    /* This job's epoch, for a daemon that comes back: one bit a sample that was served in it. */
-    uint64_t *seen;
-    const uint8_t *tags; /* the sampler's; NULL: all samples are for this job */
-    uint64_t epoch;
-    bool epoch_begun;
-    larder_stream stream; /* where the others were when we came */
-    bool streaming;
-    uint32_t paces; /* times that rates were known */
     double retry_at, retry_after;
     const larder__await *opening; /* NULL: that was long ago */
     double patient_until;         /* it has just been told of all samples, and may take its time */
@@ -88,7 +70,8 @@ larder__mapping *larder__mapping_ref(larder__mapping *);
 /* larder__buf_done_fn of a lease: takes the mapping's reference. */
 void larder__mapping_done(void *mapping, uint64_t lease);
 
-/* A socket of a daemon that may be believed (wire/door.h), or a code with its sentence. */
+/* A socket of a daemon that may be believed (shared/daemon_address.h), or a code with its sentence.
+ */
 int larder__daemon_connect(const larder__door *);
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
@@ -101,7 +84,7 @@ typedef struct larder__patience {
 int larder__daemon_hear_for(int fd, larder__inbox *, uint16_t want, larder_reader *body,
                             const larder__patience *);
 
-/* All of these are called with `talk` held. */
+/* All of these are called with the client's lock held. */
 int larder__attachment_attach(larder__attachment *);
 /* Is there a daemon to talk to? Looks for it now and then when there is none. */
 bool larder__attachment_there(larder__attachment *);
@@ -110,14 +93,12 @@ void larder__attachment_lose(larder__attachment *);
 void larder__attachment_absent(larder__attachment *);
 /* Ends the connection, at the latest when the last buffer in the daemon's memory is let go. */
 void larder__attachment_part(larder__attachment *);
-void larder__attachment_begin(larder__attachment *); /* a message; write it to `body`, then */
-/* sends it. On failure the daemon counts as gone. */
-int larder__attachment_tell(larder__attachment *, uint16_t type);
-int larder__attachment_flush(larder__attachment *); /* what was touched; on failure likewise */
-int larder__attachment_ask(larder__attachment *, uint16_t type, uint16_t answer,
-                           larder_reader *body);
-int larder__attachment_send_epoch(larder__attachment *);
-size_t larder__attachment_seen_words(const larder__attachment *);
+/* To what is sent next: an operation; what was made and is no longer held. */
+void larder__attachment_add(larder__attachment *, const larder__op *);
+void larder__attachment_add_returns(larder__attachment *);
+int larder__attachment_flush(larder__attachment *); /* on failure the daemon counts as gone */
+/* And waits for the answer. */
+int larder__attachment_ask(larder__attachment *, uint16_t answer, larder_reader *body);
 
 /* From any thread. Both are about leases in that memory, and nothing once it is another's. */
 void larder__attachment_release(larder__attachment *, const larder__mapping *, uint32_t lease);

@@ -2,7 +2,7 @@
 #ifndef LARDER_WIRE_CREW_JOIN_H
 #define LARDER_WIRE_CREW_JOIN_H
 
-#include "ranks/job_name.h"
+#include "shared/job_name.h"
 
 #include <stdint.h>
 

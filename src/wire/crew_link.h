@@ -9,8 +9,8 @@
 #include "base/stat.h"
 #include "ranks/depot.h"
 #include "ranks/relay.h"
+#include "shared/daemon_address.h"
 #include "wire/crew_join.h"
-#include "wire/door.h"
 
 typedef struct larder__crew_link larder__crew_link;
 

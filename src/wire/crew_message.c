@@ -78,19 +78,3 @@ larder__value larder__wire_value_read(larder_reader *r) {
     return (larder__value){
         .id = w.id, .mark = w.mark, .size = w.size, .form = w.form, .held = w.held};
 }
-
-size_t larder__frame_begin(larder_writer *w, uint16_t type) {
-    larder__frame_head head = {.type = type};
-    size_t place = w->size;
-    larder_write_bytes(w, &head, sizeof head);
-    return place;
-}
-
-void larder__frame_end(larder_writer *w, size_t place) {
-    larder__frame_head head;
-    if (w->code < 0)
-        return;
-    memcpy(&head, w->bytes + place, sizeof head);
-    head.bytes = (uint32_t)(w->size - place - sizeof head);
-    memcpy(w->bytes + place, &head, sizeof head);
-}

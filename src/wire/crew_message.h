@@ -64,8 +64,5 @@ int larder__joined_read(larder__joined *, larder_reader *);
 larder__wire_value larder__wire_value_of(const larder__value *);
 /* The next value of a body; nonsense is rejected. */
 larder__value larder__wire_value_read(larder_reader *);
-/* Begins a frame at the end of `w` and gives its place; when its body is written, ends it. */
-size_t larder__frame_begin(larder_writer *, uint16_t type);
-void larder__frame_end(larder_writer *, size_t place);
 
 #endif

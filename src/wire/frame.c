@@ -139,6 +139,30 @@ static void attach_fds(struct msghdr *m, char *control, size_t cap, const int *f
     memcpy(CMSG_DATA(c), fds, n * sizeof *fds);
 }
 
+static int send_all(int fd, struct msghdr *m) {
+    while (m->msg_iovlen) {
+        ssize_t n = sendmsg(fd, m, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return larder__fail(LARDER_E_IO, "the other side does not take it: %s",
+                                strerror(errno));
+        m->msg_control = NULL; /* went along with the first bytes */
+        m->msg_controllen = 0;
+        for (size_t left = (size_t)n; m->msg_iovlen && left >= m->msg_iov->iov_len;) {
+            left -= m->msg_iov->iov_len;
+            m->msg_iov++;
+            m->msg_iovlen--;
+            n = (ssize_t)left;
+        }
+        if (m->msg_iovlen) {
+            m->msg_iov->iov_base = (char *)m->msg_iov->iov_base + n;
+            m->msg_iov->iov_len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
 int larder__frame_send(int fd, uint16_t type, const void *body, size_t bytes, const int *fds,
                        size_t fd_count) {
     union {
@@ -149,25 +173,27 @@ int larder__frame_send(int fd, uint16_t type, const void *body, size_t bytes, co
     struct iovec v[2] = {{&head, sizeof head}, {(void *)(uintptr_t)body, bytes}};
     struct msghdr m = {.msg_iov = v, .msg_iovlen = bytes ? 2 : 1};
     attach_fds(&m, control.bytes, sizeof control.bytes, fds, fd_count);
-    while (m.msg_iovlen) {
-        ssize_t n = sendmsg(fd, &m, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return larder__fail(LARDER_E_IO, "the other side does not take it: %s",
-                                strerror(errno));
-        m.msg_control = NULL; /* went along with the first bytes */
-        m.msg_controllen = 0;
-        for (size_t left = (size_t)n; m.msg_iovlen && left >= m.msg_iov->iov_len;) {
-            left -= m.msg_iov->iov_len;
-            m.msg_iov++;
-            m.msg_iovlen--;
-            n = (ssize_t)left;
-        }
-        if (m.msg_iovlen) {
-            m.msg_iov->iov_base = (char *)m.msg_iov->iov_base + n;
-            m.msg_iov->iov_len -= (size_t)n;
-        }
-    }
-    return 0;
+    return send_all(fd, &m);
+}
+
+int larder__frames_send(int fd, const larder_writer *w) {
+    struct iovec v = {w->bytes, w->size};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = w->size ? 1 : 0};
+    return w->code < 0 ? w->code : send_all(fd, &m);
+}
+
+size_t larder__frame_begin(larder_writer *w, uint16_t type) {
+    larder__frame_head head = {.type = type};
+    size_t place = w->size;
+    larder_write_bytes(w, &head, sizeof head);
+    return place;
+}
+
+void larder__frame_end(larder_writer *w, size_t place) {
+    larder__frame_head head;
+    if (w->code < 0)
+        return;
+    memcpy(&head, w->bytes + place, sizeof head);
+    head.bytes = (uint32_t)(w->size - place - sizeof head);
+    memcpy(w->bytes + place, &head, sizeof head);
 }

@@ -141,36 +141,26 @@ int larder__refused_read(larder_reader *r) {
     return larder__fail(-(int)code, "the daemon says: %s", why);
 }
 
-void larder__claim_write(const larder__claim *c, larder_writer *w) {
-    larder_write_u32(w, c->releases);
-    larder_write_u32(w, c->makes);
-    larder_write_u32(w, c->n);
-    larder_write_u32(w, c->fetch);
-    larder_write_bytes(w, c->released, c->releases * sizeof *c->released);
-    larder_write_bytes(w, c->made, c->makes * sizeof *c->made);
-    larder_write_bytes(w, c->accesses, c->n * sizeof *c->accesses);
+void larder__returns_write(const larder__returns *m, larder_writer *w) {
+    larder_write_u32(w, m->releases);
+    larder_write_u32(w, m->makes);
+    larder_write_bytes(w, m->released, m->releases * sizeof *m->released);
+    larder_write_bytes(w, m->made, m->makes * sizeof *m->made);
 }
 
-int larder__claim_read(larder__claim *c, larder_reader *r, larder_writer *room) {
-    c->releases = larder_read_u32(r);
-    c->makes = larder_read_u32(r);
-    c->n = larder_read_u32(r);
-    c->fetch = larder_read_u32(r);
-    uint64_t bytes = (uint64_t)c->releases * sizeof *c->released +
-                     (uint64_t)c->makes * sizeof *c->made + (uint64_t)c->n * sizeof *c->accesses;
+int larder__returns_read(larder__returns *m, larder_reader *r, larder_writer *room) {
+    m->releases = larder_read_u32(r);
+    m->makes = larder_read_u32(r);
+    uint64_t bytes =
+        (uint64_t)m->releases * sizeof *m->released + (uint64_t)m->makes * sizeof *m->made;
     if (larder_read_status(r) < 0 || bytes != larder__read_left(r))
-        return larder__fail(LARDER_E_FORMAT, "a claim of another length than it says");
-    /* The largest alignment first, so that all of them are aligned. */
-    size_t head = (size_t)(c->releases * sizeof *c->released + c->makes * sizeof *c->made);
+        return larder__fail(LARDER_E_FORMAT, "returns of another length than they say");
     room->size = 0;
-    larder_write_bytes(room, r->at + head, (size_t)bytes - head);
-    larder_write_bytes(room, r->at, head);
+    larder_write_bytes(room, r->at, (size_t)bytes);
     if (room->code < 0)
         return room->code;
-    const unsigned char *at = room->bytes;
-    c->accesses = (const larder__wire_access *)at;
-    c->released = (const uint32_t *)(at + c->n * sizeof *c->accesses);
-    c->made = (const larder__wire_made *)(c->released + c->releases);
+    m->released = (const uint32_t *)(const void *)room->bytes;
+    m->made = (const larder__wire_made *)(const void *)(m->released + m->releases);
     return 0;
 }
 

@@ -2,27 +2,25 @@
  *
  * A client says HELLO and gets COMING at once, so that it knows that somebody is there, and WELCOME
  * when the tables are made, with the arena, the table of residents and its pins as descriptors; or
- * REFUSED. Then one question and its answer a batch; what was made and what is no
- * longer needed since the last batch ride along. The question is CLAIM, or where the policy
- * exchanges what is wanted for what it has, EXCHANGE: the daemon exchanges, decides, and brings in
- * what it wants besides, at once. A batch of which all is there need not be asked for
- * (wire/pins.h). Everything else needs no answer. Bytes never cross the socket.
+ * REFUSED. From then on it says operations (cache/operations.def), each a message of its type.
+ * CLAIM and EXCHANGE are answered with TICKETS, PICKS and FETCH with KEYS; everything else needs no
+ * answer. What was made and what is no longer needed goes with the next question, as RETURNS. A
+ * batch of which all is there need not be asked for (wire/pins.h). Bytes never cross the socket.
  *
  * The ranks of a distributed job say JOIN instead of HELLO: wire/crew_message.h. */
 #ifndef LARDER_WIRE_MESSAGE_H
 #define LARDER_WIRE_MESSAGE_H
 
 #include "base/state.h"
-#include "cache/cache.h"
+#include "shared/reply.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 7 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 8 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
-#define LARDER__NO_LEASE UINT32_MAX
 /* Bytes of seen bits in one EPOCH: a daemon takes messages of at most 4 MiB. */
 enum { LARDER__EPOCH_MOST = (4 << 20) - 64 };
 /* Requests in one CLAIM or EXCHANGE, and entries that it brings in besides: no more than HELLO
@@ -33,25 +31,11 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(HELLO, "client: who I am and which data set")                                               \
     XX(WELCOME, "daemon: your job number and the memory")                                          \
     XX(REFUSED, "daemon: a code and a sentence")                                                   \
-    XX(CLAIM, "client: a batch of requests")                                                       \
-    XX(TICKETS, "daemon: the answers, in order")                                                   \
-    XX(RETURNS, "client: what was made or is no longer held, between batches")                     \
-    XX(SCORES, "client: what training said of samples")                                            \
-    XX(ACCURACY, "client: validation accuracy")                                                    \
-    XX(EPOCH, "client: an epoch begins")                                                           \
-    XX(PICKS, "client: residents by the policy's preference, please")                              \
-    XX(PICKED, "daemon: those residents")                                                          \
-    XX(FETCH, "client: what does the policy want brought in besides?")                             \
-    XX(FETCHED, "daemon: those keys")                                                              \
+    XX(TICKETS, "daemon: how many rows and entries besides, then the answers")                     \
+    XX(KEYS, "daemon: those keys")                                                                 \
+    XX(RETURNS, "client: what was made or is no longer held")                                      \
     XX(STATUS, "anybody: how are you?")                                                            \
     XX(STATUS_IS, "daemon: JSON")                                                                  \
-    XX(EXCHANGE, "client: a batch of samples that are wanted, others will do")                     \
-    XX(EXCHANGED, "daemon: what is served instead, and what is brought in besides")                \
-    XX(SIZES, "client: bytes of every sample")                                                     \
-    XX(STREAM, "client: how far I am in the stream of fresh samples")                              \
-    XX(TOUCHED, "client: residents that I took where they lie, without asking")                    \
-    XX(RATES, "client with plan=auto: what storage, training and processors take")                 \
-    XX(RELATE, "client: a sample, and those it may stand in for")                                  \
     XX(JOIN, "rank of a distributed job: which one, and the cache they share")                     \
     XX(JOINED, "daemon: how large it is, and the memory")                                          \
     XX(LOOKUP, "rank: values, by name")                                                            \
@@ -70,12 +54,16 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(BYE, "rank: I have come to an end")                                                         \
     XX(COMING, "daemon: HELLO was heard, and what it takes is being made")
 
+/* HELLO, WELCOME and REFUSED keep their numbers, so that those of another version understand that
+ * much. */
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
 #define XX(name, help) LARDER__MSG_##name,
     LARDER__MESSAGES(XX)
 #undef XX
 } larder__message;
+/* Operations follow: the type of one is this and its own number. */
+enum { LARDER__MSG_OP = 128 };
 
 typedef enum larder__hello_flag {
     LARDER__HELLO_AGAIN = 1, /* this job was attached before */
@@ -109,35 +97,10 @@ typedef struct larder__welcome {
     char policy[512];           /* who came first decided */
 } larder__welcome;
 
-/* One request and one answer; a claim holds arrays of them. */
-typedef struct larder__wire_access {
-    uint32_t key, size, tag;
-    float score;
-    uint64_t next_use;
-} larder__wire_access;
-
-typedef struct larder__wire_ticket {
-    uint32_t key;
-    uint32_t lease;  /* LARDER__NO_LEASE: MAKE it for yourself alone */
-    uint64_t offset; /* of the block in the arena */
-    uint64_t mark;   /* as the rest, of larder__ticket */
-    uint32_t size;   /* bytes of the entry, behind the block's head; MAKE: at most */
-    uint8_t task, kind, form, make, held;
-    uint8_t zero[7];
-} larder__wire_ticket;
-
 typedef struct larder__wire_made { /* a lease whose bytes are there now, or will never be */
     uint32_t lease;
     int32_t code;
 } larder__wire_made;
-
-typedef struct larder__wire_pick {
-    uint32_t key, zero;
-    double share;
-} larder__wire_pick;
-
-_Static_assert(sizeof(larder__wire_access) == 24, "no holes");
-_Static_assert(sizeof(larder__wire_ticket) == 40, "no holes");
 
 /* The head of every block in the arena. Whoever waits for the bytes sleeps on `state`. */
 enum { LARDER__BLOCK_PENDING, LARDER__BLOCK_FULL, LARDER__BLOCK_FAILED };
@@ -149,9 +112,6 @@ typedef struct larder__block_head {
     unsigned char rest[47];
 } larder__block_head;
 _Static_assert(sizeof(larder__block_head) == 64, "data stay aligned");
-
-/* A body of TOUCHED: for each batch the number of residents that were taken, then they. */
-_Static_assert(sizeof(larder__touch) == 12, "no holes");
 
 /* The head of the shared table. The slot of every key follows, LARDER_NO_SLOT: not resident; then
  * the place of every key, where its bytes may be taken without asking. Clients cannot write it. */
@@ -204,17 +164,17 @@ void larder__refused_write(larder_writer *, int code, const char *why);
 /* The code, with its sentence set. */
 int larder__refused_read(larder_reader *);
 
-/* Body of CLAIM, of EXCHANGE (the keys are wanted, `fetch` more may be brought in), or with n = 0
- * of RETURNS. */
-typedef struct larder__claim {
+/* Body of RETURNS. */
+typedef struct larder__returns {
     const uint32_t *released; /* leases */
     const larder__wire_made *made;
-    const larder__wire_access *accesses;
-    uint32_t releases, makes, n, fetch;
-} larder__claim;
-void larder__claim_write(const larder__claim *, larder_writer *);
-/* Points into the reader's bytes, which may be unaligned: the arrays are copied to `room`. */
-int larder__claim_read(larder__claim *, larder_reader *, larder_writer *room);
+    uint32_t releases, makes;
+} larder__returns;
+void larder__returns_write(const larder__returns *, larder_writer *);
+/* The arrays are copied to `room`. */
+int larder__returns_read(larder__returns *, larder_reader *, larder_writer *room);
+/* Body of TICKETS: the answers follow. */
+enum { LARDER__TICKETS_HEAD = 8 };
 
 /* Sleeping on a word that processes share. `seconds`: at most. */
 void larder__word_wait(const _Atomic uint32_t *, uint32_t while_it_is, double seconds);

@@ -92,21 +92,20 @@ static void give_tickets(larder__mapping *m, const larder_access *in, size_t n,
 
 static void note(larder__attachment *a, const larder_access *in, size_t n) {
     enum { BATCHES = 16 };
-    size_t bytes = n * sizeof(larder__touch);
-    larder_write_u32(&a->touched, (uint32_t)n);
-    larder__write_space(&a->touched, bytes);
-    for (size_t i = 0; i < n && a->touched.code == 0; i++) {
-        larder__touch t = {(uint32_t)in[i].key, in[i].tag, in[i].score};
-        memcpy(a->touched.bytes + a->touched.size - bytes + i * sizeof t, &t, sizeof t);
-    }
+    larder__touch touched[AT_MOST];
+    for (size_t i = 0; i < n; i++)
+        touched[i] = (larder__touch){(uint32_t)in[i].key, in[i].tag, in[i].score};
+    larder__attachment_add(a, &(larder__op){.type = LARDER__OP_TOUCH, .n = n, .touched = touched});
     if (a->stats)
         larder__stat_add(a->stats, a->unasked, n);
-    if (++a->touched_batches == BATCHES)
+    if (++a->touched == BATCHES) { /* what goes back goes along */
+        larder__attachment_add_returns(a);
         larder__attachment_flush(a);
+    }
 }
 
-bool larder__pins_take(larder__attachment *a, const larder_access *in, size_t n,
-                       larder__ticket *out) {
+bool larder__pins_take(void *attachment, const larder_access *in, size_t n, larder__ticket *out) {
+    larder__attachment *a = attachment;
     larder__place places[AT_MOST];
     uint32_t pins[AT_MOST];
     larder__mapping *m = a->map;

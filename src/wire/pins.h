@@ -15,8 +15,8 @@
 #include "cache/cache.h"
 #include "wire/attachment.h"
 
-/* With `talk` held: tickets for the whole batch. False: something has to be asked for, and nothing
- * has changed. */
-bool larder__pins_take(larder__attachment *, const larder_access *, size_t n, larder__ticket *out);
+/* With the client's lock held: tickets for the whole batch. False: something has to be asked for,
+ * and nothing has changed. */
+bool larder__pins_take(void *attachment, const larder_access *, size_t n, larder__ticket *out);
 
 #endif

@@ -19,8 +19,9 @@ enum { KEYS = 60, REQUESTS = 1200 };
 static struct {
     const larder_policy *real;
     const larder_slots *slots;
-    uint64_t inserts, removes;
+    uint64_t inserts, removes, resizes;
     bool in[KEYS];     /* by slot */
+    uint64_t bytes;    /* of all, as entering, growing and leaving told it */
     larder_slot asked; /* the victim just named, which must go next */
 } spy;
 
@@ -34,16 +35,31 @@ static void check_slot(larder_slot s, bool in) {
     assert_true(spy.slots->key_of[s] < spy.slots->keys);
     assert_int_equal(spy.slots->slot_of[spy.slots->key_of[s]], s);
 }
+/* No size changes without a word. */
+static void check_bytes(void) { assert_int_equal(spy.bytes, spy.slots->bytes); }
+
 static void spy_insert(void *st, larder_slot s, const larder_access *a) {
     check_slot(s, false);
     assert_int_equal(spy.slots->key_of[s], a->key);
     spy.in[s] = true;
+    spy.bytes += spy.slots->size_of[s];
+    check_bytes();
     spy.inserts++;
     spy.real->insert(st, s, a);
 }
 static void spy_hit(void *st, larder_slot s, const larder_access *a) {
     check_slot(s, true);
+    check_bytes();
     spy.real->hit(st, s, a);
+}
+static void spy_resized(void *st, larder_slot s, uint32_t was) {
+    check_slot(s, true);
+    assert_true(spy.slots->size_of[s] != was);
+    spy.bytes += (uint64_t)spy.slots->size_of[s] - was;
+    spy.resizes++;
+    check_bytes();
+    if (spy.real->resized)
+        spy.real->resized(st, s, was);
 }
 static larder_slot spy_victim(void *st, const larder_access *a) {
     assert_true(spy.slots->resident > 0);
@@ -59,6 +75,8 @@ static void spy_remove(void *st, larder_slot s, bool evicted) {
         assert_int_equal(s, spy.asked);
     spy.asked = LARDER_NO_SLOT;
     spy.in[s] = false;
+    check_bytes();
+    spy.bytes -= spy.slots->size_of[s];
     spy.removes++;
     spy.real->remove(st, s, evicted);
 }
@@ -73,6 +91,7 @@ static larder_policy spied(const larder_policy *p) {
     copy.hit = spy_hit;
     copy.victim = spy_victim;
     copy.remove = spy_remove;
+    copy.resized = spy_resized;
     return copy;
 }
 
@@ -127,6 +146,7 @@ static void check_budget(larder__cache *c, uint64_t budget) {
 
 static void test_contract(void **st) {
     (void)st;
+    uint64_t resizes = 0;
     each_policy(p) for (uint64_t seed = 0; seed < 40; seed++) {
         larder_access a[REQUESTS];
         larder__ticket t;
@@ -145,8 +165,10 @@ static void test_contract(void **st) {
         assert_int_equal(f.requests, REQUESTS);
         assert_int_equal(f.insertions, spy.inserts);
         assert_int_equal(f.evictions, spy.removes);
+        resizes += spy.resizes;
         larder__cache_close(&c);
     }
+    assert_true(resizes > REQUESTS);
 }
 
 static uint64_t run_all(const larder_policy *p, larder_access *a, uint64_t seed, size_t step) {
@@ -379,6 +401,10 @@ static void test_described(void **st) {
         assert_true(p->plugin.summary && strlen(p->plugin.summary) > 10);
         assert_true(p->slot_size <= 24);
         assert_int_equal(!p->save, !p->load);
+        if (p->hears && !p->hears->score)
+            assert_true(!p->hears->ghost && !p->hears->offer && !p->hears->listens);
+        assert_true(!p->brings || p->brings->fetch);
+        assert_true(!p->shows || !p->shows->figures || p->shows->figure);
         assert_ptr_equal(larder__policy_find(p->plugin.name), p);
     }
 }

@@ -41,11 +41,10 @@ static void left(void *st, larder_slot s, bool evicted) {
     (void)s;
     (void)evicted;
 }
-static bool bad_pick(void *st, larder_rng *rng, uint64_t *key, double *share) {
+static bool bad_pick(void *st, larder_rng *rng, uint64_t *key) {
     (void)st;
     (void)rng;
     *key = says;
-    *share = 1;
     return true;
 }
 static size_t bad_fetch(void *st, uint64_t *keys, size_t max) {
@@ -70,16 +69,16 @@ static bool bad_stand_in(void *st, const larder_access *a, uint64_t *other) {
     return says != UINT64_MAX;
 }
 
-static const larder_policy bad = {.plugin = {.name = "crooked", .summary = "wrong on purpose"},
-                                  .init = init,
-                                  .insert = entered,
-                                  .hit = entered,
-                                  .victim = bad_victim,
-                                  .remove = left,
-                                  .pick = bad_pick,
-                                  .fetch = bad_fetch,
-                                  .exchange = bad_exchange,
-                                  .stand_in = bad_stand_in};
+static const larder_policy bad = {
+    .plugin = {.name = "crooked", .summary = "wrong on purpose"},
+    .init = init,
+    .insert = entered,
+    .hit = entered,
+    .victim = bad_victim,
+    .remove = left,
+    .brings = &(const larder_policy_brings){.fetch = bad_fetch},
+    .lends = &(const larder_policy_lends){.pick = bad_pick, .stand_in = bad_stand_in},
+    .shares = &(const larder_policy_shares){.exchange = bad_exchange}};
 
 static larder__cache *open_bad(void) {
     names = RIGHT;
@@ -140,11 +139,10 @@ static void picks_are_checked(void **state) {
         larder_rng rng;
         larder_rng_seed(&rng, 1, 1);
         uint64_t key;
-        double share;
         says = 3;
-        assert_true(larder__cache_pick(c, &rng, &key, &share));
+        assert_true(larder__cache_pick(c, &rng, &key));
         says = keys[i];
-        assert_false(larder__cache_pick(c, &rng, &key, &share));
+        assert_false(larder__cache_pick(c, &rng, &key));
         is_named(c, "picked key");
     }
 }
@@ -202,8 +200,10 @@ static size_t bad_draw(void *st, larder_pick *out, size_t want) {
 static void draws_are_checked(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++) {
+        larder__cache_text cache;
+        check_ok(larder__cache_text_parse(&cache, "30%", ""));
         larder__draw_conf conf = {.recipe = "minio",
-                                  .cache = "30%",
+                                  .cache = &cache,
                                   .store = &larder__store_null,
                                   .n = 100,
                                   .payload = 800,

@@ -60,9 +60,8 @@ static void *serve(void *server) {
 static void by_pick(larder__cache *c) {
     larder_rng rng;
     uint64_t key;
-    double share;
     larder_rng_seed(&rng, 1, 0);
-    assert_false(larder__cache_pick(c, &rng, &key, &share));
+    assert_false(larder__cache_pick(c, &rng, &key));
 }
 static void by_stream(larder__cache *c) {
     larder__cache_stream(c, &(larder_stream){.seed = 1}, false);
@@ -110,7 +109,7 @@ static void residents_stay_readable(void **st) {
         pthread_join(thread, NULL);
         larder__server_close(&server);
         ways[i](c);
-        larder__attach_note(c, why, sizeof why);
+        larder__cache_note(c, why, sizeof why);
         assert_true(why[0]); /* it has found out */
         assert_int_equal(count_residents(c), 0);
         larder__cache_close(&c);

@@ -311,16 +311,19 @@ static void greedy(void **st) {
             h.identity += i * 100 + at_once;
             larder__hello_write(&h, &w);
             say(fd, LARDER__MSG_HELLO, &w);
-            larder__wire_access *all = calloc(60000, sizeof *all);
+            larder__row *all = calloc(60000, sizeof *all);
             assert_non_null(all);
             for (uint32_t k = 0; k < 60000; k++)
-                all[k] = (larder__wire_access){.key = k % 20000, .size = 1};
+                all[k] = (larder__row){.key = k % 20000, .size = 1};
             for (int round = 0; round < 3; round++) {
                 uint32_t n = round || at_once > 60000 ? 60000 : at_once;
-                larder__claim c = {.accesses = all, .n = n, .fetch = UINT32_MAX};
+                larder__op o = {.type = round == 2 ? LARDER__OP_EXCHANGE : LARDER__OP_CLAIM,
+                                .number = {UINT32_MAX},
+                                .n = n,
+                                .rows = all};
                 w.size = 0;
-                larder__claim_write(&c, &w);
-                say(fd, round == 2 ? LARDER__MSG_EXCHANGE : LARDER__MSG_CLAIM, &w);
+                larder__op_write(&o, &w);
+                say(fd, (uint16_t)(LARDER__MSG_OP + o.type), &w);
             }
             check_within("greedy");
             free(all);

@@ -3,8 +3,8 @@
  * jobs and of Redis meanwhile. */
 #include "group_kit.h"
 #include "loader_kit.h"
-#include "redis/replica.h"
 #include "redis_kit.h"
+#include "shared/machine.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static void test_killed_jobs(void **unused) {
     /* There were enough records for a snapshot, and it was begun from. */
     char command[200];
     snprintf(command, sizeof command, "hget '%s' snapat",
-             kit_redis_cli(&r, "keys '*:state.2'", out, sizeof out));
+             kit_redis_cli(&r, "keys '*:state.3'", out, sizeof out));
     assert_true(kit_redis_number(&r, command) > 0);
     munmap(p, KIT_MOST_JOBS * sizeof *p);
     kit_redis_stop(&r);
@@ -155,43 +155,63 @@ static uint32_t size_of(void *unused, uint64_t id) {
 }
 
 typedef struct twin {
-    larder__replica *r;
+    larder__machine *m;
     larder_slot *table;
 } twin;
 
 static void twin_open(twin *t, const larder__agreement *a) {
     t->table = malloc(a->keys * sizeof *t->table);
-    larder__replica_conf conf = {.agreement = a, .size_of = size_of, .slot_of = t->table};
-    check_ok(larder__replica_open(&t->r, &conf));
+    larder__machine_conf conf = {.about = a, .size_of = size_of, .slot_of = t->table};
+    check_ok(larder__machine_open(&t->m, &conf));
 }
 
 static void twin_close(twin *t) {
-    larder__replica_close(&t->r);
+    larder__machine_close(&t->m);
     free(t->table);
-}
-
-static void write_batch(larder_writer *w, larder__rec_type type, uint32_t job, larder_rng *rng,
-                        uint64_t *at, uint64_t n) {
-    larder__record_head(w, type, job, 7);
-    if (type == LARDER__REC_EXCHANGE)
-        larder_write_u32(w, 16);
-    for (int i = 0; i < 10; i++) {
-        larder__rec_row row = {.score = (float)larder_rng_below(rng, 100) / 10};
-        row.key = type == LARDER__REC_EXCHANGE ? (uint32_t)((*at)++ % n)
-                                               : larder_rng_below(rng, (uint32_t)n);
-        row.size = type == LARDER__REC_EXCHANGE ? 0 : size_of(NULL, row.key);
-        larder_write_bytes(w, &row, sizeof row);
-    }
 }
 
 static void same_outcome(const larder__outcome *a, const larder__outcome *b) {
     assert_int_equal(a->rows, b->rows);
     assert_int_equal(a->fetched, b->fetched);
-    assert_int_equal(a->doomed_count, b->doomed_count);
-    for (size_t i = 0; a->tickets && i < a->rows + a->fetched; i++)
+    assert_int_equal(a->left_count, b->left_count);
+    for (size_t i = 0; i < a->rows + a->fetched; i++)
         assert_memory_equal(&a->tickets[i], &b->tickets[i], sizeof a->tickets[i]);
-    for (size_t i = 0; i < a->doomed_count; i++)
-        assert_true(a->doomed[i].key == b->doomed[i].key && a->doomed[i].mark == b->doomed[i].mark);
+    for (size_t i = 0; i < a->left_count; i++)
+        assert_true(a->left[i].key == b->left[i].key && a->left[i].mark == b->left[i].mark);
+}
+
+static void feed_both(twin *a, twin *b, uint32_t job, const larder__op *o) {
+    larder__outcome x, y;
+    check_ok(larder__machine_apply(a->m, job, o, &x));
+    check_ok(larder__machine_apply(b->m, job, o, &y));
+    same_outcome(&x, &y);
+}
+
+static void feed_batch(twin *a, twin *b, bool exchange, uint32_t job, larder_rng *rng, uint64_t *at,
+                       uint64_t n) {
+    larder__row rows[10];
+    for (int i = 0; i < 10; i++) {
+        rows[i] = (larder__row){.score = (float)larder_rng_below(rng, 100) / 10,
+                                .group = LARDER_NO_GROUP};
+        rows[i].key = exchange ? (uint32_t)((*at)++ % n) : larder_rng_below(rng, (uint32_t)n);
+        rows[i].size = exchange ? 0 : size_of(NULL, rows[i].key);
+    }
+    feed_both(a, b, job,
+              &(larder__op){.type = exchange ? LARDER__OP_EXCHANGE : LARDER__OP_CLAIM,
+                            .number = {exchange ? 16 : 0},
+                            .n = 10,
+                            .rows = rows});
+}
+
+static void feed_scores(twin *a, twin *b, uint32_t job, larder_rng *rng) {
+    uint64_t ids[20];
+    float scores[20];
+    for (int i = 0; i < 20; i++) {
+        scores[i] = (float)larder_rng_below(rng, 1000) / 100;
+        ids[i] = larder_rng_below(rng, 300);
+    }
+    feed_both(a, b, job,
+              &(larder__op){.type = LARDER__OP_SCORES, .n = 20, .ids = ids, .scores = scores});
 }
 
 static void test_replicas_agree(void **unused) {
@@ -206,51 +226,31 @@ static void test_replicas_agree(void **unused) {
         larder_rng_seed(&rng, k, 1);
         twin_open(&first, &a);
         twin_open(&other, &a);
-        larder__outcome x, y;
         for (int step = 0; step < 600; step++) {
-            larder_writer w = {0};
             uint32_t job = (uint32_t)step % 3;
             if (step < 3) {
-                larder__record_head(&w, LARDER__REC_JOIN, job, 0);
-                larder_write_u32(&w, 0);
+                feed_both(&first, &other, job, &(larder__op){.type = LARDER__OP_JOIN});
             } else if (step % 50 == 49) {
-                larder__record_head(&w, LARDER__REC_LEAVE, job, 0);
-                check_ok(larder__replica_apply(first.r, w.bytes, w.size, &x));
-                check_ok(larder__replica_apply(other.r, w.bytes, w.size, &y));
-                w.size = 0;
+                feed_both(&first, &other, job, &(larder__op){.type = LARDER__OP_LEAVE});
+                feed_both(&first, &other, job,
+                          &(larder__op){.type = LARDER__OP_JOIN, .number = {1}});
                 at[job] = 0;
-                larder__record_head(&w, LARDER__REC_JOIN, job, 0);
-                larder_write_u32(&w, 1);
             } else if (k == 2 && at[job] && at[job] % 300 == 0) {
-                larder__record_head(&w, LARDER__REC_EPOCH, job, 0);
-                larder_write_u64(&w, at[job] / 300);
-                check_ok(larder__replica_apply(first.r, w.bytes, w.size, &x));
-                check_ok(larder__replica_apply(other.r, w.bytes, w.size, &y));
-                w.size = 0;
-                write_batch(&w, LARDER__REC_EXCHANGE, job, &rng, &at[job], 300);
+                feed_both(&first, &other, job,
+                          &(larder__op){.type = LARDER__OP_EPOCH, .number = {at[job] / 300}});
+                feed_batch(&first, &other, true, job, &rng, &at[job], 300);
             } else if (step % 7 == 6) {
-                larder__record_head(&w, LARDER__REC_SCORES, job, 0);
-                for (uint32_t i = 0; i < 20; i++) {
-                    float score = (float)larder_rng_below(&rng, 1000) / 100;
-                    larder_write_u32(&w, larder_rng_below(&rng, 300));
-                    larder_write_bytes(&w, &score, sizeof score);
-                }
+                feed_scores(&first, &other, job, &rng);
             } else
-                write_batch(&w, k == 2 ? LARDER__REC_EXCHANGE : LARDER__REC_CLAIM, job, &rng,
-                            &at[job], 300);
-            check_ok(w.code);
-            check_ok(larder__replica_apply(first.r, w.bytes, w.size, &x));
-            check_ok(larder__replica_apply(other.r, w.bytes, w.size, &y));
-            same_outcome(&x, &y);
-            free(w.bytes);
+                feed_batch(&first, &other, k == 2, job, &rng, &at[job], 300);
             if (step % 40 == 20) { /* the other one begins again, from a snapshot */
                 larder_writer s = {0};
-                larder__replica_save(first.r, &s);
+                larder__machine_save(first.m, &s);
                 check_ok(s.code);
                 twin_close(&other);
                 twin_open(&other, &a);
                 larder_reader in = {.at = s.bytes, .end = s.bytes + s.size};
-                check_ok(larder__replica_load(other.r, &in));
+                check_ok(larder__machine_load(other.m, &in));
                 free(s.bytes);
             }
         }

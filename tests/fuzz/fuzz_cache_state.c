@@ -4,7 +4,7 @@
  * kept, then edits of three bytes each (where, where, what). */
 #include "base/spec.h"
 #include "base/state.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "plugins.h"
 
 #include <math.h>

@@ -45,7 +45,7 @@ static int take(larder__resp *in, uint64_t n) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     larder__resp in;
-    larder__reply r;
+    larder__resp_reply r;
     if (size == 0)
         return 0;
     tape t = {data + 1, size - 1, (size_t)data[0] + 1};

@@ -175,9 +175,9 @@ static void wrong_wishes_change_nothing(void **state) {
     wish wrong[] = {{0, {seen, fresh, 39}}, {0, {40, 1, 2}}, {7, {1, 2, 3}}};
     wish twice = {0, {fresh, fresh, fresh}};
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(larder__cache_tell(k.cache, want, &wrong[i]),
+        assert_int_equal(larder__cache_change(k.cache, want, &wrong[i]),
                          wrong[i].job ? LARDER_E_STATE : LARDER_E_ARGS);
-    assert_int_equal(larder__cache_tell(k.cache, want, &twice), LARDER_E_ARGS);
+    assert_int_equal(larder__cache_change(k.cache, want, &twice), LARDER_E_ARGS);
     larder__cache_exchange(k.cache, 0, wrong[0].ids, 3, served); /* gives what is wanted */
     assert_memory_equal(served, wrong[0].ids, sizeof served);
     while (!jobs_step(&k, 0))
@@ -193,8 +193,8 @@ static void too_many_jobs_are_refused(void **state) {
     for (size_t j = 0; j < JOBS_MOST; j++)
         jobs_join(&k, j, 5, j);
     for (int j = JOBS_MOST; j < LARDER__ODS_JOBS; j++)
-        check_ok(larder__cache_tell(k.cache, join, &number));
-    assert_int_equal(larder__cache_tell(k.cache, join, &number), LARDER_E_FULL);
+        check_ok(larder__cache_change(k.cache, join, &number));
+    assert_int_equal(larder__cache_change(k.cache, join, &number), LARDER_E_FULL);
     for (int t = 0; t < 30; t++)
         for (size_t j = 0; j < JOBS_MOST; j++)
             jobs_step(&k, j);

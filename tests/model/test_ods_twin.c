@@ -364,15 +364,15 @@ static void change(pair *p, int job, larder_rng *rng) {
     uint32_t *number = &p->number[job], dice = larder_rng_below(rng, 10);
     if (!q->there) {
         *q = (twin_job){.there = true, .live = true};
-        check_ok(larder__cache_tell(p->c, tell_join, number));
+        check_ok(larder__cache_change(p->c, tell_join, number));
         p->t.credit = 0;
     } else if (dice < 3) {
-        check_ok(larder__cache_tell(p->c, tell_leave, number));
+        check_ok(larder__cache_change(p->c, tell_leave, number));
         p->t.credit = 0;
         *q = (twin_job){0};
     } else if (dice < 6) {
         q->live = !q->live;
-        check_ok(larder__cache_tell(p->c, q->live ? tell_wake : tell_rest, number));
+        check_ok(larder__cache_change(p->c, q->live ? tell_wake : tell_rest, number));
         p->t.credit = 0;
     } else
         reload(p);
@@ -395,7 +395,7 @@ static void run(uint64_t seed) {
                 all &= q->seen[k];
             if (all || larder_rng_below(&rng, 60) == 0) { /* an epoch may also be cut short */
                 memset(q->seen, 0, sizeof q->seen);
-                check_ok(larder__cache_tell(p.c, tell_epoch, &p.number[job]));
+                check_ok(larder__cache_change(p.c, tell_epoch, &p.number[job]));
             } else
                 batch(&p, job, &rng);
         }

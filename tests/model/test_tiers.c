@@ -2,7 +2,7 @@
  * tier ever holds more than it may, and that saved state goes on exactly. */
 #include "base/spec.h"
 #include "base/state.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "check.h"
 #include "plugins.h"
 

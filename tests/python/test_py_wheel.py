@@ -61,6 +61,7 @@ class Wheel(unittest.TestCase):
         self.assertIn("0.1.0", out)
         return out
 
+    @unittest.skipUnless(os.environ.get("LARDER_LONG"), "compiles the whole library: with LARDER_LONG")
     def test_a_compiler_alone(self):
         """No CMake: all that the program needs is compiled and linked, the page of dash too."""
         with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 #ifndef LARDER_TEST_CACHE_KIT_H
 #define LARDER_TEST_CACHE_KIT_H
 
-#include "cache/cache.h"
+#include "cache/local.h"
 #include "check.h"
 
 /* A cache with the policy's initial parameters; fails the test when it cannot be opened. */

@@ -45,13 +45,25 @@ static unsigned char *right_pixels(void) {
     return all;
 }
 
-static double figure(larder_loader *l, const char *name) {
+/* In one pass over all figures: a job does this after each batch. */
+static void tell_figures(larder_loader *l, kit_progress *to) {
+    const struct {
+        const char *name;
+        _Atomic uint64_t *to;
+    } wanted[] = {{"storage_reads", &to->reads},    {"group_waited", &to->waited},
+                  {"group_stuck", &to->stuck},      {"group_unshared", &to->unshared},
+                  {"group_joined", &to->joined},    {"group_renewed", &to->renewed},
+                  {"cache_resident", &to->resident}};
+    enum { WANTED = sizeof wanted / sizeof *wanted };
     larder_stat_value v = {.size = sizeof v};
+    size_t found = 0;
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
-        if (strcmp(v.name, name) == 0)
-            return v.value;
-    must(false);
-    return 0;
+        for (size_t k = 0; k < WANTED; k++)
+            if (strcmp(v.name, wanted[k].name) == 0) {
+                *wanted[k].to = (uint64_t)v.value;
+                found++;
+            }
+    must(found == WANTED);
 }
 
 static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t epochs,
@@ -84,13 +96,7 @@ static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t 
         to->served += b->n;
         must(larder_loader_done(l, b) == 0);
         to->batches++;
-        to->reads = (uint64_t)figure(l, "storage_reads");
-        to->waited = (uint64_t)figure(l, "group_waited");
-        to->stuck = (uint64_t)figure(l, "group_stuck");
-        to->unshared = (uint64_t)figure(l, "group_unshared");
-        to->joined = (uint64_t)figure(l, "group_joined");
-        to->renewed = (uint64_t)figure(l, "group_renewed");
-        to->resident = (uint64_t)figure(l, "cache_resident");
+        tell_figures(l, to);
         kit_nap(0.001);
     }
     if (rc != LARDER_END)

@@ -48,14 +48,14 @@ void jobs_open(jobs_kit *k, uint64_t n, double cached, const char *split, uint64
                                .seed = seed};
     check_ok(larder__cache_open(&k->cache, &conf));
     uint32_t first = 0; /* the policy begins with one job; ours come when they come */
-    check_ok(larder__cache_tell(k->cache, tell_leave, &first));
+    check_ok(larder__cache_change(k->cache, tell_leave, &first));
 }
 
 void jobs_join(jobs_kit *k, size_t which, uint64_t batch, uint64_t seed) {
     kit_job *j = &k->jobs[which];
     const larder_sampler *s = larder__sampler_find("ods");
     *j = (kit_job){.there = true, .cache = k->cache};
-    check_ok(larder__cache_tell(k->cache, tell_join, &j->number));
+    check_ok(larder__cache_change(k->cache, tell_join, &j->number));
     j->env = (larder_draw_env){.n = k->n,
                                .seed = seed,
                                .batch = batch,
@@ -82,7 +82,7 @@ static void forget(kit_job *j) {
 }
 
 void jobs_leave(jobs_kit *k, size_t which) {
-    check_ok(larder__cache_tell(k->cache, tell_leave, &k->jobs[which].number));
+    check_ok(larder__cache_change(k->cache, tell_leave, &k->jobs[which].number));
     forget(&k->jobs[which]);
 }
 
@@ -95,7 +95,7 @@ void jobs_kill(jobs_kit *k, size_t which) {
 
 void jobs_rest(jobs_kit *k, size_t which, bool rests) {
     k->jobs[which].rests = rests;
-    check_ok(larder__cache_tell(k->cache, tell_rest, &k->jobs[which]));
+    check_ok(larder__cache_change(k->cache, tell_rest, &k->jobs[which]));
 }
 
 void jobs_close(jobs_kit *k) {
@@ -166,7 +166,7 @@ bool jobs_step(jobs_kit *k, size_t which) {
         j->drawn = 0;
         memset(j->times, 0, k->n);
         check_ok(s->epoch(j->sampler, j->epoch));
-        check_ok(larder__cache_tell(k->cache, tell_epoch, &j->number));
+        check_ok(larder__cache_change(k->cache, tell_epoch, &j->number));
     }
     size_t n = s->draw(j->sampler, j->picks, j->env.batch);
     assert_true(n > 0);

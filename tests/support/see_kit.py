@@ -27,10 +27,10 @@ def write_idx(folder, n=512, side=8):
 
 
 def start_job(folder, *more, recipe="shade", env=None):
-    """Trains until it is ended."""
+    """Trains until it is ended, mostly waiting for storage: the cache holds little."""
     return subprocess.Popen(
         [LARDER, "train", folder, "--recipe", recipe, "--epochs", "100000", "--batch", "16",
-         "--threads", "1", "--slow", "latency=5ms", "--quiet", *more],
+         "--threads", "1", "--cache", "10%", "--slow", "latency=5ms", "--quiet", *more],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
 
 

@@ -438,8 +438,10 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, root, s3=False, bucket="data"):
+    def __init__(self, root, s3=False, bucket="data", context=None):
         super().__init__(("127.0.0.1", 0), Handler)
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
         self.root, self.s3, self.bucket = root, s3, bucket
         self.key, self.secret, self.token = KEY, SECRET, ""
         self.region, self.public, self.page = "us-east-1", False, 7

@@ -97,6 +97,9 @@ def test_daemon(folder):
         p = run("profile", SOURCE, "--seconds", "0.4", "--quiet", env={"LARDER_SOCKET": path})
         got = json.loads(p.stdout)
         assert got["daemon_bytes_s"] > 0 and got["b_cache"] == got["daemon_bytes_s"]
+        p = run("profile", SOURCE, "--seconds", "0.4", "--quiet", "--cache", f"unix:{path}?budget=3MiB")
+        got = json.loads(p.stdout)
+        assert got["daemon_bytes_s"] > 0 and got["s_cache"] == 3 << 20
     finally:
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=20)

@@ -5,6 +5,10 @@
 set -eu
 . tests/support/tree.sh
 copy_tree "$scratch/tree"
+if [ -d "$LARDER_BUILD/core-objects" ]; then # of test_core: make compiles what is newer
+    mkdir "$scratch/tree/build"
+    cp -a "$LARDER_BUILD/core-objects" "$scratch/tree/build/core"
+fi
 cd "$scratch/tree"
 
 block() { # the text of the fenced blocks with this info string
@@ -33,7 +37,7 @@ for file in $(fences line); do
 done
 block "sh run" >"$scratch/commands"
 [ -s "$scratch/commands" ] || die "CONTRIBUTING.md has no commands to run"
-export CORE_CFLAGS="-O0 -g"
+export CORE_CFLAGS=-O0 # as test_core has it
 bash -eux "$scratch/commands" >"$scratch/out" 2>&1 || {
     cat "$scratch/out"
     die "the commands of CONTRIBUTING.md failed"

@@ -291,7 +291,7 @@ def test_strangers(folder):
         wrong = struct.pack("<IHHII", 8, 1, 0, 0x4452414C, 77)
         assert b"use the same larder" in refused(d.path, wrong)
         assert b"not a larder client" in refused(d.path, struct.pack("<IHHII", 8, 1, 0, 5, 1))
-        assert b"hello" in refused(d.path, struct.pack("<IHH", 0, 9, 0))
+        assert b"hello" in refused(d.path, struct.pack("<IHH", 0, 144, 0))
         refused(d.path, struct.pack("<IHH", 1000, 1, 0) + b"cut off")
         held = []
         for _ in range(1000):
@@ -401,7 +401,8 @@ def main():
                 began = time.time()
                 test(folder)
                 print(f"{name}: {time.time() - began:.1f} s", flush=True)
-    left = {x for x in os.listdir("/dev/shm") if "larder" in x} - before
+    # Replayed inputs of other tests lie there too, for a moment.
+    left = {x for x in os.listdir("/dev/shm") if "larder" in x and "larder-fuzz" not in x} - before
     assert not left, f"left behind in /dev/shm: {left}"
 
 

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,9 +127,10 @@ static void test_hostile(void **st) {
     size_t size;
     check_ok(larder__file_read(f->file, 1 << 24, &bytes, &size));
     larder__accesses a;
-    for (size_t cut = 0; cut < size; cut += cut < 100 ? 1 : 97)
+    const size_t part = getenv("LARDER_LONG") ? 1 : 10; /* one in so many */
+    for (size_t cut = 0; cut < size; cut += cut < 100 ? 1 : 97 * part)
         assert_int_equal(larder__accesses_parse(&a, bytes, cut, "cut"), LARDER_E_FORMAT);
-    for (size_t at = 0; at < size; at += at < 100 ? 1 : 89) {
+    for (size_t at = 0; at < size; at += at < 100 ? 1 : 89 * part) {
         static const unsigned char other[] = {0, 1, 2, 3, 0x7f, 0x80, 0xff};
         unsigned char was = bytes[at];
         for (size_t i = 0; i < sizeof other; i++) {

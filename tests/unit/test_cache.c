@@ -446,7 +446,7 @@ static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
 static void test_stand_in(void **st) {
     (void)st;
     larder_policy p = *larder__policy_find("lru");
-    p.stand_in = stand_in;
+    p.lends = &(const larder_policy_lends){.stand_in = stand_in};
     larder__cache *c = kit_cache(&p, &larder__store_heap, 10, 1000, 1);
     maker m = {0};
     get_one(c, &m, 2, 100);

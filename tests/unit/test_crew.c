@@ -446,7 +446,7 @@ static void wrong_message(rank *r, int which) {
         break;
     case 1:
         give(r, LARDER__MSG_RELEASE, 1);
-        give(r, LARDER__MSG_CLAIM, 1); /* none of a rank's */
+        give(r, LARDER__MSG_OP + LARDER__OP_CLAIM, 1); /* none of a rank's */
         break;
     case 2: /* a form that there is not */
         larder_write_u32(&r->w, 1);

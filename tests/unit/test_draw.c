@@ -12,8 +12,10 @@
 enum { N = 100, BATCH = 10, LAG = 4 };
 
 static larder__draw *open_draw(const char *recipe) {
+    larder__cache_text cache;
+    check_ok(larder__cache_text_parse(&cache, "30%", ""));
     larder__draw_conf c = {.recipe = recipe,
-                           .cache = "30%",
+                           .cache = &cache,
                            .store = &larder__store_null,
                            .n = N,
                            .payload = N * 8,

@@ -169,8 +169,10 @@ enum { N = 1201, BATCHES = 240 };
 
 static larder__draw *open_draw(const char *recipe, const char *cache, uint32_t rank, uint32_t world,
                                uint64_t batch) {
+    larder__cache_text text;
+    check_ok(larder__cache_text_parse(&text, cache, ""));
     larder__draw_conf c = {.recipe = recipe,
-                           .cache = cache,
+                           .cache = &text,
                            .store = &larder__store_null,
                            .n = N,
                            .payload = N * 8,

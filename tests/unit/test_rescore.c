@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "base/mem.h"
-#include "cache/cache.h"
+#include "cache/local.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,14 +41,14 @@ static void hear(void *st, uint64_t key, float value) {
 }
 static void score(void *st, larder_slot s, float value) { hear(st, slots->key_of[s], value); }
 
-static const larder_policy listener = {.plugin = {.name = "listener", .state_size = 1},
-                                       .init = init,
-                                       .insert = insert,
-                                       .hit = insert,
-                                       .victim = victim,
-                                       .remove = leave,
-                                       .score = score,
-                                       .ghost = hear};
+static const larder_policy listener = {
+    .plugin = {.name = "listener", .state_size = 1},
+    .init = init,
+    .insert = insert,
+    .hit = insert,
+    .victim = victim,
+    .remove = leave,
+    .hears = &(const larder_policy_hears){.score = score, .ghost = hear}};
 
 typedef struct world {
     larder__cache *cache;

@@ -19,8 +19,10 @@ typedef struct rig { /* the deciding half over nothing */
 
 static void rig_open(rig *g, const char *recipe, const char *cache, uint64_t n, uint64_t batch,
                      uint64_t seed) {
+    larder__cache_text text;
+    check_ok(larder__cache_text_parse(&text, cache, ""));
     larder__draw_conf c = {.recipe = recipe,
-                           .cache = cache,
+                           .cache = &text,
                            .store = &larder__store_null,
                            .n = n,
                            .payload = n * 8,
@@ -224,8 +226,10 @@ static void ranks_share_the_stream(void **state) {
     enum { N = 1000, WORLD = 4 };
     uint32_t times[N] = {0};
     for (uint32_t rank = 0; rank < WORLD; rank++) {
+        larder__cache_text text;
+        check_ok(larder__cache_text_parse(&text, "10%", ""));
         larder__draw_conf c = {.recipe = "rotate:h=0",
-                               .cache = "10%",
+                               .cache = &text,
                                .store = &larder__store_null,
                                .n = N,
                                .payload = N,

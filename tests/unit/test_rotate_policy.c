@@ -57,16 +57,14 @@ static void the_longest_rested_is_drawn(void **state) {
     larder_rng_seed(&rng, 7, 7);
     for (int i = 0; i < DRAWS; i++) {
         uint64_t key, asked = (uint64_t)i * 7 % R;
-        double share;
         if (i == DRAWS / 2) {
             kit_copy_state(c, copy);
             same = rng;
         }
-        assert_true(larder__cache_pick(c, &rng, &key, &share));
-        assert_true(share == 1);
+        assert_true(larder__cache_pick(c, &rng, &key));
         if (i >= DRAWS / 2) {
             uint64_t there;
-            assert_true(larder__cache_pick(copy, &same, &there, &share));
+            assert_true(larder__cache_pick(copy, &same, &there));
             assert_int_equal(there, key);
         }
         int j = move_to_end(line, R, (int)key);
@@ -123,9 +121,8 @@ static void the_most_served_leaves(void **state) {
         since[key] = in ? since[key] : i;
         uint64_t other = larder_rng_below(&rng, N);
         float loss = (float)larder_rng_unit(&rng);
-        double share;
         larder__cache_score(c, &other, &loss, 1);
-        assert_true(larder__cache_pick(c, &rng, &other, &share));
+        assert_true(larder__cache_pick(c, &rng, &other));
     }
     larder__cache_close(&c);
 }
@@ -146,9 +143,8 @@ static void all_are_served_alike(void **state) {
     double sum = 0, squares = 0, left = 0, hard = 0, easy = 0, hards = 0;
     for (uint64_t i = 0; i < STEPS; i++) {
         uint64_t keys[1 + K];
-        double share;
         for (int k = 0; k < K && slots->resident == R; k++)
-            assert_true(larder__cache_pick(c, &rng, &keys[1 + k], &share));
+            assert_true(larder__cache_pick(c, &rng, &keys[1 + k]));
         keys[0] = i;
         for (int k = slots->resident == R ? K : 0; k >= 0; k--) {
             larder_access a = ask(keys[k], keys[k] % 2 ? 9.f : 0.1f, 0);

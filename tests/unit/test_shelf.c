@@ -1,10 +1,11 @@
 /* A shelf without sockets: several jobs claim, make, release and die at random. Whoever reads a
  * block must find the bytes of the key it was promised. */
 #include "check.h"
-#include "daemon/merge.h"
 #include "daemon/shelf.h"
+#include "shared/merge.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 enum { KEYS = 300, JOBS = 6, BATCH = 16, HELD = 64, MOST = 3000 };
 
 typedef struct holding {
-    larder__wire_ticket t;
+    larder__reply t;
     bool made;
 } holding;
 
@@ -36,12 +37,12 @@ static uint32_t size_of(uint64_t key) { return 500 + (uint32_t)(key * 7919 % (MO
 static void open_world(world *w, const char *policy, uint64_t budget, uint64_t seed) {
     *w = (world){0};
     larder_rng_seed(&w->rng, seed, 0);
-    larder__shelf_conf conf = {.identity = 1,
-                               .keys = KEYS,
-                               .seed = seed,
-                               .budget = budget,
-                               .spare = budget / 4,
-                               .policy = policy};
+    larder__shelf_conf conf = {
+        .identity = 1,
+        .about = {.keys = KEYS, .seed = seed, .budget = budget},
+        .spare = budget / 4,
+    };
+    snprintf(conf.about.policy, sizeof conf.about.policy, "%s", policy);
     check_ok(larder__shelf_open(&w->shelf, &conf));
     w->arena = mmap(NULL, larder__shelf_arena_bytes(w->shelf), PROT_READ | PROT_WRITE, MAP_SHARED,
                     larder__shelf_arena_fd(w->shelf), 0);
@@ -64,13 +65,51 @@ static void close_world(world *w) {
     larder__shelf_close(&w->shelf);
 }
 
-static larder__block_head *head_at(const world *w, const larder__wire_ticket *t) {
+/* As it comes over a socket. */
+static int say(larder__shelf *s, uint32_t job, const larder__op *o, larder_writer *answer,
+               larder__outcome *out) {
+    larder_writer w = {0}, room = {0};
+    larder__op heard;
+    larder__op_write(o, &w);
+    larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
+    int rc = larder__op_read(&heard, o->type, &r, KEYS, &room);
+    if (rc == 0)
+        rc = larder__shelf_apply(s, job, &heard, answer, out);
+    larder__writer_free(&w);
+    larder__writer_free(&room);
+    return rc;
+}
+
+static int claim_rows(larder__shelf *s, uint32_t job, const larder__row *rows, size_t n,
+                      larder__reply *out) {
+    larder_writer answer = {0};
+    larder__outcome decided;
+    int rc = say(s, job, &(larder__op){.type = LARDER__OP_CLAIM, .n = n, .rows = rows}, &answer,
+                 &decided);
+    if (rc == 0) {
+        assert_int_equal(decided.rows, n);
+        memcpy(out, larder__shelf_replies(&answer), n * sizeof *out);
+    }
+    larder__writer_free(&answer);
+    return rc;
+}
+
+static int score(larder__shelf *s, uint32_t job, uint64_t key, float value) {
+    larder_writer answer = {0};
+    larder__outcome out;
+    larder__op o = {.type = LARDER__OP_SCORES, .n = 1, .ids = &key, .scores = &value};
+    int rc = say(s, job, &o, &answer, &out);
+    larder__writer_free(&answer);
+    return rc;
+}
+
+static larder__block_head *head_at(const world *w, const larder__reply *t) {
     assert_true(t->offset % 64 == 0);
     assert_true(t->offset + 64 + t->size <= larder__shelf_arena_bytes(w->shelf));
     return (larder__block_head *)(void *)(w->arena + t->offset);
 }
 
-static void check_bytes(const world *w, const larder__wire_ticket *t) {
+static void check_bytes(const world *w, const larder__reply *t) {
     const larder__block_head *h = head_at(w, t);
     assert_int_equal(h->key, t->key);
     assert_int_equal(t->size, size_of(t->key));
@@ -99,14 +138,13 @@ static void give(world *w, client *c, size_t i) {
 }
 
 static void claim(world *w, client *c) {
-    larder__wire_access a[BATCH];
-    larder__wire_ticket t[BATCH];
+    larder__row a[BATCH];
+    larder__reply t[BATCH];
     for (int i = 0; i < BATCH; i++) {
         uint32_t key = larder_rng_below(&w->rng, KEYS);
-        a[i] = (larder__wire_access){
-            .key = key, .size = size_of(key), .score = NAN, .next_use = LARDER_UNKNOWN};
+        a[i] = (larder__row){.key = key, .size = size_of(key), .score = NAN};
     }
-    check_ok(larder__shelf_claim(w->shelf, c->number, a, BATCH, t));
+    check_ok(claim_rows(w->shelf, c->number, a, BATCH, t));
     for (int i = 0; i < BATCH; i++) {
         assert_int_equal(t[i].key, a[i].key);
         w->serves++;
@@ -122,7 +160,7 @@ static void step(world *w) {
     client *c = &w->jobs[larder_rng_below(&w->rng, JOBS)];
     uint32_t what = larder_rng_below(&w->rng, 100);
     if (!c->here) {
-        check_ok(larder__shelf_join(w->shelf, 0, false, &c->number));
+        check_ok(larder__shelf_join(w->shelf, 0, false, 1, &c->number));
         c->here = true;
         c->n = 0;
     } else if (what < 2) { /* killed: nothing is given back in order */
@@ -156,12 +194,12 @@ static void test_one_maker_for_all(void **st) {
     (void)st;
     world w;
     open_world(&w, "lru", 1000000, 0);
-    larder__wire_access a = {.key = 5, .size = size_of(5)};
-    larder__wire_ticket t[3];
+    larder__row a = {.key = 5, .size = size_of(5)};
+    larder__reply t[3];
     uint32_t number[3];
     for (int i = 0; i < 3; i++) {
-        check_ok(larder__shelf_join(w.shelf, 0, false, &number[i]));
-        check_ok(larder__shelf_claim(w.shelf, number[i], &a, 1, &t[i]));
+        check_ok(larder__shelf_join(w.shelf, 0, false, 1, &number[i]));
+        check_ok(claim_rows(w.shelf, number[i], &a, 1, &t[i]));
     }
     assert_int_equal(t[0].task, LARDER__MAKE);
     assert_int_equal(t[1].task, LARDER__WAIT);
@@ -169,7 +207,7 @@ static void test_one_maker_for_all(void **st) {
     assert_int_equal(t[1].offset, t[0].offset);
     larder__shelf_leave(w.shelf, number[0]); /* the maker dies: those who wait are told */
     assert_int_equal(atomic_load(&head_at(&w, &t[1])->state), LARDER__BLOCK_FAILED);
-    check_ok(larder__shelf_claim(w.shelf, number[1], &a, 1, &t[0])); /* and it is made again */
+    check_ok(claim_rows(w.shelf, number[1], &a, 1, &t[0])); /* and it is made again */
     assert_int_equal(t[0].task, LARDER__MAKE);
     assert_int_not_equal(t[0].offset, t[1].offset);
     for (int i = 1; i < 3; i++)
@@ -183,12 +221,12 @@ static void test_stuck_job(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t stuck, other;
-    check_ok(larder__shelf_join(w.shelf, 0, false, &stuck));
-    check_ok(larder__shelf_join(w.shelf, 0, false, &other));
+    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &stuck));
+    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &other));
     for (uint32_t k = 0; k < KEYS; k++) {
-        larder__wire_access a = {.key = k, .size = size_of(k)};
-        larder__wire_ticket t;
-        check_ok(larder__shelf_claim(w.shelf, stuck, &a, 1, &t));
+        larder__row a = {.key = k, .size = size_of(k)};
+        larder__reply t;
+        check_ok(claim_rows(w.shelf, stuck, &a, 1, &t));
         if (t.lease != LARDER__NO_LEASE)
             larder__shelf_made(w.shelf, stuck, t.lease, 0);
     }
@@ -197,9 +235,9 @@ static void test_stuck_job(void **st) {
     assert_true(f.capped > 0);
     assert_true(f.leased_bytes <= 50000 + 50000 / 8 + MOST);
     larder__shelf_leave(w.shelf, stuck);
-    larder__wire_access a = {.key = 1, .size = size_of(1)};
-    larder__wire_ticket t;
-    check_ok(larder__shelf_claim(w.shelf, other, &a, 1, &t));
+    larder__row a = {.key = 1, .size = size_of(1)};
+    larder__reply t;
+    check_ok(claim_rows(w.shelf, other, &a, 1, &t));
     assert_int_not_equal(t.lease, LARDER__NO_LEASE);
     larder__shelf_leave(w.shelf, other);
     close_world(&w);
@@ -210,13 +248,13 @@ static void test_quota(void **st) {
     world w;
     open_world(&w, "lru", 100000, 0);
     uint32_t small, large;
-    check_ok(larder__shelf_join(w.shelf, 5000, false, &small));
-    check_ok(larder__shelf_join(w.shelf, 0, false, &large));
+    check_ok(larder__shelf_join(w.shelf, 5000, false, 1, &small));
+    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &large));
     uint32_t kept = 0;
     for (uint32_t k = 0; k < 40; k++) {
-        larder__wire_access a = {.key = k, .size = size_of(k)};
-        larder__wire_ticket t;
-        check_ok(larder__shelf_claim(w.shelf, small, &a, 1, &t));
+        larder__row a = {.key = k, .size = size_of(k)};
+        larder__reply t;
+        check_ok(claim_rows(w.shelf, small, &a, 1, &t));
         kept += t.lease != LARDER__NO_LEASE ? t.size : 0;
     }
     assert_true(kept >= 5000 && kept < 5000 + MOST);
@@ -230,25 +268,24 @@ static void test_lies(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t j;
-    check_ok(larder__shelf_join(w.shelf, 0, false, &j));
-    larder__wire_access a = {.key = KEYS, .size = 10};
-    larder__wire_ticket t;
-    assert_int_equal(larder__shelf_claim(w.shelf, j, &a, 1, &t), LARDER_E_RANGE);
+    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &j));
+    larder__row a = {.key = KEYS, .size = 10};
+    larder__reply t;
+    assert_int_equal(claim_rows(w.shelf, j, &a, 1, &t), LARDER_E_FORMAT);
     larder__shelf_release(w.shelf, j, 0);
     larder__shelf_release(w.shelf, j, UINT32_MAX);
     larder__shelf_made(w.shelf, j, 77, 0);
-    assert_int_equal(larder__shelf_score(w.shelf, j, &(uint32_t){KEYS}, &(float){1}, 1),
-                     LARDER_E_RANGE);
-    check_ok(larder__shelf_score(w.shelf, j, &(uint32_t){3}, &(float){NAN}, 1));
+    assert_int_equal(score(w.shelf, j, KEYS, 1), LARDER_E_FORMAT);
+    check_ok(score(w.shelf, j, 3, NAN));
     larder__shelf_leave(w.shelf, j);
     larder__shelf_leave(w.shelf, j);
     close_world(&w);
     larder__shelf *s;
-    larder__shelf_conf conf = {.keys = 10, .budget = 1000, .policy = "nobody"};
+    larder__shelf_conf conf = {.about = {.keys = 10, .budget = 1000, .policy = "nobody"}};
     assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_ARGS);
-    conf.policy = "belady";
+    strcpy(conf.about.policy, "belady");
     assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_ARGS);
-    conf = (larder__shelf_conf){.budget = 1000, .policy = "lru"};
+    conf = (larder__shelf_conf){.about = {.budget = 1000, .policy = "lru"}};
     assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_RANGE);
 }
 
@@ -258,8 +295,8 @@ static void test_full_house(void **st) {
     uint32_t j;
     open_world(&w, "lru", 50000, 0);
     for (int i = 0; i < LARDER__SHELF_JOBS; i++)
-        check_ok(larder__shelf_join(w.shelf, 0, false, &j));
-    assert_int_equal(larder__shelf_join(w.shelf, 0, false, &j), LARDER_E_FULL);
+        check_ok(larder__shelf_join(w.shelf, 0, false, 1, &j));
+    assert_int_equal(larder__shelf_join(w.shelf, 0, false, 1, &j), LARDER_E_FULL);
     for (uint32_t i = 0; i < LARDER__SHELF_JOBS; i++)
         larder__shelf_leave(w.shelf, i);
     close_world(&w);

@@ -9,17 +9,19 @@ enum { KEYS = 300, MEAN = 1000 };
 
 static larder__shelf *open_shelf(bool movable) {
     larder__shelf *s = NULL;
-    larder__shelf_conf conf = {
-        .identity = 1,
-        .keys = KEYS,
-        .seed = 1,
-        .budget = KEYS * MEAN,
-        .spare = KEYS * MEAN / 4,
-        .batch = 10,
-        .mean = MEAN,
-        .policy = "ods",
-        .forms_id = 5,
-        .forms = {.share = {1}, .decoded_ratio = 1.5, .row_bytes = 2 * MEAN, .movable = movable}};
+    larder__shelf_conf conf = {.identity = 1,
+                               .about = {.keys = KEYS,
+                                         .seed = 1,
+                                         .budget = KEYS * MEAN,
+                                         .policy = "ods",
+                                         .forms_id = 5,
+                                         .share = {1},
+                                         .decoded_ratio = 1.5,
+                                         .row_bytes = 2 * MEAN},
+                               .movable = movable,
+                               .spare = KEYS * MEAN / 4,
+                               .batch = 10,
+                               .mean = MEAN};
     check_ok(larder__shelf_open(&s, &conf));
     return s;
 }
@@ -29,7 +31,9 @@ static size_t ask(larder__shelf *s, uint32_t job, const larder_pace *pace, int b
                   larder__plan_turn *last) {
     size_t changes = 0;
     for (int i = 0; i < batches; i++) {
-        check_ok(larder__shelf_touch(s, job, NULL, 0));
+        larder__outcome out;
+        check_ok(larder__shelf_apply(s, job, &(larder__op){.type = LARDER__OP_TOUCH},
+                                     &(larder_writer){0}, &out));
         changes += larder__shelf_rates(s, job, pace, 1, last);
     }
     return changes;
@@ -46,8 +50,8 @@ static void test_follows_rates(void **st) {
     larder_split now;
     size_t changes;
     uint32_t a, b;
-    check_ok(larder__shelf_join(s, 0, false, &a));
-    check_ok(larder__shelf_join(s, 0, false, &b));
+    check_ok(larder__shelf_join(s, 0, false, 1, &a));
+    check_ok(larder__shelf_join(s, 0, false, 1, &b));
     assert_true(isnan(larder__shelf_training(s, a)));
     assert_int_equal(ask(s, a, &slow_decoder, 10, &p), 0); /* too early */
     assert_int_equal(ask(s, a, &slow_decoder, 20, &p), 1);
@@ -74,13 +78,13 @@ static void test_nonsense(void **st) {
     larder__shelf *s = open_shelf(true), *fixed = open_shelf(false);
     larder__plan_turn p;
     uint32_t a;
-    check_ok(larder__shelf_join(s, 0, false, &a));
+    check_ok(larder__shelf_join(s, 0, false, 1, &a));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(ask(s, a, &wrong[i], 40, &p), 0);
     assert_false(larder__shelf_rates(s, a, &slow_decoder, NAN, &p));
     assert_false(larder__shelf_rates(s, a, &slow_decoder, 0, &p));
     assert_false(larder__shelf_rates(s, a, &slow_decoder, 1e9, &p));
-    check_ok(larder__shelf_join(fixed, 0, false, &a));
+    check_ok(larder__shelf_join(fixed, 0, false, 1, &a));
     assert_int_equal(ask(fixed, a, &slow_decoder, 60, &p), 0); /* nobody wanted it */
     larder__shelf_close(&s);
     larder__shelf_close(&fixed);

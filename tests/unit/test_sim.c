@@ -45,7 +45,7 @@ static void the_simulator_is_right(void **state) {
     (void)state;
     char recipe[96];
     for (size_t i = 0; larder__policies[i]; i++)
-        if (!larder__policies[i]->needs_future) {
+        if (larder__policies[i]->future != LARDER_FUTURE_ALL) {
             const char *samplers[] = {"uniform", "quiver", "rotate,h=0.5", "echo"};
             for (int k = 0; k < 4; k++) { /* h=auto would follow the clock */
                 snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s",

@@ -58,7 +58,7 @@ static size_t end_batch(larder__cache *c) {
 }
 
 static double shown(larder__cache *c, const char *name) {
-    const larder_figure *f = larder__policy_find("spider")->figures;
+    const larder_figure *f = larder__policy_find("spider")->shows->figures;
     double all[LARDER_FIGURES];
     larder__cache_show(c, all);
     for (size_t i = 0; f[i].name; i++)

@@ -161,9 +161,8 @@ const larder_policy larder__policy_app = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
-    .needs_scores = true,
-    .score = score,
-    .ghost = ghost_score,
     .save = save,
     .load = load,
+    .hears =
+        &(const larder_policy_hears){.needs_scores = true, .score = score, .ghost = ghost_score},
 };

@@ -6,6 +6,6 @@ const larder_policy larder__policy_belady = {
     .plugin = {.name = "belady",
                .summary = "evicts the farthest next use: the bound no policy beats",
                .state_size = sizeof(larder__farthest)},
-    .needs_future = true,
+    .future = LARDER_FUTURE_ALL,
     LARDER__FARTHEST_OPS,
 };

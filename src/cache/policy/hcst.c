@@ -243,11 +243,9 @@ const larder_policy larder__policy_hcst = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
-    .score = score,
-    .offer = offer,
-    .listens = listens,
     .batch = batch,
-    .switched = switched,
     .save = save,
     .load = load,
+    .hears = &(const larder_policy_hears){.score = score, .offer = offer, .listens = listens},
+    .shows = &(const larder_policy_shows){.switched = switched},
 };

@@ -47,14 +47,13 @@ typedef struct trail { /* of a key */
 typedef struct hilo {
     const larder_slots *slots;
     const uint8_t *tags;
-    larder__heap heap; /* H; ranks are loss and key, then the size as counted in `bytes` */
+    larder__heap heap; /* H; ranks are loss and key */
     /* The rest stands in a line that uses the heap's array from its other end: members of L not
-     * served yet, members of L that were, S. A node there is loss, size, slot; heap.place is known
+     * served yet, members of L that were, S. A node there is loss, 0, slot; heap.place is known
      * for all. */
     uint32_t fresh, lined, line_end; /* where the three end */
     uint64_t bytes[PARTS];
-    larder_slot grown; /* asked for longer than it was */
-    int low_way;       /* BY_… */
+    int low_way; /* BY_… */
     uint64_t package;
     double share, s_share;
     uint64_t high, low;          /* requests of this epoch */
@@ -104,7 +103,6 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
         return larder__fail(LARDER_E_RANGE, "hilo knows a little less than 4 billion samples");
     p->slots = slots;
     p->share = 0.9;
-    p->grown = LARDER_NO_SLOT;
     p->package = (uint64_t)larder_args_number(args, "package");
     p->s_share = larder_args_number(args, "s_share");
     const char *low = larder_args_text(args, "low");
@@ -187,13 +185,12 @@ static void mark_served(hilo *p, uint32_t at) {
 }
 
 static void join(hilo *p, larder_slot s, uint32_t part, uint32_t loss) {
-    uint32_t size = p->slots->size_of[s];
-    p->bytes[part] += size;
+    p->bytes[part] += p->slots->size_of[s];
     if (part == H) {
-        larder__heap_push(&p->heap, s, (uint64_t)loss << 32 | p->slots->key_of[s], size);
+        larder__heap_push(&p->heap, s, (uint64_t)loss << 32 | p->slots->key_of[s], 0);
         return;
     }
-    line_put(p, p->line_end++, (larder__heap_node){loss, size, s});
+    line_put(p, p->line_end++, (larder__heap_node){loss, 0, s});
     if (part == L) {
         line_swap(p, p->line_end - 1, p->lined++);
         line_swap(p, p->lined - 1, p->fresh++);
@@ -204,7 +201,7 @@ static void join(hilo *p, larder_slot s, uint32_t part, uint32_t loss) {
 static uint32_t part_with(hilo *p, larder_slot s) {
     uint32_t part = part_of(p, s), at = place_in_line(p, s);
     larder__heap_node was = p->heap.nodes[p->heap.place[s]];
-    p->bytes[part] -= was.low;
+    p->bytes[part] -= p->slots->size_of[s];
     if (part == H) {
         larder__heap_remove(&p->heap, s);
         return (uint32_t)(was.high >> 32);
@@ -218,15 +215,9 @@ static uint32_t part_with(hilo *p, larder_slot s) {
     return (uint32_t)was.high;
 }
 
-/* The last request may have made a row grow; sizes are only looked at again then. */
-static void count_grown(hilo *p) {
-    larder_slot s = p->grown;
-    if (s == LARDER_NO_SLOT)
-        return;
-    larder__heap_node *n = &p->heap.nodes[p->heap.place[s]];
-    p->bytes[part_of(p, s)] += (uint64_t)p->slots->size_of[s] - n->low; /* wraps on the way only */
-    n->low = p->slots->size_of[s];
-    p->grown = LARDER_NO_SLOT;
+static void resized(void *st, larder_slot s, uint32_t was) {
+    hilo *p = st;
+    p->bytes[part_of(p, s)] += (uint64_t)p->slots->size_of[s] - was; /* wraps on the way only */
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -267,7 +258,6 @@ static bool stand_in_high(const hilo *p, const larder_access *a, uint64_t *other
 /* Every missing entry passes here first. */
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     hilo *p = st;
-    count_grown(p);
     if (a->tag == LARDER_TAG_FETCH)
         return false;
     count(p, a);
@@ -313,13 +303,10 @@ static void insert(void *st, larder_slot s, const larder_access *a) {
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
     hilo *p = st;
-    count_grown(p);
     if (a->tag == LARDER_TAG_FETCH)
         return;
     count(p, a);
     trail_of(p, a->key)->served = p->epoch;
-    if (a->size > p->slots->size_of[s])
-        p->grown = s;
     uint32_t from = part_of(p, s), to = part_for(p, a);
     if (from == S)
         return;
@@ -361,8 +348,6 @@ static larder_slot victim(void *st, const larder_access *in) {
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
     hilo *p = st;
-    if (p->grown == s)
-        p->grown = LARDER_NO_SLOT;
     part_with(p, s);
 }
 
@@ -372,7 +357,7 @@ static void score(void *st, larder_slot s, float loss) {
     if (part_of(p, s) != H)
         n->high = weigh(loss);
     else
-        larder__heap_rerank(&p->heap, s, (uint64_t)weigh(loss) << 32 | p->slots->key_of[s], n->low);
+        larder__heap_rerank(&p->heap, s, (uint64_t)weigh(loss) << 32 | p->slots->key_of[s], 0);
 }
 
 /* ---- packages -------------------------------------------------------------------------------- */
@@ -511,7 +496,6 @@ static void epoch(void *st, uint64_t e) {
 static void save_member(larder_writer *w, larder__heap_node n) {
     larder_write_u32(w, n.slot);
     larder_write_u32(w, (uint32_t)n.high);
-    larder_write_u32(w, n.low);
 }
 
 static void save(const void *st, larder_writer *w) {
@@ -523,7 +507,6 @@ static void save(const void *st, larder_writer *w) {
     larder_write_u32(w, p->low_now);
     larder_write_u32(w, p->low_usual);
     larder_write_u32(w, p->seeded);
-    larder_write_u32(w, p->grown);
     for (int i = 0; i < 4; i++)
         larder_write_u64(w, p->rng.s[i]);
     for (uint64_t k = 0; k < p->slots->keys; k++)
@@ -532,7 +515,7 @@ static void save(const void *st, larder_writer *w) {
     for (larder_slot s = 0; s < p->slots->used; s++)
         if (p->slots->key_of[s] != UINT32_MAX && part_of(p, s) == H) {
             larder__heap_node n = p->heap.nodes[p->heap.place[s]];
-            save_member(w, (larder__heap_node){n.high >> 32, n.low, s});
+            save_member(w, (larder__heap_node){n.high >> 32, 0, s});
         }
     larder_write_u32(w, p->fresh);
     larder_write_u32(w, p->lined);
@@ -551,7 +534,7 @@ static void save(const void *st, larder_writer *w) {
 static int load_member(hilo *p, larder_reader *r, larder__heap_node *out) {
     out->slot = larder_read_index(r, p->slots->used, false);
     out->high = larder_read_u32(r);
-    out->low = larder_read_u32(r);
+    out->low = 0;
     if (larder_read_status(r) < 0)
         return larder_read_status(r);
     if (p->slots->key_of[out->slot] == UINT32_MAX || p->heap.place[out->slot] != UINT32_MAX)
@@ -566,15 +549,15 @@ static int load_members(hilo *p, larder_reader *r, uint32_t in_heap) {
         p->heap.place[s] = UINT32_MAX;
     for (uint32_t i = 0; rc == 0 && i < in_heap; i++)
         if ((rc = load_member(p, r, &n)) == 0) {
-            p->bytes[H] += n.low;
-            larder__heap_push(&p->heap, n.slot, n.high << 32 | p->slots->key_of[n.slot], n.low);
+            p->bytes[H] += p->slots->size_of[n.slot];
+            larder__heap_push(&p->heap, n.slot, n.high << 32 | p->slots->key_of[n.slot], 0);
         }
     uint32_t fresh = larder_read_u32(r), lined = larder_read_u32(r), end = larder_read_u32(r);
     if (rc == 0 && (fresh > lined || lined > end || end != p->slots->resident - in_heap))
         rc = larder_read_reject(r, "the line of hilo makes no sense");
     for (uint32_t i = 0; rc == 0 && i < end; i++)
         if ((rc = load_member(p, r, &n)) == 0) {
-            p->bytes[i < lined ? L : S] += n.low;
+            p->bytes[i < lined ? L : S] += p->slots->size_of[n.slot];
             line_put(p, i, n);
         }
     if (rc == 0)
@@ -591,11 +574,8 @@ static int load(void *st, larder_reader *r) {
     p->low_now = larder_read_u32(r);
     p->low_usual = larder_read_u32(r);
     p->seeded = larder_read_u32(r) == 1;
-    p->grown = larder_read_index(r, p->slots->used, true);
     for (int i = 0; i < 4; i++)
         p->rng.s[i] = larder_read_u64(r);
-    if (p->grown != LARDER_NO_SLOT && p->slots->key_of[p->grown] == UINT32_MAX)
-        return larder_read_reject(r, "hilo remembers an empty slot");
     if (!(p->share >= 0 && p->share <= 1) || p->high > (uint64_t)1 << 60 ||
         p->low > (uint64_t)1 << 60 || p->low_now > 1u << 30 || p->low_usual > 1u << 30)
         return larder_read_reject(r, "the figures of hilo make no sense");
@@ -633,15 +613,13 @@ const larder_policy larder__policy_hilo = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
-    .needs_scores = true,
-    .score = score,
-    .fetch = fetch,
-    .package = package,
-    .dropped = dropped,
-    .stand_in = stand_in,
+    .resized = resized,
     .batch = batch,
-    .list = list,
-    .epoch = epoch,
     .save = save,
     .load = load,
+    .hears =
+        &(const larder_policy_hears){
+            .needs_scores = true, .score = score, .list = list, .epoch = epoch},
+    .brings = &(const larder_policy_brings){.fetch = fetch, .package = package, .dropped = dropped},
+    .lends = &(const larder_policy_lends){.stand_in = stand_in},
 };

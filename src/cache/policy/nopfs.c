@@ -8,6 +8,6 @@ const larder_policy larder__policy_nopfs = {
                .summary =
                    "evicts the farthest next use, known from the seeded order an epoch ahead",
                .state_size = sizeof(larder__farthest)},
-    .needs_order = true,
+    .future = LARDER_FUTURE_EPOCH,
     LARDER__FARTHEST_OPS,
 };

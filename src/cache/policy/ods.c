@@ -97,13 +97,11 @@ const larder_policy larder__policy_ods = {
     .hit = hit,
     .victim = victim,
     .remove = leave,
-    .fetch = fetch,
-    .forms = forms,
-    .serves = serves,
-    .spent = spent,
-    .exchange = exchange,
-    .list = list,
-    .epoch = epoch,
     .save = save,
     .load = load,
+    .hears = &(const larder_policy_hears){.list = list, .epoch = epoch},
+    .brings = &(const larder_policy_brings){.fetch = fetch},
+    .shares =
+        &(const larder_policy_shares){
+            .forms = forms, .serves = serves, .spent = spent, .exchange = exchange},
 };

@@ -167,11 +167,10 @@ static uint32_t draw_rested(rotate *p, larder_rng *rng) {
     return best;
 }
 
-static bool pick(void *st, larder_rng *rng, uint64_t *key, double *share) {
+static bool pick(void *st, larder_rng *rng, uint64_t *key) {
     rotate *p = st;
     if (p->size == 0)
         return false;
-    *share = 1;
     *key = p->slots->key_of[seats(p)[draw_rested(p, rng)].at];
     return true;
 }
@@ -221,14 +220,13 @@ const larder_policy larder__policy_rotate = {
                .params = params,
                .state_size = sizeof(rotate)},
     .slot_size = sizeof(seat),
-    .signal = wants_signal,
     .init = init,
     .insert = insert,
     .hit = hit,
     .victim = victim,
     .remove = leave,
-    .score = score,
-    .pick = pick,
     .save = save,
     .load = load,
+    .hears = &(const larder_policy_hears){.signal = wants_signal, .score = score},
+    .lends = &(const larder_policy_lends){.pick = pick},
 };

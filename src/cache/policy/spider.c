@@ -45,8 +45,6 @@ typedef struct spider {
     uint32_t newest, oldest; /* hub, a key; NO_SLOT: there is none */
     larder__neighbours near;
     uint64_t bytes[PARTS];
-    larder_slot grown; /* asked for longer than it was: its size may have changed */
-    uint32_t grown_from;
     uint32_t pending[PENDING]; /* keys of hubs to fetch, oldest first */
     uint32_t fetched[PENDING]; /* keys of hubs being fetched: hubs or nothing after the batch */
     uint32_t pending_count, fetched_count;
@@ -87,7 +85,6 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     larder__heap_init(&p->lowest, slots->slot_data, slots->keys);
     p->newest = p->oldest = LARDER_NO_SLOT;
     p->near = (larder__neighbours){.of = slots->key_data, .stride = sizeof(known)};
-    p->grown = LARDER_NO_SLOT;
     larder__elastic_init(&p->elastic, args, slots->epochs);
     p->most = larder_args_number(args, "most");
     p->most_class = larder_args_number(args, "most_class");
@@ -165,13 +162,9 @@ static void stand_up(spider *p, larder_slot s) {
         larder__heap_remove(&p->lowest, s);
 }
 
-/* A row may have grown with the last request; sizes are only looked at again then. */
-static void count_grown(spider *p) {
-    larder_slot s = p->grown;
-    if (s == LARDER_NO_SLOT)
-        return;
-    p->bytes[part_of(p, s)] += p->slots->size_of[s] - p->grown_from;
-    p->grown = LARDER_NO_SLOT;
+static void resized(void *st, larder_slot s, uint32_t was) {
+    spider *p = st;
+    p->bytes[part_of(p, s)] += (uint64_t)p->slots->size_of[s] - was; /* wraps on the way only */
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -186,12 +179,8 @@ static void count_asked(spider *p, const larder_access *a) {
 }
 
 static void hit(void *st, larder_slot s, const larder_access *a) {
+    (void)s;
     spider *p = st;
-    count_grown(p);
-    if (a->size > p->slots->size_of[s]) {
-        p->grown = s;
-        p->grown_from = p->slots->size_of[s];
-    }
     if (a->tag != LARDER_TAG_FETCH)
         count_asked(p, a);
 }
@@ -219,7 +208,6 @@ static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
 
 static void insert(void *st, larder_slot s, const larder_access *a) {
     spider *p = st;
-    count_grown(p);
     know(p, a->key)->group = a->group;
     sit(p, s, is_coming(p, a->key) ? HUBS : IMPORTANT);
 }
@@ -236,8 +224,6 @@ static larder_slot victim(void *st, const larder_access *a) {
     spider *p = st;
     larder_slot s = p->slots->slot_of[a->key];
     bool grows = s != LARDER_NO_SLOT;
-    if (!grows) /* else its own size has not changed yet */
-        count_grown(p);
     uint32_t need = grows ? a->size - p->slots->size_of[s] : a->size;
     int part = grows ? part_of(p, s) : is_coming(p, a->key) ? HUBS : IMPORTANT;
     bool below = p->bytes[part] + need <= target(p, part);
@@ -257,8 +243,6 @@ static larder_slot victim(void *st, const larder_access *a) {
 static void leave(void *st, larder_slot s, bool evicted) {
     (void)evicted;
     spider *p = st;
-    if (p->grown == s)
-        p->grown = LARDER_NO_SLOT;
     if (part_of(p, s) == HUBS)
         larder__neighbours_drop(&p->near, p->slots->key_of[s]);
     stand_up(p, s);
@@ -287,7 +271,6 @@ static bool relate(void *st, uint64_t key, const uint64_t *ids, size_t n) {
     if (n == 0 || is_hub(p, key) || is_coming(p, key) || target(p, HUBS) == 0 ||
         (s != LARDER_NO_SLOT && p->slots->size_of[s] > target(p, HUBS)))
         return false;
-    count_grown(p);
     for (size_t i = 0; i < n; i++)
         larder__neighbours_claim(&p->near, key, ids[i]);
     if (s == LARDER_NO_SLOT)
@@ -506,24 +489,22 @@ const larder_policy larder__policy_spider = {
                .state_size = sizeof(spider)},
     .slot_size = LARDER__HEAP_SLOT_SIZE,
     .key_size = sizeof(known),
-    .needs_scores = true,
-    .needs_group = true,
     .init = init,
     .fini = fini,
     .insert = insert,
     .hit = hit,
     .victim = victim,
     .remove = leave,
-    .score = score,
-    .ghost = ghost,
-    .fetch = fetch,
-    .accuracy = hear_accuracy,
-    .stand_in = stand_in,
-    .relate = relate,
+    .resized = resized,
     .batch = batch,
-    .epoch = epoch,
     .save = save,
     .load = load,
-    .figures = figures,
-    .figure = figure,
+    .hears = &(const larder_policy_hears){.needs_scores = true,
+                                          .score = score,
+                                          .ghost = ghost,
+                                          .accuracy = hear_accuracy,
+                                          .epoch = epoch},
+    .brings = &(const larder_policy_brings){.fetch = fetch},
+    .lends = &(const larder_policy_lends){.by_group = true, .stand_in = stand_in, .relate = relate},
+    .shows = &(const larder_policy_shows){.figures = figures, .figure = figure},
 };

@@ -45,5 +45,7 @@ int larder__page_parse(char *bytes, size_t n, larder__listed_fn, void *arg);
 /* One object a line: PATH, then perhaps a tab and its size or "-", then a tab and its class. Blank
  * lines and those that begin with '#' are none. */
 int larder__manifest_parse(char *bytes, size_t n, const char *label, larder__listed_fn, void *arg);
+/* Does a path lead to nothing but what lies below its folder? Manifests come from anybody. */
+bool larder__stays_below(const char *path);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/spec.h"
 #include "source/web/web_text.h"
 #include "source/web/xml_scan.h"
 
@@ -40,16 +41,6 @@ typedef struct list {
     void *arg;
 } list;
 
-static int parse_u64(const char *text, size_t n, uint64_t *out) {
-    *out = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9' || *out > (UINT64_MAX - 9) / 10)
-            return wrong("has a size that is no number");
-        *out = *out * 10 + (uint64_t)(text[i] - '0');
-    }
-    return n ? 0 : wrong("has an empty size");
-}
-
 static int take_name(list *l, const larder__xml *x, bool folder) {
     l->object.folder = folder;
     l->object.name = x->text;
@@ -77,7 +68,9 @@ static int take_element(list *l, const larder__xml *x, char token[LARDER__LIST_T
     else if (larder__xml_within(x, "CommonPrefixes") && larder__xml_is(x, "Prefix"))
         return take_name(l, x, true);
     else if (larder__xml_within(x, "Contents") && larder__xml_is(x, "Size"))
-        return parse_u64(x->text, x->text_size, &l->object.bytes);
+        return larder__parse_digits(x->text, x->text_size, &l->object.bytes)
+                   ? 0
+                   : wrong("has a size that is no number");
     else if (larder__xml_within(x, "Contents") && larder__xml_is(x, "ETag"))
         l->object.tag = larder__etag_tag(x->text, x->text_size);
     else if (larder__xml_is(x, "Contents") || larder__xml_is(x, "CommonPrefixes")) {

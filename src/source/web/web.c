@@ -21,19 +21,19 @@ CURLcode larder__web_begin(void) {
 }
 
 static int open_stats(larder__web *w) {
+    static const larder_figure counted[] = {
+        [LARDER__WEB_REQUESTS] = {"requests", "requests", "sent"},
+        [LARDER__WEB_RETRIES] = {"retries", "requests", "sent again"},
+        [LARDER__WEB_BYTES] = {"bytes", "bytes", "on the wire"},
+        [LARDER__WEB_CONNECTIONS] = {"connections", "connections", "made"}};
     int rc = larder__stats_open(&w->stats);
-    if (rc < 0 ||
-        (rc = larder__stat_counter(w->stats, &w->stat[LARDER__WEB_REQUESTS], "requests", "requests",
-                                   "sent")) < 0 ||
-        (rc = larder__stat_counter(w->stats, &w->stat[LARDER__WEB_RETRIES], "retries", "requests",
-                                   "sent again")) < 0 ||
-        (rc = larder__stat_counter(w->stats, &w->stat[LARDER__WEB_BYTES], "bytes", "bytes",
-                                   "on the wire")) < 0 ||
-        (rc = larder__stat_counter(w->stats, &w->stat[LARDER__WEB_CONNECTIONS], "connections",
-                                   "connections", "made")) < 0)
-        return rc;
-    return larder__stat_histogram(w->stats, &w->stat[LARDER__WEB_LATENCY], "latency", "seconds",
-                                  "of a request, from its begin to its last byte");
+    for (size_t i = 0; rc == 0 && i < LARDER__WEB_LATENCY; i++)
+        rc = larder__stat_counter(w->stats, &w->stat[i], counted[i].name, counted[i].unit,
+                                  counted[i].help);
+    return rc < 0
+               ? rc
+               : larder__stat_histogram(w->stats, &w->stat[LARDER__WEB_LATENCY], "latency",
+                                        "seconds", "of a request, from its begin to its last byte");
 }
 
 /* Signals are for the program's own threads. */

@@ -54,6 +54,11 @@ struct larder__web_data {
     larder__found_says says;
 };
 
+/* Its site, for people: an object's key may follow. */
+static inline const char *larder__web_shown(const larder__web_data *d) {
+    return larder__web_site_shown(larder__web_site_of(d->web));
+}
+
 /* All wants of a call; those of a sample that failed have its code and sentence in out[sample]. */
 int larder__web_fetch(larder__web_data *, larder__web_wants *, larder_read *out);
 /* n bytes at an offset of one object, now. */
@@ -82,8 +87,6 @@ int larder__web_packs_open(larder__web_data *, larder__web_objects *beside);
 
 /* The URL of an object without anything secret; names the copy of its index. */
 uint64_t larder__web_object_id(larder__web_data *, const larder__web_objects *, uint64_t i);
-/* Which shard holds `id`, of those that begin at firsts[0..n). */
-uint64_t larder__web_shard_of(const uint64_t *firsts, uint64_t n, uint64_t id);
 
 /* A packed data set's own questions. */
 int larder__web_packs_extent(larder__web_data *, uint64_t id, uint32_t *w, uint32_t *h);

@@ -1,18 +1,9 @@
 #include "source/web/web_head.h"
 
+#include "base/spec.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-static bool number(const char *text, size_t n, uint64_t *out) {
-    *out = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9' || *out > (UINT64_MAX - 9) / 10)
-            return false;
-        *out = *out * 10 + (uint64_t)(text[i] - '0');
-    }
-    return n > 0;
-}
 
 /* "Sun, 15 Nov 2026 14:25:00 GMT"; 0: something else. */
 static time_t parse_date(const char *text, size_t n) {
@@ -35,11 +26,11 @@ static void take_range(larder__web_head *h, const char *value, size_t n) {
     const char *dash = memchr(at, '-', (size_t)(end - at));
     const char *slash = dash ? memchr(dash, '/', (size_t)(end - dash)) : NULL;
     uint64_t first, last, total = LARDER__BYTES_UNKNOWN;
-    if (!slash || !number(at, (size_t)(dash - at), &first) ||
-        !number(dash + 1, (size_t)(slash - dash - 1), &last) || last < first)
+    if (!slash || !larder__parse_digits(at, (size_t)(dash - at), &first) ||
+        !larder__parse_digits(dash + 1, (size_t)(slash - dash - 1), &last) || last < first)
         return;
     if (!(end - slash == 2 && slash[1] == '*') &&
-        (!number(slash + 1, (size_t)(end - slash - 1), &total) || last >= total))
+        (!larder__parse_digits(slash + 1, (size_t)(end - slash - 1), &total) || last >= total))
         return;
     h->ranged = true;
     h->first = first;
@@ -50,7 +41,7 @@ static void take_range(larder__web_head *h, const char *value, size_t n) {
 static void take_retry(larder__web_head *h, const char *value, size_t n, time_t now) {
     uint64_t seconds;
     time_t when;
-    if (number(value, n, &seconds))
+    if (larder__parse_digits(value, n, &seconds))
         h->retry_after = seconds < 86400 ? (double)seconds : 86400;
     else if ((when = parse_date(value, n)) > now)
         h->retry_after = when - now < 86400 ? (double)(when - now) : 86400;
@@ -67,7 +58,7 @@ static void take_header(larder__web_head *h, const char *name, size_t name_size,
                         size_t n, time_t now) {
 #define IS(text) (name_size == sizeof(text) - 1 && strncasecmp(name, text, name_size) == 0)
     uint64_t v;
-    if (IS("content-length") && number(value, n, &v)) {
+    if (IS("content-length") && larder__parse_digits(value, n, &v)) {
         h->length = v;
     } else if (IS("content-range")) {
         take_range(h, value, n);
@@ -94,7 +85,7 @@ static bool take_status(larder__web_head *h, const char *line, size_t n) {
     const char *blank = memchr(line, ' ', n);
     uint64_t status;
     *h = (larder__web_head){.length = LARDER__BYTES_UNKNOWN, .total = LARDER__BYTES_UNKNOWN};
-    if (blank && line + n - blank >= 4 && number(blank + 1, 3, &status))
+    if (blank && line + n - blank >= 4 && larder__parse_digits(blank + 1, 3, &status))
         h->status = (int)status;
     return true;
 }

@@ -89,8 +89,7 @@ static int check_size(larder__web_data *d, uint64_t i) {
     if (d->objects.bytes[i] < LARDER__NO_SIZE)
         return 0;
     return larder__fail(LARDER_E_FORMAT, "%s%.200s: 4 GiB or more is no sample",
-                        larder__web_site_shown(larder__web_site_of(d->web)),
-                        larder__names_get(&d->objects.names, i));
+                        larder__web_shown(d), larder__names_get(&d->objects.names, i));
 }
 
 /* As dir: does, so that a copy of the tree is the same data set wherever it lies. */
@@ -130,10 +129,9 @@ static int finish(larder__web_data *d) {
     d->about.fingerprint = fingerprint(d);
     d->kind = &images;
     larder__names_trim(&d->objects.names);
-    return d->about.count
-               ? 0
-               : larder__fail(LARDER_E_NOTFOUND, "%s%.200s: holds no images",
-                              larder__web_site_shown(larder__web_site_of(d->web)), d->objects.root);
+    return d->about.count ? 0
+                          : larder__fail(LARDER_E_NOTFOUND, "%s%.200s: holds no images",
+                                         larder__web_shown(d), d->objects.root);
 }
 
 /* ---- from a walk ----------------------------------------------------------------------------- */
@@ -180,8 +178,7 @@ static int check_classes(const larder__web_data *d, const larder__web_walk *w) {
     if (next == d->classes.count)
         return 0;
     return larder__fail(LARDER_E_NOTFOUND, "%s%.200s%.100s: a class folder without images",
-                        larder__web_site_shown(larder__web_site_of(d->web)), w->root,
-                        larder__names_get(&d->classes, next));
+                        larder__web_shown(d), w->root, larder__names_get(&d->classes, next));
 }
 
 int larder__web_images_walked(larder__web_data *d, larder__web_walk *w) {

@@ -1,21 +1,12 @@
 #include "source/web/listed.h"
 
 #include "base/err.h"
+#include "base/spec.h"
 
 #include <string.h>
 
 static int wrong(const char *label, uint64_t line, const char *what) {
     return larder__fail(LARDER_E_FORMAT, "%s: line %llu %s", label, (unsigned long long)line, what);
-}
-
-static bool number(const char *text, size_t n, uint64_t max, uint64_t *out) {
-    *out = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9' || *out > (UINT64_MAX - 9) / 10)
-            return false;
-        *out = *out * 10 + (uint64_t)(text[i] - '0');
-    }
-    return n > 0 && *out <= max;
 }
 
 static int take_line(const char *label, uint64_t line, const char *text, size_t n,
@@ -27,10 +18,11 @@ static int take_line(const char *label, uint64_t line, const char *text, size_t 
         size_t size_n = (size_t)((next ? next : end) - size);
         l.n = (size_t)(tab - text);
         if (!(size_n == 1 && size[0] == '-') &&
-            !number(size, size_n, LARDER__BYTES_UNKNOWN - 1, &l.bytes))
+            (!larder__parse_digits(size, size_n, &l.bytes) || l.bytes == LARDER__BYTES_UNKNOWN))
             return wrong(label, line, "has a size that is no number of bytes");
         uint64_t class;
-        if (next && !number(next + 1, (size_t)(end - next - 1), INT32_MAX, &class))
+        if (next && (!larder__parse_digits(next + 1, (size_t)(end - next - 1), &class) ||
+                     class > INT32_MAX))
             return wrong(label, line, "has a class that is no number of 0 to 2147483647");
         if (next)
             l.label = (int32_t) class;
@@ -57,4 +49,13 @@ int larder__manifest_parse(char *bytes, size_t n, const char *label, larder__lis
         at = stop ? stop + 1 : end;
     }
     return rc;
+}
+
+bool larder__stays_below(const char *path) {
+    if (path[0] == '/')
+        return false;
+    for (const char *at = path; at; at = strchr(at, '/'), at = at ? at + 1 : NULL)
+        if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || !at[2]))
+            return false;
+    return true;
 }

@@ -1,5 +1,6 @@
 /* What the name of a data set on a site means: shards by name, a manifest, or a folder. */
 #include "base/err.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "source/braces.h"
 #include "source/folder_walk.h"
@@ -12,27 +13,20 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static bool ends_with(const char *text, const char *ending) {
-    size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcasecmp(text + n - m, ending) == 0;
-}
-
 static bool is_manifest(const char *key) {
-    return ends_with(key, ".txt") || ends_with(key, ".tsv") || ends_with(key, ".manifest");
-}
-
-static const char *shown(const larder__web_data *d) {
-    return larder__web_site_shown(larder__web_site_of(d->web));
+    const char *ending = larder__ending(key);
+    return ending && (strcasecmp(ending, "txt") == 0 || strcasecmp(ending, "tsv") == 0 ||
+                      strcasecmp(ending, "manifest") == 0);
 }
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
 static int add_shard(void *arg, const char *key) {
     larder__web_data *d = arg;
-    if (!ends_with(key, ".tar"))
+    if (!larder__is_shard_name(key))
         return larder__fail(LARDER_E_ARGS,
                             "%s%.200s: braces and commas are for shards, whose names end in .tar",
-                            shown(d), key);
+                            larder__web_shown(d), key);
     if (d->objects.names.count == LARDER__MOST_SHARDS)
         return larder__fail(LARDER_E_RANGE, "the pattern means more than %d shards",
                             LARDER__MOST_SHARDS);
@@ -44,30 +38,8 @@ static int open_named_shards(larder__web_data *d, const char *key, const char *s
     int rc = d->objects.root ? larder__braces_expand(key, add_shard, d) : LARDER_E_NOMEM;
     if (rc == 0 && strcmp(split, "auto") != 0)
         rc = larder__fail(LARDER_E_NOTFOUND, "%s%.200s: shards named one by one have no %s part",
-                          shown(d), key, split);
+                          larder__web_shown(d), key, split);
     return rc < 0 ? rc : larder__web_shards_open(d);
-}
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* Shards of a folder may be parts by name: train-0.tar beside val-0.tar. Which ones are wanted: a
- * word of larder__split_word, 0 for all; negative: there is no such part. */
-static int wanted_word(char **names, size_t n, const char *split, const char *where) {
-    size_t words[4] = {0};
-    for (size_t i = 0; i < n; i++)
-        words[larder__split_word(base_name(names[i]))]++;
-    bool parts = words[1] && (words[2] || words[3]), automatic = strcmp(split, "auto") == 0;
-    if (!parts && !automatic)
-        return larder__fail(LARDER_E_NOTFOUND,
-                            "%.200s: its shards are not named as train and test parts", where);
-    if (!parts)
-        return 0;
-    if (automatic || strcmp(split, "train") == 0)
-        return 1;
-    return strcmp(split, "test") == 0 ? (words[2] ? 2 : 3) : (words[3] ? 3 : 2);
 }
 
 typedef struct tar_file {
@@ -81,17 +53,14 @@ static int by_name(const void *a, const void *b) {
 
 static int take_shards(larder__web_data *d, tar_file *tars, size_t n, const char *split,
                        const char *where) {
-    char **names = larder__malloc((n + 1) * sizeof *names);
-    if (!names)
-        return LARDER_E_NOMEM;
+    size_t words[4] = {0};
     for (size_t i = 0; i < n; i++)
-        names[i] = tars[i].name;
-    int word = wanted_word(names, n, split, where), rc = word < 0 ? word : 0;
+        words[larder__split_word(larder__name_in(tars[i].name))]++;
+    int want = larder__split_wanted(words, split, where), rc = want < 0 ? want : 0;
     for (size_t i = 0; rc == 0 && i < n; i++)
-        if (word == 0 || larder__split_word(base_name(names[i])) == word)
-            rc = larder__web_objects_add(&d->objects, names[i], strlen(names[i]), tars[i].bytes,
-                                         tars[i].tag);
-    larder__free(names);
+        if (want == 0 || larder__split_word(larder__name_in(tars[i].name)) == want)
+            rc = larder__web_objects_add(&d->objects, tars[i].name, strlen(tars[i].name),
+                                         tars[i].bytes, tars[i].tag);
     return rc < 0 ? rc : larder__web_shards_open(d);
 }
 
@@ -102,7 +71,7 @@ static int shards_of_walk(larder__web_walk *w, tar_file **out, size_t *n) {
     if (!*out)
         return LARDER_E_NOMEM;
     for (size_t i = 0; i < w->files_used; i++)
-        if (ends_with(w->text + w->files[i].name, ".tar"))
+        if (larder__is_shard_name(w->text + w->files[i].name))
             (*out)[(*n)++] =
                 (tar_file){w->text + w->files[i].name, w->files[i].bytes, w->files[i].tag};
     if (*n)
@@ -126,13 +95,13 @@ static int open_folder(larder__web_data *d, const char *key, const char *split) 
                              : LARDER_E_NOMEM;
     } else if (rc == 0 && !parted && strcmp(split, "auto") != 0) {
         rc = larder__fail(LARDER_E_NOTFOUND,
-                          "%s%.200s has no %s part: there is no folder \"%s\" in it", shown(d), key,
-                          split, larder__split_names(split)[0]);
+                          "%s%.200s has no %s part: there is no folder \"%s\" in it",
+                          larder__web_shown(d), key, split, larder__split_names(split)[0]);
     } else if (rc == 0 && w.files_used == 0 && w.folders_used == 1) { /* the folder itself */
-        rc = larder__fail(LARDER_E_NOTFOUND, "%s%.200s: there is nothing %s", shown(d), key,
-                          larder__web_site_is_s3(larder__web_site_of(d->web))
-                              ? "whose name begins so"
-                              : "in this folder");
+        rc = larder__fail(
+            LARDER_E_NOTFOUND, "%s%.200s: there is nothing %s", larder__web_shown(d), key,
+            larder__web_site_is_s3(larder__web_site_of(d->web)) ? "whose name begins so"
+                                                                : "in this folder");
     } else if (rc == 0) {
         rc = larder__web_images_walked(d, &w);
     }
@@ -154,16 +123,6 @@ typedef struct lines {
     size_t tars;
 } lines;
 
-/* A path must stay below the manifest's folder. */
-static bool leads_out(const char *path) {
-    if (path[0] == '/')
-        return true;
-    for (const char *at = path; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
-        if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || !at[2]))
-            return true;
-    return false;
-}
-
 static int take_line(void *arg, const larder__listed *l) {
     lines *t = arg;
     int rc = larder__grow(&t->text, &t->text_cap, t->text_size + l->n + 1, 1);
@@ -174,12 +133,12 @@ static int take_line(void *arg, const larder__listed *l) {
     char *name = t->text + t->text_size;
     memcpy(name, l->name, l->n);
     name[l->n] = 0;
-    if (leads_out(name))
+    if (!larder__stays_below(name))
         return larder__fail(LARDER_E_FORMAT, "%s: \"%.100s\" leads out of the manifest's folder",
                             t->label, name);
     t->at[t->used++] = (larder__web_line){t->text_size, l->bytes, l->label};
     t->text_size += l->n + 1;
-    t->tars += ends_with(name, ".tar");
+    t->tars += larder__is_shard_name(name);
     return 0;
 }
 
@@ -202,7 +161,7 @@ static int open_lines(larder__web_data *d, const char *key, lines *t, const char
     d->objects.root = larder__strdup(key);
     if (!d->objects.root)
         return LARDER_E_NOMEM;
-    d->objects.root[base_name(key) - key] = 0;
+    d->objects.root[larder__name_in(key) - key] = 0;
     if (t->tars)
         return tars_of_lines(d, t, split);
     if (strcmp(split, "auto") != 0)
@@ -218,7 +177,7 @@ static int open_manifest(larder__web_data *d, const char *key, const char *split
                              .bytes = LARDER__BYTES_UNKNOWN,
                              .object = LARDER__BYTES_UNKNOWN,
                              .most = MANIFEST_BYTES};
-    snprintf(label, sizeof label, "%.60s%.200s", shown(d), key);
+    snprintf(label, sizeof label, "%.60s%.200s", larder__web_shown(d), key);
     larder__web_run(d->web, &r, 1);
     int rc = r.code < 0 ? larder__fail(r.code, "%s", r.why)
                         : larder__manifest_parse(r.text.at, r.text.n, label, take_line, &t);
@@ -234,7 +193,7 @@ static int open_manifest(larder__web_data *d, const char *key, const char *split
 
 int larder__web_data_open(larder__web_data *d, char **key, const char *split) {
     size_t n = strlen(*key);
-    if (ends_with(*key, ".tar") || strchr(*key, '{'))
+    if (larder__is_shard_name(*key) || strchr(*key, '{'))
         return open_named_shards(d, *key, split);
     if (is_manifest(*key))
         return open_manifest(d, *key, split);
@@ -242,7 +201,7 @@ int larder__web_data_open(larder__web_data *d, char **key, const char *split) {
         return larder__fail(LARDER_E_ARGS,
                             "%s%.200s: a single picture is no data set; name its folder, shards "
                             "(.tar) or a manifest (.txt, .tsv)",
-                            shown(d), *key);
+                            larder__web_shown(d), *key);
     if (n && (*key)[n - 1] != '/') {
         char *longer = larder__realloc(*key, n + 2);
         if (!longer)

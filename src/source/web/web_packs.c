@@ -10,6 +10,7 @@
 #include "source/keep.h"
 #include "source/pack_plan.h"
 #include "source/pread_full.h"
+#include "source/ranges.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -99,7 +100,7 @@ static int head_of(web_pack *s) {
 /* Its head; from a kept file if there is one that holds. */
 static int open_index(larder__web_data *d, const larder__web_objects *beside, uint64_t i) {
     web_pack *s = &d->packs->shards[i];
-    const char *shown = larder__web_site_shown(larder__web_site_of(d->web));
+    const char *shown = larder__web_shown(d);
     const char *name = larder__names_get(&beside->names, i);
     size_t n = strlen(shown) + strlen(beside->root) + strlen(name) + 1;
     s->fd = -1;
@@ -213,7 +214,7 @@ static int hold(larder__web_data *d, hand *h, uint64_t shard) {
 
 static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
     hand h = {.fd = -1};
-    uint64_t shard = larder__web_shard_of(d->firsts, d->packs->count, id);
+    uint64_t shard = larder__range_of(d->firsts, d->packs->count, id);
     int rc = hold(d, &h, shard);
     if (rc == 0)
         rc = larder__pack_file_name(&d->packs->shards[shard].index, h.fd, id - d->firsts[shard],
@@ -230,7 +231,7 @@ int larder__web_packs_extent(larder__web_data *d, uint64_t id, uint32_t *w, uint
 }
 
 static int plan_part(larder__web_data *d, hand *h, uint64_t id, const larder_rect *rect) {
-    uint64_t shard = larder__web_shard_of(d->firsts, d->packs->count, id);
+    uint64_t shard = larder__range_of(d->firsts, d->packs->count, id);
     int rc = hold(d, h, shard);
     return rc < 0 ? rc
                   : larder__pack_plan_make(&h->plan, &d->packs->shards[shard].index, h->fd,
@@ -279,8 +280,8 @@ static int add_piece(void *arg, uint64_t at, size_t n) {
 static int plan(larder__web_data *d, void **kept, uint64_t id, const larder_rect *rect,
                 larder__web_wants *wants, size_t sample, larder_buf **out) {
     const larder__pack_entry *e = &d->packs->entries[id];
-    placing p = {
-        wants, {.object = larder__web_shard_of(d->firsts, d->packs->count, id), .sample = sample}};
+    placing p = {wants,
+                 {.object = larder__range_of(d->firsts, d->packs->count, id), .sample = sample}};
     if (!rect || !rect->x1 || !e->data_at) {
         if (!(*out = larder_buf_new(e->bytes)))
             return LARDER_E_NOMEM;

@@ -8,26 +8,12 @@
 
 /* Over the whole URL: a folder's shards and the same ones named one by one have one index. */
 uint64_t larder__web_object_id(larder__web_data *d, const larder__web_objects *o, uint64_t i) {
-    const char *const texts[] = {larder__web_site_shown(larder__web_site_of(d->web)), o->root,
-                                 larder__names_get(&o->names, i)};
+    const char *const texts[] = {larder__web_shown(d), o->root, larder__names_get(&o->names, i)};
     uint64_t h = 7;
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
         for (const char *c = texts[t]; *c; c++)
             h = larder__mix64(h ^ (unsigned char)*c) + 1;
     return h;
-}
-
-/* The last shard that begins at or before id; empty shards begin where the next one does. */
-uint64_t larder__web_shard_of(const uint64_t *firsts, uint64_t n, uint64_t id) {
-    uint64_t low = 0, high = n;
-    while (high - low > 1) {
-        uint64_t mid = low + (high - low) / 2;
-        if (firsts[mid] <= id)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
 }
 
 static int add_beside(larder__web_objects *beside, const larder__web_objects *shards, uint64_t i) {

@@ -101,7 +101,7 @@ static void web_close(void *st) {
  * belongs to it; names below it are in the fingerprint. */
 static int describe(void *st, larder_dataset *out) {
     larder__web_data *d = st;
-    const char *site = larder__web_site_shown(larder__web_site_of(d->web));
+    const char *site = larder__web_shown(d);
     larder__web_objects_peek(&d->objects, d->web);
     uint64_t h = larder__hash_bytes(larder__hash_bytes(0x3eb, site, strlen(site)), d->objects.root,
                                     strlen(d->objects.root));

@@ -4,11 +4,11 @@
 #include "source/web/web_data.h"
 
 #include "base/err.h"
-#include "base/hash.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/state.h"
+#include "base/threads.h"
 #include "source/grow.h"
-#include "source/keep.h"
+#include "source/ranges.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -59,24 +59,13 @@ static int fetch(void *arg, void *out, size_t n, uint64_t at) {
 }
 
 static void label_of(larder__web_data *d, uint64_t shard, char *out, size_t cap) {
-    snprintf(out, cap, "%s%s%s", larder__web_site_shown(larder__web_site_of(d->web)),
-             d->objects.root, larder__names_get(&d->objects.names, shard));
+    snprintf(out, cap, "%s%s%s", larder__web_shown(d), d->objects.root,
+             larder__names_get(&d->objects.names, shard));
 }
 
 static larder__stamp stamp_of(const larder__web_data *d, uint64_t shard) {
     return (larder__stamp){.size = d->objects.bytes[shard],
                            .mtime_ns = larder__web_objects_tag(&d->objects, shard)};
-}
-
-static bool load_kept(larder__tar_index *x, const char *kept, const char *label,
-                      const larder__stamp *stamp) {
-    unsigned char *bytes;
-    size_t size;
-    int rc = larder__keep_load(kept, &bytes, &size);
-    if (rc == 0)
-        rc = larder__tar_index_parse(x, label, stamp, bytes, size);
-    larder__free(bytes);
-    return rc == 0;
 }
 
 static int scan(larder__web_data *d, uint64_t shard, larder__tar_index *x, const char *label) {
@@ -94,7 +83,6 @@ static int scan(larder__web_data *d, uint64_t shard, larder__tar_index *x, const
     return rc;
 }
 
-/* An index that cannot be kept is made again next time. */
 static int index_shard(larder__web_data *d, uint64_t shard, larder__tar_index *x) {
     char label[LARDER__KEY_MAX], kept[40];
     larder__stamp stamp = stamp_of(d, shard);
@@ -102,29 +90,28 @@ static int index_shard(larder__web_data *d, uint64_t shard, larder__tar_index *x
     snprintf(kept, sizeof kept, "web-tar-%016llx",
              (unsigned long long)larder__web_object_id(d, &d->objects, shard));
     bool keep = d->keep && stamp.mtime_ns; /* without a tag there is no telling */
-    if (keep && load_kept(x, kept, label, &stamp))
+    if (keep && larder__tar_index_load(x, kept, label, &stamp))
         return 0;
     int rc = scan(d, shard, x, label);
-    larder_writer w = {0};
-    if (rc == 0 && keep && larder__tar_index_write(x, 0, label, &stamp, &w) == 0)
-        larder__keep_store(kept, w.bytes, w.size);
-    larder__writer_free(&w);
+    if (rc == 0 && keep)
+        larder__tar_index_keep(x, 0, kept, label, &stamp);
     return rc;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-typedef struct crew {
+typedef struct scans {
     larder__web_data *d;
     larder__tar_index *indexes; /* one a shard */
     pthread_mutex_t lock;       /* guards the rest */
     uint64_t next;
     int code;
     char why[512];
-} crew;
+} scans;
 
-static void *work(void *arg) {
-    crew *c = arg;
+static void work(void *arg, uint32_t number) {
+    scans *c = arg;
+    (void)number;
     pthread_mutex_lock(&c->lock);
     while (c->code == 0 && c->next < c->d->objects.names.count) {
         uint64_t shard = c->next++;
@@ -137,18 +124,12 @@ static void *work(void *arg) {
         }
     }
     pthread_mutex_unlock(&c->lock);
-    return NULL;
 }
 
 static int index_all(larder__web_data *d, larder__tar_index *indexes) {
-    crew c = {.d = d, .indexes = indexes, .lock = PTHREAD_MUTEX_INITIALIZER};
-    pthread_t threads[SCANS];
-    uint64_t wanted = d->objects.names.count < SCANS ? d->objects.names.count : SCANS, n = 0;
-    while (n + 1 < wanted && pthread_create(&threads[n], NULL, work, &c) == 0)
-        n++;
-    work(&c); /* the caller is one of them */
-    for (uint64_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
+    scans c = {.d = d, .indexes = indexes, .lock = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t shards = d->objects.names.count;
+    larder__threads_run(work, &c, shards < SCANS ? (uint32_t)shards : SCANS);
     pthread_mutex_destroy(&c.lock);
     return c.code < 0 ? larder__fail(c.code, "%s", c.why) : 0;
 }
@@ -164,26 +145,6 @@ static int append(larder__tar_index *to, larder__tar_index *from) {
     return rc;
 }
 
-/* The same fingerprint that tar: gives to these shards on a disk. */
-static int summarise(larder__web_data *d) {
-    const larder__tar_index *x = &d->index;
-    int32_t highest = -1;
-    uint64_t h = x->count;
-    d->about = (larder_dataset){.count = x->count};
-    for (uint64_t i = 0; i < x->count; i++) {
-        const larder__tar_entry *e = &x->entries[i];
-        d->about.bytes += e->bytes;
-        highest = e->label > highest ? e->label : highest;
-        h = larder__mix64(h ^ ((uint64_t)e->bytes << 32 | (uint32_t)e->label));
-    }
-    d->about.fingerprint = larder__hash_bytes(h, x->names.bytes, x->names.size);
-    d->about.classes = (uint32_t)highest + 1;
-    return x->count ? 0
-                    : larder__fail(LARDER_E_NOTFOUND, "%s%.100s%.100s: holds no samples",
-                                   larder__web_site_shown(larder__web_site_of(d->web)),
-                                   d->objects.root, larder__names_get(&d->objects.names, 0));
-}
-
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static int stat_one(larder__web_data *d, uint64_t id, larder_sample *out) {
@@ -193,9 +154,9 @@ static int stat_one(larder__web_data *d, uint64_t id, larder_sample *out) {
 }
 
 static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
-    uint64_t shard = larder__web_shard_of(d->firsts, d->objects.names.count, id);
-    const char *path = larder__names_get(&d->objects.names, shard), *slash = strrchr(path, '/');
-    snprintf(out, cap, "%s:%s", slash ? slash + 1 : path, larder__names_get(&d->index.names, id));
+    uint64_t shard = larder__range_of(d->firsts, d->objects.names.count, id);
+    snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&d->objects.names, shard)),
+             larder__names_get(&d->index.names, id));
     return 0;
 }
 
@@ -206,7 +167,7 @@ static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect
     *out = larder_buf_new(e->bytes);
     if (!*out)
         return LARDER_E_NOMEM;
-    larder__web_want want = {larder__web_shard_of(d->firsts, d->objects.names.count, id), e->offset,
+    larder__web_want want = {larder__range_of(d->firsts, d->objects.names.count, id), e->offset,
                              e->bytes, larder_buf_data(*out), sample};
     return e->bytes ? larder__web_wants_add(wants, &want) : 0;
 }
@@ -229,7 +190,11 @@ int larder__web_tars_open(larder__web_data *d) {
     larder__free(indexes);
     if (rc == 0) {
         d->firsts[n] = d->index.count;
-        rc = summarise(d);
+        d->about = larder__tar_index_about(&d->index);
+        if (d->about.count == 0)
+            rc = larder__fail(LARDER_E_NOTFOUND, "%s%.100s%.100s: holds no samples",
+                              larder__web_shown(d), d->objects.root,
+                              larder__names_get(&d->objects.names, 0));
     }
     if (rc == 0)
         larder__names_trim(&d->index.names);

@@ -5,8 +5,6 @@
 #include "source/grow.h"
 #include "source/split.h"
 
-#include <strings.h>
-
 enum {
     AT_ONCE = 64,
     MOST_FOLDERS = 1 << 22,
@@ -207,11 +205,8 @@ static int find_part(larder__web_walk *w, const char *const *names, char **out) 
             memcpy(key + root, folder, n + 1);
             int rc = list_root(&inside, key);
             bool more = inside.folders_used > 1;
-            for (size_t f = 0; f < inside.files_used; f++) {
-                const char *name = inside.text + inside.files[f].name;
-                size_t size = strlen(name);
-                more |= size > 4 && strcasecmp(name + size - 4, ".tar") == 0;
-            }
+            for (size_t f = 0; f < inside.files_used; f++)
+                more |= larder__is_shard_name(inside.text + inside.files[f].name);
             larder__web_walk_free(&inside);
             if (rc == 0 && more)
                 *out = key;
