@@ -24,8 +24,7 @@ static void die(const char *what) {
 
 static larder_loader *open_loader(const char *source, const char *recipe, const char *cache,
                                   const char *augment, size_t batch) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = source;
     c.recipe = recipe;
     c.cache = cache;

@@ -18,8 +18,7 @@ static double resident_bytes(void) {
 
 static void measure(const char *recipe, const char *cache, double share, double n) {
     enum { BYTES = 16 };
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     char source[96];
     snprintf(source, sizeof source, "mem:?n=%.0f&h=4&w=4&c=1", n);
     c.source = source;
@@ -38,7 +37,7 @@ static void measure(const char *recipe, const char *cache, double share, double 
     while (larder_loader_next(l, &b) == 0)
         larder_loader_done(l, b);
     double tables = 0;
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, "cache_metadata_bytes") == 0)
             tables = v.value;

@@ -40,8 +40,7 @@ typedef struct rate {
 } rate;
 
 static rate through_loader(const char *source, larder_parts parts, uint64_t want) {
-    larder_loader_conf conf;
-    larder_loader_defaults(&conf);
+    larder_loader_conf conf = {.size = sizeof conf};
     conf.source = source;
     conf.cache = "0";
     conf.augment = AUGMENT;
@@ -53,7 +52,7 @@ static rate through_loader(const char *source, larder_parts parts, uint64_t want
         die(source);
     const larder_batch *b;
     uint64_t served = 0, bytes = 0;
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     double begun = 0;
     for (int batch = 0; served < want;) {
         if (batch == WARM) /* the ring of batches has been touched, as it is in all of training */
@@ -132,8 +131,7 @@ static double glance(const larder_batch *b, size_t row) {
 }
 
 static void measure_epoch(const char *source) {
-    larder_loader_conf conf;
-    larder_loader_defaults(&conf);
+    larder_loader_conf conf = {.size = sizeof conf};
     conf.source = source;
     conf.cache = "0";
     conf.augment = AUGMENT;
@@ -153,7 +151,7 @@ static void measure_epoch(const char *source) {
         sum += glance(b, 3 * 224 * 224 * sizeof(float));
         larder_loader_done(l, b);
     }
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     if (larder_loader_figures(l, 0, &f) < 0)
         die(source);
     printf("an epoch of %llu: %.2f s, %llu bytes a sample, sum %.3f\n",

@@ -269,7 +269,7 @@ def memory():
         if hasattr(loader, "close"):
             loader.close()
         del loader
-        from larder.daemon import _daemons
+        from larder._daemon import _daemons
 
         for d in _daemons.values():
             d.close()

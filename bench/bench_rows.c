@@ -4,7 +4,7 @@
  * and given back, nothing decided. Rows leave and are scored as the recording says, so that hits
  * are those of `larder sim --access`; an imagined sequence has imagined distances.
  *
- *     build/bench_rows [FILE.rows [ROWS OF THE CACHE [PARTS]]] */
+ *     build/bench_rows [FILE.rows [ROWS OF THE CACHE]] */
 #include "base/clock.h"
 #include "measure.h"
 #include "svm/access.h"
@@ -124,10 +124,10 @@ static double run(const larder__accesses *a, larder__row_cache *c, larder__row_p
             larder__row_cache_leave(c, d.left, d.left_dist, leaving);
         for (size_t i = 0; i < leaving; i++)
             larder_buf_unref(&d.rows[d.left[i]]);
-        if (c && larder__row_cache_take(c, ids, n, 0, d.mine, d.missing) < 0)
+        if (c && larder__row_cache_take(c, ids, n, d.mine, d.missing) < 0)
             stop("take");
         for (size_t i = 0; !c && i < n; i++)
-            if (!(d.mine[i] = larder__row_pool_take(pool, (uint32_t)(a->rows * sizeof(float)))))
+            if (!(d.mine[i] = larder__row_pool_take(pool)))
                 stop("pool");
         if (c)
             larder__row_cache_filled(c);
@@ -141,14 +141,12 @@ static double run(const larder__accesses *a, larder__row_cache *c, larder__row_p
     return spent;
 }
 
-static void bench(const larder__accesses *a, const char *policy, uint64_t entries, unsigned parts) {
+static void bench(const larder__accesses *a, const char *policy, uint64_t entries) {
     double ns[REPEATS];
     larder__row_cache_figures f = {0};
     for (int i = 0; i < REPEATS; i++) {
-        larder__row_cache_conf conf = {.policy = policy,
-                                       .rows = a->rows,
-                                       .budget = entries * a->rows * sizeof(float),
-                                       .parts = parts};
+        larder__row_cache_conf conf = {
+            .policy = policy, .rows = a->rows, .budget = entries * a->rows * sizeof(float)};
         larder__row_cache *c = NULL;
         larder__row_pool *pool = NULL;
         if (policy ? larder__row_cache_open(&c, &conf) < 0
@@ -175,13 +173,11 @@ int main(int argc, char **argv) {
     else if (larder__accesses_read(&a, argv[1]) < 0)
         stop("open");
     uint64_t entries = argc > 2 ? strtoull(argv[2], NULL, 10) : a.rows / 5;
-    unsigned parts = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
-    printf("CPU ns a row asked for (median, best of %d): %llu rows of %llu values, %llu fit, %u "
-           "part%s\n%-14s %8s %8s %10s\n",
+    printf("CPU ns a row asked for (median, best of %d): %llu rows of %llu values, %llu fit\n"
+           "%-14s %8s %8s %10s\n",
            REPEATS, (unsigned long long)a.count, (unsigned long long)a.rows,
-           (unsigned long long)entries, parts, parts == 1 ? "" : "s", "policy", "median", "best",
-           "hits");
+           (unsigned long long)entries, "policy", "median", "best", "hits");
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-        bench(&a, policies[i], entries, parts);
+        bench(&a, policies[i], entries);
     return 0;
 }

@@ -56,13 +56,12 @@ typedef struct run {
 } run;
 
 static run load(void) {
-    larder_loader_conf conf;
+    larder_loader_conf conf = {.size = sizeof conf};
     larder_loader *l = NULL;
     const larder_batch *b;
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     run r = {0};
     int rc;
-    larder_loader_defaults(&conf);
     conf.source = "mem:?n=60000&h=28&w=28&c=1";
     conf.recipe = "minio";
     conf.augment = "normalize:mean=0.5,std=0.5";

@@ -29,7 +29,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SPLITS = ["100/0/0", "0/100/0", "0/0/100", "50/50/0", "50/0/50", "0/50/50"]
-U8 = 0
+U8 = 1
 
 
 def jpegs(count, side):
@@ -64,14 +64,18 @@ def write_data(path, count, side):
 
 
 class Conf(ctypes.Structure):
-    """The beginning of larder_loader_conf; the rest is as larder_loader_init sets it."""
+    """The beginning of larder_loader_conf; what it ends before is as it is unless said."""
     _fields_ = [("size", ctypes.c_size_t), ("source", ctypes.c_char_p),
                 ("recipe", ctypes.c_char_p), ("cache", ctypes.c_char_p),
                 ("augment", ctypes.c_char_p), ("batch", ctypes.c_size_t), ("seed", ctypes.c_uint64),
                 ("epochs", ctypes.c_uint64), ("threads", ctypes.c_uint32),
                 ("prefetch", ctypes.c_uint32), ("lag", ctypes.c_uint32), ("rank", ctypes.c_uint32),
-                ("world", ctypes.c_uint32), ("dtype", ctypes.c_int), ("layout", ctypes.c_int),
-                ("rest", ctypes.c_char * 256)]
+                ("world", ctypes.c_uint32), ("dtype", ctypes.c_int), ("layout", ctypes.c_int)]
+
+
+class About(ctypes.Structure):
+    """The beginning of larder_about."""
+    _fields_ = [("size", ctypes.c_size_t), ("samples", ctypes.c_uint64)]
 
 
 def augment(size):
@@ -81,8 +85,7 @@ def augment(size):
 def measure(lib, source, cache, split, size, batch, epochs, clock):
     """Samples/s of each epoch but the first, in which the cache fills, and the last, during which
     nothing is read ahead any more. Little is read ahead, so that epochs stay apart."""
-    conf = Conf()
-    lib.larder_loader_init(ctypes.byref(conf), ctypes.c_size_t(ctypes.sizeof(conf)))
+    conf, about = Conf(ctypes.sizeof(Conf)), About(ctypes.sizeof(About))
     conf.source, conf.recipe = source.encode(), f"seneca:split={split}".encode()
     whole = split == "100/0/0" and float(cache.rstrip("%")) > 100  # then everything is encoded there
     conf.cache = b"100%" if whole else f"{cache}:{split}".encode()
@@ -97,7 +100,8 @@ def measure(lib, source, cache, split, size, batch, epochs, clock):
         return rc
 
     check(lib.larder_loader_open(ctypes.byref(loader), ctypes.byref(conf)))
-    n, rates, begun = lib.larder_loader_samples(loader), [], clock()
+    check(lib.larder_loader_about(loader, ctypes.byref(about)))
+    n, rates, begun = about.samples, [], clock()
     while True:
         rc = check(lib.larder_loader_next(loader, ctypes.byref(got)))
         if rc == 0:
@@ -232,8 +236,6 @@ def main():
         return
     lib = ctypes.CDLL(os.path.join(o.build, "liblarder.so"))
     lib.larder_errmsg.restype = ctypes.c_char_p
-    lib.larder_loader_samples.restype = ctypes.c_uint64
-    lib.larder_loader_samples.argtypes = [ctypes.c_void_p]
     lib.larder_loader_next.argtypes = lib.larder_loader_done.argtypes = [ctypes.c_void_p] * 2
     larder, points = os.path.join(o.build, "larder"), []
     clock = time.process_time if o.cpu else time.monotonic

@@ -5,11 +5,10 @@
  * LARDER_ERRORS; larder_errmsg() then holds a sentence that names the file and sample. The library
  * never prints, never exits and installs no signal handlers.
  *
- *     larder_loader_conf conf;
- *     larder_loader_defaults(&conf);
- *     conf.source = "cifar10:data/cifar-10";
- *     conf.cache = "20%";
- *     conf.epochs = 10;
+ *     larder_loader_conf conf = {.size = sizeof conf,
+ *                                .source = "cifar10:data/cifar-10",
+ *                                .cache = "20%",
+ *                                .epochs = 10};
  *     larder_loader *ld = NULL;
  *     if (larder_loader_open(&ld, &conf) < 0) die(larder_errmsg());
  *     const larder_batch *b;
@@ -17,12 +16,19 @@
  *     while ((rc = larder_loader_next(ld, &b)) >= 0 && rc != LARDER_END) {
  *         if (rc == LARDER_END_EPOCH) continue; // a good place to validate and to save
  *         train(b->x, b->y, b->n, losses);
- *         larder_feedback fb = {.loss = losses};
+ *         larder_feedback fb = {.size = sizeof fb, .loss = losses};
  *         larder_loader_report(ld, b, &fb);
  *         larder_loader_done(ld, b);
  *     }
  *     if (rc < 0) complain(larder_errmsg());
  *     larder_loader_close(&ld);
+ *
+ * Structs grow at their end, so that a program and a library of different versions go together: a
+ * struct begins with `size`, its sizeof as whoever owns the memory knows it. Callers set it in what
+ * they fill in and in what they want filled in; 0 or NULL in a field means what it is unless said.
+ * What an older caller's struct ends before is so, and is not written; what a newer one has beyond
+ * ours must be 0 (E_UNSUPPORTED) and comes back as 0. larder sets it in what it lends, such as
+ * batches. Structs without a size stand inside others and do not change.
  *
  * Threads: a loader may be used from several; figures, statistics and cancel at any time. A call's
  * failure is in larder_errmsg() of the thread that made it, also when a loader thread was the one
@@ -68,12 +74,12 @@ enum larder_error {
 /* Positive answers of larder_loader_next. */
 #define LARDER_END_EPOCH 1 /* this epoch is over; the next call starts the next one */
 #define LARDER_END 2       /* all epochs asked for are over */
-#define LARDER_NOT_YET 3   /* of larder_loader_next_within alone: the time is over */
+#define LARDER_NOT_YET 3   /* with conf.patience: it is over, and the next call goes on waiting */
 
 const char *larder_version(void);  /* "0.1.0" */
 const char *larder_features(void); /* "jpeg png zlib …", space separated; "-name" if left out */
-const char *larder_strerror(int code); /* the text of LARDER_ERRORS */
-const char *larder_errmsg(void);       /* this thread's last failure, as a sentence; never NULL */
+const char *larder_errmsg(void);   /* this thread's last failure, as a sentence; never NULL */
+void larder_free(void *);          /* what a call below says is to be freed */
 
 /* ---- buffers: refcounted, unchangeable once published ---------------------------------------- */
 
@@ -87,8 +93,8 @@ size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */
 
-/* Batches come as u8 or f32; embeddings may be given as f32, f16 or bf16. */
-typedef enum { LARDER_U8 = 0, LARDER_F32 = 1, LARDER_F16 = 2, LARDER_BF16 = 3 } larder_dtype;
+/* Batches come as f32 or u8; embeddings may be given as f32, f16 or bf16. */
+typedef enum { LARDER_F32 = 0, LARDER_U8 = 1, LARDER_F16 = 2, LARDER_BF16 = 3 } larder_dtype;
 typedef enum { LARDER_NCHW = 0, LARDER_NHWC = 1 } larder_layout;
 
 typedef struct larder_shape {
@@ -112,6 +118,7 @@ typedef enum {
 } larder_kind;
 
 typedef struct larder_batch {
+    size_t size;
     uint64_t number;        /* counts from 0 over the whole run */
     uint64_t epoch;         /* counts from 0 */
     size_t n;               /* samples in it; less than the batch size only in an epoch's last batch
@@ -129,12 +136,18 @@ typedef struct larder_batch {
 
 /* What training said about a batch. Any pointer may be NULL; arrays have b->n rows. Copied. */
 typedef struct larder_feedback {
+    size_t size;
     const float *loss;   /* per sample */
     const float *logits; /* n x classes */
     size_t classes;
     const void *embeddings; /* n x dim */
     size_t dim;
-    larder_dtype embeddings_dtype; /* LARDER_F16 or LARDER_BF16; 0 means LARDER_F32 */
+    larder_dtype embeddings_dtype; /* LARDER_F32, LARDER_F16 or LARDER_BF16 */
+    enum {
+        LARDER_ROWS_HELD = 0, /* of a batch that is still held */
+        LARDER_ROWS_OWN = 1,  /* of a batch named by the caller, this rank's rows of it */
+        LARDER_ROWS_ALL = 2   /* and all ranks' */
+    } rows;
 } larder_feedback;
 
 /* ---- the ledger: honest figures of one epoch ------------------------------------------------- */
@@ -142,6 +155,7 @@ typedef struct larder_feedback {
 /* hits + substitutes + misses == served. A repeat is any served id already served this epoch,
  * however it came, so repeats overlap the other three. */
 typedef struct larder_figures {
+    size_t size;
     uint64_t epoch, served, hits, substitutes, repeats, misses, background_reads;
     uint64_t storage_bytes; /* read for misses, in the background and for evaluation */
     uint64_t bad;           /* samples skipped or replaced */
@@ -169,20 +183,21 @@ typedef enum {
 typedef struct larder_loader larder_loader;
 
 typedef struct larder_loader_conf {
-    size_t size;         /* of this struct as the caller knows it: larder_loader_defaults sets it */
+    size_t size;
     const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
-    const char *recipe;  /* "minio" unless said, "quiver:factor=10", …; larder list shows all */
-    const char *cache;   /* "20%" of the payload, or "8GiB" in all; "0" for none; "8GiB:58/42/0"
-                            shares it out between encoded, decoded and augmented samples */
+    const char *recipe;  /* "quiver:factor=10", …; larder list shows all; NULL: "minio" */
+    const char *cache;   /* "20%" of the payload (NULL), or "8GiB" in all; "0" for none;
+                            "8GiB:58/42/0" shares it out between encoded, decoded and augmented
+                            samples */
     const char *augment; /* "crop:size=32,pad=4|flip|normalize:mean=…"; NULL: decode only */
-    size_t batch;        /* samples per batch and rank */
+    size_t batch;        /* samples per batch and rank; 0: 256 */
     uint64_t seed;
     uint64_t epochs;      /* 0: no end */
     uint32_t threads;     /* 0: as many as cores, and as a cgroup's quota lets run */
     uint32_t prefetch;    /* batches prepared ahead; 0: 4 */
     uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: ahead + 2 */
-    uint32_t rank, world; /* this process is one of `world`; 0 of 1 unless said */
-    larder_dtype dtype;
+    uint32_t rank, world; /* this process is one of `world`; 0: of 1 */
+    larder_dtype dtype;   /* LARDER_F32 or LARDER_U8 */
     larder_layout layout;
     larder_on_bad on_bad;
     bool drop_last;
@@ -211,20 +226,18 @@ typedef struct larder_loader_conf {
     bool order_only;
     /* An earlier run to repeat to the bit, whatever the machine's pace: what it decided by
      * measuring (rotate's h=auto, plan=auto, when spider's scores took effect) is done again. A
-     * folder of larder train --out, a record of the job, or a file with what
-     * larder_loader_decisions or larder_loader_save gave. NULL: none. */
+     * folder of larder train --out, a record of the job, or a file with what larder_loader_save
+     * gave. NULL: none. */
     const char *replay;
     /* Asked now and then while larder_loader_open waits for a daemon or a server that is away
      * (wait= of the cache): false gives it up with E_CANCELLED. NULL: it waits to the end. */
     bool (*still)(void *arg);
     void *still_arg;
+    /* Seconds that larder_loader_next waits at most before it answers LARDER_NOT_YET, for programs
+     * that must look up now and then, at a signal for example. 0: as long as it takes. */
+    double patience;
 } larder_loader_conf;
 
-/* A program and a library of different versions agree on the fields that both know. */
-void larder_loader_init(larder_loader_conf *, size_t size);
-static inline void larder_loader_defaults(larder_loader_conf *c) {
-    larder_loader_init(c, sizeof *c);
-}
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */
 void larder_loader_close(larder_loader **);
 
@@ -233,66 +246,49 @@ void larder_loader_close(larder_loader **);
  * prefetch comes only after batch k was given back (E_STATE before). A failure ends the run: next
  * says the same again. With on_bad=skip or replace, running out of memory still fails. */
 int larder_loader_next(larder_loader *, const larder_batch **out);
-/* As next, but waits so many seconds at most: LARDER_NOT_YET, and the next call goes on waiting.
- * For programs that must look up now and then, at a signal for example. */
-int larder_loader_next_within(larder_loader *, const larder_batch **out, double seconds);
-/* Feedback about a batch still held; at most once a batch. */
+/* Feedback about a batch, at most once each. With LARDER_ROWS_HELD it is one still held. Else it is
+ * named by a struct of the caller's, of which number, epoch, n, served and y are read: for what
+ * comes after done (E_STATE when it is too late to act, see `lag`), and for processes that train
+ * together. With LARDER_ROWS_ALL these tell each other by themselves, and those that share a cache
+ * give the whole batch in its order (`together` of larder_about); with LARDER_ROWS_OWN those that
+ * share a cache are told by larder, as after LARDER_ROWS_HELD. */
 int larder_loader_report(larder_loader *, const larder_batch *, const larder_feedback *);
 /* Validation accuracy (fraction of 1) as of now. */
 int larder_loader_validate(larder_loader *, double accuracy);
 int larder_loader_done(larder_loader *, const larder_batch *);
-/* Feedback about batch `number` of `epoch` as n samples, wherever they were served: for what comes
- * after done (E_STATE when it is too late to act, see `lag`), and for processes that train together
- * and tell each other. Those that share a cache give the whole batch in its order, as
- * larder_loader_together says. At most once a batch, instead of larder_loader_report. */
-int larder_loader_report_rows(larder_loader *, uint64_t number, uint64_t epoch,
-                              const uint64_t *served, const int64_t *labels, size_t n,
-                              const larder_feedback *);
-/* The same about this rank's own rows of a batch: ranks that share a cache tell each other the rest
- * by themselves, as they do after larder_loader_report. */
-int larder_loader_report_own(larder_loader *, uint64_t number, uint64_t epoch,
-                             const uint64_t *served, const int64_t *labels, size_t n,
-                             const larder_feedback *);
 
-/* A batch that stays valid after done and close, until the last reference is gone: the loader goes
- * on with other memory. At most hold_most at once, else E_FULL. References from any thread, also
- * after close. */
-typedef struct larder_hold larder_hold;
-int larder_loader_hold(larder_loader *, const larder_batch *, larder_hold **out);
-const larder_batch *larder_hold_batch(const larder_hold *);
-larder_hold *larder_hold_ref(larder_hold *);
-void larder_hold_unref(larder_hold **); /* takes NULL; the caller's pointer becomes NULL */
+/* The batch as one that stays valid after done and close, until it is released: the loader goes on
+ * with other memory. At most hold_most at once, else E_FULL. Each hold is released once, from any
+ * thread, also after close; the caller's pointer becomes NULL, and may be. */
+int larder_loader_hold(larder_loader *, const larder_batch *, const larder_batch **out);
+void larder_batch_release(const larder_batch **);
 
 /* The batch that next() would give at once, without taking it: 0, or LARDER_NOT_YET where it is not
- * ready, an epoch ends before it or a row of it is bad. Its x lies still until done or begin. */
-int larder_loader_peek(larder_loader *, larder_batch *out);
+ * ready, an epoch ends before it or a row of it is bad. It lies still until done or begin. */
+int larder_loader_peek(larder_loader *, const larder_batch **out);
 
 /* The next batch is the first of this epoch: what is left of the one under way is given up, and so
  * are batches drawn ahead, whose numbers are left out. Cache and scores stay. Right after open (or
  * restore, which it makes forget its place), or when no batch is lent. */
 int larder_loader_begin(larder_loader *, uint64_t epoch);
-/* Epoch of the batch that next() gives or waits for; of the one just over until its END_EPOCH. */
-uint64_t larder_loader_epoch(const larder_loader *);
 
 /* Samples by id, through the same cache and pipeline, from any thread and beside next(): rows of
- * larder_loader_shape, and labels. `chance` seeds the random stages of each; NULL: their middle
- * position. With recipes that may serve another sample: E_ARGS. */
+ * larder_about's shape, and labels (-1: it has none). `chance` seeds the random stages of each;
+ * NULL: their middle position. With recipes that may serve another sample: E_ARGS. x may be NULL:
+ * then nothing is read, and any recipe will do. */
 int larder_loader_get(larder_loader *, const uint64_t *ids, size_t n, const uint64_t *chance,
                       void *x, int64_t *y);
 /* One sample before any stage: its file's bytes, or its pixels, u8 at native size. */
 typedef struct larder_item {
+    size_t size;
     larder_buf *buf;  /* one reference, of the caller */
     const void *data; /* inside it */
-    size_t size;
+    size_t bytes;
     larder_shape shape;   /* LARDER_DECODED alone */
     larder_layout layout; /* of the pixels */
     int64_t label;        /* -1: none */
 } larder_item;
 int larder_loader_item(larder_loader *, uint64_t id, larder_form, larder_item *out);
-/* Labels of samples first to first+n-1; -1: it has none. Nothing is read. */
-int larder_loader_labels(larder_loader *, uint64_t first, size_t n, int64_t *out);
-/* For people: "cat/7.jpg". */
-int larder_loader_name(larder_loader *, uint64_t id, char *out, size_t cap);
 
 /* Some recipes (impact) want losses looked at again between epochs: `loss` gets that of each of the
  * batch's samples, by a forward pass alone; 0, or negative to end the run. Called inside
@@ -302,105 +298,93 @@ int larder_loader_name(larder_loader *, uint64_t id, char *out, size_t cap);
 typedef int (*larder_evaluate_fn)(void *arg, const larder_batch *, float *loss);
 int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 
-/* The state after the batches taken so far, to go on exactly there: same remaining ids, same
- * augmentation, with any number of threads. `restore` comes right after open, once, with the same
- * source, recipe, cache size and seed; recipes that listen to feedback want the same `lag` too.
- * With the same batch size, rank and world it goes on to the bit. With others it does where all
- * ranks have one order in common (uniform, sequential): any rank's state, the same for all; what
- * the old ranks had not taken of the epoch is divided anew. Feedback given after the save is not in
- * it. Works after cancel. Free *bytes with larder_free. */
-int larder_loader_save(larder_loader *, void **bytes, size_t *size);
-int larder_loader_restore(larder_loader *, const void *bytes, size_t size);
-/* Some recipes decide by measuring: rotate how much to reuse (h=auto), plan=auto how the cache is
- * shared out, spider:scoring=beside when feedback acts. All such decisions
- * so far are in a saved state, and here without the rest of it: a few bytes a decision, and not any
- * a sample. Free *bytes with larder_free. */
-int larder_loader_decisions(larder_loader *, void **bytes, size_t *size);
-/* Makes a fresh loader decide as the run did from its start that left this state or these
- * decisions: the same ids, whatever the pace. Past the last of them what was decided last stays.
- * May come before restore. */
-int larder_loader_replay(larder_loader *, const void *bytes, size_t size);
-/* Recipes with plan=auto: the i-th change of how the cache is shared out, oldest first; E_RANGE
- * past the end. Such a run repeats by larder_loader_replay as well. The struct: larder/plan.h. */
-struct larder_replan;
-int larder_loader_replan(larder_loader *, size_t i, struct larder_replan *out);
-void larder_free(void *);
-
-/* Does the recipe, or the record of the job, want to know what training says of samples? */
-bool larder_loader_listens(const larder_loader *);
-/* Do the ranks of this job share a cache and decide together (docs/guide/share.md)? Then each batch
- * of all is dealt out to them row by row: row i of batch number b is rank (i + b) % world's, rank
- * i % world's in batches that are shorter than others or have one row a rank. Else each rank's
- * part is in one piece. */
-bool larder_loader_together(const larder_loader *);
-uint64_t larder_loader_samples(const larder_loader *);
-uint64_t larder_loader_payload(const larder_loader *); /* bytes of all samples as they are stored */
-uint64_t larder_loader_batches(const larder_loader *); /* of the current epoch, for this rank */
-uint32_t larder_loader_classes(const larder_loader *); /* 0 if unknown */
-larder_shape larder_loader_shape(const larder_loader *);
-const char *larder_loader_class_name(const larder_loader *, uint32_t label); /* NULL if none */
-
-/* Figures of the epoch under way, or of a finished one (E_RANGE before it began). */
-int larder_loader_figures(larder_loader *, uint64_t epoch, larder_figures *out);
-/* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or never
- * (positive), with the sentence in larder_errmsg(). */
-int64_t larder_loader_audit(larder_loader *);
-/* Bad samples so far: a copy of entry i, newest last; E_RANGE past the end. The first 4096 are
- * listed; the figures count them all. */
-typedef struct larder_bad {
-    uint64_t id;
-    int code;
-    char why[256];
-} larder_bad;
-int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
-/* Packages that could not be laid down in the scratch folder or read back from it (then storage
- * gave them): how many, and the last reason as a sentence, "" if there was none. */
-int larder_loader_scratch(larder_loader *, uint64_t *refused, char *why, size_t cap);
-/* A cache that lives in Redis or in a daemon: the last reason why it was away or refused something,
- * as a sentence, "" if it never did. Training goes on from storage meanwhile. Right after open: it
- * was not there, and is looked for. */
-int larder_loader_cache_note(larder_loader *, char *why, size_t cap);
-/* Bytes of the job's record so far, 0: none is made; and where it had to end before the job (a full
- * disk), a sentence, else "". */
-int larder_loader_recorded(larder_loader *, uint64_t *bytes, char *why, size_t cap);
-/* Sentences that are no errors, each said once, oldest first: what holds instead of what was asked
- * for, what would be better. NULL past the end; they live as long as the loader, and more may come
- * until it is closed. `larder train` prints them, Python warns with them. */
-const char *larder_loader_note(larder_loader *, size_t i);
+/* LARDER_STATE: the state after the batches taken so far, to go on exactly there: same remaining
+ * ids, same augmentation, with any number of threads. Feedback given after the save is not in it.
+ * Works after cancel. LARDER_DECISIONS: what the recipe decided by measuring (rotate how much to
+ * reuse, plan=auto how the cache is shared out, spider:scoring=beside when feedback acts), without
+ * the rest: a few bytes a decision, and not any a sample. Free *bytes with larder_free. */
+typedef enum { LARDER_STATE = 0, LARDER_DECISIONS = 1 } larder_saved;
+int larder_loader_save(larder_loader *, larder_saved, void **bytes, size_t *size);
+/* Right after open, once each, with the same source, recipe, cache size and seed; recipes that
+ * listen to feedback want the same `lag` too.
+ * LARDER_STATE goes on: with the same batch size, rank and world to the bit. With others it does
+ * where all ranks have one order in common (uniform, sequential): any rank's state, the same for
+ * all; what the old ranks had not taken of the epoch is divided anew.
+ * LARDER_DECISIONS begins anew and decides as the run did that left this state or these decisions:
+ * the same ids, whatever the pace. Past the last of them what was decided last stays. */
+int larder_loader_restore(larder_loader *, larder_saved, const void *bytes, size_t size);
 /* Wakes a waiting next() with E_CANCELLED; may be called from any thread. */
 void larder_loader_cancel(larder_loader *);
 
-/* ---- statistics ------------------------------------------------------------------------------ */
+/* ---- looking in: at any time, from any thread ------------------------------------------------ */
 
+typedef struct larder_about {
+    size_t size;
+    uint64_t samples;   /* of the data set */
+    uint64_t payload;   /* bytes of all of them as they are stored */
+    larder_shape shape; /* of one sample of x */
+    uint32_t classes;   /* 0 if unknown */
+    uint64_t epoch;   /* of the batch that next() gives or waits for; of the one just over until its
+                         END_EPOCH */
+    uint64_t batches; /* of the current epoch, for this rank */
+    /* Does the recipe, or the record of the job, want to know what training says of samples? */
+    bool listens;
+    /* Do the ranks of this job share a cache and decide together (docs/guide/share.md)? Then each
+     * batch of all is dealt out to them row by row: row i of batch number b is rank (i + b) %
+     * world's, rank i % world's in batches that are shorter than others or have one row a rank.
+     * Else each rank's part is in one piece. */
+    bool together;
+    /* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or
+     * never; LARDER_SAYS_AUDIT says which. */
+    int64_t audit;
+    uint64_t recorded; /* bytes of the job's record so far, 0: none is made */
+    uint64_t refused;  /* packages that could not be laid down in the scratch folder or read back */
+} larder_about;
+int larder_loader_about(larder_loader *, larder_about *out);
+
+/* Names and sentences, cut to `cap` bytes; "" where there is none. The first three have many,
+ * counted by i; E_RANGE past the end. */
+typedef enum {
+    LARDER_SAYS_SAMPLE, /* name of sample i: "cat/7.jpg" */
+    LARDER_SAYS_CLASS,  /* name of class i */
+    /* No errors, each said once, oldest first: what holds instead of what was asked for, what would
+     * be better. More may come until the loader is closed. `larder train` prints them, Python warns
+     * with them. */
+    LARDER_SAYS_NOTE,
+    LARDER_SAYS_AUDIT,
+    LARDER_SAYS_TIME, /* what holds the run up, and what would help */
+    /* Why a cache that lives in Redis or in a daemon was last away or refused something. Training
+     * goes on from storage meanwhile. Right after open: it was not there, and is looked for. */
+    LARDER_SAYS_CACHE,
+    LARDER_SAYS_SCRATCH, /* why a package was last `refused`; storage gave it then */
+    LARDER_SAYS_RECORD   /* why the record had to end before the job (a full disk) */
+} larder_says;
+int larder_loader_says(larder_loader *, larder_says, uint64_t i, char *out, size_t cap);
+
+/* Figures of the epoch under way, or of a finished one (E_RANGE before it began). */
+int larder_loader_figures(larder_loader *, uint64_t epoch, larder_figures *out);
+/* Bad samples so far: entry i, newest last; E_RANGE past the end. The first 4096 are listed; the
+ * figures count them all. */
+typedef struct larder_bad {
+    size_t size;
+    uint64_t id;
+    int code;
+    char why[260];
+} larder_bad;
+int larder_loader_bad(larder_loader *, size_t i, larder_bad *out);
+
+/* Value i of the loader's statistics; E_RANGE past the end. Where the time of a training step goes
+ * is among them: `training`, and parts of the time training waited for a batch, wait_storage,
+ * wait_decode, wait_augment, wait_cache (deciding order and cache) and wait_assembly. */
 typedef struct larder_stat_value {
+    size_t size;
     const char *name, *unit, *help; /* live as long as the loader */
     char type;                      /* 'c'ounter, 'g'auge, 'h'istogram */
     double value;                   /* counter, gauge; histogram: mean */
     uint64_t count;                 /* histogram: observations */
     double sd, p50, p90, p99, max;  /* histogram only */
 } larder_stat_value;
-/* Value i of this loader; E_RANGE past the end. */
 int larder_loader_stat(larder_loader *, size_t i, larder_stat_value *out);
-
-/* Where the time of a training step goes. `training` is the step itself, while which the loader
- * waits for the trainer; the others are parts of the time the trainer waited for a batch. What
- * happens between epochs is in none of them. */
-enum {
-    LARDER_TIME_TRAINING = 0,
-    LARDER_TIME_STORAGE = 1,  /* reads */
-    LARDER_TIME_DECODE = 2,   /* from files to pixels */
-    LARDER_TIME_AUGMENT = 3,  /* from pixels to rows of a batch */
-    LARDER_TIME_CACHE = 4,    /* deciding order and cache */
-    LARDER_TIME_ASSEMBLY = 5, /* putting batches together */
-    LARDER_TIMES = 6
-};
-typedef struct larder_times {
-    double seconds[LARDER_TIMES]; /* since the loader was opened */
-    int bottleneck;               /* which of them holds the run up */
-    char says[256];               /* that as a sentence, with what would help */
-} larder_times;
-int larder_loader_times(larder_loader *, larder_times *out);
-const char *larder_time_name(int part); /* "training", "storage", … */
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,11 @@
 /* larder plan: how to split a cache between encoded, decoded and augmented samples, from the rates
  * of a machine. Pure arithmetic: no file, no clock, no chance.
  *
- *     larder_rates r;
- *     larder_rates_defaults(&r);
- *     larder_rates_set(&r, "s_cache", "64GB");
+ *     larder_rates r = {.size = sizeof r, .s_cache = 64e9};
  *     …                                     // t_gpu t_da t_a b_storage s_data m n_total are needed
- *     larder_plan p;
+ *     larder_plan p = {.size = sizeof p};
  *     if (larder_plan_make(&p, &r, LARDER_PLAN_SHARED) < 0) die(larder_errmsg());
- *     printf("%d/%d/%d\n", p.best.encoded, p.best.decoded, p.best.augmented);
+ *     printf("%d/%d/%d\n", p.best.split.encoded, p.best.split.decoded, p.best.split.augmented);
  *
  * Two models. PAPER is Seneca's (its equations 1 to 9): each way of getting a sample has a rate,
  * and the rates are averaged. SHARED, the default, adds up what a mean sample costs on every
@@ -24,8 +22,8 @@
 extern "C" {
 #endif
 
-/* Key, what it starts as (NAN: has to be given), what its text is (bytes may have a suffix), help.
- */
+/* Key, what it is where it is 0 (NAN: has to be given), what its text is (bytes may have a suffix),
+ * help. */
 #define LARDER_RATES(XX)                                                                           \
     XX(n, 1, number, "training nodes")                                                             \
     XX(t_gpu, NAN, number, "samples/s that training eats, per node")                               \
@@ -54,6 +52,7 @@ extern "C" {
        "the remaking out, as the paper does")
 
 typedef struct larder_rates {
+    size_t size;
 #define XX(key, initial, kind, help) double key;
     LARDER_RATES(XX)
 #undef XX
@@ -72,7 +71,6 @@ typedef enum larder_resource {
     LARDER_PLAN_RESOURCES(XX) LARDER_RESOURCES
 #undef XX
 } larder_resource;
-const char *larder_resource_name(larder_resource);
 
 typedef enum larder_plan_model { LARDER_PLAN_SHARED, LARDER_PLAN_PAPER } larder_plan_model;
 
@@ -88,29 +86,15 @@ typedef struct larder_outlook { /* what one split promises */
 } larder_outlook;
 
 typedef struct larder_plan {
+    size_t size;
     larder_plan_model model;
     larder_outlook best;      /* of equals the one with most encoded, then most decoded */
     size_t ties;              /* other splits that are as fast */
     larder_outlook runner_up; /* the fastest that is slower; equal to best where none is */
 } larder_plan;
 
-/* A change of plan while training runs: recipes with plan=auto, larder_loader_replan. */
-typedef struct larder_replan {
-    uint64_t batch; /* the first one decided under it, counted over the whole run */
-    int encoded, decoded, augmented; /* percent, as in larder_split */
-    double expected, before;         /* samples/s by the model, with it and with what there was */
-    larder_resource held_up_by;      /* what made that slower */
-    larder_resource bottleneck;      /* what holds it up from here on */
-} larder_replan;
-
-void larder_rates_defaults(larder_rates *);
-int larder_rates_set(larder_rates *, const char *key, const char *value);
 /* LARDER_E_ARGS with a sentence that names what is missing or impossible. */
-int larder_rates_check(const larder_rates *);
-
 int larder_plan_make(larder_plan *, const larder_rates *, larder_plan_model);
-/* One split, for a rate table that larder_rates_check lets pass. */
-larder_outlook larder_plan_outlook(const larder_rates *, larder_plan_model, larder_split);
 
 #ifdef __cplusplus
 }

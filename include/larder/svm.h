@@ -1,19 +1,20 @@
 /* Support vector machines over larder's row cache: LIBSVM's tasks, files and models, trained with
  * many kernel rows a step.
  *
- *     larder_svm_conf conf;
+ *     larder_svm_conf conf = {.size = sizeof conf};
  *     larder_svm_defaults(&conf);              // C-SVC, RBF, C = 1, gamma = 1 / features
  *     larder_svm_data *data = NULL;
  *     larder_svm_model *model = NULL;
  *     if (larder_svm_read(&data, "a9a", 0) < 0 || larder_svm_train(&model, data, &conf, NULL) < 0)
  *         die(larder_errmsg());
  *     larder_svm_save(model, "a9a.model");     // LIBSVM's svm-predict reads it
- *     larder_svm_predict(model, data, labels); // one label a row
+ *     larder_svm_predict(model, data, labels, NULL, NULL); // one label a row
  *     larder_svm_model_close(&model);
  *     larder_svm_data_close(&data);
  *
- * Calls return 0 or a negative code of LARDER_ERRORS; larder_errmsg() then holds a sentence. Data
- * and models do not change once made and may be used by several threads at once.
+ * Calls return 0 or a negative code of LARDER_ERRORS; larder_errmsg() then holds a sentence.
+ * Structs begin with their size (larder.h). Data and models do not change once made and may be used
+ * by several threads at once.
  */
 #ifndef LARDER_SVM_H
 #define LARDER_SVM_H
@@ -36,19 +37,25 @@ enum {
 
 /* LIBSVM text, plain or .xz or .gz. The sentence of a failure names line and column. */
 int larder_svm_read(larder_svm_data **out, const char *path, unsigned flags);
-/* From memory: row i is index/value[start[i] .. start[i + 1]), indices ascending from 1. Copied. */
-int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
-                    const uint32_t *index, const double *value, const double *label);
-/* A matrix of rows x features, row after row: column j is index j + 1, or j with
- * LARDER_SVM_INDEX_ZERO. Copied, zeros left out. */
-int larder_svm_dense(larder_svm_data **out, size_t rows, size_t features, const double *value,
-                     const double *label, unsigned flags);
-/* Weights of rows, 0 or more: C of a row is weight times C. Before the data is first used. */
-int larder_svm_weigh(larder_svm_data *, const double *weight);
+/* From memory; copied. */
+typedef struct larder_svm_matrix {
+    size_t size;
+    size_t rows;
+    /* Row i is index/value[start[i] .. start[i + 1]), indices ascending from 1. Without `start` the
+     * values are rows x features, row after row, zeros to be left out: column j is index j + 1, or
+     * j with LARDER_SVM_INDEX_ZERO. */
+    const uint64_t *start;
+    const uint32_t *index;
+    const double *value;
+    const double *label;
+    const double *weight; /* of rows, 0 or more: C of a row is weight times C; NULL: all are 1 */
+    size_t features;
+    uint64_t flags;
+} larder_svm_matrix;
+int larder_svm_copy(larder_svm_data **out, const larder_svm_matrix *);
 void larder_svm_data_close(larder_svm_data **);
-size_t larder_svm_data_rows(const larder_svm_data *);
-double larder_svm_data_label(const larder_svm_data *, size_t row);
-bool larder_svm_data_has(const larder_svm_data *, size_t row, double label); /* in its list */
+/* One a row (the first of a list, NAN of an empty one), and how many rows there are. */
+const double *larder_svm_labels(const larder_svm_data *, size_t *rows);
 
 /* ---- training -------------------------------------------------------------------------------- */
 
@@ -74,7 +81,8 @@ typedef struct larder_svm_weight { /* C of this class is weight times C */
 } larder_svm_weight;
 
 typedef struct larder_svm_progress { /* where a solver stands, between two rounds */
-    size_t problem, problems;        /* of the task: pairs of classes, labels, folds */
+    size_t size;
+    size_t problem, problems; /* of the task: pairs of classes, labels, folds */
     uint64_t rounds, iterations;
     double gap, tolerance; /* largest violation of the optimality conditions, and where it ends */
     double objective, seconds, seconds_left; /* left: NAN while nothing can be said */
@@ -83,6 +91,7 @@ typedef struct larder_svm_progress { /* where a solver stands, between two round
 } larder_svm_progress;
 
 typedef struct larder_svm_conf {
+    size_t size;
     larder_svm_task task;
     larder_svm_kernel kernel;
     int degree;
@@ -130,6 +139,7 @@ typedef struct larder_svm_switch { /* a change of mind of the cache's policy (hc
 enum { LARDER_SVM_SWITCHES = 64 };
 
 typedef struct larder_svm_stats { /* of one training, all its problems together */
+    size_t size;
     uint64_t problems, rounds, iterations;
     uint64_t points, rows;                /* distinct vectors, and rows of the data */
     uint64_t rows_asked, rows_hit;        /* through the cache */
@@ -151,7 +161,8 @@ typedef struct larder_svm_stats { /* of one training, all its problems together 
     larder_svm_switch switched[LARDER_SVM_SWITCHES];
 } larder_svm_stats;
 
-void larder_svm_defaults(larder_svm_conf *);
+/* Everything as LIBSVM has it unless said; for a struct whose size is set. */
+int larder_svm_defaults(larder_svm_conf *);
 /* Training stopped by `progress` answers LARDER_E_CANCELLED and still gives a model. */
 int larder_svm_train(larder_svm_model **out, const larder_svm_data *, const larder_svm_conf *,
                      larder_svm_stats *stats /* or NULL */);
@@ -163,6 +174,7 @@ int larder_svm_cross(const larder_svm_data *, const larder_svm_conf *, size_t fo
  * error of regressions. C ascends; on one kernel each solution starts from the one before, and
  * kernel rows are kept. `told` (or NULL) hears each point as it is done; not 0 ends it. */
 typedef struct larder_svm_grid {
+    size_t size;
     const double *c, *gamma; /* gamma: NULL with gammas = 1 for conf's */
     size_t cs, gammas, folds;
     double *score;
@@ -177,47 +189,39 @@ int larder_svm_search(const larder_svm_data *, const larder_svm_conf *, const la
 int larder_svm_load(larder_svm_model **out, const char *path);
 int larder_svm_save(const larder_svm_model *, const char *path);
 void larder_svm_model_close(larder_svm_model **);
-larder_svm_task larder_svm_model_task(const larder_svm_model *);
-size_t larder_svm_classes(const larder_svm_model *); /* 2 for regression and one-class, as LIBSVM */
-size_t larder_svm_vectors(const larder_svm_model *);
-bool larder_svm_has_probability(const larder_svm_model *);
-double larder_svm_class(const larder_svm_model *, size_t i);         /* its label */
-size_t larder_svm_class_vectors(const larder_svm_model *, size_t i); /* support vectors of it */
-/* Coefficients a support vector (classes - 1, classes of one-vs-all, or 1), and all of them: line
- * after line, a support vector each. Signs and order are LIBSVM's. Valid as long as the model. */
-size_t larder_svm_coef_lines(const larder_svm_model *);
-const double *larder_svm_coefs(const larder_svm_model *);
-const double *larder_svm_rho(const larder_svm_model *); /* one a decision value */
-/* Of each support vector: its row in the data the model was trained on (the first of equal ones).
- * NULL: the model was read from a file. */
-const uint32_t *larder_svm_support(const larder_svm_model *);
-/* Support vectors as a matrix of vectors x features. */
-int larder_svm_matrix(const larder_svm_model *, size_t features, double *out);
-/* Sigmoids of pairs of classes (`b` is NULL for regressions, whose `a` is the scale of errors). */
-const double *larder_svm_sigmoids(const larder_svm_model *, const double **b);
-/* A model from its parts, as the calls above give them (a pickled estimator wakes up). Copied. */
+/* A model's parts, valid as long as the model; and a model from its parts (a pickled estimator
+ * wakes up), which are copied. Signs and order are LIBSVM's. */
 typedef struct larder_svm_parts {
+    size_t size;
     larder_svm_task task;
     larder_svm_kernel kernel;
     int degree;
-    double gamma, coef0;
-    size_t classes; /* 2 for regression and one-class */
     bool one_vs_all;
-    const double *label;           /* a class each; not read for regression and one-class */
-    const uint64_t *class_vectors; /* the same */
-    const double *coef, *rho;
-    const double *sigmoid_a, *sigmoid_b; /* NULL: no probabilities */
-    const larder_svm_data *vectors;      /* with a precomputed kernel 0:serial alone */
+    double gamma, coef0;
+    size_t classes;                /* 2 for regression and one-class */
+    const double *label;           /* a class each; NULL for regression and one-class */
+    const uint64_t *class_vectors; /* support vectors of each class; the same */
+    const double *coef;            /* line after line, a support vector each */
+    const double *rho;             /* one a decision value */
+    /* Of pairs of classes; NULL: no probabilities. Of regressions `a` is the scale of errors and
+     * `b` NULL. */
+    const double *sigmoid_a, *sigmoid_b;
+    const larder_svm_data
+        *vectors; /* with a precomputed kernel 0:serial alone; NULL: there is none */
+    /* From a model alone; a model from parts counts them itself. */
+    size_t vector_count;
+    size_t coef_lines; /* classes - 1, classes of one-vs-all, or 1 */
+    size_t values;     /* decision values a row: pairs of classes, classes of one-vs-all, or 1 */
+    /* Of each support vector: its row in the data the model was trained on (the first of equal
+     * ones). NULL: the model was read from a file or made of parts. */
+    const uint32_t *support;
 } larder_svm_parts;
+int larder_svm_disassemble(const larder_svm_model *, larder_svm_parts *out);
 int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *);
-/* Decision values a row: pairs of classes, or one a class for one-vs-all, or 1. */
-size_t larder_svm_values(const larder_svm_model *);
-int larder_svm_predict(const larder_svm_model *, const larder_svm_data *, double *labels);
-/* out: rows x larder_svm_values. */
-int larder_svm_decide(const larder_svm_model *, const larder_svm_data *, double *out);
-/* out: rows x larder_svm_classes; labels by the highest. */
-int larder_svm_probability(const larder_svm_model *, const larder_svm_data *, double *out,
-                           double *labels);
+/* Any of the three may be NULL: labels, one a row; decision values, `values` a row; probabilities,
+ * one a class and row (E_STATE without such), with which labels are the likeliest. */
+int larder_svm_predict(const larder_svm_model *, const larder_svm_data *, double *labels,
+                       double *values, double *probabilities);
 
 #ifdef __cplusplus
 }

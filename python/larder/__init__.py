@@ -42,14 +42,17 @@ from ._errors import (
     UnsupportedError,
 )
 from . import _lib
+from ._lib import VERSION as _VERSION
 from ._lib import load as _load
-from .batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
-from .dataset import Dataset
-from .loader import Loader
-from .sampler import BatchSampler, Sampler
-from .tensorboard import log_to_tensorboard
+from ._batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
+from ._dataset import Dataset
+from ._loader import Loader
+from ._sampler import BatchSampler, Sampler
+from ._tensorboard import log_to_tensorboard
 
-__version__ = "0.1.0"
+__version__ = _VERSION
+for _kind in (Batch, BatchSampler, Dataset, Loader, Sampler):
+    _kind.__module__ = __name__  # where pickles find it
 
 
 def features() -> str:

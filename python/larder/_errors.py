@@ -9,7 +9,7 @@ from typing import Dict, Type
 class Error(Exception):
     """Anything that larder refuses or fails at; ``str()`` is a sentence that names file and sample."""
 
-    code = 0
+    code = 0  # as LARDER_ERRORS of larder.h has it
 
 
 class LarderWarning(UserWarning):
@@ -20,59 +20,67 @@ class LarderWarning(UserWarning):
 class ArgumentError(Error, ValueError):
     """A wrong argument: an unknown recipe, a cache of -3 bytes."""
 
+    code = -1
+
 
 class NoMemoryError(Error, MemoryError):
     """There was not enough memory."""
+
+    code = -2
 
 
 class StorageError(Error, OSError):
     """Reading or writing failed."""
 
+    code = -3
+
 
 class FormatError(Error, ValueError):
     """Malformed data: a broken picture, a damaged state."""
+
+    code = -4
 
 
 class NotFoundError(Error, FileNotFoundError):
     """There is no such data set, file or sample."""
 
+    code = -5
+
 
 class RangeError(Error, IndexError):
     """A number out of range."""
+
+    code = -6
 
 
 class StateError(Error, RuntimeError):
     """Called at the wrong time."""
 
+    code = -7
+
 
 class UnsupportedError(Error, NotImplementedError):
     """This build of larder lacks a part; the sentence says which package has it."""
+
+    code = -8
 
 
 class ChangedError(Error, RuntimeError):
     """The data set changed while it was in use."""
 
+    code = -9
+
 
 class CancelledError(Error, RuntimeError):
     """Somebody called ``cancel()``."""
+
+    code = -10
 
 
 class FullError(Error, OSError):
     """No space left."""
 
+    code = -11
 
-BY_CODE: Dict[int, Type[Error]] = {
-    -1: ArgumentError,
-    -2: NoMemoryError,
-    -3: StorageError,
-    -4: FormatError,
-    -5: NotFoundError,
-    -6: RangeError,
-    -7: StateError,
-    -8: UnsupportedError,
-    -9: ChangedError,
-    -10: CancelledError,
-    -11: FullError,
-}
-for _code, _kind in BY_CODE.items():
-    _kind.code = _code
+
+BY_CODE: Dict[int, Type[Error]] = {kind.code: kind for kind in Error.__subclasses__()}

@@ -31,27 +31,37 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
-from typing import List, Optional
+from typing import Any, List, Optional
 
-from ._errors import BY_CODE, Error, LarderWarning
+from ._errors import BY_CODE, ArgumentError, Error, LarderWarning, RangeError
 
+VERSION = "0.1.0"
 HERE = Path(__file__).resolve().parent
 
 END_EPOCH, END, NOT_YET = 1, 2, 3
-STATE = -7  # called at the wrong time
 ENCODED, DECODED = 0, 1
-DTYPES = {"uint8": 0, "float32": 1}
+DTYPES = {"float32": 0, "uint8": 1}
 LAYOUTS = {"NCHW": 0, "NHWC": 1}
 ON_BAD = {"fail": 0, "skip": 1, "replace": 2}
 PARTS = {"read": 0, "keep": 1, "off": 2}
+STATE, DECISIONS = 0, 1  # what is saved and restored
+ROWS_OWN, ROWS_ALL = 1, 2  # whose rows a report is about
+SAYS_SAMPLE, SAYS_CLASS, SAYS_NOTE, SAYS_AUDIT = range(4)
 
 PIN_FN = CFUNCTYPE(c_int, c_void_p, c_size_t, c_uint)
 UNPIN_FN = CFUNCTYPE(c_int, c_void_p)
 STILL = CFUNCTYPE(c_bool, c_void_p)  # asked while opening waits
 
 
-class Conf(Structure):
-    """larder_loader_conf; ``size`` lets a library of another version take it all the same."""
+class Sized(Structure):
+    """Begins with its size, which lets a library of another version take it all the same."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(size=ctypes.sizeof(type(self)), **given)
+
+
+class Conf(Sized):
+    """larder_loader_conf"""
 
     _fields_ = [
         ("size", c_size_t),
@@ -82,6 +92,7 @@ class Conf(Structure):
         ("replay", c_char_p),
         ("still", STILL),
         ("still_arg", c_void_p),
+        ("patience", c_double),
     ]
 
 
@@ -89,8 +100,9 @@ class Shape(Structure):
     _fields_ = [("h", c_uint32), ("w", c_uint32), ("c", c_uint32)]
 
 
-class BatchStruct(Structure):
+class BatchStruct(Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("number", c_uint64),
         ("epoch", c_uint64),
         ("n", c_size_t),
@@ -109,19 +121,21 @@ class BatchStruct(Structure):
 BatchPointer = POINTER(BatchStruct)
 
 
-class Feedback(Structure):
+class Feedback(Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("loss", c_void_p),
         ("logits", c_void_p),
         ("classes", c_size_t),
         ("embeddings", c_void_p),
         ("dim", c_size_t),
         ("embeddings_dtype", c_int),
+        ("rows", c_int),
     ]
 
 
-class Figures(Structure):
-    _fields_ = [
+class Figures(Sized):
+    _fields_ = [("size", c_size_t)] + [
         (name, c_uint64)
         for name in (
             "epoch served hits substitutes repeats misses background_reads storage_bytes bad "
@@ -130,8 +144,9 @@ class Figures(Structure):
     ] + [("touched", c_double), ("form_hits", c_uint64 * 3), ("front_hits", c_uint64)]
 
 
-class StatValue(Structure):
+class StatValue(Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("name", c_char_p),
         ("unit", c_char_p),
         ("help", c_char_p),
@@ -146,15 +161,35 @@ class StatValue(Structure):
     ]
 
 
-class Bad(Structure):
-    _fields_ = [("id", c_uint64), ("code", c_int), ("why", c_char * 256)]
+class Bad(Sized):
+    _fields_ = [("size", c_size_t), ("id", c_uint64), ("code", c_int), ("why", c_char * 260)]
 
 
-class Item(Structure):
+class About(Sized):
+    """What a loader is, and how far."""
+
     _fields_ = [
+        ("size", c_size_t),
+        ("samples", c_uint64),
+        ("payload", c_uint64),
+        ("shape", Shape),
+        ("classes", c_uint32),
+        ("epoch", c_uint64),
+        ("batches", c_uint64),
+        ("listens", c_bool),
+        ("together", c_bool),
+        ("audit", c_int64),
+        ("recorded", c_uint64),
+        ("refused", c_uint64),
+    ]
+
+
+class Item(Sized):
+    _fields_ = [
+        ("size", c_size_t),
         ("buf", c_void_p),
         ("data", c_void_p),
-        ("size", c_size_t),
+        ("bytes", c_size_t),
         ("shape", Shape),
         ("layout", c_int),
         ("label", c_int64),
@@ -170,49 +205,25 @@ _PROTOTYPES = [
     ("larder_errmsg", c_char_p, []),
     ("larder_free", None, [c_void_p]),
     ("larder_buf_unref", None, [POINTER(c_void_p)]),
-    ("larder_loader_init", None, [POINTER(Conf), c_size_t]),
     ("larder_loader_open", c_int, [POINTER(c_void_p), POINTER(Conf)]),
     ("larder_loader_close", None, [POINTER(c_void_p)]),
-    ("larder_loader_next_within", c_int, [c_void_p, POINTER(POINTER(BatchStruct)), c_double]),
-    ("larder_loader_peek", c_int, [c_void_p, POINTER(BatchStruct)]),
-    ("larder_loader_done", c_int, [c_void_p, POINTER(BatchStruct)]),
+    ("larder_loader_next", c_int, [c_void_p, POINTER(BatchPointer)]),
+    ("larder_loader_peek", c_int, [c_void_p, POINTER(BatchPointer)]),
+    ("larder_loader_done", c_int, [c_void_p, BatchPointer]),
     ("larder_loader_hold", c_int, [c_void_p, POINTER(BatchStruct), POINTER(c_void_p)]),
-    ("larder_hold_batch", POINTER(BatchStruct), [c_void_p]),
-    ("larder_hold_unref", None, [POINTER(c_void_p)]),
-    (
-        "larder_loader_report_rows",
-        c_int,
-        [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
-    ),
-    (
-        "larder_loader_report_own",
-        c_int,
-        [c_void_p, c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, POINTER(Feedback)],
-    ),
-    ("larder_loader_cache_note", c_int, [c_void_p, c_char_p, c_size_t]),
+    ("larder_batch_release", None, [POINTER(c_void_p)]),
+    ("larder_loader_report", c_int, [c_void_p, POINTER(BatchStruct), POINTER(Feedback)]),
     ("larder_loader_validate", c_int, [c_void_p, c_double]),
     ("larder_loader_begin", c_int, [c_void_p, c_uint64]),
-    ("larder_loader_epoch", c_uint64, [c_void_p]),
     ("larder_loader_get", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
     ("larder_loader_item", c_int, [c_void_p, c_uint64, c_int, POINTER(Item)]),
-    ("larder_loader_labels", c_int, [c_void_p, c_uint64, c_size_t, c_void_p]),
-    ("larder_loader_name", c_int, [c_void_p, c_uint64, c_char_p, c_size_t]),
     ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),
-    ("larder_loader_listens", c_bool, [c_void_p]),
-    ("larder_loader_together", c_bool, [c_void_p]),
-    ("larder_loader_save", c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
-    ("larder_loader_restore", c_int, [c_void_p, c_void_p, c_size_t]),
-    ("larder_loader_replay", c_int, [c_void_p, c_void_p, c_size_t]),
-    ("larder_loader_samples", c_uint64, [c_void_p]),
-    ("larder_loader_payload", c_uint64, [c_void_p]),
-    ("larder_loader_batches", c_uint64, [c_void_p]),
-    ("larder_loader_classes", c_uint32, [c_void_p]),
-    ("larder_loader_shape", Shape, [c_void_p]),
-    ("larder_loader_class_name", c_char_p, [c_void_p, c_uint32]),
+    ("larder_loader_save", c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(c_size_t)]),
+    ("larder_loader_restore", c_int, [c_void_p, c_int, c_void_p, c_size_t]),
+    ("larder_loader_about", c_int, [c_void_p, POINTER(About)]),
+    ("larder_loader_says", c_int, [c_void_p, c_int, c_uint64, c_char_p, c_size_t]),
     ("larder_loader_figures", c_int, [c_void_p, c_uint64, POINTER(Figures)]),
-    ("larder_loader_audit", c_int64, [c_void_p]),
     ("larder_loader_bad", c_int, [c_void_p, c_size_t, POINTER(Bad)]),
-    ("larder_loader_note", c_char_p, [c_void_p, c_size_t]),
     ("larder_loader_cancel", None, [c_void_p]),
     ("larder_load_plugin", c_int, [c_char_p]),
     ("larder_loader_stat", c_int, [c_void_p, c_size_t, POINTER(StatValue)]),
@@ -265,6 +276,20 @@ def program() -> str:
     raise ImportError("the program `larder` was not found; name it in LARDER")
 
 
+def declare(lib: ctypes.CDLL, prototypes: List[Any]) -> None:
+    """Answers and arguments of functions; ImportError for a library that does not have them."""
+    for name, answer, arguments in prototypes:
+        fn = getattr(lib, name, None)
+        if fn is None:
+            version = lib.larder_version().decode() if hasattr(lib, "larder_version") else "of no version"
+            raise ImportError(
+                f"{path()} is larder {version} and has no {name}: this package is larder {VERSION}, take the library "
+                "that comes with it"
+            )
+        fn.restype = answer
+        fn.argtypes = arguments
+
+
 def load() -> ctypes.CDLL:
     """The library, loaded once a process. Safe after fork: it keeps nothing of its own."""
     global _lib
@@ -273,10 +298,7 @@ def load() -> ctypes.CDLL:
     with _lock:
         if _lib is None:
             lib = ctypes.CDLL(path())
-            for name, answer, arguments in _PROTOTYPES:
-                fn = getattr(lib, name)
-                fn.restype = answer
-                fn.argtypes = arguments
+            declare(lib, _PROTOTYPES)
             _lib = lib
     return _lib
 
@@ -298,12 +320,35 @@ def check(code: int) -> int:
     return code
 
 
+def about(handle: int) -> About:
+    """What a loader is, and how far."""
+    out = About()
+    check(load().larder_loader_about(handle, ctypes.byref(out)))
+    return out
+
+
+def says(handle: int, what: int, i: int) -> Optional[bytes]:
+    """A name or a sentence of a loader; None: there are not so many."""
+    out = ctypes.create_string_buffer(1024)
+    rc = load().larder_loader_says(handle, what, i, out, len(out))
+    if rc == RangeError.code:
+        return None
+    check(rc)
+    return out.value
+
+
 def notes(handle: int, begin: int = 0) -> List[str]:
     """The sentences that are no errors of a loader, from the given one on."""
     out: List[str] = []
-    while (says := load().larder_loader_note(handle, begin + len(out))) is not None:
-        out.append(says.decode("utf-8", "replace"))
+    while (said := says(handle, SAYS_NOTE, begin + len(out))) is not None:
+        out.append(said.decode("utf-8", "replace"))
     return out
+
+
+def classes(handle: int) -> List[str]:
+    """Names of the classes, by label; numbers where the data set has no names."""
+    names = (says(handle, SAYS_CLASS, i) for i in range(about(handle).classes))
+    return [os.fsdecode(name) if name else str(i) for i, name in enumerate(names)]
 
 
 def warn(sentences: List[str], stacklevel: int) -> None:
@@ -318,7 +363,7 @@ def text(value: object) -> Optional[bytes]:
         return None
     out = os.fsencode(str(value))
     if b"\0" in out:  # C would take what stands before it
-        raise BY_CODE[-1](f"{str(value)!r} has a NUL in it")
+        raise ArgumentError(f"{str(value)!r} has a NUL in it")
     return out
 
 

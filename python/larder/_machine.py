@@ -4,7 +4,7 @@ attributes. Each task is in svm.py; the library's own structures are in _svm.py.
 from __future__ import annotations
 
 import warnings
-from ctypes import POINTER, byref, c_double, c_void_p
+from ctypes import byref, c_void_p
 from typing import Any, TypeVar
 
 import numpy as np
@@ -202,23 +202,19 @@ class Machine(BaseEstimator):
             warnings.warn(sentence, ConvergenceWarning if stats.unreached else UserWarning)
 
     def _take(self, model, X, kept, stats):
-        lib, m = _svm.library(), model.value
-        n, values = lib.larder_svm_vectors(m), lib.larder_svm_values(m)
-        rows = _svm.array(lib.larder_svm_support(m), n).astype(np.int32)
+        parts = _svm.parts_of(model)
+        n, values = parts.vector_count, parts.values
+        rows = _svm.array(parts.support, n).astype(np.int32)
         self.support_ = rows if kept is None else kept[rows].astype(np.int32)
         self._serial = rows + 1  # columns of a precomputed kernel, among the rows that took part
         self._columns = kept
         self.support_vectors_ = X[self.support_] if not self._is_given() else np.empty((0, 0))
-        self._coef = _svm.array(lib.larder_svm_coefs(m), lib.larder_svm_coef_lines(m), n)
-        self._rho = _svm.array(lib.larder_svm_rho(m), values)
-        b = POINTER(c_double)()
-        a = lib.larder_svm_sigmoids(m, byref(b))
+        self._coef = _svm.array(parts.coef, parts.coef_lines, n)
+        self._rho = _svm.array(parts.rho, values)
+        a, b = parts.sigmoid_a, parts.sigmoid_b
         self._sigmoid_a = _svm.array(a, max(values, 1)) if a and b else None
         self._sigmoid_b = _svm.array(b, values) if a and b else None
-        classes = lib.larder_svm_classes(m)
-        self._class_vectors = np.array(
-            [lib.larder_svm_class_vectors(m, i) for i in range(classes)], dtype=np.uint64
-        )
+        self._class_vectors = _svm.array(parts.class_vectors, parts.classes).astype(np.uint64)
         self.shape_fit_ = X.shape
         self.stats_ = stats.as_dict()
         self.n_iter_ = max(1, int(stats.iterations))
@@ -292,15 +288,15 @@ class Machine(BaseEstimator):
             gamma=self._gamma,
             coef0=float(self.coef0),
             classes=classes,
-            label=label.ctypes.data,
-            class_vectors=self._class_vectors.ctypes.data,
-            coef=coef.ctypes.data,
-            rho=self._rho.ctypes.data,
+            label=_svm.pointer(label),
+            class_vectors=_svm.pointer(self._class_vectors),
+            coef=_svm.pointer(coef),
+            rho=_svm.pointer(self._rho),
             vectors=vectors.value,
         )
         if self._sigmoid_a is not None:
-            parts.sigmoid_a = self._sigmoid_a.ctypes.data
-            parts.sigmoid_b = self._sigmoid_b.ctypes.data
+            parts.sigmoid_a = _svm.pointer(self._sigmoid_a)
+            parts.sigmoid_b = _svm.pointer(self._sigmoid_b)
         model = c_void_p()
         _lib.check(lib.larder_svm_assemble(byref(model), byref(parts)))
         return _svm.Handle(model, lib.larder_svm_model_close)
@@ -342,10 +338,9 @@ class Machine(BaseEstimator):
 
     def _values(self, X) -> np.ndarray:
         """Decision values as LIBSVM has them: rows x decision functions."""
-        lib, model = _svm.library(), self._ready()
-        out = np.empty((X.shape[0], lib.larder_svm_values(model)))
-        data = self._data(X)
-        _lib.check(lib.larder_svm_decide(model, data.value, out.ctypes.data))
+        model = self._ready()
+        out = np.empty((X.shape[0], len(self._rho)))
+        _svm.predict(model, self._data(X), values=out)
         return out
 
 

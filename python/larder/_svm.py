@@ -29,15 +29,15 @@ from . import _lib
 C_SVC, NU_SVC, ONE_CLASS, EPSILON_SVR, NU_SVR = range(5)
 KERNELS = {"linear": 0, "poly": 1, "rbf": 2, "sigmoid": 3, "precomputed": 4}
 INDEX_ZERO = 1
-CANCELLED = -10
 
 
 class Weight(Structure):
     _fields_ = [("label", c_int), ("weight", c_double)]
 
 
-class Progress(Structure):
+class Progress(_lib.Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("problem", c_size_t),
         ("problems", c_size_t),
         ("rounds", c_uint64),
@@ -55,8 +55,9 @@ PROGRESS = CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
 PRINT = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
-class Conf(Structure):
+class Conf(_lib.Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("task", c_int),
         ("kernel", c_int),
         ("degree", c_int),
@@ -97,8 +98,9 @@ class Switch(Structure):
     _fields_ = [("round", c_uint64), ("to", c_char * 16), ("was", c_double), ("other", c_double)]
 
 
-class Stats(Structure):
+class Stats(_lib.Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("problems", c_uint64),
         ("rounds", c_uint64),
         ("iterations", c_uint64),
@@ -131,7 +133,7 @@ class Stats(Structure):
     ]
 
     def as_dict(self) -> dict:
-        plain = {name: getattr(self, name) for name, _ in self._fields_}
+        plain = {name: getattr(self, name) for name, _ in self._fields_[1:]}
         plain["switched"] = [
             {"round": s.round, "to": s.to.decode(), "was": s.was, "other": s.other}
             for s in self.switched[: min(self.switches, 64)]
@@ -139,35 +141,48 @@ class Stats(Structure):
         return {k: v.decode() if isinstance(v, bytes) else v for k, v in plain.items()}
 
 
-class Parts(Structure):
+class Parts(_lib.Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("task", c_int),
         ("kernel", c_int),
         ("degree", c_int),
+        ("one_vs_all", c_bool),
         ("gamma", c_double),
         ("coef0", c_double),
         ("classes", c_size_t),
-        ("one_vs_all", c_bool),
-        ("label", c_void_p),
-        ("class_vectors", c_void_p),
-        ("coef", c_void_p),
-        ("rho", c_void_p),
-        ("sigmoid_a", c_void_p),
-        ("sigmoid_b", c_void_p),
+        ("label", POINTER(c_double)),
+        ("class_vectors", POINTER(c_uint64)),
+        ("coef", POINTER(c_double)),
+        ("rho", POINTER(c_double)),
+        ("sigmoid_a", POINTER(c_double)),
+        ("sigmoid_b", POINTER(c_double)),
         ("vectors", c_void_p),
+        ("vector_count", c_size_t),
+        ("coef_lines", c_size_t),
+        ("values", c_size_t),
+        ("support", POINTER(c_uint32)),
+    ]
+
+
+class Matrix(_lib.Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("rows", c_size_t),
+        ("start", c_void_p),
+        ("index", c_void_p),
+        ("value", c_void_p),
+        ("label", c_void_p),
+        ("weight", c_void_p),
+        ("features", c_size_t),
+        ("flags", c_uint64),
     ]
 
 
 _PROTOTYPES = [
-    ("larder_svm_rows", c_int, [POINTER(c_void_p), c_size_t] + [c_void_p] * 4),
-    (
-        "larder_svm_dense",
-        c_int,
-        [POINTER(c_void_p), c_size_t, c_size_t, c_void_p, c_void_p, c_uint],
-    ),
-    ("larder_svm_weigh", c_int, [c_void_p, c_void_p]),
+    ("larder_svm_copy", c_int, [POINTER(c_void_p), POINTER(Matrix)]),
     ("larder_svm_data_close", None, [POINTER(c_void_p)]),
-    ("larder_svm_defaults", None, [POINTER(Conf)]),
+    ("larder_svm_defaults", c_int, [POINTER(Conf)]),
     (
         "larder_svm_train",
         c_int,
@@ -175,19 +190,9 @@ _PROTOTYPES = [
     ),
     ("larder_svm_save", c_int, [c_void_p, c_char_p]),
     ("larder_svm_model_close", None, [POINTER(c_void_p)]),
-    ("larder_svm_vectors", c_size_t, [c_void_p]),
-    ("larder_svm_classes", c_size_t, [c_void_p]),
-    ("larder_svm_class_vectors", c_size_t, [c_void_p, c_size_t]),
-    ("larder_svm_coef_lines", c_size_t, [c_void_p]),
-    ("larder_svm_coefs", POINTER(c_double), [c_void_p]),
-    ("larder_svm_rho", POINTER(c_double), [c_void_p]),
-    ("larder_svm_support", POINTER(c_uint32), [c_void_p]),
-    ("larder_svm_sigmoids", POINTER(c_double), [c_void_p, POINTER(POINTER(c_double))]),
-    ("larder_svm_values", c_size_t, [c_void_p]),
+    ("larder_svm_disassemble", c_int, [c_void_p, POINTER(Parts)]),
     ("larder_svm_assemble", c_int, [POINTER(c_void_p), POINTER(Parts)]),
-    ("larder_svm_predict", c_int, [c_void_p, c_void_p, c_void_p]),
-    ("larder_svm_decide", c_int, [c_void_p, c_void_p, c_void_p]),
-    ("larder_svm_probability", c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    ("larder_svm_predict", c_int, [c_void_p] * 5),
 ]
 _declared = False
 
@@ -197,10 +202,7 @@ def library() -> ctypes.CDLL:
     global _declared
     lib = _lib.load()
     if not _declared:
-        for name, answer, arguments in _PROTOTYPES:
-            fn = getattr(lib, name)
-            fn.restype = answer
-            fn.argtypes = arguments
+        _lib.declare(lib, _PROTOTYPES)
         _declared = True
     return lib
 
@@ -229,6 +231,9 @@ def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
     for name, a in (("y", y), ("sample_weight", weight)):  # the library reads one a row
         if a is not None and a.shape != (X.shape[0],):
             raise ValueError(f"{name} has the shape {a.shape}; X has {X.shape[0]} rows")
+    matrix = Matrix(rows=X.shape[0], label=y.ctypes.data, flags=INDEX_ZERO if index_zero else 0)
+    if weight is not None:
+        matrix.weight = weight.ctypes.data
     if hasattr(X, "tocsr"):
         X = X.tocsr(copy=False)
         if not X.has_canonical_format:
@@ -238,21 +243,13 @@ def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
         index = np.ascontiguousarray(X.indices, dtype=np.uint32)
         index = index if index_zero else index + np.uint32(1)
         value = _doubles(X.data)
-        code = lib.larder_svm_rows(
-            byref(data), X.shape[0], start.ctypes.data, index.ctypes.data, value.ctypes.data,
-            y.ctypes.data,
-        )
+        matrix.start, matrix.index = start.ctypes.data, index.ctypes.data
     else:
-        X = _doubles(X)
-        code = lib.larder_svm_dense(
-            byref(data), X.shape[0], X.shape[1], X.ctypes.data, y.ctypes.data,
-            INDEX_ZERO if index_zero else 0,
-        )
-    _lib.check(code)
-    handle = Handle(data, lib.larder_svm_data_close)
-    if weight is not None:
-        _lib.check(lib.larder_svm_weigh(data, weight.ctypes.data))
-    return handle
+        value = _doubles(X)
+        matrix.features = X.shape[1]
+    matrix.value = value.ctypes.data
+    _lib.check(lib.larder_svm_copy(byref(data), byref(matrix)))
+    return Handle(data, lib.larder_svm_data_close)
 
 
 class Interrupts:
@@ -294,6 +291,24 @@ def sentences(conf: Conf) -> list:
     said: list = []
     conf.warn = PRINT(lambda _, line: said.append(line.decode()))
     return said
+
+
+def predict(model: c_void_p, data: Handle, *, labels=None, values=None, probabilities=None) -> None:
+    """Fills in those arrays that are given."""
+    out = [None if a is None else a.ctypes.data for a in (labels, values, probabilities)]
+    _lib.check(library().larder_svm_predict(model, data.value, *out))
+
+
+def parts_of(model: Handle) -> Parts:
+    """Whatever a model is made of; its pointers are good as long as the model."""
+    parts = Parts()
+    _lib.check(library().larder_svm_disassemble(model.value, byref(parts)))
+    return parts
+
+
+def pointer(a: np.ndarray):
+    """The address of an array's numbers, as a field of Parts takes it."""
+    return a.ctypes.data_as(POINTER({"float64": c_double, "uint64": c_uint64}[str(a.dtype)]))
 
 
 def array(pointer, *shape) -> np.ndarray:

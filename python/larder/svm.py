@@ -78,9 +78,7 @@ class _Classifier(ClassifierMixin, Machine):
             return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         X = self._check_X(X)
         places = np.empty(X.shape[0])
-        data = self._data(X)
-        model = self._ready()
-        _lib.check(_svm.library().larder_svm_predict(model, data.value, places.ctypes.data))
+        _svm.predict(self._ready(), self._data(X), labels=places)
         return self.classes_[places.astype(np.intp)]
 
     @available_if(_has_probability)
@@ -88,14 +86,7 @@ class _Classifier(ClassifierMixin, Machine):
         """A column each class, by sigmoids fitted to five folds (Platt)."""
         X = self._check_X(X)
         out = np.empty((X.shape[0], len(self.classes_)))
-        labels = np.empty(X.shape[0])
-        data = self._data(X)
-        model = self._ready()
-        _lib.check(
-            _svm.library().larder_svm_probability(
-                model, data.value, out.ctypes.data, labels.ctypes.data
-            )
-        )
+        _svm.predict(self._ready(), self._data(X), probabilities=out)
         return out
 
     @available_if(_has_probability)

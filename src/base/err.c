@@ -12,18 +12,6 @@ static _Thread_local char sentence[512];
 
 const char *larder_errmsg(void) { return sentence[0] ? sentence : "no error"; }
 
-const char *larder_strerror(int code) {
-    switch (code) {
-#define XX(name, number, text)                                                                     \
-    case number:                                                                                   \
-        return text;
-        LARDER_ERRORS(XX)
-#undef XX
-    default:
-        return "unknown error";
-    }
-}
-
 /* Every sentence of the library passes here, with whatever names and answers were put into it. One
  * that was longer than its room may end within a character, which goes. */
 static void publish(char fresh[sizeof sentence]) {

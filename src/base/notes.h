@@ -1,5 +1,5 @@
 /* Sentences that are no errors: what a person who trains should know, said once. A loader collects
- * them, its user asks (larder_loader_note); `larder train` and Python show each new one.
+ * them, its user asks (LARDER_SAYS_NOTE); `larder train` and Python show each new one.
  *
  * larder__note goes with the statistics, because these reach every station: whoever has a figure to
  * count can also say something. */

@@ -10,7 +10,7 @@
 #include "cli/options.h"
 #include "report/svg.h"
 
-#include <larder/plan.h>
+#include "plan/rates.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static int set_list(larder_rates *r, const char *list) {
         *equals = '\0';
         int rc = check_cache(pair, equals + 1);
         if (rc == 0)
-            rc = larder_rates_set(r, pair, equals + 1);
+            rc = larder__rates_set(r, pair, equals + 1);
         if (rc < 0)
             return rc;
         at += n + (at[n] == ',');
@@ -104,13 +104,13 @@ static int profile_member(void *arg, const char *key, const larder__value *v) {
         if (strcmp(names[i], key) == 0 && (v->is_text || !isnan(v->number))) {
             char number[40];
             snprintf(number, sizeof number, "%.17g", v->number);
-            return larder_rates_set(arg, key, v->is_text ? v->text : number);
+            return larder__rates_set(arg, key, v->is_text ? v->text : number);
         }
     return 0;
 }
 
 static int read_rates(larder_rates *r, const options *o) {
-    larder_rates_defaults(r);
+    larder__rates_defaults(r);
     int rc = 0;
     if (o->profile) {
         unsigned char *text = NULL;
@@ -146,7 +146,7 @@ enum { CHANGES = 6 };
 
 static double gain_of(const larder_rates *r, larder_plan_model model, double now) {
     larder_plan p;
-    return larder_plan_make(&p, r, model) < 0 ? 0 : p.best.throughput / now - 1;
+    return larder__plan_make(&p, r, model) < 0 ? 0 : p.best.throughput / now - 1;
 }
 
 static void find_changes(change out[CHANGES], const larder_rates *r, const larder_plan *p) {
@@ -182,7 +182,7 @@ static void print_outlook(const char *name, const larder_outlook *o) {
            o->split.decoded, o->split.augmented,
            (int)(12 - snprintf(NULL, 0, "%3d/%d/%d", o->split.encoded, o->split.decoded,
                                o->split.augmented)),
-           "", o->throughput, larder_resource_name(o->bottleneck));
+           "", o->throughput, larder__resource_name(o->bottleneck));
 }
 
 static const struct {
@@ -206,11 +206,11 @@ static void print_text(const options *given, const larder_rates *r, const larder
     if (p->runner_up.throughput < p->best.throughput)
         print_outlook("runner-up", &p->runner_up);
     for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) {
-        larder_outlook o = larder_plan_outlook(r, p->model, corners[i].split);
+        larder_outlook o = larder__plan_outlook(r, p->model, corners[i].split);
         print_outlook(corners[i].name, &o);
     }
     if (given->split) {
-        larder_outlook o = larder_plan_outlook(r, p->model, given->given);
+        larder_outlook o = larder__plan_outlook(r, p->model, given->given);
         print_outlook("as given", &o);
     }
     printf("\n  of the samples %.1f %% lie encoded, %.1f %% decoded and %.1f %% augmented in the "
@@ -228,7 +228,7 @@ static void json_outlook(larder__json *j, const larder_outlook *o) {
     larder__json_u64(j, "augmented", (uint64_t)o->split.augmented);
     larder__json_close(j, '}');
     larder__json_f64(j, "throughput", o->throughput);
-    larder__json_text(j, "bottleneck", larder_resource_name(o->bottleneck));
+    larder__json_text(j, "bottleneck", larder__resource_name(o->bottleneck));
 }
 
 static void print_json(const options *given, const larder_rates *r, const larder_plan *p,
@@ -242,7 +242,7 @@ static void print_json(const options *given, const larder_rates *r, const larder
     json_outlook(&j, &p->runner_up);
     larder__json_close(&j, '}');
     if (given->split) {
-        larder_outlook o = larder_plan_outlook(r, p->model, given->given);
+        larder_outlook o = larder__plan_outlook(r, p->model, given->given);
         larder__json_open(&j, "given", '{');
         json_outlook(&j, &o);
         larder__json_close(&j, '}');
@@ -273,12 +273,12 @@ static int plot(const char *path, const larder_rates *given, larder_plan_model m
         larder_plan p;
         r.s_cache = given->s_cache * 2 * i / (POINTS - 1);
         x[i] = r.s_cache / 0x1p30;
-        int rc = larder_plan_make(&p, &r, model);
+        int rc = larder__plan_make(&p, &r, model);
         if (rc < 0)
             return rc;
         y[0][i] = p.best.throughput;
         for (int c = 0; c < 3; c++)
-            y[c + 1][i] = larder_plan_outlook(&r, model, corners[c].split).throughput;
+            y[c + 1][i] = larder__plan_outlook(&r, model, corners[c].split).throughput;
     }
     const larder__series series[] = {{.name = "best split", .n = POINTS, .x = x, .y = y[0]},
                                      {.name = "all encoded", .n = POINTS, .x = x, .y = y[1]},
@@ -313,7 +313,7 @@ int larder__cmd_plan(int argc, char **argv) {
     if (rc == 0 && o.split)
         rc = read_split(&o);
     if (rc == 0)
-        rc = larder_plan_make(&p, &rates, model);
+        rc = larder__plan_make(&p, &rates, model);
     if (rc == 0 && o.plot)
         rc = plot(o.plot, &rates, model);
     if (rc < 0) {

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/stoppable.h"
+#include "plan/rates.h"
 #include "profile/profile.h"
 #include "report/record.h"
 #include "see/discover.h"
@@ -248,7 +249,7 @@ static int run(const options *o, larder__stop *stop) {
     larder_rates rates;
     larder__cache_text cache;
     larder__profile found;
-    larder_rates_defaults(&rates);
+    larder__rates_defaults(&rates);
     int rc = find_place(&cache, o->cache, &conf);
     if (rc < 0 || (rc = find_rate(o, &rates.t_gpu)) < 0 || (rc = check_out(o->out)) < 0 ||
         (rc = measure(stop, &conf, &found)) < 0)

@@ -108,12 +108,13 @@ static int told(void *arg, double c, double gamma, double score) {
 
 static int run(options *o, larder__stop *stop) {
     larder_svm_data *data = NULL;
-    larder_svm_stats stats = {0};
+    larder_svm_stats stats = {.size = sizeof stats};
     larder_svm_conf *c = &o->svm.conf;
     session s = {.o = o};
     s.regression = c->task == LARDER_SVM_EPSILON_SVR || c->task == LARDER_SVM_NU_SVR;
     bool has_gamma = c->kernel != LARDER_SVM_LINEAR && c->kernel != LARDER_SVM_PRECOMPUTED;
-    larder_svm_grid grid = {.c = o->c,
+    larder_svm_grid grid = {.size = sizeof grid,
+                            .c = o->c,
                             .gamma = has_gamma ? o->gamma : NULL,
                             .cs = o->cs,
                             .gammas = has_gamma ? o->gammas : 1,

@@ -5,9 +5,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/svm_show.h"
+#include "svm/model.h"
 
 #include <errno.h>
-#include <larder/svm.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,17 +44,18 @@ static int read_options(options *o, int argc, char **argv) {
     return rc;
 }
 
-static bool has_classes(const larder_svm_model *m) {
-    larder_svm_task t = larder_svm_model_task(m);
-    return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
+static bool has_classes(const larder_svm_model *m) { return larder__task_has_classes(m->task); }
+
+static double label_of(const larder_svm_model *m, size_t class) {
+    return m->label ? m->label[class] : (double)class;
 }
 
 /* All labels whose decision value is above zero; "," when there is none. */
 static void write_list(FILE *to, const larder_svm_model *m, const double *values) {
     size_t n = 0;
-    for (size_t c = 0; c < larder_svm_classes(m); c++)
+    for (size_t c = 0; c < m->classes; c++)
         if (values[c] > 0)
-            fprintf(to, "%s%g", n++ ? "," : "", larder_svm_class(m, c));
+            fprintf(to, "%s%g", n++ ? "," : "", label_of(m, c));
     if (n == 0)
         putc(',', to);
 }
@@ -69,10 +70,10 @@ static int write_labels(const options *o, const larder_svm_model *m, const larde
     if (o->probability && values) {
         fputs("labels", file.to);
         for (size_t c = 0; c < width; c++)
-            fprintf(file.to, " %g", larder_svm_class(m, c));
+            fprintf(file.to, " %g", label_of(m, c));
         putc('\n', file.to);
     }
-    for (size_t i = 0; i < larder_svm_data_rows(d); i++) {
+    for (size_t i = 0; i < d->rows; i++) {
         if (o->multi_label && values)
             write_list(file.to, m, values + i * width);
         else
@@ -88,12 +89,11 @@ static int write_labels(const options *o, const larder_svm_model *m, const larde
 
 /* Rows whose whole set is right, and single labels that are wrong. */
 static void print_sets(const larder_svm_model *m, const larder_svm_data *d, const double *values) {
-    size_t rows = larder_svm_data_rows(d), classes = larder_svm_classes(m), right = 0, wrong = 0;
+    size_t rows = d->rows, classes = m->classes, right = 0, wrong = 0;
     for (size_t i = 0; i < rows; i++) {
         size_t before = wrong;
         for (size_t c = 0; c < classes; c++)
-            wrong +=
-                (values[i * classes + c] > 0) != larder_svm_data_has(d, i, larder_svm_class(m, c));
+            wrong += (values[i * classes + c] > 0) != larder__svm_data_has(d, i, label_of(m, c));
         right += wrong == before;
     }
     printf("Exact sets = %g%% (%zu/%zu), Hamming loss = %g (multi-label)\n",
@@ -110,27 +110,22 @@ static void print_quality(const options *o, const larder_svm_model *m, const lar
         print_sets(m, d, values);
         return;
     }
-    for (size_t i = 0; i < larder_svm_data_rows(d); i++)
-        larder__svm_score(&s, labels[i], larder_svm_data_label(d, i));
-    larder__svm_print_scores(&s, larder_svm_model_task(m));
+    for (size_t i = 0; i < d->rows; i++)
+        larder__svm_score(&s, labels[i], d->label[i]);
+    larder__svm_print_scores(&s, m->task);
 }
 
 static int predict(const options *o, const larder_svm_model *m, const larder_svm_data *d) {
-    size_t rows = larder_svm_data_rows(d);
+    size_t rows = d->rows;
     bool likely = o->probability && has_classes(m);
-    size_t width = likely                        ? larder_svm_classes(m)
-                   : o->values || o->multi_label ? larder_svm_values(m)
-                                                 : 0;
+    size_t width = likely ? m->classes : o->values || o->multi_label ? m->values : 0;
     double *labels = larder__malloc((rows + 1) * sizeof *labels);
     double *values = width ? larder__malloc((rows * width + 1) * sizeof *values) : NULL;
     int rc = labels && (values || !width)
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", rows);
     if (rc == 0)
-        rc = likely ? larder_svm_probability(m, d, values, labels)
-                    : larder_svm_predict(m, d, labels);
-    if (rc == 0 && values && !likely)
-        rc = larder_svm_decide(m, d, values);
+        rc = larder_svm_predict(m, d, labels, likely ? NULL : values, likely ? values : NULL);
     if (rc == 0 && (rc = write_labels(o, m, d, labels, values, width)) == 0)
         print_quality(o, m, d, labels, values);
     larder__free(labels);

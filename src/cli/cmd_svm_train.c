@@ -7,7 +7,7 @@
 #include "cli/stoppable.h"
 #include "cli/svm_show.h"
 
-#include <larder/svm.h>
+#include "svm/svm_data.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,13 +103,13 @@ static int progress(void *arg, const larder_svm_progress *p) {
 }
 
 static int cross(const options *o, const larder_svm_data *data, larder_svm_stats *stats) {
-    size_t rows = larder_svm_data_rows(data);
+    size_t rows = data->rows;
     larder__svm_scores s = {0};
     double *labels = larder__malloc((rows + 1) * sizeof *labels);
     int rc = labels ? larder_svm_cross(data, &o->svm.conf, o->folds, labels, stats)
                     : larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", rows);
     for (size_t i = 0; rc == 0 && i < rows; i++)
-        larder__svm_score(&s, labels[i], larder_svm_data_label(data, i));
+        larder__svm_score(&s, labels[i], data->label[i]);
     if (rc == 0)
         larder__svm_print_cross(&s, o->svm.conf.task);
     larder__free(labels);
@@ -119,7 +119,7 @@ static int cross(const options *o, const larder_svm_data *data, larder_svm_stats
 static int run(options *o, larder__stop *stop) {
     larder_svm_data *data = NULL;
     larder_svm_model *model = NULL;
-    larder_svm_stats stats = {0};
+    larder_svm_stats stats = {.size = sizeof stats};
     session s = {0};
     larder_svm_conf *c = &o->svm.conf;
     unsigned flags = (c->kernel == LARDER_SVM_PRECOMPUTED ? LARDER_SVM_INDEX_ZERO : 0u) |

@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/stoppable.h"
 #include "loader/recipe.h"
+#include "loader/shown.h"
 #include "shared/redis_address.h"
 #include "train/parts.h"
 #include "train/trainer.h"
@@ -206,7 +207,7 @@ static int keep_decisions(const output *out, const larder__trainer *t) {
     if (!out->o->out)
         return 0;
     snprintf(path, sizeof path, "%s/decisions", out->o->out); /* the name's length was checked */
-    int rc = larder__trainer_decisions(t, &bytes, &size);
+    int rc = larder_loader_save(larder__trainer_loader(t, false), LARDER_DECISIONS, &bytes, &size);
     if (rc == 0)
         rc = larder__file_write(path, bytes, size);
     larder_free(bytes);
@@ -291,38 +292,40 @@ static void print_tail(const output *out) {
 }
 
 /* Where the time of a step went, and what would help. */
-static void print_times(const output *out, const larder_times *t) {
+static void print_times(const output *out, const larder__times *t) {
     double all = 0;
-    for (int k = 0; k < LARDER_TIMES; k++)
+    for (int k = 0; k < LARDER__TIMES; k++)
         all += t->seconds[k];
-    if (out->o->json || !(t->seconds[LARDER_TIME_TRAINING] > 0)) /* no step was made */
+    if (out->o->json || !(t->seconds[LARDER__TIME_TRAINING] > 0)) /* no step was made */
         return;
     printf("%s: of a step's time", out->o->name);
-    for (int k = 0; k < LARDER_TIMES; k++)
-        printf("%s %.1f%% %s", k ? "," : "", share(t->seconds[k], all), larder_time_name(k));
+    for (int k = 0; k < LARDER__TIMES; k++)
+        printf("%s %.1f%% %s", k ? "," : "", share(t->seconds[k], all), larder__time_name(k));
     printf("\n%s: %s\n", out->o->name, t->says);
 }
 
 /* How plan=auto shared the cache out, and why. */
 static void print_plans(const output *out, const larder__trainer *t) {
-    larder_replan p;
-    for (size_t i = 0; !out->o->json && larder__trainer_replan(t, i, &p) == 0; i++)
+    larder_loader *l = larder__trainer_loader(t, false);
+    larder__plan_turn p;
+    for (size_t i = 0; !out->o->json && larder__loader_replan(l, i, &p) == 0; i++)
         printf("%s: from batch %llu on the cache is split %d/%d/%d: %.0f samples/s expected "
                "instead of %.0f, which %s held up; now it is %s\n",
                out->o->name, (unsigned long long)p.batch, p.encoded, p.decoded, p.augmented,
-               p.expected, p.before, larder_resource_name(p.held_up_by),
-               larder_resource_name(p.bottleneck));
+               p.expected, p.before, larder__resource_name(p.held_up_by),
+               larder__resource_name(p.bottleneck));
 }
 
 /* What --on-bad passed over: never silent, but not line by line either. */
 static void print_bad(const larder__trainer *t) {
-    larder_bad bad;
+    larder_loader *l = larder__trainer_loader(t, false);
+    larder_bad bad = {.size = sizeof bad};
     size_t n = 0;
-    while (larder__trainer_bad(t, n, &bad) == 0 && n < 3) {
+    while (larder_loader_bad(l, n, &bad) == 0 && n < 3) {
         fprintf(stderr, "larder train: passed over: %s\n", bad.why);
         n++;
     }
-    while (larder__trainer_bad(t, n, &bad) == 0)
+    while (larder_loader_bad(l, n, &bad) == 0)
         n++;
     if (n > 3)
         fprintf(stderr, "larder train: and %zu more bad samples\n", n - 3);
@@ -330,9 +333,10 @@ static void print_bad(const larder__trainer *t) {
 
 /* What is no error and should be known, as soon as it is. */
 static void print_notes(output *out, const larder__trainer *t) {
-    const char *says;
+    char says[512];
     for (int test = 0; test < 2; test++)
-        while ((says = larder__trainer_note(t, test, out->noted[test]))) {
+        while (larder_loader_says(larder__trainer_loader(t, test), LARDER_SAYS_NOTE,
+                                  out->noted[test], says, sizeof says) == 0) {
             larder__progress_clear(&out->progress);
             fprintf(stderr, "larder train: %s\n", says);
             out->noted[test]++;
@@ -341,29 +345,36 @@ static void print_notes(output *out, const larder__trainer *t) {
 
 static void print_cache_note(const larder__trainer *t) {
     char why[300];
-    if (larder__trainer_cache_note(t, why, sizeof why) == 0 && why[0])
+    if (larder_loader_says(larder__trainer_loader(t, false), LARDER_SAYS_CACHE, 0, why,
+                           sizeof why) == 0 &&
+        why[0])
         fprintf(stderr, "larder train: some samples went without the cache elsewhere: %s\n", why);
 }
 
 /* A tape that ended early is said at once, and how long it is at the end. */
 static bool print_recorded(const output *out, const larder__trainer *t, bool over) {
-    uint64_t bytes;
+    larder_loader *l = larder__trainer_loader(t, false);
+    larder_about now = {.size = sizeof now};
     char why[512], size[32];
-    if (larder__trainer_recorded(t, &bytes, why, sizeof why) < 0 || (!bytes && !why[0]))
+    if (larder_loader_about(l, &now) < 0 ||
+        larder_loader_says(l, LARDER_SAYS_RECORD, 0, why, sizeof why) < 0 ||
+        (!now.recorded && !why[0]))
         return false;
     if (why[0] && !over)
         fprintf(stderr, "larder train: %s\n", why);
     else if (!why[0] && over && !out->o->json)
-        printf("%s: %s recorded\n", out->o->name, larder__print_bytes((double)bytes, size));
+        printf("%s: %s recorded\n", out->o->name, larder__print_bytes((double)now.recorded, size));
     return why[0];
 }
 
 static void print_scratch(const larder__trainer *t) {
-    uint64_t refused;
+    larder_loader *l = larder__trainer_loader(t, false);
+    larder_about now = {.size = sizeof now};
     char why[256];
-    if (larder__trainer_scratch(t, &refused, why, sizeof why) == 0 && refused)
+    if (larder_loader_about(l, &now) == 0 && now.refused &&
+        larder_loader_says(l, LARDER_SAYS_SCRATCH, 0, why, sizeof why) == 0)
         fprintf(stderr, "larder train: %llu packages went without the scratch folder: %s\n",
-                (unsigned long long)refused, why);
+                (unsigned long long)now.refused, why);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -473,7 +484,8 @@ static int run(const options *o, larder__stop *stop) {
     larder__progress_clear(&out.progress);
     print_tail(&out);
     print_stages(&out);
-    larder_times times = larder__trainer_times(t);
+    larder__times times = {0};
+    larder__loader_times(larder__trainer_loader(t, false), &times);
     print_times(&out, &times);
     copy(out.meta.verdict, times.says);
     bool stopped = rc == LARDER_E_CANCELLED;

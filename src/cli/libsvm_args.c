@@ -7,6 +7,7 @@
 
 void larder__svm_args_defaults(larder__svm_args *a) {
     memset(a, 0, sizeof *a);
+    a->conf.size = sizeof a->conf;
     larder_svm_defaults(&a->conf);
     a->kernel = LARDER_SVM_RBF;
     a->degree = 3;

@@ -258,7 +258,7 @@ static int returns(larder__server *s, larder__client *c, larder_reader *r) {
 }
 
 static void rates(larder__server *s, larder__client *c, const larder__op *o) {
-    larder_replan p;
+    larder__plan_turn p;
     const larder_pace pace = {.read_seconds = o->value[0],
                               .step_seconds = o->value[1],
                               .decode_seconds = o->value[2],
@@ -268,7 +268,8 @@ static void rates(larder__server *s, larder__client *c, const larder__op *o) {
                            "the cache is split %d/%d/%d: %.0f samples/s expected instead of %.0f, "
                            "which %s held up; now it is %s",
                            p.encoded, p.decoded, p.augmented, p.expected, p.before,
-                           larder_resource_name(p.held_up_by), larder_resource_name(p.bottleneck));
+                           larder__resource_name(p.held_up_by),
+                           larder__resource_name(p.bottleneck));
 }
 
 /* No more at once than its memory was reckoned for. */

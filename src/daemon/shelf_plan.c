@@ -11,7 +11,7 @@ static int percent(double share) { return (int)(share * 100 + 0.5); }
 void larder__shelf_plan_open(larder__shelf *s) {
     const larder__agreement *f = &s->conf.about;
     larder_rates r;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     r.n_total = (double)s->conf.about.keys;
     r.s_data = fmax(s->conf.mean, 1);
     r.s_cache = (double)s->conf.about.budget;
@@ -49,7 +49,7 @@ static larder_pace together(larder__shelf *s, uint32_t *jobs) {
 static bool is_rate(double seconds) { return seconds > 1e-12 && seconds < 1e6; }
 
 bool larder__shelf_rates(larder__shelf *s, uint32_t number, const larder_pace *pace, double cores,
-                         larder_replan *out) {
+                         larder__plan_turn *out) {
     larder__job *j = &s->jobs[number];
     uint32_t jobs;
     if (!s->conf.movable || !is_rate(pace->read_seconds) || !is_rate(pace->step_seconds) ||

@@ -11,7 +11,7 @@
 /* A job's rates now, and the threads it prepares samples with. True: the cache was shared out anew;
  * *out says how. Nothing happens on a shelf whose first job did not want it. */
 bool larder__shelf_rates(larder__shelf *, uint32_t job, const larder_pace *, double cores,
-                         larder_replan *out);
+                         larder__plan_turn *out);
 /* How it is shared out now; false: as it was at the start, for good. */
 bool larder__shelf_split(const larder__shelf *, larder_split *, size_t *changes);
 

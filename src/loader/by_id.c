@@ -2,6 +2,7 @@
  * pipeline like the rows of a batch: claimed together, read together, prepared by the caller. */
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "loader/inside.h"
 
 #include <math.h>
@@ -17,6 +18,15 @@ typedef struct visit { /* a place for up to LARDER__ROWS_AT_ONCE rows, on the ca
     larder__row_fault faults[LARDER__ROWS_AT_ONCE];
 } visit;
 
+static int check_ids(const larder_loader *l, const uint64_t *ids, size_t n) {
+    uint64_t all = larder__data_about(l->data)->count;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= all)
+            return larder__fail(LARDER_E_RANGE, "sample %llu of %llu", (unsigned long long)ids[i],
+                                (unsigned long long)all);
+    return 0;
+}
+
 static int may_visit(larder_loader *l, const uint64_t *ids, size_t n) {
     const larder_policy *policy = larder__draw_policy(l->draw);
     if (l->conf.order_only)
@@ -28,11 +38,7 @@ static int may_visit(larder_loader *l, const uint64_t *ids, size_t n) {
                             policy->plugin.name);
     if (l->parts)
         return larder__fail(LARDER_E_ARGS, "by id samples are read whole: open with parts off");
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] >= larder_loader_samples(l))
-            return larder__fail(LARDER_E_RANGE, "sample %llu of %llu", (unsigned long long)ids[i],
-                                (unsigned long long)larder_loader_samples(l));
-    return 0;
+    return check_ids(l, ids, n);
 }
 
 static void give_up(larder__cache *cache, larder__ticket *t) {
@@ -117,10 +123,26 @@ static void visit_close(larder__scratch **scratch, visit **v) {
     *v = NULL;
 }
 
+static int get_labels(larder_loader *l, const uint64_t *ids, size_t n, int64_t *y) {
+    int rc = larder__loader_enter(l);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_unlock(&l->lock);
+    rc = check_ids(l, ids, n);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        larder_sample s = {.label = -1};
+        rc = larder__data_stat(l->data, ids[i], &s);
+        y[i] = s.label;
+    }
+    return rc;
+}
+
 int larder_loader_get(larder_loader *l, const uint64_t *ids, size_t n, const uint64_t *chance,
                       void *x, int64_t *y) {
     larder__scratch *scratch;
     visit *v;
+    if (!x)
+        return get_labels(l, ids, n, y);
     int rc = visit_open(l, ids, n, &scratch, &v);
     for (size_t at = 0, some; rc == 0 && at < n; at += some) {
         some = n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE;
@@ -146,13 +168,10 @@ static int pixels_of(larder_loader *l, larder__scratch *scratch, larder_buf **bu
     return rc < 0 ? rc : larder__pipeline_pixels(l->pipeline, *buf, out);
 }
 
-int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_item *out) {
+static int take_item(larder_loader *l, uint64_t id, larder_form form, larder_item *out) {
     larder__scratch *scratch;
     visit *v;
-    *out = (larder_item){.label = -1};
     larder_sample s = {.label = -1};
-    if (form != LARDER_ENCODED && form != LARDER_DECODED)
-        return larder__fail(LARDER_E_ARGS, "a sample before any stage is encoded or decoded");
     int rc = visit_open(l, &id, 1, &scratch, &v);
     if (rc == 0 && (rc = larder__data_stat(l->data, id, &s)) == 0 &&
         (rc = begin_visit(l, v, &id, 1)) == 0) {
@@ -168,7 +187,7 @@ int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_i
             rc = rc < 0 ? larder__row_blame(l, id, rc) : 0;
         } else if (rc == 0) {
             out->data = larder_buf_data(out->buf);
-            out->size = larder_buf_size(out->buf);
+            out->bytes = larder_buf_size(out->buf);
         }
         if (rc < 0)
             larder_buf_unref(&out->buf);
@@ -178,31 +197,14 @@ int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_i
     return rc;
 }
 
-int larder_loader_labels(larder_loader *l, uint64_t first, size_t n, int64_t *out) {
-    uint64_t all = larder_loader_samples(l);
-    int rc = larder__loader_enter(l);
+int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_item *out) {
+    larder_item own = {.label = -1};
+    int rc = larder__sized_out(out, &own, sizeof own, "larder_item");
     if (rc < 0)
         return rc;
-    pthread_mutex_unlock(&l->lock);
-    if (first > all || n > all - first)
-        return larder__fail(LARDER_E_RANGE, "labels of samples %llu to %llu of %llu",
-                            (unsigned long long)first, (unsigned long long)(first + n),
-                            (unsigned long long)all);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        larder_sample s;
-        rc = larder__data_stat(l->data, first + i, &s);
-        out[i] = rc == 0 ? s.label : -1;
-    }
+    if (form != LARDER_ENCODED && form != LARDER_DECODED)
+        return larder__fail(LARDER_E_ARGS, "a sample before any stage is encoded or decoded");
+    rc = take_item(l, id, form, &own);
+    larder__sized_out(out, &own, sizeof own, "larder_item");
     return rc;
-}
-
-int larder_loader_name(larder_loader *l, uint64_t id, char *out, size_t cap) {
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    pthread_mutex_unlock(&l->lock);
-    return id < larder_loader_samples(l)
-               ? larder__data_name(l->data, id, out, cap)
-               : larder__fail(LARDER_E_RANGE, "sample %llu of %llu", (unsigned long long)id,
-                              (unsigned long long)larder_loader_samples(l));
 }

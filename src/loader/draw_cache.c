@@ -302,7 +302,7 @@ static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
     double each = (double)d->conf.payload / (double)d->conf.n;
     double pixels = fmax(d->conf.decoded_ratio * each, d->conf.decoded_bytes);
     uint64_t mine = d->conf.n / d->conf.world;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     r.n_total = (double)(mine ? mine : 1);
     r.s_data = fmax(each, 1);
     r.s_cache = (double)larder__cache_slots(d->cache)->budget;

@@ -84,7 +84,7 @@ typedef struct larder__loader_stats {
         decode_time, bad, reports, refused, not_finite, shown, ess, evaluated, evaluation,
         scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
         demand_bytes;
-    larder__stat time[LARDER_TIMES];
+    larder__stat time[LARDER__TIMES];
     larder__stat figures[LARDER_FIGURES];
     larder__stat plan[LARDER__PLAN_STATS];
 } larder__loader_stats;
@@ -143,7 +143,7 @@ struct larder_loader {
     pthread_cond_t work, ready, unread;
     larder__place *ring;
     larder__pool *pool;
-    larder_hold **x;        /* memory for the pixels of `prefetch` batches */
+    larder__block **x;      /* memory for the pixels of `prefetch` batches */
     uint64_t *x_of;         /* the batch each belongs to; UINT64_MAX: none */
     size_t x_warm;          /* of which one was free last: it may still be in a cache */
     double waiting;         /* since when somebody waits who looks up now and then; 0: nobody */

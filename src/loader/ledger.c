@@ -152,6 +152,7 @@ int larder__ledger_figures(const larder__ledger *l, uint64_t epoch, larder_figur
         if (p->f.epoch != epoch)
             continue;
         *out = p->f;
+        out->size = sizeof *out;
         uint64_t share = l->world == 1 ? l->n : p->expected;
         out->touched = share ? (double)p->distinct / (double)share : 0;
         return 0;

@@ -1,5 +1,6 @@
-/* The loader's face: next and close; opening.c has open, turn.c done, look.c feedback and figures.
- * The threads behind it are in worker.c. */
+/* The loader's face: next, cancel and close. opening.c has open; turn.c done, hold, peek and begin;
+ * report.c what training says; resume.c save and restore; by_id.c samples by id; about.c what there
+ * is to look at. The threads behind it are in worker.c. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -60,7 +61,7 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
     for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)
-        larder_hold_unref(&l->x[k]);
+        larder__block_unref(&l->x[k]);
     larder__pool_close(&l->pool);
     larder__evaluation_close(&l->evaluation);
     larder__kept_free(l->kept);
@@ -146,7 +147,7 @@ static int await(larder_loader *l, double until, larder__place **out) {
     if (l->handed_out > 0) {
         l->stepped = begun - l->handed_out;
         larder__pace_step(&l->pace, l->stepped, l->handed_rows);
-        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_TRAINING], l->stepped);
+        larder__stat_spend(l->stats, l->stat.time[LARDER__TIME_TRAINING], l->stepped);
     }
     l->handed_out = 0;
     if (l->waiting > 0) /* this wait began in an earlier call */
@@ -186,7 +187,7 @@ static int await(larder_loader *l, double until, larder__place **out) {
     if (l->stall.waiting)
         larder__stall_end(l, now);
     else
-        larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_ASSEMBLY], now - from);
+        larder__stat_spend(l->stats, l->stat.time[LARDER__TIME_ASSEMBLY], now - from);
     larder__stat_observe(l->stats, l->stat.stall, l->waited);
     larder__pace_wait(&l->pace, l->waited);
     l->ready_at = now;
@@ -244,24 +245,20 @@ static int hand_out(larder_loader *l, larder__place *p) {
     }
     larder__recording_batch(l, p);
     l->handed_out = larder__now();
-    larder__stat_spend(l->stats, l->stat.time[LARDER_TIME_ASSEMBLY], l->handed_out - l->ready_at);
+    larder__stat_spend(l->stats, l->stat.time[LARDER__TIME_ASSEMBLY], l->handed_out - l->ready_at);
     return 0;
 }
 
 int larder_loader_next(larder_loader *l, const larder_batch **out) {
-    return larder_loader_next_within(l, out, (double)INFINITY);
-}
-
-int larder_loader_next_within(larder_loader *l, const larder_batch **out, double seconds) {
     *out = NULL;
-    if (!(seconds >= 0))
-        return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", seconds);
-    /* A clock that counts from some start has few digits left for a wait of thousands of years. */
-    double until = seconds < 1e9 ? larder__now() + seconds : (double)INFINITY;
     larder__place *p;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
+    double patience = l->conf.patience;
+    /* A clock that counts from some start has few digits left for a wait of thousands of years. */
+    bool ends = patience > 0 && patience < 1e9;
+    double until = ends ? larder__now() + patience : (double)INFINITY;
     if (l->epoch_over) {
         l->epoch_over = false;
         l->handed_out = 0; /* what comes between epochs is no training step */

@@ -64,13 +64,13 @@ int larder__measures_open(larder_loader *l) {
         {&t->read_time, 'h', "read_seconds", "seconds", "one joint read of up to 64 samples"},
         {&t->decode_time, 'h', "decode_seconds", "seconds",
          "decoding and augmenting up to 64 samples"},
-        {&t->time[LARDER_TIME_TRAINING], 't', "training", "", "inside training steps"},
-        {&t->time[LARDER_TIME_STORAGE], 't', "wait_storage", "", "training waited for reads"},
-        {&t->time[LARDER_TIME_DECODE], 't', "wait_decode", "", "training waited for decoding"},
-        {&t->time[LARDER_TIME_AUGMENT], 't', "wait_augment", "", "training waited for augmenting"},
-        {&t->time[LARDER_TIME_CACHE], 't', "wait_cache", "",
+        {&t->time[LARDER__TIME_TRAINING], 't', "training", "", "inside training steps"},
+        {&t->time[LARDER__TIME_STORAGE], 't', "wait_storage", "", "training waited for reads"},
+        {&t->time[LARDER__TIME_DECODE], 't', "wait_decode", "", "training waited for decoding"},
+        {&t->time[LARDER__TIME_AUGMENT], 't', "wait_augment", "", "training waited for augmenting"},
+        {&t->time[LARDER__TIME_CACHE], 't', "wait_cache", "",
          "training waited for order and cache to be decided"},
-        {&t->time[LARDER_TIME_ASSEMBLY], 't', "wait_assembly", "",
+        {&t->time[LARDER__TIME_ASSEMBLY], 't', "wait_assembly", "",
          "training waited for a batch to be put together"},
     };
     int rc = larder__stats_open(&l->stats);
@@ -172,13 +172,13 @@ static void hint(larder_loader *l, uint64_t epoch, const larder_figures *f) {
     larder__cache_figures cache;
     larder__cache_read_figures(larder__draw_cache(l->draw), &cache);
     larder__hint_seen seen = {.first = epoch - 1,
-                              .starved = value_of(l, l->stat.time[LARDER_TIME_STORAGE]),
+                              .starved = value_of(l, l->stat.time[LARDER__TIME_STORAGE]),
                               .step = pace.step_seconds,
                               .read = pace.read_seconds,
                               .reads =
                                   (double)(f->misses + f->background_reads) / (double)f->served,
                               .cache = (double)cache.budget / (double)about->bytes};
-    for (int k = 0; k < LARDER_TIMES; k++)
+    for (int k = 0; k < LARDER__TIMES; k++)
         seen.seconds += value_of(l, l->stat.time[k]);
     if (larder__pace_known(&l->pace) && answers_late(l, seen.seconds))
         return; /* asking for less would not help */
@@ -211,22 +211,22 @@ static bool awaits_scores(larder_loader *l) {
     larder_stat_value v;
     for (size_t i = 0; larder__stat_read(l->stats, i, &v) == 0; i++)
         if (strcmp(v.name, "score_wait") == 0)
-            return v.value > value_of(l, l->stat.time[LARDER_TIME_CACHE]) / 2;
+            return v.value > value_of(l, l->stat.time[LARDER__TIME_CACHE]) / 2;
     return false;
 }
 
-int larder_loader_times(larder_loader *l, larder_times *out) {
+int larder__loader_times(larder_loader *l, larder__times *out) {
     double all = 0;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
     uint32_t threads = l->conf.threads; /* fewer may have started than were wished for */
     pthread_mutex_unlock(&l->lock);
-    *out = (larder_times){.bottleneck = LARDER_TIME_TRAINING};
-    for (int k = 0; k < LARDER_TIMES; k++)
+    *out = (larder__times){.bottleneck = LARDER__TIME_TRAINING};
+    for (int k = 0; k < LARDER__TIMES; k++)
         all += out->seconds[k] = value_of(l, l->stat.time[k]);
     double served = value_of(l, l->stat.samples);
-    larder__loader_about about = {.threads = threads,
+    larder__verdict_case about = {.threads = threads,
                                   .cores = larder__cpu_count(),
                                   .ahead = l->conf.ahead,
                                   .cache = l->conf.cache,

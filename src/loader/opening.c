@@ -4,43 +4,11 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/notes.h"
+#include "base/sized.h"
 #include "loader/inside.h"
 
 #include <stdio.h>
 #include <unistd.h>
-
-void larder_loader_init(larder_loader_conf *c, size_t size) {
-    const larder_loader_conf all = {.size = size,
-                                    .recipe = LARDER__DEFAULT_RECIPE,
-                                    .cache = "20%",
-                                    .batch = 256,
-                                    .world = 1,
-                                    .dtype = LARDER_F32,
-                                    .layout = LARDER_NCHW};
-    size_t known = size < sizeof all ? size : sizeof all;
-    memset(c, 0, size);
-    memcpy(c, &all, known);
-}
-
-/* The caller's struct may be of an older or a newer version: what it does not have is as it is
- * unless said, what is not known here must not be asked for. */
-static int adopt_conf(larder_loader_conf *own, const larder_loader_conf *c) {
-    enum { FIRST = offsetof(larder_loader_conf, hold_most) }; /* what version 0.1.0 began with */
-    larder_loader_init(own, sizeof *own);
-    if (c->size < FIRST || c->size > 1 << 16)
-        return larder__fail(LARDER_E_ARGS,
-                            "a configuration begins with larder_loader_defaults, which sets its "
-                            "size (%zu)",
-                            c->size);
-    const unsigned char *bytes = (const unsigned char *)c;
-    for (size_t i = sizeof *own; i < c->size; i++)
-        if (bytes[i])
-            return larder__fail(LARDER_E_UNSUPPORTED,
-                                "the configuration asks for something that larder " LARDER_VERSION
-                                " does not know; a newer library does");
-    memcpy(own, c, c->size < sizeof *own ? c->size : sizeof *own);
-    return 0;
-}
 
 static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
@@ -64,6 +32,7 @@ static void unless_said(uint32_t *number, uint32_t usual) { *number = *number ? 
 
 static void fill_unsaid(larder_loader_conf *c) {
     unless_said(&c->world, 1);
+    c->batch = c->batch ? c->batch : 256;
     unless_said(&c->threads, larder__cpu_count());
     unless_said(&c->prefetch, 4);
     unless_said(&c->ahead, c->prefetch);
@@ -93,10 +62,12 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     fill_unsaid(&l->conf);
     if ((rc = check_ahead(&l->conf)) < 0)
         return rc;
-    if (c->on_bad > LARDER_BAD_REPLACE || c->dtype > LARDER_F32 || c->layout > LARDER_NHWC ||
+    if (c->on_bad > LARDER_BAD_REPLACE || c->dtype > LARDER_U8 || c->layout > LARDER_NHWC ||
         c->parts > LARDER_PARTS_OFF)
         return larder__fail(LARDER_E_ARGS,
                             "on_bad, dtype, layout or parts is none of the known ones");
+    if (!(c->patience >= 0))
+        return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", c->patience);
     rc = larder__recipe_cache(&l->cache, l->conf.recipe, l->conf.cache, &l->plans);
     larder__cache_text_heed(&l->cache, c->still, c->still_arg);
     return rc;
@@ -299,10 +270,8 @@ static void say_absence(larder_loader *l) {
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     *out = NULL;
-    if (!conf)
-        return larder__fail(LARDER_E_ARGS, "no configuration given");
-    larder_loader_conf given;
-    int rc = adopt_conf(&given, conf);
+    larder_loader_conf given = {0};
+    int rc = larder__sized_in(&given, sizeof given, conf, "larder_loader_conf");
     if (rc < 0)
         return rc;
     larder_loader *l = larder__calloc(1, sizeof *l);

@@ -16,9 +16,9 @@ enum {
     PORTABLE = 1 /* cudaHostRegisterPortable: for every device */
 };
 
-struct larder_hold {
+struct larder__block {
     larder__pool *pool;
-    larder_hold *next; /* among those given back */
+    larder__block *next; /* among those given back */
     _Atomic uint32_t refs;
     bool pinned;
     unsigned char *memory; /* pixels, then y, ids, served, weight, kind */
@@ -29,8 +29,8 @@ struct larder__pool {
     larder__pool_conf conf;
     size_t pixels, block; /* bytes of the pixels, rounded up, and of all */
     pthread_mutex_t lock;
-    larder_hold *spare; /* given back and not in use */
-    uint32_t blocks;    /* that exist */
+    larder__block *spare; /* given back and not in use */
+    uint32_t blocks;      /* that exist */
     uint32_t spares;
     uint64_t unpinned; /* could not be pinned, so far */
     bool closed;       /* the loader is gone: what comes back is freed, the last one frees this */
@@ -61,7 +61,7 @@ int larder__pool_open(larder__pool **out, const larder__pool_conf *conf) {
     return 0;
 }
 
-static void free_block(larder__pool *p, larder_hold *b) {
+static void free_block(larder__pool *p, larder__block *b) {
     if (b->pinned)
         p->conf.unpin(b->memory);
     larder__free(b->memory);
@@ -79,7 +79,7 @@ void larder__pool_close(larder__pool **pp) {
     if (!p)
         return;
     pthread_mutex_lock(&p->lock);
-    for (larder_hold *b = p->spare, *next; b; b = next) {
+    for (larder__block *b = p->spare, *next; b; b = next) {
         next = b->next;
         free_block(p, b);
         p->blocks--;
@@ -94,8 +94,8 @@ void larder__pool_close(larder__pool **pp) {
 
 /* Pages are locked one by one by a device's driver, so the memory has them to itself. Large blocks
  * get large pages where the system has any to give: they are written from end to end. */
-static larder_hold *make_block(larder__pool *p) {
-    larder_hold *b = larder__calloc(1, sizeof *b);
+static larder__block *make_block(larder__pool *p) {
+    larder__block *b = larder__calloc(1, sizeof *b);
     if (!b)
         return NULL;
     bool large = p->block >= LARGE_PAGE;
@@ -113,9 +113,9 @@ static larder_hold *make_block(larder__pool *p) {
     return b;
 }
 
-int larder__block_take(larder__pool *p, larder_hold **out) {
+int larder__block_take(larder__pool *p, larder__block **out) {
     pthread_mutex_lock(&p->lock);
-    larder_hold *b = p->spare;
+    larder__block *b = p->spare;
     int rc = 0;
     if (b) {
         p->spare = b->next;
@@ -140,15 +140,10 @@ int larder__block_take(larder__pool *p, larder_hold **out) {
     return rc;
 }
 
-larder_hold *larder_hold_ref(larder_hold *b) {
-    atomic_fetch_add(&b->refs, 1);
-    return b;
-}
-
 /* As many are kept in reserve as the ring has: whoever holds one batch or two, as training does,
  * gets memory that was in use before. */
-void larder_hold_unref(larder_hold **pb) {
-    larder_hold *b = *pb;
+void larder__block_unref(larder__block **pb) {
+    larder__block *b = *pb;
     *pb = NULL;
     if (!b || b->pool->owner != getpid()) /* a forked child's memory is a copy: its end frees it */
         return;
@@ -171,11 +166,15 @@ void larder_hold_unref(larder_hold **pb) {
         free_pool(p);
 }
 
-unsigned char *larder__block_pixels(const larder_hold *b) { return b->memory; }
-bool larder__block_shared(const larder_hold *b) { return atomic_load(&b->refs) > 1; }
-const larder_batch *larder_hold_batch(const larder_hold *b) { return &b->batch; }
+unsigned char *larder__block_pixels(const larder__block *b) { return b->memory; }
+bool larder__block_shared(const larder__block *b) { return atomic_load(&b->refs) > 1; }
 
-void larder__block_describe(larder_hold *b, const larder_batch *from) {
+larder__block *larder__block_of(const larder_batch *held) {
+    return (larder__block *)((uintptr_t)held - offsetof(larder__block, batch));
+}
+
+/* Copies what is not pixels, and points at the block's own. */
+static void describe(larder__block *b, const larder_batch *from) {
     size_t most = b->pool->conf.rows, n = from->n;
     unsigned char *at = b->memory + b->pool->pixels;
     b->batch = *from;
@@ -185,6 +184,13 @@ void larder__block_describe(larder_hold *b, const larder_batch *from) {
     b->batch.served = memcpy(at + most * 16, from->served, n * 8);
     b->batch.weight = memcpy(at + most * 24, from->weight, n * 4);
     b->batch.kind = memcpy(at + most * 28, from->kind, n);
+}
+
+const larder_batch *larder__block_hold(larder__block *b, const larder_batch *from) {
+    if (!larder__block_shared(b))
+        describe(b, from);
+    atomic_fetch_add(&b->refs, 1);
+    return &b->batch;
 }
 
 double larder__pool_out(const void *pool) {

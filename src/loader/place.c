@@ -19,7 +19,8 @@ int larder__place_open(larder_loader *l, larder__place *p) {
     if (!p->piece_read || !p->bytes || !p->y || !p->served || !p->kind || !p->form ||
         !p->read_bytes || !p->faults)
         return LARDER_E_NOMEM;
-    p->batch = (larder_batch){.shape = larder__pipeline_shape(l->pipeline),
+    p->batch = (larder_batch){.size = sizeof p->batch,
+                              .shape = larder__pipeline_shape(l->pipeline),
                               .dtype = l->conf.dtype,
                               .layout = l->conf.layout,
                               .y = p->y,

@@ -76,7 +76,7 @@ int larder__replaying_open(larder_loader *l, const char *path) {
         return follow_tape(l, path);
     int rc = larder__file_read(file, (size_t)1 << 36, &bytes, &size);
     if (rc == 0)
-        rc = larder_loader_replay(l, bytes, size);
+        rc = larder_loader_restore(l, LARDER_DECISIONS, bytes, size);
     larder__free(bytes);
     return rc < 0 ? larder__fail_in(rc, "replay %.300s", path) : 0;
 }

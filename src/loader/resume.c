@@ -89,7 +89,7 @@ static void write_all_drawn(larder_loader *l, larder_writer *w) {
 
 static int read_drawn(larder_loader *l, larder_reader *r, larder__kept **out, uint64_t number,
                       uint64_t batch) {
-    uint64_t samples = larder_loader_samples(l);
+    uint64_t samples = larder__data_about(l->data)->count;
     larder__kept *k = *out = larder__calloc(1, sizeof *k);
     if (!k)
         return LARDER_E_NOMEM;
@@ -264,25 +264,16 @@ static int write_out(larder_loader *l, void (*write)(larder_loader *, larder_wri
     return 0;
 }
 
-int larder_loader_save(larder_loader *l, void **bytes, size_t *size) {
+int larder_loader_save(larder_loader *l, larder_saved what, void **bytes, size_t *size) {
     *bytes = NULL;
     *size = 0;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    if ((rc = larder__ranks_settle(l)) == 0)
+    if (what == LARDER_DECISIONS)
+        rc = write_out(l, write_decisions, bytes, size);
+    else if ((rc = larder__ranks_settle(l)) == 0)
         rc = write_out(l, write_state, bytes, size);
-    pthread_mutex_unlock(&l->lock);
-    return rc;
-}
-
-int larder_loader_decisions(larder_loader *l, void **bytes, size_t *size) {
-    *bytes = NULL;
-    *size = 0;
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    rc = write_out(l, write_decisions, bytes, size);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
@@ -392,36 +383,33 @@ static int check_state(const larder_loader *l, const unsigned char *b, size_t si
     return 0;
 }
 
-int larder_loader_replay(larder_loader *l, const void *bytes, size_t size) {
-    const unsigned char *b = bytes;
-    int rc = larder__loader_enter(l);
-    if (rc < 0)
-        return rc;
-    if ((rc = check_state(l, b, size, true)) == 0) {
-        larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
-        larder__division v = {0};
-        if ((rc = check_identity(l, &r, &v)) == 0 && v.world)
-            rc = larder__fail(LARDER_E_ARGS, "a run repeats with the same ranks and batches alone");
-        if (rc == 0)
-            rc = larder__draw_follow(l->draw, &r);
+static int follow(larder_loader *l, larder_reader *r) {
+    larder__division v = {0};
+    int rc = check_identity(l, r, &v);
+    if (rc == 0 && v.world)
+        rc = larder__fail(LARDER_E_ARGS, "a run repeats with the same ranks and batches alone");
+    return rc < 0 ? rc : larder__draw_follow(l->draw, r);
+}
+
+static int go_on(larder_loader *l, larder_reader *r) {
+    l->restored = true;
+    int rc = restore_body(l, r);
+    if (rc < 0) { /* half-restored is no state to train from */
+        l->torn = true;
+        larder__loader_fail(l, rc);
     }
-    pthread_mutex_unlock(&l->lock);
     return rc;
 }
 
-int larder_loader_restore(larder_loader *l, const void *bytes, size_t size) {
+int larder_loader_restore(larder_loader *l, larder_saved what, const void *bytes, size_t size) {
     const unsigned char *b = bytes;
+    bool list = what == LARDER_DECISIONS;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    if ((rc = check_state(l, b, size, false)) == 0) {
+    if ((rc = check_state(l, b, size, list)) == 0) {
         larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
-        l->restored = true;
-        rc = restore_body(l, &r);
-        if (rc < 0) { /* half-restored is no state to train from */
-            l->torn = true;
-            larder__loader_fail(l, rc);
-        }
+        rc = list ? follow(l, &r) : go_on(l, &r);
     }
     pthread_mutex_unlock(&l->lock);
     return rc;

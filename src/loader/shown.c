@@ -124,13 +124,14 @@ static void look_inside(larder_loader *l, larder__job *out) {
 }
 
 static void look_at_times(larder_loader *l, larder__job *out) {
-    larder_times t;
-    if (larder_loader_times(l, &t) < 0)
+    larder__times t;
+    if (larder__loader_times(l, &t) < 0)
         return;
-    out->training = t.seconds[LARDER_TIME_TRAINING], out->storage = t.seconds[LARDER_TIME_STORAGE];
-    out->decode = t.seconds[LARDER_TIME_DECODE], out->augment = t.seconds[LARDER_TIME_AUGMENT];
-    out->deciding = t.seconds[LARDER_TIME_CACHE], out->assembly = t.seconds[LARDER_TIME_ASSEMBLY];
-    larder__job_say(out->bottleneck, larder_time_name(t.bottleneck));
+    out->training = t.seconds[LARDER__TIME_TRAINING],
+    out->storage = t.seconds[LARDER__TIME_STORAGE];
+    out->decode = t.seconds[LARDER__TIME_DECODE], out->augment = t.seconds[LARDER__TIME_AUGMENT];
+    out->deciding = t.seconds[LARDER__TIME_CACHE], out->assembly = t.seconds[LARDER__TIME_ASSEMBLY];
+    larder__job_say(out->bottleneck, larder__time_name(t.bottleneck));
     larder__job_say(out->verdict, t.says);
 }
 
@@ -164,7 +165,7 @@ void larder__shown_look(void *loader, larder__job *out) {
         return;
     look_inside(l, out);
     pthread_mutex_unlock(&l->lock);
-    out->samples = larder_loader_samples(l);
+    out->samples = larder__data_about(l->data)->count;
     larder__job_say(out->shown, worth_a_curve(l));
     for (size_t i = 0; larder__stat_read(l->stats, i, &v) == 0; i++)
         larder__job_show(out, &v);

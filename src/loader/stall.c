@@ -114,7 +114,7 @@ void larder__stall_end(larder_loader *l, double now) {
     note(l, now);
     s->waiting = false;
     double waited = now - s->since, rest = waited - s->storage;
-    larder__stat_spend(l->stats, t->time[LARDER_TIME_STORAGE], s->storage);
+    larder__stat_spend(l->stats, t->time[LARDER__TIME_STORAGE], s->storage);
     l->starved += s->storage;
     if (!(rest > 0))
         return;
@@ -124,17 +124,17 @@ void larder__stall_end(larder_loader *l, double now) {
         all += k < DECODING ? part[k] : 0;
     }
     if (!(all > 0)) { /* threads are being started, or woken */
-        larder__stat_spend(l->stats, t->time[LARDER_TIME_ASSEMBLY], rest);
+        larder__stat_spend(l->stats, t->time[LARDER__TIME_ASSEMBLY], rest);
         return;
     }
     double scale = rest / all, decode = part[DECODING];
     decode = decode < part[LARDER__AT_PREPARE] ? decode : part[LARDER__AT_PREPARE];
-    const double by[LARDER_TIMES] = {[LARDER_TIME_STORAGE] = part[LARDER__AT_READ],
-                                     [LARDER_TIME_DECODE] = decode,
-                                     [LARDER_TIME_AUGMENT] = part[LARDER__AT_PREPARE] - decode,
-                                     [LARDER_TIME_CACHE] = part[LARDER__AT_CACHE],
-                                     [LARDER_TIME_ASSEMBLY] = part[LARDER__AT_COPY]};
-    for (int k = LARDER_TIME_STORAGE; k < LARDER_TIMES; k++)
+    const double by[LARDER__TIMES] = {[LARDER__TIME_STORAGE] = part[LARDER__AT_READ],
+                                      [LARDER__TIME_DECODE] = decode,
+                                      [LARDER__TIME_AUGMENT] = part[LARDER__AT_PREPARE] - decode,
+                                      [LARDER__TIME_CACHE] = part[LARDER__AT_CACHE],
+                                      [LARDER__TIME_ASSEMBLY] = part[LARDER__AT_COPY]};
+    for (int k = LARDER__TIME_STORAGE; k < LARDER__TIMES; k++)
         larder__stat_spend(l->stats, t->time[k], by[k] * scale);
-    l->starved += by[LARDER_TIME_STORAGE] * scale;
+    l->starved += by[LARDER__TIME_STORAGE] * scale;
 }

@@ -11,7 +11,8 @@
 #ifndef LARDER_LOADER_STALL_H
 #define LARDER_LOADER_STALL_H
 
-#include <larder/larder.h>
+#include "loader/shown.h"
+
 #include <stdatomic.h>
 
 typedef enum {
@@ -54,7 +55,7 @@ void larder__stall_note(struct larder_loader *);
 void larder__stall_end(struct larder_loader *, double now);
 
 /* Which part is the bottleneck, and a sentence with what would help. */
-typedef struct larder__loader_about { /* what the sentence may advise on */
+typedef struct larder__verdict_case { /* what the sentence may advise on */
     uint32_t threads, cores, ahead, inflight;
     const char *cache;
     double hit_share;  /* of all samples served */
@@ -62,7 +63,7 @@ typedef struct larder__loader_about { /* what the sentence may advise on */
     bool encoded_kept; /* the cache holds encoded samples only, of pictures */
     bool shared;       /* the cache is a daemon's */
     bool scoring;      /* what takes long in deciding is scores that are waited for */
-} larder__loader_about;
-void larder__verdict(larder_times *, const larder__loader_about *);
+} larder__verdict_case;
+void larder__verdict(larder__times *, const larder__verdict_case *);
 
 #endif

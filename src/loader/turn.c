@@ -5,14 +5,14 @@
 
 /* Memory that somebody else holds stays theirs; the ring goes on with another piece. */
 static int renew_pixels(larder_loader *l, uint64_t number) {
-    larder_hold **x = &l->x[number % l->conf.prefetch];
+    larder__block **x = &l->x[number % l->conf.prefetch];
     if (!larder__block_shared(*x))
         return 0;
-    larder_hold *fresh = NULL;
+    larder__block *fresh = NULL;
     int rc = larder__block_take(l->pool, &fresh);
     if (rc < 0)
         return rc;
-    larder_hold_unref(x);
+    larder__block_unref(x);
     *x = fresh;
     return 0;
 }
@@ -42,36 +42,39 @@ int larder_loader_done(larder_loader *l, const larder_batch *b) {
     return rc;
 }
 
-int larder_loader_hold(larder_loader *l, const larder_batch *b, larder_hold **out) {
+int larder_loader_hold(larder_loader *l, const larder_batch *b, const larder_batch **out) {
     *out = NULL;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
     const larder__place *p = larder__place_held(l, b);
-    if (p) {
-        larder_hold *block = l->x[p->plan.number % l->conf.prefetch];
-        if (!larder__block_shared(block))
-            larder__block_describe(block, b);
-        *out = larder_hold_ref(block);
-    }
+    if (p)
+        *out = larder__block_hold(l->x[p->plan.number % l->conf.prefetch], b);
     pthread_mutex_unlock(&l->lock);
     return p ? 0 : LARDER_E_STATE;
 }
 
-int larder_loader_peek(larder_loader *l, larder_batch *out) {
+void larder_batch_release(const larder_batch **held) {
+    larder__block *block = *held ? larder__block_of(*held) : NULL;
+    *held = NULL;
+    larder__block_unref(&block);
+}
+
+int larder_loader_peek(larder_loader *l, const larder_batch **out) {
+    *out = NULL;
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    const larder__place *p = &l->ring[l->taken % l->conf.ahead];
+    larder__place *p = &l->ring[l->taken % l->conf.ahead];
     bool there = !l->epoch_over && !l->cancelled && !l->failed && l->taken < l->planned &&
                  p->phase == LARDER__FILLED;
     for (size_t i = 0; there && p->faulty && i < p->plan.n; i++)
         there = p->faults[i].code == 0;
     if (there) {
-        *out = p->batch;
-        out->number = p->plan.number;
-        out->epoch = p->plan.epoch;
-        out->n = p->plan.n;
+        p->batch.number = p->plan.number;
+        p->batch.epoch = p->plan.epoch;
+        p->batch.n = p->plan.n;
+        *out = &p->batch;
     }
     pthread_mutex_unlock(&l->lock);
     return there ? 0 : LARDER_NOT_YET;
@@ -186,18 +189,4 @@ int larder_loader_begin(larder_loader *l, uint64_t epoch) {
     pthread_cond_broadcast(&l->ready);
     pthread_mutex_unlock(&l->lock);
     return rc;
-}
-
-uint64_t larder_loader_epoch(const larder_loader *loader) {
-    larder_loader *l = (larder_loader *)(uintptr_t)loader;
-    if (larder__loader_enter(l) < 0)
-        return 0;
-    while (l->planning)
-        pthread_cond_wait(&l->ready, &l->lock);
-    uint64_t epoch = l->taken < l->planned ? l->ring[l->taken % l->conf.ahead].plan.epoch
-                     : l->kept             ? l->kept->epoch
-                                           : larder__draw_epoch(l->draw);
-    epoch -= l->epoch_over;
-    pthread_mutex_unlock(&l->lock);
-    return epoch;
 }

@@ -49,7 +49,7 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
     if (p->calm || l->x_of[at] == k)
         return;
     if (l->x_of[l->x_warm] == UINT64_MAX) {
-        larder_hold *warm = l->x[l->x_warm];
+        larder__block *warm = l->x[l->x_warm];
         l->x[l->x_warm] = l->x[at];
         l->x[at] = warm;
     }

@@ -1,8 +1,9 @@
 /* Tries every split of the cache at 1 % and keeps the fastest. 5151 splits at some tens of
  * operations: nothing cleverer is called for, and nothing is left to doubt. */
-#include <larder/plan.h>
+#include "plan/rates.h"
 
 #include "base/err.h"
+#include "base/sized.h"
 
 #include <stdbool.h>
 
@@ -11,7 +12,7 @@
 /* Rates that differ by rounding alone are equal. */
 static const double SAME = 1e-9;
 
-const char *larder_resource_name(larder_resource r) {
+const char *larder__resource_name(larder_resource r) {
     static const char *const names[] = {
 #define XX(name, text) text,
         LARDER_PLAN_RESOURCES(XX)
@@ -148,8 +149,8 @@ static void shared(larder_outlook *o, const larder_rates *r) {
     o->throughput = 1 / seconds[o->bottleneck];
 }
 
-larder_outlook larder_plan_outlook(const larder_rates *r, larder_plan_model model,
-                                   larder_split split) {
+larder_outlook larder__plan_outlook(const larder_rates *r, larder_plan_model model,
+                                    larder_split split) {
     mix x = mix_of(r, model, split);
     larder_outlook o = {.split = split,
                         .encoded = x.encoded / r->n_total,
@@ -163,20 +164,20 @@ larder_outlook larder_plan_outlook(const larder_rates *r, larder_plan_model mode
     return o;
 }
 
-int larder_plan_make(larder_plan *p, const larder_rates *r, larder_plan_model model) {
-    int rc = larder_rates_check(r);
+int larder__plan_make(larder_plan *p, const larder_rates *r, larder_plan_model model) {
+    int rc = larder__rates_check(r);
     if (rc < 0)
         return rc;
     double top = 0;
-    *p = (larder_plan){.model = model};
+    *p = (larder_plan){.size = sizeof *p, .model = model};
     for (int e = 100; e >= 0; e--)
         for (int d = 100 - e; d >= 0; d--)
-            top = fmax(top,
-                       larder_plan_outlook(r, model, (larder_split){e, d, 100 - e - d}).throughput);
+            top = fmax(
+                top, larder__plan_outlook(r, model, (larder_split){e, d, 100 - e - d}).throughput);
     bool found = false;
     for (int e = 100; e >= 0; e--)
         for (int d = 100 - e; d >= 0; d--) {
-            larder_outlook o = larder_plan_outlook(r, model, (larder_split){e, d, 100 - e - d});
+            larder_outlook o = larder__plan_outlook(r, model, (larder_split){e, d, 100 - e - d});
             bool same = o.throughput >= top * (1 - SAME);
             if (same && !found)
                 p->best = o;
@@ -189,4 +190,16 @@ int larder_plan_make(larder_plan *p, const larder_rates *r, larder_plan_model mo
     if (p->runner_up.throughput <= 0)
         p->runner_up = p->best;
     return 0;
+}
+
+int larder_plan_make(larder_plan *out, const larder_rates *given, larder_plan_model model) {
+    larder_rates r;
+    larder_plan p = {0};
+    larder__rates_defaults(&r);
+    int rc = larder__rates_take(&r, given);
+    if (rc == 0)
+        rc = larder__sized_check(out, "larder_plan");
+    if (rc == 0)
+        rc = larder__plan_make(&p, &r, model);
+    return rc < 0 ? rc : larder__sized_out(out, &p, sizeof p, "larder_plan");
 }

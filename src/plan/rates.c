@@ -1,11 +1,12 @@
 /* The rates of a machine: their names, their defaults, what is needed and what is possible. */
 #include "base/err.h"
 #include "base/near.h"
+#include "base/sized.h"
 
 #include "base/spec.h"
 #include <stdbool.h>
 
-#include <larder/plan.h>
+#include "plan/rates.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,9 +35,18 @@ static void put(larder_rates *r, size_t i, double value) {
     memcpy((char *)r + keys[i].at, &value, sizeof value);
 }
 
-void larder_rates_defaults(larder_rates *r) {
+void larder__rates_defaults(larder_rates *r) {
     for (size_t i = 0; i < KEYS; i++)
         put(r, i, keys[i].initial);
+}
+
+int larder__rates_take(larder_rates *r, const larder_rates *given) {
+    larder_rates own = {0};
+    int rc = larder__sized_in(&own, sizeof own, given, "larder_rates");
+    for (size_t i = 0; rc == 0 && i < KEYS; i++)
+        if (get(&own, i) != 0)
+            put(r, i, get(&own, i));
+    return rc;
 }
 
 static int parse_link(const char *value, double *out) {
@@ -65,7 +75,7 @@ static int parse_amount(const char *key, kind k, const char *value, double *out)
     return larder__parse_f64(key, value, out);
 }
 
-int larder_rates_set(larder_rates *r, const char *key, const char *value) {
+int larder__rates_set(larder_rates *r, const char *key, const char *value) {
     for (size_t i = 0; i < KEYS; i++)
         if (strcmp(keys[i].key, key) == 0) {
             double number = 0;
@@ -123,7 +133,7 @@ static bool is_derived(const char *key) {
            strcmp(key, "m_decoded") == 0 || strcmp(key, "t_d") == 0;
 }
 
-int larder_rates_check(const larder_rates *r) {
+int larder__rates_check(const larder_rates *r) {
     char missing[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < KEYS; i++) {

@@ -21,10 +21,10 @@ void larder__replan_close(larder__replan *r) {
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-static bool add_turn(larder__turns *t, const larder_replan *turn) {
+static bool add_turn(larder__turns *t, const larder__plan_turn *turn) {
     if (t->count == t->cap) {
         size_t cap = t->cap ? 2 * t->cap : 16;
-        larder_replan *grown =
+        larder__plan_turn *grown =
             cap <= MOST_TURNS ? larder__realloc(t->at, cap * sizeof *grown) : NULL;
         if (!grown)
             return false;
@@ -61,37 +61,37 @@ static bool is_time(const larder__replan *r, uint64_t number) {
            (r->turns.count == 0 || number - last >= r->batches / 2 + 1);
 }
 
-static bool look(larder__replan *r, uint64_t number, larder_replan *out) {
+static bool look(larder__replan *r, uint64_t number, larder__plan_turn *out) {
     larder_plan plan;
     bool first = r->turns.count == 0;
     if (!first && !drifted(&r->rates, &r->then)) {
         r->in_a_row = 0;
         return false;
     }
-    if (larder_plan_make(&plan, &r->rates, LARDER_PLAN_SHARED) < 0)
+    if (larder__plan_make(&plan, &r->rates, LARDER_PLAN_SHARED) < 0)
         return false;
-    larder_outlook here = larder_plan_outlook(&r->rates, LARDER_PLAN_SHARED, r->split);
+    larder_outlook here = larder__plan_outlook(&r->rates, LARDER_PLAN_SHARED, r->split);
     bool more = plan.best.throughput >= here.throughput * (first ? first_gain : later_gain);
     r->in_a_row = more ? r->in_a_row + 1 : 0;
-    *out = (larder_replan){.batch = number,
-                           .encoded = plan.best.split.encoded,
-                           .decoded = plan.best.split.decoded,
-                           .augmented = plan.best.split.augmented,
-                           .expected = plan.best.throughput,
-                           .before = here.throughput,
-                           .held_up_by = here.bottleneck,
-                           .bottleneck = plan.best.bottleneck};
+    *out = (larder__plan_turn){.batch = number,
+                               .encoded = plan.best.split.encoded,
+                               .decoded = plan.best.split.decoded,
+                               .augmented = plan.best.split.augmented,
+                               .expected = plan.best.throughput,
+                               .before = here.throughput,
+                               .held_up_by = here.bottleneck,
+                               .bottleneck = plan.best.bottleneck};
     return r->in_a_row >= (first ? 1u : 2u);
 }
 
-static void take_turn(larder__replan *r, const larder_replan *t) {
+static void take_turn(larder__replan *r, const larder__plan_turn *t) {
     r->split = (larder_split){t->encoded, t->decoded, t->augmented};
     r->then = r->rates;
     r->in_a_row = 0;
 }
 
 bool larder__replan_next(larder__replan *r, uint64_t number, const larder_pace *pace) {
-    larder_replan turn;
+    larder__plan_turn turn;
     bool known = take_pace(r, pace), wanted;
     if (r->follows) {
         while (r->next < r->follow.count && r->follow.at[r->next].batch < number)
@@ -112,7 +112,7 @@ bool larder__replan_next(larder__replan *r, uint64_t number, const larder_pace *
 void larder__replan_save(const larder__replan *r, larder_writer *w) {
     larder_write_u64(w, r->turns.count);
     for (size_t i = 0; i < r->turns.count; i++) {
-        const larder_replan *t = &r->turns.at[i];
+        const larder__plan_turn *t = &r->turns.at[i];
         larder_write_u64(w, t->batch);
         larder_write_u32(w, (uint32_t)t->encoded);
         larder_write_u32(w, (uint32_t)t->decoded);
@@ -134,7 +134,7 @@ static int read_turns(larder__turns *out, larder_reader *r) {
         return larder_read_reject(r, "its list of plans is too long");
     out->count = 0;
     for (uint64_t i = 0; i < count && larder_read_status(r) == 0; i++) {
-        larder_replan t = {.batch = larder_read_u64(r)};
+        larder__plan_turn t = {.batch = larder_read_u64(r)};
         t.encoded = (int)larder_read_index(r, 101, false);
         t.decoded = (int)larder_read_index(r, 101, false);
         t.augmented = (int)larder_read_index(r, 101, false);

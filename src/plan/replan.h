@@ -1,7 +1,7 @@
 /* plan=auto: how the cache is shared out between the forms, decided while training runs.
  *
  * The loader measures what storage, processors and training take for a sample (larder_pace). When
- * all of it is known, larder_plan_make says which split should be fastest, and the cache is shared
+ * all of it is known, larder__plan_make says which split should be fastest, and the cache is shared
  * out anew. It is looked at some 32 times an epoch, from batch 16 on, by this rule:
  *
  * - the first plan is taken if it promises 2 % more than the split the run began with;
@@ -14,12 +14,20 @@
 #define LARDER_PLAN_REPLAN_H
 
 #include "base/state.h"
+#include "plan/rates.h"
 
-#include <larder/plan.h>
 #include <larder/plugin.h>
 
+typedef struct larder__plan_turn { /* a change of plan */
+    uint64_t batch;                /* the first one decided under it, counted over the whole run */
+    int encoded, decoded, augmented; /* percent, as in larder_split */
+    double expected, before;         /* samples/s by the model, with it and with what there was */
+    larder_resource held_up_by;      /* what made that slower */
+    larder_resource bottleneck;      /* what holds it up from here on */
+} larder__plan_turn;
+
 typedef struct larder__turns {
-    larder_replan *at;
+    larder__plan_turn *at;
     size_t count, cap;
 } larder__turns;
 

@@ -1,6 +1,6 @@
 /* What a training run leaves behind: a folder with meta.json (one object, what was run) and
  * epochs.jsonl (one object a line and epoch, as `larder train --json` prints them); beside them
- * `decisions`, what was measured, for `larder train --replay` (larder_loader_decisions). The reader
+ * `decisions`, what was measured, for `larder train --replay` (LARDER_DECISIONS). The reader
  * takes such folders from anywhere: bounded, and every refusal names file and line. */
 #ifndef LARDER_REPORT_RECORD_H
 #define LARDER_REPORT_RECORD_H
@@ -33,7 +33,7 @@
  * from its first row taken by a thread to its last row there (fill), as mean and standard deviation
  * over the epoch; the percentiles are those of the run so far. training_seconds and wait_storage to
  * wait_assembly: seconds inside training steps, and of waiting by what was waited for
- * (larder_times); forward_ and backward_seconds: of the network alone. plan_bottleneck: what held
+ * (larder__times); forward_ and backward_seconds: of the network alone. plan_bottleneck: what held
  * the feeding up when plan=auto last shared the cache out. h is the mean share of reused samples,
  * of recipes that have one; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \

@@ -78,7 +78,7 @@ typedef uint64_t larder__job_u64;
 typedef double larder__job_f64;
 
 /* epoch counts from 1 (0: none yet), epochs 0: no end; step of steps in this epoch; training to
- * assembly are the seconds of larder_times; `shown` names the figure of the recipe that is worth a
+ * assembly are the seconds of larder__times; `shown` names the figure of the recipe that is worth a
  * curve ("h", "ratio"); maps have a digit a cell, tenths of it in that form, or are empty. */
 typedef struct larder__job {
 #define XX(kind, name) larder__job_##kind name;

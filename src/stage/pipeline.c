@@ -565,7 +565,7 @@ int larder__pipeline_pixels(const larder__pipeline *p, larder_buf *decoded, lard
     if (rc < 0)
         return rc;
     out->data = s.bytes;
-    out->size = s.size;
+    out->bytes = s.size;
     out->shape = (larder_shape){s.h, s.w, s.c};
     out->layout = s.layout;
     return 0;

@@ -104,7 +104,7 @@ int larder__held_take(larder__held *h, const uint32_t *points, size_t n) {
     double start = larder__now();
     for (size_t i = 0; i < n; i++)
         ids[i] = h->column[points[i]];
-    int rc = larder__row_cache_take(h->rows->cache, ids, n, 0, got, missing);
+    int rc = larder__row_cache_take(h->rows->cache, ids, n, got, missing);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {

@@ -15,7 +15,7 @@ struct larder_svm_model {
     double *rho;             /* a decision function each */
     double *prob_a, *prob_b; /* NULL: no probabilities; prob_a[0] is sigma for regression */
     size_t coefs;            /* coefficients a vector: classes - 1, or classes of one-vs-all */
-    size_t *class_vectors;   /* support vectors of each class, NULL as label */
+    uint64_t *class_vectors; /* support vectors of each class, NULL as label */
     larder_svm_data *vectors;
     uint32_t *rows; /* a vector each: its row in the training data; NULL: read from a file */
     double *coef;   /* coefs x vectors->rows */
@@ -25,6 +25,9 @@ int larder__model_new(larder_svm_model **out, larder_svm_task, const larder__ker
                       size_t classes, bool one_vs_all);
 /* A model that lies in memory; `name` is for sentences. */
 int larder__model_parse(larder_svm_model **out, const void *bytes, size_t size, const char *name);
+static inline size_t larder__model_vectors(const larder_svm_model *m) {
+    return m->vectors ? m->vectors->rows : 0;
+}
 static inline bool larder__task_has_classes(larder_svm_task t) {
     return t == LARDER_SVM_C_SVC || t == LARDER_SVM_NU_SVC;
 }

@@ -41,7 +41,7 @@ static void write_head(FILE *to, const larder_svm_model *m) {
         fprintf(to, "gamma %.17g\n", k->gamma);
     if (k->type == LARDER_SVM_POLY || k->type == LARDER_SVM_SIGMOID)
         fprintf(to, "coef0 %.17g\n", k->coef0);
-    fprintf(to, "nr_class %zu\ntotal_sv %zu\n", m->classes, larder_svm_vectors(m));
+    fprintf(to, "nr_class %zu\ntotal_sv %zu\n", m->classes, larder__model_vectors(m));
     write_doubles(to, "rho", m->rho, m->values, "%.17g");
     write_doubles(to, "label", m->label, m->classes, "%.0f");
     bool regression = !larder__task_has_classes(m->task);
@@ -50,7 +50,7 @@ static void write_head(FILE *to, const larder_svm_model *m) {
     if (m->class_vectors) {
         fputs("nr_sv", to);
         for (size_t i = 0; i < m->classes; i++)
-            fprintf(to, " %zu", m->class_vectors[i]);
+            fprintf(to, " %llu", (unsigned long long)m->class_vectors[i]);
         putc('\n', to);
     }
     fputs("SV\n", to);
@@ -262,7 +262,7 @@ static int take_classes(larder_svm_model *m, const head *h, const char *path) {
         m->label[i] = h->label[i];
         if (!(h->vectors[i] >= 0 && h->vectors[i] <= h->total))
             return larder__fail(LARDER_E_FORMAT, "%s: nr_sv is not a number of vectors", path);
-        m->class_vectors[i] = (size_t)h->vectors[i];
+        m->class_vectors[i] = (uint64_t)h->vectors[i];
         sum += h->vectors[i];
     }
     return h->multi_label || sum == h->total

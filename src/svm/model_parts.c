@@ -1,6 +1,7 @@
 /* Models taken apart and put together again. */
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "svm/model.h"
 
 #include <string.h>
@@ -63,10 +64,35 @@ static int copy_vectors(larder_svm_model *m, const larder_svm_data *from) {
     return rc;
 }
 
-int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *p) {
-    larder__kernel_conf kernel = {p->kernel, p->degree, p->gamma, p->coef0};
+int larder_svm_disassemble(const larder_svm_model *m, larder_svm_parts *out) {
+    larder_svm_parts own = {.task = m->task,
+                            .kernel = m->kernel.type,
+                            .degree = m->kernel.degree,
+                            .one_vs_all = m->one_vs_all,
+                            .gamma = m->kernel.gamma,
+                            .coef0 = m->kernel.coef0,
+                            .classes = m->classes,
+                            .label = m->label,
+                            .class_vectors = m->class_vectors,
+                            .coef = m->coef,
+                            .rho = m->rho,
+                            .sigmoid_a = m->prob_a,
+                            .sigmoid_b = m->prob_b,
+                            .vectors = m->vectors,
+                            .vector_count = larder__model_vectors(m),
+                            .coef_lines = m->coefs,
+                            .values = m->values,
+                            .support = m->rows};
+    return larder__sized_out(out, &own, sizeof own, "larder_svm_parts");
+}
+
+int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *given) {
+    larder_svm_parts parts = {0}, *p = &parts;
     *out = NULL;
-    int rc = check_parts(p);
+    int rc = larder__sized_in(p, sizeof *p, given, "larder_svm_parts");
+    larder__kernel_conf kernel = {p->kernel, p->degree, p->gamma, p->coef0};
+    if (rc == 0)
+        rc = check_parts(p);
     if (rc == 0)
         rc = larder__model_new(out, p->task, &kernel, p->classes, p->one_vs_all);
     larder_svm_model *m = *out;

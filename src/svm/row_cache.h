@@ -3,10 +3,7 @@
  * ones enter. The caller fills those that are missing, in place, by any threads, and gives each
  * back when its point leaves the working set. Rows in the caller's hands stay valid whatever the
  * cache decides; nothing is copied. One cache serves all solvers that share data and kernel, one
- * after the other: calls come from one thread at a time.
- *
- * The cache may be split into parts, each with its share of rows and of the budget, which decide in
- * parallel. Results depend on the number of parts, never on threads. */
+ * after the other: calls come from one thread at a time. */
 #ifndef LARDER_SVM_ROW_CACHE_H
 #define LARDER_SVM_ROW_CACHE_H
 
@@ -14,35 +11,21 @@
 
 typedef struct larder__row_cache larder__row_cache;
 
-/* Runs piece(arg, i, thread) for every i below `pieces`, and returns when all are done. */
-typedef void (*larder__each_fn)(void *team, void (*piece)(void *arg, size_t i, unsigned thread),
-                                void *arg, size_t pieces);
-
 typedef struct larder__row_cache_conf {
     const char *policy; /* "hcst", with parameters as everywhere */
     size_t rows;        /* keys are 0..rows-1, and a whole row has as many values */
     uint64_t budget;    /* bytes of rows */
     uint64_t seed;
-    unsigned parts;       /* 0: one */
-    larder__each_fn each; /* runs the parts; NULL: one after the other */
-    void *team;
 } larder__row_cache_conf;
 
 int larder__row_cache_open(larder__row_cache **, const larder__row_cache_conf *);
 void larder__row_cache_close(larder__row_cache **); /* rows still held stay valid */
 
-/* Whole rows. out[i]: one reference. missing[i]: the caller writes all values and calls
- * larder__row_cache_filled before anything else. ids are distinct. `cost_us`: time to make a row,
- * 0: not known. On failure nothing is held. */
-int larder__row_cache_take(larder__row_cache *, const uint32_t *ids, size_t n, uint32_t cost_us,
-                           larder_buf **out, bool *missing);
-/* The first `length` values of each at least (shrinking). have[i] values are there; the caller
- * writes the rest, as far as the buffer goes. A row that was kept shorter is extended. */
-int larder__row_cache_take_part(larder__row_cache *, const uint32_t *ids, size_t n, uint32_t length,
-                                uint32_t cost_us, larder_buf **out, uint32_t *have);
+/* out[i]: one reference to a whole row. missing[i]: the caller writes all values and calls
+ * larder__row_cache_filled before anything else. ids are distinct. On failure nothing is held. */
+int larder__row_cache_take(larder__row_cache *, const uint32_t *ids, size_t n, larder_buf **out,
+                           bool *missing);
 void larder__row_cache_filled(larder__row_cache *); /* ends the round */
-/* Instead of filled: the missing could not be made. The caller drops what it holds. */
-void larder__row_cache_failed(larder__row_cache *, int code);
 
 /* Every round, before leave: how far each row is from being selected again, by id. For policies
  * that ask the solver (kkt); the others do not listen. */
@@ -60,7 +43,7 @@ typedef struct larder__row_cache_figures {
     uint64_t metadata_bytes;
 } larder__row_cache_figures;
 void larder__row_cache_read(larder__row_cache *, larder__row_cache_figures *);
-/* The i-th switch of a policy that switches (hcst), of this part. */
-bool larder__row_cache_switched(larder__row_cache *, unsigned part, uint64_t i, larder_switch *out);
+/* The i-th switch of a policy that switches (hcst). */
+bool larder__row_cache_switched(larder__row_cache *, uint64_t i, larder_switch *out);
 
 #endif

@@ -58,9 +58,8 @@ void larder__row_pool_close(larder__row_pool **pp) {
 
 static void done(void *arg, uint64_t row) { give_back(arg, (void *)(uintptr_t)row); }
 
-larder_buf *larder__row_pool_take(larder__row_pool *p, uint32_t bytes) {
-    if (bytes != p->row_bytes)
-        return larder_buf_new(bytes);
+larder_buf *larder__row_pool_take(larder__row_pool *p) {
+    uint32_t bytes = p->row_bytes;
     pthread_mutex_lock(&p->lock);
     void *row = pop(p);
     p->refs++;

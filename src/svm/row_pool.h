@@ -10,8 +10,7 @@ typedef struct larder__row_pool larder__row_pool;
 
 int larder__row_pool_open(larder__row_pool **out, uint32_t row_bytes);
 void larder__row_pool_close(larder__row_pool **);
-/* A row of that many bytes from the pool, or a plain buffer where they are fewer: one reference.
- * NULL: no memory. */
-larder_buf *larder__row_pool_take(larder__row_pool *, uint32_t bytes);
+/* A row from the pool: one reference. NULL: no memory. */
+larder_buf *larder__row_pool_take(larder__row_pool *);
 
 #endif

@@ -175,7 +175,7 @@ static void count_hits(trainer *t, const larder__kept_rows *kept) {
     larder__row_cache_read(kept->cache, &f);
     t->stats->rows_hit += f.hits;
     larder_switch from;
-    for (uint64_t i = 0; larder__row_cache_switched(kept->cache, 0, i, &from); i++) {
+    for (uint64_t i = 0; larder__row_cache_switched(kept->cache, i, &from); i++) {
         if (t->stats->switches < LARDER_SVM_SWITCHES) {
             larder_svm_switch *to = &t->stats->switched[t->stats->switches];
             *to = (larder_svm_switch){.round = from.round, .was = from.was, .other = from.other};

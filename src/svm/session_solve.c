@@ -53,7 +53,8 @@ static int tell_progress(larder__solving *f, const larder__solved *s, double now
         larder__row_cache_read(f->kept->cache, &c);
         hits = c.asked ? (double)c.hits / (double)c.asked : 0;
     }
-    larder_svm_progress p = {.problem = t->finished,
+    larder_svm_progress p = {.size = sizeof p,
+                             .problem = t->finished,
                              .problems = t->functions,
                              .rounds = s->rounds,
                              .iterations = s->iterations,
@@ -318,7 +319,7 @@ static double target(const larder__solving *f, size_t i, size_t first, size_t a,
     if (pair)
         return i < first ? 1 : -1;
     if (larder__task_has_classes(t->conf->task))
-        return larder_svm_data_has(t->data, row, t->label[a]) ? 1 : -1;
+        return larder__svm_data_has(t->data, row, t->label[a]) ? 1 : -1;
     return t->conf->task == LARDER_SVM_ONE_CLASS ? 1 : t->data->label[row];
 }
 

@@ -1,24 +1,26 @@
 /* Parameters: what they are unless said, and which make sense. */
 #include "base/err.h"
+#include "base/sized.h"
 #include "base/spec.h"
 #include "plugins.h"
 #include "svm/svm_train.h"
 
 #include <math.h>
 
-void larder_svm_defaults(larder_svm_conf *c) {
-    *c = (larder_svm_conf){.task = LARDER_SVM_C_SVC,
-                           .kernel = LARDER_SVM_RBF,
-                           .degree = 3,
-                           .c = 1,
-                           .nu = 0.5,
-                           .epsilon = 0.1,
-                           .tolerance = 1e-3,
-                           .shrinking = true,
-                           .merge = true,
-                           .seed = 1,
-                           .cache_bytes = UINT64_MAX,
-                           .checkpoint_seconds = 60};
+int larder_svm_defaults(larder_svm_conf *c) {
+    const larder_svm_conf all = {.task = LARDER_SVM_C_SVC,
+                                 .kernel = LARDER_SVM_RBF,
+                                 .degree = 3,
+                                 .c = 1,
+                                 .nu = 0.5,
+                                 .epsilon = 0.1,
+                                 .tolerance = 1e-3,
+                                 .shrinking = true,
+                                 .merge = true,
+                                 .seed = 1,
+                                 .cache_bytes = UINT64_MAX,
+                                 .checkpoint_seconds = 60};
+    return larder__sized_out(c, &all, sizeof all, "larder_svm_conf");
 }
 
 static int check_kernel(const larder_svm_data *d, const larder_svm_conf *c) {

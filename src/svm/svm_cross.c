@@ -1,12 +1,10 @@
 #include "svm/svm_cross.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/calibrate.h"
 #include "svm/folds.h"
 #include "svm/svm_predict.h"
-#include "svm/svm_seen.h"
 
 #include <math.h>
 
@@ -86,37 +84,24 @@ static int tell_labels(void *arg, const larder_svm_model *m, const larder__folds
     return 0;
 }
 
-int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *conf, size_t folds,
+int larder_svm_cross(const larder_svm_data *data, const larder_svm_conf *given, size_t folds,
                      double *out, larder_svm_stats *stats) {
-    larder_svm_stats own = {0};
-    larder__team *team = NULL;
-    larder__svm_seen seen = {0};
-    double start = larder__now();
-    int rc = larder__svm_check(data, conf);
+    larder__svm_job j;
+    int rc = larder__svm_job_begin(&j, data, given, stats);
     if (rc == 0 && (folds < 2 || data->rows < 2))
         rc = larder__fail(LARDER_E_ARGS,
                           "cross validation wants 2 folds and 2 rows, not %zu and %zu", folds,
                           data->rows);
     if (rc == 0 && folds > data->rows) { /* as LIBSVM */
         folds = data->rows;
-        if (conf->warn)
-            conf->warn(conf->warn_arg, "more folds than rows: each row is left out once");
+        if (j.conf.warn)
+            j.conf.warn(j.conf.warn_arg, "more folds than rows: each row is left out once");
     }
-    if (rc == 0)
-        rc = larder__team_open(&team, conf->threads);
     if (rc == 0) {
-        larder__svm_seen_begin(&seen, conf, data->rows);
-        crossing c = {data, &seen.conf, team, &own, tell_labels, out};
+        crossing c = {data, &j.conf, j.team, &j.stats, tell_labels, out};
         rc = cross(&c, NULL, data->rows, folds);
     }
-    larder__svm_seen_end(&seen);
-    larder__team_close(&team);
-    own.seconds = larder__now() - start;
-    if (rc == 0)
-        larder__svm_warn_unreached(conf, &own);
-    if (stats)
-        *stats = own;
-    return rc;
+    return larder__svm_job_end(&j, rc, stats);
 }
 
 /* ---- probabilities --------------------------------------------------------------------------- */

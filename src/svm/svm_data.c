@@ -57,7 +57,7 @@ int larder__svm_data_grow(larder_svm_data *d, size_t rows, uint64_t pairs, uint6
     return 0;
 }
 
-static int data_new(larder_svm_data **out, bool lists) {
+int larder__svm_data_new(larder_svm_data **out, bool lists) {
     larder_svm_data *d = larder__calloc(1, sizeof *d);
     if (!d)
         return larder__fail(LARDER_E_NOMEM, "no memory for a data set");
@@ -82,10 +82,12 @@ void larder_svm_data_close(larder_svm_data **data) {
     *data = NULL;
 }
 
-size_t larder_svm_data_rows(const larder_svm_data *d) { return d->rows; }
-double larder_svm_data_label(const larder_svm_data *d, size_t row) { return d->label[row]; }
+const double *larder_svm_labels(const larder_svm_data *d, size_t *rows) {
+    *rows = d->rows;
+    return d->label;
+}
 
-bool larder_svm_data_has(const larder_svm_data *d, size_t row, double label) {
+bool larder__svm_data_has(const larder_svm_data *d, size_t row, double label) {
     if (!d->list_start)
         return d->label[row] == label;
     for (uint64_t p = d->list_start[row]; p < d->list_start[row + 1]; p++)
@@ -236,7 +238,7 @@ static int read_all(larder_svm_data *d, feed *f, const char *path, uint32_t firs
 }
 
 static int read_feed(larder_svm_data **out, feed *f, const char *name, unsigned flags) {
-    int rc = data_new(out, (flags & LARDER_SVM_MULTI_LABEL) != 0);
+    int rc = larder__svm_data_new(out, (flags & LARDER_SVM_MULTI_LABEL) != 0);
     if (rc == 0)
         rc = read_all(*out, f, name, (flags & LARDER_SVM_INDEX_ZERO) ? 0 : 1);
     if (rc == 0 && (*out)->rows == 0)
@@ -265,59 +267,12 @@ int larder__svm_parse(larder_svm_data **out, const void *bytes, size_t size, con
     return read_feed(out, &f, name, flags);
 }
 
-/* ---- from memory ----------------------------------------------------------------------------- */
-
-static int check_rows(size_t rows, const uint64_t *start, const uint32_t *index,
-                      const double *value, const double *label) {
-    for (size_t i = 0; i < rows; i++) {
-        if (start[i + 1] < start[i])
-            return larder__fail(LARDER_E_ARGS, "row %zu ends before it begins", i);
-        if (!isfinite(label[i]))
-            return larder__fail(LARDER_E_ARGS, "the label of row %zu is not finite", i);
-        for (uint64_t p = start[i]; p < start[i + 1]; p++)
-            if (!isfinite(value[p]) || index[p] > INT32_MAX ||
-                (p > start[i] && index[p] <= index[p - 1]))
-                return larder__fail(LARDER_E_ARGS,
-                                    "row %zu, pair %llu: indices ascend and values are finite", i,
-                                    (unsigned long long)(p - start[i]));
-    }
-    return 0;
-}
-
-int larder_svm_rows(larder_svm_data **out, size_t rows, const uint64_t *start,
-                    const uint32_t *index, const double *value, const double *label) {
-    *out = NULL;
-    if (rows == 0 || rows >= UINT32_MAX || start[0] != 0)
-        return larder__fail(LARDER_E_ARGS, "a data set has 1 to 4294967294 rows from pair 0 on");
-    int rc = check_rows(rows, start, index, value, label);
-    if (rc == 0)
-        rc = data_new(out, false);
-    if (rc == 0)
-        rc = larder__svm_data_grow(*out, rows, start[rows], 0);
-    larder_svm_data *d = *out;
-    if (rc < 0 || !d) {
-        larder_svm_data_close(out);
-        return rc;
-    }
-    d->rows = rows;
-    memcpy(d->start, start, (rows + 1) * sizeof *start);
-    memcpy(d->label, label, rows * sizeof *label);
-    if (start[rows]) {
-        memcpy(d->index, index, start[rows] * sizeof *index);
-        memcpy(d->value, value, start[rows] * sizeof *value);
-    }
-    for (size_t i = 0; i < rows; i++)
-        if (start[i + 1] > start[i] && index[start[i + 1] - 1] > d->features)
-            d->features = index[start[i + 1] - 1];
-    return 0;
-}
-
 int larder__svm_data_pick(larder_svm_data **out, const larder_svm_data *from, const uint32_t *pick,
                           size_t n) {
     uint64_t pairs = 0;
     for (size_t i = 0; i < n; i++)
         pairs += from->start[pick[i] + 1] - from->start[pick[i]];
-    int rc = data_new(out, false);
+    int rc = larder__svm_data_new(out, false);
     if (rc == 0)
         rc = larder__svm_data_grow(*out, n, pairs, 0);
     larder_svm_data *d = *out;

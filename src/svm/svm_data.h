@@ -18,9 +18,13 @@ struct larder_svm_data {
     uint64_t pair_room, list_room;
 };
 
+bool larder__svm_data_has(const larder_svm_data *, size_t row, double label); /* in its list */
+
 /* LIBSVM text that lies in memory; `name` is for sentences. */
 int larder__svm_parse(larder_svm_data **out, const void *bytes, size_t size, const char *name,
                       unsigned flags);
+/* One without rows; `lists`: of labels. */
+int larder__svm_data_new(larder_svm_data **out, bool lists);
 /* Room for one more row or pair. */
 int larder__svm_data_grow(larder_svm_data *, size_t rows, uint64_t pairs, uint64_t labels);
 /* The pairs on the rest of a line, from place *pairs on, which moves behind them. `first`: the

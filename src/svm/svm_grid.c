@@ -1,10 +1,10 @@
 /* Grid search: the folds of one kernel are opened once, and C goes up inside them. */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "svm/folds.h"
 #include "svm/svm_predict.h"
-#include "svm/svm_seen.h"
+#include "svm/svm_train.h"
 
 typedef struct search {
     const larder_svm_data *data;
@@ -89,40 +89,28 @@ static int check_grid(const larder_svm_data *d, const larder_svm_grid *g) {
     return 0;
 }
 
-int larder_svm_search(const larder_svm_data *data, const larder_svm_conf *conf,
-                      const larder_svm_grid *grid, larder_svm_stats *stats) {
-    larder_svm_stats own = {0};
-    larder__svm_seen seen = {0};
-    search s = {.data = data, .grid = grid, .conf = *conf, .stats = &own};
-    double start = larder__now();
-    int rc = larder__svm_check(data, conf);
+int larder_svm_search(const larder_svm_data *data, const larder_svm_conf *given,
+                      const larder_svm_grid *asked, larder_svm_stats *stats) {
+    larder__svm_job j;
+    larder_svm_grid grid = {0};
+    int rc = larder__svm_job_begin(&j, data, given, stats);
     if (rc == 0)
-        rc = check_grid(data, grid);
+        rc = larder__sized_in(&grid, sizeof grid, asked, "larder_svm_grid");
     if (rc == 0)
-        rc = larder__team_open(&s.team, conf->threads);
-    if (rc == 0)
-        rc = larder__folds_open(&s.folds, data, NULL, data->rows, grid->folds,
-                                larder__task_has_classes(conf->task), conf->seed);
-    s.others = larder__malloc((data->rows + 1) * sizeof *s.others);
-    s.sums = larder__calloc(grid->cs + 1, sizeof *s.sums);
-    if (rc == 0) {
-        larder__svm_seen_begin(&seen, conf, data->rows);
-        s.conf = seen.conf;
-    }
+        rc = check_grid(data, &grid);
+    search s = {.data = data, .grid = &grid, .conf = j.conf, .stats = &j.stats, .team = j.team};
     s.conf.probability = false;
+    if (rc == 0)
+        rc = larder__folds_open(&s.folds, data, NULL, data->rows, grid.folds,
+                                larder__task_has_classes(s.conf.task), s.conf.seed);
+    s.others = larder__malloc((data->rows + 1) * sizeof *s.others);
+    s.sums = larder__calloc(grid.cs + 1, sizeof *s.sums);
     if (rc == 0 && (!s.others || !s.sums))
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", data->rows);
-    for (size_t g = 0; rc == 0 && g < grid->gammas; g++)
+    for (size_t g = 0; rc == 0 && g < grid.gammas; g++)
         rc = search_gamma(&s, g);
-    larder__svm_seen_end(&seen);
     larder__free(s.others);
     larder__free(s.sums);
     larder__folds_close(&s.folds);
-    larder__team_close(&s.team);
-    own.seconds = larder__now() - start;
-    if (rc == 0)
-        larder__svm_warn_unreached(conf, &own);
-    if (stats)
-        *stats = own;
-    return rc;
+    return larder__svm_job_end(&j, rc, stats);
 }

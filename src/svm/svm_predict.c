@@ -116,7 +116,7 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
                        size_t n, larder__team *team, double *out) {
     deciding d = {.m = m, .data = data, .ids = rows, .out = out};
     unsigned threads = larder__team_threads(team);
-    if (larder_svm_vectors(m) == 0) { /* stopped before the first step, or one class */
+    if (larder__model_vectors(m) == 0) { /* stopped before the first step, or one class */
         for (size_t i = 0; i < n * m->values; i++)
             out[i] = -m->rho[i % m->values];
         return 0;
@@ -171,26 +171,11 @@ double larder__svm_label(const larder_svm_model *m, const double *values) {
 
 static int with_team(const larder_svm_model *m, const larder_svm_data *data, double *out) {
     larder__team *team = NULL;
-    bool large = (double)data->rows * (double)larder_svm_vectors(m) > GO_THREADED;
+    bool large = (double)data->rows * (double)larder__model_vectors(m) > GO_THREADED;
     int rc = larder__team_open(&team, large ? 0 : 1);
     if (rc == 0)
         rc = larder__svm_decide(m, data, NULL, data->rows, team, out);
     larder__team_close(&team);
-    return rc;
-}
-
-int larder_svm_decide(const larder_svm_model *m, const larder_svm_data *data, double *out) {
-    return with_team(m, data, out);
-}
-
-int larder_svm_predict(const larder_svm_model *m, const larder_svm_data *data, double *labels) {
-    double *values = larder__malloc((data->rows * m->values + 1) * sizeof *values);
-    if (!values)
-        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", data->rows);
-    int rc = with_team(m, data, values);
-    for (size_t i = 0; rc == 0 && i < data->rows; i++)
-        labels[i] = larder__svm_label(m, values + i * m->values);
-    larder__free(values);
     return rc;
 }
 
@@ -231,17 +216,25 @@ int larder__svm_probable(const larder_svm_model *m, const double *values, double
     return 0;
 }
 
-int larder_svm_probability(const larder_svm_model *m, const larder_svm_data *data, double *out,
-                           double *labels) {
-    if (!m->prob_a || !larder__task_has_classes(m->task) || m->one_vs_all)
+int larder_svm_predict(const larder_svm_model *m, const larder_svm_data *data, double *labels,
+                       double *values, double *probabilities) {
+    if (probabilities && (!m->prob_a || !larder__task_has_classes(m->task) || m->one_vs_all))
         return larder__fail(LARDER_E_STATE,
                             "the model has no probabilities of classes; train it with -b 1");
-    double *values = larder__malloc((data->rows * m->values + 1) * sizeof *values);
-    if (!values)
+    double *own = values ? NULL : larder__malloc((data->rows * m->values + 1) * sizeof *own);
+    if (!values && !own)
         return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", data->rows);
-    int rc = with_team(m, data, values);
-    for (size_t i = 0; rc == 0 && i < data->rows; i++)
-        rc = larder__svm_probable(m, values + i * m->values, out + i * m->classes, &labels[i]);
-    larder__free(values);
+    const double *at = values ? values : own;
+    int rc = with_team(m, data, values ? values : own);
+    for (size_t i = 0; rc == 0 && i < data->rows; i++, at += m->values) {
+        double label = 0;
+        if (probabilities)
+            rc = larder__svm_probable(m, at, probabilities + i * m->classes, &label);
+        else if (labels)
+            label = larder__svm_label(m, at);
+        if (labels)
+            labels[i] = label;
+    }
+    larder__free(own);
     return rc;
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "svm/session.h"
 #include "svm/svm_seen.h"
 
@@ -253,7 +254,7 @@ int larder__svm_train(larder_svm_model **out, const larder_svm_data *data, const
     return rc;
 }
 
-void larder__svm_warn_unreached(const larder_svm_conf *conf, const larder_svm_stats *s) {
+static void warn_unreached(const larder_svm_conf *conf, const larder_svm_stats *s) {
     char line[400];
     if (!conf->warn || s->unreached == 0)
         return;
@@ -268,32 +269,49 @@ void larder__svm_warn_unreached(const larder_svm_conf *conf, const larder_svm_st
     conf->warn(conf->warn_arg, line);
 }
 
-int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
-                     const larder_svm_conf *conf, larder_svm_stats *stats) {
-    larder_svm_stats own = {0};
-    larder__team *team = NULL;
-    larder__svm_seen seen = {0};
-    *out = NULL;
-    double start = larder__now();
-    int rc = larder__svm_check(data, conf);
+int larder__svm_job_begin(larder__svm_job *j, const larder_svm_data *data,
+                          const larder_svm_conf *given, const larder_svm_stats *wanted) {
+    larder_svm_conf conf = {.size = sizeof conf};
+    *j = (larder__svm_job){.start = larder__now()};
+    larder_svm_defaults(&conf);
+    int rc = larder__sized_in(&conf, sizeof conf, given, "larder_svm_conf");
+    if (rc == 0 && wanted)
+        rc = larder__sized_check(wanted, "larder_svm_stats");
     if (rc == 0)
-        rc = larder__team_open(&team, conf->threads);
+        rc = larder__svm_check(data, &conf);
+    if (rc == 0)
+        rc = larder__team_open(&j->team, conf.threads);
     if (rc == 0) {
-        own.threads = larder__team_threads(team);
-        larder__svm_seen_begin(&seen, conf, data->rows);
-        rc = larder__svm_train(out, data, NULL, data->rows, &seen.conf, team, &own);
+        larder__svm_seen_begin(&j->seen, &conf, data->rows);
+        j->conf = j->seen.conf;
     }
-    larder__svm_seen_end(&seen);
-    larder__team_close(&team);
-    own.seconds = larder__now() - start;
+    return rc;
+}
+
+int larder__svm_job_end(larder__svm_job *j, int rc, larder_svm_stats *out) {
+    larder__svm_seen_end(&j->seen);
+    larder__team_close(&j->team);
+    j->stats.seconds = larder__now() - j->start;
+    if (rc == 0)
+        warn_unreached(&j->conf, &j->stats);
+    int handed = out ? larder__sized_out(out, &j->stats, sizeof j->stats, "larder_svm_stats") : 0;
+    return rc < 0 ? rc : handed;
+}
+
+int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
+                     const larder_svm_conf *given, larder_svm_stats *stats) {
+    larder__svm_job j;
+    *out = NULL;
+    int rc = larder__svm_job_begin(&j, data, given, stats);
+    const larder_svm_conf *conf = &j.conf;
+    if (rc == 0) {
+        j.stats.threads = larder__team_threads(j.team);
+        rc = larder__svm_train(out, data, NULL, data->rows, conf, j.team, &j.stats);
+    }
     if (rc == 0 && conf->print && larder__task_has_classes(conf->task)) {
         char line[64];
-        snprintf(line, sizeof line, "Total nSV = %zu\n", larder_svm_vectors(*out));
+        snprintf(line, sizeof line, "Total nSV = %zu\n", larder__model_vectors(*out));
         conf->print(conf->print_arg, line);
     }
-    if (rc == 0)
-        larder__svm_warn_unreached(conf, &own);
-    if (stats)
-        *stats = own;
-    return rc;
+    return larder__svm_job_end(&j, rc, stats);
 }

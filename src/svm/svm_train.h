@@ -3,10 +3,21 @@
 #define LARDER_SVM_SVM_TRAIN_H
 
 #include "svm/model.h"
+#include "svm/svm_seen.h"
 #include "svm/team.h"
 
-/* Says to conf->warn what is not as asked when all is done. */
-void larder__svm_warn_unreached(const larder_svm_conf *, const larder_svm_stats *);
+/* What every call that trains is inside of: whatever it begins it ends, also where it fails. */
+typedef struct larder__svm_job {
+    larder_svm_conf conf; /* as the caller has it, but progress passes through `seen` */
+    larder_svm_stats stats;
+    larder__team *team;
+    larder__svm_seen seen;
+    double start;
+} larder__svm_job;
+int larder__svm_job_begin(larder__svm_job *, const larder_svm_data *, const larder_svm_conf *given,
+                          const larder_svm_stats *wanted /* or NULL */);
+/* Says what is not as asked and hands the figures out; answers rc or what went wrong here. */
+int larder__svm_job_end(larder__svm_job *, int rc, larder_svm_stats *out /* or NULL */);
 /* E_ARGS with a sentence when a parameter makes no sense for this data. */
 int larder__svm_check(const larder_svm_data *, const larder_svm_conf *);
 /* As larder_svm_train, with threads that are there already; adds to `stats`. `rows`: which rows of

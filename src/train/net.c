@@ -285,4 +285,3 @@ int larder__net_step(larder__net *net, const float *x, const int64_t *y, size_t 
 
 size_t larder__net_layers(const larder__net *net) { return net->layers; }
 const larder__layer *larder__net_layer(const larder__net *net, size_t i) { return &net->layer[i]; }
-size_t larder__net_params(const larder__net *net) { return net->params; }

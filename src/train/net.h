@@ -43,7 +43,6 @@ int larder__net_step(larder__net *, const float *x, const int64_t *y, size_t n, 
 
 size_t larder__net_layers(const larder__net *);
 const larder__layer *larder__net_layer(const larder__net *, size_t i);
-size_t larder__net_params(const larder__net *); /* weights and biases in all */
-double larder__net_rate(const char *kind);      /* a first rate that suits this kind */
+double larder__net_rate(const char *kind); /* a first rate that suits this kind */
 
 #endif

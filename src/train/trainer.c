@@ -30,6 +30,8 @@ struct larder__trainer {
     larder__trainer_conf conf; /* its texts are not kept */
     larder_loader *train, *test;
     larder__net *net;
+    uint64_t samples; /* of training, and what one is like */
+    larder_shape shape;
     uint32_t classes;
     uint64_t epoch, step; /* of the next batch */
     double rate;
@@ -95,9 +97,10 @@ static int choose_augment(larder__trainer *t, const larder__trainer_conf *conf) 
  * like a good one. Only data sets of one size are worth a second look. */
 static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
     larder_dataset train, test;
-    int rc;
-    if (!conf->derived || larder_loader_samples(t->train) != larder_loader_samples(t->test))
-        return 0;
+    larder_about about = {.size = sizeof about};
+    int rc = conf->derived ? larder_loader_about(t->test, &about) : 0;
+    if (rc < 0 || !conf->derived || about.samples != t->samples)
+        return rc;
     if ((rc = look(&train, conf->source)) < 0 || (rc = look(&test, conf->test)) < 0)
         return rc;
     if (train.identity != test.identity)
@@ -107,7 +110,7 @@ static int check_apart(larder__trainer *t, const larder__trainer_conf *conf) {
 }
 
 static size_t find_stat(const larder__trainer *t, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(t->train, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return i;
@@ -127,8 +130,7 @@ static void find_figures(larder__trainer *t) {
 }
 
 static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
-    larder_loader_conf lc;
-    larder_loader_defaults(&lc);
+    larder_loader_conf lc = {.size = sizeof lc};
     lc.source = conf->source;
     lc.recipe = conf->recipe;
     lc.cache = conf->cache;
@@ -147,7 +149,13 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     int rc = larder_loader_open(&t->train, &lc);
     if (rc == 0 && (rc = larder__loader_check_labels(t->train)) < 0)
         rc = larder__fail_in(rc, "training needs labels");
+    larder_about about = {.size = sizeof about};
+    if (rc == 0)
+        rc = larder_loader_about(t->train, &about);
     if (rc == 0) {
+        t->samples = about.samples;
+        t->shape = about.shape;
+        t->classes = about.classes;
         find_figures(t);
         t->forms = find_stat(t, "cache_decoded_bytes") != SIZE_MAX;
         t->tiers = find_stat(t, "front_hits") != SIZE_MAX;
@@ -159,13 +167,12 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
  * storage nothing after the first time; its reads are in nobody's figures. */
 static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     char augment[LARDER__URI_BYTES];
-    larder_loader_conf lc;
+    larder_loader_conf lc = {.size = sizeof lc};
     if (!conf->test)
         return 0;
     int rc = conf->test_augment ? 0 : larder__parts_test_augment(augment, t->augment);
     if (rc < 0)
         return rc;
-    larder_loader_defaults(&lc);
     lc.source = conf->test;
     lc.recipe = "minio";
     lc.cache = "256MiB";
@@ -185,7 +192,10 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
         return larder__fail_in(rc, "validation needs labels");
     if ((rc = check_apart(t, conf)) < 0)
         return rc;
-    larder_shape a = larder_loader_shape(t->train), b = larder_loader_shape(t->test);
+    larder_about about = {.size = sizeof about};
+    if ((rc = larder_loader_about(t->test, &about)) < 0)
+        return rc;
+    larder_shape a = t->shape, b = about.shape;
     if (a.h != b.h || a.w != b.w || a.c != b.c)
         return larder__fail(LARDER_E_ARGS,
                             "training samples are %ux%ux%u but test samples %ux%ux%u; "
@@ -204,7 +214,6 @@ static int look_again(void *arg, const larder_batch *b, float *loss) {
 }
 
 static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
-    t->classes = larder_loader_classes(t->train);
     if (t->classes < 2)
         return larder__fail(LARDER_E_ARGS,
                             "%.200s has %u classes; training needs labels of at "
@@ -212,7 +221,7 @@ static int open_net(larder__trainer *t, const larder__trainer_conf *conf) {
                             conf->source, t->classes);
     larder__gemm_threads(conf->net_threads ? conf->net_threads : 1);
     return larder__net_open(&t->net, &(larder__net_conf){.kind = conf->net,
-                                                         .shape = larder_loader_shape(t->train),
+                                                         .shape = t->shape,
                                                          .classes = t->classes,
                                                          .batch = conf->batch,
                                                          .seed = conf->seed,
@@ -264,44 +273,12 @@ void larder__trainer_cancel(larder__trainer *t) {
         larder_loader_cancel(t->test);
 }
 
-int larder__trainer_decisions(const larder__trainer *t, void **bytes, size_t *size) {
-    return larder_loader_decisions(t->train, bytes, size);
+larder_loader *larder__trainer_loader(const larder__trainer *t, bool test) {
+    return test ? t->test : t->train;
 }
-
-uint64_t larder__trainer_samples(const larder__trainer *t) {
-    return larder_loader_samples(t->train);
-}
+uint64_t larder__trainer_samples(const larder__trainer *t) { return t->samples; }
 double larder__trainer_rate(const larder__trainer *t) { return t->rate; }
 const char *larder__trainer_augment(const larder__trainer *t) { return t->augment; }
-int larder__trainer_bad(const larder__trainer *t, size_t i, larder_bad *out) {
-    return larder_loader_bad(t->train, i, out);
-}
-int larder__trainer_replan(const larder__trainer *t, size_t i, larder_replan *out) {
-    return larder_loader_replan(t->train, i, out);
-}
-
-const char *larder__trainer_note(const larder__trainer *t, bool test, size_t i) {
-    return larder_loader_note(test ? t->test : t->train, i);
-}
-
-int larder__trainer_cache_note(const larder__trainer *t, char *why, size_t cap) {
-    return larder_loader_cache_note(t->train, why, cap);
-}
-
-int larder__trainer_recorded(const larder__trainer *t, uint64_t *bytes, char *why, size_t cap) {
-    return larder_loader_recorded(t->train, bytes, why, cap);
-}
-
-int larder__trainer_scratch(const larder__trainer *t, uint64_t *refused, char *why, size_t cap) {
-    return larder_loader_scratch(t->train, refused, why, cap);
-}
-
-larder_times larder__trainer_times(const larder__trainer *t) {
-    larder_times out;
-    if (larder_loader_times(t->train, &out) < 0)
-        out = (larder_times){0};
-    return out;
-}
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
@@ -310,11 +287,16 @@ typedef struct times { /* of a histogram: observations, their sum and that of th
 } times;
 
 static times times_of(const larder__trainer *t, size_t stat) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     if (stat == SIZE_MAX || larder_loader_stat(t->train, stat, &v) < 0)
         return (times){0};
     double n = (double)v.count;
     return (times){n, n * v.value, n * (v.value * v.value + v.sd * v.sd), v.p50, v.p90, v.p99};
+}
+
+static larder__times times_spent(const larder__trainer *t) {
+    larder__times out;
+    return larder__loader_times(t->train, &out) < 0 ? (larder__times){0} : out;
 }
 
 /* What came between two looks. */
@@ -330,7 +312,7 @@ typedef struct pass { /* the epoch under way */
     double forward, backward; /* seconds of the network alone */
     uint64_t samples;
     times wait, fill, evaluation; /* as it began */
-    larder_times spent;
+    larder__times spent;
 } pass;
 
 /* Falls to 0 at the end of the last epoch, also when recipes make epochs of different length. */
@@ -340,7 +322,7 @@ static float rate_now(const larder__trainer *t, const pass *p) {
 }
 
 static double stat_now(const larder__trainer *t, size_t stat) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     bool there = stat != SIZE_MAX && larder_loader_stat(t->train, stat, &v) == 0;
     return there ? v.value : (double)NAN;
 }
@@ -374,7 +356,8 @@ static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
     p->samples += b->n;
     p->h_sum += h_now(t) * (double)b->n;
     return larder_loader_report(t->train, b,
-                                &(larder_feedback){.loss = r.loss,
+                                &(larder_feedback){.size = sizeof(larder_feedback),
+                                                   .loss = r.loss,
                                                    .logits = r.logits,
                                                    .classes = t->classes,
                                                    .embeddings = r.embeddings,
@@ -383,7 +366,7 @@ static int learn(larder__trainer *t, pass *p, const larder_batch *b) {
 
 /* The ledger's figures and the clock into `out`; works in the middle of an epoch too. */
 static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     int rc = larder_loader_figures(t->train, t->epoch, &f);
     if (rc < 0)
         return rc;
@@ -411,26 +394,26 @@ static void take_times(const larder__trainer *t, const pass *p, larder__epoch *o
     out->wait_p50 = wait.p50, out->wait_p90 = wait.p90, out->wait_p99 = wait.p99;
     out->fill_p50 = fill.p50, out->fill_p90 = fill.p90, out->fill_p99 = fill.p99;
     out->evaluation_seconds = times_of(t, t->evaluation_stat).sum - p->evaluation.sum;
-    larder_times spent = larder__trainer_times(t);
-    double part[LARDER_TIMES];
-    for (int k = 0; k < LARDER_TIMES; k++)
+    larder__times spent = times_spent(t);
+    double part[LARDER__TIMES];
+    for (int k = 0; k < LARDER__TIMES; k++)
         part[k] = spent.seconds[k] - p->spent.seconds[k];
-    out->training_seconds = part[LARDER_TIME_TRAINING];
+    out->training_seconds = part[LARDER__TIME_TRAINING];
     out->forward_seconds = p->forward, out->backward_seconds = p->backward;
-    out->wait_storage = part[LARDER_TIME_STORAGE];
-    out->wait_decode = part[LARDER_TIME_DECODE], out->wait_augment = part[LARDER_TIME_AUGMENT];
-    out->wait_cache = part[LARDER_TIME_CACHE], out->wait_assembly = part[LARDER_TIME_ASSEMBLY];
+    out->wait_storage = part[LARDER__TIME_STORAGE];
+    out->wait_decode = part[LARDER__TIME_DECODE], out->wait_augment = part[LARDER__TIME_AUGMENT];
+    out->wait_cache = part[LARDER__TIME_CACHE], out->wait_assembly = part[LARDER__TIME_ASSEMBLY];
 }
 
 /* What held the feeding up when the cache was last shared out. */
 static void take_bottleneck(const larder__trainer *t, larder__epoch *out) {
-    larder_replan p;
+    larder__plan_turn p;
     size_t n = 0;
-    while (larder_loader_replan(t->train, n, &p) == 0)
+    while (larder__loader_replan(t->train, n, &p) == 0)
         n++;
     if (n)
         snprintf(out->plan_bottleneck, sizeof out->plan_bottleneck, "%s",
-                 larder_resource_name(p.held_up_by));
+                 larder__resource_name(p.held_up_by));
 }
 
 static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
@@ -458,6 +441,11 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
 
 static int cancelled(void) { return larder__fail(LARDER_E_CANCELLED, "training was stopped"); }
 
+static uint64_t batches_of(const larder__trainer *t) {
+    larder_about about = {.size = sizeof about};
+    return larder_loader_about(t->train, &about) < 0 ? 0 : about.batches;
+}
+
 /* 0 at the end of the epoch, LARDER_END if there was none to begin. */
 static int train_epoch(larder__trainer *t, pass *p, larder__epoch *out) {
     for (;;) {
@@ -472,7 +460,7 @@ static int train_epoch(larder__trainer *t, pass *p, larder__epoch *out) {
         if (rc != 0)
             return rc < 0 ? rc : 0;
         if (p->batch == 0)
-            p->batches = larder_loader_batches(t->train);
+            p->batches = batches_of(t);
         rc = learn(t, p, b);
         int done = larder_loader_done(t->train, b);
         if (rc < 0 || done < 0)
@@ -528,7 +516,7 @@ int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {
               .wait = times_of(t, t->wait_stat),
               .fill = times_of(t, t->fill_stat),
               .evaluation = times_of(t, t->evaluation_stat),
-              .spent = larder__trainer_times(t)};
+              .spent = times_spent(t)};
     *out = larder__epoch_blank();
     out->epoch = t->epoch;
     if (t->epoch >= t->conf.epochs)

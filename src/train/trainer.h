@@ -7,7 +7,6 @@
 #include "report/record.h"
 
 #include <larder/larder.h>
-#include <larder/plan.h>
 
 typedef struct larder__trainer larder__trainer;
 
@@ -51,23 +50,11 @@ int larder__trainer_epoch(larder__trainer *, larder__epoch *out);
 /* Ends the epoch under way after its current batch with E_CANCELLED. */
 void larder__trainer_cancel(larder__trainer *);
 
-/* As larder_loader_decisions, of the run so far. */
-int larder__trainer_decisions(const larder__trainer *, void **bytes, size_t *size);
-
+/* The loader of the training samples or, `test`, of those that validate (NULL: none), to look at.
+ */
+larder_loader *larder__trainer_loader(const larder__trainer *, bool test);
 uint64_t larder__trainer_samples(const larder__trainer *);
 double larder__trainer_rate(const larder__trainer *);
 const char *larder__trainer_augment(const larder__trainer *);
-/* Training samples skipped or replaced: entry i, E_RANGE past the end. */
-int larder__trainer_bad(const larder__trainer *, size_t i, larder_bad *out);
-/* The i-th change of plan=auto; E_RANGE past the end. */
-int larder__trainer_replan(const larder__trainer *, size_t i, larder_replan *out);
-/* As larder_loader_note, of the training loader or, `test`, of the one that validates. */
-const char *larder__trainer_note(const larder__trainer *, bool test, size_t i);
-int larder__trainer_cache_note(const larder__trainer *, char *why, size_t cap);
-/* As larder_loader_recorded, larder_loader_scratch and larder_loader_times of the training loader.
- */
-int larder__trainer_recorded(const larder__trainer *, uint64_t *bytes, char *why, size_t cap);
-int larder__trainer_scratch(const larder__trainer *, uint64_t *refused, char *why, size_t cap);
-larder_times larder__trainer_times(const larder__trainer *);
 
 #endif

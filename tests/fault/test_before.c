@@ -2,6 +2,7 @@
  * and where they decided something else than it asks for, it is told. */
 #include "daemon/server.h"
 #include "loader_kit.h"
+#include "look_kit.h"
 #include "redis_kit.h"
 
 #include <pthread.h>
@@ -88,7 +89,7 @@ static void work(const char *cache, const char *recipe, bool killed) {
 }
 
 static void finds_all(const char *cache, const char *recipe, bool killed) {
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     work(cache, recipe, killed);
     larder_loader *l = begin(cache, recipe, 2);
     train(l);
@@ -142,7 +143,7 @@ static void in_redis(void **st) {
 
 static bool told(larder_loader *l, const char *a, const char *b) {
     const char *says;
-    for (size_t i = 0; (says = larder_loader_note(l, i)); i++)
+    for (size_t i = 0; (says = look_note(l, i)); i++)
         if (strstr(says, a) && strstr(says, b))
             return true;
     return false;
@@ -158,19 +159,19 @@ static void another_cache_holds(void **st) {
         snprintf(cache[i], sizeof cache[i], "unix:%s%s", s.path, budgets[i]);
     larder_loader *first = begin(cache[0], "minio", 1), *same = begin(cache[0], "minio", 2);
     larder_loader *other = begin(cache[1], "seneca", 3), *any = begin(cache[2], "minio", 4);
-    assert_null(larder_loader_note(first, 0));
-    assert_null(larder_loader_note(same, 0));
-    assert_null(larder_loader_note(any, 0)); /* it asked for nothing in particular */
+    assert_null(look_note(first, 0));
+    assert_null(look_note(same, 0));
+    assert_null(look_note(any, 0)); /* it asked for nothing in particular */
     assert_true(told(other, "ruled by minio", "ods"));
     assert_true(told(other, "3.0 KiB", "40%"));
-    assert_null(larder_loader_note(other, 2));
+    assert_null(look_note(other, 2));
     larder_loader *split = begin(cache[3], "seneca", 5); /* pixels are another cache */
-    assert_null(larder_loader_note(split, 0));
+    assert_null(look_note(split, 0));
     larder_loader_close(&split);
     snprintf(cache[3], sizeof cache[3], "unix:%s?budget=20%%:10/90/0", s.path);
     split = begin(cache[3], "seneca", 5);
     assert_true(told(split, "split 50/50/0", "as this one asks"));
-    assert_null(larder_loader_note(split, 1));
+    assert_null(look_note(split, 1));
     larder_loader *all[] = {first, same, other, any, split};
     for (size_t i = 0; i < 5; i++)
         larder_loader_close(&all[i]);
@@ -202,7 +203,7 @@ static void another_group_holds(void **st) {
         snprintf(cache[i], sizeof cache[i], "redis://127.0.0.1:%u?budget=%d%%&shared=g", r.port,
                  20 + 20 * i);
     larder_loader *first = begin(cache[0], "minio", 1), *other = begin(cache[1], "minio", 2);
-    assert_null(larder_loader_note(first, 0));
+    assert_null(look_note(first, 0));
     assert_true(told(other, "holds 3.0 KiB", "6.0 KiB"));
     larder_loader_close(&first);
     larder_loader_close(&other);

@@ -1,6 +1,7 @@
 /* A loader under a daemon is saved in the middle of an epoch and restored, under the same daemon,
  * a fresh one, or none at all: every epoch still serves every sample once. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "daemon/server.h"
 
@@ -85,7 +86,7 @@ static void break_once(const char *split, size_t before, int change) {
     larder_loader *l = open_loader(&s, 1), *other = open_loader(&s, 2);
     take(other, 5, others);
     assert_true(take(l, before, times));
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     take(other, 5, others);
     if (change) {
@@ -93,7 +94,7 @@ static void break_once(const char *split, size_t before, int change) {
         start(&s);
     }
     l = open_loader(&s, 1);
-    check_ok(larder_loader_restore(l, bytes, size));
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
     larder_free(bytes);
     if (change == 2)
         stop(&s);
@@ -106,7 +107,7 @@ static void break_once(const char *split, size_t before, int change) {
                     "%s, broken after %zu, change %d: sample %zu came %u and %u times in epoch "
                     "%zu",
                     split, before, change, id, times[e][id], others[e][id], e);
-    assert_int_equal(larder_loader_audit(l), 0);
+    assert_int_equal(look_audit(l), 0);
     larder_loader_close(&l);
     larder_loader_close(&other);
     if (change != 2)

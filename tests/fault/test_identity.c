@@ -396,7 +396,7 @@ static void *run_rank(void *arg) {
         r->rows += b->n;
         for (size_t i = 0; i < b->n; i++)
             loss[i] = kit_loss(b->served[i], b->epoch);
-        larder_feedback fb = {.loss = loss};
+        larder_feedback fb = {.size = sizeof fb, .loss = loss};
         must(larder_loader_report(l, b, &fb) == 0 && larder_loader_done(l, b) == 0);
     }
     snprintf(r->why, sizeof r->why, "%s", r->rc < 0 ? larder_errmsg() : "");

@@ -4,6 +4,7 @@
  * is the sample it says it is, no id comes twice in an epoch, the figures add up, the budget holds,
  * and everything ends. The sanitizer builds look at the rest. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/hash.h"
 #include "source/source.h"
@@ -104,7 +105,7 @@ static void check_batch(bench *b, const larder_batch *x) {
 }
 
 static double stat_of(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -113,7 +114,7 @@ static double stat_of(larder_loader *l, const char *name) {
 }
 
 static void check_figures(bench *b, uint64_t epoch) {
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     check_ok(larder_loader_figures(b->loader, epoch, &f));
     assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
     assert_true(f.touched >= 0 && f.touched <= 1);
@@ -129,15 +130,15 @@ static void check_figures(bench *b, uint64_t epoch) {
 static void *look_in(void *arg) {
     bench *b = arg;
     while (!atomic_load(&b->over)) {
-        larder_stat_value v;
-        larder_figures f;
-        larder_bad bad;
+        larder_stat_value v = {.size = sizeof v};
+        larder_figures f = {.size = sizeof f};
+        larder_bad bad = {.size = sizeof bad};
         for (size_t i = 0; larder_loader_stat(b->loader, i, &v) == 0; i++) {
         }
         larder_loader_figures(b->loader, 0, &f);
-        larder_loader_audit(b->loader);
+        look_audit(b->loader);
         larder_loader_bad(b->loader, 0, &bad);
-        if (larder_loader_batches(b->loader) == 0)
+        if (look_about(b->loader).batches == 0)
             return "no batches";
     }
     return NULL;
@@ -152,7 +153,8 @@ static void give_back(bench *b) {
     for (size_t i = 0; i < x->n; i++)
         losses[i] = kit_loss(x->served[i], x->epoch);
     if (pick(b, 4))
-        check_ok(larder_loader_report(b->loader, x, &(larder_feedback){.loss = losses}));
+        check_ok(larder_loader_report(
+            b->loader, x, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}));
     check_ok(larder_loader_done(b->loader, x));
     b->held[which] = b->held[--b->holds];
 }
@@ -161,13 +163,13 @@ static void give_back(bench *b) {
 static void start_again(bench *b) {
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(b->loader, &bytes, &size));
+    check_ok(larder_loader_save(b->loader, LARDER_STATE, &bytes, &size));
     larder_loader_close(&b->loader);
     b->holds = 0;
     b->conf.threads = 1 + pick(b, 6);
     b->conf.prefetch = 1 + pick(b, b->conf.lag - 1 < HELD ? b->conf.lag - 1 : HELD);
     check_ok(larder_loader_open(&b->loader, &b->conf));
-    check_ok(larder_loader_restore(b->loader, bytes, size));
+    check_ok(larder_loader_restore(b->loader, LARDER_STATE, bytes, size));
     larder_free(bytes);
 }
 

@@ -3,6 +3,7 @@
  * rather than away is an error at once. No test asserts a time: where something must not wait, the
  * wait it was told would be longer than the test may take. */
 #include "loader_kit.h"
+#include "look_kit.h"
 #include "ranks_kit.h"
 
 #include <fcntl.h>
@@ -47,7 +48,7 @@ static void take_epoch(larder_loader *l) {
     while ((rc = larder_loader_next(l, &b)) == 0)
         check_ok(larder_loader_done(l, b));
     assert_int_equal(rc, LARDER_END_EPOCH);
-    assert_int_equal(larder_loader_audit(l), 0);
+    assert_int_equal(look_audit(l), 0);
 }
 
 static void goes_on(void **state) {
@@ -59,7 +60,7 @@ static void goes_on(void **state) {
     kit_store_start(&s, k->store);
     kit_store_kill(&s);
     check_ok(open_at(&l, &s, k, "wait=0s", NULL, NULL));
-    check_ok(larder_loader_cache_note(l, why, sizeof why));
+    check_ok(larder_loader_says(l, LARDER_SAYS_CACHE, 0, why, sizeof why));
     assert_true(why[0]);
     assert_true(kit_stat(l, attached(&s)) == 0);
     take_epoch(l);
@@ -114,7 +115,7 @@ static void comes_meanwhile(void **state) {
     check_ok(open_at(&l, &s, k, AN_HOUR, bring, &c));
     assert_true(c.asked >= 4);
     assert_true(kit_stat(l, attached(&s)) == 1);
-    check_ok(larder_loader_cache_note(l, why, sizeof why));
+    check_ok(larder_loader_says(l, LARDER_SAYS_CACHE, 0, why, sizeof why));
     assert_string_equal(why, "");
     take_epoch(l);
     larder_loader_close(&l);

@@ -210,7 +210,7 @@ typedef struct reader {
 } reader;
 
 static double unasked(larder__stats *s) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder__stat_read(s, i, &v) == 0; i++)
         if (strcmp(v.name, "daemon_unasked") == 0)
             return v.value;

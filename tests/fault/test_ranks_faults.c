@@ -69,7 +69,7 @@ static void *run_rank(void *arg) {
         for (size_t i = 0; i < b->n; i++)
             loss[i] = kit_loss(b->served[i], b->epoch);
         r->digests[r->count++] = kit_digest(b);
-        larder_feedback fb = {.loss = loss};
+        larder_feedback fb = {.size = sizeof fb, .loss = loss};
         check_ok(larder_loader_report(r->l, b, &fb));
         check_ok(larder_loader_done(r->l, b));
         if (r->nap_us)

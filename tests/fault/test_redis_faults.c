@@ -65,7 +65,7 @@ static void finish(trial *t) {
 
 static void note_has(trial *t, const char *word) {
     char why[300];
-    check_ok(larder_loader_cache_note(t->l, why, sizeof why));
+    check_ok(larder_loader_says(t->l, LARDER_SAYS_CACHE, 0, why, sizeof why));
     if (!strstr(why, word))
         fail_msg("the note says \"%s\", nothing of \"%s\"", why, word);
 }
@@ -121,7 +121,7 @@ static void test_forgets_everything(void **unused) {
     (void)unused;
     kit_redis r;
     trial t;
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
     begin(&t, HOST "&timeout=30s", r.port);
@@ -278,7 +278,7 @@ static void test_password_changed(void **unused) {
     wait_for(&t, "redis_lost", 1);
     for (int i = 0; i < 600; i++) { /* it has tried again */
         char why[300];
-        check_ok(larder_loader_cache_note(t.l, why, sizeof why));
+        check_ok(larder_loader_says(t.l, LARDER_SAYS_CACHE, 0, why, sizeof why));
         if (strstr(why, "password"))
             break;
         kit_nap(0.05);

@@ -7,8 +7,7 @@
 #include <string.h>
 
 static larder_loader *open_small(const char *recipe) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = "mem:?n=37&h=4&w=4&c=1";
     c.recipe = recipe;
     c.cache = "30%";
@@ -31,7 +30,7 @@ static void train(larder_loader *l, int batches) {
         if (rc == LARDER_END_EPOCH)
             continue;
         float loss[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-        larder_feedback fb = {.loss = loss};
+        larder_feedback fb = {.size = sizeof fb, .loss = loss};
         larder_loader_report(l, b, &fb);
         larder_loader_done(l, b);
     }
@@ -52,11 +51,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         copy[size - 8 + (size_t)i] = (uint8_t)(sum >> (8 * i));
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         larder_loader *l = open_small(recipes[i]);
-        if (l && larder_loader_restore(l, copy, size) == 0)
+        if (l && larder_loader_restore(l, LARDER_STATE, copy, size) == 0)
             train(l, 30);
         larder_loader_close(&l);
         l = open_small(recipes[i]); /* and as what it decided */
-        if (l && larder_loader_replay(l, copy, size) == 0)
+        if (l && larder_loader_restore(l, LARDER_DECISIONS, copy, size) == 0)
             train(l, 30);
         larder_loader_close(&l);
     }

@@ -12,8 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { BATCH = 8, DIM = 4 };
 
 static larder_loader *open_small(bool beside) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = "mem:?n=60&h=4&w=4&c=1&classes=3";
     c.recipe = beside ? "spider:scoring=beside,ratio=0.6,degree=6,list=12"
                       : "spider:scoring=wait,ratio=0.6,degree=6,list=12";
@@ -45,7 +44,9 @@ static void train(larder_loader *l, int steps) {
             for (size_t k = 0; k < DIM; k++)
                 emb[r * DIM + k] =
                     (float)(b->y[r] == (int64_t)k) + (float)((b->served[r] + k) % 7) / 20;
-        larder_loader_report(l, b, &(larder_feedback){.embeddings = emb, .dim = DIM});
+        larder_loader_report(
+            l, b,
+            &(larder_feedback){.size = sizeof(larder_feedback), .embeddings = emb, .dim = DIM});
         larder_loader_done(l, b);
     }
 }
@@ -56,7 +57,7 @@ static void *valid_state(bool beside, size_t *size) {
     if (!state[beside]) {
         larder_loader *l = open_small(beside);
         train(l, 22);
-        if (larder_loader_save(l, &state[beside], &state_size[beside]) < 0)
+        if (larder_loader_save(l, LARDER_STATE, &state[beside], &state_size[beside]) < 0)
             abort();
         larder_loader_close(&l);
     }
@@ -70,7 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const void *valid = valid_state(beside, &n);
     uint8_t *copy = damaged(valid, &n, data + (size > 0), size - (size > 0));
     larder_loader *l = open_small(beside);
-    int rc = repeat ? larder_loader_replay(l, copy, n) : larder_loader_restore(l, copy, n);
+    int rc = repeat ? larder_loader_restore(l, LARDER_DECISIONS, copy, n)
+                    : larder_loader_restore(l, LARDER_STATE, copy, n);
     if (rc == 0)
         train(l, 60);
     else if (!larder_errmsg()[0] || size < 2)

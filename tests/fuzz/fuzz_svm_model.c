@@ -11,10 +11,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int rc = larder__model_parse(&m, data, size, "fuzz");
     if ((rc == 0) != (m != NULL))
         abort();
-    if (m && m->classes < 100 && larder_svm_vectors(m) < 1000 &&
+    if (m && m->classes < 100 && larder__model_vectors(m) < 1000 &&
         larder__svm_parse(&d, rows, sizeof rows - 1, "rows", LARDER_SVM_INDEX_ZERO) == 0) {
         double labels[2];
-        (void)larder_svm_predict(m, d, labels);
+        (void)larder_svm_predict(m, d, labels, NULL, NULL);
     }
     larder_svm_data_close(&d);
     larder_svm_model_close(&m);

@@ -16,8 +16,7 @@ static const struct {
 } worlds[WORLDS] = {{2, 3, 5}, {3, 1, 16}, {1, 2, 8}};
 
 static larder_loader *open_rank(const char *recipe, size_t batch, uint32_t rank, uint32_t world) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = "mem:?n=90&h=4&w=4&c=1";
     c.recipe = recipe;
     c.cache = "30%";
@@ -62,7 +61,7 @@ static saved *valid_state(size_t recipe, size_t world) {
         uint32_t of = worlds[world].before;
         larder_loader *l = open_rank(recipes[recipe], 8, of - 1, of);
         train(l, (int)(N / (8 * of)) + 4);
-        if (larder_loader_save(l, &s->bytes, &s->size) < 0)
+        if (larder_loader_save(l, LARDER_STATE, &s->bytes, &s->size) < 0)
             abort();
         larder_loader_close(&l);
     }
@@ -77,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (uint32_t rank = 0; rank < worlds[world].after; rank++) {
         larder_loader *l =
             open_rank(recipes[recipe], worlds[world].batch, rank, worlds[world].after);
-        if (larder_loader_restore(l, copy, n) == 0)
+        if (larder_loader_restore(l, LARDER_STATE, copy, n) == 0)
             train(l, 60);
         else if (!larder_errmsg()[0] || size < 2)
             abort(); /* refused without a word, or an undamaged state was refused */

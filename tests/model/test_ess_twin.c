@@ -21,7 +21,7 @@ static double kish(const double *pull) {
 }
 
 static double ess_of(larder_loader *l) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, "ess") == 0)
             return v.value;
@@ -37,8 +37,10 @@ static void report(larder_loader *l, const larder_batch *b) {
             emb[i * DIM + k] = (float)(larder__mix64((uint64_t)b->y[i] * DIM + k) % 100) +
                                (float)(larder__mix64(b->served[i] * DIM + k) % 100) / 5;
     }
-    check_ok(larder_loader_report(l, b,
-                                  &(larder_feedback){.loss = loss, .embeddings = emb, .dim = DIM}));
+    check_ok(larder_loader_report(
+        l, b,
+        &(larder_feedback){
+            .size = sizeof(larder_feedback), .loss = loss, .embeddings = emb, .dim = DIM}));
 }
 
 /* Runs it, and checks ess after each epoch against the batches' own rows. */
@@ -68,10 +70,10 @@ static void run(const char *recipe, const char *record, double said[EPOCHS], boo
         if (resume && step % 23 == 22) { /* in the middle of an epoch, too */
             void *bytes;
             size_t size;
-            check_ok(larder_loader_save(l, &bytes, &size));
+            check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
             larder_loader_close(&l);
             check_ok(larder_loader_open(&l, &c));
-            check_ok(larder_loader_restore(l, bytes, size));
+            check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
             larder_free(bytes);
         }
     }

@@ -38,7 +38,11 @@ static void compare(const larder__kernel_conf *c, double share, bool balanced) {
     double x[ROWS * DIM], y[ROWS] = {0};
     fill(x, share);
     larder_svm_data *d = NULL;
-    check_ok(larder_svm_dense(&d, ROWS, DIM, x, y, 0));
+    check_ok(larder_svm_copy(&d, &(larder_svm_matrix){.size = sizeof(larder_svm_matrix),
+                                                      .rows = ROWS,
+                                                      .features = DIM,
+                                                      .value = x,
+                                                      .label = y}));
     larder__kernel k;
     check_ok(larder__kernel_open(&k, c, d, NULL, LARDER__ENGINE_AUTO));
     uint32_t row[ROWS], all[ROWS];

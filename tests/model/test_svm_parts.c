@@ -34,21 +34,25 @@ static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t se
         y[i] = classes ? c : sum + larder_rng_unit(&rng);
     }
     larder_svm_data *d = NULL;
-    check_ok(larder_svm_dense(&d, rows, dim, x, y, 0));
+    check_ok(larder_svm_copy(&d, &(larder_svm_matrix){.size = sizeof(larder_svm_matrix),
+                                                      .rows = rows,
+                                                      .features = dim,
+                                                      .value = x,
+                                                      .label = y}));
     free(x), free(y);
     return d;
 }
 
 static larder_svm_conf conf_of(larder_svm_task task, double c, double gamma) {
-    larder_svm_conf conf;
+    larder_svm_conf conf = {.size = sizeof conf};
     larder_svm_defaults(&conf);
     conf.task = task, conf.c = c, conf.gamma = gamma, conf.threads = 1;
     return conf;
 }
 
 static bool same_model(const larder_svm_model *a, const larder_svm_model *b) {
-    size_t n = larder_svm_vectors(a);
-    return n == larder_svm_vectors(b) &&
+    size_t n = larder__model_vectors(a);
+    return n == larder__model_vectors(b) &&
            memcmp(a->coef, b->coef, a->coefs * n * sizeof *a->coef) == 0 &&
            memcmp(a->rho, b->rho, a->values * sizeof *a->rho) == 0 &&
            memcmp(a->rows, b->rows, n * sizeof *a->rows) == 0;
@@ -59,8 +63,8 @@ static double largest_difference(const larder_svm_model *a, const larder_svm_mod
     size_t n = d->rows * a->values;
     double *x = calloc(n, sizeof *x), *y = calloc(n, sizeof *y), most = 0;
     assert_true(x && y);
-    check_ok(larder_svm_decide(a, d, x));
-    check_ok(larder_svm_decide(b, d, y));
+    check_ok(larder_svm_predict(a, d, NULL, x, NULL));
+    check_ok(larder_svm_predict(b, d, NULL, y, NULL));
     for (size_t i = 0; i < n; i++)
         most = fmax(most, fabs(x[i] - y[i]));
     free(x), free(y);
@@ -77,7 +81,7 @@ static void pairs_share_rows(void **state) {
     static const char *const policies[] = {"kkt", "hcst", "lru"};
     for (size_t i = 0; i < 3; i++) {
         larder_svm_model *m[3];
-        larder_svm_stats s[3];
+        larder_svm_stats s[3] = {{.size = sizeof *s}, {.size = sizeof *s}, {.size = sizeof *s}};
         conf.policy = policies[i];
         conf.separate_rows = true, conf.threads = 1;
         check_ok(larder_svm_train(&m[0], d, &conf, &s[0]));
@@ -101,7 +105,7 @@ static void shared_rows_come_and_go(void **state) {
     larder_svm_data *d = clouds(2700, 5, 3, 2);
     larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 10, 2);
     larder_svm_model *a, *b;
-    larder_svm_stats whole, part;
+    larder_svm_stats whole = {.size = sizeof whole}, part = {.size = sizeof part};
     conf.cache_always = true;
     conf.policy = "lru";
     check_ok(larder_svm_train(&a, d, &conf, &whole));
@@ -117,7 +121,7 @@ static void shared_rows_come_and_go(void **state) {
 
 static void check_folds(const larder_svm_data *d, larder_svm_conf *conf, bool exact) {
     double *a = calloc(d->rows, sizeof *a), *b = calloc(d->rows, sizeof *b);
-    larder_svm_stats own, shared;
+    larder_svm_stats own = {.size = sizeof own}, shared = {.size = sizeof shared};
     assert_true(a && b);
     conf->cache_always = true;
     conf->separate_rows = true;
@@ -155,12 +159,17 @@ static void grids_share_rows(void **state) {
     larder_svm_data *d = clouds(1700, 6, 2, 5);
     larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
     double c[] = {1, 4, 16}, gamma[] = {0.5, 2}, score[2][6];
-    larder_svm_stats s[2];
+    larder_svm_stats s[2] = {{.size = sizeof *s}, {.size = sizeof *s}};
     conf.cache_always = true;
     for (int i = 0; i < 2; i++) {
         conf.separate_rows = i == 1;
-        larder_svm_grid grid = {
-            .c = c, .gamma = gamma, .cs = 3, .gammas = 2, .folds = 3, .score = score[i]};
+        larder_svm_grid grid = {.size = sizeof grid,
+                                .c = c,
+                                .gamma = gamma,
+                                .cs = 3,
+                                .gammas = 2,
+                                .folds = 3,
+                                .score = score[i]};
         check_ok(larder_svm_search(d, &conf, &grid, &s[i]));
     }
     assert_true(s[0].values < s[1].values);
@@ -270,7 +279,7 @@ static void a_team_leaves_nothing(void **state) {
 
 static void weights_are_repeats(void **state) {
     (void)state;
-    larder_svm_data *d = clouds(300, 4, 2, 8), *repeated = NULL;
+    larder_svm_data *d = clouds(300, 4, 2, 8), *repeated = NULL, *heavy = NULL;
     double weight[300];
     uint32_t pick[900];
     size_t n = 0;
@@ -280,19 +289,27 @@ static void weights_are_repeats(void **state) {
             pick[n++] = i;
     }
     check_ok(larder__svm_data_pick(&repeated, d, pick, n));
-    check_ok(larder_svm_weigh(d, weight));
+    larder_svm_matrix weighed = {.size = sizeof weighed,
+                                 .rows = d->rows,
+                                 .start = d->start,
+                                 .index = d->index,
+                                 .value = d->value,
+                                 .label = d->label,
+                                 .weight = weight};
+    check_ok(larder_svm_copy(&heavy, &weighed));
     for (larder_svm_task task = LARDER_SVM_C_SVC; task <= LARDER_SVM_NU_SVR; task++) {
         larder_svm_conf conf = conf_of(task, 0.5, 1);
         larder_svm_model *a, *b;
         conf.tolerance = 1e-6, conf.nu = 0.3, conf.merge = false;
-        check_ok(larder_svm_train(&a, d, &conf, NULL));
+        check_ok(larder_svm_train(&a, heavy, &conf, NULL));
         check_ok(larder_svm_train(&b, repeated, &conf, NULL));
         assert_true(largest_difference(a, b, d) < (task == LARDER_SVM_NU_SVC ? 1e-2 : 1e-3));
         larder_svm_model_close(&a);
         larder_svm_model_close(&b);
     }
     weight[5] = -1;
-    assert_int_equal(larder_svm_weigh(d, weight), LARDER_E_ARGS);
+    larder_svm_data_close(&heavy);
+    assert_int_equal(larder_svm_copy(&heavy, &weighed), LARDER_E_ARGS);
     larder_svm_data_close(&d);
     larder_svm_data_close(&repeated);
 }
@@ -306,16 +323,16 @@ static void classes_in_order(void **state) {
     check_ok(larder_svm_train(&a, d, &conf, NULL));
     conf.sorted_classes = true;
     check_ok(larder_svm_train(&b, d, &conf, NULL));
-    assert_true(larder_svm_class(a, 0) == 3);
+    assert_true(a->label[0] == 3);
     double *x = calloc(d->rows, sizeof *x), *y = calloc(d->rows, sizeof *y);
-    check_ok(larder_svm_predict(a, d, x));
-    check_ok(larder_svm_predict(b, d, y));
+    check_ok(larder_svm_predict(a, d, x, NULL, NULL));
+    check_ok(larder_svm_predict(b, d, y, NULL, NULL));
     size_t apart = 0;
     for (size_t i = 0; i < d->rows; i++)
         apart += x[i] != y[i];
     assert_true(apart < 5); /* ties of votes go to the first class */
     for (size_t i = 0; i < 4; i++)
-        assert_true(larder_svm_class(b, i) == (double)i);
+        assert_true(b->label[i] == (double)i);
     free(x), free(y);
     larder_svm_model_close(&a);
     larder_svm_model_close(&b);
@@ -324,45 +341,33 @@ static void classes_in_order(void **state) {
 
 static void taken_apart(void **state) {
     (void)state;
-    larder_svm_data *d = clouds(400, 5, 3, 10), *vectors = NULL;
+    larder_svm_data *d = clouds(400, 5, 3, 10);
     larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
     conf.probability = true;
     larder_svm_model *m, *again = NULL;
     check_ok(larder_svm_train(&m, d, &conf, NULL));
-    size_t n = larder_svm_vectors(m);
-    double *matrix = calloc(n * 5, sizeof *matrix), *none = calloc(n, sizeof *none);
-    check_ok(larder_svm_matrix(m, 5, matrix));
-    check_ok(larder_svm_dense(&vectors, n, 5, matrix, none, 0));
-    const uint32_t *support = larder_svm_support(m);
-    for (size_t i = 0; i < n; i++) /* each is the row it says */
-        for (uint64_t p = d->start[support[i]]; p < d->start[support[i] + 1]; p++)
-            assert_true(matrix[i * 5 + d->index[p] - 1] == d->value[p]);
-    const double *b,
-        *a = larder_svm_sigmoids(m, &b),
-        label[] = {larder_svm_class(m, 0), larder_svm_class(m, 1), larder_svm_class(m, 2)};
-    uint64_t counts[3];
-    for (size_t i = 0; i < 3; i++)
-        counts[i] = larder_svm_class_vectors(m, i);
-    larder_svm_parts parts = {.kernel = LARDER_SVM_RBF,
-                              .degree = 3,
-                              .gamma = 1,
-                              .classes = 3,
-                              .label = label,
-                              .class_vectors = counts,
-                              .coef = larder_svm_coefs(m),
-                              .rho = larder_svm_rho(m),
-                              .sigmoid_a = a,
-                              .sigmoid_b = b,
-                              .vectors = vectors};
+    larder_svm_parts parts = {.size = sizeof parts};
+    check_ok(larder_svm_disassemble(m, &parts));
+    assert_int_equal(parts.vector_count, parts.vectors->rows);
+    assert_int_equal(parts.values, 3);
+    assert_int_equal(parts.coef_lines, 2);
+    const larder_svm_data *v = parts.vectors;
+    for (size_t i = 0; i < parts.vector_count; i++) { /* each is the row it says */
+        uint64_t at = v->start[i], row = d->start[parts.support[i]];
+        size_t pairs = v->start[i + 1] - at;
+        assert_int_equal(pairs, d->start[parts.support[i] + 1] - row);
+        assert_memory_equal(v->index + at, d->index + row, pairs * sizeof *v->index);
+        assert_memory_equal(v->value + at, d->value + row, pairs * sizeof *v->value);
+    }
     check_ok(larder_svm_assemble(&again, &parts));
     assert_true(largest_difference(m, again, d) == 0);
-    assert_true(larder_svm_has_probability(again));
-    counts[1]++;
+    assert_non_null(again->prob_a);
+    const uint64_t counts[] = {parts.class_vectors[0], parts.class_vectors[1] + 1,
+                               parts.class_vectors[2]};
+    parts.class_vectors = counts;
     larder_svm_model *wrong;
     assert_int_equal(larder_svm_assemble(&wrong, &parts), LARDER_E_ARGS);
     assert_null(wrong);
-    free(matrix), free(none);
-    larder_svm_data_close(&vectors);
     larder_svm_data_close(&d);
     larder_svm_model_close(&m);
     larder_svm_model_close(&again);

@@ -47,7 +47,12 @@ static larder_svm_data *make_data(size_t rows, uint32_t dim, double share, int k
         start[i + 1] = n;
     }
     larder_svm_data *d = NULL;
-    check_ok(larder_svm_rows(&d, rows, start, index, value, label));
+    check_ok(larder_svm_copy(&d, &(larder_svm_matrix){.size = sizeof(larder_svm_matrix),
+                                                      .rows = rows,
+                                                      .start = start,
+                                                      .index = index,
+                                                      .value = value,
+                                                      .label = label}));
     free(start), free(index), free(value), free(label);
     return d;
 }
@@ -157,7 +162,12 @@ static void far_from_zero(void **state) {
         start[i + 1] = 20 * (i + 1);
     }
     larder_svm_data *d = NULL;
-    check_ok(larder_svm_rows(&d, 64, start, index, value, label));
+    check_ok(larder_svm_copy(&d, &(larder_svm_matrix){.size = sizeof(larder_svm_matrix),
+                                                      .rows = 64,
+                                                      .start = start,
+                                                      .index = index,
+                                                      .value = value,
+                                                      .label = label}));
     larder__kernel_conf conf = {LARDER_SVM_RBF, 0, 0.5, 0};
     one_engine(d, &conf, LARDER__ENGINE_AUTO);
     larder_svm_data_close(&d);
@@ -232,7 +242,7 @@ static void check_svr(const larder_svm_model *m, const larder_svm_data *d, doubl
 
 static larder_svm_conf conf_of(larder_svm_task task, larder_svm_kernel kernel, double c,
                                double gamma) {
-    larder_svm_conf conf;
+    larder_svm_conf conf = {.size = sizeof conf};
     larder_svm_defaults(&conf);
     conf.task = task, conf.kernel = kernel, conf.c = c, conf.gamma = gamma;
     conf.threads = 1;
@@ -240,7 +250,7 @@ static larder_svm_conf conf_of(larder_svm_task task, larder_svm_kernel kernel, d
 }
 
 static double train(const larder_svm_data *d, const larder_svm_conf *conf, larder_svm_model **out) {
-    larder_svm_stats stats;
+    larder_svm_stats stats = {.size = sizeof stats};
     larder_svm_model *m = NULL;
     check_ok(larder_svm_train(&m, d, conf, &stats));
     if (out)
@@ -328,7 +338,7 @@ static void stopped_training_has_a_model(void **state) {
     assert_int_equal(larder_svm_train(&m, d, &conf, NULL), LARDER_E_CANCELLED);
     assert_non_null(m);
     double *labels = calloc(d->rows, sizeof *labels);
-    check_ok(larder_svm_predict(m, d, labels));
+    check_ok(larder_svm_predict(m, d, labels, NULL, NULL));
     free(labels);
     larder_svm_model_close(&m);
     larder_svm_data_close(&d);
@@ -347,9 +357,9 @@ static void checkpoints(void **state) {
     larder_svm_model *m = NULL, *kept = NULL;
     check_ok(larder_svm_train(&m, d, &conf, NULL));
     check_ok(larder_svm_load(&kept, path));
-    assert_int_equal(larder_svm_classes(kept), 3);
+    assert_int_equal(kept->classes, 3);
     double *labels = calloc(d->rows, sizeof *labels);
-    check_ok(larder_svm_predict(kept, d, labels));
+    check_ok(larder_svm_predict(kept, d, labels, NULL, NULL));
     free(labels);
     larder_svm_model_close(&m);
     larder_svm_model_close(&kept);

@@ -78,7 +78,7 @@ class Cuda(unittest.TestCase):
 
     def test_scores_on_the_device(self):
         """Chosen by itself, and the same scores as in tensors on the host."""
-        from larder.graph import Graph
+        from larder._graph import Graph
 
         with loader("spider", device="cuda") as l:
             self.assertIn("signal=given", l.recipe)

@@ -154,7 +154,7 @@ class Workers(unittest.TestCase):
 
     def test_daemon_ends_while_workers_live(self):
         """A forked worker has the other end of the daemon's input: its end is not waited for."""
-        from larder.daemon import Daemon
+        from larder._daemon import Daemon
 
         served = Daemon("1MiB")
         process = served.process
@@ -171,7 +171,7 @@ class Workers(unittest.TestCase):
         os.waitpid(pid, 0)
 
     def test_given_daemon(self):
-        from larder.daemon import Daemon
+        from larder._daemon import Daemon
 
         served = Daemon("16MiB")
         try:

@@ -112,7 +112,7 @@ class Examples(unittest.TestCase):
 
     @unittest.skipUnless(os.environ.get("LARDER_LONG"), "two more processes: with LARDER_LONG")
     def test_ddp_one_cache(self):
-        from larder.daemon import Daemon
+        from larder._daemon import Daemon
 
         daemon = Daemon("16MiB")
         try:

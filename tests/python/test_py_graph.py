@@ -8,7 +8,7 @@ import unittest
 
 import kit
 from kit import larder, numpy, torch
-from larder.graph import Graph
+from larder._graph import Graph
 
 SOURCE = "mem:?n=800&h=8&w=8&c=3&classes=5"
 

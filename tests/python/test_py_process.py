@@ -147,7 +147,7 @@ class Memory(unittest.TestCase):
             pids = [w.pid for w in loader._iterator._workers]
             used.append(pss(pids) / workers)
             del loader
-        from larder.daemon import _daemons
+        from larder._daemon import _daemons
 
         held = pss([p.process.pid for p in _daemons.values() if p.process])
         self.assertGreater(held, 10 << 20)  # the cache lies there, once

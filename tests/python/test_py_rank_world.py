@@ -86,7 +86,7 @@ import warnings  # noqa: E402
 
 import kit  # noqa: E402
 from kit import larder  # noqa: E402
-from larder.daemon import Daemon  # noqa: E402
+from larder._daemon import Daemon  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from ports import free_port  # noqa: E402

@@ -14,7 +14,7 @@ import unittest
 import kit
 from kit import larder, numpy, torch
 from larder import _lib
-from larder.daemon import Daemon
+from larder._daemon import Daemon
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
@@ -101,7 +101,7 @@ class OneCache:
                                 dealt([p[0][k][i] for p in parts], first + k, len(one)), one)
 
     def test_reports_come_in_the_order_of_the_batch(self):
-        from larder import feedback
+        from larder import _feedback as feedback
 
         for world in (2, 3, 5):
             for rows in (48, 45, 7, 2):

@@ -1,4 +1,5 @@
 #include "group_kit.h"
+#include "look_kit.h"
 
 #include "loader_kit.h"
 #include "redis_kit.h"
@@ -54,7 +55,7 @@ static void tell_figures(larder_loader *l, kit_progress *to) {
                   {"group_joined", &to->joined},    {"group_renewed", &to->renewed},
                   {"cache_resident", &to->resident}};
     enum { WANTED = sizeof wanted / sizeof *wanted };
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     size_t found = 0;
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         for (size_t k = 0; k < WANTED; k++)
@@ -83,14 +84,15 @@ static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t 
     }
     while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
         if (rc == LARDER_END_EPOCH) {
-            to->audit = larder_loader_audit(l);
+            to->audit = look_audit(l);
             must(!exact || to->audit == 0);
             continue;
         }
         check_pixels(b, right);
         for (size_t i = 0; i < b->n; i++)
             losses[i] = kit_loss(b->served[i], b->epoch);
-        must(larder_loader_report(l, b, &(larder_feedback){.loss = losses}) == 0);
+        must(larder_loader_report(
+                 l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}) == 0);
         to->served += b->n;
         must(larder_loader_done(l, b) == 0);
         to->batches++;

@@ -7,8 +7,7 @@
 #include <string.h>
 
 larder_loader_conf kit_conf(const char *source, const char *recipe) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c, .cache = "20%"};
     c.source = source;
     c.recipe = recipe;
     c.augment = KIT_PIXELS;
@@ -49,7 +48,7 @@ size_t kit_run(larder_loader *l, uint64_t *digests, size_t max) {
         digests[at++] = kit_digest(b);
         for (size_t i = 0; i < b->n; i++)
             losses[i] = kit_loss(b->served[i], b->epoch);
-        larder_feedback fb = {.loss = losses};
+        larder_feedback fb = {.size = sizeof fb, .loss = losses};
         check_ok(larder_loader_report(l, b, &fb));
         check_ok(larder_loader_done(l, b));
     }

@@ -355,7 +355,7 @@ void kit_hostile_stop(kit_hostile *h) {
 }
 
 double kit_stat(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;

@@ -14,9 +14,7 @@ cat >"$scratch/ten.c" <<'C'
 #include <stdio.h>
 #include <string.h>
 int main(void) {
-    larder_loader_conf conf;
-    larder_loader_defaults(&conf);
-    conf.source = "dir:nowhere/at/all";
+    larder_loader_conf conf = {.size = sizeof conf, .source = "dir:nowhere/at/all"};
     larder_loader *loader = NULL;
     int code = larder_loader_open(&loader, &conf);
     printf("%s (%s): %s\n", larder_version(), larder_features(), larder_errmsg());

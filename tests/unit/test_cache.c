@@ -555,7 +555,7 @@ static void test_stats(void **st) {
     for (uint64_t k = 0; k < 5; k++)
         get_one(c, &m, k, 100);
     bool found = false;
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder__stat_read(stats, i, &v) == 0; i++)
         if (strcmp(v.name, "cache_evictions") == 0) {
             assert_true(v.value == 2);

@@ -1,6 +1,7 @@
 /* The loader on packed shards: batches are what they are from the plain pictures, the ledger has
  * the bytes that were read, the simulator says the same, and a run goes on after a save. */
 #include "loader_kit.h"
+#include "look_kit.h"
 #include "pack_kit.h"
 
 #include "sim/sim.h"
@@ -50,7 +51,7 @@ static size_t run(const larder_loader_conf *c, uint64_t *digests, size_t max,
     check_ok(larder_loader_open(&l, c));
     size_t n = kit_run(l, digests, max);
     for (uint64_t e = 0; figures && e < c->epochs; e++)
-        check_ok(larder_loader_figures(l, e, &figures[e]));
+        check_ok(look_figures(l, e, &figures[e]));
     larder_loader_close(&l);
     return n;
 }
@@ -171,10 +172,10 @@ static void test_goes_on(void **state) {
             size_t size;
             check_ok(larder_loader_open(&l, &c));
             size_t first = kit_run(l, got, at);
-            check_ok(larder_loader_save(l, &bytes, &size));
+            check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
             larder_loader_close(&l);
             check_ok(larder_loader_open(&l, &c));
-            check_ok(larder_loader_restore(l, bytes, size));
+            check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
             size_t rest = kit_run(l, got + first, 64 - first);
             larder_loader_close(&l);
             larder_free(bytes);

@@ -1,6 +1,7 @@
 /* What a loader does of which nobody said more than the source: each sample once an epoch, in an
  * order that follows from the seed, however slow storage and training are and whoever reads. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/hash.h"
 #include <larder/plugin.h>
@@ -18,8 +19,7 @@ static void doze(larder_rng *rng, uint32_t most_us) {
 /* Everything that is served, as one number. */
 static uint64_t order_of(const char *source, const char *recipe, uint32_t threads, uint32_t ahead,
                          uint32_t most_us) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = source;
     if (!recipe || recipe[0])
         c.recipe = recipe;
@@ -46,23 +46,20 @@ static uint64_t order_of(const char *source, const char *recipe, uint32_t thread
         check_ok(larder_loader_done(l, b));
     }
     for (int e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         for (int k = 0; k < N; k++)
             assert_int_equal(times[e][k], 1);
         check_ok(larder_loader_figures(l, (uint64_t)e, &f));
         assert_int_equal(f.hits, e ? N / 5 : 0); /* what fits is never read again */
         assert_int_equal(f.repeats, 0);
     }
-    assert_int_equal(larder_loader_audit(l), 0);
+    assert_int_equal(look_audit(l), 0);
     larder_loader_close(&l);
     return h;
 }
 
 static void the_default_is_minio(void **state) {
     (void)state;
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
-    assert_string_equal(c.recipe, "minio");
     uint64_t named = order_of("mem:?n=300&h=8&w=8&c=3", "minio", 2, 0, 0);
     assert_true(order_of("mem:?n=300&h=8&w=8&c=3", "", 2, 0, 0) == named);
     assert_true(order_of("mem:?n=300&h=8&w=8&c=3", NULL, 2, 0, 0) == named);
@@ -104,7 +101,8 @@ static uint64_t told_order(const char *source, const char *recipe, uint32_t thre
             loss[i] = kit_loss(b->served[i], b->epoch);
         h = larder__hash_bytes(h, b->served, b->n * sizeof *b->served);
         doze(&rng, most_us);
-        check_ok(larder_loader_report(l, b, &(larder_feedback){.loss = loss}));
+        check_ok(larder_loader_report(
+            l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = loss}));
         check_ok(larder_loader_done(l, b));
     }
     larder_loader_close(&l);

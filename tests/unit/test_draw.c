@@ -54,7 +54,7 @@ static void feedback_acts_after_the_lag(void **state) {
             served[k][i] = p.tickets[i].key;
             loss[i] = (float)k;
         }
-        larder_feedback fb = {.loss = loss};
+        larder_feedback fb = {.size = sizeof fb, .loss = loss};
         check_ok(larder__feedback_note(larder__draw_feedback(d), p.number, p.epoch, p.n, served[k],
                                        labels, &fb));
     }
@@ -72,7 +72,7 @@ static void late_and_early_notes_are_refused(void **state) {
     larder__feedback *f = larder__draw_feedback(d);
     float loss[BATCH] = {0};
     int64_t labels[BATCH] = {0};
-    larder_feedback fb = {.loss = loss};
+    larder_feedback fb = {.size = sizeof fb, .loss = loss};
     assert_int_equal(larder__feedback_note(f, 3, 0, BATCH, p.ids, labels, &fb), LARDER_E_STATE);
     assert_int_equal(larder__feedback_note(f, 99, 0, BATCH, p.ids, labels, &fb), LARDER_E_STATE);
     check_ok(larder__feedback_note(f, 7, 0, BATCH, p.ids, labels, &fb));
@@ -90,7 +90,7 @@ static void logits_give_the_stable_cross_entropy(void **state) {
     uint64_t ids[3] = {p.ids[0], p.ids[1], p.ids[2]};
     int64_t labels[3] = {1, 0, 7};
     float logits[9] = {1000, 1000, -1000, 3, 1, 0.5f, 1, 1, 1};
-    larder_feedback fb = {.logits = logits, .classes = 3};
+    larder_feedback fb = {.size = sizeof fb, .logits = logits, .classes = 3};
     check_ok(larder__feedback_note(larder__draw_feedback(d), 0, 0, 3, ids, labels, &fb));
     for (int k = 0; k < LAG; k++)
         check_ok(larder__draw_next(d, &p));

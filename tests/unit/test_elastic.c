@@ -1,6 +1,7 @@
 /* A run that goes on with another number of processes: together they serve what was left of the
  * epoch, each id once, in the same global order; then whole epochs as if nothing had happened. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static bool run_group(group *g, size_t steps, uint64_t epoch, uint64_t *ids, siz
 
 static void restore_group(group *g, const void *bytes, size_t size) {
     for (uint32_t r = 0; r < g->world; r++)
-        check_ok(larder_loader_restore(g->l[r], bytes, size));
+        check_ok(larder_loader_restore(g->l[r], LARDER_STATE, bytes, size));
 }
 
 /* World by world in the same epoch, a save each time, by any rank. */
@@ -89,11 +90,11 @@ static void check_chain(const char *recipe, const uint32_t *worlds, const size_t
         larder_free(bytes);
         bool last = k + 1 == n;
         assert_int_equal(run_group(&g, last ? 1000 : steps, 1, got, &count), last);
-        check_ok(larder_loader_save(g.l[k % g.world], &bytes, &size));
+        check_ok(larder_loader_save(g.l[k % g.world], LARDER_STATE, &bytes, &size));
         if (last)
             for (uint32_t r = 0; r < g.world; r++) {
                 if (N % (batches[k] * worlds[k]) >= worlds[k])
-                    assert_int_equal(larder_loader_audit(g.l[r]), 0);
+                    assert_int_equal(look_audit(g.l[r]), 0);
                 size_t served = 0;
                 uint64_t next[2 * N];
                 group one = {.world = 1, .l = {g.l[r]}};
@@ -133,7 +134,7 @@ static void near_the_end(void **state) {
         run_group(&g, 10 - left, 0, ids, &count);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(g.l[1], &bytes, &size));
+        check_ok(larder_loader_save(g.l[1], LARDER_STATE, &bytes, &size));
         close_group(&g);
         open_group(&g, "lru", 20, 3, false);
         restore_group(&g, bytes, size);
@@ -162,7 +163,7 @@ static void nothing_left_for_drop_last(void **state) {
     run_group(&g, 9, 0, ids, &count);
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(g.l[0], &bytes, &size));
+    check_ok(larder_loader_save(g.l[0], LARDER_STATE, &bytes, &size));
     close_group(&g);
     open_group(&g, "lru", 50, 2, true); /* 50 are left, 100 are wanted: the next epoch comes */
     restore_group(&g, bytes, size);
@@ -184,12 +185,12 @@ static void orders_of_their_own(void **state) {
         run_group(&g, 3, 0, ids, &count);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(g.l[0], &bytes, &size));
+        check_ok(larder_loader_save(g.l[0], LARDER_STATE, &bytes, &size));
         close_group(&g);
         larder_loader_conf c = conf_of(recipes[r], 20, 0, 1);
         larder_loader *l = NULL;
         check_ok(larder_loader_open(&l, &c));
-        assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+        assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_FORMAT);
         assert_non_null(strstr(larder_errmsg(), "rank 0 of 2"));
         larder_loader_close(&l);
         larder_free(bytes);

@@ -15,7 +15,9 @@ static void a_note_comes_back_once(void **state) {
     larder__feedback *f;
     larder_report r;
     check_ok(larder__feedback_open(&f, 4, 3));
-    check_ok(larder__feedback_note(f, 0, 0, 2, ids, labels, &(larder_feedback){.loss = losses}));
+    check_ok(
+        larder__feedback_note(f, 0, 0, 2, ids, labels,
+                              &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}));
     check_ok(larder__feedback_note_accuracy(f, 1, 0.25));
     assert_int_equal(larder__feedback_note_accuracy(f, 5, 0.5), LARDER_E_STATE); /* too early */
     assert_true(larder__feedback_take(f, 0, &r));
@@ -37,7 +39,8 @@ static void narrow_embeddings_widen(void **state) {
     for (int kind = 0; kind < 2; kind++) {
         larder__feedback *f;
         larder_report r;
-        larder_feedback fb = {.embeddings = kind ? bf16 : f16,
+        larder_feedback fb = {.size = sizeof fb,
+                              .embeddings = kind ? bf16 : f16,
                               .dim = 2,
                               .embeddings_dtype = kind ? LARDER_BF16 : LARDER_F16};
         check_ok(larder__feedback_open(&f, 4, 3));

@@ -1,6 +1,7 @@
 /* Samples kept in several forms: the same rows whatever form they were kept in, the same figures in
  * loader and simulator, no effect of threads, exact resumption, budgets that hold. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/mem.h"
 #include "pictures.h"
@@ -37,7 +38,7 @@ static size_t run_all(const larder_loader_conf *c, uint64_t *digests) {
 }
 
 static double stat_of(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -211,11 +212,11 @@ static void augmented_rows_are_the_served_samples(void **state) {
         }
         check_ok(larder_loader_done(l, b));
     }
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     check_ok(larder_loader_figures(l, 1, &f));
     assert_int_equal(f.form_hits[LARDER_AUGMENTED], f.hits);
     assert_true(f.hits > N / 2);
-    assert_int_equal(larder_loader_audit(l), 0);
+    assert_int_equal(look_audit(l), 0);
     larder_loader_close(&l);
 }
 
@@ -248,12 +249,12 @@ static void resume_at(const larder_loader_conf *conf, size_t before, const uint6
     assert_int_equal(kit_run(l, got, before), before);
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     c.threads = 1 + (uint32_t)before % 4;
     c.prefetch = 1 + (uint32_t)before % 5;
     l = open_loader(&c);
-    check_ok(larder_loader_restore(l, bytes, size));
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
     larder_free(bytes);
     assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
     if (memcmp(got, whole, count * sizeof *got) != 0)
@@ -297,7 +298,7 @@ static void the_simulator_is_right(void **state) {
         uint64_t digests[MANY];
         kit_run(l, digests, MANY);
         for (uint64_t e = 0; e < EPOCHS; e++) {
-            larder_figures real;
+            larder_figures real = {.size = sizeof real};
             check_ok(larder_loader_figures(l, e, &real));
             if (strncmp(recipes[r], "rotate", 6) == 0) /* its losses are not the simulator's */
                 continue;
@@ -328,9 +329,9 @@ static void ranks_keep_their_own(void **state) {
             if (rc == 0)
                 check_ok(larder_loader_done(l, b));
         }
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, EPOCHS - 1, &f));
-        assert_int_equal(larder_loader_audit(l), 0);
+        assert_int_equal(look_audit(l), 0);
         assert_in_range(f.served, N / 2, N / 2 + 1);
         /* 70 % of the cache serve again and again: 28 of its 101 samples. */
         assert_in_range(f.misses + f.background_reads, f.served - 29, f.served - 27);
@@ -379,7 +380,7 @@ static void reserves_are_learned_from_the_data(void **state) {
     uint64_t digests[MANY];
     larder_loader *l = open_loader(&c);
     kit_run(l, digests, MANY);
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     check_ok(larder_loader_figures(l, 0, &f));
     assert_int_equal(f.background_reads, 48); /* looked at, and said so */
     assert_true(stat_of(l, "cache_kept_encoded") < PICTURES / 2);
@@ -449,11 +450,11 @@ static void states_of_other_forms_are_refused(void **state) {
     kit_run(l, digests, 20);
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     c.cache = "40%:50/50/0";
     l = open_loader(&c);
-    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_FORMAT);
     larder_loader_close(&l);
     larder_free(bytes);
 }
@@ -471,7 +472,7 @@ static void bad_samples_are_as_bad_in_any_form(void **state) {
         uint64_t digests[MANY];
         kit_run(l, digests, MANY);
         for (uint64_t e = 0; e < EPOCHS; e++) {
-            larder_figures f;
+            larder_figures f = {.size = sizeof f};
             check_ok(larder_loader_figures(l, e, &f));
             assert_int_equal(f.bad, 3);
             assert_int_equal(f.served, N - 3);
@@ -490,7 +491,7 @@ static void starve(const larder_loader_conf *c) {
         while (rc == 0 && (rc = larder_loader_next(l, &b)) == 0) {
             void *bytes = NULL;
             size_t size;
-            rc = larder_loader_save(l, &bytes, &size);
+            rc = larder_loader_save(l, LARDER_STATE, &bytes, &size);
             larder_free(bytes);
             if (rc == 0)
                 rc = larder_loader_done(l, b);

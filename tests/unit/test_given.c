@@ -191,7 +191,8 @@ static void report(larder_loader *l, const larder_batch *b) {
         x[i * WIDE] = (float)(b->served[i] * 7 % 11) / 10;
     for (size_t i = 0; i < 32 && i < b->n * (WIDE - 1); i++)
         memcpy(&x[i / (WIDE - 1) * WIDE + 1 + i % (WIDE - 1)], &words[i], sizeof *words);
-    check_ok(larder_loader_report(l, b, &(larder_feedback){.embeddings = x, .dim = WIDE}));
+    check_ok(larder_loader_report(
+        l, b, &(larder_feedback){.size = sizeof(larder_feedback), .embeddings = x, .dim = WIDE}));
 }
 
 static size_t run(larder_loader *l, size_t batches, uint64_t *served) {
@@ -218,14 +219,14 @@ static void acts_in_a_loader(void **state) {
     size_t count = run(l, 45, all);
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     size_t more = run(l, 30, all + count);
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     check_ok(larder_loader_figures(l, 2, &f));
     assert_true(f.substitutes > 0 && f.hits > 0);
     larder_loader_close(&l);
     l = open_loader();
-    check_ok(larder_loader_restore(l, bytes, size));
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
     larder_free(bytes);
     assert_int_equal(run(l, 30, rest), more);
     assert_memory_equal(rest, all + count, more * sizeof *rest);

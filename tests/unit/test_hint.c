@@ -1,6 +1,7 @@
 /* The word about another recipe: when it is said, and what. The figures are made up but for one run
  * on storage that is slow on purpose. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "loader/hint.h"
 
@@ -54,10 +55,10 @@ static size_t notes_of(const char *source, const char *recipe, uint32_t rank) {
     check_ok(larder_loader_open(&l, &c));
     kit_run(l, digests, 200);
     size_t n = 0;
-    for (const char *says; (says = larder_loader_note(l, n)); n++)
+    for (const char *says; (says = look_note(l, n)); n++)
         if (strstr(says, "rotate:h="))
             break;
-    n = larder_loader_note(l, n) ? 1 : 0;
+    n = look_note(l, n) ? 1 : 0;
     larder_loader_close(&l);
     return n;
 }

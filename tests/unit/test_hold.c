@@ -1,6 +1,7 @@
 /* What a front end in another language needs: configurations of other versions, batches on hold and
  * pinned, epochs by number, samples by id, waits that look up, feedback that comes late. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/hash.h"
 #include "base/mem.h"
@@ -27,42 +28,6 @@ static const larder_batch *take(larder_loader *l) {
     return b;
 }
 
-/* ---- the struct that grows ------------------------------------------------------------------- */
-
-static void conf_of_other_versions(void **state) {
-    (void)state;
-    larder_loader *l = NULL;
-    larder_loader_conf c = kit_conf(SOURCE, "lru");
-    assert_int_equal(c.size, sizeof c);
-    c.size = 0;
-    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
-    assert_non_null(strstr(larder_errmsg(), "larder_loader_defaults"));
-    /* An older program: what it does not know is left alone, and as if not said. */
-    unsigned char old[sizeof c];
-    memset(old, 0xee, sizeof old);
-    size_t shorter = offsetof(larder_loader_conf, hold_most);
-    larder_loader_init((larder_loader_conf *)(void *)old, shorter);
-    for (size_t i = shorter; i < sizeof old; i++)
-        assert_int_equal(old[i], 0xee);
-    larder_loader_conf *o = (larder_loader_conf *)(void *)old;
-    o->source = SOURCE;
-    o->batch = 16;
-    check_ok(larder_loader_open(&l, o)); /* pin is garbage beyond its size: not called */
-    larder_loader_close(&l);
-    /* A newer one: its zeros are fine, anything else is asking for what is not there. */
-    struct {
-        larder_loader_conf c;
-        uint64_t more[2];
-    } newer;
-    larder_loader_init(&newer.c, sizeof newer);
-    newer.c.source = SOURCE;
-    newer.c.batch = 16;
-    check_ok(larder_loader_open(&l, &newer.c));
-    larder_loader_close(&l);
-    newer.more[1] = 1;
-    assert_int_equal(larder_loader_open(&l, &newer.c), LARDER_E_UNSUPPORTED);
-}
-
 /* ---- batches on hold ------------------------------------------------------------------------- */
 
 enum { HELD = 12 };
@@ -72,7 +37,7 @@ static void batches_on_hold(void **state) {
     larder_loader_conf c = kit_conf(SOURCE, "lru");
     c.prefetch = 2;
     larder_loader *l = open_loader(&c);
-    larder_hold *holds[HELD], *again;
+    const larder_batch *holds[HELD], *again;
     uint64_t digests[HELD];
     for (int i = 0; i < HELD; i++) {
         const larder_batch *b = take(l);
@@ -80,22 +45,22 @@ static void batches_on_hold(void **state) {
         check_ok(larder_loader_hold(l, b, &again)); /* twice is two references */
         digests[i] = kit_digest(b);
         check_ok(larder_loader_done(l, b));
-        assert_int_equal(kit_digest(larder_hold_batch(again)), digests[i]);
-        larder_hold_unref(&again);
+        assert_int_equal(kit_digest(again), digests[i]);
+        larder_batch_release(&again);
         assert_int_equal(larder_loader_hold(l, b, &again), LARDER_E_STATE);
         assert_null(again);
     }
     larder_loader_close(&l);
     for (int i = 0; i < HELD; i++) {
-        assert_int_equal(kit_digest(larder_hold_batch(holds[i])), digests[i]);
-        larder_hold_unref(&holds[i]);
+        assert_int_equal(kit_digest(holds[i]), digests[i]);
+        larder_batch_release(&holds[i]);
         assert_null(holds[i]);
     }
-    larder_hold_unref(&holds[0]);
+    larder_batch_release(&holds[0]);
 }
 
 static double stat_of(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -108,7 +73,7 @@ static void holds_have_a_limit(void **state) {
     c.prefetch = 2;
     c.hold_most = 3;
     larder_loader *l = open_loader(&c);
-    larder_hold *holds[HELD] = {0};
+    const larder_batch *holds[HELD] = {0};
     int rc = 0, n = 0;
     while (rc == 0) {
         const larder_batch *b = take(l);
@@ -120,7 +85,7 @@ static void holds_have_a_limit(void **state) {
     assert_int_equal(n, 4);
     assert_non_null(strstr(larder_errmsg(), "hold_most"));
     for (int i = 0; i < n; i++)
-        larder_hold_unref(&holds[i]);
+        larder_batch_release(&holds[i]);
     larder_loader_close(&l);
 }
 
@@ -149,12 +114,12 @@ static void pinned_memory(void **state) {
         c.unpin = unpin;
         larder_loader *l = open_loader(&c);
         assert_int_equal(pins, 2);
-        larder_hold *last = NULL;
+        const larder_batch *last = NULL;
         for (int i = 0; i < 10; i++) {
             const larder_batch *b = take(l);
-            larder_hold *h;
+            const larder_batch *h;
             check_ok(larder_loader_hold(l, b, &h));
-            larder_hold_unref(&last);
+            larder_batch_release(&last);
             last = h;
             check_ok(larder_loader_done(l, b));
         }
@@ -162,7 +127,7 @@ static void pinned_memory(void **state) {
         assert_true(stat_of(l, "batches_not_pinned") == (refuse ? pins : 0));
         larder_loader_close(&l);
         assert_true(unpins == (refuse ? 0 : pins - 1));
-        larder_hold_unref(&last); /* the last one frees what is left */
+        larder_batch_release(&last); /* the last one frees what is left */
         assert_int_equal(unpins, refuse ? 0 : pins);
     }
 }
@@ -172,13 +137,13 @@ static void hold_in_a_child(void **state) {
     larder_loader_conf c = kit_conf(SOURCE, "lru");
     larder_loader *l = open_loader(&c);
     const larder_batch *b = take(l);
-    larder_hold *h;
+    const larder_batch *h;
     check_ok(larder_loader_hold(l, b, &h));
     uint64_t digest = kit_digest(b);
     pid_t child = fork();
     if (child == 0) {
-        int fine = kit_digest(larder_hold_batch(h)) == digest;
-        larder_hold_unref(&h); /* a copy of the parent's memory: left alone */
+        int fine = kit_digest(h) == digest;
+        larder_batch_release(&h); /* a copy of the parent's memory: left alone */
         larder_loader_close(&l);
         _exit(fine ? 0 : 1);
     }
@@ -186,8 +151,8 @@ static void hold_in_a_child(void **state) {
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);
     check_ok(larder_loader_done(l, b));
-    assert_int_equal(kit_digest(larder_hold_batch(h)), digest);
-    larder_hold_unref(&h);
+    assert_int_equal(kit_digest(h), digest);
+    larder_batch_release(&h);
     larder_loader_close(&l);
 }
 
@@ -212,17 +177,17 @@ static void epochs_by_number(void **state) {
     larder_loader_conf c = kit_conf(SOURCE, "lru");
     larder_loader *l = open_loader(&c);
     for (uint64_t e = 0; e < 4; e++) {
-        assert_int_equal(larder_loader_epoch(l), e);
+        assert_int_equal(look_about(l).epoch, e);
         assert_int_equal(ids_of_epoch(l, want[e]), 203);
     }
     static const uint64_t order[] = {2, 3, 0, 0, 1};
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
         check_ok(larder_loader_begin(l, order[k]));
-        assert_int_equal(larder_loader_epoch(l), order[k]);
+        assert_int_equal(look_about(l).epoch, order[k]);
         assert_int_equal(ids_of_epoch(l, got), 203);
         assert_memory_equal(got, want[order[k]], sizeof got);
-        assert_int_equal(larder_loader_audit(l), 0);
-        larder_figures f;
+        assert_int_equal(look_audit(l), 0);
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, order[k], &f));
         assert_int_equal(f.served, 203);
     }
@@ -264,11 +229,11 @@ static void begin_in_the_middle(void **state) {
         kit_run(l, digests, 2);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         kit_run(l, whole, 8);
         larder_loader_close(&l);
         l = open_loader(&c);
-        check_ok(larder_loader_restore(l, bytes, size));
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
         kit_run(l, again, 8);
         if (memcmp(whole, again, sizeof whole) != 0)
             fail_msg("%s: not the same after a save", recipes[r]);
@@ -282,24 +247,27 @@ static void begin_in_the_middle(void **state) {
 static void a_wait_that_looks_up(void **state) {
     (void)state;
     larder_loader_conf c = kit_conf("slow:latency=200ms:" SOURCE, "lru");
+    larder_loader *none;
+    c.patience = -1;
+    assert_int_equal(larder_loader_open(&none, &c), LARDER_E_ARGS);
+    c.patience = 0.01;
     larder_loader *l = open_loader(&c);
     const larder_batch *b;
-    larder_batch seen;
+    const larder_batch *seen;
     int rc, times = 0;
-    while ((rc = larder_loader_next_within(l, &b, 0.01)) == LARDER_NOT_YET) {
+    while ((rc = larder_loader_next(l, &b)) == LARDER_NOT_YET) {
         assert_null(b);
         times++;
     }
     assert_int_equal(rc, 0);
     assert_true(times > 0);
     check_ok(larder_loader_done(l, b));
-    assert_int_equal(larder_loader_next_within(l, &b, -1), LARDER_E_ARGS);
     while (larder_loader_peek(l, &seen) == LARDER_NOT_YET)
         usleep(1000);
-    uint64_t digest = kit_digest(&seen);
+    uint64_t digest = kit_digest(seen);
     b = take(l);
     assert_int_equal(kit_digest(b), digest);
-    assert_ptr_equal(b->x, seen.x);
+    assert_ptr_equal(b, seen);
     larder_loader_close(&l);
 }
 
@@ -311,8 +279,8 @@ static void late_feedback(void **state) {
     kit_run(l, want, 60);
     larder_loader_close(&l);
     l = open_loader(&c);
-    uint64_t number[60], epoch[60];
-    larder_hold *holds[60] = {0};
+    uint64_t last = 0;
+    const larder_batch *holds[60] = {0};
     size_t told = 0, given = 0;
     for (size_t at = 0; at < 60; at++) {
         const larder_batch *b;
@@ -324,20 +292,18 @@ static void late_feedback(void **state) {
         }
         got[at] = kit_digest(b);
         check_ok(larder_loader_hold(l, b, &holds[given]));
-        number[given] = b->number, epoch[given] = b->epoch;
+        last = b->number;
         given++;
         for (; told + 2 < given; told++) { /* lag is ahead + 2: the last moment */
-            const larder_batch *old = larder_hold_batch(holds[told]);
+            const larder_batch *old = holds[told];
             float losses[16];
             for (size_t i = 0; i < old->n; i++)
                 losses[i] = kit_loss(old->served[i], old->epoch);
-            larder_feedback fb = {.loss = losses};
-            check_ok(larder_loader_report_rows(l, number[told], epoch[told], old->served, old->y,
-                                               old->n, &fb));
-            assert_int_equal(larder_loader_report_rows(l, number[told], epoch[told], old->served,
-                                                       old->y, old->n, &fb),
-                             LARDER_E_STATE); /* twice */
-            larder_hold_unref(&holds[told]);
+            larder_feedback fb = {.size = sizeof fb, .loss = losses};
+            fb.rows = LARDER_ROWS_ALL;
+            check_ok(larder_loader_report(l, old, &fb));
+            assert_int_equal(larder_loader_report(l, old, &fb), LARDER_E_STATE); /* twice */
+            larder_batch_release(&holds[told]);
         }
         check_ok(larder_loader_done(l, b));
     }
@@ -345,13 +311,14 @@ static void late_feedback(void **state) {
     const uint64_t beyond = 203;
     const int64_t label = 0;
     float loss = 1;
-    larder_feedback fb = {.loss = &loss};
-    assert_int_equal(larder_loader_report_rows(l, number[given - 1], 0, &beyond, &label, 1, &fb),
-                     LARDER_E_RANGE);
-    assert_int_equal(larder_loader_report_rows(l, 1000, 0, &beyond - 0, &label, 0, &fb),
-                     LARDER_E_STATE);
+    larder_feedback fb = {.size = sizeof fb, .loss = &loss, .rows = LARDER_ROWS_ALL};
+    larder_batch named = {
+        .size = sizeof named, .number = last, .n = 1, .served = &beyond, .y = &label};
+    assert_int_equal(larder_loader_report(l, &named, &fb), LARDER_E_RANGE);
+    named.number = 1000, named.n = 0;
+    assert_int_equal(larder_loader_report(l, &named, &fb), LARDER_E_STATE);
     for (size_t i = 0; i < 60; i++)
-        larder_hold_unref(&holds[i]);
+        larder_batch_release(&holds[i]);
     larder_loader_close(&l);
 }
 
@@ -381,18 +348,18 @@ static void by_id(void **state) {
     check_ok(larder_loader_get(l, ids, 203, NULL, z, y));
     assert_memory_equal(x, z, 203 * ROW);
     for (uint64_t i = 0; i < 203; i += 50) {
-        larder_item item;
+        larder_item item = {.size = sizeof item};
         check_ok(larder_loader_item(l, ids[i], LARDER_DECODED, &item));
         assert_int_equal(item.shape.h * item.shape.w * item.shape.c, ROW);
-        assert_int_equal(item.size, ROW);
+        assert_int_equal(item.bytes, ROW);
         assert_int_equal(item.label, y[i]);
         larder_buf_unref(&item.buf);
         char name[64];
-        check_ok(larder_loader_name(l, ids[i], name, sizeof name));
+        check_ok(larder_loader_says(l, LARDER_SAYS_SAMPLE, ids[i], name, sizeof name));
     }
     ids[1] = 203;
     assert_int_equal(larder_loader_get(l, ids, 2, NULL, x, y), LARDER_E_RANGE);
-    larder_item none;
+    larder_item none = {.size = sizeof none};
     assert_int_equal(larder_loader_item(l, 203, LARDER_ENCODED, &none), LARDER_E_RANGE);
     assert_int_equal(larder_loader_item(l, 0, LARDER_AUGMENTED, &none), LARDER_E_ARGS);
     larder_loader_close(&l);
@@ -429,7 +396,7 @@ static void *ask(void *arg) {
         for (uint64_t i = 0; i < N; i++)
             ids[i] = larder__mix64(a->seed * 1000 + k * N + i) % 203;
         a->bad += larder_loader_get(a->l, ids, N, NULL, x, y) < 0;
-        larder_item item;
+        larder_item item = {.size = sizeof item};
         a->bad += larder_loader_item(a->l, ids[0], LARDER_DECODED, &item) < 0;
         larder_buf_unref(&item.buf);
     }
@@ -470,7 +437,7 @@ static void order_without_pixels(void **state) {
         larder_loader *l = open_loader(&c), *o = NULL;
         c.order_only = true;
         o = open_loader(&c);
-        assert_int_equal(larder_loader_payload(o), 203 * 8 * 8 * 3);
+        assert_int_equal(look_about(o).payload, 203 * 8 * 8 * 3);
         for (int i = 0; i < 40; i++) {
             const larder_batch *a, *b;
             int rc = larder_loader_next(l, &a);
@@ -487,13 +454,13 @@ static void order_without_pixels(void **state) {
             float losses[16];
             for (size_t k = 0; k < a->n; k++)
                 losses[k] = kit_loss(a->served[k], a->epoch);
-            larder_feedback fb = {.loss = losses};
+            larder_feedback fb = {.size = sizeof fb, .loss = losses};
             check_ok(larder_loader_report(l, a, &fb));
             check_ok(larder_loader_report(o, b, &fb));
             check_ok(larder_loader_done(l, a));
             check_ok(larder_loader_done(o, b));
         }
-        larder_figures f, g;
+        larder_figures f = {.size = sizeof f}, g = f;
         check_ok(larder_loader_figures(l, 1, &f));
         check_ok(larder_loader_figures(o, 1, &g));
         assert_memory_equal(&f, &g, sizeof f);
@@ -515,31 +482,36 @@ static void memory_that_fails(void **state) {
     for (uint64_t at = 1; at < 40; at++) {
         larder_loader *l = open_loader(&c);
         const larder_batch *b = take(l);
-        larder_hold *h = NULL;
+        const larder_batch *h = NULL;
         check_ok(larder_loader_hold(l, b, &h));
         uint64_t ids[3] = {1, 2, 3};
         int64_t y[3];
         unsigned char x[3 * 8 * 8 * 3];
-        larder_item item;
+        larder_item item = {.size = sizeof item};
         larder__mem_fail_at(at, 0);
         if (larder_loader_get(l, ids, 3, NULL, x, y) == 0 &&
             larder_loader_item(l, 9, LARDER_DECODED, &item) == 0)
             larder_buf_unref(&item.buf);
         larder_loader_done(l, b);
         larder__mem_fail_at(0, 0);
-        larder_hold_unref(&h);
+        larder_batch_release(&h);
         larder_loader_close(&l);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conf_of_other_versions), cmocka_unit_test(batches_on_hold),
-        cmocka_unit_test(holds_have_a_limit),     cmocka_unit_test(pinned_memory),
-        cmocka_unit_test(hold_in_a_child),        cmocka_unit_test(epochs_by_number),
-        cmocka_unit_test(begin_in_the_middle),    cmocka_unit_test(a_wait_that_looks_up),
-        cmocka_unit_test(late_feedback),          cmocka_unit_test(by_id),
-        cmocka_unit_test(by_id_from_threads),     cmocka_unit_test(memory_that_fails),
+        cmocka_unit_test(batches_on_hold),
+        cmocka_unit_test(holds_have_a_limit),
+        cmocka_unit_test(pinned_memory),
+        cmocka_unit_test(hold_in_a_child),
+        cmocka_unit_test(epochs_by_number),
+        cmocka_unit_test(begin_in_the_middle),
+        cmocka_unit_test(a_wait_that_looks_up),
+        cmocka_unit_test(late_feedback),
+        cmocka_unit_test(by_id),
+        cmocka_unit_test(by_id_from_threads),
+        cmocka_unit_test(memory_that_fails),
         cmocka_unit_test(order_without_pixels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,12 +61,13 @@ static void served_is_what_it_says(void **state) {
         look_at(b, &s, &substitutes);
         for (size_t i = 0; i < b->n; i++)
             losses[i] = kit_loss(b->served[i], b->epoch);
-        check_ok(larder_loader_report(l, b, &(larder_feedback){.loss = losses}));
+        check_ok(larder_loader_report(
+            l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}));
         check_ok(larder_loader_done(l, b));
     }
     assert_true(substitutes > 300);
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         assert_int_equal(f.storage_bytes, (f.misses + f.background_reads) * SIZE);
         assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
@@ -114,7 +115,7 @@ static void the_simulator_agrees(void **state) {
     uint64_t digests[EPOCHS * 40];
     kit_run(l, digests, EPOCHS * 40);
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         assert_int_equal(f.served, said.epochs[e].served);
         assert_int_equal(f.hits, said.epochs[e].hits);
@@ -158,7 +159,7 @@ static void base_needs_no_cache(void **state) {
     check_ok(larder_loader_open(&l, &c));
     kit_run(l, digests, 200);
     for (uint64_t e = 0; e < 4; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         assert_int_equal(f.misses, f.served);
         assert_int_equal(f.misses + f.background_reads, N);

@@ -186,12 +186,13 @@ static void called_between_epochs(void **state) {
             losses[i] = kit_loss(b->served[i], b->epoch);
         }
         w.taken++;
-        check_ok(larder_loader_report(l, b, &(larder_feedback){.loss = losses}));
+        check_ok(larder_loader_report(
+            l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}));
         check_ok(larder_loader_done(l, b));
     }
     for (int e = 0; e < EPOCHS; e++) /* a quarter of a cache of 120 samples */
         assert_int_equal(w.samples[e], e < 4 ? 0 : 30);
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     check_ok(larder_loader_figures(l, 4, &f)); /* S was partly read for it, then kept */
     assert_int_equal(f.storage_bytes, (f.misses + f.background_reads + f.evaluation_reads) * SIZE);
     assert_int_equal(f.evaluated, 30);
@@ -239,10 +240,10 @@ static void resumes_anywhere(void **state) {
         assert_int_equal(kit_run(l, got, before), before);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         l = open_loader(RECIPE, &w);
-        check_ok(larder_loader_restore(l, bytes, size));
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
         larder_free(bytes);
         assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
         assert_memory_equal(got, whole, count * sizeof *got);
@@ -278,7 +279,7 @@ static void the_simulator_agrees(void **state) {
     uint64_t digests[MANY];
     kit_run(l, digests, MANY);
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         assert_int_equal(f.served, said.epochs[e].served);
         assert_int_equal(f.hits, said.epochs[e].hits);

@@ -1,6 +1,7 @@
 /* Packages in the scratch folder, through the whole loader: the same batches with and without them,
  * the simulator's books, and nothing left behind. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/mem.h"
 #include "loader/crates.h"
@@ -65,7 +66,7 @@ typedef struct books {
 static books books_of(larder_loader *l) {
     books b = {0};
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         assert_int_equal(f.storage_bytes, (f.misses + f.background_reads) * SIZE);
         b.background += f.background_reads;
@@ -74,7 +75,8 @@ static books books_of(larder_loader *l) {
         b.read += f.scratch_bytes;
         b.written += f.scratch_written;
     }
-    check_ok(larder_loader_scratch(l, &b.refused, b.why, sizeof b.why));
+    b.refused = look_about(l).refused;
+    check_ok(larder_loader_says(l, LARDER_SAYS_SCRATCH, 0, b.why, sizeof b.why));
     return b;
 }
 
@@ -113,7 +115,7 @@ static void the_simulator_agrees(void **state) {
     uint64_t digests[MANY];
     kit_run(l, digests, MANY);
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         assert_int_equal(f.background_reads, said.epochs[e].background_reads);
         assert_int_equal(f.storage_bytes, said.epochs[e].storage_bytes);
@@ -217,17 +219,15 @@ static void resumes_anywhere(void **state) {
         assert_int_equal(kit_run(l, got, before), before);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         l = open_loader(folder, "", 3);
-        check_ok(larder_loader_restore(l, bytes, size));
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
         larder_free(bytes);
         assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
         assert_memory_equal(got, whole, count * sizeof *got);
-        uint64_t refused;
-        char why[256];
-        check_ok(larder_loader_scratch(l, &refused, why, sizeof why));
-        assert_int_equal(refused, 0); /* what was lost with the process is laid down again */
+        assert_int_equal(look_about(l).refused,
+                         0); /* what was lost with the process is laid down again */
         larder_loader_close(&l);
     }
 }
@@ -240,11 +240,11 @@ static void a_state_wants_its_folder(void **state) {
     setenv("LARDER_SCRATCH", folder, 1);
     larder_loader *l = open_loader(NULL, "", 2);
     kit_run(l, digests, 100);
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     unsetenv("LARDER_SCRATCH");
     l = open_loader(NULL, "", 2);
-    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_FORMAT);
     assert_non_null(strstr(larder_errmsg(), "LARDER_SCRATCH"));
     larder_loader_close(&l);
     larder_free(bytes);
@@ -285,7 +285,7 @@ static void killed_it_leaves_nothing(void **state) {
         uint64_t digests[MANY];
         kit_run(l, digests, 200);
         books b = {0};
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         for (uint64_t e = 0; larder_loader_figures(l, e, &f) == 0; e++)
             b.written += f.scratch_written;
         _exit(write(pipes[1], &b.written, sizeof b.written) == sizeof b.written && pause() ? 0 : 1);

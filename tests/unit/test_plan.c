@@ -1,7 +1,7 @@
 /* The planner: published corners, the corner theorem, an independent sum, ties and wrong input. */
 #include "check.h"
 
-#include <larder/plan.h>
+#include "plan/rates.h"
 #include <larder/plugin.h>
 #include <math.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const platform platforms[] =
 
 static larder_rates rates_of(const platform *p, double n_total, double s_data) {
     larder_rates r;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     r.n = p->n, r.t_gpu = p->t_gpu, r.t_da = p->t_da, r.t_a = p->t_a, r.b_nic = p->b_nic;
     r.b_pcie = p->b_pcie, r.b_cache = p->b_cache, r.b_storage = p->b_storage;
     r.s_cache = p->s_cache, r.s_data = s_data, r.n_total = n_total;
@@ -44,11 +44,11 @@ static void test_published_row(void **st) {
         larder_rates r = rates_of(&platforms[i], 14e6, 91.39e3);
         larder_plan p;
         assert_true(fabs(r.m - 6.59) < 0.005);
-        check_ok(larder_plan_make(&p, &r, LARDER_PLAN_PAPER));
+        check_ok(larder__plan_make(&p, &r, LARDER_PLAN_PAPER));
         check_split(&p, 100, 0, 0);
         assert_int_equal(p.ties, 0);
         r.m = 5.12;
-        check_ok(larder_plan_make(&p, &r, LARDER_PLAN_PAPER));
+        check_ok(larder__plan_make(&p, &r, LARDER_PLAN_PAPER));
         check_split(&p, i == 0 ? 0 : 100, i == 0 ? 100 : 0, 0);
         assert_int_equal(p.ties, i == 0 ? 100 : 0); /* any mix of decoded and augmented */
     }
@@ -58,7 +58,7 @@ static void test_shared_has_inner_optima(void **st) {
     (void)st;
     larder_rates r = rates_of(&platforms[2], 1.3e6, 114.62e3);
     larder_plan p;
-    check_ok(larder_plan_make(&p, &r, LARDER_PLAN_SHARED));
+    check_ok(larder__plan_make(&p, &r, LARDER_PLAN_SHARED));
     check_split(&p, 43, 0, 57);
     assert_true(p.runner_up.throughput < p.best.throughput);
 }
@@ -71,7 +71,7 @@ static double between(larder_rng *rng, double low, double high) {
 
 static larder_rates random_rates(larder_rng *rng) {
     larder_rates r;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     r.n = 1 + larder_rng_below(rng, 4), r.gpus = 1 + larder_rng_below(rng, 8);
     r.t_gpu = between(rng, 1e2, 1e5), r.t_da = between(rng, 1e2, 1e5);
     r.t_a = r.t_da * between(rng, 1, 20);
@@ -119,7 +119,7 @@ static double twin(const larder_rates *r, larder_plan_model model, int e, int d,
 
 static void check_against_twin(const larder_rates *r, larder_plan_model model) {
     larder_plan p;
-    check_ok(larder_plan_make(&p, r, model));
+    check_ok(larder__plan_make(&p, r, model));
     double best = 0;
     size_t same = 0;
     for (int e = 0; e <= 100; e++)
@@ -163,7 +163,7 @@ static void test_corner_theorem(void **st) {
         larder_rates r = random_rates(&rng);
         r.s_cache = r.n_total * r.s_data * between(&rng, 0.001, 1);
         larder_plan p;
-        check_ok(larder_plan_make(&p, &r, LARDER_PLAN_PAPER));
+        check_ok(larder__plan_make(&p, &r, LARDER_PLAN_PAPER));
         double corner = fmax(
             twin(&r, LARDER_PLAN_PAPER, 100, 0, 0),
             fmax(twin(&r, LARDER_PLAN_PAPER, 0, 100, 0), twin(&r, LARDER_PLAN_PAPER, 0, 0, 100)));
@@ -181,7 +181,7 @@ static void test_all_equal_is_a_tie(void **st) {
     larder_rates r = rates_of(&platforms[0], 1e5, 1e5);
     r.t_gpu = 1; /* nothing else can matter */
     larder_plan p;
-    check_ok(larder_plan_make(&p, &r, LARDER_PLAN_SHARED));
+    check_ok(larder__plan_make(&p, &r, LARDER_PLAN_SHARED));
     check_split(&p, 100, 0, 0);
     assert_int_equal(p.ties, 5150);
     assert_int_equal(p.best.bottleneck, LARDER_RESOURCE_GPU);
@@ -198,9 +198,9 @@ static void test_each_resource_can_be_the_bottleneck(void **st) {
             r.t_a = r.t_da;
         for (int model = LARDER_PLAN_SHARED; model <= LARDER_PLAN_PAPER; model++) {
             larder_outlook o =
-                larder_plan_outlook(&r, (larder_plan_model)model, (larder_split){40, 60, 0});
-            assert_string_equal(larder_resource_name(o.bottleneck),
-                                larder_resource_name((larder_resource)i));
+                larder__plan_outlook(&r, (larder_plan_model)model, (larder_split){40, 60, 0});
+            assert_string_equal(larder__resource_name(o.bottleneck),
+                                larder__resource_name((larder_resource)i));
         }
     }
 }
@@ -213,14 +213,14 @@ static void test_jobs_remake_augmented(void **st) {
     r.s_cache = 60e9;
     const larder_split augmented = {0, 0, 100};
     r.jobs = 1;
-    larder_outlook one = larder_plan_outlook(&r, LARDER_PLAN_SHARED, augmented);
+    larder_outlook one = larder__plan_outlook(&r, LARDER_PLAN_SHARED, augmented);
     assert_true(fabs(one.throughput - 256e6 / 114.62e3) < 1e-6); /* all of it is read */
     r.jobs = 4;
-    larder_outlook four = larder_plan_outlook(&r, LARDER_PLAN_SHARED, augmented);
+    larder_outlook four = larder__plan_outlook(&r, LARDER_PLAN_SHARED, augmented);
     assert_true(four.throughput > one.throughput);
     larder_plan p;
     r.jobs = 1;
-    check_ok(larder_plan_make(&p, &r, LARDER_PLAN_SHARED));
+    check_ok(larder__plan_make(&p, &r, LARDER_PLAN_SHARED));
     assert_int_equal(p.best.split.augmented, 0);
 }
 
@@ -233,17 +233,17 @@ static void test_decoded_size(void **st) {
     for (int model = LARDER_PLAN_SHARED; model <= LARDER_PLAN_PAPER; model++)
         for (int d = 0; d <= 100; d += 20) {
             const larder_split s = {100 - d, d / 2, d - d / 2};
-            larder_outlook a = larder_plan_outlook(&r, (larder_plan_model)model, s);
-            larder_outlook b = larder_plan_outlook(&same, (larder_plan_model)model, s);
-            larder_outlook c = larder_plan_outlook(&pixels, (larder_plan_model)model, s);
+            larder_outlook a = larder__plan_outlook(&r, (larder_plan_model)model, s);
+            larder_outlook b = larder__plan_outlook(&same, (larder_plan_model)model, s);
+            larder_outlook c = larder__plan_outlook(&pixels, (larder_plan_model)model, s);
             assert_true(a.throughput == b.throughput && a.decoded == b.decoded);
             assert_true(c.decoded >= a.decoded && c.augmented == a.augmented);
         }
     larder_plan p;
-    check_ok(larder_rates_set(&r, "m_decoded", "0"));
-    assert_int_equal(larder_plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
-    check_ok(larder_rates_set(&r, "m_decoded", "inf"));
-    assert_int_equal(larder_plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
+    check_ok(larder__rates_set(&r, "m_decoded", "0"));
+    assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
+    check_ok(larder__rates_set(&r, "m_decoded", "inf"));
+    assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
 }
 
 static void test_gradients(void **st) {
@@ -253,35 +253,35 @@ static void test_gradients(void **st) {
     const larder_split all = {100, 0, 0};
     given = r;
     given.c_nw = 102e6, given.c_pcie = 2 * 3.0 / 4 * 102e6; /* 2(k-1)/k for 2 nodes, 4 GPUs */
-    assert_true(larder_plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput ==
-                larder_plan_outlook(&given, LARDER_PLAN_SHARED, all).throughput);
+    assert_true(larder__plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput ==
+                larder__plan_outlook(&given, LARDER_PLAN_SHARED, all).throughput);
     r.b_nic = 1e6; /* then the network is all that counts */
-    double with = larder_plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput;
+    double with = larder__plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput;
     r.nvlink = 1;
-    assert_true(larder_plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput == with);
+    assert_true(larder__plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput == with);
     r.nvlink = 2;
-    assert_true(larder_plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput > with);
+    assert_true(larder__plan_outlook(&r, LARDER_PLAN_SHARED, all).throughput > with);
 }
 
 static void test_wrong_input(void **st) {
     (void)st;
     larder_rates r;
     larder_plan p;
-    larder_rates_defaults(&r);
-    assert_int_equal(larder_plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
+    larder__rates_defaults(&r);
+    assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
     assert_non_null(strstr(larder_errmsg(), "t_gpu t_da t_a b_storage s_cache s_data m n_total"));
     static const char *const wrong[][2] = {{"t_gpu", "x"}, {"t_gpu", ""},      {"t_gpu", "-1"},
                                            {"nope", "1"},  {"nvlink", "some"}, {"s_cache", "1XB"},
                                            {"m", "nan"},   {"b_nic", "10GBs"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(larder_rates_set(&r, wrong[i][0], wrong[i][1]), LARDER_E_ARGS);
+        assert_int_equal(larder__rates_set(&r, wrong[i][0], wrong[i][1]), LARDER_E_ARGS);
     r = rates_of(&platforms[0], 1e6, 1e5);
-    check_ok(larder_rates_set(&r, "s_cache", "64GiB"));
+    check_ok(larder__rates_set(&r, "s_cache", "64GiB"));
     assert_true(r.s_cache == 0x1p36);
-    check_ok(larder_rates_set(&r, "b_cache", "inf"));
-    check_ok(larder_rates_set(&r, "n_total", "1.3e6"));
-    check_ok(larder_rates_set(&r, "b_storage", "0"));
-    assert_int_equal(larder_plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
+    check_ok(larder__rates_set(&r, "b_cache", "inf"));
+    check_ok(larder__rates_set(&r, "n_total", "1.3e6"));
+    check_ok(larder__rates_set(&r, "b_storage", "0"));
+    assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
     assert_non_null(strstr(larder_errmsg(), "b_storage"));
 }
 

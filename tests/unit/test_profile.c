@@ -2,6 +2,7 @@
  * was made, bad and tiny data sets, stopping. No time is asserted. */
 #include "check.h"
 
+#include "plan/rates.h"
 #include "profile/profile.h"
 
 #include <math.h>
@@ -10,7 +11,8 @@
 #include <string.h>
 
 static larder__profiler_conf conf_of(const char *source) {
-    return (larder__profiler_conf){.source = source, .threads = 2, .seconds = 0.6};
+    return (larder__profiler_conf){
+        .source = source, .threads = 2, .dtype = LARDER_U8, .seconds = 0.6};
 }
 
 static larder__profile profile(const larder__profiler_conf *conf) {
@@ -34,10 +36,10 @@ static void check_sane(const larder__profile *p) {
         assert_true(positive[i] > 0 && isfinite(positive[i]));
     larder_rates r;
     larder_plan plan;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     larder__profile_rates(p, &r);
     r.t_gpu = 1000, r.s_cache = 1e6;
-    check_ok(larder_plan_make(&plan, &r, LARDER_PLAN_SHARED));
+    check_ok(larder__plan_make(&plan, &r, LARDER_PLAN_SHARED));
 }
 
 static void test_raw_pixels(void **st) {
@@ -125,7 +127,7 @@ static void test_json_is_flat(void **st) {
     conf.seconds = 0.2;
     larder__profile p = profile(&conf);
     larder_rates r;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     larder__profile_rates(&p, &r);
     char *text = NULL;
     size_t size;

@@ -4,6 +4,7 @@
  * another number of ranks. */
 #include "base/hash.h"
 #include "loader_kit.h"
+#include "look_kit.h"
 #include "ranks_kit.h"
 
 #include <pthread.h>
@@ -129,10 +130,16 @@ static void report_whole(const job *j, size_t whole) {
         labels[n] = b->y[i];
         training_says(served[n], b->epoch, &loss[n], &emb[n * DIM]);
     }
-    larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = DIM};
+    larder_feedback fb = {.size = sizeof fb, .loss = loss, .embeddings = emb, .dim = DIM};
+    larder_batch named = {.size = sizeof named,
+                          .number = j->b[0]->number,
+                          .epoch = j->b[0]->epoch,
+                          .n = n,
+                          .served = served,
+                          .y = labels};
+    fb.rows = LARDER_ROWS_ALL;
     for (uint32_t r = 0; r < j->world; r++)
-        check_ok(larder_loader_report_rows(j->l[r], j->b[0]->number, j->b[0]->epoch, served, labels,
-                                           n, &fb));
+        check_ok(larder_loader_report(j->l[r], &named, &fb));
 }
 
 /* Up to `steps` global batches; false: it is over. */
@@ -189,7 +196,7 @@ static void train(part *p, const larder_batch *b) {
         training_says(b->served[i], b->epoch, &loss[i], &emb[i * DIM]);
     }
     p->c.sizes[p->c.batches++] = b->n;
-    larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = DIM};
+    larder_feedback fb = {.size = sizeof fb, .loss = loss, .embeddings = emb, .dim = DIM};
     check_ok(larder_loader_report(l, b, &fb));
     check_ok(larder_loader_done(l, b));
     pthread_barrier_wait(&together);
@@ -243,8 +250,8 @@ static bool run_ranks(job *j, course *c, const course *as, size_t steps) {
 static void add_figures(const job *j, course *c) {
     for (uint32_t r = 0; r < j->world; r++) {
         for (uint64_t e = 0; e < EPOCHS; e++) {
-            larder_figures f;
-            check_ok(larder_loader_figures(j->l[r], e, &f));
+            larder_figures f = {.size = sizeof f};
+            check_ok(look_figures(j->l[r], e, &f));
             c->sum.served += f.served;
             c->sum.hits += f.hits;
             c->sum.misses += f.misses;
@@ -304,8 +311,8 @@ static void one_process(course *c, const char *recipe, const char *split) {
     while (run_job(&j, c, NULL, 100))
         ;
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
-        check_ok(larder_loader_figures(j.l[0], e, &f));
+        larder_figures f = {.size = sizeof f};
+        check_ok(look_figures(j.l[0], e, &f));
         c->sum.served += f.served;
         c->sum.hits += f.hits;
         c->sum.misses += f.misses;
@@ -326,7 +333,7 @@ static void compare(const char *recipe, const char *split, uint32_t first, run_f
         memset(&many, 0, sizeof many);
         jobs++;
         open_job(&j, recipe, split, world, false);
-        assert_int_equal(larder_loader_batches(j.l[0]), (N + GLOBAL - 1) / GLOBAL);
+        assert_int_equal(look_about(j.l[0]).batches, (N + GLOBAL - 1) / GLOBAL);
         while (run(&j, &many, &one, 100))
             ;
         same_rows(&one, &many, recipe, world);
@@ -371,12 +378,12 @@ static void chain(const char *recipe, const uint32_t *worlds, size_t n, size_t s
         jobs++;
         open_job(&j, recipe, "30%", worlds[k], false);
         for (uint32_t r = 0; state && r < j.world; r++)
-            check_ok(larder_loader_restore(j.l[r], state, size));
+            check_ok(larder_loader_restore(j.l[r], LARDER_STATE, state, size));
         larder_free(state);
         state = NULL;
         if (k + 1 < n) {
             assert_true(run_ranks(&j, &many, &one, steps));
-            check_ok(larder_loader_save(j.l[k % j.world], &state, &size));
+            check_ok(larder_loader_save(j.l[k % j.world], LARDER_STATE, &state, &size));
         } else
             while (run_ranks(&j, &many, &one, 100))
                 ;

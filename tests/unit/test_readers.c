@@ -1,6 +1,7 @@
 /* Reads in flight: many at once on storage that answers late, none of which changes a result; and
  * an end that does not wait for it. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "source/source.h"
 
@@ -24,7 +25,7 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
 }
 
 static double stat_value(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -44,7 +45,7 @@ static size_t run(const char *source, const char *recipe, depth d, uint64_t *got
     c.on_bad = LARDER_BAD_REPLACE;
     larder_loader *l = open_loader(&c);
     size_t n = kit_run(l, got, MANY);
-    check_ok(larder_loader_figures(l, 1, f));
+    check_ok(look_figures(l, 1, f));
     *readers = stat_value(l, "readers");
     larder_loader_close(&l);
     return n;
@@ -57,7 +58,7 @@ static void depth_never_changes_a_result(void **state) {
     for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
         uint64_t first[MANY], got[MANY];
         double readers;
-        larder_figures a, b;
+        larder_figures a = {.size = sizeof a}, b = a;
         size_t n = run(BAD, recipes[r], (depth){1, 1, 3}, first, &readers, &a);
         assert_true(n > 60);
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
@@ -72,7 +73,7 @@ static void depth_never_changes_a_result(void **state) {
 static void late_storage_is_asked_by_many(void **state) {
     (void)state;
     uint64_t got[MANY];
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     double readers;
     run("slow:latency=20ms:" SAMPLES, "lru", (depth){1, 0, 16}, got, &readers, &f);
     assert_true(readers >= 8);

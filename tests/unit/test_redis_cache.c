@@ -1,6 +1,7 @@
 /* A loader whose cache lies in Redis does what one with an embedded cache does: the same samples,
  * pixels and figures, whatever the recipe, the split, the tiers and the number of threads. */
 #include "loader_kit.h"
+#include "look_kit.h"
 #include "redis_kit.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void run(outcome *out, const char *recipe, const char *cache, uint32_t th
     check_ok(larder_loader_open(&l, &c));
     out->count = kit_run(l, out->digests, MOST);
     for (uint64_t e = 0; e < 3; e++)
-        check_ok(larder_loader_figures(l, e, &out->figures[e]));
+        check_ok(look_figures(l, e, &out->figures[e]));
     if (strstr(cache, "redis")) {
         out->gone = kit_stat(l, "redis_gone") + kit_stat(l, "redis_unanswered");
         out->damaged = kit_stat(l, "redis_damaged");
@@ -207,7 +208,7 @@ static void test_tiers(void **unused) {
             kit_run(l, digests, MOST);
             uint64_t front = 0, hits = 0;
             for (uint64_t e = 0; e < 3; e++) {
-                check_ok(larder_loader_figures(l, e, &f));
+                check_ok(look_figures(l, e, &f));
                 front += f.front_hits;
                 hits += f.hits + f.substitutes;
                 if (threads == 1)
@@ -242,10 +243,10 @@ static void save_and_restore(const char *cache) {
         size_t size;
         check_ok(larder_loader_open(&l, &c));
         kit_run(l, rest, at);
-        check_ok(larder_loader_save(l, &state, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &state, &size));
         larder_loader_close(&l);
         check_ok(larder_loader_open(&l, &c));
-        check_ok(larder_loader_restore(l, state, size));
+        check_ok(larder_loader_restore(l, LARDER_STATE, state, size));
         assert_int_equal(at + kit_run(l, rest + at, MOST - at), all);
         assert_memory_equal(whole, rest, all * sizeof *whole);
         larder_loader_close(&l);

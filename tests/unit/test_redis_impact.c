@@ -31,7 +31,7 @@ static int evaluate(void *arg, const larder_batch *b, float *loss) {
 }
 
 static uint64_t figure(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return (uint64_t)v.value;
@@ -59,12 +59,14 @@ static void work(const char *cache, uint32_t number, uint64_t seed, uint64_t epo
             to->served[b->served[i]] += b->epoch == 0;
         }
         if (rc == 0) {
-            must(larder_loader_report(l, b, &(larder_feedback){.loss = losses}) == 0);
+            must(larder_loader_report(
+                     l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}) ==
+                 0);
             must(larder_loader_done(l, b) == 0);
         }
     }
     must(rc == LARDER_END);
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     for (uint64_t e = 0; e < epochs; e++) {
         must(larder_loader_figures(l, e, &f) == 0);
         to->hits += f.hits;

@@ -1,9 +1,10 @@
 /* plan=auto: when the split changes and when it does not, that budgets and exactly-once hold over a
  * change, and that a run repeats from its record. */
 #include "check.h"
+#include "look_kit.h"
 
 #include "base/hash.h"
-#include "plan/replan.h"
+#include "loader/shown.h"
 
 #include <larder/plugin.h>
 #include <math.h>
@@ -24,7 +25,7 @@ static const larder_pace processor_bound = {
 static larder__replan open_rule(larder_split start) {
     larder_rates r;
     larder__replan p;
-    larder_rates_defaults(&r);
+    larder__rates_defaults(&r);
     r.n_total = 1e5, r.s_data = 1e4, r.m = 8, r.m_decoded = 4, r.s_cache = 8e8, r.jobs = 1;
     larder__replan_open(&p, &r, start, 2, EPOCH);
     return p;
@@ -139,8 +140,7 @@ static void test_state_and_follow(void **st) {
 /* Begins with rows, which one job has to read again each time, on storage that is slow: the plan
  * can only be to keep samples as they are. */
 static larder_loader *open_loader(const char *source, const char *recipe, uint32_t threads) {
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = source;
     c.recipe = recipe;
     c.cache = "60%";
@@ -160,7 +160,7 @@ static const char fast[] = "mem:?n=800&h=8&w=8&c=3&seed=2";
 static const char recipe[] = "seneca:plan=auto,split=0/0/100";
 
 static double stat_of(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -181,7 +181,7 @@ static size_t take(larder_loader *l, size_t most, uint64_t *hash) {
     while (n < most && (rc = larder_loader_next(l, &b)) != LARDER_END) {
         check_ok(rc);
         if (rc == LARDER_END_EPOCH) {
-            assert_int_equal(larder_loader_audit(l), 0);
+            assert_int_equal(look_audit(l), 0);
             continue;
         }
         *hash = hash_batch(*hash, b);
@@ -199,20 +199,20 @@ static void test_loader_plans_and_repeats(void **st) {
     size_t size;
     uint64_t first = 1, second = 1;
     assert_int_equal(take(l, 1000, &first), 200);
-    larder_replan p;
-    check_ok(larder_loader_replan(l, 0, &p));
+    larder__plan_turn p;
+    check_ok(larder__loader_replan(l, 0, &p));
     assert_int_equal(p.encoded, 100);
     assert_int_equal(p.held_up_by, LARDER_RESOURCE_STORAGE);
     assert_true(p.batch >= 16 && p.batch < 200);
     assert_true(stat_of(l, "plan_encoded") == 100 && stat_of(l, "plan_changes") >= 1);
     assert_true(stat_of(l, "cache_augmented_bytes") == 0);
-    larder_figures last;
+    larder_figures last = {.size = sizeof last};
     check_ok(larder_loader_figures(l, 3, &last));
     assert_true(last.form_hits[LARDER_ENCODED] > 0 && last.form_hits[LARDER_AUGMENTED] == 0);
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     again = open_loader(fast, recipe, 1); /* another pace, other threads, the same run */
-    check_ok(larder_loader_replay(again, bytes, size));
+    check_ok(larder_loader_restore(again, LARDER_DECISIONS, bytes, size));
     assert_int_equal(take(again, 1000, &second), 200);
     assert_true(first == second);
     larder_loader_close(&again);
@@ -226,19 +226,19 @@ static void test_saved_in_the_middle(void **st) {
     size_t record_size, middle_size;
     uint64_t a = 1, b = 1;
     assert_int_equal(take(l, 1000, &a), 200);
-    check_ok(larder_loader_save(l, &record, &record_size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &record, &record_size));
     larder_loader_close(&l);
     for (size_t cut = 10; cut < 200; cut += 45) {
         a = b = 1;
         l = open_loader(fast, recipe, 2);
-        check_ok(larder_loader_replay(l, record, record_size));
+        check_ok(larder_loader_restore(l, LARDER_DECISIONS, record, record_size));
         take(l, cut, &a);
-        check_ok(larder_loader_save(l, &middle, &middle_size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &middle, &middle_size));
         a = 1;
         const larder_batch *batch;
         rest = open_loader(fast, recipe, 1);
-        check_ok(larder_loader_replay(rest, record, record_size));
-        check_ok(larder_loader_restore(rest, middle, middle_size));
+        check_ok(larder_loader_restore(rest, LARDER_DECISIONS, record, record_size));
+        check_ok(larder_loader_restore(rest, LARDER_STATE, middle, middle_size));
         for (int rc = 0, rd = 0; rc != LARDER_END;) { /* residents are cold: kinds may differ */
             rc = larder_loader_next(l, &batch);
             check_ok(rc);
@@ -266,13 +266,12 @@ static void test_saved_in_the_middle(void **st) {
 
 static void test_fixed_and_wrong(void **st) {
     (void)st;
-    larder_replan p;
+    larder__plan_turn p;
     larder_loader *l = open_loader(fast, "seneca", 1);
-    assert_int_equal(larder_loader_replan(l, 0, &p), LARDER_E_RANGE);
+    assert_int_equal(larder__loader_replan(l, 0, &p), LARDER_E_RANGE);
     assert_true(isnan(stat_of(l, "plan_encoded")));
     larder_loader_close(&l);
-    larder_loader_conf c;
-    larder_loader_defaults(&c);
+    larder_loader_conf c = {.size = sizeof c};
     c.source = fast;
     static const char *const wrong[] = {"seneca:plan=sometimes", "oracle:plan=auto",
                                         "icache:plan=auto,scratch=/tmp"};

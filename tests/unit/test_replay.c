@@ -60,7 +60,7 @@ static void run(larder_loader *l, uint64_t until, uint32_t most_us, uint64_t dig
 static uint64_t repeats_of(larder_loader *l) {
     uint64_t sum = 0;
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures f;
+        larder_figures f = {.size = sizeof f};
         check_ok(larder_loader_figures(l, e, &f));
         sum += f.repeats;
     }
@@ -80,11 +80,11 @@ static int record(void **unused) {
     larder_loader *l;
     check_ok(larder_loader_open(&l, &c));
     run(l, 47, 800, want);
-    check_ok(larder_loader_save(l, &middle_bytes, &middle_size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &middle_bytes, &middle_size));
     run(l, BATCHES + 1, 800, want);
     assert_true(repeats_of(l) > N / 4); /* else there is nothing to be repeated */
-    check_ok(larder_loader_save(l, &state_bytes, &state_size));
-    check_ok(larder_loader_decisions(l, &list_bytes, &list_size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &state_bytes, &state_size));
+    check_ok(larder_loader_save(l, LARDER_DECISIONS, &list_bytes, &list_size));
     larder_loader_close(&l);
     check_ok(larder__file_write(in("state"), state_bytes, state_size));
     check_ok(mkdir(in("run"), 0777));
@@ -127,7 +127,8 @@ static void each_place_repeats_it(void **unused) {
             same(got, 0, places[i]);
             void *bytes;
             size_t size;
-            check_ok(larder_loader_decisions(l, &bytes, &size)); /* it has decided the same */
+            check_ok(larder_loader_save(l, LARDER_DECISIONS, &bytes,
+                                        &size)); /* it has decided the same */
             if (i && c.ahead == 4) {
                 assert_int_equal(size, list_size);
                 assert_memory_equal(bytes, list_bytes, size);
@@ -148,19 +149,19 @@ static void the_middle_goes_on(void **unused) {
     void *bytes;
     size_t size;
     check_ok(larder_loader_open(&l, &c)); /* with the list: the same run */
-    check_ok(larder_loader_replay(l, list_bytes, list_size));
-    check_ok(larder_loader_restore(l, middle_bytes, middle_size));
+    check_ok(larder_loader_restore(l, LARDER_DECISIONS, list_bytes, list_size));
+    check_ok(larder_loader_restore(l, LARDER_STATE, middle_bytes, middle_size));
     run(l, BATCHES + 1, 2000, got);
     same(got, 47, "restored, with the list");
     larder_loader_close(&l);
     check_ok(larder_loader_open(&l, &c));
-    check_ok(larder_loader_restore(l, middle_bytes, middle_size));
+    check_ok(larder_loader_restore(l, LARDER_STATE, middle_bytes, middle_size));
     run(l, BATCHES + 1, 0, whole);
-    check_ok(larder_loader_decisions(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_DECISIONS, &bytes, &size));
     larder_loader_close(&l);
     c = conf_of(FAST, 1);
     check_ok(larder_loader_open(&l, &c));
-    check_ok(larder_loader_replay(l, bytes, size));
+    check_ok(larder_loader_restore(l, LARDER_DECISIONS, bytes, size));
     memset(got, 0, sizeof got);
     run(l, BATCHES + 1, 500, got);
     assert_memory_equal(got, whole, sizeof whole);
@@ -222,7 +223,8 @@ static void other_runs_are_refused(void **unused) {
     larder_loader *l;
     c = conf_of(FAST, 1);
     check_ok(larder_loader_open(&l, &c)); /* a list is not enough to go on from */
-    assert_int_equal(larder_loader_restore(l, list_bytes, list_size), LARDER_E_FORMAT);
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, list_bytes, list_size),
+                     LARDER_E_FORMAT);
     larder_loader_close(&l);
 }
 

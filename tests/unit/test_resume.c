@@ -1,6 +1,7 @@
 /* Save anywhere, restore into a fresh loader with other threads: what follows is the same to the
  * last bit, for every policy and sampler, with feedback under way. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/hash.h"
 #include "base/state.h"
@@ -38,17 +39,17 @@ static void resume_once(const char *recipe, bool repeats, size_t before, const u
     assert_int_equal(kit_run(l, got, before), before);
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     c.threads = 1 + (uint32_t)before % 5;
     c.prefetch = 1 + (uint32_t)before % 7;
     l = open_loader(&c);
-    check_ok(larder_loader_restore(l, bytes, size));
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
     larder_free(bytes);
     assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
     if (memcmp(got, whole, count * sizeof *got) != 0)
         fail_msg("%s: resumed after %zu of %zu, the rest differs", recipe, before, count);
-    larder_figures f;
+    larder_figures f = {.size = sizeof f};
     for (uint64_t e = 0; e < EPOCHS; e++) { /* served counts go on over the break */
         check_ok(larder_loader_figures(l, e, &f));
         if (!repeats) /* others may leave some out */
@@ -56,7 +57,7 @@ static void resume_once(const char *recipe, bool repeats, size_t before, const u
         assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
     }
     if (!repeats)
-        assert_int_equal(larder_loader_audit(l), 0);
+        assert_int_equal(look_audit(l), 0);
     larder_loader_close(&l);
 }
 
@@ -107,11 +108,11 @@ static void a_state_of_a_state_is_the_same(void **state) {
     kit_run(l, got, 17);
     void *first, *second;
     size_t n, m;
-    check_ok(larder_loader_save(l, &first, &n));
+    check_ok(larder_loader_save(l, LARDER_STATE, &first, &n));
     larder_loader_close(&l);
     l = open_loader(&c);
-    check_ok(larder_loader_restore(l, first, n));
-    check_ok(larder_loader_save(l, &second, &m));
+    check_ok(larder_loader_restore(l, LARDER_STATE, first, n));
+    check_ok(larder_loader_save(l, LARDER_STATE, &second, &m));
     assert_int_equal(n, m);
     assert_memory_equal(first, second, n);
     larder_free(first);
@@ -130,7 +131,7 @@ static void save_does_not_disturb(void **state) {
     for (size_t at = 0; at < count; at++) {
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_free(bytes);
         assert_int_equal(kit_run(l, saving + at, 1), 1);
     }
@@ -146,18 +147,19 @@ static void foreign_and_damaged_states_are_refused(void **state) {
     kit_run(l, got, 5);
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
-    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_STATE); /* too late */
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size),
+                     LARDER_E_STATE); /* too late */
     larder_loader_close(&l);
     for (size_t at = 0; at < size; at += 1 + size / 97) {
         unsigned char *copy = malloc(size);
         memcpy(copy, bytes, size);
         copy[at] ^= 0x55;
         l = open_loader(&c);
-        assert_int_equal(larder_loader_restore(l, copy, size), LARDER_E_FORMAT);
+        assert_int_equal(larder_loader_restore(l, LARDER_STATE, copy, size), LARDER_E_FORMAT);
         larder_loader_close(&l);
         l = open_loader(&c);
-        assert_int_equal(larder_loader_restore(l, bytes, at), LARDER_E_FORMAT);
+        assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, at), LARDER_E_FORMAT);
         larder_loader_close(&l);
         free(copy);
     }
@@ -172,7 +174,7 @@ static void foreign_and_damaged_states_are_refused(void **state) {
     others[5].drop_last = true;
     for (int i = 0; i < 6; i++) {
         l = open_loader(&others[i]);
-        assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+        assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_FORMAT);
         assert_non_null(strstr(larder_errmsg(), "another"));
         larder_loader_close(&l);
     }
@@ -191,14 +193,14 @@ static void a_state_is_restored_once(void **state) {
     usleep(10000); /* the threads draw meanwhile */
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     l = open_loader(&c);
-    check_ok(larder_loader_restore(l, bytes, size));
-    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_STATE);
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_STATE);
     uint64_t got[MANY];
     assert_int_equal(kit_run(l, got, 14), 14);
-    assert_int_equal(larder_loader_audit(l), 0);
+    assert_int_equal(look_audit(l), 0);
     larder_loader_close(&l);
     larder_free(bytes);
 }
@@ -215,16 +217,17 @@ static void only_listening_recipes_are_bound_to_their_lag(void **state) {
         kit_run(l, got, 5);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         c.prefetch = 7;
         l = open_loader(&c);
-        assert_int_equal(larder_loader_restore(l, bytes, size), listens ? LARDER_E_FORMAT : 0);
+        assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size),
+                         listens ? LARDER_E_FORMAT : 0);
         larder_free(bytes);
         if (listens) { /* half-restored: neither trains nor saves */
             const larder_batch *b;
             assert_int_equal(larder_loader_next(l, &b), LARDER_E_FORMAT);
-            assert_int_equal(larder_loader_save(l, &bytes, &size), LARDER_E_STATE);
+            assert_int_equal(larder_loader_save(l, LARDER_STATE, &bytes, &size), LARDER_E_STATE);
         }
         larder_loader_close(&l);
     }
@@ -240,11 +243,11 @@ static void another_cache_size_is_refused(void **state) {
     check_ok(larder_loader_next(l, &b));
     void *bytes;
     size_t size;
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     c.cache = "40%";
     l = open_loader(&c);
-    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_FORMAT);
     assert_non_null(strstr(larder_errmsg(), "a cache of"));
     larder_loader_close(&l);
     larder_free(bytes);
@@ -256,7 +259,7 @@ static void absurd_counts_are_refused(void **state) {
     larder_loader *l = open_loader(&c);
     void *bytes;
     size_t size, taken_at = 8 + 16 + 4 + 3 + 16 + 16 + 8; /* magic, data set, "lru", seed … cache */
-    check_ok(larder_loader_save(l, &bytes, &size));
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
     larder_loader_close(&l);
     unsigned char *b = bytes;
     memset(b + taken_at, 0xff, 8);
@@ -270,7 +273,7 @@ static void absurd_counts_are_refused(void **state) {
     memcpy(b + size - 8, w.bytes, 8);
     larder__writer_free(&w);
     l = open_loader(&c);
-    assert_int_equal(larder_loader_restore(l, bytes, size), LARDER_E_FORMAT);
+    assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_FORMAT);
     assert_non_null(strstr(larder_errmsg(), "more batches"));
     larder_loader_close(&l);
     larder_free(bytes);

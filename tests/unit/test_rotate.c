@@ -49,7 +49,7 @@ static void report(rig *g) {
     int64_t *labels = calloc(g->p.n, sizeof *labels);
     for (size_t i = 0; i < g->p.n; i++)
         loss[i] = (float)((g->p.ids[i] * 2654435761u + g->p.epoch * 40503u) % 1000) / 100;
-    larder_feedback fb = {.loss = loss};
+    larder_feedback fb = {.size = sizeof fb, .loss = loss};
     check_ok(larder__feedback_note(larder__draw_feedback(g->d), g->p.number, g->p.epoch, g->p.n,
                                    g->p.ids, labels, &fb));
     free(loss);

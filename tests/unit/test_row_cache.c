@@ -1,5 +1,5 @@
-/* The row cache: what is taken has the right values, however it came; rows grow; parts decide as
- * one cache each; rows in hand outlive everything; failures leave it usable. */
+/* The row cache: what is taken has the right values, however it came; rows in hand outlive
+ * everything; failures leave it usable. */
 #include "check.h"
 
 #include "base/mem.h"
@@ -7,7 +7,6 @@
 #include "svm/row_pool.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { N = 400, Q = 20, ROUNDS = 120 };
@@ -15,9 +14,9 @@ enum { N = 400, Q = 20, ROUNDS = 120 };
 /* The values of an imagined kernel. */
 static float value(uint32_t row, size_t column) { return (float)row * 1000 + (float)column; }
 
-static void fill(larder_buf *b, uint32_t row, size_t from) {
+static void fill(larder_buf *b, uint32_t row) {
     float *v = larder_buf_data(b);
-    for (size_t c = from; c < larder_buf_size(b) / sizeof(float); c++)
+    for (size_t c = 0; c < larder_buf_size(b) / sizeof(float); c++)
         v[c] = value(row, c);
 }
 
@@ -41,27 +40,23 @@ static void draw(larder_rng *rng, uint32_t *ids) {
     }
 }
 
-static larder__row_cache *open_cache(const char *policy, unsigned parts, larder__each_fn each) {
-    larder__row_cache_conf conf = {.policy = policy,
-                                   .rows = N,
-                                   .budget = 80 * N * sizeof(float),
-                                   .seed = 3,
-                                   .parts = parts,
-                                   .each = each};
+static larder__row_cache *open_cache(const char *policy) {
+    larder__row_cache_conf conf = {
+        .policy = policy, .rows = N, .budget = 80 * N * sizeof(float), .seed = 3};
     larder__row_cache *c;
     check_ok(larder__row_cache_open(&c, &conf));
     return c;
 }
 
 /* A run of rounds as a solver makes them: rows stay for two rounds. Returns the hits. */
-static uint64_t run(larder__row_cache *c, bool shrink) {
+static uint64_t run(larder__row_cache *c) {
     larder_rng rng;
     larder_rng_seed(&rng, 5, 5);
     larder_buf *held[2][Q] = {{NULL}};
-    uint32_t ids[2][Q], have[Q];
+    uint32_t ids[2][Q];
+    bool missing[Q];
     float dist[N], left[Q];
     for (int round = 0; round < ROUNDS; round++) {
-        uint32_t length = shrink ? (uint32_t)(N - round % 50 * 5) : N;
         larder_buf **mine = held[round % 2];
         uint32_t *rows = ids[round % 2];
         for (uint32_t k = 0; k < N; k++)
@@ -75,11 +70,12 @@ static uint64_t run(larder__row_cache *c, bool shrink) {
         for (size_t i = 0; i < Q; i++)
             larder_buf_unref(&mine[i]);
         draw(&rng, rows);
-        check_ok(larder__row_cache_take_part(c, rows, Q, length, 0, mine, have));
-        for (size_t i = 0; i < Q; i++) {
-            check_row(mine[i], rows[i], have[i] < length ? have[i] : length);
-            fill(mine[i], rows[i], have[i]);
-        }
+        check_ok(larder__row_cache_take(c, rows, Q, mine, missing));
+        for (size_t i = 0; i < Q; i++)
+            if (missing[i])
+                fill(mine[i], rows[i]);
+            else
+                check_row(mine[i], rows[i], N);
         larder__row_cache_filled(c);
         for (size_t i = 0; round && i < Q; i++) /* those of the last round are still there */
             check_row(held[(round + 1) % 2][i], ids[(round + 1) % 2][i], 1);
@@ -97,73 +93,29 @@ static void test_policies(void **st) {
     (void)st;
     static const char *const policies[] = {"lru",  "lfu",          "lat", "efu",
                                            "hcst", "hcst:guard=1", "kkt"};
-    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-        for (int shrink = 0; shrink < 2; shrink++) {
-            larder__row_cache *c = open_cache(policies[i], 1, NULL);
-            uint64_t hits = run(c, shrink);
-            assert_true(hits > 50 && hits < Q * ROUNDS);
-            larder__row_cache_close(&c);
-        }
-}
-
-typedef struct call {
-    void (*piece)(void *, size_t, unsigned);
-    void *arg;
-    size_t i;
-} call;
-
-static void *on_thread(void *arg) {
-    call *c = arg;
-    c->piece(c->arg, c->i, (unsigned)c->i);
-    return NULL;
-}
-
-static void each_on_threads(void *team, void (*piece)(void *, size_t, unsigned), void *arg,
-                            size_t pieces) {
-    (void)team;
-    pthread_t threads[8];
-    call calls[8];
-    assert_true(pieces <= 8);
-    for (size_t i = 0; i < pieces; i++) {
-        calls[i] = (call){piece, arg, i};
-        assert_int_equal(pthread_create(&threads[i], NULL, on_thread, &calls[i]), 0);
-    }
-    for (size_t i = 0; i < pieces; i++)
-        pthread_join(threads[i], NULL);
-}
-
-/* Threads change nothing; parts hardly do. */
-static void test_parts(void **st) {
-    (void)st;
-    static const char *const policies[] = {"hcst", "lru", "kkt"};
-    for (size_t i = 0; i < 3; i++) {
-        larder__row_cache *whole = open_cache(policies[i], 1, NULL),
-                          *serial = open_cache(policies[i], 4, NULL),
-                          *parallel = open_cache(policies[i], 4, each_on_threads);
-        uint64_t a = run(whole, false), b = run(serial, false), c = run(parallel, false);
-        assert_int_equal(b, c);
-        assert_true(b * 10 > a * 8);
-        larder__row_cache_close(&whole);
-        larder__row_cache_close(&serial);
-        larder__row_cache_close(&parallel);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        larder__row_cache *c = open_cache(policies[i]);
+        uint64_t hits = run(c);
+        assert_true(hits > 50 && hits < Q * ROUNDS);
+        larder__row_cache_close(&c);
     }
 }
 
 static void test_kept_across_solvers(void **st) {
     (void)st;
-    larder__row_cache *c = open_cache("lru", 1, NULL);
+    larder__row_cache *c = open_cache("lru");
     uint32_t ids[Q];
     larder_buf *rows[Q];
     bool missing[Q];
     for (int solver = 0; solver < 2; solver++) {
         for (uint32_t i = 0; i < Q; i++)
             ids[i] = i * 3;
-        check_ok(larder__row_cache_take(c, ids, Q, 5, rows, missing));
+        check_ok(larder__row_cache_take(c, ids, Q, rows, missing));
         for (size_t i = 0; i < Q; i++) {
             assert_int_equal(missing[i], solver == 0);
             assert_int_equal((uintptr_t)larder_buf_data(rows[i]) % 64, 0);
             if (missing[i])
-                fill(rows[i], ids[i], 0);
+                fill(rows[i], ids[i]);
             check_row(rows[i], ids[i], N);
         }
         larder__row_cache_filled(c);
@@ -186,45 +138,38 @@ static void test_wrong_use(void **st) {
     conf.policy = "nothing";
     assert_int_equal(larder__row_cache_open(&c, &conf), LARDER_E_ARGS);
     conf.policy = "lru";
-    conf.parts = 1000;
-    assert_int_equal(larder__row_cache_open(&c, &conf), LARDER_E_ARGS);
-    conf.parts = 0;
     conf.rows = (size_t)1 << 31;
     assert_int_equal(larder__row_cache_open(&c, &conf), LARDER_E_RANGE);
     larder__row_cache_close(&c);
-    c = open_cache("lru", 2, NULL);
+    c = open_cache("lru");
     const uint32_t twice[] = {4, 4}, outside[] = {N};
     const uint32_t fine[] = {4, 5};
     larder_buf *rows[2];
     bool missing[2];
-    uint32_t have[2];
-    assert_int_equal(larder__row_cache_take(c, twice, 2, 0, rows, missing), LARDER_E_ARGS);
-    assert_int_equal(larder__row_cache_take(c, outside, 1, 0, rows, missing), LARDER_E_RANGE);
-    assert_int_equal(larder__row_cache_take_part(c, fine, 1, N + 1, 0, rows, have), LARDER_E_ARGS);
-    assert_int_equal(larder__row_cache_take_part(c, fine, 1, 0, 0, rows, have), LARDER_E_ARGS);
-    check_ok(larder__row_cache_take(c, fine, 2, 0, rows, missing));
+    assert_int_equal(larder__row_cache_take(c, twice, 2, rows, missing), LARDER_E_ARGS);
+    assert_int_equal(larder__row_cache_take(c, outside, 1, rows, missing), LARDER_E_RANGE);
+    check_ok(larder__row_cache_take(c, fine, 2, rows, missing));
     const uint32_t other[] = {7};
     larder_buf *more;
-    assert_int_equal(larder__row_cache_take(c, other, 1, 0, &more, missing), LARDER_E_STATE);
-    larder__row_cache_failed(c, LARDER_E_CANCELLED); /* they could not be made */
+    assert_int_equal(larder__row_cache_take(c, other, 1, &more, missing), LARDER_E_STATE);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(missing[i]);
+        fill(rows[i], fine[i]);
+    }
+    larder__row_cache_filled(c);
     for (size_t i = 0; i < 2; i++)
         larder_buf_unref(&rows[i]);
-    check_ok(larder__row_cache_take(c, fine, 2, 0, rows, missing)); /* asked again: to be made */
-    assert_true(missing[0] && missing[1]);
-    for (size_t i = 0; i < 2; i++) {
-        fill(rows[i], fine[i], 0);
-        larder_buf_unref(&rows[i]);
-    }
     larder__row_cache_close(&c);
 }
 
 static void test_no_memory(void **st) {
     (void)st;
-    uint32_t ids[Q], have[Q];
+    uint32_t ids[Q];
+    bool missing[Q];
     larder_buf *rows[Q];
     for (uint64_t at = 1;; at++) {
         larder__row_cache_conf conf = {
-            .policy = "kkt", .rows = N, .budget = 80 * N * sizeof(float), .parts = 2};
+            .policy = "kkt", .rows = N, .budget = 80 * N * sizeof(float)};
         larder__row_cache *c = NULL;
         larder_rng rng;
         larder_rng_seed(&rng, at, 1);
@@ -232,11 +177,11 @@ static void test_no_memory(void **st) {
         int rc = larder__row_cache_open(&c, &conf);
         for (int round = 0; rc == 0 && round < 3; round++) {
             draw(&rng, ids);
-            rc = larder__row_cache_take_part(c, ids, Q, (uint32_t)(N - round), 0, rows, have);
+            rc = larder__row_cache_take(c, ids, Q, rows, missing);
             if (rc < 0)
                 break;
             for (size_t i = 0; i < Q; i++)
-                fill(rows[i], ids[i], have[i]);
+                fill(rows[i], ids[i]);
             larder__row_cache_filled(c);
             larder__row_cache_leave(c, ids, (const float[Q]){0}, Q);
             for (size_t i = 0; i < Q; i++)
@@ -258,29 +203,26 @@ static void test_pool(void **st) {
     (void)st;
     larder__row_pool *pool;
     check_ok(larder__row_pool_open(&pool, 256));
-    larder_buf *a = larder__row_pool_take(pool, 256), *b = larder__row_pool_take(pool, 100), *c;
+    larder_buf *a = larder__row_pool_take(pool), *b = larder__row_pool_take(pool), *c;
     const void *where = larder_buf_data(a);
     assert_int_equal((uintptr_t)where % 64, 0);
     larder_buf_unref(&a);
-    c = larder__row_pool_take(pool, 256);
+    c = larder__row_pool_take(pool);
     assert_ptr_equal(larder_buf_data(c), where);
     larder__row_pool_close(&pool); /* its rows keep it */
     memset(larder_buf_data(c), 1, 256);
     larder_buf_unref(&b);
     larder_buf_unref(&c);
     check_ok(larder__row_pool_open(&pool, 4)); /* a row of one value */
-    a = larder__row_pool_take(pool, 4);
+    a = larder__row_pool_take(pool);
     larder_buf_unref(&a);
     larder__row_pool_close(&pool);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_kept_across_solvers),
-        cmocka_unit_test(test_wrong_use),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_policies),  cmocka_unit_test(test_kept_across_solvers),
+        cmocka_unit_test(test_wrong_use), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

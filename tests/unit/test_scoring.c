@@ -169,7 +169,7 @@ static void report(run *r, uint64_t batch) {
         for (size_t k = 0; k < 3; k++)
             emb[i * 3 + k] = (float)(batch + 2 * i + k);
     }
-    larder_feedback fb = {.loss = loss, .embeddings = emb, .dim = 3};
+    larder_feedback fb = {.size = sizeof fb, .loss = loss, .embeddings = emb, .dim = 3};
     check_ok(larder__feedback_note(r->feedback, batch, 0, ROWS, ids, labels, &fb));
     check_ok(larder__scoring_collect(r->scoring, r->feedback));
 }
@@ -186,7 +186,7 @@ static void draw(run *r) {
 }
 
 static double stat(const run *r, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder__stat_read(r->stats, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.type == 'h' ? (double)v.count : v.value;
@@ -371,7 +371,7 @@ static void memory_may_run_out(void **state) {
             int64_t labels[2] = {0};
             float emb[6] = {0};
             larder_report due;
-            larder_feedback fb = {.embeddings = emb, .dim = 3};
+            larder_feedback fb = {.size = sizeof fb, .embeddings = emb, .dim = 3};
             int rc = larder__feedback_note(r.feedback, k, 0, 2, ids, labels, &fb);
             assert_true(rc == 0 || rc == LARDER_E_NOMEM);
             rc = larder__scoring_collect(r.scoring, r.feedback);

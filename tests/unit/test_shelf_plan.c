@@ -28,7 +28,7 @@ static larder__shelf *open_shelf(bool movable) {
 
 /* So many batches of this job; how often the cache was shared out anew. */
 static size_t ask(larder__shelf *s, uint32_t job, const larder_pace *pace, int batches,
-                  larder_replan *last) {
+                  larder__plan_turn *last) {
     size_t changes = 0;
     for (int i = 0; i < batches; i++) {
         larder__outcome out;
@@ -46,7 +46,7 @@ static const larder_pace slow_storage = {1e-1, 1e-6, 1e-4, 9e-5, 0, 0};
 static void test_follows_rates(void **st) {
     (void)st;
     larder__shelf *s = open_shelf(true);
-    larder_replan p = {0};
+    larder__plan_turn p = {0};
     larder_split now;
     size_t changes;
     uint32_t a, b;
@@ -76,7 +76,7 @@ static void test_nonsense(void **st) {
     static const larder_pace wrong[] = {
         {0, 1, 1, 1, 0, 0}, {1, -1, 1, 1, 0, 0}, {1, 1, NAN, 1, 0, 0}, {1, 1, 1, INFINITY, 0, 0}};
     larder__shelf *s = open_shelf(true), *fixed = open_shelf(false);
-    larder_replan p;
+    larder__plan_turn p;
     uint32_t a;
     check_ok(larder__shelf_join(s, 0, false, 1, &a));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)

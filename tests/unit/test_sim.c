@@ -27,7 +27,7 @@ static void same_figures(const char *recipe) {
     uint64_t digests[256];
     kit_run(l, digests, 256);
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures real;
+        larder_figures real = {.size = sizeof real};
         check_ok(larder_loader_figures(l, e, &real));
         const larder_figures *f = &said.epochs[e];
         if (real.hits != f->hits || real.misses != f->misses || real.repeats != f->repeats ||

@@ -2,6 +2,7 @@
  * is what the loader does, thread counts change nothing, a resumed run goes on to the bit with its
  * index, and a run that scored beside training can be repeated. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/hash.h"
 #include "sim/sim.h"
@@ -76,7 +77,9 @@ static size_t run(larder_loader *l, turn *t, uint64_t *digests, size_t max) {
             for (size_t k = 0; k < DIM; k++)
                 emb[i * DIM + k] = embedding(b->served[i], b->epoch, k);
         }
-        check_ok(larder_loader_report(l, b, &(larder_feedback){.embeddings = emb, .dim = DIM}));
+        check_ok(larder_loader_report(
+            l, b,
+            &(larder_feedback){.size = sizeof(larder_feedback), .embeddings = emb, .dim = DIM}));
         check_ok(larder_loader_done(l, b));
     }
     return at;
@@ -139,7 +142,7 @@ static void the_simulator_is_right(void **state) {
     run(l, &t, digests, MANY);
     uint64_t substitutes = 0;
     for (uint64_t e = 0; e < EPOCHS; e++) {
-        larder_figures real;
+        larder_figures real = {.size = sizeof real};
         check_ok(larder_loader_figures(l, e, &real));
         assert_int_equal(real.hits, said.epochs[e].hits);
         assert_int_equal(real.misses, said.epochs[e].misses);
@@ -151,7 +154,7 @@ static void the_simulator_is_right(void **state) {
     }
     assert_true(substitutes > 50);
     assert_int_equal(substitutes, t.substitutes);
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     size_t compared = 0;
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         for (size_t k = 0; said.figures[k].name; k++)
@@ -191,10 +194,10 @@ static void it_resumes_to_the_bit(void **state) {
         assert_int_equal(run(l, &t, got, before), before);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         l = open_loader(RECIPE, 1 + (uint32_t)before % 3, 4);
-        check_ok(larder_loader_restore(l, bytes, size));
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
         larder_free(bytes);
         assert_int_equal(run(l, &t, got + before, MANY - before), count - before);
         if (memcmp(got, whole, count * sizeof *got) != 0)
@@ -247,15 +250,17 @@ static size_t run_busy(larder_loader *l, uint64_t *digests, size_t max) {
             emb[i] = (float)((double)(larder__mix64(b->served[row] * BUSY_DIM + k) % 1000) +
                              (double)(larder__mix64((uint64_t)b->y[row] * 131 + k) % 2000));
         }
-        check_ok(
-            larder_loader_report(l, b, &(larder_feedback){.embeddings = emb, .dim = BUSY_DIM}));
+        check_ok(larder_loader_report(l, b,
+                                      &(larder_feedback){.size = sizeof(larder_feedback),
+                                                         .embeddings = emb,
+                                                         .dim = BUSY_DIM}));
         check_ok(larder_loader_done(l, b));
     }
     return at;
 }
 
 static double stat_of(larder_loader *l, const char *name) {
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, name) == 0)
             return v.value;
@@ -281,10 +286,10 @@ static void the_default_resumes_to_the_bit_under_load(void **state) {
         run_busy(l, got, before);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         l = open_busy(2);
-        check_ok(larder_loader_restore(l, bytes, size));
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
         larder_free(bytes);
         run_busy(l, got + before, BUSY_STEPS - before);
         larder_loader_close(&l);
@@ -307,12 +312,12 @@ static void what_cannot_go_on_exactly_says_so(void **state) {
         size_t size;
         larder_loader *l = open_loader(recipes[i], 2, 4);
         run(l, &t, digests, 20);
-        assert_null(larder_loader_note(l, 0));
-        check_ok(larder_loader_save(l, &bytes, &size));
+        assert_null(look_note(l, 0));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         l = open_loader(recipes[i], 2, 4);
-        check_ok(larder_loader_restore(l, bytes, size));
-        const char *says = larder_loader_note(l, 0);
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
+        const char *says = look_note(l, 0);
         assert_true(i == 0 ? says && strstr(says, "scoring=wait go on to the bit") : !says);
         larder_loader_close(&l);
         larder_free(bytes);
@@ -331,11 +336,11 @@ static void a_run_is_repeated_from_its_state(void **state) {
         size_t count = run(l, &t, first, MANY);
         void *bytes;
         size_t size;
-        check_ok(larder_loader_save(l, &bytes, &size));
+        check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
         t = (turn){0};
         l = open_loader(recipe, 1 + (uint32_t)round, 4);
-        check_ok(larder_loader_replay(l, bytes, size));
+        check_ok(larder_loader_restore(l, LARDER_DECISIONS, bytes, size));
         assert_int_equal(run(l, &t, again, MANY), count);
         assert_memory_equal(first, again, count * sizeof *first);
         larder_loader_close(&l);
@@ -358,7 +363,7 @@ static void broken_embeddings_do_no_harm(void **state) {
         size_t dim = k % 11 == 10 ? DIM + 1 : DIM; /* another network, of a sudden */
         for (size_t i = BATCH * DIM; i < BATCH * (DIM + 1); i++)
             emb[i] = INFINITY;
-        larder_feedback fb = {.embeddings = k % 7 == 6 ? NULL : emb, .dim = dim};
+        larder_feedback fb = {.size = sizeof fb, .embeddings = k % 7 == 6 ? NULL : emb, .dim = dim};
         check_ok(larder_loader_report(l, b, &fb));
         check_ok(larder_loader_done(l, b));
     }

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static larder_times run(const larder_loader_conf *c, unsigned step_us) {
+static larder__times run(const larder_loader_conf *c, unsigned step_us) {
     larder_loader *l = NULL;
     const larder_batch *b;
-    larder_times t;
+    larder__times t;
     double stall = 0, sum = 0;
     int rc;
     check_ok(larder_loader_open(&l, c));
@@ -25,12 +25,12 @@ static larder_times run(const larder_loader_conf *c, unsigned step_us) {
             check_ok(larder_loader_done(l, b));
         }
     check_ok(rc);
-    check_ok(larder_loader_times(l, &t));
-    larder_stat_value v;
+    check_ok(larder__loader_times(l, &t));
+    larder_stat_value v = {.size = sizeof v};
     for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
         if (strcmp(v.name, "stall_seconds") == 0)
             stall = v.value * (double)v.count;
-    for (int k = LARDER_TIME_STORAGE; k < LARDER_TIMES; k++) {
+    for (int k = LARDER__TIME_STORAGE; k < LARDER__TIMES; k++) {
         assert_true(t.seconds[k] >= 0);
         sum += t.seconds[k];
     }
@@ -40,10 +40,10 @@ static larder_times run(const larder_loader_conf *c, unsigned step_us) {
     return t;
 }
 
-static void check_says(const larder_times *t, int part, const char *advice) {
+static void check_says(const larder__times *t, int part, const char *advice) {
     if (t->bottleneck != part || !strstr(t->says, advice) ||
-        strncmp(t->says, larder_time_name(part), strlen(larder_time_name(part))) != 0)
-        fail_msg("expected %s and \"%s\": %s (%g %g %g %g %g %g)", larder_time_name(part), advice,
+        strncmp(t->says, larder__time_name(part), strlen(larder__time_name(part))) != 0)
+        fail_msg("expected %s and \"%s\": %s (%g %g %g %g %g %g)", larder__time_name(part), advice,
                  t->says, t->seconds[0], t->seconds[1], t->seconds[2], t->seconds[3], t->seconds[4],
                  t->seconds[5]);
 }
@@ -55,8 +55,8 @@ static void test_throttled_storage(void **state) {
         kit_conf("slow:bandwidth=200kB,burst=0:mem:?n=64&h=32&w=32&c=3", "minio");
     c.epochs = 1;
     c.augment = "crop:size=8";
-    larder_times t = run(&c, 0);
-    check_says(&t, LARDER_TIME_STORAGE, "larger cache (--cache, now 20%, 0 % hits)");
+    larder__times t = run(&c, 0);
+    check_says(&t, LARDER__TIME_STORAGE, "larger cache (--cache, now 20%, 0 % hits)");
 }
 
 static void test_late_storage(void **state) {
@@ -64,17 +64,17 @@ static void test_late_storage(void **state) {
     larder_loader_conf c = kit_conf("slow:latency=150ms:mem:?n=320&h=8&w=8&c=3", "minio");
     c.epochs = 1;
     c.prefetch = c.ahead = 2;
-    larder_times t = run(&c, 0);
-    check_says(&t, LARDER_TIME_STORAGE, "more batches ahead (--ahead, now 2)");
+    larder__times t = run(&c, 0);
+    check_says(&t, LARDER__TIME_STORAGE, "more batches ahead (--ahead, now 2)");
 }
 
 static void test_slow_trainer(void **state) {
     (void)state;
     larder_loader_conf c = kit_conf("mem:?n=320&h=8&w=8&c=3", "minio");
     c.epochs = 1;
-    larder_times t = run(&c, 50000);
-    check_says(&t, LARDER_TIME_TRAINING, "loading keeps up");
-    assert_true(t.seconds[LARDER_TIME_TRAINING] >= 19 * 0.05);
+    larder__times t = run(&c, 50000);
+    check_says(&t, LARDER__TIME_TRAINING, "loading keeps up");
+    assert_true(t.seconds[LARDER__TIME_TRAINING] >= 19 * 0.05);
 }
 
 /* Raw pixels need no decoding; a large crop of them costs. */
@@ -85,9 +85,9 @@ static void test_heavy_augment(void **state) {
     c.threads = 1;
     c.dtype = LARDER_F32;
     c.augment = "rrc:size=448|flip";
-    larder_times t = run(&c, 0);
-    check_says(&t, LARDER_TIME_AUGMENT, "would help");
-    assert_true(t.seconds[LARDER_TIME_DECODE] < t.seconds[LARDER_TIME_AUGMENT] / 4);
+    larder__times t = run(&c, 0);
+    check_says(&t, LARDER__TIME_AUGMENT, "would help");
+    assert_true(t.seconds[LARDER__TIME_DECODE] < t.seconds[LARDER__TIME_AUGMENT] / 4);
 }
 
 static void test_one_decoder(void **state) {
@@ -112,57 +112,57 @@ static void test_one_decoder(void **state) {
     c.threads = 1;
     c.batch = 4;
     c.augment = "centercrop:size=64"; /* half of the picture has to be decoded for it */
-    larder_times t = run(&c, 0);
+    larder__times t = run(&c, 0);
     check_folder_remove(folder);
-    check_says(&t, LARDER_TIME_DECODE, "would help");
+    check_says(&t, LARDER__TIME_DECODE, "would help");
 }
 
 /* ---- the sentence alone ---------------------------------------------------------------------- */
 
 static void test_verdicts(void **state) {
     (void)state;
-    const larder__loader_about about = {
+    const larder__verdict_case about = {
         .threads = 2, .cores = 8, .ahead = 4, .cache = "20%", .hit_share = 0.2, .told = true};
-    larder_times t = {.seconds = {0}};
+    larder__times t = {.seconds = {0}};
     larder__verdict(&t, &about);
     assert_string_equal(t.says, "nothing is known yet: no batch has been taken");
-    t = (larder_times){.seconds = {29, 71, 0, 0, 0, 0}};
+    t = (larder__times){.seconds = {29, 71, 0, 0, 0, 0}};
     larder__verdict(&t, &about);
     assert_string_equal(t.says,
                         "storage: 71 % of the time training waited for reads; a larger cache "
                         "(--cache, now 20%, 20 % hits) or a recipe that reads less would help");
-    larder__loader_about late = about;
+    larder__verdict_case late = about;
     late.late = true;
     larder__verdict(&t, &late);
-    check_says(&t, LARDER_TIME_STORAGE, "--ahead, now 4");
+    check_says(&t, LARDER__TIME_STORAGE, "--ahead, now 4");
     late.told = false;
     larder__verdict(&t, &late);
-    check_says(&t, LARDER_TIME_STORAGE, "(--cache, now 20%, 20 % hits) or more batches ahead");
+    check_says(&t, LARDER__TIME_STORAGE, "(--cache, now 20%, 20 % hits) or more batches ahead");
     late.late = false, late.shared = true;
     larder__verdict(&t, &late);
-    check_says(&t, LARDER_TIME_STORAGE, "daemon");
-    t = (larder_times){.seconds = {50, 0, 50, 10, 1, 1}};
+    check_says(&t, LARDER__TIME_STORAGE, "daemon");
+    t = (larder__times){.seconds = {50, 0, 50, 10, 1, 1}};
     larder__verdict(&t, &about);
-    check_says(&t, LARDER_TIME_DECODE, "more loader threads (--threads, now 2 of 8 cores)");
-    larder__loader_about full = about;
+    check_says(&t, LARDER__TIME_DECODE, "more loader threads (--threads, now 2 of 8 cores)");
+    larder__verdict_case full = about;
     full.threads = 8, full.encoded_kept = true;
     larder__verdict(&t, &full);
-    check_says(&t, LARDER_TIME_DECODE, "--cache 20%:0/100/0");
-    t = (larder_times){.seconds = {50, 0, 0, 0, 30, 1}};
+    check_says(&t, LARDER__TIME_DECODE, "--cache 20%:0/100/0");
+    t = (larder__times){.seconds = {50, 0, 0, 0, 30, 1}};
     larder__verdict(&t, &about);
-    check_says(&t, LARDER_TIME_CACHE, "larger batches");
-    larder__loader_about scored = about;
+    check_says(&t, LARDER__TIME_CACHE, "larger batches");
+    larder__verdict_case scored = about;
     scored.scoring = true;
     larder__verdict(&t, &scored);
-    check_says(&t, LARDER_TIME_CACHE, "scoring=beside");
-    t = (larder_times){.seconds = {50, 0, 0, 0, 0, 30}};
+    check_says(&t, LARDER__TIME_CACHE, "scoring=beside");
+    t = (larder__times){.seconds = {50, 0, 0, 0, 0, 30}};
     larder__verdict(&t, &about);
-    check_says(&t, LARDER_TIME_ASSEMBLY, "u8 instead of f32");
-    t = (larder_times){.seconds = {91, 9, 0, 0, 0, 0}};
+    check_says(&t, LARDER__TIME_ASSEMBLY, "u8 instead of f32");
+    t = (larder__times){.seconds = {91, 9, 0, 0, 0, 0}};
     larder__verdict(&t, &about);
-    check_says(&t, LARDER_TIME_TRAINING, "91 %");
-    assert_string_equal(larder_time_name(-1), "?");
-    assert_string_equal(larder_time_name(LARDER_TIMES), "?");
+    check_says(&t, LARDER__TIME_TRAINING, "91 %");
+    assert_string_equal(larder__time_name(-1), "?");
+    assert_string_equal(larder__time_name(LARDER__TIMES), "?");
 }
 
 /* ---- seats ----------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ static void test_all_kinds(void **st) {
         assert_int_equal(pthread_create(&t[i], NULL, add_some, &x), 0);
     for (int i = 0; i < 10; i++)
         pthread_join(t[i], NULL);
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     larder__stat clock;
     check_ok(larder__stat_clock(x.s, &clock, "busy", "how long"));
     larder__stat_spend(x.s, clock, 1.5);
@@ -76,7 +76,7 @@ static void test_quantiles(void **st) {
     larder__stat h;
     check_ok(larder__stats_open(&s));
     check_ok(larder__stat_histogram(s, &h, "wait", "s", "how long"));
-    larder_stat_value v;
+    larder_stat_value v = {.size = sizeof v};
     check_ok(larder__stat_read(s, h, &v));
     assert_true(v.count == 0 && v.value == 0 && v.p99 == 0);
     for (int i = 1; i <= 10000; i++)

@@ -26,7 +26,7 @@ static int heard(void *arg, const larder_svm_progress *p) {
 
 static void shows_and_passes_on(void **state) {
     (void)state;
-    larder_svm_conf conf;
+    larder_svm_conf conf = {.size = sizeof conf};
     larder_svm_defaults(&conf);
     uint64_t iterations = 0;
     conf.progress = heard;

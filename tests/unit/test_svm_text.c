@@ -128,9 +128,9 @@ static void label_lists(void **state) {
     (void)state;
     larder_svm_data *d = parse("1,4,7 1:1\n, 2:1\n3\n", LARDER_SVM_MULTI_LABEL);
     assert_int_equal(d->rows, 3);
-    assert_true(larder_svm_data_has(d, 0, 4) && larder_svm_data_has(d, 0, 7));
-    assert_false(larder_svm_data_has(d, 1, 1));
-    assert_true(larder_svm_data_has(d, 2, 3) && !larder_svm_data_has(d, 2, 1));
+    assert_true(larder__svm_data_has(d, 0, 4) && larder__svm_data_has(d, 0, 7));
+    assert_false(larder__svm_data_has(d, 1, 1));
+    assert_true(larder__svm_data_has(d, 2, 3) && !larder__svm_data_has(d, 2, 1));
     larder_svm_data_close(&d);
 }
 
@@ -209,11 +209,22 @@ static void rows_from_memory(void **state) {
     const uint32_t index[] = {2, 1, 2}, bad[] = {2, 2, 1};
     const double value[] = {1, 2, 3}, label[] = {1, -1};
     larder_svm_data *d = NULL;
-    check_ok(larder_svm_rows(&d, 2, start, index, value, label));
-    assert_int_equal(larder_svm_data_rows(d), 2);
-    assert_true(larder_svm_data_label(d, 1) == -1);
+    check_ok(larder_svm_copy(&d, &(larder_svm_matrix){.size = sizeof(larder_svm_matrix),
+                                                      .rows = 2,
+                                                      .start = start,
+                                                      .index = index,
+                                                      .value = value,
+                                                      .label = label}));
+    assert_int_equal(d->rows, 2);
+    assert_true(d->label[1] == -1);
     larder_svm_data_close(&d);
-    assert_int_equal(larder_svm_rows(&d, 2, start, bad, value, label), LARDER_E_ARGS);
+    assert_int_equal(larder_svm_copy(&d, &(larder_svm_matrix){.size = sizeof(larder_svm_matrix),
+                                                              .rows = 2,
+                                                              .start = start,
+                                                              .index = bad,
+                                                              .value = value,
+                                                              .label = label}),
+                     LARDER_E_ARGS);
     assert_null(d);
 }
 

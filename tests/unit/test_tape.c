@@ -1,6 +1,7 @@
 /* Records of jobs: what was written is read back; what was cut off, damaged or foreign is said; a
  * full disk ends the record and not the job; and a replay of the recorded recipe does the same. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
 #include "base/mem.h"
 #include "sim/sim.h"
@@ -341,7 +342,7 @@ static void run_job(larder_loader_conf *conf, larder_figures figures[EPOCHS]) {
     while ((rc = larder_loader_next(l, &b)) != LARDER_END) {
         check_ok(rc);
         if (rc == LARDER_END_EPOCH) {
-            check_ok(larder_loader_figures(l, epoch, &figures[epoch]));
+            check_ok(look_figures(l, epoch, &figures[epoch]));
             check_ok(larder_loader_validate(l, 0.5 + 0.05 * (double)epoch));
             epoch++;
             continue;
@@ -349,13 +350,15 @@ static void run_job(larder_loader_conf *conf, larder_figures figures[EPOCHS]) {
         float loss[256];
         for (size_t i = 0; i < b->n; i++)
             loss[i] = kit_loss(b->served[i], b->epoch);
-        check_ok(larder_loader_report(l, b, &(larder_feedback){.loss = loss}));
+        check_ok(larder_loader_report(
+            l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = loss}));
         check_ok(larder_loader_done(l, b));
     }
     assert_int_equal(epoch, EPOCHS);
     uint64_t size;
     char why[256];
-    check_ok(larder_loader_recorded(l, &size, why, sizeof why));
+    size = look_about(l).recorded;
+    check_ok(larder_loader_says(l, LARDER_SAYS_RECORD, 0, why, sizeof why));
     assert_true(size > 0);
     assert_string_equal(why, "");
     larder_loader_close(&l);
@@ -467,7 +470,8 @@ static void by_environment(void **state) {
     uint64_t size;
     char why[64];
     for (int i = 0; i < 3; i++) {
-        check_ok(larder_loader_recorded(l[i], &size, why, sizeof why));
+        size = look_about(l[i]).recorded;
+        check_ok(larder_loader_says(l[i], LARDER_SAYS_RECORD, 0, why, sizeof why));
         assert_int_equal(size > 0, i > 0);
         larder_loader_close(&l[i]);
     }
@@ -479,14 +483,14 @@ static void job_outlives_disk(void **state) {
     if (access("/dev/full", W_OK) != 0)
         skip();
     larder_loader *l = NULL;
-    uint64_t digests[256], size;
+    uint64_t digests[256];
     char why[256];
     larder_loader_conf conf = kit_conf("mem:?n=500&h=8&w=8&c=3", "lru");
     conf.record = "/dev/full";
     conf.epochs = 2;
     check_ok(larder_loader_open(&l, &conf));
     assert_int_equal(kit_run(l, digests, 256), 2 * 32 + 2);
-    check_ok(larder_loader_recorded(l, &size, why, sizeof why));
+    check_ok(larder_loader_says(l, LARDER_SAYS_RECORD, 0, why, sizeof why));
     assert_non_null(strstr(why, "No space left"));
     larder_loader_close(&l);
 }

@@ -11,7 +11,8 @@ import warnings
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _state, _torch
-from .batch import Batch
+from ._errors import ArgumentError, StateError
+from ._batch import Batch
 
 FIELDS = ("loss", "logits", "embeddings", "scores", "neighbours")
 
@@ -35,7 +36,7 @@ def shaped(name: str, value: Any, rows: int) -> Any:
         try:  # a copy: the caller may change it before it is due
             value = numpy.array(value, "int64" if name == "neighbours" else "float32", order="C")
         except (TypeError, ValueError) as e:
-            raise _lib.BY_CODE[-1](f"{name} of a report is made of numbers: {e}") from None
+            raise ArgumentError(f"{name} of a report is made of numbers: {e}") from None
         wrong = False
     shape = tuple(value.shape)
     if name in ("loss", "scores"):
@@ -43,18 +44,18 @@ def shaped(name: str, value: Any, rows: int) -> Any:
         for extent in shape:
             count *= extent
         if wrong or count != rows or (rows > 1 and rows not in shape):
-            raise _lib.BY_CODE[-1](
+            raise ArgumentError(
                 f"{name} of shape {shape} for a batch of {rows}: one value a sample is needed "
                 "(reduction='none')"
             )
         return value.reshape(-1)
     if name == "logits" and (wrong or len(shape) != 2 or shape[0] != rows or shape[1] < 2):
-        raise _lib.BY_CODE[-1](
+        raise ArgumentError(
             f"logits of shape {shape} for a batch of {rows}: samples x classes are needed, of two classes "
             "or more (else report losses)"
         )
     if name == "embeddings" and (wrong or not shape or shape[0] != rows or 0 in shape):
-        raise _lib.BY_CODE[-1](
+        raise ArgumentError(
             f"embeddings of shape {shape} for a batch of {rows}: samples x dimensions are needed"
         )
     return value if name == "neighbours" else value.reshape(rows, -1)
@@ -124,7 +125,7 @@ def _joined(parts: List[Any], first: Optional[int]) -> Any:
 
 
 def _first(number: int, parts: List[Any], full: int) -> Optional[int]:
-    """The process that has row 0 of a batch, as larder_loader_together says; `full`: rows of a full
+    """The process that has row 0 of a batch, as larder_about.together says; `full`: rows of a full
     one of all processes, 0: each process has its part in one piece."""
     if not full:
         return None
@@ -186,7 +187,6 @@ class Desk:
         v = p.values
         if not v:
             return
-        lib = _lib.load()
         fb = _lib.Feedback()
         loss, logits, emb = v.get("loss"), v.get("logits"), v.get("embeddings")
         if loss is not None:
@@ -198,17 +198,16 @@ class Desk:
             fb.embeddings, fb.dim = _address(emb), emb.shape[1]
             fb.embeddings_dtype = {"float32": 0, "float16": 2, "uint16": 3}[str(emb.dtype)]
         again, p.tried = p.tried, True
-        report = lib.larder_loader_report_own if own else lib.larder_loader_report_rows
-        rc = report(
-            handle,
-            p.number,
-            p.epoch,
-            _address(p.served),
-            _address(p.labels),
-            len(p.served),
-            ctypes.byref(fb),
+        fb.rows = _lib.ROWS_OWN if own else _lib.ROWS_ALL
+        about = _lib.BatchStruct(
+            number=p.number,
+            epoch=p.epoch,
+            n=len(p.served),
+            served=_address(p.served),
+            y=_address(p.labels),
         )
-        if not (again and rc == _lib.STATE):
+        rc = _lib.load().larder_loader_report(handle, ctypes.byref(about), ctypes.byref(fb))
+        if not (again and rc == StateError.code):
             _lib.check(rc)
 
     def _look_at(self, loss: Any) -> None:

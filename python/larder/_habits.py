@@ -10,8 +10,8 @@ import inspect
 import sys
 from typing import Any, Iterator, List
 
-from .batch import Batch
-from .opened import Opened
+from ._batch import Batch
+from ._opened import Opened
 
 
 class Habits(Opened):
@@ -43,7 +43,7 @@ class Habits(Opened):
     @property
     def dataset(self) -> "Samples":
         """Something whose length is the data set's. Samples by index are in larder.Dataset."""
-        return Samples(int(self._lib.larder_loader_samples(self._open())))
+        return Samples(self.samples)
 
     @staticmethod
     def collate_fn(batches: List[Batch]) -> Batch:

@@ -9,8 +9,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Union
 
 from . import _lib
-from .batch import Batch
-from .loader import Loader
+from ._errors import StateError
+from ._batch import Batch
+from ._loader import Loader
 
 if TYPE_CHECKING:  # to a checker they are PyTorch's, so that a DataLoader takes them; nobody needs PyTorch for it
     from torch.utils.data import Sampler as _TorchSampler
@@ -90,12 +91,12 @@ class BatchSampler(_OfLists):
         if not self._loader.listens:
             return
         if not self._drawn:
-            raise _lib.BY_CODE[-7]("there is no batch to report about")
+            raise StateError("there is no batch to report about")
         b = self._drawn.popleft()
         try:
             self._loader.report(loss, logits, embeddings, batch=b)
             self._loader._desk.flush(self._loader._handle)
-        except _lib.BY_CODE[-7] as e:
+        except StateError as e:
             if not self._refused:
                 warnings.warn(f"larder: {e}; raise `lag` (more than workers x prefetch_factor)")
             self._refused = True

@@ -25,7 +25,7 @@ class Hold:
 
     def release(self) -> None:
         if self._pid == os.getpid():
-            _lib.load().larder_hold_unref(ctypes.byref(self.handle))
+            _lib.load().larder_batch_release(ctypes.byref(self.handle))
 
     def __del__(self) -> None:
         try:
@@ -66,7 +66,7 @@ def sweep(wait: bool = False) -> None:
         elif not event.query():
             still.append((event, handle, pid))
             continue
-        _lib.load().larder_hold_unref(ctypes.byref(handle))
+        _lib.load().larder_batch_release(ctypes.byref(handle))
     _later.extend(still)
 
 

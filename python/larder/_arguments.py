@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import difflib
 import inspect
 import operator
@@ -11,6 +10,7 @@ import stat
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import _lib, _state, _torch
+from ._errors import ArgumentError, FormatError
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = (1 << 32) - 1) -> int:
@@ -18,9 +18,9 @@ def whole(name: str, value: Any, least: int = 0, most: int = (1 << 32) - 1) -> i
     try:
         n = operator.index(value)
     except (TypeError, ValueError):
-        raise _lib.BY_CODE[-1](f"{name} is a whole number, not {value!r}") from None
+        raise ArgumentError(f"{name} is a whole number, not {value!r}") from None
     if not least <= n <= most:
-        raise _lib.BY_CODE[-1](f"{name} is a whole number from {least} to {most}, not {value!r}")
+        raise ArgumentError(f"{name} is a whole number from {least} to {most}, not {value!r}")
     return n
 
 
@@ -36,7 +36,7 @@ def counts_of(**given: Any) -> Dict[str, int]:
 def choice(table: Dict[str, int], name: str, value: Any) -> int:
     """One of the words that there are, as the library's number."""
     if not isinstance(value, str) or value not in table:
-        raise _lib.BY_CODE[-1](f"{name} is one of {', '.join(table)}, not {value!r}")
+        raise ArgumentError(f"{name} is one of {', '.join(table)}, not {value!r}")
     return table[value]
 
 
@@ -63,22 +63,22 @@ def cache_of(cache: Any) -> str:
         return cache
     try:
         return str(whole("cache", cache, most=(1 << 63) - 1))
-    except _lib.BY_CODE[-1]:
-        raise _lib.BY_CODE[-1](
+    except ArgumentError:
+        raise ArgumentError(
             f'cache is a text such as "20%" or "8GiB", or a whole number of bytes, not {cache!r}'
         ) from None
 
 
 def text_of(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _lib.BY_CODE[-1](f"{name} is a text, not {value!r}")
+        raise ArgumentError(f"{name} is a text, not {value!r}")
     return value
 
 
 def function(name: str, value: Any) -> Any:
     """A function or None."""
     if value is not None and not callable(value):
-        raise _lib.BY_CODE[-1](f"{name} is a function, not {value!r}")
+        raise ArgumentError(f"{name} is a function, not {value!r}")
     return value
 
 
@@ -99,12 +99,12 @@ def replay_of(replay: Any) -> Tuple[Optional[str], Optional[bytes]]:
         return None, None
     if isinstance(replay, dict):
         if replay.get("larder") is None:
-            raise _lib.BY_CODE[-4]("replay is not a state of a larder.Loader")
+            raise FormatError("replay is not a state of a larder.Loader")
         return None, _state.unwrap(replay["larder"])
     try:
         return os.fspath(replay), None
     except TypeError:
-        raise _lib.BY_CODE[-1](
+        raise ArgumentError(
             f"replay is the path of a folder, a record or a saved state, or a state_dict, not {replay!r}"
         ) from None
 
@@ -153,7 +153,6 @@ def check_names(kind: type, given: Dict[str, Any]) -> None:
 def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     """larder_loader_conf of a Loader's arguments; `counts` are checked already."""
     conf = _lib.Conf()
-    _lib.load().larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
     for name, value in counts.items():
         setattr(conf, "batch" if name == "batch_size" else name, value)
     for name in ("source", "recipe", "cache", "augment"):

@@ -1,5 +1,5 @@
 """What a loader hears from training: reports about batches, a layer's output, accuracies, and the losses
-that some recipes ask for between epochs. How reports travel is in feedback.py."""
+that some recipes ask for between epochs. How reports travel is in _feedback.py."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import warnings
 from typing import Any, Callable, Dict, Optional
 
 from . import _lib, _torch
-from .batch import Batch, Maker
-from .feedback import shaped
-from .opened import Opened
+from ._errors import ArgumentError, CancelledError, StateError
+from ._batch import Batch, Maker
+from ._feedback import shaped
+from ._opened import Opened
 
 
 class Heard(Opened):
@@ -36,15 +37,15 @@ class Heard(Opened):
         self._open()
         b = batch if batch is not None else self._batch
         if b is None:
-            raise _lib.BY_CODE[-7]("there is no batch at hand to report about")
+            raise StateError("there is no batch at hand to report about")
         if getattr(b, "owner", self) is not self._mark:
-            raise _lib.BY_CODE[-1](
+            raise ArgumentError(
                 "a report is about a batch of this loader, not of another loader or of something else"
             )
         if not self.listens:
             return
         if self._last is not None and b.number < self._last - self._desk.slack:
-            raise _lib.BY_CODE[-7](
+            raise StateError(
                 f"feedback for batch {b.number} comes too late: batch {self._last} is out already, and a report "
                 f"comes at most {self._desk.slack} batches later (or raise `lag`)"
             )
@@ -132,7 +133,7 @@ class Heard(Opened):
                 return 0
             except BaseException as e:  # it passes through C: raised again by next
                 self._raised = e
-                return -10
+                return CancelledError.code
 
         fn = _lib.EVALUATE_FN(call)
         _lib.check(self._lib.larder_loader_evaluator(self._open(), fn, None))

@@ -1,5 +1,5 @@
 """A loader of the library in Python's hands: the handle, whose process it is, and its end. What a Loader
-does with it is in loader.py (batches), heard.py (feedback), resumed.py (state) and shown.py (figures)."""
+does with it is in _loader.py (batches), _heard.py (feedback), _resumed.py (state) and _shown.py (figures)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import threading
 from typing import Any, Optional
 
 from . import _lib
-from .arguments import whole
-from .batch import Batch, Maker
-from .carrier import Carrier
-from .feedback import Desk
-from .graph import Graph
+from ._errors import StateError
+from ._arguments import whole
+from ._batch import Batch, Maker
+from ._carrier import Carrier
+from ._feedback import Desk
+from ._graph import Graph
 
 
 class Opened:
@@ -58,11 +59,11 @@ class Opened:
 
     def _open(self) -> int:
         if self._pid != os.getpid():
-            raise _lib.BY_CODE[-7](
+            raise StateError(
                 "this loader was opened before a fork; open one in each process"
             )
         if not self._handle:
-            raise _lib.BY_CODE[-7]("this loader is closed")
+            raise StateError("this loader is closed")
         return self._handle
 
     def _tell_notes(self, stacklevel: int) -> None:
@@ -76,7 +77,7 @@ class Opened:
         """The epoch of the batch that comes next."""
         if self._wanted_epoch is not None:
             return self._wanted_epoch
-        return int(self._lib.larder_loader_epoch(self._open()))
+        return int(_lib.about(self._open()).epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter`` is this epoch, as with a DistributedSampler. In the order 0, 1, 2 …, or
@@ -86,7 +87,7 @@ class Opened:
 
     def __len__(self) -> int:
         """Batches of the epoch, for this process."""
-        return int(self._lib.larder_loader_batches(self._open()))
+        return int(_lib.about(self._open()).batches)
 
     def close(self) -> None:
         """Ends threads and gives memory back; arrays that are still in use stay valid."""

@@ -1,9 +1,9 @@
 """The loader: batches out.
 
 The way of a batch: ``__iter__`` begins an epoch; ``_take`` waits for the batch, puts it on hold and makes
-arrays of it (batch.py); ``_stages`` runs functions of one's own (stages.py) and ``_carrier`` brings it to a
-device (carrier.py); training says something about it (heard.py, feedback.py; graph.py where spider's scores
-are worked out on the device); the next ``_take`` gives it back. Between any two, resumed.py saves and goes
+arrays of it (_batch.py); ``_stages`` runs functions of one's own (_stages.py) and ``_carrier`` brings it to a
+device (_carrier.py); training says something about it (_heard.py, _feedback.py; _graph.py where spider's scores
+are worked out on the device); the next ``_take`` gives it back. Between any two, _resumed.py saves and goes
 on."""
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
-from .arguments import (
+from ._errors import StateError
+from ._arguments import (
     Arguments,
     cache_of,
     check_names,
@@ -29,14 +30,14 @@ from .arguments import (
     text_of,
     uri_of,
 )
-from .batch import Batch, Hold, Maker
-from .carrier import Carrier, pin_functions
-from .feedback import Desk, Exchange
-from .graph import Graph, wanted as graph_wanted
-from .habits import Habits
-from .resumed import Resumed
-from .shown import Shown
-from .stages import Stages
+from ._batch import Batch, Hold, Maker
+from ._carrier import Carrier, pin_functions
+from ._feedback import Desk, Exchange
+from ._graph import Graph, wanted as graph_wanted
+from ._habits import Habits
+from ._resumed import Resumed
+from ._shown import Shown
+from ._stages import Stages
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
@@ -177,7 +178,7 @@ class Loader(Shown, Habits, Resumed):
             layout=layout, on_bad=on_bad, parts=parts, record=record,
             replay=earlier,
         )
-        conf.order_only = self._order_only
+        conf.order_only, conf.patience = self._order_only, _LOOK_UP
         if pins:
             conf.pin, conf.unpin = pins
         self._conf = conf
@@ -185,9 +186,9 @@ class Loader(Shown, Habits, Resumed):
         self._open_new()
 
         self._graph = Graph(self.samples) if on_device else None
-        self.listens = bool(self._lib.larder_loader_listens(self._handle))
+        about = _lib.about(self._handle)
+        self.listens, self._dealt = about.listens, about.together
         self._recorded = bool(os.environ.get("LARDER_RECORD") if record is None else record)
-        self._dealt = bool(self._lib.larder_loader_together(self._handle))
         tells = self.listens and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
         full = self.world * self.batch_size if self._dealt else 0
@@ -206,13 +207,17 @@ class Loader(Shown, Habits, Resumed):
         self._handle = handle.value
         _lib.check(rc)
         if self._decided is not None:
-            _lib.check(self._lib.larder_loader_replay(self._handle, self._decided, len(self._decided)))
+            _lib.check(
+                self._lib.larder_loader_restore(
+                    self._handle, _lib.DECISIONS, self._decided, len(self._decided)
+                )
+            )
 
     def _begin_anew(self) -> int:
         """The same loader as it was right after opening, for a state that is loaded into one in use."""
         if self.world > 1 or self._recorded:
             why = "is one of several processes" if self.world > 1 else "records"
-            raise _lib.BY_CODE[-7](
+            raise StateError(
                 f"a loader that {why} takes a state right after opening: close() this one, open it again and load "
                 "the state before the first batch"
             )
@@ -243,7 +248,7 @@ class Loader(Shown, Habits, Resumed):
         """Of the epoch that is due. False: there is none."""
         handle = self._open()
         self._give_back()
-        coming = int(self._lib.larder_loader_epoch(handle))
+        coming = _lib.about(handle).epoch
         wanted = self._wanted_epoch
         if self._middle and wanted is None:
             wanted = coming + 1  # broken off: that epoch is over
@@ -264,7 +269,7 @@ class Loader(Shown, Habits, Resumed):
         """The next batch of an iterator, or None: its epoch is over."""
         if epoch.turn != self._turns:
             self._open()
-            raise _lib.BY_CODE[-7](
+            raise StateError(
                 "another iteration over this loader has begun; one at a time is served"
             )
         if self._wanted_epoch is not None and not epoch.begun:
@@ -285,7 +290,7 @@ class Loader(Shown, Habits, Resumed):
             self._desk.turn(handle, self._loaded_at, True)
             self._loaded_at = None
         while True:  # looks up now and then, so that Ctrl-C gets through
-            rc = self._lib.larder_loader_next_within(handle, ctypes.byref(self._lent), _LOOK_UP)
+            rc = self._lib.larder_loader_next(handle, ctypes.byref(self._lent))
             if rc != _lib.NOT_YET:
                 break
         if self._raised is not None:
@@ -303,7 +308,7 @@ class Loader(Shown, Habits, Resumed):
         self._taken = None if self._taken is None else self._taken + 1
         held = Hold(self._carrier.pinned, self._pid)
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
-        s = self._lib.larder_hold_batch(held.handle).contents
+        s = _lib.BatchStruct.from_address(held.handle.value or 0)
         if self._maker is None:
             self._maker = Maker(s, self._tensors and not self._stages.own)
         b = self._maker.make(held, s)
@@ -339,7 +344,7 @@ class Loader(Shown, Habits, Resumed):
         self._lent, self._batch = _lib.BatchPointer(), None
         if problem is not None:
             raise problem
-        if rc != _lib.STATE:  # else Ctrl-C came right after it was given back
+        if rc != StateError.code:  # else Ctrl-C came right after it was given back
             _lib.check(rc)
         self._carrier.given_back(self._handle, not self._stages.own)
 

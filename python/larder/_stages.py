@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional, Sequence, Union
 
 from . import _lib, _torch
-from .arguments import function
-from .batch import Batch
+from ._errors import ArgumentError
+from ._arguments import function
+from ._batch import Batch
 
 
 def augment_text(augment: Union[None, str, Sequence[str]]) -> Optional[str]:
@@ -25,7 +26,7 @@ class Stages:
         if callable(augment):
             augment = [augment]
         if augment is not None and not isinstance(augment, (str, list, tuple)):
-            raise _lib.BY_CODE[-1](
+            raise ArgumentError(
                 f'augment is a list such as ["crop:size=32,pad=4", "flip"], or None, not {augment!r}'
             )
         if augment is not None and not isinstance(augment, str):
@@ -67,7 +68,7 @@ class Stages:
                 b.x = numpy.stack([numpy.asarray(r) for r in rows])
         except (TypeError, ValueError, RuntimeError) as e:
             kinds = sorted({f"{type(r).__name__} {tuple(getattr(r, 'shape', ()))}" for r in rows})
-            raise _lib.BY_CODE[-1](
+            raise ArgumentError(
                 f"one's own functions gave {', '.join(kinds[:4])} for samples of one batch: arrays or tensors of "
                 f"one shape can be stacked ({e})"
             ) from e

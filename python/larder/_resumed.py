@@ -7,7 +7,8 @@ import operator
 from typing import Any, Dict, List, Sequence, Union
 
 from . import _lib, _state
-from .heard import Heard
+from ._errors import FormatError, StateError
+from ._heard import Heard
 
 
 class Resumed(Heard):
@@ -27,7 +28,7 @@ class Resumed(Heard):
             self._desk.flush(handle)
         data, size = ctypes.c_void_p(), ctypes.c_size_t()
         _lib.check(
-            self._lib.larder_loader_save(handle, ctypes.byref(data), ctypes.byref(size))
+            self._lib.larder_loader_save(handle, _lib.STATE, ctypes.byref(data), ctypes.byref(size))
         )
         try:
             state = ctypes.string_at(data, size.value)
@@ -59,10 +60,10 @@ class Resumed(Heard):
         state = _checked(state)
         raw = _state.unwrap(state["larder"])
         handle = self._open()
-        rc = self._lib.larder_loader_restore(handle, raw, len(raw))
-        if rc == _lib.STATE and self._turns:
+        rc = self._lib.larder_loader_restore(handle, _lib.STATE, raw, len(raw))
+        if rc == StateError.code and self._turns:
             handle = self._begin_anew()
-            rc = self._lib.larder_loader_restore(handle, raw, len(raw))
+            rc = self._lib.larder_loader_restore(handle, _lib.STATE, raw, len(raw))
         _lib.check(rc)
         self._middle = False  # the next iter goes on in the middle
         if self._graph:
@@ -72,7 +73,7 @@ class Resumed(Heard):
         same = (state["rank"], state["world"]) == (self.rank, self.world)
         if same and state["batch_size"] == self.batch_size:
             self._taken = state["taken"]
-            over = int(self._lib.larder_loader_epoch(handle)) + 1
+            over = _lib.about(handle).epoch + 1
             if self._taken == len(self) and not 0 < self._epochs <= over and self._wanted_epoch is None:
                 self._wanted_epoch = over  # nothing is left of that epoch: the next iter is the next
         if same:
@@ -85,7 +86,7 @@ class Resumed(Heard):
             self.load_state_dict(states[self.rank])
             return
         if not states or [s["rank"] for s in states] != list(range(states[0]["world"])):
-            raise _lib.BY_CODE[-4]("not the states of all processes of a run, one of each")
+            raise FormatError("not the states of all processes of a run, one of each")
         self.load_state_dict(states[0])
         full = sum(s["batch_size"] or 0 for s in states)
         if self.world * self.batch_size == full:
@@ -96,13 +97,13 @@ class Resumed(Heard):
 def _checked(state: Any) -> Dict[str, Any]:
     """A state, with every part of it there and of its kind: before anything is restored."""
     if not isinstance(state, dict) or state.get("version") != 1 or state.get("larder") is None:
-        raise _lib.BY_CODE[-4]("not a state of a larder.Loader")
+        raise FormatError("not a state of a larder.Loader")
     out: Dict[str, Any] = dict.fromkeys(("wanted", "graph", "batch_size", "taken", "last"))
     out.update(state)
     for name in ("rank", "world", "last", "batch_size", "taken", "wanted"):
         value = out.get(name)
         if not isinstance(value, int) and (value is not None or name in ("rank", "world")):
-            raise _lib.BY_CODE[-4](f"a state of a larder.Loader, but damaged: {name!r} is {value!r}")
+            raise FormatError(f"a state of a larder.Loader, but damaged: {name!r} is {value!r}")
     try:
         _state.unwrap(out["larder"])
         for r in out["reports"]:
@@ -110,5 +111,5 @@ def _checked(state: Any) -> Dict[str, Any]:
                 _state.unpack(packed)
             operator.index(r["number"]), operator.index(r["epoch"])
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise _lib.BY_CODE[-4](f"a state of a larder.Loader, but damaged: {e!r}") from None
+        raise FormatError(f"a state of a larder.Loader, but damaged: {e!r}") from None
     return out

@@ -11,8 +11,9 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
-from . import _lib, _torch, daemon
-from .arguments import (
+from . import _daemon, _lib, _torch
+from ._errors import RangeError
+from ._arguments import (
     Arguments,
     cache_of,
     check_names,
@@ -23,7 +24,7 @@ from .arguments import (
     text_of,
     uri_of,
 )
-from .stages import Stages
+from ._stages import Stages
 
 if TYPE_CHECKING:  # to a checker it is one of PyTorch's; nobody needs PyTorch for it
     from torch.utils.data import Dataset as _TorchDataset
@@ -135,7 +136,6 @@ class Dataset(_Base):
     def _open_new(self, cache: str) -> int:
         lib = _lib.load()
         conf = _lib.Conf()
-        lib.larder_loader_init(ctypes.byref(conf), ctypes.sizeof(conf))
         conf.source, conf.cache = _lib.text(self.uri), _lib.text(cache)
         conf.recipe = _lib.text(self.recipe)
         # Without native stages its shape is not used: pictures come as they are.
@@ -145,8 +145,8 @@ class Dataset(_Base):
         conf.dtype, conf.layout = self._dtype, self._layout
         handle = ctypes.c_void_p()
         _lib.check(lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
-        shape = lib.larder_loader_shape(handle.value)
-        self._n = int(lib.larder_loader_samples(handle.value))
+        about = _lib.about(handle.value or 0)
+        shape, self._n = about.shape, about.samples
         self._shape = (
             (shape.c, shape.h, shape.w) if self._layout == 0 else (shape.h, shape.w, shape.c)
         )
@@ -162,14 +162,14 @@ class Dataset(_Base):
             return
         self._sharing = False
         budget = self.cache
-        payload = int(_lib.load().larder_loader_payload(self._open()))
+        payload = _lib.about(self._open()).payload
         size = budget
         if "%" in budget:
             share = float(budget.split("%")[0]) / 100
             # All of the daemon's memory counts: room for leases of what was evicted, what is noted of each
             # entry and each sample, and workers.
             size = str(int((payload * 1.25 + self._n * 400) * share) + self._n * 128 + (64 << 20))
-        socket = daemon.shared(size)
+        socket = _daemon.shared(size)
         self.cache = f"unix:{socket}?budget={budget}"
         self.close()
 
@@ -237,13 +237,13 @@ class Dataset(_Base):
         handle = self._open()
         index = numpy.array(ids, "uint64")
         y = numpy.empty(len(ids), "int64")
-        shape = (len(ids),) + self._shape
+        shape, floats = (len(ids),) + self._shape, self._dtype == _lib.DTYPES["float32"]
         if self._tensors and not self._stages.own:
             torch = _torch.module()
-            x = torch.empty(shape, dtype=torch.float32 if self._dtype else torch.uint8)
+            x = torch.empty(shape, dtype=torch.float32 if floats else torch.uint8)
             address = x.data_ptr()
         else:
-            x = numpy.empty(shape, "float32" if self._dtype else "uint8")
+            x = numpy.empty(shape, "float32" if floats else "uint8")
             address = x.ctypes.data
         chances = self._chances(len(ids))
         _lib.check(
@@ -260,7 +260,7 @@ class Dataset(_Base):
         item = self._item(i, _lib.DECODED)
         s = item.shape
         try:
-            a = numpy.frombuffer(ctypes.string_at(item.data, item.size), "uint8")
+            a = numpy.frombuffer(ctypes.string_at(item.data, item.bytes), "uint8")
         finally:
             self._drop(item)
         a = a.copy()
@@ -272,7 +272,7 @@ class Dataset(_Base):
         """The file of sample i, as it is stored."""
         item = self._item(i, _lib.ENCODED)
         try:
-            return ctypes.string_at(item.data, item.size)
+            return ctypes.string_at(item.data, item.bytes)
         finally:
             self._drop(item)
 
@@ -288,7 +288,7 @@ class Dataset(_Base):
     def _index(self, i: int) -> int:
         at = operator.index(i)
         if not -self._n <= at < self._n:
-            raise _lib.BY_CODE[-6](f"sample {at} of {self._n}")
+            raise RangeError(f"sample {at} of {self._n}")
         return at + self._n if at < 0 else at
 
     def _finish(self, x: Any, label: int, i: int) -> Any:
@@ -321,19 +321,12 @@ class Dataset(_Base):
 
     def name(self, i: int) -> str:
         """Of sample i, for people: "cat/7.jpg"."""
-        out = ctypes.create_string_buffer(1024)
-        _lib.check(_lib.load().larder_loader_name(self._open(), self._index(i), out, 1024))
-        return os.fsdecode(out.value)
+        return os.fsdecode(_lib.says(self._open(), _lib.SAYS_SAMPLE, self._index(i)) or b"")
 
     @property
     def classes(self) -> List[str]:
         """Names of the classes, by label."""
-        lib, handle = _lib.load(), self._open()
-        names = (
-            lib.larder_loader_class_name(handle, c)
-            for c in range(lib.larder_loader_classes(handle))
-        )
-        return [str(i) if c is None else os.fsdecode(c) for i, c in enumerate(names)]
+        return _lib.classes(self._open())
 
     @property
     def class_to_idx(self) -> Dict[str, int]:
@@ -346,8 +339,12 @@ class Dataset(_Base):
         if self._targets is None:
             import numpy
 
-            y = numpy.empty(self._n, "int64")
-            _lib.check(_lib.load().larder_loader_labels(self._open(), 0, self._n, y.ctypes.data))
+            ids, y = numpy.arange(self._n, dtype="uint64"), numpy.empty(self._n, "int64")
+            _lib.check(
+                _lib.load().larder_loader_get(
+                    self._open(), ids.ctypes.data, self._n, None, None, y.ctypes.data
+                )
+            )
             self._targets = y.tolist()
         return self._targets
 

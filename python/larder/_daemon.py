@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 from . import _lib
+from ._errors import StorageError
 
 
 class Daemon:
@@ -44,7 +45,7 @@ class Daemon:
         ready, _, _ = select.select([out], [], [], 60)
         line = out.readline().decode("utf-8", "replace").strip() if ready else ""
         if "serves" not in line:
-            raise _lib.BY_CODE[-3](f"the cache's daemon did not start: {line or 'no answer'}")
+            raise StorageError(f"the cache's daemon did not start: {line or 'no answer'}")
 
     def close(self) -> None:
         process, self.process = self.process, None

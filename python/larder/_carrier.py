@@ -8,7 +8,7 @@ import warnings
 from typing import Any, Optional
 
 from . import _lib, _torch
-from .batch import Batch, Hold, release_later, sweep, x_array
+from ._batch import Batch, Hold, release_later, sweep, x_array
 
 
 def pin_functions(pin: Optional[bool], tensors: bool) -> Any:
@@ -89,9 +89,10 @@ class Carrier:
             sweep()
         if self.device is None or not self.pinned or not as_it_lies or self._copied is not None:
             return
-        s = _lib.BatchStruct()
-        if _lib.load().larder_loader_peek(handle, ctypes.byref(s)) != 0:
+        coming = _lib.BatchPointer()
+        if _lib.load().larder_loader_peek(handle, ctypes.byref(coming)) != 0:
             return
+        s = coming.contents
         x = _torch.module().from_numpy(x_array(None, s))
         self._copied = (s.number,) + self._copy(x)
 

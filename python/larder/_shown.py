@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any, Dict, List, Optional
 
 from . import _lib
-from .arguments import whole
-from .opened import Opened
+from ._arguments import whole
+from ._opened import Opened
 
 
 class Shown(Opened):
@@ -28,7 +27,7 @@ class Shown(Opened):
         else:
             at = whole("epoch", epoch)
             _lib.check(self._lib.larder_loader_figures(self._open(), at, ctypes.byref(f)))
-        out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_}
+        out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_[1:]}
         out["form_hits"] = list(out["form_hits"])
         return out
 
@@ -70,8 +69,11 @@ class Shown(Opened):
 
     def audit(self) -> int:
         """Proves exactly-once for the last finished epoch: 0, or how many ids came twice or never."""
-        n = int(self._lib.larder_loader_audit(self._open()))
-        return _lib.check(n) if n < 0 else n
+        n = int(_lib.about(self._open()).audit)
+        if n < 0:
+            why = _lib.says(self._handle, _lib.SAYS_AUDIT, 0) or b""
+            raise _lib.error(n, why.decode("utf-8", "replace"))
+        return n
 
     def cancel(self) -> None:
         """Wakes whoever waits for a batch, from any thread: they get CancelledError."""
@@ -80,17 +82,15 @@ class Shown(Opened):
     @property
     def samples(self) -> int:
         """Of the whole data set."""
-        return int(self._lib.larder_loader_samples(self._open()))
+        return int(_lib.about(self._open()).samples)
 
     @property
     def classes(self) -> List[str]:
         """Names of the classes, by label; numbers where the data set has no names."""
-        n = int(self._lib.larder_loader_classes(self._open()))
-        names = (self._lib.larder_loader_class_name(self._handle, i) for i in range(n))
-        return [str(i) if c is None else os.fsdecode(c) for i, c in enumerate(names)]
+        return _lib.classes(self._open())
 
     @property
     def sample_shape(self) -> Any:
         """Of one sample of x, as larder's stages give it."""
-        s = self._lib.larder_loader_shape(self._open())
+        s = _lib.about(self._open()).shape
         return (s.h, s.w, s.c)
