@@ -6,10 +6,10 @@
  * alone: without redis and memcached, for profilers */
 #include "base/clock.h"
 #include "cache/local.h"
-#include "daemon/server.h"
 #include "measure.h"
 #include "plugins.h"
-#include "wire/attach.h"
+#include "unix/attach.h"
+#include "unix/server.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "measure.h"
-#include "redis/far.h"
+#include "redis/values.h"
 #include "shared/cache_text.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ typedef struct bench {
     char path[64];
     pid_t server;
     redisContext *c;
-    larder__far *far;
+    larder__redis_values *far;
     uint32_t size, count; /* of each value; values */
     uint64_t sum;         /* so that nobody leaves anything out */
 } bench;
@@ -86,12 +86,13 @@ static void start_server(bench *b, bool tcp) {
         snprintf(text, sizeof text, "redis+unix://%s?timeout=20s", b->path);
     larder__cache_text cache;
     if (larder__cache_text_parse(&cache, text, "") < 0 ||
-        larder__far_open(&b->far, &(larder__far_conf){.redis = &cache.redis, .owner = "bench"}) < 0)
+        larder__redis_values_open(
+            &b->far, &(larder__redis_values_conf){.redis = &cache.redis, .owner = "bench"}) < 0)
         die("no connection");
 }
 
 static void stop_server(bench *b) {
-    larder__far_close(&b->far);
+    larder__redis_values_close(&b->far);
     redisFree(b->c);
     kill(b->server, SIGTERM);
     waitpid(b->server, NULL, 0);
@@ -119,29 +120,29 @@ static void fill(bench *b) {
             uint32_t w = (uint32_t)larder__mix64((uint64_t)k << 32 | i);
             memcpy(bytes + i, &w, b->size - i < 4 ? b->size - i : 4);
         }
-        larder__far_put(b->far, &v, buf, 0, NULL, NULL);
+        larder__redis_values_put(b->far, &v, buf, 0, NULL, NULL);
         larder_buf_unref(&buf);
-        if (k % 64 == 63 && !larder__far_settle(b->far, 20))
+        if (k % 64 == 63 && !larder__redis_values_settle(b->far, 20))
             die("cannot write");
     }
-    if (!larder__far_settle(b->far, 20))
+    if (!larder__redis_values_settle(b->far, 20))
         die("cannot write");
 }
 
 static void by_larder(bench *b, const uint32_t *keys) {
-    larder__errand *e[BATCH];
+    larder__redis_fetch *e[BATCH];
     for (int i = 0; i < BATCH; i++) {
         larder__value v = value(b, keys[i]);
-        e[i] = larder__errand_new(&v);
+        e[i] = larder__redis_fetch_new(&v);
     }
-    larder__far_send(b->far, e, BATCH);
+    larder__redis_values_send(b->far, e, BATCH);
     for (int i = 0; i < BATCH; i++) {
-        larder_buf *got = larder__far_receive(b->far, e[i]);
+        larder_buf *got = larder__redis_values_receive(b->far, e[i]);
         if (!got)
             die("a value did not come");
         add(b, larder_buf_data(got), b->size);
         larder_buf_unref(&got);
-        larder__errand_unref(&e[i]);
+        larder__redis_fetch_unref(&e[i]);
     }
 }
 

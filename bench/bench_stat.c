@@ -3,7 +3,7 @@
  * often the loader's own figures say it was done. The peer is the loader itself. */
 #include "base/clock.h"
 #include "base/stat.h"
-#include "loader/stall.h"
+#include "loader/figures/stall.h"
 #include "measure.h"
 
 #include <larder/larder.h>

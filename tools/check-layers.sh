@@ -19,20 +19,18 @@ signal: base plugins
 sample: base plugins
 plan:   base
 see:    base
-shared: base plugins cache
-ranks:  base plugins cache
-wire:   base plugins cache shared ranks
-redis:  base plugins cache shared ranks
 tape:   base
-loader: base plugins plan see shared ranks wire redis source stage cache signal sample tape
+shared: base plugins cache
+redis:  base plugins cache shared
+unix:   base plugins cache shared plan see
+loader: base plugins plan see shared unix redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins shared source cache signal sample loader svm tape
 pack:   base plugins source stage
-daemon: base plugins cache shared ranks wire plan see
-profile: base plugins shared source stage cache plan wire redis loader
+profile: base plugins shared source stage cache plan unix redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins shared source stage cache signal sample plan see wire redis loader daemon svm sim profile train report pack tape
+cli:    base plugins shared source stage cache signal sample plan see unix redis loader svm sim profile train report pack tape
 TABLE
 }
 
@@ -102,3 +100,23 @@ allowed | awk '
     }
     END { exit bad }
 ' listing="$list" - "$list" $(cat "$list")
+
+# The rooms of the loader: headers of other rooms that one may include besides loader/inside.h, which
+# is the whole loader, and which deciding (draw) and what it hears (feedback) do not need.
+bad=0
+while read -r room may; do
+    others=$(grep -rnE '#include "loader/(draw|fill|feedback|resume|figures)/' "src/loader/${room%:}" |
+        grep -vE "\"loader/(${room%:}${may:+|$may})/" || true)
+    [ -z "$others" ] || {
+        echo "$others"
+        echo "check-layers: loader/${room%:} includes another room (above)"
+        bad=1
+    }
+done <<'ROOMS'
+draw: feedback
+fill: draw
+feedback:
+resume: draw
+figures: draw
+ROOMS
+exit "$bad"

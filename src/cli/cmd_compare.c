@@ -68,7 +68,7 @@ static int read_word(runs *r, const char *word) {
 }
 
 /* All of [from, to) as one group, whatever they differ in. */
-static int make_side(larder__groups *out, const runs *r, size_t from, size_t to) {
+static int make_side(larder__seed_groups *out, const runs *r, size_t from, size_t to) {
     int rc = larder__groups_make(out, r->at + from, to - from);
     if (rc == 0 && out->count != 1)
         rc = larder__fail(LARDER_E_ARGS,
@@ -78,14 +78,14 @@ static int make_side(larder__groups *out, const runs *r, size_t from, size_t to)
     return rc;
 }
 
-static int show(const options *o, const larder__group *a, const larder__group *b) {
+static int show(const options *o, const larder__seed_group *a, const larder__seed_group *b) {
     larder__comparison c;
     larder__compare(&c, a, b);
     return o->json ? larder__compare_json(stdout, &c) : larder__compare_text(stdout, &c);
 }
 
 static int compare_two(const options *o, runs *r) {
-    larder__groups a = {0}, b = {0};
+    larder__seed_groups a = {0}, b = {0};
     int rc = read_word(r, o->words[0]);
     size_t first = r->count;
     if (rc == 0)
@@ -104,7 +104,7 @@ static int compare_two(const options *o, runs *r) {
 }
 
 static int compare_many(const options *o, runs *r) {
-    larder__groups g = {0};
+    larder__seed_groups g = {0};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < o->count; i++)
         rc = read_word(r, o->words[i]);

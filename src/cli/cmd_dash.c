@@ -35,7 +35,8 @@ int larder__cmd_dash(int argc, char **argv) {
     int parsed = larder__options_parse(&command, argc, argv, NULL, 0, &words), code = 0;
     if (parsed != 0)
         return parsed < 0 ? 2 : 0;
-    int rc = larder__http_open(&http, &(larder__http_conf){.address = address, .token = token});
+    int rc =
+        larder__http_open(&http, &(larder__http_server_conf){.address = address, .token = token});
     if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
         printf("larder dash: %s\n", larder__http_url(http));
         fflush(stdout);

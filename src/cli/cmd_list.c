@@ -1,7 +1,7 @@
 /* larder list: every plug-in with its parameters, from the table that docs and help use too. */
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "loader/recipe.h"
+#include "loader/draw/recipe.h"
 #include "plugins.h"
 #include "source/source.h"
 

@@ -58,7 +58,7 @@ static int write_md(FILE *to, const page *p) {
     return larder__report_md(to, p->o->title, p->runs, p->count);
 }
 static int write_svg(FILE *to, const page *p) {
-    larder__groups g;
+    larder__seed_groups g;
     int rc = larder__groups_make(&g, p->runs, p->count);
     if (rc == 0)
         rc = larder__report_pareto(to, &g);

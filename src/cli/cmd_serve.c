@@ -5,9 +5,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/stop.h"
-#include "daemon/server.h"
 #include "see/http_server.h"
-#include "wire/attach.h"
+#include "unix/attach.h"
+#include "unix/server.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -101,7 +101,8 @@ static void *run_page(void *http) {
 
 static int open_page(page *p, const char *address) {
     const char *token = getenv("LARDER_TOKEN");
-    int rc = larder__http_open(&p->http, &(larder__http_conf){.address = address, .token = token});
+    int rc = larder__http_open(&p->http,
+                               &(larder__http_server_conf){.address = address, .token = token});
     int err = rc == 0 ? pthread_create(&p->thread, NULL, run_page, p->http) : 0;
     p->running = rc == 0 && err == 0;
     return err ? larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err)) : rc;

@@ -3,14 +3,14 @@
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/file.h"
-#include "base/machine.h"
+#include "base/host.h"
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/stoppable.h"
-#include "loader/recipe.h"
-#include "loader/shown.h"
+#include "loader/draw/recipe.h"
+#include "loader/figures/shown.h"
 #include "shared/redis_address.h"
 #include "train/parts.h"
 #include "train/trainer.h"
@@ -405,7 +405,7 @@ static int open_record(output *out, const larder__trainer *t) {
     larder__cache_mask(o->conf.cache, m->cache, sizeof m->cache);
     copy(m->net, o->conf.net), copy(m->augment, larder__trainer_augment(t));
     copy(m->version, larder_version()), copy(m->features, larder_features());
-    larder__machine_say(m->machine, sizeof m->machine);
+    larder__host_say(m->machine, sizeof m->machine);
     m->threads = o->conf.threads;
     m->samples = larder__trainer_samples(t), m->batch = o->conf.batch, m->seed = o->conf.seed;
     m->epochs_asked = o->conf.epochs, m->rate = larder__trainer_rate(t);

@@ -196,7 +196,7 @@ static double percent(uint64_t part, uint64_t whole) {
     return whole ? 100 * (double)part / (double)whole : 0;
 }
 
-static void print_reuse(const char *name, const larder__reuse *r) {
+static void print_reuse(const char *name, const larder__reuse_intervals *r) {
     printf("%-10s %10llu %7.1f%%", name, (unsigned long long)r->accesses,
            percent(r->first, r->accesses));
     for (int i = 0; i < LARDER__LEVELS; i++)
@@ -223,7 +223,7 @@ static void print_analysis(const larder__intervals *v) {
     }
 }
 
-static void json_reuse(larder__json *j, const char *name, const larder__reuse *r) {
+static void json_reuse(larder__json *j, const char *name, const larder__reuse_intervals *r) {
     larder__json_open(j, name, '{');
     larder__json_u64(j, "accesses", r->accesses);
     larder__json_u64(j, "first", r->first);

@@ -3,12 +3,12 @@
 #ifndef LARDER_LOADER_INSIDE_H
 #define LARDER_LOADER_INSIDE_H
 
-#include "loader/crates.h"
-#include "loader/draw.h"
-#include "loader/ledger.h"
-#include "loader/pace.h"
-#include "loader/pixels.h"
-#include "loader/stall.h"
+#include "loader/draw/draw.h"
+#include "loader/figures/ledger.h"
+#include "loader/figures/pace.h"
+#include "loader/figures/stall.h"
+#include "loader/fill/packages.h"
+#include "loader/fill/pixels.h"
 #include "see/expose.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
@@ -50,7 +50,8 @@ typedef struct larder__place {
     uint8_t *kind;
     uint8_t *form;        /* of each row, as in larder__ledger_record */
     uint32_t *read_bytes; /* storage bytes each row cost */
-    larder__crate *crate; /* what was fetched besides comes from it, or is to be laid down there */
+    larder__package
+        *crate; /* what was fetched besides comes from it, or is to be laid down there */
     bool lays_down;
     /* Samples from the scratch folder and their bytes; bytes read and written there. */
     uint64_t scratch_samples, scratch_payload, scratch_bytes, scratch_written;
@@ -127,9 +128,9 @@ struct larder_loader {
     uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */
-    _Atomic uint32_t probed; /* rows prepared once more, from pixels, to know what that takes */
-    bool spread;             /* what is fetched besides is shared between threads as rows are */
-    larder__crates *crates;  /* NULL: packages are not laid down */
+    _Atomic uint32_t probed;  /* rows prepared once more, from pixels, to know what that takes */
+    bool spread;              /* what is fetched besides is shared between threads as rows are */
+    larder__packages *crates; /* NULL: packages are not laid down */
     larder__pace pace;
     double handed_out; /* when the last batch was; 0: never */
     double ready_at;   /* when the wait for it was over */

@@ -57,7 +57,7 @@ void larder_loader_close(larder_loader **pl) {
         pthread_join(l->readers.threads[i], NULL);
     larder__worker_abandon(l);
     larder__recording_close(l);
-    larder__crates_close(&l->crates);
+    larder__packages_close(&l->crates);
     for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
     for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)

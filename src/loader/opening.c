@@ -113,13 +113,13 @@ static uint32_t sample_class(void *data, uint64_t id) {
 
 static double scratch_refused(const void *l) {
     char why[8];
-    return (double)larder__crates_refused(((const larder_loader *)l)->crates, why, sizeof why);
+    return (double)larder__packages_refused(((const larder_loader *)l)->crates, why, sizeof why);
 }
 
 static int open_crates(larder_loader *l) {
     uint64_t limit;
     const char *folder = larder__draw_scratch(l->draw, &limit);
-    int rc = folder ? larder__crates_open(&l->crates, folder, limit) : 0;
+    int rc = folder ? larder__packages_open(&l->crates, folder, limit) : 0;
     return rc < 0 || !folder
                ? rc
                : larder__stat_probe(l->stats, "scratch_refused", "packages",

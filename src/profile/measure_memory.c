@@ -8,7 +8,7 @@
 #include "cache/local.h"
 #include "plugins.h"
 #include "profile/profile_inside.h"
-#include "wire/attach.h"
+#include "unix/attach.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/threads.h"
 #include "profile/profile_inside.h"
-#include "redis/far.h"
+#include "redis/values.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ enum { AT_ONCE = 256, BYTES = 32 << 20, MOST_KEYS = 1 << 14 };
 
 typedef struct pantry {
     larder__profiler *p;
-    larder__far *far;
+    larder__redis_values *far;
     uint32_t keys, size;
     double until;
     _Atomic uint64_t moved;
@@ -29,9 +29,9 @@ static int fill(pantry *s) {
         if (!b)
             return LARDER_E_NOMEM;
         memset(larder_buf_data(b), (int)k, s->size);
-        larder__far_put(s->far, &v, b, 600, NULL, NULL);
+        larder__redis_values_put(s->far, &v, b, 600, NULL, NULL);
         larder_buf_unref(&b);
-        if ((k % 64 == 63 || k + 1 == s->keys) && !larder__far_settle(s->far, 30))
+        if ((k % 64 == 63 || k + 1 == s->keys) && !larder__redis_values_settle(s->far, 30))
             return larder__fail(LARDER_E_IO, "it takes nothing");
     }
     return 0;
@@ -40,26 +40,26 @@ static int fill(pantry *s) {
 static void empty(pantry *s) {
     for (uint32_t k = 0; k < s->keys; k++) {
         larder__value v = value(s, k);
-        larder__far_drop(s->far, &v);
+        larder__redis_values_drop(s->far, &v);
     }
 }
 
 /* One batch; false: something did not come. */
 static bool take_some(pantry *s, larder_rng *rng) {
-    larder__errand *e[AT_ONCE];
+    larder__redis_fetch *e[AT_ONCE];
     size_t n = 0, bytes = 0, came = 0;
     for (; n < AT_ONCE; n++) {
         larder__value v = value(s, larder_rng_below(rng, s->keys));
-        if (!(e[n] = larder__errand_new(&v)))
+        if (!(e[n] = larder__redis_fetch_new(&v)))
             break;
     }
-    larder__far_send(s->far, e, n);
+    larder__redis_values_send(s->far, e, n);
     for (size_t i = 0; i < n; i++) {
-        larder_buf *b = larder__far_receive(s->far, e[i]);
+        larder_buf *b = larder__redis_values_receive(s->far, e[i]);
         bytes += b ? larder_buf_size(b) : 0;
         came += b != NULL;
         larder_buf_unref(&b);
-        larder__errand_unref(&e[i]);
+        larder__redis_fetch_unref(&e[i]);
     }
     atomic_fetch_add(&s->moved, bytes);
     return came == AT_ONCE;
@@ -83,9 +83,9 @@ int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *
     pantry s = {.p = p, .size = mean < 64 ? 64 : mean > BYTES ? BYTES : (uint32_t)mean};
     s.keys = BYTES / s.size > MOST_KEYS ? MOST_KEYS : BYTES / s.size;
     snprintf(owner, sizeof owner, "profile-%ld", (long)getpid());
-    larder__far_conf far = {
+    larder__redis_values_conf far = {
         .redis = &conf, .identity = 0x70726f66696c65u, .owner = owner, .lease = true};
-    int rc = larder__far_open(&s.far, &far);
+    int rc = larder__redis_values_open(&s.far, &far);
     if (rc == 0)
         rc = fill(&s);
     double begun = larder__now();
@@ -97,9 +97,9 @@ int larder__measure_redis(larder__profiler *p, double seconds, larder__profile *
         empty(&s);
     if (rc >= 0 && atomic_load(&s.failed)) {
         char why[300];
-        larder__far_note(s.far, why, sizeof why);
+        larder__redis_values_note(s.far, why, sizeof why);
         rc = larder__fail(LARDER_E_IO, "%s", why[0] ? why : "it has lost what it was given");
     }
-    larder__far_close(&s.far);
+    larder__redis_values_close(&s.far);
     return rc < 0 ? larder__fail_in(rc, "the cache in Redis") : 0;
 }

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/threads.h"
-#include "loader/reserve.h"
+#include "loader/draw/reserve.h"
 #include "profile/profile_inside.h"
 
 typedef enum manner { FROM_FILES, FROM_PIXELS, TO_PIXELS } manner;
@@ -85,7 +85,7 @@ static int run_mill(mill *m, uint32_t threads, double seconds, double *by_clock,
 }
 
 static int measure(larder__profiler *p, manner how, double seconds, uint32_t threads,
-                   larder__crew_rate *out) {
+                   larder__unix_ranks_rate *out) {
     static const char *const names[] = {"decode and augment", "augment", "decode whole"};
     mill m = {.p = p, .how = how};
     double ignored;

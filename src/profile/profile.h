@@ -23,10 +23,10 @@ typedef struct larder__depth {
     bool whole;     /* there was nothing left to read before the time was over */
 } larder__depth;
 
-typedef struct larder__crew_rate { /* samples a second */
-    double core;                   /* of one thread, by its own processor time */
-    double all;                    /* of all threads together, by the clock */
-} larder__crew_rate;
+typedef struct larder__unix_ranks_rate { /* samples a second */
+    double core;                         /* of one thread, by its own processor time */
+    double all;                          /* of all threads together, by the clock */
+} larder__unix_ranks_rate;
 
 typedef struct larder__profile {
     uint64_t samples, bytes; /* of the data set */
@@ -35,13 +35,13 @@ typedef struct larder__profile {
     double row_bytes;        /* of an augmented sample */
     double decoded_bytes;    /* mean that the cache reserves for a decoded one */
     larder__depth depths[LARDER__DEPTHS];
-    double from_device;                /* share of the bytes read that the kernel fetched from a
-                                          device; NAN: it does not say */
-    larder__crew_rate decode, augment; /* decode and augment; augment alone */
-    larder__crew_rate whole;           /* decode into pixels of native size */
-    double cache, daemon;              /* bytes/s read in place; daemon NAN: none was asked */
-    double redis;                      /* bytes/s that came from it; NAN: none was asked */
-    double memory_read, memory_copy;   /* bytes/s of all threads */
+    double from_device; /* share of the bytes read that the kernel fetched from a
+                           device; NAN: it does not say */
+    larder__unix_ranks_rate decode, augment; /* decode and augment; augment alone */
+    larder__unix_ranks_rate whole;           /* decode into pixels of native size */
+    double cache, daemon;                    /* bytes/s read in place; daemon NAN: none was asked */
+    double redis;                            /* bytes/s that came from it; NAN: none was asked */
+    double memory_read, memory_copy;         /* bytes/s of all threads */
 } larder__profile;
 
 typedef struct larder__profiler_conf {

@@ -28,7 +28,7 @@ static void look(void *st, larder_slots *out) {
 }
 
 static void note(void *st, char *out, size_t cap) {
-    larder__far_note(((larder__group *)st)->far, out, cap);
+    larder__redis_values_note(((larder__group *)st)->far, out, cap);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void close_group(void **st) {
     if (!g)
         return;
     if (g->machine &&
-        larder__far_settle(g->far, LAST_WORDS)) { /* nothing is written later than it */
+        larder__redis_values_settle(g->far, LAST_WORDS)) { /* nothing is written later than it */
         larder__group_queue_made(g);
         larder__group_step(g);
     }
@@ -50,7 +50,7 @@ static void close_group(void **st) {
     }
     larder__machine_close(&g->machine);
     larder__journal_close(&g->journal);
-    larder__far_close(&g->far); /* its thread calls `stored` */
+    larder__redis_values_close(&g->far); /* its thread calls `stored` */
     larder__writer_free(&g->queue);
     larder__writer_free(&g->room);
     larder__free(g->answers);
@@ -110,14 +110,14 @@ static int show(larder__group *g, larder__stats *stats) {
 static int open_parts(larder__group *g, const larder__group_conf *conf) {
     char owner[64];
     snprintf(owner, sizeof owner, "g-%.40s", conf->redis->group);
-    larder__far_conf far = {
+    larder__redis_values_conf far = {
         .redis = conf->redis, .identity = conf->identity, .owner = owner, .stats = conf->stats};
     g->table = larder__malloc(g->mine.keys * sizeof *g->table);
     if (!g->table)
         return LARDER_E_NOMEM;
     memset(g->table, 0xff, g->mine.keys * sizeof *g->table);
     g->machine_conf.slot_of = g->table;
-    int rc = larder__far_open(&g->far, &far);
+    int rc = larder__redis_values_open(&g->far, &far);
     if (rc == 0)
         rc = larder__journal_open(&g->journal, g->far, conf->redis->group, conf->identity, LEASE,
                                   conf->redis->ttl ? 7 * conf->redis->ttl : 0);
@@ -131,12 +131,12 @@ static int attempt(void *group) {
 }
 
 static int join_first(larder__group *g, const larder__await *await) {
-    if (larder__far_away(g->far)) /* that was waited for already */
+    if (larder__redis_values_away(g->far)) /* that was waited for already */
         return await->go_on ? 0 : larder__fail(LARDER_E_IO, "Redis is away");
     int rc = larder__await_there(await, attempt, g);
     if (rc != LARDER__ABSENT)
         return rc;
-    larder__far_say(g->far, larder_errmsg());
+    larder__redis_values_say(g->far, larder_errmsg());
     return 0;
 }
 
@@ -189,9 +189,9 @@ int larder__group_open(larder__cache **out, const larder__group_conf *conf) {
 
 #else
 int larder__group_open(larder__cache **out, const larder__group_conf *conf) {
-    larder__far *none;
+    larder__redis_values *none;
     (void)conf;
     *out = NULL;
-    return larder__far_open(&none, NULL);
+    return larder__redis_values_open(&none, NULL);
 }
 #endif

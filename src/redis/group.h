@@ -1,10 +1,10 @@
 /* A cache in Redis that the jobs of several machines share, as a carrier (shared/client.h). Bytes
- * lie in Redis (redis/far.h), every job feeds a machine of its own (shared/machine.h) and comes to
- * the same, in an order that Redis keeps (redis/journal.h). */
+ * lie in Redis (redis/values.h), every job feeds a machine of its own (shared/machine.h) and comes
+ * to the same, in an order that Redis keeps (redis/journal.h). */
 #ifndef LARDER_REDIS_GROUP_H
 #define LARDER_REDIS_GROUP_H
 
-#include "redis/far.h"
+#include "redis/values.h"
 #include "shared/client.h"
 #include "shared/machine.h"
 

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "redis/fetch_token.h"
 #include "redis/group_inside.h"
-#include "redis/promise.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct passage { /* an entry that this job has promised to make, or wait
     larder__group *g;
     larder__value value;
     bool brief;                    /* made: it has left already */
-    larder__errand *again;         /* waits: what was asked for once more, under `lists` */
+    larder__redis_fetch *again;    /* waits: what was asked for once more, under `lists` */
     struct passage *next, *before; /* of those that wait, under `lists` */
 } passage;
 
@@ -35,16 +35,16 @@ static larder__value value_of(const larder__ticket *t, uint8_t form) {
 }
 
 /* A promise of bytes that are in Redis; NULL: no memory. */
-static larder__errand *promise(larder__ticket *t) {
+static larder__redis_fetch *promise(larder__ticket *t) {
     larder__value v = value_of(t, t->form);
-    larder__errand *e = larder__errand_new(&v);
-    t->buf = larder__promise_new(e, t->size);
+    larder__redis_fetch *e = larder__redis_fetch_new(&v);
+    t->buf = larder__fetch_token_new(e, t->size);
     return t->buf ? e : NULL;
 }
 
 /* From an answer to a ticket of the loader's; an errand to send, or NULL. */
-static larder__errand *board(larder__group *g, const larder__reply *a, const larder_access *in,
-                             larder__ticket *out) {
+static larder__redis_fetch *board(larder__group *g, const larder__reply *a, const larder_access *in,
+                                  larder__ticket *out) {
     *out = (larder__ticket){.key = a->key,
                             .size = a->size,
                             .kind = a->kind,
@@ -56,7 +56,7 @@ static larder__errand *board(larder__group *g, const larder__reply *a, const lar
     if (a->kind != LARDER_MISS) {
         if (in->tag == LARDER_TAG_FETCH) /* it is there, or not wanted after all */
             return NULL;
-        larder__errand *e = promise(out);
+        larder__redis_fetch *e = promise(out);
         if (!e)
             larder__client_alone(g->client, in, out);
         return e;
@@ -76,13 +76,13 @@ void larder__group_board(void *st, const larder__reply *answers, const larder_ac
                          larder__ticket *out) {
     enum { AT_ONCE = 256 };
     larder__group *g = st;
-    larder__errand *errands[AT_ONCE];
+    larder__redis_fetch *errands[AT_ONCE];
     for (size_t i = 0; i < n;) {
         size_t m = 0;
         for (; i < n && m < AT_ONCE; i++)
             if ((errands[m] = board(g, &answers[i], &in[i], &out[i])))
                 m++;
-        larder__far_send(g->far, errands, m);
+        larder__redis_values_send(g->far, errands, m);
     }
 }
 
@@ -131,7 +131,7 @@ void larder__group_fill(void *st, larder__ticket *t, larder_buf *b) {
     /* If not, whoever deletes it may have been here already: then only for those who wait for it.
      */
     p->brief = !still_wanted(g, &p->value);
-    larder__far_put(g->far, &p->value, b, p->brief ? BRIEFLY : g->ttl, stored, p);
+    larder__redis_values_put(g->far, &p->value, b, p->brief ? BRIEFLY : g->ttl, stored, p);
 }
 
 void larder__group_fail(void *st, larder__ticket *t, int code) {
@@ -151,30 +151,30 @@ static bool promised(larder__group *g, const larder__value *v) {
 /* Asks once more for everything that is waited for, all together. */
 static void ask_again(larder__group *g) {
     enum { AT_ONCE = 256 };
-    larder__errand *errands[AT_ONCE];
+    larder__redis_fetch *errands[AT_ONCE];
     size_t n = 0;
     pthread_mutex_lock(&g->lists);
     for (passage *p = g->waiting; p && n < AT_ONCE; p = p->next) {
-        if (p->again && !larder__errand_over(p->again))
+        if (p->again && !larder__redis_fetch_over(p->again))
             continue;
-        larder__errand_unref(&p->again);
-        if ((p->again = larder__errand_new(&p->value)))
+        larder__redis_fetch_unref(&p->again);
+        if ((p->again = larder__redis_fetch_new(&p->value)))
             errands[n++] = p->again;
     }
-    larder__far_send(g->far, errands, n); /* does not wait */
+    larder__redis_values_send(g->far, errands, n); /* does not wait */
     pthread_mutex_unlock(&g->lists);
 }
 
 /* What came of it; NULL: nothing as yet. */
 static larder_buf *look_again(larder__group *g, passage *p, uint8_t *held) {
     pthread_mutex_lock(&g->lists);
-    larder__errand *e = p->again;
+    larder__redis_fetch *e = p->again;
     p->again = NULL;
     pthread_mutex_unlock(&g->lists);
-    larder_buf *out = e ? larder__far_look(g->far, e) : NULL;
+    larder_buf *out = e ? larder__redis_values_look(g->far, e) : NULL;
     if (out)
-        *held = larder__errand_held(e);
-    larder__errand_unref(&e);
+        *held = larder__redis_fetch_held(e);
+    larder__redis_fetch_unref(&e);
     return out;
 }
 
@@ -197,7 +197,7 @@ static void wait_end(larder__group *g, passage *p) {
     else
         g->waiting = p->next;
     pthread_mutex_unlock(&g->lists);
-    larder__errand_unref(&p->again);
+    larder__redis_fetch_unref(&p->again);
     larder__free(p);
 }
 
@@ -218,7 +218,7 @@ static void hear_news(larder__group *g) {
 static larder_buf *wait_for_maker(larder__group *g, passage *p, uint8_t *held) {
     double began = larder__now(), pause = 0.001, news = began + NEWS_SECONDS;
     larder__group_count(g, g->waited);
-    while (larder__now() < began + MAKER_SECONDS && !larder__far_away(g->far)) {
+    while (larder__now() < began + MAKER_SECONDS && !larder__redis_values_away(g->far)) {
         bool last = !promised(g, &p->value); /* what is made now is there */
         larder_buf *out = look_again(g, p, held);
         if (!out && last) { /* asked before that, maybe */
@@ -263,10 +263,10 @@ int larder__group_wait(void *st, larder__ticket *t, larder_buf **out) {
 
 int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder_buf **out) {
     larder__group *g = st;
-    larder__errand *e = larder__promise_errand(token);
-    larder__value v = *larder__errand_value(e);
-    *out = larder__far_receive(g->far, e);
-    bool got = does(t, &v, *out ? larder__errand_held(e) : LARDER_ENCODED, out);
+    larder__redis_fetch *e = larder__fetch_token_errand(token);
+    larder__value v = *larder__redis_fetch_value(e);
+    *out = larder__redis_values_receive(g->far, e);
+    bool got = does(t, &v, *out ? larder__redis_fetch_held(e) : LARDER_ENCODED, out);
     larder_buf_unref(&token);
     if (got)
         return 0;

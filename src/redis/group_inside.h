@@ -2,13 +2,13 @@
 #ifndef LARDER_REDIS_GROUP_INSIDE_H
 #define LARDER_REDIS_GROUP_INSIDE_H
 
-#include "redis/far_inside.h"
 #include "redis/group.h"
 #include "redis/journal.h"
+#include "redis/values_inside.h"
 
 typedef struct larder__group {
     larder__client *client;
-    larder__far *far;
+    larder__redis_values *far;
     larder__journal *journal;
     larder__agreement mine;
     larder__machine_conf machine_conf;

@@ -85,7 +85,8 @@ static void note_left(larder__group *g, const larder__machine *m, uint32_t job,
 }
 
 static void drop(larder__group *g, const larder__left *d) {
-    larder__far_drop(g->far, &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
+    larder__redis_values_drop(g->far,
+                              &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
 }
 
 /* A value may have left while it was written, and then it came after its deletion. All that has
@@ -247,9 +248,10 @@ static void begin_anew(larder__group *g, larder__began began) {
     if (began == LARDER__WAS_THERE || (began == LARDER__BEGAN && !g->again))
         return; /* it was there, or never was */
     larder__group_count(g, g->renewed);
-    larder__far_say(g->far, "the group's keys in Redis were gone or damaged (evicted, deleted, "
-                            "cut): it has begun anew");
-    larder__far_sweep(g->far, LARDER__MARK_GENERATION, g->machine_conf.generation);
+    larder__redis_values_say(g->far,
+                             "the group's keys in Redis were gone or damaged (evicted, deleted, "
+                             "cut): it has begun anew");
+    larder__redis_values_sweep(g->far, LARDER__MARK_GENERATION, g->machine_conf.generation);
 }
 
 int larder__group_join(larder__group *g) {
@@ -281,17 +283,17 @@ int larder__group_join(larder__group *g) {
 /* Is there a group to ask? Looks for it now and then, and only where Redis is there. */
 bool larder__group_there(void *st) {
     larder__group *g = st;
-    if (g->machine && larder__far_away(g->far)) {
+    if (g->machine && larder__redis_values_away(g->far)) {
         lose(g);
         return false;
     }
     if (g->machine)
         return true;
-    if (larder__now() < g->retry_at || larder__far_away(g->far))
+    if (larder__now() < g->retry_at || larder__redis_values_away(g->far))
         return false;
     if (larder__group_join(g) == 0)
         return true;
-    larder__far_say(g->far, larder_errmsg());
+    larder__redis_values_say(g->far, larder_errmsg());
     double after = fmax(g->retry_after, RETRY_FIRST);
     g->retry_at = larder__now() + after;
     g->retry_after = fmin(after * 2, RETRY_MOST);
@@ -331,7 +333,7 @@ bool larder__group_step(larder__group *g) {
     if (rc == 0)
         drop_late(g);
     if (rc < 0) {
-        larder__far_say(g->far, larder_errmsg());
+        larder__redis_values_say(g->far, larder_errmsg());
         if (rc == LARDER_E_FORMAT)
             larder__journal_condemn(g->journal);
         lose(g);

@@ -4,12 +4,12 @@
 #define LARDER_REDIS_JOB_DEPOT_H
 
 #include "base/stat.h"
-#include "ranks/depot.h"
+#include "shared/depot.h"
 #include "shared/redis_address.h"
 
 typedef struct larder__job_depot_conf {
     const larder__redis_conf *redis; /* its `job` names the job */
-    uint64_t identity;               /* as in larder__far_store_conf */
+    uint64_t identity;               /* as in larder__redis_store_conf */
     larder__stats *stats;
 } larder__job_depot_conf;
 

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "redis/far_inside.h"
+#include "redis/values_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ enum { JOIN, STEP, SNAPSHOT, LEAVE, SCRIPTS };
 enum { KEYS = 3, GEN = 16, SNAP_HEAD = GEN + 8 };
 
 struct larder__journal {
-    larder__far *far;
+    larder__redis_values *far;
     larder__conn conn;
     char keys[KEYS][LARDER__KEY];
     char sha[SCRIPTS][41]; /* "": not loaded */
@@ -191,7 +191,7 @@ static int take_records(larder__journal *j, const redisReply *list, larder__hist
     return j->last.code;
 }
 
-int larder__journal_open(larder__journal **out, larder__far *far, const char *group,
+int larder__journal_open(larder__journal **out, larder__redis_values *far, const char *group,
                          uint64_t identity, double lease, uint32_t ttl) {
     static const char *const names[KEYS] = {"state.3", "log.3", "snap.3"};
     larder__journal *j = *out = larder__calloc(1, sizeof *j);
@@ -235,7 +235,7 @@ static int odd(larder__journal *j) {
 
 static int connect_to(larder__journal *j) {
     hang_up(j, 0);
-    larder__node *n = larder__fleet_find(j->far, j->keys[0], strlen(j->keys[0]), true);
+    larder__node *n = larder__redis_nodes_find(j->far, j->keys[0], strlen(j->keys[0]), true);
     if (!n || !atomic_load(&n->up))
         return larder__fail(LARDER_E_IO, "Redis is away");
     int rc = larder__conn_open(&j->conn, &j->far->conf, n->host, n->port, false);

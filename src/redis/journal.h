@@ -9,7 +9,7 @@
 #define LARDER_REDIS_JOURNAL_H
 
 #include "base/state.h"
-#include "redis/far.h"
+#include "redis/values.h"
 
 typedef struct larder__journal larder__journal;
 
@@ -25,8 +25,8 @@ typedef struct larder__history { /* lives until the next call */
     size_t count;
 } larder__history;
 
-int larder__journal_open(larder__journal **out, larder__far *, const char *group, uint64_t identity,
-                         double lease, uint32_t ttl);
+int larder__journal_open(larder__journal **out, larder__redis_values *, const char *group,
+                         uint64_t identity, double lease, uint32_t ttl);
 void larder__journal_close(larder__journal **);
 
 typedef enum {

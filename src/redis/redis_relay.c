@@ -196,7 +196,7 @@ static void judge(larder__redis_relay *r, double now) {
 
 static int connect_again(larder__redis_relay *r) {
     larder__conn_close(&r->conn);
-    larder__node *n = larder__fleet_find(r->far, r->prefix, strlen(r->prefix), true);
+    larder__node *n = larder__redis_nodes_find(r->far, r->prefix, strlen(r->prefix), true);
     if (!n)
         return larder__fail(LARDER_E_IO, "Redis is away");
     int rc = larder__conn_open(&r->conn, &r->far->conf, n->host, n->port, false);
@@ -302,8 +302,9 @@ static int open_talk(larder__redis_relay *r, const larder__redis_relay_conf *con
     snprintf(r->prefix, sizeof r->prefix,
              "larder:%d:%016llx:{%016llx.%.44s}:", LARDER__VALUE_VERSION,
              (unsigned long long)conf->fingerprint, (unsigned long long)conf->fingerprint, owner);
-    larder__far_conf far = {.redis = conf->redis, .identity = conf->identity, .owner = owner};
-    int rc = larder__far_open(&r->far, &far);
+    larder__redis_values_conf far = {
+        .redis = conf->redis, .identity = conf->identity, .owner = owner};
+    int rc = larder__redis_values_open(&r->far, &far);
     if (rc < 0)
         return rc;
     if (pthread_create(&r->thread, NULL, relay_run, r) != 0)
@@ -327,7 +328,7 @@ static void relay_stop(larder__relay *core) {
 static void relay_free(larder__relay *core) {
     larder__redis_relay *r = (larder__redis_relay *)core;
     larder__conn_close(&r->conn);
-    larder__far_close(&r->far);
+    larder__redis_values_close(&r->far);
     larder__free(r->seen);
     larder__free(r->left);
     larder__free(r->words);

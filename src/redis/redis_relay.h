@@ -2,8 +2,8 @@
 #ifndef LARDER_REDIS_REDIS_RELAY_H
 #define LARDER_REDIS_REDIS_RELAY_H
 
-#include "ranks/relay.h"
 #include "shared/redis_address.h"
+#include "shared/relay.h"
 
 typedef struct larder__redis_relay_conf {
     const larder__redis_conf *redis; /* its `job` and `patience`; copied */

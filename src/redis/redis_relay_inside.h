@@ -2,15 +2,15 @@
 #ifndef LARDER_REDIS_REDIS_RELAY_INSIDE_H
 #define LARDER_REDIS_REDIS_RELAY_INSIDE_H
 
-#include "ranks/relay_inside.h"
-#include "redis/far_inside.h"
 #include "redis/redis_relay.h"
+#include "redis/values_inside.h"
+#include "shared/relay_inside.h"
 
 enum { LARDER__RELAY_KEY = 176 };
 
 typedef struct larder__redis_relay {
     larder__relay core;
-    larder__far *far; /* knows the nodes; nothing is stored through it */
+    larder__redis_values *far; /* knows the nodes; nothing is stored through it */
     char prefix[112], nonce[20], identity[20];
     double *seen;  /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
     double met_at; /* likewise */

@@ -3,7 +3,7 @@
  * generation deletes what the one before has left. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "redis/far_inside.h"
+#include "redis/values_inside.h"
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
@@ -14,9 +14,10 @@
 enum { LEASE_SECONDS = 60 };
 
 /* A question to the node that has this key; NULL: nobody answers. */
-static redisReply *ask_about(larder__far *f, const char *key, int argc, const char *const *argv) {
+static redisReply *ask_about(larder__redis_values *f, const char *key, int argc,
+                             const char *const *argv) {
     redisReply *reply = NULL;
-    larder__node *n = larder__fleet_find(f, key, strlen(key), true);
+    larder__node *n = larder__redis_nodes_find(f, key, strlen(key), true);
     if (!n || !atomic_load(&n->up))
         return NULL;
     int rc = larder__conn_ask(&n->writer, &reply, argc, argv, NULL);
@@ -29,7 +30,7 @@ static void lease_key(const char *space, size_t n, char out[LARDER__KEY]) {
     snprintf(out, LARDER__KEY, "%.*s:lease", (int)n, space);
 }
 
-void larder__lease_renew(larder__far *f, double now) {
+void larder__lease_renew(larder__redis_values *f, double now) {
     char key[LARDER__KEY], seconds[8];
     if (!f->lease || now < f->lease_at)
         return;
@@ -41,7 +42,7 @@ void larder__lease_renew(larder__far *f, double now) {
         freeReplyObject(r);
 }
 
-void larder__lease_end(larder__far *f) {
+void larder__lease_end(larder__redis_values *f) {
     char key[LARDER__KEY];
     if (!f->lease || f->many)
         return;
@@ -52,7 +53,7 @@ void larder__lease_end(larder__far *f) {
 }
 
 /* Does the owner of this key live? Keys are space:form:id:mark, spaces are larder:V:DATA:OWNER. */
-static bool owned(larder__far *f, const char *key) {
+static bool owned(larder__redis_values *f, const char *key) {
     char lease[LARDER__KEY];
     const char *end = key;
     for (int colons = 0; *end; end++)
@@ -73,13 +74,13 @@ static bool owned(larder__far *f, const char *key) {
     return lives;
 }
 
-static void sweep_key(larder__far *f, const char *key) {
+static void sweep_key(larder__redis_values *f, const char *key) {
     redisReply *r = ask_about(f, key, 2, (const char *const[]){"UNLINK", key});
     if (r)
         freeReplyObject(r);
 }
 
-static void sweep_keys(larder__far *f, const redisReply *keys) {
+static void sweep_keys(larder__redis_values *f, const redisReply *keys) {
     char known[LARDER__KEY] = ""; /* the owner asked about last, who is mostly the next too */
     bool lives = true;
     size_t mine = strlen(f->space);
@@ -102,7 +103,8 @@ static void sweep_keys(larder__far *f, const redisReply *keys) {
 }
 
 /* Our own, of another generation; the mark stands last. */
-static void sweep_stale(larder__far *f, const redisReply *keys, uint64_t bits, uint64_t mark) {
+static void sweep_stale(larder__redis_values *f, const redisReply *keys, uint64_t bits,
+                        uint64_t mark) {
     for (size_t i = 0; i < keys->elements; i++) {
         const redisReply *k = keys->element[i];
         const char *last = k->type == REDIS_REPLY_STRING && k->str ? strrchr(k->str, ':') : NULL;
@@ -111,7 +113,7 @@ static void sweep_stale(larder__far *f, const redisReply *keys, uint64_t bits, u
     }
 }
 
-void larder__far_sweep(larder__far *f, uint64_t bits, uint64_t mark) {
+void larder__redis_values_sweep(larder__redis_values *f, uint64_t bits, uint64_t mark) {
     pthread_mutex_lock(&f->lock);
     f->stale.bits = bits;
     f->stale.mark = mark;
@@ -120,7 +122,7 @@ void larder__far_sweep(larder__far *f, uint64_t bits, uint64_t mark) {
     pthread_mutex_unlock(&f->lock);
 }
 
-bool larder__sweep_some(larder__far *f, larder__node *n) {
+bool larder__sweep_some(larder__redis_values *f, larder__node *n) {
     char pattern[LARDER__KEY];
     redisReply *r;
     pthread_mutex_lock(&f->lock);

@@ -47,7 +47,8 @@ static void compare_settings(larder__comparison *c, const larder__meta *a, const
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-void larder__compare(larder__comparison *out, const larder__group *a, const larder__group *b) {
+void larder__compare(larder__comparison *out, const larder__seed_group *a,
+                     const larder__seed_group *b) {
     *out = (larder__comparison){.a = a, .b = b, .told = a->count > 1 && b->count > 1};
     double p[LARDER__COMPARED];
     compare_settings(out, &a->runs[0]->meta, &b->runs[0]->meta);
@@ -104,7 +105,7 @@ static void figure_cell(const void *arg, size_t row, size_t column, char out[LAR
                                     : "cannot be told");
 }
 
-static void print_side(FILE *to, const char *which, const larder__group *g) {
+static void print_side(FILE *to, const char *which, const larder__seed_group *g) {
     const larder__meta *m = &g->mean.meta;
     fprintf(to, "%-8s ", which);
     larder__shown_print(to, m->name);
@@ -148,7 +149,7 @@ int larder__compare_text(FILE *to, const larder__comparison *c) {
     return ferror(to) ? larder__fail(LARDER_E_IO, "compare: writing failed") : 0;
 }
 
-static void json_side(larder__json *j, const char *key, const larder__group *g) {
+static void json_side(larder__json *j, const char *key, const larder__seed_group *g) {
     larder__json_open(j, key, '{');
     larder__json_text(j, "name", g->mean.meta.name);
     larder__json_open(j, "seeds", '[');

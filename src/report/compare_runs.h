@@ -24,7 +24,7 @@ typedef struct larder__figure_pair {
 } larder__figure_pair;
 
 typedef struct larder__comparison {
-    const larder__group *a, *b;
+    const larder__seed_group *a, *b;
     larder__difference settings[LARDER__COMPARED];
     size_t setting_count;
     bool same_seeds; /* one run on each side, of the same seed */
@@ -33,7 +33,8 @@ typedef struct larder__comparison {
     bool told; /* both sides have two runs at least */
 } larder__comparison;
 
-void larder__compare(larder__comparison *out, const larder__group *a, const larder__group *b);
+void larder__compare(larder__comparison *out, const larder__seed_group *a,
+                     const larder__seed_group *b);
 int larder__compare_text(FILE *, const larder__comparison *);
 int larder__compare_json(FILE *, const larder__comparison *);
 

@@ -10,7 +10,7 @@
 
 /* ---- the picture: accuracy against bytes ----------------------------------------------------- */
 
-int larder__report_pareto(FILE *to, const larder__groups *g) {
+int larder__report_pareto(FILE *to, const larder__seed_groups *g) {
     enum { X, Y, DX, DY, ARRAYS };
     static const char *const names[2] = {"storage_megabytes", "accuracy"};
     const larder__metric *of[2] = {larder__metrics, larder__metrics};
@@ -311,7 +311,7 @@ static void html_machines(FILE *to, const larder__run *runs, size_t count) {
     fputs("</ul>\n", to);
 }
 
-static larder__run *means_of(const larder__groups *g) {
+static larder__run *means_of(const larder__seed_groups *g) {
     larder__run *means = larder__calloc(g->count + 1, sizeof *means);
     for (size_t i = 0; means && i < g->count; i++)
         means[i] = g->at[i].mean; /* stay the groups' */
@@ -319,7 +319,7 @@ static larder__run *means_of(const larder__groups *g) {
 }
 
 int larder__report_html(FILE *to, const char *title, const larder__run *runs, size_t count) {
-    larder__groups g;
+    larder__seed_groups g;
     int rc = larder__groups_make(&g, runs, count);
     if (rc < 0)
         return rc;

@@ -14,12 +14,13 @@ int larder__report_md(FILE *, const char *title, const larder__run *runs, size_t
 /* A line a group: mean and deviation of every figure. */
 int larder__report_json(FILE *, const larder__run *runs, size_t count);
 /* Accuracy against storage bytes, a point a group, as SVG. */
-int larder__report_pareto(FILE *, const larder__groups *);
+int larder__report_pareto(FILE *, const larder__seed_groups *);
 /* The tables themselves, written by one of larder__table_text, _md and _html. */
 typedef void larder__table_fn(FILE *, const larder__table *);
 int larder__runs_table(FILE *, const larder__run *runs, size_t count, larder__table_fn *);
 /* Results, or the times of batches. */
-void larder__groups_table(FILE *, const larder__groups *, bool batch_times, larder__table_fn *);
+void larder__groups_table(FILE *, const larder__seed_groups *, bool batch_times,
+                          larder__table_fn *);
 /* "91.11 ± 0.44", or without the spread where there is none. */
 void larder__print_spread(char *out, size_t cap, const larder__spread *, int decimals);
 

@@ -17,7 +17,7 @@ bool larder__meta_alike(const larder__meta *a, const larder__meta *b) {
 
 /* Seeds make a spread; the same seed again is the same setting, but a run of its own beside it
  * would hide that nothing was varied, so it counts all the same. */
-static void name_group(larder__group *g) {
+static void name_group(larder__seed_group *g) {
     larder__meta *m = &g->mean.meta;
     *m = g->runs[0]->meta;
     for (size_t i = 1; i < g->count; i++)
@@ -25,7 +25,7 @@ static void name_group(larder__group *g) {
             memcpy(m->name, m->recipe, sizeof m->name);
 }
 
-static int make_mean(larder__group *g) {
+static int make_mean(larder__seed_group *g) {
     size_t epochs = g->runs[0]->count;
     for (size_t i = 1; i < g->count; i++)
         epochs = g->runs[i]->count < epochs ? g->runs[i]->count : epochs;
@@ -39,8 +39,8 @@ static int make_mean(larder__group *g) {
     return 0;
 }
 
-int larder__groups_make(larder__groups *out, const larder__run *runs, size_t count) {
-    *out = (larder__groups){0};
+int larder__groups_make(larder__seed_groups *out, const larder__run *runs, size_t count) {
+    *out = (larder__seed_groups){0};
     out->at = larder__calloc(count + 1, sizeof *out->at);
     out->room = larder__calloc(count + 1, sizeof *out->room);
     if (!out->at || !out->room) {
@@ -55,7 +55,7 @@ int larder__groups_make(larder__groups *out, const larder__run *runs, size_t cou
             taken |= larder__meta_alike(&out->at[g].runs[0]->meta, &runs[i].meta);
         if (taken)
             continue;
-        larder__group *g = &out->at[out->count++];
+        larder__seed_group *g = &out->at[out->count++];
         g->runs = out->room + used;
         for (size_t k = i; k < count; k++)
             if (larder__meta_alike(&runs[i].meta, &runs[k].meta))
@@ -69,15 +69,15 @@ int larder__groups_make(larder__groups *out, const larder__run *runs, size_t cou
     return rc;
 }
 
-void larder__groups_free(larder__groups *g) {
+void larder__groups_free(larder__seed_groups *g) {
     for (size_t i = 0; g->at && i < g->count; i++)
         larder__run_free(&g->at[i].mean);
     larder__free(g->at);
     larder__free(g->room);
-    *g = (larder__groups){0};
+    *g = (larder__seed_groups){0};
 }
 
-larder__spread larder__group_spread(const larder__group *g, const larder__metric *m) {
+larder__spread larder__group_spread(const larder__seed_group *g, const larder__metric *m) {
     enum { MOST = 1024 };
     double values[MOST];
     size_t n = g->count < MOST ? g->count : MOST;

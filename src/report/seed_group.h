@@ -6,22 +6,22 @@
 #include "report/metric.h"
 #include "report/spread.h"
 
-typedef struct larder__group {
+typedef struct larder__seed_group {
     const larder__run **runs; /* in their order; the caller's */
     size_t count;
     larder__run mean; /* epoch by epoch, as many as all of them have; named after the group */
-} larder__group;
+} larder__seed_group;
 
-typedef struct larder__groups {
-    larder__group *at;
+typedef struct larder__seed_groups {
+    larder__seed_group *at;
     size_t count;
     const larder__run **room; /* that the groups' runs lie in */
     bool several;             /* some group has more than one run */
-} larder__groups;
+} larder__seed_groups;
 
-int larder__groups_make(larder__groups *out, const larder__run *runs, size_t count);
-void larder__groups_free(larder__groups *);
-larder__spread larder__group_spread(const larder__group *, const larder__metric *);
+int larder__groups_make(larder__seed_groups *out, const larder__run *runs, size_t count);
+void larder__groups_free(larder__seed_groups *);
+larder__spread larder__group_spread(const larder__seed_group *, const larder__metric *);
 /* Same settings but for the seed? */
 bool larder__meta_alike(const larder__meta *, const larder__meta *);
 

@@ -143,7 +143,7 @@ int larder__runs_table(FILE *to, const larder__run *runs, size_t count, larder__
 enum { GROUP_COLUMNS = 4 }; /* before the figures */
 
 typedef struct group_view { /* which figures; the head has no argument, so each view has its own */
-    const larder__groups *groups;
+    const larder__seed_groups *groups;
     size_t from;
 } group_view;
 
@@ -178,7 +178,7 @@ void larder__print_spread(char *out, size_t cap, const larder__spread *s, int de
 
 static void group_cell(const void *arg, size_t row, size_t at, char out[CELL_BYTES]) {
     const group_view *v = arg;
-    const larder__group *g = &v->groups->at[row];
+    const larder__seed_group *g = &v->groups->at[row];
     if (at == 0)
         snprintf(out, CELL_BYTES, "%s", g->mean.meta.name);
     else if (at == 1)
@@ -194,7 +194,7 @@ static void group_cell(const void *arg, size_t row, size_t at, char out[CELL_BYT
     }
 }
 
-void larder__groups_table(FILE *to, const larder__groups *g, bool batch_times,
+void larder__groups_table(FILE *to, const larder__seed_groups *g, bool batch_times,
                           larder__table_fn *write) {
     size_t from = batch_times ? first_batch_time() : 0;
     size_t end = batch_times ? larder__metric_count() : first_batch_time();
@@ -209,7 +209,7 @@ void larder__groups_table(FILE *to, const larder__groups *g, bool batch_times,
 }
 
 int larder__report_text(FILE *to, const larder__run *runs, size_t count) {
-    larder__groups g;
+    larder__seed_groups g;
     int rc = larder__groups_make(&g, runs, count);
     if (rc == 0 && g.several) {
         fputs("mean ± standard deviation over seeds\n", to);
@@ -227,7 +227,7 @@ int larder__report_text(FILE *to, const larder__run *runs, size_t count) {
 /* ---- Markdown and JSON ----------------------------------------------------------------------- */
 
 int larder__report_md(FILE *to, const char *title, const larder__run *runs, size_t count) {
-    larder__groups g;
+    larder__seed_groups g;
     int rc = larder__groups_make(&g, runs, count);
     if (rc < 0)
         return rc;
@@ -248,7 +248,7 @@ int larder__report_md(FILE *to, const char *title, const larder__run *runs, size
 }
 
 int larder__report_json(FILE *to, const larder__run *runs, size_t count) {
-    larder__groups g;
+    larder__seed_groups g;
     int rc = larder__groups_make(&g, runs, count);
     for (size_t i = 0; rc == 0 && i < g.count; i++) {
         larder__json j = {.to = to};

@@ -145,7 +145,7 @@ static void write_url(larder__http *h, const address *a) {
              ntohs(six ? a->v6.sin6_port : a->v4.sin_port), h->token[0] ? "?token=" : "", h->token);
 }
 
-int larder__http_open(larder__http **out, const larder__http_conf *conf) {
+int larder__http_open(larder__http **out, const larder__http_server_conf *conf) {
     address a;
     socklen_t size;
     *out = NULL;

@@ -7,14 +7,14 @@
 
 typedef struct larder__http larder__http;
 
-typedef struct larder__http_conf {
+typedef struct larder__http_server_conf {
     const char *address; /* "127.0.0.1:7433", "[::1]:0", "localhost:80"; port 0: any that is free */
     const char *token;   /* to be shown by who asks for data; NULL: none on this machine alone, and
                             one is made up for any other address */
-} larder__http_conf;
+} larder__http_server_conf;
 
 /* E_ARGS: the address or token makes no sense; E_STATE: the port is taken. */
-int larder__http_open(larder__http **out, const larder__http_conf *);
+int larder__http_open(larder__http **out, const larder__http_server_conf *);
 void larder__http_close(larder__http **);
 /* Where to look, token included: "http://127.0.0.1:7433/". */
 const char *larder__http_url(const larder__http *);

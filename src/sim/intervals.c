@@ -3,7 +3,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-static void note(larder__reuse *r, uint64_t interval, uint64_t step) { /* 0: the first access */
+static void note(larder__reuse_intervals *r, uint64_t interval,
+                 uint64_t step) { /* 0: the first access */
     r->accesses++;
     if (interval == 0)
         r->first++;

@@ -7,15 +7,15 @@
 
 enum { LARDER__QUARTERS = 4, LARDER__LEVELS = 4, LARDER__CHANGES = 5 };
 
-typedef struct larder__reuse {
+typedef struct larder__reuse_intervals {
     uint64_t accesses;
     uint64_t first;                 /* never asked for before */
     uint64_t level[LARDER__LEVELS]; /* interval below 1, 2, 3 times `step`, and more */
-} larder__reuse;
+} larder__reuse_intervals;
 
 typedef struct larder__intervals {
     uint64_t step; /* accesses */
-    larder__reuse run, quarter[LARDER__QUARTERS];
+    larder__reuse_intervals run, quarter[LARDER__QUARTERS];
     /* Ids whose count differs by 0, 1, 2, 3, more between a quarter and the next. */
     uint64_t change[LARDER__QUARTERS - 1][LARDER__CHANGES];
     uint64_t keys;

@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cache/local.h"
-#include "loader/draw.h"
-#include "loader/ledger.h"
+#include "loader/draw/draw.h"
+#include "loader/figures/ledger.h"
 #include "plugins.h"
 #include "sim/sim.h"
 

@@ -2,8 +2,8 @@
 #ifndef LARDER_SIM_INSIDE_H
 #define LARDER_SIM_INSIDE_H
 
-#include "loader/draw.h"
-#include "loader/ledger.h"
+#include "loader/draw/draw.h"
+#include "loader/figures/ledger.h"
 #include "sim/sim.h"
 #include "sim/trace.h"
 

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/gemm.h"
 #include "base/mem.h"
-#include "loader/shown.h"
+#include "loader/figures/shown.h"
 #include "source/source.h"
 #include "train/net.h"
 #include "train/parts.h"

@@ -4,7 +4,7 @@
 #include "base/spec.h"
 #include "base/state.h"
 #include "check.h"
-#include "loader/ledger.h"
+#include "loader/figures/ledger.h"
 #include "plugins.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * sentence that names the plug-in. */
 #include "cache_kit.h"
 
-#include "loader/draw_inside.h"
+#include "loader/draw/draw_inside.h"
 #include "plugins.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* A job that shares a cache with those before it: what they have made is there, however they left,
  * and where they decided something else than it asks for, it is told. */
-#include "daemon/server.h"
 #include "loader_kit.h"
 #include "look_kit.h"
 #include "redis_kit.h"
+#include "unix/server.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -3,11 +3,11 @@
  * but that what must not take minutes does not. */
 #include "base/clock.h"
 #include "check.h"
-#include "daemon/server.h"
-#include "wire/attach.h"
-#include "wire/attachment.h"
-#include "wire/crew_link.h"
-#include "wire/frame.h"
+#include "unix/attach.h"
+#include "unix/connection.h"
+#include "unix/frame.h"
+#include "unix/rank_link.h"
+#include "unix/server.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -222,25 +222,25 @@ static bool give_up(void *left) { return --*(int *)left > 0; }
 static void opening_is_given_up(void **st) {
     (void)st;
     larder__cache *c;
-    larder__crew_link *link;
+    larder__unix_ranks_link *link;
     int left = 3, listener = listen_here();
     larder__attach_conf conf = conf_of(KEYS);
     conf.await = (larder__await){.still = give_up, .arg = &left};
     assert_int_equal(larder__attach_open(&c, &conf), LARDER_E_CANCELLED);
     assert_int_equal(left, 0);
     left = 3;
-    larder__crew_conf ranks = {.door = conf.door,
-                               .join = {.world = 1,
-                                        .batch = 10,
-                                        .turns = 2,
-                                        .keys = KEYS,
-                                        .payload = KEYS * SIZE,
-                                        .want = KEYS * SIZE,
-                                        .job = "run",
-                                        .name = "test"},
-                               .patience = 30,
-                               .await = conf.await};
-    assert_int_equal(larder__crew_open(&link, &ranks), LARDER_E_CANCELLED);
+    larder__unix_ranks_conf ranks = {.door = conf.door,
+                                     .join = {.world = 1,
+                                              .batch = 10,
+                                              .turns = 2,
+                                              .keys = KEYS,
+                                              .payload = KEYS * SIZE,
+                                              .want = KEYS * SIZE,
+                                              .job = "run",
+                                              .name = "test"},
+                                     .patience = 30,
+                                     .await = conf.await};
+    assert_int_equal(larder__unix_ranks_open(&link, &ranks), LARDER_E_CANCELLED);
     assert_int_equal(left, 0);
     close(listener);
 }

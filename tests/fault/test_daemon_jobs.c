@@ -3,9 +3,9 @@
  * exactly once an epoch, the bytes are the sample's, and no augmented entry comes twice to a job.
  * Then jobs in step: what they read of storage against the bounds. */
 #include "check.h"
-#include "daemon/server.h"
 #include "plugins.h"
-#include "wire/attach.h"
+#include "unix/attach.h"
+#include "unix/server.h"
 
 #include <math.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "loader_kit.h"
 #include "look_kit.h"
 
-#include "daemon/server.h"
+#include "unix/server.h"
 
 #include <pthread.h>
 #include <stdio.h>

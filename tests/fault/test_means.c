@@ -3,11 +3,11 @@
  * stay within --cache and a little more, always. */
 #include "base/mem.h"
 #include "check.h"
-#include "daemon/cost.h"
-#include "daemon/server.h"
-#include "wire/attach.h"
-#include "wire/crew_message.h"
-#include "wire/frame.h"
+#include "unix/attach.h"
+#include "unix/cost.h"
+#include "unix/frame.h"
+#include "unix/rank_message.h"
+#include "unix/server.h"
 
 #include <dirent.h>
 #include <math.h>

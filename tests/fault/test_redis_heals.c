@@ -151,7 +151,7 @@ static void test_damage_under_way(void **unused) {
 enum { CLIENTS = 6 };
 
 typedef struct client {
-    larder__far *far;
+    larder__redis_values *far;
     larder__journal *journal;
     larder__membership joined;
     pthread_barrier_t *gate;
@@ -208,9 +208,9 @@ static void test_one_new_generation(void **unused) {
     check_ok(larder__cache_text_parse(&parsed, cache, ""));
     pthread_barrier_init(&gate, NULL, CLIENTS + 1);
     for (int i = 0; i < CLIENTS; i++) {
-        larder__far_conf far = {.redis = &parsed.redis, .identity = 5, .owner = "g-n"};
+        larder__redis_values_conf far = {.redis = &parsed.redis, .identity = 5, .owner = "g-n"};
         clients[i] = (client){.gate = &gate, .rounds = rounds};
-        check_ok(larder__far_open(&clients[i].far, &far));
+        check_ok(larder__redis_values_open(&clients[i].far, &far));
         check_ok(larder__journal_open(&clients[i].journal, clients[i].far, "n", 5, 60, 1000));
         pthread_create(&threads[i], NULL, client_run, &clients[i]);
     }
@@ -247,7 +247,7 @@ static void test_one_new_generation(void **unused) {
     for (int i = 0; i < CLIENTS; i++) {
         pthread_join(threads[i], NULL);
         larder__journal_close(&clients[i].journal);
-        larder__far_close(&clients[i].far);
+        larder__redis_values_close(&clients[i].far);
     }
     pthread_barrier_destroy(&gate);
     kit_redis_stop(&r);

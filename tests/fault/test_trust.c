@@ -2,12 +2,12 @@
  * usual place that others could have made; memory is mapped only if it cannot be pulled away. */
 #include "base/stat.h"
 #include "check.h"
-#include "daemon/server.h"
-#include "wire/attach.h"
-#include "wire/crew_link.h"
-#include "wire/crew_message.h"
-#include "wire/frame.h"
-#include "wire/lent.h"
+#include "unix/attach.h"
+#include "unix/frame.h"
+#include "unix/lent_memory.h"
+#include "unix/rank_link.h"
+#include "unix/rank_message.h"
+#include "unix/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,21 +57,21 @@ static int attach(const larder__door *door) {
 }
 
 static int join(const larder__door *door) {
-    larder__crew_link *link = NULL;
-    larder__crew_conf conf = {.door = *door,
-                              .join = {.world = 1,
-                                       .batch = 10,
-                                       .turns = 2,
-                                       .identity = 3,
-                                       .keys = KEYS,
-                                       .payload = KEYS * SIZE,
-                                       .want = KEYS * SIZE,
-                                       .job = "run",
-                                       .name = "test"},
-                              .patience = 30};
-    int rc = larder__crew_open(&link, &conf);
+    larder__unix_ranks_link *link = NULL;
+    larder__unix_ranks_conf conf = {.door = *door,
+                                    .join = {.world = 1,
+                                             .batch = 10,
+                                             .turns = 2,
+                                             .identity = 3,
+                                             .keys = KEYS,
+                                             .payload = KEYS * SIZE,
+                                             .want = KEYS * SIZE,
+                                             .job = "run",
+                                             .name = "test"},
+                                    .patience = 30};
+    int rc = larder__unix_ranks_open(&link, &conf);
     if (rc == 0)
-        larder__crew_close(&link);
+        larder__unix_ranks_close(&link);
     return rc;
 }
 

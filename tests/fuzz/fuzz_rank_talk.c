@@ -1,6 +1,6 @@
 /* Whatever another rank says, it is understood or refused. */
 #include "base/mem.h"
-#include "loader/rank_talk.h"
+#include "loader/draw/rank_talk.h"
 
 #include <math.h>
 #include <stdint.h>

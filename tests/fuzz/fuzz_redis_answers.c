@@ -1,6 +1,6 @@
 /* Whatever a server answers, it is read as an answer or refused, piece by piece. */
 #include "redis/resp.h"
-#include "redis/value.h"
+#include "shared/value.h"
 
 #include <larder/larder.h>
 #include <stdint.h>

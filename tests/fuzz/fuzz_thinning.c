@@ -1,7 +1,7 @@
 /* When each sample was scored last, from a state of any bytes: refused with a sentence, or the rule
  * holds from there on. The input is the state of 16 samples (72 bytes, fewer: cut off), then
  * reports: a stride, a number of rows, and their ids. */
-#include "loader/thinning.h"
+#include "loader/feedback/thinning.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Whatever a client sends, the daemon answers or hangs up; the next client finds it as it was. */
-#include "daemon/server.h"
-#include "wire/crew_message.h"
-#include "wire/frame.h"
+#include "unix/frame.h"
+#include "unix/rank_message.h"
+#include "unix/server.h"
 
 #include <stdint.h>
 #include <stdio.h>

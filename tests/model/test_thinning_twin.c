@@ -2,7 +2,7 @@
  * the one scored longest ago, again and again. And that a saved one goes on the same. */
 #include "base/state.h"
 #include "check.h"
-#include "loader/thinning.h"
+#include "loader/feedback/thinning.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "ranks_kit.h"
 
 #include "base/mem.h"
-#include "daemon/server.h"
-#include "wire/attach.h"
+#include "unix/attach.h"
+#include "unix/server.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The shared arena: random taking and giving against a list of ranges that must not overlap. */
 #include "check.h"
-#include "daemon/arena.h"
+#include "unix/arena.h"
 
 #include <larder/plugin.h>
 #include <string.h>

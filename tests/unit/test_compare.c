@@ -118,7 +118,7 @@ static void groups_and_verdicts(void **state) {
     (void)state;
     larder__run runs[2 * SEEDS];
     for (int far = 0; far < 2; far++) {
-        larder__groups g;
+        larder__seed_groups g;
         larder__comparison c;
         make_runs(runs, far ? 0.05 : 0.0002);
         check_ok(larder__groups_make(&g, runs, 2 * SEEDS));
@@ -135,7 +135,7 @@ static void groups_and_verdicts(void **state) {
         assert_int_equal(figure(&c, "accuracy")->beyond, far);
         assert_true(figure(&c, "storage_megabytes")->beyond);
         assert_false(figure(&c, "seconds")->beyond);
-        larder__group single = g.at[0];
+        larder__seed_group single = g.at[0];
         single.count = 1;
         larder__compare(&c, &single, &g.at[1]);
         assert_false(c.told);

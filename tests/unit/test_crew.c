@@ -2,11 +2,11 @@
  * what makes no sense is shown out, and nobody else notices. Also the values alone, at random,
  * against a list. */
 #include "check.h"
-#include "daemon/crew_values.h"
-#include "daemon/server.h"
-#include "wire/crew_link.h"
-#include "wire/crew_message.h"
-#include "wire/frame.h"
+#include "unix/frame.h"
+#include "unix/rank_link.h"
+#include "unix/rank_message.h"
+#include "unix/rank_values.h"
+#include "unix/server.h"
 
 #include <fcntl.h>
 #include <larder/plugin.h>
@@ -30,31 +30,31 @@ static larder__value name_of(uint32_t i) {
 
 static void values_at_random(void **st) {
     (void)st;
-    larder__crew_values v;
+    larder__unix_ranks_values v;
     larder_buf *twin[NAMES] = {0}, *read[NAMES] = {0};
     uint64_t refused = 0, found = 0, bytes = 0, count = 0;
     larder_rng rng;
     larder_rng_seed(&rng, 5, 0);
-    check_ok(larder__crew_values_open(&v, ARENA));
+    check_ok(larder__unix_ranks_values_open(&v, ARENA));
     for (int step = 0; step < 40000; step++) {
         uint32_t i = (uint32_t)(larder_rng_next(&rng) % NAMES);
         larder__value name = name_of(i), about;
-        larder_buf *room, *there = larder__crew_values_find(&v, &name, &about);
+        larder_buf *room, *there = larder__unix_ranks_values_find(&v, &name, &about);
         assert_ptr_equal(there, twin[i]);
         switch (larder_rng_next(&rng) % 4) {
         case 0: /* put; a second one of the name is of no use */
-            room = larder__crew_values_room(&v, name.size);
+            room = larder__unix_ranks_values_room(&v, name.size);
             refused += !room;
             if (!room)
                 break;
             memset(larder_buf_data(room), (int)i, name.size);
-            check_ok(larder__crew_values_keep(&v, &name, room));
+            check_ok(larder__unix_ranks_values_keep(&v, &name, room));
             if (!there)
                 twin[i] = room;
             larder_buf_unref(&room);
             break;
         case 1:
-            larder__crew_values_drop(&v, &name);
+            larder__unix_ranks_values_drop(&v, &name);
             twin[i] = NULL;
             break;
         case 2: /* read on, though it be dropped */
@@ -76,11 +76,11 @@ static void values_at_random(void **st) {
     assert_int_equal(v.count, count);
     assert_int_equal(v.bytes, bytes);
     for (uint32_t i = 0; i < NAMES; i++)
-        larder__crew_values_drop(&v, &(larder__value){.id = name_of(i).id,
-                                                      .mark = name_of(i).mark,
-                                                      .form = name_of(i).form});
+        larder__unix_ranks_values_drop(&v, &(larder__value){.id = name_of(i).id,
+                                                            .mark = name_of(i).mark,
+                                                            .form = name_of(i).form});
     assert_int_equal(larder__arena_taken(v.arena), 0);
-    larder__crew_values_close(&v);
+    larder__unix_ranks_values_close(&v);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -391,8 +391,8 @@ static const larder__value *value_wanted(larder_buf *token) {
 /* What is still read in the daemon's memory is nobody else's, though the link be closed. */
 static void leases_outlive_the_link(void **st) {
     (void)st;
-    larder__crew_link *link;
-    larder__crew_conf conf = {.join = introduction(0, 1), .patience = 30};
+    larder__unix_ranks_link *link;
+    larder__unix_ranks_conf conf = {.join = introduction(0, 1), .patience = 30};
     pthread_t thread;
     char path[64];
     _Atomic int stored = 0;
@@ -402,8 +402,8 @@ static void leases_outlive_the_link(void **st) {
     conf.door = larder__door_at(path);
     atomic_store(&serving, true);
     assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
-    check_ok(larder__crew_open(&link, &conf));
-    larder__depot depot = larder__crew_depot(link);
+    check_ok(larder__unix_ranks_open(&link, &conf));
+    larder__depot depot = larder__unix_ranks_depot(link);
     larder_buf *bytes = larder_buf_new(wanted.size), *token = larder_buf_new(wanted.size), *read;
     memset(larder_buf_data(bytes), 9, wanted.size);
     depot.ops->put(depot.state, &wanted, bytes, note_stored, &stored);
@@ -416,7 +416,7 @@ static void leases_outlive_the_link(void **st) {
     larder_buf_unref(&token);
     larder_buf_unref(&bytes);
     depot.ops->close(&depot.state);
-    larder__crew_close(&link);
+    larder__unix_ranks_close(&link);
     atomic_store(&serving, false);
     pthread_join(thread, NULL);
     for (int i = 0; i < 4; i++)

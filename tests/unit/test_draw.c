@@ -2,7 +2,7 @@
  * policies, and recipes are put together as their text says. */
 #include "check.h"
 
-#include "loader/draw.h"
+#include "loader/draw/draw.h"
 
 #include "base/state.h"
 

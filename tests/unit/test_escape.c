@@ -5,11 +5,11 @@
 #include "base/mem.h"
 #include "base/object.h"
 #include "check.h"
-#include "daemon/server.h"
 #include "report/svg.h"
 #include "see/prometheus.h"
-#include "wire/frame.h"
-#include "wire/message.h"
+#include "unix/frame.h"
+#include "unix/message.h"
+#include "unix/server.h"
 
 #include <stdlib.h>
 #include <string.h>

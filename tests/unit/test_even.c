@@ -3,8 +3,8 @@
 #include "check.h"
 
 #include "base/mem.h"
-#include "loader/draw.h"
-#include "loader/rank_talk.h"
+#include "loader/draw/draw.h"
+#include "loader/draw/rank_talk.h"
 
 #include <stdio.h>
 #include <string.h>

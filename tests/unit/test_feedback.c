@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/state.h"
-#include "loader/feedback.h"
+#include "loader/feedback/feedback.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include "loader_kit.h"
 #include "look_kit.h"
 
-#include "loader/hint.h"
+#include "loader/figures/hint.h"
 
 #include <string.h>
 

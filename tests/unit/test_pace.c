@@ -2,7 +2,7 @@
  */
 #include "check.h"
 
-#include "loader/pace.h"
+#include "loader/figures/pace.h"
 
 #include <math.h>
 

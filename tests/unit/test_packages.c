@@ -4,7 +4,7 @@
 #include "look_kit.h"
 
 #include "base/mem.h"
-#include "loader/crates.h"
+#include "loader/fill/packages.h"
 #include "sim/sim.h"
 
 #include <dirent.h>
@@ -313,48 +313,48 @@ static larder_buf *text(const char *s) {
 
 static void packages_come_and_go(void **state) {
     (void)state;
-    larder__crates *s = NULL;
-    check_ok(larder__crates_open(&s, folder, 0));
+    larder__packages *s = NULL;
+    check_ok(larder__packages_open(&s, folder, 0));
     uint64_t ids[3] = {5, 9, 2}, asked[3] = {2, 77, 5};
     larder_buf *in[3] = {text("five"), NULL, text("two")}, *out[3];
     bool writes = false;
-    larder__crate *p = larder__crates_find(s, 8, &writes);
+    larder__package *p = larder__packages_find(s, 8, &writes);
     assert_true(p && writes);
-    assert_int_equal(larder__crate_put(s, p, ids, in, 3), 7);
-    larder__crate *q = larder__crates_find(s, 8, &writes);
+    assert_int_equal(larder__package_put(s, p, ids, in, 3), 7);
+    larder__package *q = larder__packages_find(s, 8, &writes);
     assert_true(q == p && !writes);
-    assert_int_equal(larder__crate_take(s, q, asked, 3, out), 7);
+    assert_int_equal(larder__package_take(s, q, asked, 3, out), 7);
     assert_null(out[1]);
     assert_memory_equal(larder_buf_data(out[0]), "two", 3);
     assert_memory_equal(larder_buf_data(out[2]), "five", 4);
-    larder__crates_drop(s, 8); /* while it is in use */
-    larder__crate_leave(s, &q);
-    larder__crate_leave(s, &p);
-    p = larder__crates_find(s, 8, &writes);
+    larder__packages_drop(s, 8); /* while it is in use */
+    larder__package_leave(s, &q);
+    larder__package_leave(s, &p);
+    p = larder__packages_find(s, 8, &writes);
     assert_true(p && writes); /* gone: it would be laid down anew */
-    larder__crate_leave(s, &p);
+    larder__package_leave(s, &p);
     for (int i = 0; i < 3; i++) {
         larder_buf_unref(&in[i]);
         larder_buf_unref(&out[i]);
     }
-    larder__crates_close(&s);
+    larder__packages_close(&s);
 }
 
 static void every_allocation_may_fail(void **state) {
     (void)state;
     bool failed = true;
     for (uint64_t k = 1; failed; k++) {
-        larder__crates *s = NULL;
+        larder__packages *s = NULL;
         larder__mem_fail_at(k, 0);
         bool writes;
         uint64_t id = 1;
-        int rc = larder__crates_open(&s, folder, 0);
-        larder__crate *p = rc == 0 ? larder__crates_find(s, 1, &writes) : NULL;
+        int rc = larder__packages_open(&s, folder, 0);
+        larder__package *p = rc == 0 ? larder__packages_find(s, 1, &writes) : NULL;
         larder_buf *b = larder_buf_new(4), *out = NULL;
         if (b)
             memcpy(larder_buf_data(b), "abcd", 4);
-        if (p && b && larder__crate_put(s, p, &id, &b, 1) == 4 &&
-            larder__crate_take(s, p, &id, 1, &out) == 4 && out)
+        if (p && b && larder__package_put(s, p, &id, &b, 1) == 4 &&
+            larder__package_take(s, p, &id, 1, &out) == 4 && out)
             assert_memory_equal(larder_buf_data(out), "abcd", 4);
         failed = larder__mem_failed();
         larder__mem_fail_at(0, 0);
@@ -362,8 +362,8 @@ static void every_allocation_may_fail(void **state) {
         larder_buf_unref(&b);
         larder_buf_unref(&out);
         if (s)
-            larder__crate_leave(s, &p);
-        larder__crates_close(&s);
+            larder__package_leave(s, &p);
+        larder__packages_close(&s);
     }
 }
 

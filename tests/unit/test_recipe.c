@@ -1,6 +1,6 @@
 /* Recipe texts: what their parameters go to, and what is said of those that nobody takes. */
 #include "check.h"
-#include "loader/recipe.h"
+#include "loader/draw/recipe.h"
 
 #include <stdio.h>
 #include <string.h>

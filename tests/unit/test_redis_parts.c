@@ -2,7 +2,7 @@
 #include "check.h"
 #include "redis/resp.h"
 #include "redis/slots.h"
-#include "redis/value.h"
+#include "shared/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>

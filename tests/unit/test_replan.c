@@ -4,7 +4,7 @@
 #include "look_kit.h"
 
 #include "base/hash.h"
-#include "loader/shown.h"
+#include "loader/figures/shown.h"
 
 #include <larder/plugin.h>
 #include <math.h>

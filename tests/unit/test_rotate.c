@@ -3,7 +3,7 @@
 
 #include "base/spec.h"
 #include "base/state.h"
-#include "loader/draw.h"
+#include "loader/draw/draw.h"
 #include "sample/steer.h"
 
 #include <math.h>

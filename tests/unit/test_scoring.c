@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/state.h"
-#include "loader/scoring.h"
+#include "loader/feedback/scoring.h"
 
 #include <math.h>
 #include <pthread.h>

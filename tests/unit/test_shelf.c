@@ -1,8 +1,8 @@
 /* A shelf without sockets: several jobs claim, make, release and die at random. Whoever reads a
  * block must find the bytes of the key it was promised. */
 #include "check.h"
-#include "daemon/shelf.h"
 #include "shared/merge.h"
+#include "unix/served_set.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ typedef struct client {
 } client;
 
 typedef struct world {
-    larder__shelf *shelf;
+    larder__served *shelf;
     unsigned char *arena;
     client jobs[JOBS];
     larder_rng rng;
@@ -37,36 +37,36 @@ static uint32_t size_of(uint64_t key) { return 500 + (uint32_t)(key * 7919 % (MO
 static void open_world(world *w, const char *policy, uint64_t budget, uint64_t seed) {
     *w = (world){0};
     larder_rng_seed(&w->rng, seed, 0);
-    larder__shelf_conf conf = {
+    larder__served_conf conf = {
         .identity = 1,
         .about = {.keys = KEYS, .seed = seed, .budget = budget},
         .spare = budget / 4,
     };
     snprintf(conf.about.policy, sizeof conf.about.policy, "%s", policy);
-    check_ok(larder__shelf_open(&w->shelf, &conf));
-    w->arena = mmap(NULL, larder__shelf_arena_bytes(w->shelf), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    larder__shelf_arena_fd(w->shelf), 0);
+    check_ok(larder__served_open(&w->shelf, &conf));
+    w->arena = mmap(NULL, larder__served_arena_bytes(w->shelf), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    larder__served_arena_fd(w->shelf), 0);
     assert_true(w->arena != MAP_FAILED);
 }
 
 static void close_world(world *w) {
-    larder__shelf_figures f;
+    larder__served_figures f;
     for (int i = 0; i < JOBS; i++)
         if (w->jobs[i].here)
-            larder__shelf_leave(w->shelf, w->jobs[i].number);
-    larder__shelf_read_figures(w->shelf, &f);
+            larder__served_leave(w->shelf, w->jobs[i].number);
+    larder__served_read_figures(w->shelf, &f);
     assert_int_equal(f.jobs, 0);
     assert_int_equal(f.leases, 0);
     assert_int_equal(f.leased_bytes, 0);
     larder__cache_figures c;
-    larder__cache_read_figures(larder__shelf_cache(w->shelf), &c);
+    larder__cache_read_figures(larder__served_cache(w->shelf), &c);
     assert_int_equal(c.loaned_bytes, 0);
-    munmap(w->arena, larder__shelf_arena_bytes(w->shelf));
-    larder__shelf_close(&w->shelf);
+    munmap(w->arena, larder__served_arena_bytes(w->shelf));
+    larder__served_close(&w->shelf);
 }
 
 /* As it comes over a socket. */
-static int say(larder__shelf *s, uint32_t job, const larder__op *o, larder_writer *answer,
+static int say(larder__served *s, uint32_t job, const larder__op *o, larder_writer *answer,
                larder__outcome *out) {
     larder_writer w = {0}, room = {0};
     larder__op heard;
@@ -74,13 +74,13 @@ static int say(larder__shelf *s, uint32_t job, const larder__op *o, larder_write
     larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
     int rc = larder__op_read(&heard, o->type, &r, KEYS, &room);
     if (rc == 0)
-        rc = larder__shelf_apply(s, job, &heard, answer, out);
+        rc = larder__served_apply(s, job, &heard, answer, out);
     larder__writer_free(&w);
     larder__writer_free(&room);
     return rc;
 }
 
-static int claim_rows(larder__shelf *s, uint32_t job, const larder__row *rows, size_t n,
+static int claim_rows(larder__served *s, uint32_t job, const larder__row *rows, size_t n,
                       larder__reply *out) {
     larder_writer answer = {0};
     larder__outcome decided;
@@ -88,13 +88,13 @@ static int claim_rows(larder__shelf *s, uint32_t job, const larder__row *rows, s
                  &decided);
     if (rc == 0) {
         assert_int_equal(decided.rows, n);
-        memcpy(out, larder__shelf_replies(&answer), n * sizeof *out);
+        memcpy(out, larder__served_replies(&answer), n * sizeof *out);
     }
     larder__writer_free(&answer);
     return rc;
 }
 
-static int score(larder__shelf *s, uint32_t job, uint64_t key, float value) {
+static int score(larder__served *s, uint32_t job, uint64_t key, float value) {
     larder_writer answer = {0};
     larder__outcome out;
     larder__op o = {.type = LARDER__OP_SCORES, .n = 1, .ids = &key, .scores = &value};
@@ -105,7 +105,7 @@ static int score(larder__shelf *s, uint32_t job, uint64_t key, float value) {
 
 static larder__block_head *head_at(const world *w, const larder__reply *t) {
     assert_true(t->offset % 64 == 0);
-    assert_true(t->offset + 64 + t->size <= larder__shelf_arena_bytes(w->shelf));
+    assert_true(t->offset + 64 + t->size <= larder__served_arena_bytes(w->shelf));
     return (larder__block_head *)(void *)(w->arena + t->offset);
 }
 
@@ -124,7 +124,7 @@ static void make(world *w, client *c, holding *h) {
     for (uint32_t i = 0; i < h->t.size; i++)
         at[i] = (unsigned char)(h->t.key * 31 + i);
     atomic_store(&head->state, LARDER__BLOCK_FULL);
-    larder__shelf_made(w->shelf, c->number, h->t.lease, 0);
+    larder__served_made(w->shelf, c->number, h->t.lease, 0);
     h->made = true;
 }
 
@@ -133,7 +133,7 @@ static void give(world *w, client *c, size_t i) {
     uint32_t state = atomic_load(&head_at(w, &h->t)->state);
     if (h->t.task == LARDER__READY || h->made || state == LARDER__BLOCK_FULL)
         check_bytes(w, &h->t);
-    larder__shelf_release(w->shelf, c->number, h->t.lease);
+    larder__served_release(w->shelf, c->number, h->t.lease);
     c->held[i] = c->held[--c->n];
 }
 
@@ -160,11 +160,11 @@ static void step(world *w) {
     client *c = &w->jobs[larder_rng_below(&w->rng, JOBS)];
     uint32_t what = larder_rng_below(&w->rng, 100);
     if (!c->here) {
-        check_ok(larder__shelf_join(w->shelf, 0, false, 1, &c->number));
+        check_ok(larder__served_join(w->shelf, 0, false, 1, &c->number));
         c->here = true;
         c->n = 0;
     } else if (what < 2) { /* killed: nothing is given back in order */
-        larder__shelf_leave(w->shelf, c->number);
+        larder__served_leave(w->shelf, c->number);
         c->here = false;
     } else if (what < 40 && c->n + BATCH <= HELD) {
         claim(w, c);
@@ -198,20 +198,20 @@ static void test_one_maker_for_all(void **st) {
     larder__reply t[3];
     uint32_t number[3];
     for (int i = 0; i < 3; i++) {
-        check_ok(larder__shelf_join(w.shelf, 0, false, 1, &number[i]));
+        check_ok(larder__served_join(w.shelf, 0, false, 1, &number[i]));
         check_ok(claim_rows(w.shelf, number[i], &a, 1, &t[i]));
     }
     assert_int_equal(t[0].task, LARDER__MAKE);
     assert_int_equal(t[1].task, LARDER__WAIT);
     assert_int_equal(t[2].task, LARDER__WAIT);
     assert_int_equal(t[1].offset, t[0].offset);
-    larder__shelf_leave(w.shelf, number[0]); /* the maker dies: those who wait are told */
+    larder__served_leave(w.shelf, number[0]); /* the maker dies: those who wait are told */
     assert_int_equal(atomic_load(&head_at(&w, &t[1])->state), LARDER__BLOCK_FAILED);
     check_ok(claim_rows(w.shelf, number[1], &a, 1, &t[0])); /* and it is made again */
     assert_int_equal(t[0].task, LARDER__MAKE);
     assert_int_not_equal(t[0].offset, t[1].offset);
     for (int i = 1; i < 3; i++)
-        larder__shelf_leave(w.shelf, number[i]);
+        larder__served_leave(w.shelf, number[i]);
     close_world(&w);
 }
 
@@ -221,25 +221,25 @@ static void test_stuck_job(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t stuck, other;
-    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &stuck));
-    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &other));
+    check_ok(larder__served_join(w.shelf, 0, false, 1, &stuck));
+    check_ok(larder__served_join(w.shelf, 0, false, 1, &other));
     for (uint32_t k = 0; k < KEYS; k++) {
         larder__row a = {.key = k, .size = size_of(k)};
         larder__reply t;
         check_ok(claim_rows(w.shelf, stuck, &a, 1, &t));
         if (t.lease != LARDER__NO_LEASE)
-            larder__shelf_made(w.shelf, stuck, t.lease, 0);
+            larder__served_made(w.shelf, stuck, t.lease, 0);
     }
-    larder__shelf_figures f;
-    larder__shelf_read_figures(w.shelf, &f);
+    larder__served_figures f;
+    larder__served_read_figures(w.shelf, &f);
     assert_true(f.capped > 0);
     assert_true(f.leased_bytes <= 50000 + 50000 / 8 + MOST);
-    larder__shelf_leave(w.shelf, stuck);
+    larder__served_leave(w.shelf, stuck);
     larder__row a = {.key = 1, .size = size_of(1)};
     larder__reply t;
     check_ok(claim_rows(w.shelf, other, &a, 1, &t));
     assert_int_not_equal(t.lease, LARDER__NO_LEASE);
-    larder__shelf_leave(w.shelf, other);
+    larder__served_leave(w.shelf, other);
     close_world(&w);
 }
 
@@ -248,8 +248,8 @@ static void test_quota(void **st) {
     world w;
     open_world(&w, "lru", 100000, 0);
     uint32_t small, large;
-    check_ok(larder__shelf_join(w.shelf, 5000, false, 1, &small));
-    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &large));
+    check_ok(larder__served_join(w.shelf, 5000, false, 1, &small));
+    check_ok(larder__served_join(w.shelf, 0, false, 1, &large));
     uint32_t kept = 0;
     for (uint32_t k = 0; k < 40; k++) {
         larder__row a = {.key = k, .size = size_of(k)};
@@ -258,8 +258,8 @@ static void test_quota(void **st) {
         kept += t.lease != LARDER__NO_LEASE ? t.size : 0;
     }
     assert_true(kept >= 5000 && kept < 5000 + MOST);
-    larder__shelf_leave(w.shelf, small);
-    larder__shelf_leave(w.shelf, large);
+    larder__served_leave(w.shelf, small);
+    larder__served_leave(w.shelf, large);
     close_world(&w);
 }
 
@@ -268,25 +268,25 @@ static void test_lies(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t j;
-    check_ok(larder__shelf_join(w.shelf, 0, false, 1, &j));
+    check_ok(larder__served_join(w.shelf, 0, false, 1, &j));
     larder__row a = {.key = KEYS, .size = 10};
     larder__reply t;
     assert_int_equal(claim_rows(w.shelf, j, &a, 1, &t), LARDER_E_FORMAT);
-    larder__shelf_release(w.shelf, j, 0);
-    larder__shelf_release(w.shelf, j, UINT32_MAX);
-    larder__shelf_made(w.shelf, j, 77, 0);
+    larder__served_release(w.shelf, j, 0);
+    larder__served_release(w.shelf, j, UINT32_MAX);
+    larder__served_made(w.shelf, j, 77, 0);
     assert_int_equal(score(w.shelf, j, KEYS, 1), LARDER_E_FORMAT);
     check_ok(score(w.shelf, j, 3, NAN));
-    larder__shelf_leave(w.shelf, j);
-    larder__shelf_leave(w.shelf, j);
+    larder__served_leave(w.shelf, j);
+    larder__served_leave(w.shelf, j);
     close_world(&w);
-    larder__shelf *s;
-    larder__shelf_conf conf = {.about = {.keys = 10, .budget = 1000, .policy = "nobody"}};
-    assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_ARGS);
+    larder__served *s;
+    larder__served_conf conf = {.about = {.keys = 10, .budget = 1000, .policy = "nobody"}};
+    assert_int_equal(larder__served_open(&s, &conf), LARDER_E_ARGS);
     strcpy(conf.about.policy, "belady");
-    assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_ARGS);
-    conf = (larder__shelf_conf){.about = {.budget = 1000, .policy = "lru"}};
-    assert_int_equal(larder__shelf_open(&s, &conf), LARDER_E_RANGE);
+    assert_int_equal(larder__served_open(&s, &conf), LARDER_E_ARGS);
+    conf = (larder__served_conf){.about = {.budget = 1000, .policy = "lru"}};
+    assert_int_equal(larder__served_open(&s, &conf), LARDER_E_RANGE);
 }
 
 static void test_full_house(void **st) {
@@ -294,11 +294,11 @@ static void test_full_house(void **st) {
     world w;
     uint32_t j;
     open_world(&w, "lru", 50000, 0);
-    for (int i = 0; i < LARDER__SHELF_JOBS; i++)
-        check_ok(larder__shelf_join(w.shelf, 0, false, 1, &j));
-    assert_int_equal(larder__shelf_join(w.shelf, 0, false, 1, &j), LARDER_E_FULL);
-    for (uint32_t i = 0; i < LARDER__SHELF_JOBS; i++)
-        larder__shelf_leave(w.shelf, i);
+    for (int i = 0; i < LARDER__SERVED_JOBS; i++)
+        check_ok(larder__served_join(w.shelf, 0, false, 1, &j));
+    assert_int_equal(larder__served_join(w.shelf, 0, false, 1, &j), LARDER_E_FULL);
+    for (uint32_t i = 0; i < LARDER__SERVED_JOBS; i++)
+        larder__served_leave(w.shelf, i);
     close_world(&w);
 }
 

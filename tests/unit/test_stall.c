@@ -3,7 +3,7 @@
 #include "loader_kit.h"
 #include "pictures.h"
 
-#include "loader/stall.h"
+#include "loader/figures/stall.h"
 
 #include <stdio.h>
 #include <stdlib.h>

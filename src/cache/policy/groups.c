@@ -4,12 +4,12 @@
 
 enum { MOST = 1 << 16 }; /* groups: of a MiB each, 64 GiB of them */
 
-int larder__groups_open(larder__groups *g, uint64_t keys, double share, uint64_t limit) {
-    *g = (larder__groups){.keys = (uint32_t)keys,
-                          .room = (uint32_t)(keys < MOST ? keys + 1 : MOST),
-                          .share = share,
-                          .limit = limit,
-                          .open = LARDER__NO_GROUP};
+int larder__groups_open(larder__key_groups *g, uint64_t keys, double share, uint64_t limit) {
+    *g = (larder__key_groups){.keys = (uint32_t)keys,
+                              .room = (uint32_t)(keys < MOST ? keys + 1 : MOST),
+                              .share = share,
+                              .limit = limit,
+                              .open = LARDER__NO_GROUP};
     larder__list_init(&g->standing);
     larder__list_init(&g->gone);
     g->all = larder__calloc(g->room, sizeof *g->all);
@@ -22,16 +22,16 @@ int larder__groups_open(larder__groups *g, uint64_t keys, double share, uint64_t
     return 0;
 }
 
-void larder__groups_close(larder__groups *g) {
+void larder__groups_close(larder__key_groups *g) {
     larder__free(g->all);
     larder__free(g->order);
     larder__free(g->mates);
     larder__free(g->group_of);
-    *g = (larder__groups){0};
+    *g = (larder__key_groups){0};
 }
 
-static void drop(larder__groups *g, uint32_t at) {
-    larder__group *it = &g->all[at];
+static void drop(larder__key_groups *g, uint32_t at) {
+    larder__key_group *it = &g->all[at];
     for (uint32_t k = it->members.oldest; k != LARDER_NO_SLOT; k = g->mates[k].newer)
         g->group_of[k] = LARDER__NO_GROUP;
     larder__list_init(&it->members);
@@ -42,11 +42,11 @@ static void drop(larder__groups *g, uint32_t at) {
     larder__list_push(&g->gone, g->order, at);
 }
 
-static void leave(larder__groups *g, uint32_t key) {
+static void leave(larder__key_groups *g, uint32_t key) {
     uint32_t at = g->group_of[key];
     if (at == LARDER__NO_GROUP)
         return;
-    larder__group *it = &g->all[at];
+    larder__key_group *it = &g->all[at];
     larder__list_cut(&it->members, g->mates, key);
     g->group_of[key] = LARDER__NO_GROUP;
     it->live--;
@@ -55,13 +55,13 @@ static void leave(larder__groups *g, uint32_t key) {
 }
 
 /* The next unused group after the last one found; round and round. */
-static uint32_t begin(larder__groups *g) {
+static uint32_t begin(larder__key_groups *g) {
     for (uint32_t i = 0; i < g->room; i++) {
         uint32_t at = (g->empty + i) % g->room;
         if (g->all[at].used)
             continue;
         g->empty = (at + 1) % g->room;
-        g->all[at] = (larder__group){.number = ++g->last_number, .used = true};
+        g->all[at] = (larder__key_group){.number = ++g->last_number, .used = true};
         larder__list_init(&g->all[at].members);
         larder__list_push(&g->standing, g->order, at);
         return at;
@@ -69,11 +69,11 @@ static uint32_t begin(larder__groups *g) {
     return LARDER__NO_GROUP;
 }
 
-void larder__groups_add(larder__groups *g, uint32_t key, uint32_t size) {
+void larder__groups_add(larder__key_groups *g, uint32_t key, uint32_t size) {
     if (g->open == LARDER__NO_GROUP && (g->open = begin(g)) == LARDER__NO_GROUP)
         return; /* all in use: this one is not remembered */
     leave(g, key);
-    larder__group *it = &g->all[g->open];
+    larder__key_group *it = &g->all[g->open];
     larder__list_push(&it->members, g->mates, key);
     g->group_of[key] = g->open;
     it->count++;
@@ -82,7 +82,7 @@ void larder__groups_add(larder__groups *g, uint32_t key, uint32_t size) {
     g->bytes += size;
 }
 
-uint32_t larder__groups_finish(larder__groups *g) {
+uint32_t larder__groups_finish(larder__key_groups *g) {
     uint32_t at = g->open;
     g->open = LARDER__NO_GROUP;
     if (at == LARDER__NO_GROUP)
@@ -96,7 +96,7 @@ uint32_t larder__groups_finish(larder__groups *g) {
     return at;
 }
 
-size_t larder__groups_dropped(larder__groups *g, uint64_t *numbers, size_t max) {
+size_t larder__groups_dropped(larder__key_groups *g, uint64_t *numbers, size_t max) {
     size_t n = 0;
     while (n < max && g->gone.oldest != LARDER_NO_SLOT) {
         uint32_t at = g->gone.oldest;
@@ -109,11 +109,11 @@ size_t larder__groups_dropped(larder__groups *g, uint64_t *numbers, size_t max) 
 
 /* ---- saved state ----------------------------------------------------------------------------- */
 
-void larder__groups_save(const larder__groups *g, larder_writer *w) {
+void larder__groups_save(const larder__key_groups *g, larder_writer *w) {
     larder_write_u64(w, g->last_number);
     larder_write_u32(w, g->empty);
     for (uint32_t at = g->standing.oldest; at != LARDER_NO_SLOT; at = g->order[at].newer) {
-        const larder__group *it = &g->all[at];
+        const larder__key_group *it = &g->all[at];
         larder_write_u32(w, at);
         larder_write_u64(w, it->number);
         larder_write_u64(w, it->bytes);
@@ -130,8 +130,8 @@ void larder__groups_save(const larder__groups *g, larder_writer *w) {
     larder_write_u32(w, UINT32_MAX);
 }
 
-static int load_members(larder__groups *g, larder_reader *r, uint32_t at) {
-    larder__group *it = &g->all[at];
+static int load_members(larder__key_groups *g, larder_reader *r, uint32_t at) {
+    larder__key_group *it = &g->all[at];
     for (;;) {
         uint32_t key = larder_read_index(r, g->keys, true);
         if (larder_read_status(r) < 0)
@@ -149,18 +149,18 @@ static int load_members(larder__groups *g, larder_reader *r, uint32_t at) {
                : larder_read_reject(r, "a package has more samples than it was made with");
 }
 
-static int load_group(larder__groups *g, larder_reader *r, uint32_t at, larder__list *to) {
-    larder__group *it = &g->all[at];
+static int load_group(larder__key_groups *g, larder_reader *r, uint32_t at, larder__list *to) {
+    larder__key_group *it = &g->all[at];
     uint64_t number = larder_read_u64(r);
     if (it->used || number == 0 || number > g->last_number)
         return larder_read_reject(r, "its packages are numbered wrongly");
-    *it = (larder__group){.number = number, .used = true, .dropped = to == &g->gone};
+    *it = (larder__key_group){.number = number, .used = true, .dropped = to == &g->gone};
     larder__list_init(&it->members);
     larder__list_push(to, g->order, at);
     return 0;
 }
 
-int larder__groups_load(larder__groups *g, larder_reader *r) {
+int larder__groups_load(larder__key_groups *g, larder_reader *r) {
     g->last_number = larder_read_u64(r);
     g->empty = larder_read_index(r, g->room, false);
     larder__list *const lists[] = {&g->standing, &g->gone};

@@ -63,7 +63,7 @@ typedef struct hilo {
     larder_rng rng;              /* of packages, seeded by the first LOW request */
     bool grouping, making;       /* packages are remembered; the last fetch was a new one */
     uint32_t again;              /* the last fetch was this group */
-    larder__groups groups;
+    larder__key_groups groups;
     bool seeded;
 } hilo;
 
@@ -390,7 +390,7 @@ static size_t package_count(const hilo *p, size_t max) {
 
 /* The useful keys of a group, if they are enough; each group is asked once a fetch. */
 static size_t useful(hilo *p, uint32_t at, uint64_t *keys, size_t max) {
-    larder__groups *g = &p->groups;
+    larder__key_groups *g = &p->groups;
     if (at == LARDER__NO_GROUP || g->all[at].looked_at == g->looks)
         return 0;
     size_t n = 0;

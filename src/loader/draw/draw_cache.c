@@ -1,0 +1,348 @@
+/* The cache of a draw, composed: who orders what happens in it, and where its bytes lie. Nobody
+ * else in the loader knows which cache it has.
+ *
+ *     order            decided by            bytes
+ *     by itself        this process          its memory, Redis, or both; nowhere where nothing is
+ * read by the daemon    the daemon            the daemon's memory, mapped by a journal     every
+ * job, alike      Redis in step          every rank, alike     the daemon's memory, or Redis
+ */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/limit.h"
+#include "loader/draw/draw_inside.h"
+#include "redis/group.h"
+#include "redis/job_depot.h"
+#include "redis/redis_relay.h"
+#include "redis/redis_store.h"
+#include "shared/rank_store.h"
+#include "unix/attach.h"
+#include "unix/rank_link.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A cache about to be opened, for its own part of the work: what larder__cache_open wants, and what
+ * that points to. */
+typedef struct opening {
+    larder__draw *d;
+    const larder__cache_text *text;
+    larder__budget budget;
+    larder__forms forms;
+    larder__tiers tiers;
+    larder__cache_conf conf;
+} opening;
+
+static bool is_real(const larder__draw *d) { return d->conf.store->real; }
+static larder__cache_place place_of(const larder__cache_text *t) {
+    return larder__cache_back(t)->place;
+}
+
+/* ---- what does not go together --------------------------------------------------------------- */
+
+static int check_parts(const larder__draw *d) {
+    const larder__cache_text *t = d->conf.cache;
+    bool elsewhere = place_of(t) != LARDER__IN_MEMORY || t->wish;
+    return is_real(d) && elsewhere && larder__parts_keep(d->conf.parts)
+               ? larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts")
+               : 0;
+}
+
+/* Each would measure something else and share its cache out otherwise. */
+static int check_plan(const larder__draw *d) {
+    larder__cache_order order = d->conf.cache->order;
+    bool alike = order == LARDER__IN_STEP || (order == LARDER__BY_JOURNAL && is_real(d));
+    return d->recipe.replan && alike
+               ? larder__fail(LARDER_E_UNSUPPORTED,
+                              "plan=auto needs a cache of its own; give %s a split",
+                              order == LARDER__IN_STEP ? "the ranks of a job" : "those who share")
+               : 0;
+}
+
+/* Of a policy's own ways, where this process decides. */
+static int check_policy(const opening *o) {
+    const larder__recipe *r = &o->d->recipe;
+    uint64_t limit;
+    if ((o->budget.share[LARDER_ENCODED] < 1 || r->replan) && larder__draw_scratch(o->d, &limit))
+        return larder__fail(LARDER_E_ARGS,
+                            "packages in a scratch folder hold encoded samples: leave out the "
+                            "split, plan= or scratch= (and LARDER_SCRATCH)");
+    if (r->replan && r->policy->holds_all)
+        return larder__fail(LARDER_E_ARGS, "policy %s keeps everything: there is nothing to plan",
+                            r->policy->plugin.name);
+    return 0;
+}
+
+/* ---- what those who share have to agree on --------------------------------------------------- */
+
+/* "app:factor=2". */
+static int policy_text(char *out, size_t cap, const larder__recipe *r) {
+    size_t used = (size_t)snprintf(out, cap, "%s", r->policy->plugin.name);
+    for (size_t i = 0; i < r->policy_args.count && used < cap; i++)
+        used += (size_t)snprintf(out + used, cap - used, "%c%s=%s", i ? ',' : ':',
+                                 r->policy_args.params[i].name, r->policy_args.texts[i]);
+    return used < cap ? 0
+                      : larder__fail(LARDER_E_ARGS, "policy %s: its parameters are too long",
+                                     r->policy->plugin.name);
+}
+
+static uint64_t with_pixels(const larder__draw *d, uint64_t h, bool pixels) {
+    return larder__mix64(h) ^ (pixels ? larder__mix64(~d->conf.pipeline) : 0);
+}
+
+/* What bytes are kept under: which they are, and how pixels are made of them where those are. */
+static uint64_t identity(const opening *o) {
+    bool pixels = o->forms.share[LARDER_ENCODED] < 1 || o->forms.movable;
+    return with_pixels(o->d, o->d->conf.identity, pixels);
+}
+
+/* ---- the daemon orders ----------------------------------------------------------------------- */
+
+static int attach(larder__draw *d) {
+    const larder__draw_conf *conf = &d->conf;
+    const larder__cache_tier *asked = larder__cache_back(conf->cache);
+    larder__attach_conf a = {.hello = {.batch = (uint32_t)conf->batch,
+                                       .identity = conf->identity,
+                                       .keys = conf->n,
+                                       .payload = conf->payload,
+                                       .seed = conf->seed,
+                                       .decoded_ratio = conf->decoded_ratio,
+                                       .decoded_bytes = conf->decoded_bytes,
+                                       .row_bytes = conf->row_bytes,
+                                       .size = conf->size},
+                             .door = conf->cache->door,
+                             .await = conf->cache->await,
+                             .stats = conf->stats,
+                             .exchanges = LARDER_HAS(d->recipe.policy, shares, exchange),
+                             .size_of = conf->size_of,
+                             .size_arg = conf->size_arg};
+    memcpy(a.hello.share, asked->budget.share, sizeof a.hello.share);
+    bool pixels = a.hello.share[LARDER_ENCODED] < 1 || d->recipe.replan;
+    a.hello.forms_id = pixels ? conf->pipeline | 1 : 0;
+    a.hello.again = d->recipe.replan ? LARDER__HELLO_PLANS : 0;
+    snprintf(a.hello.budget, sizeof a.hello.budget, "%s", asked->text);
+    snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);
+    int rc = conf->cache->wish ? larder__door_usual(&a.door, false) : 0;
+    if (rc == 0)
+        rc = policy_text(a.hello.policy, sizeof a.hello.policy, &d->recipe);
+    return rc < 0 ? rc : larder__attach_open(&d->cache, &a);
+}
+
+/* 1: the environment wishes for a daemon that has no room, and a wish stops nobody. */
+static int attach_or_not(larder__draw *d) {
+    int rc = attach(d);
+    if (rc != LARDER_E_FULL || !d->conf.cache->wish)
+        return rc;
+    larder__note(d->conf.stats,
+                 "the daemon at %s (LARDER_SOCKET) has no room for this cache, so this job has "
+                 "one of its own: %s",
+                 getenv("LARDER_SOCKET"), larder_errmsg());
+    return 1;
+}
+
+/* ---- a journal orders ------------------------------------------------------------------------ */
+
+static int join_group(const opening *o) {
+    const larder__draw_conf *d = &o->d->conf;
+    bool pixels = o->forms.share[LARDER_ENCODED] < 1;
+    larder__group_conf g = {.redis = &o->text->redis,
+                            .agreement = {.keys = d->n,
+                                          .budget = o->conf.budget,
+                                          .seed = d->seed,
+                                          .forms_id = pixels ? d->pipeline | 1 : 0,
+                                          .decoded_ratio = d->decoded_ratio,
+                                          .decoded_bytes = d->decoded_bytes,
+                                          .row_bytes = d->row_bytes},
+                            .identity = larder__mix64(d->identity),
+                            .size = d->size,
+                            .size_of = d->size_of,
+                            .size_arg = d->size_arg,
+                            .stats = d->stats};
+    memcpy(g.agreement.share, o->forms.share, sizeof g.agreement.share);
+    int rc = policy_text(g.agreement.policy, sizeof g.agreement.policy, &o->d->recipe);
+    return rc < 0 ? rc : larder__group_open(&o->d->cache, &g);
+}
+
+/* ---- ranks in step --------------------------------------------------------------------------- */
+
+/* To the daemon that the ranks share: it is told how large the cache is, or tells. */
+static int join_crew(opening *o) {
+    const larder__draw_conf *d = &o->d->conf;
+    const larder__cache_text *t = o->text;
+    bool any = !larder__cache_back(t)->text[0] && !o->d->recipe.policy->holds_all;
+    bool pixels = o->budget.share[LARDER_ENCODED] < 1;
+    uint64_t want = o->conf.budget ? o->conf.budget : 1;
+    larder__unix_ranks_conf conf = {
+        .door = t->door,
+        .join = {.rank = o->d->ranks.rank,
+                 .world = o->d->ranks.world,
+                 .batch = (uint32_t)d->batch,
+                 .turns = d->lag + 1,
+                 .pixels = pixels,
+                 .fingerprint = with_pixels(o->d, d->fingerprint, pixels),
+                 .identity = d->identity,
+                 .keys = d->n,
+                 .payload = d->payload,
+                 .want = any ? UINT64_MAX : want},
+        .patience = t->patience,
+        .await = t->await,
+        .stats = d->stats};
+    memcpy(conf.join.job, t->name, sizeof conf.join.job);
+    snprintf(conf.join.name, sizeof conf.join.name, "%s", d->recipe);
+    int rc = larder__unix_ranks_open(&o->d->link, &conf);
+    if (rc == 0)
+        o->conf.budget = larder__unix_ranks_budget(o->d->link);
+    return rc;
+}
+
+static int lay_with_ranks(opening *o) {
+    larder__job_store_conf store = {.keys = o->d->conf.n,
+                                    .slots = o->d->conf.n,
+                                    .turns = o->d->conf.lag + 1,
+                                    .stats = o->d->conf.stats};
+    larder__job_depot_conf redis = {
+        .redis = &o->text->redis, .identity = identity(o), .stats = o->d->conf.stats};
+    int rc = 0;
+    if (o->d->link)
+        store.depot = larder__unix_ranks_depot(o->d->link);
+    else
+        rc = larder__job_depot_open(&store.depot, &redis);
+    o->conf.store = &larder__store_job;
+    return rc < 0 ? rc : larder__job_store_open(&o->conf.store_state, &store);
+}
+
+int larder__draw_open_relay(larder__draw *d) {
+    if (d->link)
+        return larder__unix_ranks_relay(&d->relay, d->link);
+    larder__redis_relay_conf conf = {.redis = &d->conf.cache->redis,
+                                     .fingerprint = larder__mix64(d->conf.fingerprint),
+                                     .identity = d->conf.identity,
+                                     .rank = d->ranks.rank,
+                                     .world = d->ranks.world};
+    return larder__redis_relay_open(&d->relay, &conf);
+}
+
+/* ---- nobody else ----------------------------------------------------------------------------- */
+
+static int fits_memory(const char *what, uint64_t bytes) {
+    char want[32], have[32];
+    return bytes <= larder__memory_limit()
+               ? 0
+               : larder__fail(LARDER_E_RANGE, "%s is %s, but this process may use %s", what,
+                              larder__print_bytes((double)bytes, want),
+                              larder__print_bytes((double)larder__memory_limit(), have));
+}
+
+static int lay_in_memory(opening *o) {
+    char what[120];
+    snprintf(what, sizeof what, "cache \"%.100s\"", o->text->shown);
+    return fits_memory(what, o->conf.budget);
+}
+
+static int lay_in_redis(opening *o) {
+    larder__redis_store_conf store = {.redis = &o->text->redis,
+                                      .identity = identity(o),
+                                      .slots = o->d->conf.n,
+                                      .stats = o->d->conf.stats};
+    int rc = fits_memory("what stands in front of Redis", o->tiers.front);
+    o->conf.store = &larder__store_redis;
+    return rc < 0 ? rc : larder__redis_store_open(&o->conf.store_state, &store);
+}
+
+/* This process decides; with others in step, all of them decide the same. */
+static int decide_here(opening *o) {
+    bool real = is_real(o->d);
+    int rc = !real                                   ? 0 /* bytes lie nowhere */
+             : o->text->order == LARDER__IN_STEP     ? lay_with_ranks(o)
+             : place_of(o->text) == LARDER__IN_REDIS ? lay_in_redis(o)
+                                                     : lay_in_memory(o);
+    return rc < 0 ? rc : larder__cache_open(&o->d->cache, &o->conf);
+}
+
+/* ---- how large ------------------------------------------------------------------------------- */
+
+/* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
+static void measure(opening *o) {
+    const larder__draw_conf *d = &o->d->conf;
+    const larder__recipe *r = &o->d->recipe;
+    larder__cache_tier back = *larder__cache_back(o->text);
+    if (r->policy->holds_all)
+        back.budget = (larder__budget){.relative = true, .fraction = 1, .share = {1}};
+    bool tiered = o->text->tier_count > 1, redis = place_of(o->text) == LARDER__IN_REDIS;
+    uint64_t bytes = larder__cache_tier_bytes(&back, d->payload);
+    o->budget = back.budget;
+    o->tiers = (larder__tiers){
+        .front = tiered ? larder__cache_tier_bytes(&o->text->tiers[0], d->payload) : 0,
+        .back = redis ? bytes : 0,
+        .inclusive = o->text->inclusive};
+    o->forms = (larder__forms){.decoded_ratio = d->decoded_ratio,
+                               .decoded_bytes = d->decoded_bytes,
+                               .row_bytes = d->row_bytes,
+                               .movable = r->replan};
+    memcpy(o->forms.share, o->budget.share, sizeof o->forms.share);
+    bool crew = place_of(o->text) == LARDER__IN_DAEMON && o->text->order == LARDER__IN_STEP;
+    o->conf = (larder__cache_conf){.policy = r->policy,
+                                   .args = &r->policy_args,
+                                   .store = d->store,
+                                   .keys = d->n,
+                                   .budget = bytes + (o->tiers.inclusive ? 0 : o->tiers.front),
+                                   .budget_covers_all = !o->budget.relative && !crew,
+                                   .forms = &o->forms,
+                                   .tiers = &o->tiers,
+                                   .seed = d->seed,
+                                   .epochs = d->epochs,
+                                   .stats = d->stats,
+                                   .alone = d->parts != NULL};
+}
+
+static int percent(double share) { return (int)(share * 100 + 0.5); }
+
+/* What is known before anything is measured. */
+static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
+    larder_rates r;
+    double each = (double)d->conf.payload / (double)d->conf.n;
+    double pixels = fmax(d->conf.decoded_ratio * each, d->conf.decoded_bytes);
+    uint64_t mine = d->conf.n / d->conf.world;
+    larder__rates_defaults(&r);
+    r.n_total = (double)(mine ? mine : 1);
+    r.s_data = fmax(each, 1);
+    r.s_cache = (double)larder__cache_slots(d->cache)->budget;
+    r.m = fmax(d->conf.row_bytes / r.s_data, 1e-9);
+    r.m_decoded = fmax(pixels / r.s_data, 1);
+    r.batch = (double)d->conf.batch;
+    r.jobs = 1; /* this one: an augmented sample has to be made again for its next use */
+    larder_split start = {.encoded = percent(share[LARDER_ENCODED]),
+                          .decoded = percent(share[LARDER_DECODED]),
+                          .augmented = percent(share[LARDER_AUGMENTED])};
+    larder__replan_open(&d->replan, &r, start, d->conf.cores ? d->conf.cores : 1,
+                        mine / d->conf.batch + 1);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_own(larder__draw *d) {
+    opening o = {.d = d, .text = d->conf.cache};
+    measure(&o);
+    bool step = o.text->order == LARDER__IN_STEP && place_of(o.text) == LARDER__IN_DAEMON;
+    int rc = step && d->conf.beside ? join_crew(&o) : 0;
+    if (rc == 0)
+        rc = check_policy(&o);
+    if (rc < 0)
+        return rc;
+    return is_real(d) && o.text->order == LARDER__BY_JOURNAL ? join_group(&o) : decide_here(&o);
+}
+
+int larder__draw_open_cache(larder__draw *d) {
+    const larder__cache_text *t = d->conf.cache;
+    bool attached = is_real(d) && (t->order == LARDER__BY_DAEMON || t->wish);
+    int rc = check_parts(d);
+    if (rc == 0)
+        rc = check_plan(d);
+    if (rc == 0)
+        rc = attached ? attach_or_not(d) : 1;
+    if (rc == 1)
+        rc = open_own(d);
+    if (rc == 0 && d->recipe.replan) /* of a daemon's: planned there, here is how it began */
+        open_replan(d, larder__cache_back(t)->budget.share);
+    return rc;
+}

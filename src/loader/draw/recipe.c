@@ -1,0 +1,112 @@
+#include "loader/draw/recipe.h"
+
+#include "base/err.h"
+
+#include <stdio.h>
+
+const larder_param larder__recipe_params[] = {
+    {"sampler", "text", "", "another sampler than the recipe's own", 0, 0},
+    {"policy", "text", "", "another cache policy than the recipe's own", 0, 0},
+    {"signal", "text", "", "another signal than the recipe's own; none switches it off", 0, 0},
+    {"split", "text", "", "percent of the cache for encoded/decoded/augmented, as 58/42/0", 0, 0},
+    {"plan", "fixed|auto", "fixed",
+     "auto: measure, then share the cache out between forms by larder plan's model", 0, 0},
+    {"scoring", "wait|beside", "wait",
+     "of signals that take long: a batch waits for what is due, or nothing waits for it and the "
+     "order depends on how fast it is",
+     0, 0},
+    {0}};
+
+static const char *chosen(const larder_args *own, const char *part, const char *usual) {
+    const char *given = larder_args_text(own, part);
+    return given[0] ? given : usual;
+}
+
+/* The signal that the policy needs as it is asked for; "": none. */
+static int ask_policy(const larder_policy *p, const char *rest, const char **signal) {
+    larder_args args;
+    if (!LARDER_HAS(p, hears, signal))
+        return 0;
+    int rc = larder__args_parse(&args, "policy", &p->plugin, rest, ',', larder__args_any);
+    if (rc < 0)
+        return rc;
+    const char *needs = p->hears->signal(&args);
+    *signal = needs ? needs : "";
+    larder__args_free(&args);
+    return 0;
+}
+
+/* The recipe's own parameters say which parts are meant, so they are looked at first, before it is
+ * known who takes the others. */
+static int choose_parts(larder__recipe *out, const larder_recipe *r, const char *rest) {
+    larder_plugin own = {.name = r->plugin.name, .params = larder__recipe_params};
+    larder_args args;
+    int rc = larder__args_parse(&args, "recipe", &own, rest, ',', larder__args_any);
+    if (rc < 0)
+        return rc;
+    const char *signal = chosen(&args, "signal", r->signal);
+    out->sampler = larder__sampler_find(chosen(&args, "sampler", r->sampler));
+    out->policy = out->sampler ? larder__policy_find(chosen(&args, "policy", r->policy)) : NULL;
+    out->wait = strcmp(larder_args_text(&args, "scoring"), "wait") == 0;
+    out->replan = strcmp(larder_args_text(&args, "plan"), "auto") == 0;
+    rc = out->policy ? 0 : LARDER_E_ARGS;
+    if (rc == 0 && !signal[0])
+        rc = ask_policy(out->policy, rest, &signal);
+    if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
+        rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
+    const char *split = larder_args_text(&args, "split");
+    double share[LARDER_FORMS];
+    if (rc == 0 && split[0] && (rc = larder__parse_split(split, share)) == 0 &&
+        snprintf(out->split, sizeof out->split, "%s", split) >= (int)sizeof out->split)
+        rc = larder__fail(LARDER_E_ARGS, "split \"%.60s…\" is too long", split);
+    larder__args_free(&args);
+    return rc;
+}
+
+int larder__recipe_parse(larder__recipe *out, const char *text) {
+    *out = (larder__recipe){0};
+    char name[64];
+    const char *rest;
+    larder_recipe space;
+    int rc = larder__spec_name(text, name, sizeof name, &rest);
+    const larder_recipe *r = rc < 0 ? NULL : larder__recipe_find(name, &space);
+    if (!r)
+        return LARDER_E_ARGS;
+    if ((rc = choose_parts(out, r, rest)) < 0)
+        return larder__fail_in(rc, "recipe %s", name);
+    static const larder_plugin no_signal = {.name = "none"};
+    const larder_plugin *parts[3] = {&out->sampler->plugin, &out->policy->plugin,
+                                     out->signal ? &out->signal->plugin : &no_signal};
+    const char *kinds[3] = {"sampler", "policy", "signal"};
+    larder_args *args[3] = {&out->sampler_args, &out->policy_args, &out->signal_args};
+    const larder_param *lists[5] = {0};
+    size_t n = 0;
+    for (int i = 0; i < 3; i++)
+        if (parts[i]->params)
+            lists[n++] = parts[i]->params;
+    lists[n] = larder__recipe_params;
+    rc = larder__args_check("recipe", name, rest, ',', lists);
+    for (int i = 0; rc == 0 && i < 3; i++)
+        rc = larder__args_parse(args[i], kinds[i], parts[i], rest, ',', larder__args_any);
+    if (rc < 0)
+        larder__recipe_free(out);
+    return rc;
+}
+
+void larder__recipe_free(larder__recipe *r) {
+    larder__args_free(&r->sampler_args);
+    larder__args_free(&r->policy_args);
+    larder__args_free(&r->signal_args);
+}
+
+int larder__recipe_cache(larder__cache_text *out, const char *recipe, const char *cache,
+                         bool *replan) {
+    larder__recipe parsed;
+    int rc = larder__recipe_parse(&parsed, recipe);
+    if (rc < 0)
+        return rc;
+    *replan = parsed.replan;
+    rc = larder__cache_text_parse(out, cache, parsed.split);
+    larder__recipe_free(&parsed);
+    return rc;
+}

@@ -1,0 +1,35 @@
+/* Memory of batches. A block holds the pixels of one batch and has room for what else belongs to
+ * it; it is counted by references, so that a batch may outlive the loader that made it. Blocks come
+ * from a pool that keeps those given back, pinned as they are, for the next batch. */
+#ifndef LARDER_LOADER_FILL_PIXELS_H
+#define LARDER_LOADER_FILL_PIXELS_H
+
+#include <larder/larder.h>
+
+typedef struct larder__pool larder__pool;
+typedef struct larder__block larder__block;
+
+typedef struct larder__pool_conf {
+    size_t rows, row_bytes; /* of a block */
+    uint32_t own;           /* blocks the ring has at once */
+    uint32_t most;          /* beside these; 0: a quarter of memory */
+    int (*pin)(void *memory, size_t bytes, unsigned flags);
+    int (*unpin)(void *memory);
+} larder__pool_conf;
+
+int larder__pool_open(larder__pool **out, const larder__pool_conf *);
+/* Blocks that are still out keep what they need of it. */
+void larder__pool_close(larder__pool **);
+
+int larder__block_take(larder__pool *, larder__block **out); /* one reference; any thread */
+unsigned char *larder__block_pixels(const larder__block *);
+bool larder__block_shared(const larder__block *); /* somebody beside the ring has it */
+/* One more reference, as this batch, which lies in the block; and back from there. */
+const larder_batch *larder__block_hold(larder__block *, const larder_batch *);
+larder__block *larder__block_of(const larder_batch *held);
+void larder__block_unref(larder__block **); /* takes NULL, also from any thread */
+
+double larder__pool_out(const void *pool); /* blocks beside the ring's that are held */
+double larder__pool_unpinned(const void *pool);
+
+#endif

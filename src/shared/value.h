@@ -1,0 +1,21 @@
+/* A value as it lies in Redis: a head of 40 bytes, then the sample's bytes. What was cut, changed
+ * on the way or written by something else does not pass. Little-endian. */
+#ifndef LARDER_SHARED_VALUE_H
+#define LARDER_SHARED_VALUE_H
+
+#include "shared/value_name.h"
+
+/* Also part of every key: values of another version are never even asked for. */
+enum { LARDER__VALUE_VERSION = 2, LARDER__VALUE_HEAD = 40 };
+
+void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *,
+                         const void *bytes);
+/* Is this the head of the value that is asked for, in front of `size` bytes? */
+bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
+                        uint64_t size);
+uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]);
+/* And are these its bytes? */
+bool larder__value_sound(const unsigned char head[LARDER__VALUE_HEAD], const void *bytes,
+                         size_t size);
+
+#endif

@@ -1,0 +1,43 @@
+#include "unix/lent_memory.h"
+
+#include "base/err.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+/* Of the kernel's interface; its headers are not everywhere where a C library is. */
+enum { TMPFS_MAGIC = 0x01021994 };
+
+/* NULL: fit to be mapped; else what is wrong with it. Memory of pages of the usual size alone: of
+ * huge ones there may be none left when they are touched. Everything else cannot be sealed. */
+static const char *fault_of(int fd, uint64_t bytes) {
+    struct stat st;
+    struct statfs fs;
+    if (fd < 0)
+        return "is missing";
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0 || !S_ISREG(st.st_mode) ||
+        fs.f_type != TMPFS_MAGIC)
+        return "is no shared memory";
+    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+        return "is not sealed against shrinking";
+    return bytes == 0 || (uint64_t)st.st_size < bytes ? "is smaller than it says" : NULL;
+}
+
+void *larder__lent_map(int fd, uint64_t bytes, int how, const char *what) {
+    const char *fault = fault_of(fd, bytes);
+    if (fault) {
+        larder__fail(LARDER_E_FORMAT, "the daemon's %s %s: it is not mapped", what, fault);
+        return NULL;
+    }
+    void *at = mmap(NULL, bytes, how, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        larder__fail(larder__code_of_errno(errno), "mapping the daemon's %s: %s", what,
+                     strerror(errno));
+        return NULL;
+    }
+    return at;
+}

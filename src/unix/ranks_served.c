@@ -1,0 +1,384 @@
+#include "unix/ranks_served.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/spec.h"
+#include "shared/relay_inside.h"
+#include "unix/ranks_served_inside.h"
+
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { CREWS = 32, LEASES_MOST = 1 << 20 };
+
+/* ---- coming ---------------------------------------------------------------------------------- */
+
+/* What has left stays for some batches, at most as much as the cache holds; what ranks tell each
+ * other takes some of the memory too, but not more than an eighth is kept for it. */
+static larder__cost cost_of(const larder__server *s, const larder__join *j) {
+    enum { A_SAMPLE = 16, A_RANK = 4 << 20 };
+    uint64_t mean = j->payload / j->keys + 1, eighth = s->conf.cache / 8;
+    double staying = (double)j->turns * j->batch * (double)mean * (j->pixels ? 4 : 1);
+    double records = fmax((double)j->keys * A_SAMPLE, (double)j->world * A_RANK);
+    return (larder__cost){.fixed = sizeof(larder__unix_ranks) +
+                                   j->world * sizeof(larder__rank_seat) +
+                                   (records < (double)eighth ? (uint64_t)records : eighth),
+                          .entries = j->keys,
+                          .mean = mean,
+                          .slack = larder__cost_slack(j->batch, mean, s->conf.cache),
+                          .staying = staying < 1e15 ? (uint64_t)staying : UINT64_MAX};
+}
+
+static uint32_t crew_count(const larder__server *s) {
+    uint32_t n = 0;
+    for (const larder__unix_ranks *c = s->crews; c; c = c->next)
+        n++;
+    return n;
+}
+
+static int new_session(const larder__join *j, uint64_t *out) {
+    *out = j->session;
+    while (*out == 0)
+        if (getrandom(out, sizeof *out, 0) != (ssize_t)sizeof *out)
+            return larder__fail(LARDER_E_IO, "no chance for a name from the system");
+    return 0;
+}
+
+static int crew_open(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+    uint64_t budget, session;
+    if (crew_count(s) >= CREWS)
+        return larder__fail(LARDER_E_FULL, "%d distributed jobs are here, and that is the most",
+                            CREWS);
+    const larder__budget asked = {.bytes = j->want};
+    uint64_t most = larder__budget_bytes(&asked, j->payload, j->pixels);
+    const larder__cost cost = cost_of(s, j);
+    int rc = larder__server_budget(s, &cost, most, j->want != UINT64_MAX, &budget);
+    if (rc < 0 || (rc = new_session(j, &session)) < 0)
+        return rc;
+    larder__unix_ranks *crew = larder__calloc(1, sizeof *crew + j->world * sizeof *crew->seats);
+    if (!crew)
+        return LARDER_E_NOMEM;
+    if ((rc = larder__unix_ranks_values_open(&crew->values, larder__cost_arena(&cost, budget))) <
+        0) {
+        larder__free(crew);
+        return rc;
+    }
+    memcpy(crew->job, j->job, sizeof crew->job);
+    memcpy(crew->name, j->name, sizeof crew->name);
+    crew->fingerprint = j->fingerprint;
+    crew->identity = j->identity;
+    crew->budget = budget;
+    crew->world = j->world;
+    crew->session = session;
+    crew->again = crew->met = j->session != 0;
+    for (uint32_t k = 0; k < j->world; k++)
+        larder__seat_clear(&crew->seats[k]);
+    s->promised += crew->promise = larder__cost_all(&cost, budget);
+    crew->next = s->crews;
+    s->crews = *out = crew;
+    return 0;
+}
+
+static void crew_close(larder__server *s, larder__unix_ranks *crew) {
+    larder__unix_ranks **at = &s->crews;
+    while (*at != crew)
+        at = &(*at)->next;
+    *at = crew->next;
+    s->promised -= crew->promise;
+    for (uint32_t k = 0; k < crew->world; k++)
+        larder__seat_clear(&crew->seats[k]);
+    larder__unix_ranks_values_close(&crew->values);
+    larder__free(crew);
+}
+
+/* Ranks that have met before look for each other by what they met under; others for one in which
+ * their seat is free, and which has never been complete. The latest comes first: an older one may
+ * be what is left of a run that hangs. Nobody comes to those that have other bytes, or what one
+ * rank lays down would be another's samples. */
+static int find_crew(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+    larder__unix_ranks *others = NULL;
+    for (larder__unix_ranks *c = s->crews; c; c = c->next) {
+        if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint)
+            continue;
+        if (j->session ? c->session != j->session : c->met || c->apart)
+            continue;
+        if (c->world != j->world)
+            return larder__fail(LARDER_E_STATE,
+                                "rank %u counts %u ranks, and those of job %s that are here count "
+                                "%u",
+                                j->rank, j->world, j->job, c->world);
+        bool empty = c->seats[j->rank].state == LARDER__SEAT_EMPTY;
+        if (c->identity != j->identity) {
+            others = empty && !others ? c : others;
+            continue;
+        }
+        if (empty) {
+            *out = c;
+            return 0;
+        }
+        if (j->session)
+            return larder__fail(LARDER_E_STATE, "rank %u of job %s has left already", j->rank,
+                                j->job);
+    }
+    if (!others)
+        return crew_open(s, j, out);
+    others->apart = true; /* those that wait for it hear of it too */
+    larder__unix_ranks_tell_gone(s, others, j->rank);
+    return larder__fail(LARDER_E_STATE, LARDER__RELAY_COPIES, "");
+}
+
+/* The descriptor goes with the first bytes of the answer, so that one is sent at once. */
+static int greet(larder__server *s, larder__server_client *c) {
+    const larder__unix_ranks *crew = c->berth.crew;
+    int fd = larder__arena_fd(crew->values.arena);
+    larder__joined m = {.version = LARDER__WIRE_VERSION,
+                        .arena_bytes = larder__arena_bytes(crew->values.arena),
+                        .budget = crew->budget};
+    s->body.size = 0;
+    larder__joined_write(&m, &s->body);
+    if (s->body.code < 0)
+        return s->body.code;
+    return larder__frame_send(c->fd, LARDER__MSG_JOINED, s->body.bytes, s->body.size, &fd, 1);
+}
+
+/* Memory takes a while, so whoever came meanwhile may have given up. */
+static bool has_left(const larder__server_client *c) {
+    struct pollfd on = {.fd = c->fd, .events = POLLRDHUP};
+    return poll(&on, 1, 0) == 1 && on.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_reader *r) {
+    larder__join j;
+    larder__unix_ranks *crew = NULL;
+    if (c->about.shelf || c->berth.crew)
+        return larder__fail(LARDER_E_STATE, "it says hello twice");
+    int rc = larder__join_read(&j, r);
+    if (rc == 0 && has_left(c))
+        return larder__fail(LARDER_E_IO, "it did not wait for an answer");
+    if (rc == 0)
+        rc = find_crew(s, &j, &crew);
+    if (rc < 0 || !crew) {
+        larder__server_say(s, "refused rank %u of job %s (pid %u): %s", j.rank, j.job, j.pid,
+                           larder_errmsg());
+        return larder__server_refuse(s, c, rc);
+    }
+    c->berth.crew = crew;
+    c->berth.rank = j.rank;
+    c->about.pid = j.pid;
+    c->about.since = larder__now();
+    memcpy(c->about.name, j.name, sizeof c->about.name);
+    if ((rc = greet(s, c)) < 0) { /* it was never here */
+        c->berth = (larder__berth){0};
+        if (crew->there == 0)
+            crew_close(s, crew);
+        return rc;
+    }
+    crew->seats[j.rank].state = LARDER__SEAT_TAKEN;
+    crew->seats[j.rank].client = c;
+    crew->met |= ++crew->there == crew->world;
+    larder__server_say(s, "rank %u of %u of job %s joined: %s (pid %u)", j.rank, j.world, j.job,
+                       j.name, j.pid);
+    larder__unix_ranks_tell_all(s, crew);
+    return 0;
+}
+
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+static void drop_lease(larder__leases *l, uint32_t number) {
+    larder__free(larder__leases_find(l, number)->making);
+    larder__leases_drop(l, number);
+}
+
+void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
+    larder__berth *b = &c->berth;
+    larder__unix_ranks *crew = b->crew;
+    if (!crew)
+        return;
+    larder__rank_seat *seat = &crew->seats[b->rank];
+    larder__server_say(s, "rank %u of %u of job %s %s (pid %u)", b->rank, crew->world, crew->job,
+                       b->ended ? "ended" : "is gone", c->about.pid);
+    for (uint32_t i = 0; i < b->leases.cap; i++)
+        if (larder__leases_find(&b->leases, i))
+            drop_lease(&b->leases, i);
+    larder__leases_free(&b->leases);
+    larder__free(b->wish);
+    seat->client = NULL;
+    seat->state = !crew->met ? LARDER__SEAT_EMPTY
+                  : b->ended ? LARDER__SEAT_ENDED
+                             : LARDER__SEAT_LOST;
+    if (!crew->met)
+        larder__seat_clear(seat); /* who comes instead speaks for itself */
+    else
+        larder__unix_ranks_tell_gone(s, crew, b->rank);
+    *b = (larder__berth){0};
+    if (--crew->there == 0)
+        crew_close(s, crew);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static int lookup(larder__server *s, larder__server_client *c, larder_reader *r) {
+    larder__unix_ranks *crew = c->berth.crew;
+    uint32_t serial = larder_read_u32(r);
+    size_t n = larder__read_left(r) / sizeof(larder__wire_value);
+    int rc = n > LARDER__LOOKUP_MOST
+                 ? larder__fail(LARDER_E_RANGE, "it looks for %zu values at once", n)
+                 : larder__leases_reserve(&c->berth.leases, n);
+    s->body.size = 0;
+    larder_write_u32(&s->body, serial);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        larder__value asked = larder__wire_value_read(r), about;
+        if ((rc = larder_read_status(r)) < 0)
+            break;
+        larder_buf *b = larder__unix_ranks_values_find(&crew->values, &asked, &about);
+        larder__wire_found found = {.lease = LARDER__NO_LEASE};
+        bool fits = b && about.size <= asked.size && c->berth.leases.count < LEASES_MOST &&
+                    (asked.held == about.held || asked.held == LARDER__ANY_FORM);
+        if (fits)
+            found = (larder__wire_found){
+                .offset = larder__unix_ranks_values_offset(&crew->values, b),
+                .size = about.size,
+                .lease = larder__leases_add(&c->berth.leases, larder_buf_ref(b), NULL),
+                .held = about.held};
+        larder_write_bytes(&s->body, &found, sizeof found);
+        c->about.requests++;
+        c->about.hits += fits;
+    }
+    return rc < 0 ? rc : larder__server_reply(s, c, LARDER__MSG_FOUND);
+}
+
+/* Room for a value, under a lease that knows its name. */
+static int make_room(larder__server_client *c, const larder__value *name, larder__wire_found *out) {
+    larder__unix_ranks *crew = c->berth.crew;
+    int rc = larder__leases_reserve(&c->berth.leases, 1);
+    larder__value *making = rc == 0 ? larder__malloc(sizeof *making) : NULL;
+    if (!making)
+        return rc < 0 ? rc : LARDER_E_NOMEM;
+    *making = *name;
+    larder_buf *room = larder__unix_ranks_values_room(&crew->values, name->size);
+    if (!room) {
+        larder__free(making);
+        return 0;
+    }
+    *out = (larder__wire_found){.offset = larder__unix_ranks_values_offset(&crew->values, room),
+                                .size = name->size,
+                                .lease = larder__leases_add(&c->berth.leases, room, making)};
+    return 0;
+}
+
+static int place(larder__server *s, larder__server_client *c, larder_reader *r) {
+    uint32_t serial = larder_read_u32(r);
+    larder__value name = larder__wire_value_read(r), about;
+    larder__wire_found out = {.lease = LARDER__NO_LEASE};
+    int rc = larder_read_status(r);
+    if (rc == 0 && name.held == LARDER__ANY_FORM)
+        rc = larder__fail(LARDER_E_FORMAT, "a value in any form is none");
+    if (rc < 0)
+        return rc;
+    if (larder__unix_ranks_values_find(&c->berth.crew->values, &name, &about))
+        out.size = 1;
+    else
+        rc = make_room(c, &name, &out);
+    s->body.size = 0;
+    larder_write_u32(&s->body, serial);
+    larder_write_bytes(&s->body, &out, sizeof out);
+    return rc < 0 ? rc : larder__server_reply(s, c, LARDER__MSG_PLACED);
+}
+
+static int stored(larder__server_client *c, larder_reader *r) {
+    uint32_t number = larder_read_u32(r);
+    larder__lease *l = larder__leases_find(&c->berth.leases, number);
+    if (larder_read_status(r) < 0 || !l || !l->making)
+        return larder__fail(LARDER_E_RANGE, "it stored where it was given no room");
+    larder__unix_ranks_values_keep(&c->berth.crew->values, l->making,
+                                   l->buf); /* or it is not kept */
+    drop_lease(&c->berth.leases, number);
+    return 0;
+}
+
+static int release(larder__server_client *c, larder_reader *r) {
+    while (larder__read_left(r) && larder_read_status(r) == 0) {
+        uint32_t number = larder_read_u32(r);
+        if (larder__leases_find(&c->berth.leases, number))
+            drop_lease(&c->berth.leases, number);
+    }
+    return larder_read_status(r);
+}
+
+static int drop_values(larder__server_client *c, larder_reader *r) {
+    while (larder__read_left(r) && larder_read_status(r) == 0) {
+        larder__value name = larder__wire_value_read(r);
+        if (larder_read_status(r) == 0)
+            larder__unix_ranks_values_drop(&c->berth.crew->values, &name);
+    }
+    return larder_read_status(r);
+}
+
+int larder__unix_ranks_hear(larder__server *s, larder__server_client *c, uint16_t type,
+                            larder_reader *r) {
+    switch (type) {
+    case LARDER__MSG_LOOKUP:
+        return lookup(s, c, r);
+    case LARDER__MSG_PLACE:
+        return place(s, c, r);
+    case LARDER__MSG_STORED:
+        return stored(c, r);
+    case LARDER__MSG_DROP:
+        return drop_values(c, r);
+    case LARDER__MSG_RELEASE:
+        return release(c, r);
+    case LARDER__MSG_SAY:
+        return larder__unix_ranks_say(s, c, r);
+    case LARDER__MSG_FORGET:
+        return larder__unix_ranks_forget(c, r);
+    case LARDER__MSG_WISH:
+        return larder__unix_ranks_wish(s, c, r);
+    case LARDER__MSG_BYE:
+        c->berth.ended = true;
+        return 0;
+    default:
+        return larder__fail(LARDER_E_FORMAT, "message %u is none of a rank's", type);
+    }
+}
+
+/* ---- looking in ------------------------------------------------------------------------------ */
+
+static void write_rank(larder__json *j, uint32_t rank, const larder__server_client *c) {
+    larder__json_open(j, NULL, '{');
+    larder__json_u64(j, "rank", rank);
+    larder__json_u64(j, "pid", c->about.pid);
+    larder__json_u64(j, "lookups", c->about.requests);
+    larder__json_u64(j, "found", c->about.hits);
+    larder__json_u64(j, "leases", c->berth.leases.count);
+    larder__json_close(j, '}');
+}
+
+void larder__unix_rankss_write(const larder__unix_ranks *first, larder__json *j) {
+    larder__json_open(j, "rank_jobs", '[');
+    for (const larder__unix_ranks *c = first; c; c = c->next) {
+        uint64_t records = 0;
+        for (uint32_t k = 0; k < c->world; k++)
+            records += c->seats[k].record_bytes;
+        larder__json_open(j, NULL, '{');
+        larder__json_text(j, "job", c->job);
+        larder__json_text(j, "name", c->name);
+        larder__json_u64(j, "world", c->world);
+        larder__json_bool(j, "met", c->met);
+        larder__json_u64(j, "budget_bytes", c->budget);
+        larder__json_u64(j, "values", c->values.count);
+        larder__json_u64(j, "value_bytes", c->values.bytes);
+        larder__json_u64(j, "record_bytes", records);
+        larder__json_u64(j, "arena_bytes", larder__arena_bytes(c->values.arena));
+        larder__json_u64(j, "arena_taken", larder__arena_taken(c->values.arena));
+        larder__json_open(j, "ranks", '[');
+        for (uint32_t k = 0; k < c->world; k++)
+            if (c->seats[k].client)
+                write_rank(j, k, c->seats[k].client);
+        larder__json_close(j, ']');
+        larder__json_close(j, '}');
+    }
+    larder__json_close(j, ']');
+}
