@@ -1,9 +1,9 @@
 /* Joining a group, and the talk with its journal. */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/world.h"
 #include "redis/group_inside.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static void lose(larder__group *g) {
     larder__client_lost(g->client);
     g->got = (larder__replies){0};
     g->left_count = g->left_old = g->told_count = 0;
-    g->retry_at = larder__now() + RETRY_FIRST;
+    g->retry_at = larder__world_now() + RETRY_FIRST;
     g->retry_after = RETRY_FIRST;
 }
 
@@ -289,13 +289,13 @@ bool larder__group_there(void *st) {
     }
     if (g->machine)
         return true;
-    if (larder__now() < g->retry_at || larder__redis_values_away(g->far))
+    if (larder__world_now() < g->retry_at || larder__redis_values_away(g->far))
         return false;
     if (larder__group_join(g) == 0)
         return true;
     larder__redis_values_say(g->far, larder_errmsg());
     double after = fmax(g->retry_after, RETRY_FIRST);
-    g->retry_at = larder__now() + after;
+    g->retry_at = larder__world_now() + after;
     g->retry_after = fmin(after * 2, RETRY_MOST);
     return false;
 }
