@@ -16,8 +16,8 @@
 
 static void test_recipes(void **unused) {
     (void)unused;
-    static const char *const recipes[] = {"minio", "seneca",       "lru",
-                                          "shade", "rotate:h=0.3", "icache"};
+    static const char *const recipes[] = {"minio",        "seneca", "lru",   "shade",
+                                          "rotate:h=0.3", "icache", "spider"};
     kit_redis r;
     char cache[128];
     kit_redis_or_skip();
@@ -32,8 +32,9 @@ static void test_recipes(void **unused) {
             pids[j] = kit_start(cache, recipes[i], j + 1, 3, &p[j], exact);
         for (int j = 0; j < 3; j++)
             kit_ended_well(pids[j]);
-        uint64_t reads = 0, served = 0;
+        uint64_t reads = 0, served = 0, stood_in = 0;
         for (int j = 0; j < 3; j++) {
+            stood_in += p[j].stood_in;
             reads += p[j].reads;
             served += p[j].served;
             assert_true(p[j].joined >= 1); /* a slow one may have been expelled, and joined again */
@@ -41,11 +42,14 @@ static void test_recipes(void **unused) {
         }
         if (getenv("LARDER_VERBOSE"))
             for (int j = 0; j < 3; j++)
-                fprintf(stderr, "%s job %d: %d reads of %d, waited %d, stuck %d, alone %d\n",
+                fprintf(stderr,
+                        "%s job %d: %d reads of %d, waited %d, stuck %d, alone %d, renewed %d, "
+                        "stood %d\n",
                         recipes[i], j, (int)p[j].reads, (int)p[j].served, (int)p[j].waited,
-                        (int)p[j].stuck, (int)p[j].unshared);
+                        (int)p[j].stuck, (int)p[j].unshared, (int)p[j].renewed, (int)p[j].stood_in);
         if (exact)
             assert_int_equal(served, 3 * 3 * KIT_GROUP_N);
+        assert_true(stood_in > 0 || strcmp(recipes[i], "spider") != 0);
         /* A quarter is there; what seneca shares is read about once for all three. */
         assert_true(reads < served * (i == 1 ? 6 : 9) / 10 || strstr(recipes[i], "lru"));
         munmap(p, KIT_MOST_JOBS * sizeof *p);
