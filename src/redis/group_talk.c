@@ -224,6 +224,9 @@ static int join_once(larder__group *g, larder__machine **fresh, larder__membersh
     if (heard && joined->agreement.at) {
         int read = larder__agreement_read(&agreed, &joined->agreement);
         rc = read < 0 ? read : rc == LARDER_E_ARGS ? disagree(g, &agreed) : 0;
+        /* Our tables are as large as our data set: its sum alone does not say that it is ours. */
+        if (rc == 0 && core_of(&agreed) != core_of(&g->mine))
+            rc = larder__fail(LARDER_E_FORMAT, "the group's agreement is not what it was");
     }
     g->job = joined->job;
     g->machine_conf.about = &agreed;
