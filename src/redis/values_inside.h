@@ -118,7 +118,7 @@ static inline void larder__redis_values_count(larder__redis_values *f, larder__s
         larder__stat_add(f->stats, s, n);
 }
 
-/* fleet.c: nodes and the map of slots. */
+/* nodes.c: nodes and the map of slots. */
 int larder__redis_nodes_open(larder__redis_values *); /* once more where it failed */
 void larder__redis_nodes_absent(
     larder__redis_values *); /* nobody was there: the keeper looks for them */
@@ -136,12 +136,12 @@ void larder__node_lose(larder__redis_values *, larder__node *, const char *why);
  * Returns when there is something to do again. */
 double larder__redis_nodes_tend(larder__redis_values *, double now);
 
-/* errand.c */
+/* fetching.c */
 void larder__lane_open(larder__lane *, larder__node *);
 void larder__lane_close(larder__lane *);
 void larder__lane_drain(larder__lane *); /* all that is on its way is lost */
 
-/* keeper.c */
+/* writing.c */
 int larder__redis_writer_start(larder__redis_values *);
 void larder__redis_writer_stop(larder__redis_values *);
 void larder__redis_writer_wake(larder__redis_values *);
@@ -151,7 +151,7 @@ bool larder__sweep_some(larder__redis_values *, larder__node *);
 void larder__lease_renew(larder__redis_values *, double now);
 void larder__lease_end(larder__redis_values *);
 
-/* far.c */
+/* values.c */
 size_t larder__redis_values_key(const larder__redis_values *, const larder__value *,
                                 char out[LARDER__KEY]);
 void larder__redis_values_say(larder__redis_values *, const char *why);

@@ -25,7 +25,7 @@ typedef struct larder__served_conf {
 
 enum { LARDER__SERVED_JOBS = LARDER__MACHINE_JOBS };
 
-/* Bytes of the tables of such a shelf, whatever its budget: found out by making them, of `most`
+/* Bytes of the tables of such a set, whatever its budget: found out by making them, of `most`
  * bytes; E_NOMEM: they are more. Also the policy that its text means. */
 int larder__served_measure(const larder__served_conf *, uint64_t most, uint64_t *bytes,
                            const larder_policy **);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- shelves --------------------------------------------------------------------------------- */
+/* ---- served sets ----------------------------------------------------------------------------- */
 
 static void close_shelf(larder__server *s, size_t i) {
     s->promised -= larder__served_about(s->shelves[i])->promise;

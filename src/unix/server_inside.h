@@ -1,5 +1,5 @@
 /* What the daemon is made of, for the files that make it up: server.c (sockets, clients, the loop)
- * and hearing.c (what clients say). */
+ * and server_hears.c (what clients say). */
 #ifndef LARDER_UNIX_SERVER_INSIDE_H
 #define LARDER_UNIX_SERVER_INSIDE_H
 
