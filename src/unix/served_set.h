@@ -67,7 +67,7 @@ typedef struct larder__served_figures {
     uint32_t jobs;
     uint64_t leases, leased_bytes;
     uint64_t arena_bytes, arena_taken;
-    uint64_t limbo;    /* blocks that only somebody who took them without asking still reads */
+    uint64_t pinned;   /* blocks that only somebody who took them without asking still reads */
     uint64_t no_block; /* entries that found no place in the arena */
     uint64_t capped;   /* answers without a lease because the job held too much already */
     bool huge_pages;

@@ -44,7 +44,7 @@ struct larder__served {
     larder__machine *machine;
     larder__cache *cache; /* the machine's */
     larder__arena *arena;
-    larder__pinned limbo;
+    larder__pinned pinned;
     bool open_hand; /* residents may be taken without asking */
     int table_fd;
     larder__table_head *table; /* slots of all keys behind it */
@@ -63,7 +63,7 @@ struct larder__served {
 void larder__served_plan_open(larder__served *);
 
 /* served_claims.c: larder__machine_conf.may. */
-larder__may larder__served_may(void *shelf, uint32_t job);
+larder__may larder__served_may(void *set, uint32_t job);
 /* Feeds the machine with something nobody said. */
 void larder__served_feed(larder__served *, uint32_t job, const larder__op *);
 
