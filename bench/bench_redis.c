@@ -1,4 +1,4 @@
-/* A batch of 256 samples out of redis-server: by larder's errands, checked and in buffers of their
+/* A batch of 256 samples out of redis-server: by larder's fetches, checked and in buffers of their
  * own, against plain hiredis, one GET after the other, 256 GETs in flight, and one MGET. Same
  * server, same values, one round of each after the other; every byte is summed up by everybody.
  *

@@ -34,7 +34,10 @@ static int run_entry(void *handle, const char *file) {
     memcpy(&entry, &at, sizeof entry);
     larder__errmsg_set("its larder_plugin_load failed and does not say why");
     int rc = entry();
-    return rc < 0 ? larder__fail_in(rc, "plug-in %.300s", file) : 0;
+    if (rc < 0)
+        return larder__fail_in(rc, "plug-in %.300s", file);
+    larder__errmsg_set(""); /* or the sentence above would turn up for somebody else's failure */
+    return 0;
 }
 
 static int load(const char *file) {

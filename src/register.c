@@ -121,11 +121,25 @@ static bool is_taken(larder_sort sort, const larder_plugin *p) {
     return r && strcmp(((const larder_recipe *)r)->policy, p->name) != 0;
 }
 
+static bool is_type(const char *type) {
+    static const char *const types[] = {"int", "float", "bool", "size", "time", "text"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(type, types[i]) == 0)
+            return true;
+    return strchr(type, '|') != NULL;
+}
+
 static int check_params(const char *sort, const larder_plugin *p) {
-    for (const larder_param *q = p->params; q && q->name; q++)
+    for (const larder_param *q = p->params; q && q->name; q++) {
         if (!q->type || !q->initial || !q->help)
             return larder__fail(LARDER_E_ARGS, "%s %s: parameter %s lacks type, initial or help",
                                 sort, p->name, q->name);
+        if (!is_type(q->type))
+            return larder__fail(LARDER_E_ARGS,
+                                "%s %s: parameter %s has the type \"%.20s\"; it is int, float, "
+                                "bool, size, time, text or a choice a|b|c",
+                                sort, p->name, q->name, q->type);
+    }
     larder_args args; /* do the initial values pass for values? */
     int rc = larder__args_parse(&args, sort, p, "", ',', NULL);
     if (rc == 0)

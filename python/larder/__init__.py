@@ -51,8 +51,8 @@ from ._sampler import BatchSampler, Sampler
 from ._tensorboard import log_to_tensorboard
 
 __version__ = _VERSION
-for _kind in (Batch, BatchSampler, Dataset, Loader, Sampler):
-    _kind.__module__ = __name__  # where pickles find it
+for _kind in (Batch, BatchSampler, Dataset, Loader, Sampler, LarderWarning, Error, *Error.__subclasses__()):
+    _kind.__module__ = __name__  # where pickles find it, and what a traceback calls it
 
 
 def features() -> str:
@@ -60,10 +60,10 @@ def features() -> str:
     return _load().larder_features().decode()
 
 
-def load_plugin(path: str | os.PathLike[str]) -> None:
+def load_plugin(path: str | bytes | os.PathLike[str]) -> None:
     """Loads a shared object with plug-ins: its policies, samplers, signals, sources, stages and recipes
     are known by name from then on. A file that is loaded already is left alone."""
-    _lib.check(_load().larder_load_plugin(_lib.text(path)))
+    _lib.check(_load().larder_load_plugin(_lib.text(os.fsdecode(path))))
 
 
 __all__ = [

@@ -14,7 +14,7 @@ larder_buf *larder__fetch_token_new(larder__redis_fetch *e, uint32_t size) {
     return out;
 }
 
-larder__redis_fetch *larder__fetch_token_errand(larder_buf *b) {
+larder__redis_fetch *larder__fetch_token_of(larder_buf *b) {
     return larder__buf_outside_arg(b, promise_done);
 }
 
@@ -31,12 +31,12 @@ static larder__redis_fetch *begin(larder_buf **token, const larder__value *v) {
 void larder__fetch_token_all(larder__redis_values *f, larder_buf **tokens, size_t n,
                              const larder__value *(*value_of)(larder_buf *token)) {
     enum { AT_ONCE = 256 };
-    larder__redis_fetch *errands[AT_ONCE];
+    larder__redis_fetch *fetches[AT_ONCE];
     for (size_t i = 0; i < n;) {
         size_t m = 0;
         for (; i < n && m < AT_ONCE; i++)
-            if ((errands[m] = begin(&tokens[i], value_of(tokens[i]))))
+            if ((fetches[m] = begin(&tokens[i], value_of(tokens[i]))))
                 m++;
-        larder__redis_values_send(f, errands, m);
+        larder__redis_values_send(f, fetches, m);
     }
 }

@@ -5,10 +5,10 @@
 
 #include "redis/values.h"
 
-/* Of this errand, which it takes over. NULL: no memory, and the errand is gone. */
+/* Of this fetch, which it takes over. NULL: no memory, and the fetch is gone. */
 larder_buf *larder__fetch_token_new(larder__redis_fetch *, uint32_t size);
 /* NULL: it is no promise. */
-larder__redis_fetch *larder__fetch_token_errand(larder_buf *);
+larder__redis_fetch *larder__fetch_token_of(larder_buf *);
 
 /* Sends for the values of all tokens, each of which becomes a promise that holds it. `value_of` is
  * NULL for what is no token. Where memory is short a token stays one, and will not come. */

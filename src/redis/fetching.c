@@ -23,7 +23,7 @@ static uint64_t window(const larder__redis_values *f) {
 enum { AT_LEAST = 2 };
 static const uint64_t MGET_BYTES = 256 << 10; /* of one answer */
 
-/* ---- an errand's life ------------------------------------------------------------------------ */
+/* ---- a fetch's life -------------------------------------------------------------------------- */
 
 const larder__value *larder__redis_fetch_value(const larder__redis_fetch *e) { return &e->value; }
 uint8_t larder__redis_fetch_held(const larder__redis_fetch *e) {
@@ -78,7 +78,7 @@ void larder__lane_close(larder__lane *l) {
 
 static void drain(larder__lane *l) {
     for (; l->count; l->count--, l->head = (l->head + 1) % l->cap) {
-        larder__redis_fetch *e = l->due[l->head].errand;
+        larder__redis_fetch *e = l->due[l->head].fetch;
         if (e)
             end(e, LARDER__NO_ANSWER);
         larder__redis_fetch_unref(&e);
@@ -133,7 +133,7 @@ static int room_for_out(larder__lane *l, size_t n) {
 static void push(larder__lane *l, larder__redis_fetch *e, uint32_t many, size_t text) {
     uint32_t bytes = e ? e->value.size + LARDER__VALUE_HEAD : 8;
     l->due[(l->head + l->count++) % l->cap] =
-        (larder__due){.errand = e, .many = many, .text = (uint32_t)text, .bytes = bytes};
+        (larder__due){.fetch = e, .many = many, .text = (uint32_t)text, .bytes = bytes};
     if (!e)
         return;
     atomic_fetch_add(&e->refs, 1);
@@ -153,7 +153,7 @@ static void append_key(larder__lane *l, const char *key, size_t n) {
     append(l, "\r\n", 2);
 }
 
-/* With send held: notes the question of one errand. */
+/* With send held: notes the question of one fetch. */
 static int question(larder__lane *l, larder__redis_fetch *e, const char *key, size_t n,
                     bool asking) {
     static const char GET[] = "*2\r\n$3\r\nGET\r\n", ASKING[] = "*1\r\n$6\r\nASKING\r\n";
@@ -370,7 +370,7 @@ static int take_bytes(larder__conn *c, larder__redis_fetch *e, uint64_t size) {
     return rc;
 }
 
-/* The answer to one errand. */
+/* The answer to one fetch. */
 static int take_answer(larder__redis_values *f, larder__lane *l, larder__redis_fetch *e) {
     larder__resp_reply r;
     int rc = larder__resp_next(&l->conn.in, &r);
@@ -394,10 +394,10 @@ static int take_head(larder__redis_values *f, larder__lane *l, uint32_t many) {
     if (rc < 0)
         return rc;
     if (r.type == '-') /* then it is the answer to all of them */
-        for (; rc == 0 && many && peek(f, l, &d) && d.errand; many--) {
-            rc = take_error(f, l, d.errand, r.text);
+        for (; rc == 0 && many && peek(f, l, &d) && d.fetch; many--) {
+            rc = take_error(f, l, d.fetch, r.text);
             pop(l);
-            larder__redis_fetch_unref(&d.errand);
+            larder__redis_fetch_unref(&d.fetch);
         }
     else if (many ? r.type != '*' || r.number != many : r.type != '+')
         rc = larder__fail(LARDER_E_FORMAT, "%s answers with something else", l->conn.name);
@@ -415,11 +415,11 @@ static void pump(larder__redis_values *f, larder__lane *l) {
         return;
     larder__conn_expect(&l->conn, 0);
     int rc;
-    if (d.errand) {
-        rc = take_answer(f, l, d.errand);
+    if (d.fetch) {
+        rc = take_answer(f, l, d.fetch);
         if (rc == 0) {
             pop(l);
-            larder__redis_fetch_unref(&d.errand);
+            larder__redis_fetch_unref(&d.fetch);
         }
     } else {
         pop(l);

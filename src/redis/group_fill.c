@@ -42,7 +42,7 @@ static larder__redis_fetch *promise(larder__ticket *t) {
     return t->buf ? e : NULL;
 }
 
-/* From an answer to a ticket of the loader's; an errand to send, or NULL. */
+/* From an answer to a ticket of the loader's; a fetch to send, or NULL. */
 static larder__redis_fetch *board(larder__group *g, const larder__reply *a, const larder_access *in,
                                   larder__ticket *out) {
     *out = (larder__ticket){.key = a->key,
@@ -76,13 +76,13 @@ void larder__group_board(void *st, const larder__reply *answers, const larder_ac
                          larder__ticket *out) {
     enum { AT_ONCE = 256 };
     larder__group *g = st;
-    larder__redis_fetch *errands[AT_ONCE];
+    larder__redis_fetch *fetches[AT_ONCE];
     for (size_t i = 0; i < n;) {
         size_t m = 0;
         for (; i < n && m < AT_ONCE; i++)
-            if ((errands[m] = board(g, &answers[i], &in[i], &out[i])))
+            if ((fetches[m] = board(g, &answers[i], &in[i], &out[i])))
                 m++;
-        larder__redis_values_send(g->far, errands, m);
+        larder__redis_values_send(g->far, fetches, m);
     }
 }
 
@@ -151,7 +151,7 @@ static bool promised(larder__group *g, const larder__value *v) {
 /* Asks once more for everything that is waited for, all together. */
 static void ask_again(larder__group *g) {
     enum { AT_ONCE = 256 };
-    larder__redis_fetch *errands[AT_ONCE];
+    larder__redis_fetch *fetches[AT_ONCE];
     size_t n = 0;
     pthread_mutex_lock(&g->lists);
     for (passage *p = g->waiting; p && n < AT_ONCE; p = p->next) {
@@ -159,9 +159,9 @@ static void ask_again(larder__group *g) {
             continue;
         larder__redis_fetch_unref(&p->again);
         if ((p->again = larder__redis_fetch_new(&p->value)))
-            errands[n++] = p->again;
+            fetches[n++] = p->again;
     }
-    larder__redis_values_send(g->far, errands, n); /* does not wait */
+    larder__redis_values_send(g->far, fetches, n); /* does not wait */
     pthread_mutex_unlock(&g->lists);
 }
 
@@ -263,7 +263,7 @@ int larder__group_wait(void *st, larder__ticket *t, larder_buf **out) {
 
 int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder_buf **out) {
     larder__group *g = st;
-    larder__redis_fetch *e = larder__fetch_token_errand(token);
+    larder__redis_fetch *e = larder__fetch_token_of(token);
     larder__value v = *larder__redis_fetch_value(e);
     *out = larder__redis_values_receive(g->far, e);
     bool got = does(t, &v, *out ? larder__redis_fetch_held(e) : LARDER_ENCODED, out);

@@ -30,7 +30,7 @@ static larder_buf *ask_again(larder__redis_values *far, const larder__value *v, 
 
 static bool depot_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
     larder__redis_values *far = ((job_depot *)st)->far;
-    larder__redis_fetch *e = larder__fetch_token_errand(b);
+    larder__redis_fetch *e = larder__fetch_token_of(b);
     if (!e)
         return false;
     *out = larder__redis_values_look(far, e);

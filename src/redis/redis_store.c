@@ -39,7 +39,7 @@ static void entry_done(void *arg, uint64_t unused) {
     larder__free(e);
 }
 
-/* The keeper's word. It had a reference to the token. */
+/* The writer's word. It had a reference to the token. */
 static void stored(void *arg, bool there) {
     entry *e = arg;
     far_store *s = e->store;
@@ -80,7 +80,7 @@ static void redis_put(void *st, larder_slot slot, larder_buf *b, const larder__e
     s->tokens[slot] = token;
     if (about->front && !s->inclusive)
         return;
-    larder_buf_ref(token); /* for the keeper */
+    larder_buf_ref(token); /* for the writer */
     larder__redis_values_put(s->far, &e->value, b, s->ttl, stored, e);
 }
 
@@ -147,7 +147,7 @@ static larder_buf *redis_receive(void *st, larder_buf *b, uint8_t *held) {
         larder_buf_unref(&b);
         return NULL;
     }
-    larder__redis_fetch *e = larder__fetch_token_errand(b);
+    larder__redis_fetch *e = larder__fetch_token_of(b);
     if (!e)
         return b; /* the bytes themselves */
     larder_buf *out = larder__redis_values_receive(s->far, e);

@@ -34,7 +34,7 @@ void larder__redis_values_close(larder__redis_values **); /* writes what is left
 
 /* A value to ask for. NULL: no memory. */
 larder__redis_fetch *larder__redis_fetch_new(const larder__value *);
-/* The errand takes over this reference, and lets it go when it ends. */
+/* The fetch takes over this reference, and lets it go when it ends. */
 void larder__redis_fetch_hold(larder__redis_fetch *, larder_buf *token);
 larder_buf *larder__redis_fetch_token(const larder__redis_fetch *);
 void larder__redis_fetch_unref(larder__redis_fetch **);

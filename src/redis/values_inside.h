@@ -29,8 +29,8 @@ struct larder__redis_fetch {
     larder_buf *bytes, *token;
 };
 
-typedef struct larder__due {     /* an answer that is to come */
-    larder__redis_fetch *errand; /* NULL: the head of so many, or none: a plain word */
+typedef struct larder__due {    /* an answer that is to come */
+    larder__redis_fetch *fetch; /* NULL: the head of so many, or none: a plain word */
     uint32_t many;
     uint32_t text;  /* bytes of its question; 0: it goes with the one before */
     uint32_t bytes; /* that the answer will have, about */
@@ -58,7 +58,7 @@ typedef struct larder__node {
     larder__lane lanes[LARDER__LANES];
     pthread_mutex_t gate;    /* connections come and go under it */
     _Atomic bool up, wanted; /* all of it can be used; some slot lies here */
-    larder__conn writer;     /* the keeper's, as all that follows */
+    larder__conn writer;     /* the writing thread's, as all that follows */
     double retry_at, retry_after;
     bool was_up;
     char scan[24];   /* where the look for what nobody owns has come to; "": done */
@@ -98,14 +98,14 @@ struct larder__redis_values {
     size_t under_way;
     bool stop;
     char note[300];
-    pthread_t keeper;
+    pthread_t writer;
     bool keeping;
     struct { /* of our own values, those with another mark are to go; sweeps: which look this is */
         uint64_t bits, mark;
         uint32_t sweeps;
     } stale;
 
-    double lease_at, map_at; /* the keeper's */
+    double lease_at, map_at; /* the writer's */
     larder__stats *stats;
     struct {
         larder__stat asked, bytes, gone, damaged, unanswered, written, written_bytes, refused, lost,
@@ -118,10 +118,10 @@ static inline void larder__redis_values_count(larder__redis_values *f, larder__s
         larder__stat_add(f->stats, s, n);
 }
 
-/* fleet.c: nodes and the map of slots. */
+/* nodes.c: nodes and the map of slots. */
 int larder__redis_nodes_open(larder__redis_values *); /* once more where it failed */
 void larder__redis_nodes_absent(
-    larder__redis_values *); /* nobody was there: the keeper looks for them */
+    larder__redis_values *); /* nobody was there: the writer looks for them */
 void larder__redis_nodes_close(larder__redis_values *);
 larder__node *larder__redis_nodes_at(larder__redis_values *, uint32_t i); /* NULL: there is none */
 /* Where a key is written, or read. NULL: nobody has it. */
@@ -130,28 +130,28 @@ larder__node *larder__redis_nodes_find(larder__redis_values *, const char *key, 
 /* What a node said about a slot; the node that has it, if it is one that can be used. */
 larder__node *larder__redis_nodes_learn(larder__redis_values *, const larder__node *from,
                                         const larder__moved *);
-/* It does not answer: nothing more is asked of it until the keeper has found it again. */
+/* It does not answer: nothing more is asked of it until the writer has found it again. */
 void larder__node_lose(larder__redis_values *, larder__node *, const char *why);
-/* The keeper's: connects to nodes that are due, and learns the map where it is out of date.
+/* The writer's: connects to nodes that are due, and learns the map where it is out of date.
  * Returns when there is something to do again. */
 double larder__redis_nodes_tend(larder__redis_values *, double now);
 
-/* errand.c */
+/* fetching.c */
 void larder__lane_open(larder__lane *, larder__node *);
 void larder__lane_close(larder__lane *);
 void larder__lane_drain(larder__lane *); /* all that is on its way is lost */
 
-/* keeper.c */
+/* writing.c */
 int larder__redis_writer_start(larder__redis_values *);
 void larder__redis_writer_stop(larder__redis_values *);
 void larder__redis_writer_wake(larder__redis_values *);
 
-/* sweep.c, the keeper's: values whose owner is gone are deleted, a few at a time. False: done. */
+/* sweep.c, the writer's: values whose owner is gone are deleted, a few at a time. False: done. */
 bool larder__sweep_some(larder__redis_values *, larder__node *);
 void larder__lease_renew(larder__redis_values *, double now);
 void larder__lease_end(larder__redis_values *);
 
-/* far.c */
+/* values.c */
 size_t larder__redis_values_key(const larder__redis_values *, const larder__value *,
                                 char out[LARDER__KEY]);
 void larder__redis_values_say(larder__redis_values *, const char *why);

@@ -303,7 +303,7 @@ static void *keep(void *arg) {
 }
 
 int larder__redis_writer_start(larder__redis_values *f) {
-    if (pthread_create(&f->keeper, NULL, keep, f) != 0)
+    if (pthread_create(&f->writer, NULL, keep, f) != 0)
         return larder__fail(LARDER_E_NOMEM, "no thread to write to Redis with");
     f->keeping = true;
     return 0;
@@ -316,7 +316,7 @@ void larder__redis_writer_stop(larder__redis_values *f) {
     f->stop = true;
     pthread_cond_signal(&f->work);
     pthread_mutex_unlock(&f->lock);
-    pthread_join(f->keeper, NULL);
+    pthread_join(f->writer, NULL);
     f->keeping = false;
     for (larder__write *op; (op = ops_pop(&f->queue)) || (op = ops_pop(&f->parked));)
         op_end(op, false);

@@ -152,6 +152,9 @@ static int not_so(const larder__cache_text *t, const char *key, const char *valu
 static int read_option(larder__cache_text *t, const char *key, const char *value) {
     unsigned place = 1u << back(t)->place;
     char all[200] = "";
+    if (strcmp(key, "password") == 0)
+        return larder__fail(LARDER_E_ARGS,
+                            "cache \"%s\": a password stands in LARDER_REDIS_PASSWORD", t->shown);
     for (size_t i = 0; i < OPTIONS; i++) {
         if (!(options[i].places & place))
             continue;

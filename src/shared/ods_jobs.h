@@ -1,5 +1,6 @@
-/* The jobs of a shelf as opportunistic sampling counts them (cache/ods_core.h), told to a cache
- * whose policy is `ods`. A job that has not asked for long rests, so that it holds nothing back. */
+/* The jobs of a shared cache as opportunistic sampling counts them (cache/ods_core.h), told to a
+ * cache whose policy is `ods`. A job that has not asked for long rests, so that it holds nothing
+ * back. */
 #ifndef LARDER_SHARED_ODS_JOBS_H
 #define LARDER_SHARED_ODS_JOBS_H
 

@@ -27,13 +27,18 @@ static const scheme *find_scheme(const char *text) {
 
 bool larder__redis_named(const char *text) { return find_scheme(text) != NULL; }
 
-/* Whatever stands before the last '@' may be a password, also where the text is malformed. */
+/* Whatever stands before the last '@' may be a password, also where the text is malformed; so may
+ * what follows password=, which is no option but may be tried. */
 const char *larder__cache_mask(const char *cache, char *out, size_t cap) {
     const char *from = cache ? strstr(cache, "://") : NULL, *to = from ? strrchr(from, '@') : NULL;
     if (!to)
         snprintf(out, cap, "%s", cache ? cache : "");
     else
         snprintf(out, cap, "%.*s***%s", (int)(from + 3 - cache), cache, to);
+    static const char option[] = "password=";
+    char *at = strstr(out, option);
+    if (at)
+        snprintf(at + sizeof option - 1, cap - (size_t)(at - out) - (sizeof option - 1), "***");
     return out;
 }
 

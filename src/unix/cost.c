@@ -1,7 +1,7 @@
 #include "unix/cost.h"
 
 /* Bytes of an entry besides its own: head and rounding in shared memory; in the heap what says
- * where it lies, who reads it and who makes it (limbo, notes, leases, flights). */
+ * where it lies, who reads it and who makes it (pinned blocks, notes, leases, flights). */
 enum { HEAD = 96, NOTES = 256 };
 #define HUGE_BUDGET ((uint64_t)1 << 48) /* sums of less do not overflow */
 #define TOO_MUCH ((uint64_t)1 << 62)

@@ -50,7 +50,7 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(WISH, "rank: records of others that it waits for")                                          \
     XX(HEARD, "daemon: one of them, or a piece of it")                                             \
     XX(GONE, "daemon: a rank whose record will never come")                                        \
-    XX(CREW, "daemon: who has yet to come")                                                        \
+    XX(RANKS, "daemon: who has yet to come")                                                       \
     XX(BYE, "rank: I have come to an end")                                                         \
     XX(COMING, "daemon: HELLO was heard, and what it takes is being made")
 

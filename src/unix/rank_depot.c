@@ -98,7 +98,7 @@ static larder__unix_ranks_question *question_new(size_t n) {
     return q;
 }
 
-static void crew_send(void *st, larder_buf **tokens, size_t n, larder__value_of_fn value_of) {
+static void ranks_send(void *st, larder_buf **tokens, size_t n, larder__value_of_fn value_of) {
     for (size_t i = 0; i < n;) {
         size_t some = n - i < LARDER__LOOKUP_MOST ? n - i : LARDER__LOOKUP_MOST;
         larder__unix_ranks_question *q = question_new(some);
@@ -149,7 +149,7 @@ static larder_buf *ask_again(larder__unix_ranks_link *l, const larder__value *v,
     return out;
 }
 
-static bool crew_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
+static bool ranks_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
     errand *e = larder__buf_outside_arg(b, promise_done);
     if (!e)
         return false;
@@ -242,8 +242,8 @@ static void write_drops(larder__unix_ranks_link *l, larder_writer *to) {
     l->drops.code = 0;
 }
 
-static void crew_put(void *st, const larder__value *v, larder_buf *b, larder__depot_done_fn done,
-                     void *arg) {
+static void ranks_put(void *st, const larder__value *v, larder_buf *b, larder__depot_done_fn done,
+                      void *arg) {
     larder__unix_ranks_link *l = st;
     larder__unix_ranks_put *p = larder__malloc(sizeof *p);
     size_t size = larder_buf_size(b);
@@ -311,7 +311,7 @@ int larder__unix_ranks_placed(larder__unix_ranks_link *l, larder_reader *r) {
     return 0;
 }
 
-static void crew_drop(void *st, const larder__value *v) {
+static void ranks_drop(void *st, const larder__value *v) {
     larder__unix_ranks_link *l = st;
     larder__wire_value name = larder__wire_value_of(v);
     pthread_mutex_lock(&l->lock);
@@ -373,14 +373,14 @@ void larder__unix_ranks_depot_lost(larder__unix_ranks_link *l) {
 
 /* ---- the depot ------------------------------------------------------------------------------- */
 
-static void crew_ending(void *st) {
+static void ranks_ending(void *st) {
     larder__unix_ranks_link *l = st;
     pthread_mutex_lock(&l->lock);
     l->ending = true;
     pthread_mutex_unlock(&l->lock);
 }
 
-static void crew_note(void *st, char *out, size_t cap) {
+static void ranks_note(void *st, char *out, size_t cap) {
     larder__unix_ranks_link *l = st;
     pthread_mutex_lock(&l->lock);
     snprintf(out, cap, "%s", l->note);
@@ -388,19 +388,19 @@ static void crew_note(void *st, char *out, size_t cap) {
 }
 
 /* The link is its owner's. What was to be written is given up with it, or by now. */
-static void crew_depot_close(void **st) {
+static void ranks_depot_close(void **st) {
     larder__unix_ranks_link *l = *st;
     *st = NULL;
     larder__unix_ranks_halt(l);
 }
 
 larder__depot larder__unix_ranks_depot(larder__unix_ranks_link *l) {
-    static const larder__depot_ops ops = {.send = crew_send,
-                                          .receive = crew_receive,
-                                          .put = crew_put,
-                                          .drop = crew_drop,
-                                          .ending = crew_ending,
-                                          .note = crew_note,
-                                          .close = crew_depot_close};
+    static const larder__depot_ops ops = {.send = ranks_send,
+                                          .receive = ranks_receive,
+                                          .put = ranks_put,
+                                          .drop = ranks_drop,
+                                          .ending = ranks_ending,
+                                          .note = ranks_note,
+                                          .close = ranks_depot_close};
     return (larder__depot){.ops = &ops, .state = l};
 }

@@ -238,7 +238,7 @@ static int hear(larder__unix_ranks_link *l, uint16_t type, larder_reader *body) 
         return larder__unix_ranks_found(l, body);
     case LARDER__MSG_PLACED:
         return larder__unix_ranks_placed(l, body);
-    case LARDER__MSG_CREW:
+    case LARDER__MSG_RANKS:
     case LARDER__MSG_HEARD:
     case LARDER__MSG_GONE:
         return larder__unix_ranks_relay_hear(l, type, body);

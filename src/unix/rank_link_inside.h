@@ -1,4 +1,4 @@
-/* What crew_link.c (the connection), crew_depot.c and crew_relay.c share. Nobody else includes
+/* What rank_link.c (the connection), rank_depot.c and rank_relay.c share. Nobody else includes
  * this. */
 #ifndef LARDER_UNIX_RANK_LINK_INSIDE_H
 #define LARDER_UNIX_RANK_LINK_INSIDE_H
@@ -82,7 +82,7 @@ void larder__unix_ranks_ring(int wake); /* the same, without any lock */
 void larder__unix_ranks_halt(larder__unix_ranks_link *);
 void larder__unix_ranks_map_unref(larder__unix_ranks_map **);
 
-/* crew_depot.c, by the thread and without the lock. */
+/* rank_depot.c, by the thread and without the lock. */
 int larder__unix_ranks_found(larder__unix_ranks_link *, larder_reader *);
 int larder__unix_ranks_placed(larder__unix_ranks_link *, larder_reader *);
 /* What goes along whenever something goes: drops and releases. */
@@ -92,7 +92,7 @@ void larder__unix_ranks_depot_lost(larder__unix_ranks_link *);
 /* Since when an answer is waited for; INFINITY: none is. With the lock held. */
 double larder__unix_ranks_depot_since(const larder__unix_ranks_link *);
 
-/* crew_relay.c, by the thread and without the lock. */
+/* rank_relay.c, by the thread and without the lock. */
 void larder__unix_ranks_relay_write(larder__unix_ranks_link *, larder_writer *to);
 int larder__unix_ranks_relay_hear(larder__unix_ranks_link *, uint16_t type, larder_reader *);
 void larder__unix_ranks_relay_attached(larder__unix_ranks_link *);

@@ -4,7 +4,7 @@
  * sides speak when they have something to say. Values: LOOKUP is answered by FOUND, PLACE by PLACED
  * and, when the bytes lie there, followed by STORED; what was found is read in place until RELEASE.
  * Records: what a rank says stays with the daemon until FORGET; whoever wishes for some hears each
- * as soon as it is there, or that it will never be. CREW comes when somebody joins, and with every
+ * as soon as it is there, or that it will never be. RANKS comes when somebody joins, and with every
  * wish. Bytes of values never cross the socket. */
 #ifndef LARDER_UNIX_RANK_MESSAGE_H
 #define LARDER_UNIX_RANK_MESSAGE_H
@@ -49,7 +49,7 @@ _Static_assert(sizeof(larder__wire_found) == 24, "no holes");
  *   FORGET kind, number             WISH serial, kind, number, ranks
  *   HEARD serial, rank, piece, pieces, bytes
  *   GONE serial, rank, larder__why_gone
- *   CREW a rank that has not come or UINT32_MAX, session (two words, 0 before all have met) */
+ *   RANKS a rank that has not come or UINT32_MAX, session (two words, 0 before all have met) */
 enum {
     LARDER__PIECE = 1 << 20,          /* bytes of a record in one message, at most */
     LARDER__RECORDS_MOST = 256 << 20, /* bytes of records of one rank that nobody has forgotten */

@@ -24,9 +24,9 @@ typedef struct larder__unix_ranks_relay {
     double wished_at; /* when, until the daemon has noticed; else INFINITY */
     uint32_t missing; /* a rank that has not come, or UINT32_MAX */
     double missing_since;
-} crew_relay;
+} ranks_relay;
 
-static void clear_parts(crew_relay *r) {
+static void clear_parts(ranks_relay *r) {
     for (uint32_t k = 0; r->parts && k < r->core.world; k++) {
         larder__free(r->parts[k].bytes);
         r->parts[k] = (part){0};
@@ -49,7 +49,7 @@ static void write_record(larder_writer *to, const larder__posted *p) {
     }
 }
 
-static void write_wish(crew_relay *r, larder_writer *to) {
+static void write_wish(ranks_relay *r, larder_writer *to) {
     larder__relay *c = &r->core;
     pthread_mutex_lock(&c->lock);
     if (c->wish && c->missing && r->wished != c->serial) {
@@ -68,7 +68,7 @@ static void write_wish(crew_relay *r, larder_writer *to) {
     pthread_mutex_unlock(&c->lock);
 }
 
-static void write_all(crew_relay *r, larder_writer *to) {
+static void write_all(ranks_relay *r, larder_writer *to) {
     bool over;
     for (larder__posted *p; (p = larder__relay_next(&r->core, &over));) {
         if (!over) {
@@ -119,7 +119,7 @@ static int add_piece(part *p, uint32_t piece, uint32_t pieces, larder_reader *fr
     return 0;
 }
 
-static int heard(crew_relay *r, larder_reader *body) {
+static int heard(ranks_relay *r, larder_reader *body) {
     uint32_t serial = larder_read_u32(body), rank = larder_read_u32(body);
     uint32_t piece = larder_read_u32(body), pieces = larder_read_u32(body);
     if (larder_read_status(body) < 0 || rank >= r->core.world)
@@ -139,7 +139,7 @@ static int heard(crew_relay *r, larder_reader *body) {
     return 0;
 }
 
-static int gone(crew_relay *r, larder_reader *body) {
+static int gone(ranks_relay *r, larder_reader *body) {
     uint32_t serial = larder_read_u32(body), rank = larder_read_u32(body);
     uint32_t how = larder_read_u32(body);
     char why[sizeof r->core.why];
@@ -162,14 +162,14 @@ static int gone(crew_relay *r, larder_reader *body) {
 }
 
 /* Who has yet to come. */
-static int crew(larder__unix_ranks_link *l, larder_reader *body) {
+static int ranks(larder__unix_ranks_link *l, larder_reader *body) {
     uint32_t missing = larder_read_u32(body);
     uint64_t session = larder_read_u64(body);
     if (larder_read_status(body) < 0)
         return larder_read_status(body);
     if (session)
         l->join.session = session;
-    crew_relay *r = l->relay;
+    ranks_relay *r = l->relay;
     if (!r)
         return 0;
     r->wished_at = (double)INFINITY;
@@ -187,8 +187,8 @@ static int crew(larder__unix_ranks_link *l, larder_reader *body) {
 int larder__unix_ranks_relay_hear(larder__unix_ranks_link *l, uint16_t type, larder_reader *body) {
     pthread_mutex_lock(&l->relaying);
     int rc = 0;
-    if (type == LARDER__MSG_CREW)
-        rc = crew(l, body);
+    if (type == LARDER__MSG_RANKS)
+        rc = ranks(l, body);
     else if (type == LARDER__MSG_HEARD && l->relay)
         rc = heard(l->relay, body);
     else if (type == LARDER__MSG_GONE && l->relay)
@@ -207,7 +207,7 @@ double larder__unix_ranks_relay_since(larder__unix_ranks_link *l) {
 }
 
 /* Of those that had met one has not found the daemon again. */
-static void judge_missing(crew_relay *r, double now) {
+static void judge_missing(ranks_relay *r, double now) {
     larder__relay *c = &r->core;
     char why[sizeof c->why];
     if (!c->met || c->failed || r->missing >= c->world || !larder__relay_waits(c, r->missing) ||
@@ -241,12 +241,12 @@ void larder__unix_ranks_relay_judge(larder__unix_ranks_link *l, bool there, cons
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static void relay_wake(larder__relay *core) {
-    larder__unix_ranks_ring(((crew_relay *)core)->link->wake);
+    larder__unix_ranks_ring(((ranks_relay *)core)->link->wake);
 }
 
 /* What was said last goes still. */
 static void relay_stop(larder__relay *core) {
-    crew_relay *r = (crew_relay *)core;
+    ranks_relay *r = (ranks_relay *)core;
     larder__unix_ranks_link *l = r->link;
     pthread_mutex_lock(&l->relaying);
     if (l->relay) {
@@ -261,7 +261,7 @@ static void relay_stop(larder__relay *core) {
 }
 
 static void relay_free(larder__relay *core) {
-    crew_relay *r = (crew_relay *)core;
+    ranks_relay *r = (ranks_relay *)core;
     clear_parts(r);
     larder__free(r->parts);
     larder__free(r);
@@ -270,7 +270,7 @@ static void relay_free(larder__relay *core) {
 int larder__unix_ranks_relay(larder__relay **out, larder__unix_ranks_link *l) {
     static const larder__relay_ops ops = {relay_wake, relay_stop, relay_free};
     *out = NULL;
-    crew_relay *r = larder__calloc(1, sizeof *r);
+    ranks_relay *r = larder__calloc(1, sizeof *r);
     if (!r)
         return LARDER_E_NOMEM;
     *out = &r->core;

@@ -21,15 +21,15 @@ void larder__seat_clear(larder__rank_seat *seat) {
 /* ---- telling --------------------------------------------------------------------------------- */
 
 int larder__unix_ranks_tell(larder__server *s, larder__server_client *c) {
-    const larder__unix_ranks *crew = c->berth.crew;
+    const larder__unix_ranks *ranks = c->berth.ranks;
     uint32_t missing = UINT32_MAX;
-    for (uint32_t k = crew->world; k-- > 0;)
-        if (crew->seats[k].state == LARDER__SEAT_EMPTY)
+    for (uint32_t k = ranks->world; k-- > 0;)
+        if (ranks->seats[k].state == LARDER__SEAT_EMPTY)
             missing = k;
     s->body.size = 0;
     larder_write_u32(&s->body, missing);
-    larder_write_u64(&s->body, crew->met ? crew->session : 0);
-    return larder__server_reply(s, c, LARDER__MSG_CREW);
+    larder_write_u64(&s->body, ranks->met ? ranks->session : 0);
+    return larder__server_reply(s, c, LARDER__MSG_RANKS);
 }
 
 /* One who cannot be told something would wait for it: its connection ends, as it will notice. */
@@ -38,10 +38,10 @@ static void told(const larder__server_client *c, int rc) {
         shutdown(c->fd, SHUT_RDWR);
 }
 
-void larder__unix_ranks_tell_all(larder__server *s, const larder__unix_ranks *crew) {
-    for (uint32_t k = 0; k < crew->world; k++)
-        if (crew->seats[k].client)
-            told(crew->seats[k].client, larder__unix_ranks_tell(s, crew->seats[k].client));
+void larder__unix_ranks_tell_all(larder__server *s, const larder__unix_ranks *ranks) {
+    for (uint32_t k = 0; k < ranks->world; k++)
+        if (ranks->seats[k].client)
+            told(ranks->seats[k].client, larder__unix_ranks_tell(s, ranks->seats[k].client));
 }
 
 static int tell_record(larder__server *s, larder__server_client *c, uint32_t rank,
@@ -63,7 +63,7 @@ static int tell_gone(larder__server *s, larder__server_client *c, uint32_t rank)
     s->body.size = 0;
     larder_write_u32(&s->body, c->berth.serial);
     larder_write_u32(&s->body, rank);
-    larder__seat_state now = c->berth.crew->seats[rank].state;
+    larder__seat_state now = c->berth.ranks->seats[rank].state;
     larder_write_u32(&s->body, now == LARDER__SEAT_EMPTY   ? LARDER__RANK_APART
                                : now == LARDER__SEAT_ENDED ? LARDER__RANK_ENDED
                                                            : LARDER__RANK_LOST);
@@ -74,17 +74,17 @@ static bool waits_for(const larder__server_client *c, uint32_t rank) {
     return c && c->berth.wish && c->berth.wish[rank];
 }
 
-void larder__unix_ranks_tell_gone(larder__server *s, larder__unix_ranks *crew, uint32_t rank) {
-    for (uint32_t k = 0; k < crew->world; k++)
-        if (waits_for(crew->seats[k].client, rank))
-            told(crew->seats[k].client, tell_gone(s, crew->seats[k].client, rank));
+void larder__unix_ranks_tell_gone(larder__server *s, larder__unix_ranks *ranks, uint32_t rank) {
+    for (uint32_t k = 0; k < ranks->world; k++)
+        if (waits_for(ranks->seats[k].client, rank))
+            told(ranks->seats[k].client, tell_gone(s, ranks->seats[k].client, rank));
 }
 
 /* ---- hearing --------------------------------------------------------------------------------- */
 
 int larder__unix_ranks_say(larder__server *s, larder__server_client *c, larder_reader *r) {
-    larder__unix_ranks *crew = c->berth.crew;
-    larder__rank_seat *seat = &crew->seats[c->berth.rank];
+    larder__unix_ranks *ranks = c->berth.ranks;
+    larder__rank_seat *seat = &ranks->seats[c->berth.rank];
     uint32_t kind = larder_read_u32(r), piece = larder_read_u32(r), pieces = larder_read_u32(r);
     uint64_t number = larder_read_u64(r);
     size_t size = larder__read_left(r);
@@ -107,8 +107,8 @@ int larder__unix_ranks_say(larder__server *s, larder__server_client *c, larder_r
     seat->last = &record->next;
     seat->record_bytes += size;
     seat->record_count++;
-    for (uint32_t k = 0; k < crew->world; k++) {
-        larder__server_client *o = crew->seats[k].client;
+    for (uint32_t k = 0; k < ranks->world; k++) {
+        larder__server_client *o = ranks->seats[k].client;
         if (waits_for(o, c->berth.rank) && o->berth.kind == kind && o->berth.number == number)
             told(o, tell_record(s, o, c->berth.rank, record));
     }
@@ -116,7 +116,7 @@ int larder__unix_ranks_say(larder__server *s, larder__server_client *c, larder_r
 }
 
 int larder__unix_ranks_forget(larder__server_client *c, larder_reader *r) {
-    larder__rank_seat *seat = &c->berth.crew->seats[c->berth.rank];
+    larder__rank_seat *seat = &c->berth.ranks->seats[c->berth.rank];
     uint32_t kind = larder_read_u32(r);
     uint64_t number = larder_read_u64(r);
     larder__rank_record **at = &seat->records;
@@ -138,20 +138,20 @@ int larder__unix_ranks_forget(larder__server_client *c, larder_reader *r) {
 
 /* What there is of one rank's record, or that it will never be there. */
 static int answer_wish(larder__server *s, larder__server_client *c, uint32_t rank) {
-    const larder__rank_seat *seat = &c->berth.crew->seats[rank];
+    const larder__rank_seat *seat = &c->berth.ranks->seats[rank];
     int rc = 0;
     for (const larder__rank_record *r = seat->records; r && rc == 0 && c->berth.wish[rank];
          r = r->next)
         if (r->kind == c->berth.kind && r->number == c->berth.number)
             rc = tell_record(s, c, rank, r);
     bool gone = seat->state == LARDER__SEAT_ENDED || seat->state == LARDER__SEAT_LOST ||
-                (c->berth.crew->apart && seat->state == LARDER__SEAT_EMPTY);
+                (c->berth.ranks->apart && seat->state == LARDER__SEAT_EMPTY);
     return rc == 0 && c->berth.wish[rank] && gone ? tell_gone(s, c, rank) : rc;
 }
 
 int larder__unix_ranks_wish(larder__server *s, larder__server_client *c, larder_reader *r) {
     larder__berth *b = &c->berth;
-    uint32_t world = b->crew->world;
+    uint32_t world = b->ranks->world;
     if (!b->wish && !(b->wish = larder__calloc(world, sizeof *b->wish)))
         return LARDER_E_NOMEM;
     memset(b->wish, 0, world * sizeof *b->wish);

@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <string.h>
 
-enum { CREWS = 32, LEASES_MOST = 1 << 20 };
+enum { RANK_JOBS = 32, LEASES_MOST = 1 << 20 };
 
 /* ---- coming ---------------------------------------------------------------------------------- */
 
@@ -31,9 +31,9 @@ static larder__cost cost_of(const larder__server *s, const larder__join *j) {
                           .staying = staying < 1e15 ? (uint64_t)staying : UINT64_MAX};
 }
 
-static uint32_t crew_count(const larder__server *s) {
+static uint32_t rank_job_count(const larder__server *s) {
     uint32_t n = 0;
-    for (const larder__unix_ranks *c = s->crews; c; c = c->next)
+    for (const larder__unix_ranks *c = s->rank_jobs; c; c = c->next)
         n++;
     return n;
 }
@@ -46,60 +46,60 @@ static int new_session(const larder__join *j, uint64_t *out) {
     return 0;
 }
 
-static int crew_open(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+static int ranks_open(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
     uint64_t budget, session;
-    if (crew_count(s) >= CREWS)
+    if (rank_job_count(s) >= RANK_JOBS)
         return larder__fail(LARDER_E_FULL, "%d distributed jobs are here, and that is the most",
-                            CREWS);
+                            RANK_JOBS);
     const larder__budget asked = {.bytes = j->want};
     uint64_t most = larder__budget_bytes(&asked, j->payload, j->pixels);
     const larder__cost cost = cost_of(s, j);
     int rc = larder__server_budget(s, &cost, most, j->want != UINT64_MAX, &budget);
     if (rc < 0 || (rc = new_session(j, &session)) < 0)
         return rc;
-    larder__unix_ranks *crew = larder__calloc(1, sizeof *crew + j->world * sizeof *crew->seats);
-    if (!crew)
+    larder__unix_ranks *ranks = larder__calloc(1, sizeof *ranks + j->world * sizeof *ranks->seats);
+    if (!ranks)
         return LARDER_E_NOMEM;
-    if ((rc = larder__unix_ranks_values_open(&crew->values, larder__cost_arena(&cost, budget))) <
+    if ((rc = larder__unix_ranks_values_open(&ranks->values, larder__cost_arena(&cost, budget))) <
         0) {
-        larder__free(crew);
+        larder__free(ranks);
         return rc;
     }
-    memcpy(crew->job, j->job, sizeof crew->job);
-    memcpy(crew->name, j->name, sizeof crew->name);
-    crew->fingerprint = j->fingerprint;
-    crew->identity = j->identity;
-    crew->budget = budget;
-    crew->world = j->world;
-    crew->session = session;
-    crew->again = crew->met = j->session != 0;
+    memcpy(ranks->job, j->job, sizeof ranks->job);
+    memcpy(ranks->name, j->name, sizeof ranks->name);
+    ranks->fingerprint = j->fingerprint;
+    ranks->identity = j->identity;
+    ranks->budget = budget;
+    ranks->world = j->world;
+    ranks->session = session;
+    ranks->again = ranks->met = j->session != 0;
     for (uint32_t k = 0; k < j->world; k++)
-        larder__seat_clear(&crew->seats[k]);
-    s->promised += crew->promise = larder__cost_all(&cost, budget);
-    crew->next = s->crews;
-    s->crews = *out = crew;
+        larder__seat_clear(&ranks->seats[k]);
+    s->promised += ranks->promise = larder__cost_all(&cost, budget);
+    ranks->next = s->rank_jobs;
+    s->rank_jobs = *out = ranks;
     return 0;
 }
 
-static void crew_close(larder__server *s, larder__unix_ranks *crew) {
-    larder__unix_ranks **at = &s->crews;
-    while (*at != crew)
+static void ranks_close(larder__server *s, larder__unix_ranks *ranks) {
+    larder__unix_ranks **at = &s->rank_jobs;
+    while (*at != ranks)
         at = &(*at)->next;
-    *at = crew->next;
-    s->promised -= crew->promise;
-    for (uint32_t k = 0; k < crew->world; k++)
-        larder__seat_clear(&crew->seats[k]);
-    larder__unix_ranks_values_close(&crew->values);
-    larder__free(crew);
+    *at = ranks->next;
+    s->promised -= ranks->promise;
+    for (uint32_t k = 0; k < ranks->world; k++)
+        larder__seat_clear(&ranks->seats[k]);
+    larder__unix_ranks_values_close(&ranks->values);
+    larder__free(ranks);
 }
 
 /* Ranks that have met before look for each other by what they met under; others for one in which
  * their seat is free, and which has never been complete. The latest comes first: an older one may
  * be what is left of a run that hangs. Nobody comes to those that have other bytes, or what one
  * rank lays down would be another's samples. */
-static int find_crew(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+static int find_ranks(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
     larder__unix_ranks *others = NULL;
-    for (larder__unix_ranks *c = s->crews; c; c = c->next) {
+    for (larder__unix_ranks *c = s->rank_jobs; c; c = c->next) {
         if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint)
             continue;
         if (j->session ? c->session != j->session : c->met || c->apart)
@@ -123,7 +123,7 @@ static int find_crew(larder__server *s, const larder__join *j, larder__unix_rank
                                 j->job);
     }
     if (!others)
-        return crew_open(s, j, out);
+        return ranks_open(s, j, out);
     others->apart = true; /* those that wait for it hear of it too */
     larder__unix_ranks_tell_gone(s, others, j->rank);
     return larder__fail(LARDER_E_STATE, LARDER__RELAY_COPIES, "");
@@ -131,11 +131,11 @@ static int find_crew(larder__server *s, const larder__join *j, larder__unix_rank
 
 /* The descriptor goes with the first bytes of the answer, so that one is sent at once. */
 static int greet(larder__server *s, larder__server_client *c) {
-    const larder__unix_ranks *crew = c->berth.crew;
-    int fd = larder__arena_fd(crew->values.arena);
+    const larder__unix_ranks *ranks = c->berth.ranks;
+    int fd = larder__arena_fd(ranks->values.arena);
     larder__joined m = {.version = LARDER__WIRE_VERSION,
-                        .arena_bytes = larder__arena_bytes(crew->values.arena),
-                        .budget = crew->budget};
+                        .arena_bytes = larder__arena_bytes(ranks->values.arena),
+                        .budget = ranks->budget};
     s->body.size = 0;
     larder__joined_write(&m, &s->body);
     if (s->body.code < 0)
@@ -151,36 +151,36 @@ static bool has_left(const larder__server_client *c) {
 
 int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_reader *r) {
     larder__join j;
-    larder__unix_ranks *crew = NULL;
-    if (c->about.shelf || c->berth.crew)
+    larder__unix_ranks *ranks = NULL;
+    if (c->about.set || c->berth.ranks)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__join_read(&j, r);
     if (rc == 0 && has_left(c))
         return larder__fail(LARDER_E_IO, "it did not wait for an answer");
     if (rc == 0)
-        rc = find_crew(s, &j, &crew);
-    if (rc < 0 || !crew) {
+        rc = find_ranks(s, &j, &ranks);
+    if (rc < 0 || !ranks) {
         larder__server_say(s, "refused rank %u of job %s (pid %u): %s", j.rank, j.job, j.pid,
                            larder_errmsg());
         return larder__server_refuse(s, c, rc);
     }
-    c->berth.crew = crew;
+    c->berth.ranks = ranks;
     c->berth.rank = j.rank;
     c->about.pid = j.pid;
     c->about.since = larder__world_now();
     memcpy(c->about.name, j.name, sizeof c->about.name);
     if ((rc = greet(s, c)) < 0) { /* it was never here */
         c->berth = (larder__berth){0};
-        if (crew->there == 0)
-            crew_close(s, crew);
+        if (ranks->there == 0)
+            ranks_close(s, ranks);
         return rc;
     }
-    crew->seats[j.rank].state = LARDER__SEAT_TAKEN;
-    crew->seats[j.rank].client = c;
-    crew->met |= ++crew->there == crew->world;
+    ranks->seats[j.rank].state = LARDER__SEAT_TAKEN;
+    ranks->seats[j.rank].client = c;
+    ranks->met |= ++ranks->there == ranks->world;
     larder__server_say(s, "rank %u of %u of job %s joined: %s (pid %u)", j.rank, j.world, j.job,
                        j.name, j.pid);
-    larder__unix_ranks_tell_all(s, crew);
+    larder__unix_ranks_tell_all(s, ranks);
     return 0;
 }
 
@@ -193,11 +193,11 @@ static void drop_lease(larder__leases *l, uint32_t number) {
 
 void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
     larder__berth *b = &c->berth;
-    larder__unix_ranks *crew = b->crew;
-    if (!crew)
+    larder__unix_ranks *ranks = b->ranks;
+    if (!ranks)
         return;
-    larder__rank_seat *seat = &crew->seats[b->rank];
-    larder__server_say(s, "rank %u of %u of job %s %s (pid %u)", b->rank, crew->world, crew->job,
+    larder__rank_seat *seat = &ranks->seats[b->rank];
+    larder__server_say(s, "rank %u of %u of job %s %s (pid %u)", b->rank, ranks->world, ranks->job,
                        b->ended ? "ended" : "is gone", c->about.pid);
     for (uint32_t i = 0; i < b->leases.cap; i++)
         if (larder__leases_find(&b->leases, i))
@@ -205,22 +205,22 @@ void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
     larder__leases_free(&b->leases);
     larder__free(b->wish);
     seat->client = NULL;
-    seat->state = !crew->met ? LARDER__SEAT_EMPTY
-                  : b->ended ? LARDER__SEAT_ENDED
-                             : LARDER__SEAT_LOST;
-    if (!crew->met)
+    seat->state = !ranks->met ? LARDER__SEAT_EMPTY
+                  : b->ended  ? LARDER__SEAT_ENDED
+                              : LARDER__SEAT_LOST;
+    if (!ranks->met)
         larder__seat_clear(seat); /* who comes instead speaks for itself */
     else
-        larder__unix_ranks_tell_gone(s, crew, b->rank);
+        larder__unix_ranks_tell_gone(s, ranks, b->rank);
     *b = (larder__berth){0};
-    if (--crew->there == 0)
-        crew_close(s, crew);
+    if (--ranks->there == 0)
+        ranks_close(s, ranks);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static int lookup(larder__server *s, larder__server_client *c, larder_reader *r) {
-    larder__unix_ranks *crew = c->berth.crew;
+    larder__unix_ranks *ranks = c->berth.ranks;
     uint32_t serial = larder_read_u32(r);
     size_t n = larder__read_left(r) / sizeof(larder__wire_value);
     int rc = n > LARDER__LOOKUP_MOST
@@ -232,13 +232,13 @@ static int lookup(larder__server *s, larder__server_client *c, larder_reader *r)
         larder__value asked = larder__wire_value_read(r), about;
         if ((rc = larder_read_status(r)) < 0)
             break;
-        larder_buf *b = larder__unix_ranks_values_find(&crew->values, &asked, &about);
+        larder_buf *b = larder__unix_ranks_values_find(&ranks->values, &asked, &about);
         larder__wire_found found = {.lease = LARDER__NO_LEASE};
         bool fits = b && about.size <= asked.size && c->berth.leases.count < LEASES_MOST &&
                     (asked.held == about.held || asked.held == LARDER__ANY_FORM);
         if (fits)
             found = (larder__wire_found){
-                .offset = larder__unix_ranks_values_offset(&crew->values, b),
+                .offset = larder__unix_ranks_values_offset(&ranks->values, b),
                 .size = about.size,
                 .lease = larder__leases_add(&c->berth.leases, larder_buf_ref(b), NULL),
                 .held = about.held};
@@ -251,18 +251,18 @@ static int lookup(larder__server *s, larder__server_client *c, larder_reader *r)
 
 /* Room for a value, under a lease that knows its name. */
 static int make_room(larder__server_client *c, const larder__value *name, larder__wire_found *out) {
-    larder__unix_ranks *crew = c->berth.crew;
+    larder__unix_ranks *ranks = c->berth.ranks;
     int rc = larder__leases_reserve(&c->berth.leases, 1);
     larder__value *making = rc == 0 ? larder__malloc(sizeof *making) : NULL;
     if (!making)
         return rc < 0 ? rc : LARDER_E_NOMEM;
     *making = *name;
-    larder_buf *room = larder__unix_ranks_values_room(&crew->values, name->size);
+    larder_buf *room = larder__unix_ranks_values_room(&ranks->values, name->size);
     if (!room) {
         larder__free(making);
         return 0;
     }
-    *out = (larder__wire_found){.offset = larder__unix_ranks_values_offset(&crew->values, room),
+    *out = (larder__wire_found){.offset = larder__unix_ranks_values_offset(&ranks->values, room),
                                 .size = name->size,
                                 .lease = larder__leases_add(&c->berth.leases, room, making)};
     return 0;
@@ -277,7 +277,7 @@ static int place(larder__server *s, larder__server_client *c, larder_reader *r) 
         rc = larder__fail(LARDER_E_FORMAT, "a value in any form is none");
     if (rc < 0)
         return rc;
-    if (larder__unix_ranks_values_find(&c->berth.crew->values, &name, &about))
+    if (larder__unix_ranks_values_find(&c->berth.ranks->values, &name, &about))
         out.size = 1;
     else
         rc = make_room(c, &name, &out);
@@ -292,7 +292,7 @@ static int stored(larder__server_client *c, larder_reader *r) {
     larder__lease *l = larder__leases_find(&c->berth.leases, number);
     if (larder_read_status(r) < 0 || !l || !l->making)
         return larder__fail(LARDER_E_RANGE, "it stored where it was given no room");
-    larder__unix_ranks_values_keep(&c->berth.crew->values, l->making,
+    larder__unix_ranks_values_keep(&c->berth.ranks->values, l->making,
                                    l->buf); /* or it is not kept */
     drop_lease(&c->berth.leases, number);
     return 0;
@@ -311,7 +311,7 @@ static int drop_values(larder__server_client *c, larder_reader *r) {
     while (larder__read_left(r) && larder_read_status(r) == 0) {
         larder__value name = larder__wire_value_read(r);
         if (larder_read_status(r) == 0)
-            larder__unix_ranks_values_drop(&c->berth.crew->values, &name);
+            larder__unix_ranks_values_drop(&c->berth.ranks->values, &name);
     }
     return larder_read_status(r);
 }

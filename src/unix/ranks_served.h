@@ -1,7 +1,7 @@
-/* The ranks of one distributed job in the daemon: a crew. They have values in common
+/* The ranks of one distributed job in the daemon. They have values in common
  * (unix/rank_values.h) and tell each other records (unix/rank_message.h); a rank is there as long
- * as its connection is, so the others hear at once when it is gone. A crew ends with its last rank,
- * and everything it had is given back. */
+ * as its connection is, so the others hear at once when it is gone. The job ends with its
+ * last rank, and everything it had is given back. */
 #ifndef LARDER_UNIX_RANKS_SERVED_H
 #define LARDER_UNIX_RANKS_SERVED_H
 
@@ -14,7 +14,7 @@ struct larder__server_client;
 typedef struct larder__unix_ranks larder__unix_ranks;
 
 typedef struct larder__berth { /* of a client that is a rank */
-    larder__unix_ranks *crew;  /* NULL: it is none */
+    larder__unix_ranks *ranks; /* NULL: it is none */
     uint32_t rank;
     bool ended;            /* it said so */
     larder__leases leases; /* `making`: the name of the value that is to be stored there */

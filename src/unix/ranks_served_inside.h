@@ -1,4 +1,4 @@
-/* What job_crew.c (who is there) and crew_talk.c (what they say) share. Nobody else includes
+/* What ranks_served.c (who is there) and ranks_heard.c (what they say) share. Nobody else includes
  * this. */
 #ifndef LARDER_UNIX_RANKS_SERVED_INSIDE_H
 #define LARDER_UNIX_RANKS_SERVED_INSIDE_H
@@ -43,7 +43,7 @@ struct larder__unix_ranks {
     larder__rank_seat seats[];
 };
 
-/* crew_talk.c */
+/* ranks_heard.c */
 int larder__unix_ranks_say(larder__server *, larder__server_client *, larder_reader *);
 int larder__unix_ranks_forget(larder__server_client *, larder_reader *);
 int larder__unix_ranks_wish(larder__server *, larder__server_client *, larder_reader *);

@@ -102,8 +102,8 @@ void larder__served_note_table(larder__served *s) {
     atomic_store_explicit(&s->table->budget, slots->budget, memory_order_relaxed);
 }
 
-larder__may larder__served_may(void *shelf, uint32_t number) {
-    const larder__served *s = shelf;
+larder__may larder__served_may(void *set, uint32_t number) {
+    const larder__served *s = set;
     const larder__served_job *j = &s->jobs[number];
     if (holds_too_much(s, j))
         return LARDER__MAY_NOTHING;

@@ -70,7 +70,7 @@ static void publish(larder__served *s, const larder__promised *m, const larder_b
     if (!s->open_hand || at == LARDER_NO_SLOT || slots->form_of[at] != m->maker.held)
         return;
     if (m->maker.held == LARDER_DECODED ? size <= slots->size_of[at] : size == slots->size_of[at])
-        larder__pinned_publish(&s->limbo, m->key, larder__served_offset(s, m->buf), m->maker.held,
+        larder__pinned_publish(&s->pinned, m->key, larder__served_offset(s, m->buf), m->maker.held,
                                (uint32_t)size);
 }
 
@@ -106,22 +106,22 @@ static void land(larder__served *s, larder__promised *m, int code) {
     larder__free(m);
 }
 
-static void give_back(void *limbo, uint64_t key_and_block) {
-    larder__pinned_give(limbo, (larder__block)key_and_block, key_and_block >> 32);
+static void give_back(void *pinned, uint64_t key_and_block) {
+    larder__pinned_give(pinned, (larder__block)key_and_block, key_and_block >> 32);
 }
 
 /* A block in the arena for an entry that is to be made; NULL: there is none. */
 static larder_buf *block_new(larder__served *s, uint64_t key, uint32_t size) {
-    larder__block b = larder__pinned_take(&s->limbo, (uint64_t)size + LARDER__BLOCK_HEAD);
+    larder__block b = larder__pinned_take(&s->pinned, (uint64_t)size + LARDER__BLOCK_HEAD);
     if (b == LARDER__NO_BLOCK)
         return NULL;
     larder__block_head *head = larder__arena_at(s->arena, b);
     *head = (larder__block_head){.size = size, .key = key};
     atomic_store(&head->state, LARDER__BLOCK_PENDING);
     larder_buf *buf =
-        larder__buf_outside(head + 1, size, give_back, &s->limbo, key << 32 | (uint64_t)b);
+        larder__buf_outside(head + 1, size, give_back, &s->pinned, key << 32 | (uint64_t)b);
     if (!buf)
-        larder__pinned_give(&s->limbo, b, key);
+        larder__pinned_give(&s->pinned, b, key);
     return buf;
 }
 

@@ -9,7 +9,7 @@
 #include "unix/served_set.h"
 
 /* A job's rates now, and the threads it prepares samples with. True: the cache was shared out anew;
- * *out says how. Nothing happens on a shelf whose first job did not want it. */
+ * *out says how. Nothing happens on a set whose first job did not want it. */
 bool larder__served_rates(larder__served *, uint32_t job, const larder_pace *, double cores,
                           larder__plan_turn *out);
 /* How it is shared out now; false: as it was at the start, for good. */

@@ -29,7 +29,7 @@ int larder__served_join(larder__served *s, uint64_t quota, bool again, uint64_t 
     s->jobs[i] =
         (larder__served_job){.here = true, .quota = quota, .asked_at = larder__world_now()};
     if (s->open_hand) /* without memory for it, it asks */
-        larder__pinned_join(&s->limbo, i, &(int){-1});
+        larder__pinned_join(&s->pinned, i, &(int){-1});
     *number = i;
     return 0;
 }
@@ -41,7 +41,7 @@ void larder__served_leave(larder__served *s, uint32_t number) {
     for (uint32_t i = 0; i < j->leases.cap; i++)
         larder__served_release(s, number, i);
     larder__leases_free(&j->leases);
-    larder__pinned_leave(&s->limbo, number);
+    larder__pinned_leave(&s->pinned, number);
     j->here = false;
     larder__served_feed(s, number, &(larder__op){.type = LARDER__OP_LEAVE});
 }
@@ -137,7 +137,7 @@ int larder__served_open(larder__served **out, const larder__served_conf *conf) {
     if (rc == 0)
         rc = larder__arena_open(&s->arena, conf->about.budget + conf->spare);
     if (rc == 0)
-        rc = larder__pinned_open(&s->limbo, s->arena,
+        rc = larder__pinned_open(&s->pinned, s->arena,
                                  larder__table_places(s->table, conf->about.keys),
                                  LARDER__SERVED_JOBS);
     if (rc == 0)
@@ -159,7 +159,7 @@ void larder__served_close(larder__served **ps) {
         larder__served_leave(s, i);
     larder__machine_close(&s->machine); /* gives its blocks back: before the arena */
     larder__replan_close(&s->replan);
-    larder__pinned_close(&s->limbo);
+    larder__pinned_close(&s->pinned);
     larder__arena_close(&s->arena);
     if (s->table)
         munmap(s->table, s->table_bytes);
@@ -179,7 +179,7 @@ larder__machine *larder__served_machine(const larder__served *s) { return s->mac
 larder__cache *larder__served_cache(const larder__served *s) { return s->cache; }
 int larder__served_arena_fd(const larder__served *s) { return larder__arena_fd(s->arena); }
 int larder__served_table_fd(const larder__served *s) { return s->table_fd; }
-int larder__served_pins_fd(const larder__served *s, uint32_t job) { return s->limbo.jobs[job].fd; }
+int larder__served_pins_fd(const larder__served *s, uint32_t job) { return s->pinned.jobs[job].fd; }
 uint64_t larder__served_arena_bytes(const larder__served *s) {
     return larder__arena_bytes(s->arena);
 }
@@ -189,7 +189,7 @@ void larder__served_read_figures(const larder__served *s, larder__served_figures
     *f = (larder__served_figures){.jobs = larder__machine_jobs(s->machine),
                                   .arena_bytes = larder__arena_bytes(s->arena),
                                   .arena_taken = larder__arena_taken(s->arena),
-                                  .limbo = s->limbo.count,
+                                  .pinned = s->pinned.count,
                                   .no_block = s->no_block,
                                   .capped = s->capped,
                                   .huge_pages = larder__arena_huge(s->arena)};

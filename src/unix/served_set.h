@@ -25,7 +25,7 @@ typedef struct larder__served_conf {
 
 enum { LARDER__SERVED_JOBS = LARDER__MACHINE_JOBS };
 
-/* Bytes of the tables of such a shelf, whatever its budget: found out by making them, of `most`
+/* Bytes of the tables of such a set, whatever its budget: found out by making them, of `most`
  * bytes; E_NOMEM: they are more. Also the policy that its text means. */
 int larder__served_measure(const larder__served_conf *, uint64_t most, uint64_t *bytes,
                            const larder_policy **);
@@ -67,7 +67,7 @@ typedef struct larder__served_figures {
     uint32_t jobs;
     uint64_t leases, leased_bytes;
     uint64_t arena_bytes, arena_taken;
-    uint64_t limbo;    /* blocks that only somebody who took them without asking still reads */
+    uint64_t pinned;   /* blocks that only somebody who took them without asking still reads */
     uint64_t no_block; /* entries that found no place in the arena */
     uint64_t capped;   /* answers without a lease because the job held too much already */
     bool huge_pages;

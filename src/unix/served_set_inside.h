@@ -1,5 +1,6 @@
-/* What a shelf is made of, for the files that make it up: shelf.c (jobs, opening), claiming.c (the
- * answers to batches) and making.c (entries that jobs have promised to make). */
+/* What a served set is made of, for the files that make it up: served_set.c (jobs, opening),
+ * served_claims.c (the answers to batches) and served_makers.c (entries that jobs have promised to
+ * make). */
 #ifndef LARDER_UNIX_SERVED_SET_INSIDE_H
 #define LARDER_UNIX_SERVED_SET_INSIDE_H
 
@@ -43,7 +44,7 @@ struct larder__served {
     larder__machine *machine;
     larder__cache *cache; /* the machine's */
     larder__arena *arena;
-    larder__pinned limbo;
+    larder__pinned pinned;
     bool open_hand; /* residents may be taken without asking */
     int table_fd;
     larder__table_head *table; /* slots of all keys behind it */
@@ -61,8 +62,8 @@ struct larder__served {
 
 void larder__served_plan_open(larder__served *);
 
-/* claiming.c: larder__machine_conf.may. */
-larder__may larder__served_may(void *shelf, uint32_t job);
+/* served_claims.c: larder__machine_conf.may. */
+larder__may larder__served_may(void *set, uint32_t job);
 /* Feeds the machine with something nobody said. */
 void larder__served_feed(larder__served *, uint32_t job, const larder__op *);
 

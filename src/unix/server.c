@@ -24,7 +24,7 @@ enum {
     EVENTS = 64,
     BACKLOG = 128,
     REPLY_MOST = 64 << 20,
-    CREW_REPLY_MOST = 1 << 30,
+    RANKS_REPLY_MOST = 1 << 30,
     MESSAGE_MOST = 4 << 20, /* bytes: whatever is said at once fits */
     KEPT_MOST = 256 << 10,  /* of room that is kept for the next message */
     OWN = 8 << 20,          /* of memory beside the cache: clients, and what they say */
@@ -102,7 +102,7 @@ int larder__server_reply(larder__server *s, larder__server_client *c, larder__me
     if (c->deaf || (size_t)gone == sizeof head + s->body.size)
         return 0;
     /* A rank waits for the records of all others. */
-    size_t most = c->berth.crew ? CREW_REPLY_MOST : REPLY_MOST;
+    size_t most = c->berth.ranks ? RANKS_REPLY_MOST : REPLY_MOST;
     if (c->out.size - c->sent + s->body.size > most)
         return larder__fail(LARDER_E_FULL, "it does not read its answers");
     size_t of_head = (size_t)gone < sizeof head ? (size_t)gone : sizeof head;
@@ -127,10 +127,10 @@ static void drop(larder__server *s, larder__server_client *c, const char *why) {
         at = &(*at)->next;
     *at = c->next;
     s->count--;
-    if (c->about.shelf) {
+    if (c->about.set) {
         larder__server_say(s, "job %u left: %s (pid %u)%s%s", c->about.job, c->about.name,
                            c->about.pid, why ? ": " : "", why ? why : "");
-        larder__served_leave(c->about.shelf, c->about.job);
+        larder__served_leave(c->about.set, c->about.job);
     }
     larder__unix_ranks_leave(s, c);
     s->promised -= c->promise;
@@ -228,15 +228,15 @@ static void serve(larder__server *s, larder__server_client *c, uint32_t events) 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 /* Now and then, as long as something is being made. */
-static int watch_shelves(larder__server *s, int milliseconds) {
+static int watch_sets(larder__server *s, int milliseconds) {
     double now = larder__world_now();
     if (!s->making && now < s->watch_at + WATCH_MS * 1e-3)
         return milliseconds;
     if (now >= s->watch_at + WATCH_MS * 1e-3) {
         s->watch_at = now;
         s->making = false;
-        for (size_t i = 0; i < LARDER__SHELVES; i++)
-            if (s->shelves[i] && larder__served_watch(s->shelves[i], now))
+        for (size_t i = 0; i < LARDER__SETS; i++)
+            if (s->sets[i] && larder__served_watch(s->sets[i], now))
                 s->making = true;
     }
     return milliseconds < 0 || milliseconds > WATCH_MS ? WATCH_MS : milliseconds;
@@ -261,7 +261,7 @@ static int show(larder__server *s, int milliseconds) {
 
 static int turn(larder__server *s, int milliseconds) {
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(s->epoll, events, EVENTS, show(s, watch_shelves(s, milliseconds)));
+    int n = epoll_wait(s->epoll, events, EVENTS, show(s, watch_sets(s, milliseconds)));
     if (n < 0 && errno != EINTR)
         return larder__fail(LARDER_E_IO, "waiting for clients: %s", strerror(errno));
     s->stale |= n > 0;
@@ -383,8 +383,8 @@ void larder__server_close(larder__server **ps) {
     larder__purse *before = larder__mem_charge(&s->purse);
     while (s->clients)
         drop(s, s->clients, NULL);
-    for (size_t i = 0; i < LARDER__SHELVES; i++)
-        larder__served_close(&s->shelves[i]);
+    for (size_t i = 0; i < LARDER__SETS; i++)
+        larder__served_close(&s->sets[i]);
     if (s->listener >= 0) {
         close(s->listener);
         unlink(s->path);

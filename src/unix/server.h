@@ -1,5 +1,5 @@
-/* The daemon: a socket, its clients, and a shelf for every data set they train on. One thread, one
- * loop; nothing in it waits for a client. */
+/* The daemon: a socket, its clients, and a served set for every data set they train on. One thread,
+ * one loop; nothing in it waits for a client. */
 #ifndef LARDER_UNIX_SERVER_H
 #define LARDER_UNIX_SERVER_H
 

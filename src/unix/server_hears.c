@@ -11,26 +11,26 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- shelves --------------------------------------------------------------------------------- */
+/* ---- served sets ----------------------------------------------------------------------------- */
 
-static void close_shelf(larder__server *s, size_t i) {
-    s->promised -= larder__served_about(s->shelves[i])->promise;
-    larder__served_close(&s->shelves[i]);
+static void close_set(larder__server *s, size_t i) {
+    s->promised -= larder__served_about(s->sets[i])->promise;
+    larder__served_close(&s->sets[i]);
 }
 
 static uint64_t left(const larder__server *s) { return s->conf.cache - s->promised; }
 
 /* Data sets nobody trains on make room for one that somebody does; `keep` is not one of them. */
 static void drop_idle(larder__server *s, uint64_t want, const larder__served *keep) {
-    for (size_t i = 0; i < LARDER__SHELVES && left(s) < want; i++) {
+    for (size_t i = 0; i < LARDER__SETS && left(s) < want; i++) {
         larder__served_figures f;
-        if (!s->shelves[i] || s->shelves[i] == keep)
+        if (!s->sets[i] || s->sets[i] == keep)
             continue;
-        larder__served_read_figures(s->shelves[i], &f);
+        larder__served_read_figures(s->sets[i], &f);
         if (f.jobs == 0) {
             larder__server_say(s, "data set %016llx is forgotten: nobody trains on it",
-                               (unsigned long long)larder__served_about(s->shelves[i])->identity);
-            close_shelf(s, i);
+                               (unsigned long long)larder__served_about(s->sets[i])->identity);
+            close_set(s, i);
         }
     }
 }
@@ -115,18 +115,18 @@ static int cost_of(larder__server *s, const larder__hello *h, const larder__serv
     return 0;
 }
 
-static int free_shelf(larder__server *s, size_t *at) {
+static int free_set(larder__server *s, size_t *at) {
     for (int round = 0; round < 2; round++) {
-        for (*at = 0; *at < LARDER__SHELVES; ++*at)
-            if (!s->shelves[*at])
+        for (*at = 0; *at < LARDER__SETS; ++*at)
+            if (!s->sets[*at])
                 return 0;
         drop_idle(s, UINT64_MAX, NULL);
     }
     return larder__fail(LARDER_E_FULL, "%d data sets are in use, and that is the most",
-                        LARDER__SHELVES);
+                        LARDER__SETS);
 }
 
-static int open_shelf(larder__server *s, const larder__hello *h, larder__served **out) {
+static int open_set(larder__server *s, const larder__hello *h, larder__served **out) {
     size_t i;
     larder__cost cost;
     larder__served_conf conf = {.identity = h->identity,
@@ -145,7 +145,7 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__served 
     uint64_t *budget = &conf.about.budget;
     memcpy(conf.about.share, h->share, sizeof conf.about.share);
     memcpy(conf.about.policy, h->policy, sizeof conf.about.policy);
-    int rc = free_shelf(s, &i);
+    int rc = free_set(s, &i);
     if (rc < 0 || (rc = cost_of(s, h, &conf, &cost)) < 0 ||
         (rc = budget_of(s, h, &cost, budget)) < 0)
         return rc;
@@ -154,17 +154,17 @@ static int open_shelf(larder__server *s, const larder__hello *h, larder__served 
     /* As much as a job may hold of what it has asked for. */
     uint64_t pins = (*budget + conf.spare / 2) / cost.mean;
     conf.pins = pins < LARDER__PINS ? (uint32_t)pins : LARDER__PINS;
-    if ((rc = larder__served_open(&s->shelves[i], &conf)) == 0) {
+    if ((rc = larder__served_open(&s->sets[i], &conf)) == 0) {
         s->promised += conf.promise;
-        *out = s->shelves[i];
+        *out = s->sets[i];
     }
     return rc;
 }
 
 /* Of one data set, and of one way to make pixels and rows of it. */
-static int find_shelf(larder__server *s, const larder__hello *h, larder__served **out) {
-    for (size_t i = 0; i < LARDER__SHELVES; i++) {
-        const larder__served_conf *a = s->shelves[i] ? larder__served_about(s->shelves[i]) : NULL;
+static int find_set(larder__server *s, const larder__hello *h, larder__served **out) {
+    for (size_t i = 0; i < LARDER__SETS; i++) {
+        const larder__served_conf *a = s->sets[i] ? larder__served_about(s->sets[i]) : NULL;
         if (!a || a->identity != h->identity || a->about.forms_id != h->forms_id)
             continue;
         if (a->about.keys != h->keys)
@@ -172,30 +172,30 @@ static int find_shelf(larder__server *s, const larder__hello *h, larder__served 
                                 "the data set has %llu samples here and %llu "
                                 "there",
                                 (unsigned long long)a->about.keys, (unsigned long long)h->keys);
-        *out = s->shelves[i];
+        *out = s->sets[i];
         return 0;
     }
-    return open_shelf(s, h, out);
+    return open_set(s, h, out);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* The descriptors go with the first bytes of the answer, so that one is sent at once. */
 static int welcome(larder__server *s, larder__server_client *c) {
-    larder__served *shelf = c->about.shelf;
-    const larder__agreement *about = &larder__served_about(shelf)->about;
+    larder__served *set = c->about.set;
+    const larder__agreement *about = &larder__served_about(set)->about;
     larder__welcome m = {.version = LARDER__WIRE_VERSION,
                          .job = c->about.job,
-                         .arena_bytes = larder__served_arena_bytes(shelf),
+                         .arena_bytes = larder__served_arena_bytes(set),
                          .keys = about->keys,
                          .budget = about->budget,
-                         .wants_sizes = larder__machine_wants_sizes(larder__served_machine(shelf))};
-    m.streaming = larder__machine_stream(larder__served_machine(shelf), &m.stream);
+                         .wants_sizes = larder__machine_wants_sizes(larder__served_machine(set))};
+    m.streaming = larder__machine_stream(larder__served_machine(set), &m.stream);
     memcpy(m.share, about->share, sizeof m.share);
     memcpy(m.policy, about->policy, sizeof m.policy);
-    int pins = larder__served_pins_fd(shelf, c->about.job);
-    m.pins = pins >= 0 ? larder__served_about(shelf)->pins : 0;
-    int fds[] = {larder__served_arena_fd(shelf), larder__served_table_fd(shelf), pins};
+    int pins = larder__served_pins_fd(set, c->about.job);
+    m.pins = pins >= 0 ? larder__served_about(set)->pins : 0;
+    int fds[] = {larder__served_arena_fd(set), larder__served_table_fd(set), pins};
     s->body.size = 0;
     larder__welcome_write(&m, &s->body);
     if (s->body.code < 0)
@@ -206,9 +206,9 @@ static int welcome(larder__server *s, larder__server_client *c) {
 
 /* One more job on this data set: it may come to this. */
 static int promise_job(larder__server *s, larder__server_client *c, const larder__hello *h,
-                       const larder__served *shelf) {
-    uint64_t cost = job_cost(h, larder__machine_policy(larder__served_machine(shelf)));
-    drop_idle(s, cost, shelf);
+                       const larder__served *set) {
+    uint64_t cost = job_cost(h, larder__machine_policy(larder__served_machine(set)));
+    drop_idle(s, cost, set);
     if (cost > left(s))
         return lacking(s, "one more job", cost);
     s->promised += c->promise = cost;
@@ -218,24 +218,24 @@ static int promise_job(larder__server *s, larder__server_client *c, const larder
 
 static int hello(larder__server *s, larder__server_client *c, larder_reader *r) {
     larder__hello h;
-    larder__served *shelf = NULL;
-    if (c->about.shelf || c->berth.crew)
+    larder__served *set = NULL;
+    if (c->about.set || c->berth.ranks)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__hello_read(&h, r);
     if (rc == 0 && (rc = larder__frame_send(c->fd, LARDER__MSG_COMING, NULL, 0, NULL, 0)) < 0)
         return rc; /* it has given up */
     if (rc == 0)
-        rc = find_shelf(s, &h, &shelf);
+        rc = find_set(s, &h, &set);
     if (rc == 0)
-        rc = promise_job(s, c, &h, shelf);
+        rc = promise_job(s, c, &h, set);
     if (rc == 0)
-        rc = larder__served_join(shelf, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0, h.seed,
+        rc = larder__served_join(set, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0, h.seed,
                                  &c->about.job);
     if (rc < 0) {
         larder__server_say(s, "refused %s (pid %u): %s", h.name, h.pid, larder_errmsg());
         return larder__server_refuse(s, c, rc);
     }
-    c->about.shelf = shelf;
+    c->about.set = set;
     c->about.pid = h.pid;
     c->about.since = larder__world_now();
     memcpy(c->about.name, h.name, sizeof c->about.name);
@@ -251,9 +251,9 @@ static int returns(larder__server *s, larder__server_client *c, larder_reader *r
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < m.makes; i++)
-        larder__served_made(c->about.shelf, c->about.job, m.made[i].lease, m.made[i].code);
+        larder__served_made(c->about.set, c->about.job, m.made[i].lease, m.made[i].code);
     for (uint32_t i = 0; i < m.releases; i++)
-        larder__served_release(c->about.shelf, c->about.job, m.released[i]);
+        larder__served_release(c->about.set, c->about.job, m.released[i]);
     return 0;
 }
 
@@ -263,7 +263,7 @@ static void rates(larder__server *s, larder__server_client *c, const larder__op 
                               .step_seconds = o->value[1],
                               .decode_seconds = o->value[2],
                               .augment_seconds = o->value[3]};
-    if (larder__served_rates(c->about.shelf, c->about.job, &pace, o->value[4], &p))
+    if (larder__served_rates(c->about.set, c->about.job, &pace, o->value[4], &p))
         larder__server_say(s,
                            "the cache is split %d/%d/%d: %.0f samples/s expected instead of %.0f, "
                            "which %s held up; now it is %s",
@@ -310,8 +310,7 @@ static int operation(larder__server *s, larder__server_client *c, uint16_t type,
     larder__outcome out = {0};
     if (!may_say(type))
         return larder__fail(LARDER_E_FORMAT, "operation %u is not a client's to say", type);
-    int rc =
-        larder__op_read(&o, type, r, larder__served_about(c->about.shelf)->about.keys, &s->room);
+    int rc = larder__op_read(&o, type, r, larder__served_about(c->about.set)->about.keys, &s->room);
     if (rc == 0)
         rc = bound(c, &o);
     if (rc == 0 && type == LARDER__OP_RATES) {
@@ -319,7 +318,7 @@ static int operation(larder__server *s, larder__server_client *c, uint16_t type,
         return 0;
     }
     if (rc == 0)
-        rc = larder__served_apply(c->about.shelf, c->about.job, &o, &s->body, &out);
+        rc = larder__served_apply(c->about.set, c->about.job, &o, &s->body, &out);
     if (rc < 0)
         return rc;
     bool batch = o.type == LARDER__OP_CLAIM || o.type == LARDER__OP_EXCHANGE;
@@ -333,8 +332,8 @@ static int operation(larder__server *s, larder__server_client *c, uint16_t type,
 
 int larder__server_about(larder__server *s, larder__status_conf *out) {
     const larder__client_about **all = larder__calloc(s->count + 1, sizeof *all);
-    *out = (larder__status_conf){.shelves = s->shelves,
-                                 .crews = s->crews,
+    *out = (larder__status_conf){.sets = s->sets,
+                                 .rank_jobs = s->rank_jobs,
                                  .clients = all,
                                  .cache = s->conf.cache,
                                  .promised = s->promised,
@@ -343,7 +342,7 @@ int larder__server_about(larder__server *s, larder__status_conf *out) {
     if (!all)
         return LARDER_E_NOMEM;
     for (const larder__server_client *o = s->clients; o; o = o->next)
-        if (o->about.shelf)
+        if (o->about.set)
             all[out->count++] = &o->about;
     return 0;
 }
@@ -366,9 +365,9 @@ int larder__server_hear(larder__server *s, larder__server_client *c, uint16_t ty
         return status(s, c);
     if (type == LARDER__MSG_JOIN)
         return larder__unix_ranks_join(s, c, r);
-    if (c->berth.crew)
+    if (c->berth.ranks)
         return larder__unix_ranks_hear(s, c, type, r);
-    if (!c->about.shelf)
+    if (!c->about.set)
         return larder__fail(LARDER_E_STATE, "it did not say hello");
     if (type == LARDER__MSG_RETURNS)
         return returns(s, c, r);

@@ -1,5 +1,5 @@
 /* What the daemon is made of, for the files that make it up: server.c (sockets, clients, the loop)
- * and hearing.c (what clients say). */
+ * and server_hears.c (what clients say). */
 #ifndef LARDER_UNIX_SERVER_INSIDE_H
 #define LARDER_UNIX_SERVER_INSIDE_H
 
@@ -25,8 +25,8 @@ typedef struct larder__server_client {
     larder__inbox in;
     larder_writer out; /* not yet taken by the socket */
     size_t sent;
-    larder__client_about about; /* shelf is NULL before HELLO */
-    larder__berth berth;        /* crew is NULL before JOIN */
+    larder__client_about about; /* set is NULL before HELLO */
+    larder__berth berth;        /* ranks is NULL before JOIN */
 } larder__server_client;
 
 struct larder__server {
@@ -35,9 +35,9 @@ struct larder__server {
     int listener, lock, epoll, stop;
     larder__server_client *clients;
     uint32_t count;
-    larder__served *shelves[LARDER__SHELVES];
-    larder__unix_ranks *crews;
-    uint64_t promised;   /* bytes that shelves, crews and their jobs may come to */
+    larder__served *sets[LARDER__SETS];
+    larder__unix_ranks *rank_jobs;
+    uint64_t promised;   /* bytes that sets, their jobs and jobs of ranks may come to */
     larder__purse purse; /* what there is, of all kinds; most: --cache and a little more */
     larder_writer body, room;
     double started, watch_at;

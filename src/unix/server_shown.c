@@ -56,20 +56,20 @@ typedef struct sums { /* over all data sets */
 
 static sums sum_up(const larder__status_conf *c) {
     sums all = {.data_sets = 0};
-    for (size_t i = 0; i < LARDER__SHELVES; i++) {
+    for (size_t i = 0; i < LARDER__SETS; i++) {
         larder__cache_figures f;
         larder__served_figures s;
-        if (!c->shelves[i])
+        if (!c->sets[i])
             continue;
-        larder__cache_read_figures(larder__served_cache(c->shelves[i]), &f);
-        larder__served_read_figures(c->shelves[i], &s);
+        larder__cache_read_figures(larder__served_cache(c->sets[i]), &f);
+        larder__served_read_figures(c->sets[i], &s);
         all.cache.requests += f.requests, all.cache.hits += f.hits;
         all.cache.misses += f.misses, all.cache.substitutes += f.substitutes;
         all.cache.evictions += f.evictions, all.cache.resident += f.resident;
         all.cache.resident_bytes += f.resident_bytes;
         all.leases += s.leases, all.leased_bytes += s.leased_bytes;
         const char *policy =
-            larder__machine_policy(larder__served_machine(c->shelves[i]))->plugin.name;
+            larder__machine_policy(larder__served_machine(c->sets[i]))->plugin.name;
         size_t n = strlen(all.policies);
         if (!strstr(all.policies, policy))
             snprintf(all.policies + n, sizeof all.policies - n, "%s%s", n ? " " : "", policy);

@@ -18,7 +18,7 @@ void larder__client_count(larder__client_about *a, const larder__reply *t, size_
     }
 }
 
-static void write_shelf(larder__json *j, larder__served *s) {
+static void write_set(larder__json *j, larder__served *s) {
     larder__served_figures f;
     larder__cache_figures c;
     char identity[24];
@@ -50,7 +50,7 @@ static void write_shelf(larder__json *j, larder__served *s) {
         larder__json_text(j, "plan_split", text);
         larder__json_u64(j, "plan_changes", changes);
     }
-    larder__json_u64(j, "limbo_blocks", f.limbo);
+    larder__json_u64(j, "limbo_blocks", f.pinned);
     larder__json_u64(j, "no_block", f.no_block);
     larder__json_u64(j, "capped", f.capped);
     larder__json_bool(j, "huge_pages", f.huge_pages);
@@ -69,7 +69,7 @@ static void write_client(larder__json *j, const larder__client_about *a) {
     larder__json_u64(j, "misses", a->misses);
     larder__json_u64(j, "shared_reads", a->shared);
     larder__json_u64(j, "background", a->background);
-    larder__json_f64(j, "training_rate", larder__served_training(a->shelf, a->job));
+    larder__json_f64(j, "training_rate", larder__served_training(a->set, a->job));
     larder__json_close(j, '}');
 }
 
@@ -87,15 +87,15 @@ int larder__status_write(const larder__status_conf *c, larder_writer *w) {
     larder__json_u64(&j, "promised_bytes", c->promised);
     larder__json_u64(&j, "memory_bytes", c->used);
     larder__json_open(&j, "data_sets", '[');
-    for (size_t i = 0; i < LARDER__SHELVES; i++)
-        if (c->shelves[i])
-            write_shelf(&j, c->shelves[i]);
+    for (size_t i = 0; i < LARDER__SETS; i++)
+        if (c->sets[i])
+            write_set(&j, c->sets[i]);
     larder__json_close(&j, ']');
     larder__json_open(&j, "jobs", '[');
     for (size_t i = 0; i < c->count; i++)
         write_client(&j, c->clients[i]);
     larder__json_close(&j, ']');
-    larder__unix_rankss_write(c->crews, &j);
+    larder__unix_rankss_write(c->rank_jobs, &j);
     larder__json_close(&j, '}');
     if (fclose(to) == 0)
         larder_write_bytes(w, text, size);

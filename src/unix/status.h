@@ -5,10 +5,10 @@
 #include "unix/ranks_served.h"
 #include "unix/served_set.h"
 
-enum { LARDER__SHELVES = 32 };
+enum { LARDER__SETS = 32 };
 
 typedef struct larder__client_about {
-    larder__served *shelf;
+    larder__served *set;
     uint32_t job, pid;
     char name[64];
     double since;
@@ -19,8 +19,8 @@ typedef struct larder__client_about {
 void larder__client_count(larder__client_about *, const larder__reply *, size_t n);
 
 typedef struct larder__status_conf {
-    larder__served *const *shelves;  /* LARDER__SHELVES, NULL: none */
-    const larder__unix_ranks *crews; /* the first of a list */
+    larder__served *const *sets;         /* LARDER__SETS, NULL: none */
+    const larder__unix_ranks *rank_jobs; /* the first of a list */
     const larder__client_about *const *clients;
     size_t count;
     uint64_t cache, promised, used; /* used: memory of all kinds, now */

@@ -26,7 +26,7 @@ enum { KEYS = 400, SIZE = 2000, BATCH = 8 };
 
 typedef struct world {
     larder__arena *arena;
-    larder__pinned limbo;
+    larder__pinned pinned;
     _Atomic larder__place places[KEYS];
     larder__pins *pins[2];
 } world;
@@ -34,17 +34,17 @@ typedef struct world {
 static void open_world(world *w) {
     *w = (world){0};
     check_ok(larder__arena_open(&w->arena, 1 << 20));
-    check_ok(larder__pinned_open(&w->limbo, w->arena, w->places, 2));
+    check_ok(larder__pinned_open(&w->pinned, w->arena, w->places, 2));
     for (uint32_t j = 0; j < 2; j++) {
         int fd;
-        check_ok(larder__pinned_join(&w->limbo, j, &fd));
+        check_ok(larder__pinned_join(&w->pinned, j, &fd));
         w->pins[j] = mmap(NULL, sizeof **w->pins, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         assert_true(w->pins[j] != MAP_FAILED);
     }
 }
 
 static void close_world(world *w) {
-    larder__pinned_close(&w->limbo);
+    larder__pinned_close(&w->pinned);
     assert_int_equal(larder__arena_taken(w->arena), 0);
     assert_true(larder__arena_sound(w->arena));
     larder__arena_close(&w->arena);
@@ -53,9 +53,10 @@ static void close_world(world *w) {
 }
 
 static larder__block bring_in(world *w, uint64_t key) {
-    larder__block b = larder__pinned_take(&w->limbo, SIZE);
+    larder__block b = larder__pinned_take(&w->pinned, SIZE);
     assert_int_not_equal(b, LARDER__NO_BLOCK);
-    larder__pinned_publish(&w->limbo, key, larder__arena_offset(w->arena, b), LARDER_ENCODED, SIZE);
+    larder__pinned_publish(&w->pinned, key, larder__arena_offset(w->arena, b), LARDER_ENCODED,
+                           SIZE);
     return b;
 }
 
@@ -74,21 +75,21 @@ static void test_pinned_blocks_wait(void **st) {
     uint64_t each = larder__arena_length(w->arena, a);
     hold(w, 0, 5, 1);
     hold(w, 1, 0, 1);
-    larder__pinned_give(&w->limbo, a, 1);
-    larder__pinned_give(&w->limbo, b, 2);
+    larder__pinned_give(&w->pinned, a, 1);
+    larder__pinned_give(&w->pinned, b, 2);
     assert_int_equal(w->places[1], 0);
-    larder__pinned_sweep(&w->limbo);
+    larder__pinned_sweep(&w->pinned);
     assert_int_equal(larder__arena_taken(w->arena), each);
     w->pins[0]->at[5] = 0;
-    larder__pinned_sweep(&w->limbo);
+    larder__pinned_sweep(&w->pinned);
     assert_int_equal(larder__arena_taken(w->arena), each);
-    larder__pinned_leave(&w->limbo, 1); /* as when its process has died */
+    larder__pinned_leave(&w->pinned, 1); /* as when its process has died */
     assert_int_equal(larder__arena_taken(w->arena), 0);
     close_world(w);
     free(w);
 }
 
-static void test_room_comes_from_limbo(void **st) {
+static void test_room_comes_from_pinned_blocks(void **st) {
     (void)st;
     world *w = malloc(sizeof *w);
     open_world(w);
@@ -96,15 +97,15 @@ static void test_room_comes_from_limbo(void **st) {
     size_t n = 0;
     larder__block first = bring_in(w, 0);
     hold(w, 0, 0, 0);
-    while (n < KEYS - 1 && (all[n] = larder__pinned_take(&w->limbo, 100000)) != LARDER__NO_BLOCK)
+    while (n < KEYS - 1 && (all[n] = larder__pinned_take(&w->pinned, 100000)) != LARDER__NO_BLOCK)
         n++;
     assert_in_range(n, 2, 12);
     for (size_t i = 0; i < n; i++)
-        larder__pinned_give(&w->limbo, all[i], i + 1);
-    larder__block again = larder__pinned_take(&w->limbo, 300000); /* nobody pins those */
+        larder__pinned_give(&w->pinned, all[i], i + 1);
+    larder__block again = larder__pinned_take(&w->pinned, 300000); /* nobody pins those */
     assert_int_not_equal(again, LARDER__NO_BLOCK);
-    larder__pinned_give(&w->limbo, again, 1);
-    larder__pinned_give(&w->limbo, first, 0);
+    larder__pinned_give(&w->pinned, again, 1);
+    larder__pinned_give(&w->pinned, first, 0);
     close_world(w);
     free(w);
 }
@@ -124,10 +125,10 @@ static void test_pins_full_of_lies(void **st) {
         for (uint32_t i = 0; i < LARDER__PINS; i++)
             w->pins[0]->at[i] = round % 3 ? (uint32_t)larder_rng_next(&rng) : UINT32_MAX;
         while (n-- > 0)
-            larder__pinned_give(&w->limbo, held[n], n);
+            larder__pinned_give(&w->pinned, held[n], n);
         assert_true(larder__arena_sound(w->arena));
         memset(w->pins[0], 0, sizeof **w->pins);
-        larder__pinned_sweep(&w->limbo);
+        larder__pinned_sweep(&w->pinned);
         assert_int_equal(larder__arena_taken(w->arena), 0);
     }
     close_world(w);
@@ -338,8 +339,10 @@ static void test_killed_holder(void **st) {
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pinned_blocks_wait), cmocka_unit_test(test_room_comes_from_limbo),
-        cmocka_unit_test(test_pins_full_of_lies),  cmocka_unit_test(test_bytes_stay),
+        cmocka_unit_test(test_pinned_blocks_wait),
+        cmocka_unit_test(test_room_comes_from_pinned_blocks),
+        cmocka_unit_test(test_pins_full_of_lies),
+        cmocka_unit_test(test_bytes_stay),
         cmocka_unit_test(test_killed_holder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

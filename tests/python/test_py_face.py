@@ -26,6 +26,14 @@ def folder(tmp):
     return tmp
 
 
+class TestNames(unittest.TestCase):
+    def test_errors_are_called_as_users_call_them(self):
+        for name in larder.__all__:
+            kind = getattr(larder, name)
+            if isinstance(kind, type):
+                self.assertEqual((kind.__module__, kind.__qualname__), ("larder", name))
+
+
 class TestSampler(unittest.TestCase):
     def test_saved_within_a_batch(self):
         for size, recipe in ((256, "minio"), (25, "minio"), (25, "quiver"), (32, "lru")):

@@ -62,6 +62,12 @@ sed 's/    .victim = victim,//; s/^static larder_slot victim/larder_slot victim/
     build lacking
 refused "it needs init, insert, hit, victim and remove" "$LARDER" --plugin "$scratch/lacking.so" list
 
+# Who fails later without a word is not told that loading failed.
+sed 's/^    p->small = .*/    return args ? -1 : 0;/' "$scratch/s3fifo.c" |
+    build silent
+refused "larder sim: " sim --plugin "$scratch/silent.so" --recipe s3fifo
+if grep -q larder_plugin_load "$scratch/out"; then die "a silent init is said to be a failed load"; fi
+
 # The suites take it up: it keeps what every policy must.
 LARDER_PLUGINS=$s3 "$LARDER_BUILD/test_policies" >"$scratch/out" 2>&1 || {
     cat "$scratch/out"
@@ -82,7 +88,7 @@ for bad, kind in ((folder + "/none.so", FileNotFoundError), (folder + "/Makefile
     except kind as e:
         assert bad in str(e), e
 larder.load_plugin(folder + "/s3fifo.so")
-larder.load_plugin(folder + "/tint.so")
+larder.load_plugin((folder + "/tint.so").encode())
 def first(augment):
     loader = larder.Loader("mem:?n=64&h=8&w=8&c=3", 16, recipe="s3fifo", cache="50%", seed=3,
                            augment=augment, dtype="uint8")

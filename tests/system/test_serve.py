@@ -96,9 +96,9 @@ def test_shared(folder):
         runs = [finish(p) for p in jobs]
         for r in runs:
             check_whole(r, 3)
-        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
-        assert shelf["misses"] == N, shelf  # every sample was read once for all three
-        assert shelf["leases"] == 0 and shelf["leased_bytes"] == 0
+        (data_set,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert data_set["misses"] == N, data_set  # every sample was read once for all three
+        assert data_set["leases"] == 0 and data_set["leased_bytes"] == 0
         again = finish(job(folder, d.path, "--seed", "9", epochs=1))
         assert again[0]["hits"] == N and again[0]["storage_bytes"] == 0
         alone = finish(job(folder, "", "--seed", "0", "--cache", "64MiB"))
@@ -119,8 +119,8 @@ def test_seneca(folder):
             check_whole(r, 4)
         reads = sum(e["storage_bytes"] for r in runs for e in r) / (SIDE * SIDE)
         assert reads < 0.5 * 3 * 4 * N, reads  # without sharing 0.8 of it at best
-        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
-        assert shelf["policy"] == "ods" and shelf["leases"] == 0 and shelf["leased_bytes"] == 0
+        (data_set,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert data_set["policy"] == "ods" and data_set["leases"] == 0 and data_set["leased_bytes"] == 0
 
 
 def test_seneca_forms(folder):
@@ -130,9 +130,9 @@ def test_seneca_forms(folder):
         runs = [finish(p) for p in jobs]
         for r in runs:
             check_whole(r, 4)
-        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
-        assert shelf["leases"] == 0 and shelf["leased_bytes"] == 0
-        other = finish(seneca(folder, d.path, "20%", 1, epochs=1))  # encoded: a shelf of its own
+        (data_set,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert data_set["leases"] == 0 and data_set["leased_bytes"] == 0
+        other = finish(seneca(folder, d.path, "20%", 1, epochs=1))  # encoded: a data set of its own
         check_whole(other, 1)
         assert len(d.status()["data_sets"]) == 2
         assert "disagree" in says("train", folder, "--epochs", "1", "--quiet", "--recipe",
@@ -149,8 +149,8 @@ def test_seneca_plans(folder):
         assert told[0]["training_rate"] > 0
         for p in jobs:
             check_whole(finish(p), 4)
-        (shelf,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
-        assert sum(map(int, shelf["plan_split"].split("/"))) == 100 and shelf["leases"] == 0
+        (data_set,) = wait_for(lambda: [s for s in d.status()["data_sets"] if s["jobs"] == 0])
+        assert sum(map(int, data_set["plan_split"].split("/"))) == 100 and data_set["leases"] == 0
 
 
 def test_seneca_killed(folder):
@@ -192,8 +192,8 @@ def test_spider_hubs(folder):
     with serving(folder, "--cache", "64MiB") as d:
         far = [finish(job(folder, f"{d.path}?budget=15%", "--recipe", recipe, "--seed", str(s), *wire))
                for s, wire in ((1, ()), (2, ("--threads", "2")))]
-        (shelf,) = d.status()["data_sets"]
-        assert shelf["leases"] == 0, shelf
+        (data_set,) = d.status()["data_sets"]
+        assert data_set["leases"] == 0, data_set
     near = finish(job(folder, "", "--recipe", recipe, "--seed", "1", "--cache", "15%"))
     assert near[-1]["substitutes"] > 0, near[-1]
     for run in far:
@@ -207,8 +207,8 @@ def test_environment(folder):
         p = subprocess.run([LARDER, "train", folder, "--recipe", "lru", "--cache", "50%", "--epochs",
                             "1", "--json", "--quiet"], env=env, capture_output=True, text=True)
         assert p.returncode == 0, p.stderr
-        (shelf,) = [s for s in d.status()["data_sets"] if s["samples"] == N]
-        assert shelf["budget_bytes"] == N * SIDE * SIDE // 2 and shelf["policy"] == "lru"
+        (data_set,) = [s for s in d.status()["data_sets"] if s["samples"] == N]
+        assert data_set["budget_bytes"] == N * SIDE * SIDE // 2 and data_set["policy"] == "lru"
 
 
 def test_no_room_by_environment(folder):

@@ -71,6 +71,8 @@ static void wrong_texts_are_refused(void **unused) {
         "redis://u:hunter2@h?budget=-1",
         "redis://u:hunter2@h?budget=20%&colour=red",
         "redis://u:hunter2@h?timeout=0",
+        "redis://h?password=hunter2",
+        "redis://h?budget=20%&password=hunter2&wait=x",
         "redis://u:hunter2@h?replicas=1",
         "redis://u:hunter2@h?connections=99",
         "redis://u:hunter2@h?shared=a{b}",

@@ -109,6 +109,8 @@ static void parameters_are_checked(void **state) {
     larder_policy p = lru_as("other");
     p.plugin.params = (const larder_param[]){{"x", "int", "1", NULL, 0, 0}, {0}};
     refused(larder_register_policy(&p), LARDER_E_ARGS, "parameter x lacks");
+    p.plugin.params = (const larder_param[]){{"x", "integer", "1", "one", 0, 0}, {0}};
+    refused(larder_register_policy(&p), LARDER_E_ARGS, "parameter x has the type \"integer\"");
     p.plugin.params = (const larder_param[]){{"x", "int", "7", "seven", 0, 3}, {0}};
     assert_true(larder_register_policy(&p) < 0);
     p.plugin.params = (const larder_param[]){{"x", "int", "much", "a lot", 0, 3}, {0}};

@@ -166,7 +166,7 @@ static int join_group(const opening *o) {
 /* ---- ranks in step --------------------------------------------------------------------------- */
 
 /* To the daemon that the ranks share: it is told how large the cache is, or tells. */
-static int join_crew(opening *o) {
+static int join_ranks(opening *o) {
     const larder__draw_conf *d = &o->d->conf;
     const larder__cache_text *t = o->text;
     bool any = !larder__cache_back(t)->text[0] && !o->d->recipe.policy->holds_all;
@@ -280,13 +280,13 @@ static void measure(opening *o) {
                                .row_bytes = d->row_bytes,
                                .movable = r->replan};
     memcpy(o->forms.share, o->budget.share, sizeof o->forms.share);
-    bool crew = place_of(o->text) == LARDER__IN_DAEMON && o->text->order == LARDER__IN_STEP;
+    bool ranks = place_of(o->text) == LARDER__IN_DAEMON && o->text->order == LARDER__IN_STEP;
     o->conf = (larder__cache_conf){.policy = r->policy,
                                    .args = &r->policy_args,
                                    .store = d->store,
                                    .keys = d->n,
                                    .budget = bytes + (o->tiers.inclusive ? 0 : o->tiers.front),
-                                   .budget_covers_all = !o->budget.relative && !crew,
+                                   .budget_covers_all = !o->budget.relative && !ranks,
                                    .forms = &o->forms,
                                    .tiers = &o->tiers,
                                    .seed = d->seed,
@@ -324,7 +324,7 @@ static int open_own(larder__draw *d) {
     opening o = {.d = d, .text = d->conf.cache};
     measure(&o);
     bool step = o.text->order == LARDER__IN_STEP && place_of(o.text) == LARDER__IN_DAEMON;
-    int rc = step && d->conf.beside ? join_crew(&o) : 0;
+    int rc = step && d->conf.beside ? join_ranks(&o) : 0;
     if (rc == 0)
         rc = check_policy(&o);
     if (rc < 0)

@@ -1,5 +1,5 @@
-/* plan=auto of several jobs on one shelf: what they tell is added up, the plan follows, and what
- * makes no sense changes nothing. */
+/* plan=auto of several jobs on one served set: what they tell is added up, the plan follows, and
+ * what makes no sense changes nothing. */
 #include "check.h"
 #include "unix/served_plan.h"
 
@@ -7,7 +7,7 @@
 
 enum { KEYS = 300, MEAN = 1000 };
 
-static larder__served *open_shelf(bool movable) {
+static larder__served *open_set(bool movable) {
     larder__served *s = NULL;
     larder__served_conf conf = {.identity = 1,
                                 .about = {.keys = KEYS,
@@ -45,7 +45,7 @@ static const larder_pace slow_storage = {1e-1, 1e-6, 1e-4, 9e-5, 0, 0};
 
 static void test_follows_rates(void **st) {
     (void)st;
-    larder__served *s = open_shelf(true);
+    larder__served *s = open_set(true);
     larder__plan_turn p = {0};
     larder_split now;
     size_t changes;
@@ -75,7 +75,7 @@ static void test_nonsense(void **st) {
     (void)st;
     static const larder_pace wrong[] = {
         {0, 1, 1, 1, 0, 0}, {1, -1, 1, 1, 0, 0}, {1, 1, NAN, 1, 0, 0}, {1, 1, 1, INFINITY, 0, 0}};
-    larder__served *s = open_shelf(true), *fixed = open_shelf(false);
+    larder__served *s = open_set(true), *fixed = open_set(false);
     larder__plan_turn p;
     uint32_t a;
     check_ok(larder__served_join(s, 0, false, 1, &a));

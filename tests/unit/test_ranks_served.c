@@ -98,7 +98,7 @@ static char folder[32];
 
 static void begin(void) {
     char path[64];
-    snprintf(folder, sizeof folder, "/tmp/larder-crew-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/larder-ranks-XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/s", folder);
     larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 4 << 20, .clients = 8};
@@ -142,7 +142,7 @@ static larder__join introduction(uint32_t number, uint32_t world) {
                           .keys = 100,
                           .payload = 100000,
                           .want = 30000,
-                          .job = "crew",
+                          .job = "ranks",
                           .name = "test"};
 }
 
@@ -161,9 +161,9 @@ static void knock(rank *r, const larder__join *j) {
     send_frame(r, LARDER__MSG_JOIN);
 }
 
-static void hear_crew(rank *r, uint32_t missing, bool met) {
+static void hear_ranks(rank *r, uint32_t missing, bool met) {
     larder_reader body;
-    assert_int_equal(hear(r, &body), LARDER__MSG_CREW);
+    assert_int_equal(hear(r, &body), LARDER__MSG_RANKS);
     assert_int_equal(larder_read_u32(&body), missing);
     assert_int_equal(larder_read_u64(&body) != 0, met);
 }
@@ -233,10 +233,10 @@ static void values_of_two(void **st) {
     rank a, b;
     begin();
     join(&a, 0, 2);
-    hear_crew(&a, 1, false);
+    hear_ranks(&a, 1, false);
     join(&b, 1, 2);
-    hear_crew(&a, UINT32_MAX, true);
-    hear_crew(&b, UINT32_MAX, true);
+    hear_ranks(&a, UINT32_MAX, true);
+    hear_ranks(&b, UINT32_MAX, true);
     assert_int_equal(look(&b, 5, 100).lease, LARDER__NO_LEASE);
     put(&a, 5, 100);
     assert_int_equal(look(&a, 5, 99).lease, LARDER__NO_LEASE); /* larger than was asked for */
@@ -278,7 +278,7 @@ static void wish(rank *r, uint32_t serial, uint64_t number, uint32_t whose) {
     larder_write_u64(&r->w, number);
     larder_write_u32(&r->w, whose);
     send_frame(r, LARDER__MSG_WISH);
-    hear_crew(r, UINT32_MAX, true);
+    hear_ranks(r, UINT32_MAX, true);
 }
 
 static void hear_piece(rank *r, uint32_t serial, uint32_t whose, uint32_t piece, const char *text) {
@@ -309,7 +309,7 @@ static void records_of_three(void **st) {
     for (uint32_t k = 0; k < 3; k++) {
         join(&r[k], k, 3);
         for (uint32_t i = 0; i <= k; i++)
-            hear_crew(&r[i], k < 2 ? k + 1 : UINT32_MAX, k == 2);
+            hear_ranks(&r[i], k < 2 ? k + 1 : UINT32_MAX, k == 2);
     }
     say(&r[0], 1, 0, 2, "one"); /* before and after somebody wishes for it */
     wish(&r[1], 4, 1, 0);
@@ -334,11 +334,11 @@ static void records_of_three(void **st) {
     wish(&r[1], 7, 9, 2);
     leave(&r[2]);
     hear_gone(&r[1], 7, 2, false);
-    larder__join late = introduction(0, 3); /* a crew that has been complete takes nobody in */
+    larder__join late = introduction(0, 3); /* a job that has been complete takes nobody in */
     knock(&r[0], &late);
     larder_reader body;
     assert_int_equal(hear(&r[0], &body), LARDER__MSG_JOINED);
-    hear_crew(&r[0], 1, false);
+    hear_ranks(&r[0], 1, false);
     leave(&r[0]);
     leave(&r[1]);
     end();
@@ -353,7 +353,7 @@ static void who_did_not_wait(void **st) {
     larder__join j = introduction(1, 2);
     begin();
     join(&a, 0, 2);
-    hear_crew(&a, 1, false);
+    hear_ranks(&a, 1, false);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     larder__join_write(&j, &w);
     check_ok(larder__frame_send(ends[0], LARDER__MSG_JOIN, w.bytes, w.size, NULL, 0));
@@ -364,8 +364,8 @@ static void who_did_not_wait(void **st) {
         check_ok(larder__server_turn(server, 0));
     assert_int_equal(larder__server_clients(server), 1);
     join(&b, 1, 2);
-    hear_crew(&a, UINT32_MAX, true);
-    hear_crew(&b, UINT32_MAX, true);
+    hear_ranks(&a, UINT32_MAX, true);
+    hear_ranks(&b, UINT32_MAX, true);
     leave(&a);
     leave(&b);
     end();
@@ -493,14 +493,14 @@ static void nonsense(void **st) {
     larder_reader body;
     begin();
     join(&good, 1, 2);
-    hear_crew(&good, 0, false);
+    hear_ranks(&good, 0, false);
     put(&good, 3, 50);
     for (int which = 0; which < 10; which++) {
         larder__join j = introduction(0, 2);
         snprintf(j.job, sizeof j.job, "other%d", which);
         knock(&bad, &j);
         assert_int_equal(hear(&bad, &body), LARDER__MSG_JOINED);
-        hear_crew(&bad, 1, false);
+        hear_ranks(&bad, 1, false);
         wrong_message(&bad, which);
         shown_out(&bad);
         leave(&bad);

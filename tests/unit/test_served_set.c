@@ -1,5 +1,5 @@
-/* A shelf without sockets: several jobs claim, make, release and die at random. Whoever reads a
- * block must find the bytes of the key it was promised. */
+/* A served set without sockets: several jobs claim, make, release and die at random. Whoever reads
+ * a block must find the bytes of the key it was promised. */
 #include "base/mem.h"
 #include "check.h"
 #include "shared/merge.h"
@@ -26,7 +26,7 @@ typedef struct client {
 } client;
 
 typedef struct world {
-    larder__served *shelf;
+    larder__served *set;
     unsigned char *arena;
     client jobs[JOBS];
     larder_rng rng;
@@ -44,9 +44,9 @@ static void open_world(world *w, const char *policy, uint64_t budget, uint64_t s
         .spare = budget / 4,
     };
     snprintf(conf.about.policy, sizeof conf.about.policy, "%s", policy);
-    check_ok(larder__served_open(&w->shelf, &conf));
-    w->arena = mmap(NULL, larder__served_arena_bytes(w->shelf), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    larder__served_arena_fd(w->shelf), 0);
+    check_ok(larder__served_open(&w->set, &conf));
+    w->arena = mmap(NULL, larder__served_arena_bytes(w->set), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    larder__served_arena_fd(w->set), 0);
     assert_true(w->arena != MAP_FAILED);
 }
 
@@ -54,16 +54,16 @@ static void close_world(world *w) {
     larder__served_figures f;
     for (int i = 0; i < JOBS; i++)
         if (w->jobs[i].here)
-            larder__served_leave(w->shelf, w->jobs[i].number);
-    larder__served_read_figures(w->shelf, &f);
+            larder__served_leave(w->set, w->jobs[i].number);
+    larder__served_read_figures(w->set, &f);
     assert_int_equal(f.jobs, 0);
     assert_int_equal(f.leases, 0);
     assert_int_equal(f.leased_bytes, 0);
     larder__cache_figures c;
-    larder__cache_read_figures(larder__served_cache(w->shelf), &c);
+    larder__cache_read_figures(larder__served_cache(w->set), &c);
     assert_int_equal(c.loaned_bytes, 0);
-    munmap(w->arena, larder__served_arena_bytes(w->shelf));
-    larder__served_close(&w->shelf);
+    munmap(w->arena, larder__served_arena_bytes(w->set));
+    larder__served_close(&w->set);
 }
 
 /* As it comes over a socket. */
@@ -106,7 +106,7 @@ static int score(larder__served *s, uint32_t job, uint64_t key, float value) {
 
 static larder__block_head *head_at(const world *w, const larder__reply *t) {
     assert_true(t->offset % 64 == 0);
-    assert_true(t->offset + 64 + t->size <= larder__served_arena_bytes(w->shelf));
+    assert_true(t->offset + 64 + t->size <= larder__served_arena_bytes(w->set));
     return (larder__block_head *)(void *)(w->arena + t->offset);
 }
 
@@ -125,7 +125,7 @@ static void make(world *w, client *c, holding *h) {
     for (uint32_t i = 0; i < h->t.size; i++)
         at[i] = (unsigned char)(h->t.key * 31 + i);
     atomic_store(&head->state, LARDER__BLOCK_FULL);
-    larder__served_made(w->shelf, c->number, h->t.lease, 0);
+    larder__served_made(w->set, c->number, h->t.lease, 0);
     h->made = true;
 }
 
@@ -134,7 +134,7 @@ static void give(world *w, client *c, size_t i) {
     uint32_t state = atomic_load(&head_at(w, &h->t)->state);
     if (h->t.task == LARDER__READY || h->made || state == LARDER__BLOCK_FULL)
         check_bytes(w, &h->t);
-    larder__served_release(w->shelf, c->number, h->t.lease);
+    larder__served_release(w->set, c->number, h->t.lease);
     c->held[i] = c->held[--c->n];
 }
 
@@ -145,7 +145,7 @@ static void claim(world *w, client *c) {
         uint32_t key = larder_rng_below(&w->rng, KEYS);
         a[i] = (larder__row){.key = key, .size = size_of(key), .score = NAN};
     }
-    check_ok(claim_rows(w->shelf, c->number, a, BATCH, t));
+    check_ok(claim_rows(w->set, c->number, a, BATCH, t));
     for (int i = 0; i < BATCH; i++) {
         assert_int_equal(t[i].key, a[i].key);
         w->serves++;
@@ -161,11 +161,11 @@ static void step(world *w) {
     client *c = &w->jobs[larder_rng_below(&w->rng, JOBS)];
     uint32_t what = larder_rng_below(&w->rng, 100);
     if (!c->here) {
-        check_ok(larder__served_join(w->shelf, 0, false, 1, &c->number));
+        check_ok(larder__served_join(w->set, 0, false, 1, &c->number));
         c->here = true;
         c->n = 0;
     } else if (what < 2) { /* killed: nothing is given back in order */
-        larder__served_leave(w->shelf, c->number);
+        larder__served_leave(w->set, c->number);
         c->here = false;
     } else if (what < 40 && c->n + BATCH <= HELD) {
         claim(w, c);
@@ -199,20 +199,20 @@ static void test_one_maker_for_all(void **st) {
     larder__reply t[3];
     uint32_t number[3];
     for (int i = 0; i < 3; i++) {
-        check_ok(larder__served_join(w.shelf, 0, false, 1, &number[i]));
-        check_ok(claim_rows(w.shelf, number[i], &a, 1, &t[i]));
+        check_ok(larder__served_join(w.set, 0, false, 1, &number[i]));
+        check_ok(claim_rows(w.set, number[i], &a, 1, &t[i]));
     }
     assert_int_equal(t[0].task, LARDER__MAKE);
     assert_int_equal(t[1].task, LARDER__WAIT);
     assert_int_equal(t[2].task, LARDER__WAIT);
     assert_int_equal(t[1].offset, t[0].offset);
-    larder__served_leave(w.shelf, number[0]); /* the maker dies: those who wait are told */
+    larder__served_leave(w.set, number[0]); /* the maker dies: those who wait are told */
     assert_int_equal(atomic_load(&head_at(&w, &t[1])->state), LARDER__BLOCK_FAILED);
-    check_ok(claim_rows(w.shelf, number[1], &a, 1, &t[0])); /* and it is made again */
+    check_ok(claim_rows(w.set, number[1], &a, 1, &t[0])); /* and it is made again */
     assert_int_equal(t[0].task, LARDER__MAKE);
     assert_int_not_equal(t[0].offset, t[1].offset);
     for (int i = 1; i < 3; i++)
-        larder__served_leave(w.shelf, number[i]);
+        larder__served_leave(w.set, number[i]);
     close_world(&w);
 }
 
@@ -222,25 +222,25 @@ static void test_stuck_job(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t stuck, other;
-    check_ok(larder__served_join(w.shelf, 0, false, 1, &stuck));
-    check_ok(larder__served_join(w.shelf, 0, false, 1, &other));
+    check_ok(larder__served_join(w.set, 0, false, 1, &stuck));
+    check_ok(larder__served_join(w.set, 0, false, 1, &other));
     for (uint32_t k = 0; k < KEYS; k++) {
         larder__row a = {.key = k, .size = size_of(k)};
         larder__reply t;
-        check_ok(claim_rows(w.shelf, stuck, &a, 1, &t));
+        check_ok(claim_rows(w.set, stuck, &a, 1, &t));
         if (t.lease != LARDER__NO_LEASE)
-            larder__served_made(w.shelf, stuck, t.lease, 0);
+            larder__served_made(w.set, stuck, t.lease, 0);
     }
     larder__served_figures f;
-    larder__served_read_figures(w.shelf, &f);
+    larder__served_read_figures(w.set, &f);
     assert_true(f.capped > 0);
     assert_true(f.leased_bytes <= 50000 + 50000 / 8 + MOST);
-    larder__served_leave(w.shelf, stuck);
+    larder__served_leave(w.set, stuck);
     larder__row a = {.key = 1, .size = size_of(1)};
     larder__reply t;
-    check_ok(claim_rows(w.shelf, other, &a, 1, &t));
+    check_ok(claim_rows(w.set, other, &a, 1, &t));
     assert_int_not_equal(t.lease, LARDER__NO_LEASE);
-    larder__served_leave(w.shelf, other);
+    larder__served_leave(w.set, other);
     close_world(&w);
 }
 
@@ -249,18 +249,18 @@ static void test_quota(void **st) {
     world w;
     open_world(&w, "lru", 100000, 0);
     uint32_t small, large;
-    check_ok(larder__served_join(w.shelf, 5000, false, 1, &small));
-    check_ok(larder__served_join(w.shelf, 0, false, 1, &large));
+    check_ok(larder__served_join(w.set, 5000, false, 1, &small));
+    check_ok(larder__served_join(w.set, 0, false, 1, &large));
     uint32_t kept = 0;
     for (uint32_t k = 0; k < 40; k++) {
         larder__row a = {.key = k, .size = size_of(k)};
         larder__reply t;
-        check_ok(claim_rows(w.shelf, small, &a, 1, &t));
+        check_ok(claim_rows(w.set, small, &a, 1, &t));
         kept += t.lease != LARDER__NO_LEASE ? t.size : 0;
     }
     assert_true(kept >= 5000 && kept < 5000 + MOST);
-    larder__served_leave(w.shelf, small);
-    larder__served_leave(w.shelf, large);
+    larder__served_leave(w.set, small);
+    larder__served_leave(w.set, large);
     close_world(&w);
 }
 
@@ -269,17 +269,17 @@ static void test_lies(void **st) {
     world w;
     open_world(&w, "lru", 50000, 0);
     uint32_t j;
-    check_ok(larder__served_join(w.shelf, 0, false, 1, &j));
+    check_ok(larder__served_join(w.set, 0, false, 1, &j));
     larder__row a = {.key = KEYS, .size = 10};
     larder__reply t;
-    assert_int_equal(claim_rows(w.shelf, j, &a, 1, &t), LARDER_E_FORMAT);
-    larder__served_release(w.shelf, j, 0);
-    larder__served_release(w.shelf, j, UINT32_MAX);
-    larder__served_made(w.shelf, j, 77, 0);
-    assert_int_equal(score(w.shelf, j, KEYS, 1), LARDER_E_FORMAT);
-    check_ok(score(w.shelf, j, 3, NAN));
-    larder__served_leave(w.shelf, j);
-    larder__served_leave(w.shelf, j);
+    assert_int_equal(claim_rows(w.set, j, &a, 1, &t), LARDER_E_FORMAT);
+    larder__served_release(w.set, j, 0);
+    larder__served_release(w.set, j, UINT32_MAX);
+    larder__served_made(w.set, j, 77, 0);
+    assert_int_equal(score(w.set, j, KEYS, 1), LARDER_E_FORMAT);
+    check_ok(score(w.set, j, 3, NAN));
+    larder__served_leave(w.set, j);
+    larder__served_leave(w.set, j);
     close_world(&w);
     larder__served *s;
     larder__served_conf conf = {.about = {.keys = 10, .budget = 1000, .policy = "nobody"}};
@@ -296,10 +296,10 @@ static void test_full_house(void **st) {
     uint32_t j;
     open_world(&w, "lru", 50000, 0);
     for (int i = 0; i < LARDER__SERVED_JOBS; i++)
-        check_ok(larder__served_join(w.shelf, 0, false, 1, &j));
-    assert_int_equal(larder__served_join(w.shelf, 0, false, 1, &j), LARDER_E_FULL);
+        check_ok(larder__served_join(w.set, 0, false, 1, &j));
+    assert_int_equal(larder__served_join(w.set, 0, false, 1, &j), LARDER_E_FULL);
     for (uint32_t i = 0; i < LARDER__SERVED_JOBS; i++)
-        larder__served_leave(w.shelf, i);
+        larder__served_leave(w.set, i);
     close_world(&w);
 }
 
@@ -313,11 +313,11 @@ static void test_scores_nobody_hears(void **st) {
         uint32_t job;
         larder__purse purse = {.most = 64 << 20}, *before = larder__mem_charge(&purse);
         open_world(&w, policies[i], 100000, 1);
-        check_ok(larder__served_join(w.shelf, 0, false, 0, &job));
+        check_ok(larder__served_join(w.set, 0, false, 0, &job));
         uint64_t used = purse.used;
-        check_ok(score(w.shelf, job, 7, 1));
+        check_ok(score(w.set, job, 7, 1));
         assert_true(i ? purse.used >= used + KEYS * sizeof(float) : purse.used == used);
-        larder__served_leave(w.shelf, job);
+        larder__served_leave(w.set, job);
         close_world(&w);
         assert_int_equal(purse.used, 0);
         larder__mem_charge(before);
