@@ -187,39 +187,13 @@ static void compare(larder__board *p, double now) {
     p->when = now;
 }
 
-static int turn_over(larder__board *p) {
+int larder__board_look(larder__board *p, double now) {
     larder__jobs old = p->before;
     p->before = p->now;
     p->now = old;
     larder__jobs_clear(&p->now);
-    return 0;
-}
-
-int larder__board_look(larder__board *p, double now) {
-    turn_over(p);
     int rc = larder__discover(&p->now, 0.5);
     if (rc < 0 || (rc = room_for_rates(p)) < 0) {
-        larder__jobs_clear(&p->now);
-        return rc;
-    }
-    compare(p, now);
-    return 0;
-}
-
-int larder__board_take(larder__board *p, const larder__jobs *jobs, double now) {
-    turn_over(p);
-    if (jobs->count > p->now.cap) {
-        larder__job *more = larder__realloc(p->now.at, jobs->count * sizeof *more);
-        if (!more)
-            return LARDER_E_NOMEM;
-        p->now.at = more;
-        p->now.cap = jobs->count;
-    }
-    if (jobs->count)
-        memcpy(p->now.at, jobs->at, jobs->count * sizeof *jobs->at);
-    p->now.count = jobs->count;
-    int rc = room_for_rates(p);
-    if (rc < 0) {
         larder__jobs_clear(&p->now);
         return rc;
     }
