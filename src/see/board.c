@@ -1,5 +1,6 @@
 #include "see/board.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "see/discover.h"
 #include "see/job_rates.h"
@@ -158,17 +159,6 @@ static void forget(larder__board *p) {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static int room_for_rates(larder__board *p) {
-    if (p->now.count <= p->rates_cap)
-        return 0;
-    void *more = larder__realloc(p->rates, p->now.count * sizeof *p->rates);
-    if (!more)
-        return LARDER_E_NOMEM;
-    p->rates = more;
-    p->rates_cap = p->now.count;
-    return 0;
-}
-
 static void compare(larder__board *p, double now) {
     for (size_t i = 0; i < p->track_count; i++)
         p->tracks[i]->there = false;
@@ -193,7 +183,8 @@ int larder__board_look(larder__board *p, double now) {
     p->now = old;
     larder__jobs_clear(&p->now);
     int rc = larder__discover(&p->now, 0.5);
-    if (rc < 0 || (rc = room_for_rates(p)) < 0) {
+    if (rc < 0 ||
+        (rc = larder__room(&p->rates, &p->rates_cap, p->now.count, sizeof *p->rates)) < 0) {
         larder__jobs_clear(&p->now);
         return rc;
     }
