@@ -66,7 +66,7 @@ static void json_row(const session *s, const char *kind, const char *name, const
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* As a row of the table, where a policy says that the requests stay, or as JSON. */
+/* As JSON, or as a row of the table that `row` names: a policy says there that requests stay. */
 static int show(const session *s, const char *kind, const char *name, const char *row,
                 const char *cache, larder__sim_result *r) {
     if (r->says[0])
