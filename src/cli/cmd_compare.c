@@ -34,11 +34,8 @@ static int read_options(options *o, int argc, char **argv) {
         "  larder compare runs/minio-* runs/rotate-*",
         table};
     int rc = larder__options_parse(&command, argc, argv, o->words, RUNS_MAX, &o->count);
-    if (rc == 0 && o->count < 2) {
-        fprintf(stderr, "larder compare: name two runs, or two groups of runs; larder compare "
-                        "--help tells more\n");
-        rc = -1;
-    }
+    if (rc == 0 && o->count < 2)
+        return larder__wrong_usage("compare", "name two runs, or two groups of runs");
     return rc;
 }
 
@@ -135,7 +132,5 @@ int larder__cmd_compare(int argc, char **argv) {
     for (size_t i = 0; r && i < r->count; i++)
         larder__run_free(&r->at[i]);
     larder__free(r);
-    if (rc < 0)
-        fprintf(stderr, "larder compare: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__exit_code("compare", rc);
 }

@@ -46,8 +46,7 @@ int larder__cmd_dash(int argc, char **argv) {
         code = larder__stop_code(&stop);
         larder__stop_close(&stop);
     }
-    if (rc < 0)
-        fprintf(stderr, "larder dash: %s\n", larder_errmsg());
+    rc = larder__exit_code("dash", rc);
     larder__http_close(&http);
-    return code ? code : rc == LARDER_E_ARGS ? 2 : rc < 0 ? 1 : 0;
+    return code ? code : rc;
 }

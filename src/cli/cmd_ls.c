@@ -211,17 +211,16 @@ int larder__cmd_ls(int argc, char **argv) {
     int rc = larder__data_open(&d, o.uri);
     if (rc == 0)
         rc = count_all(&t, d);
-    if (rc < 0) {
-        fprintf(stderr, "larder ls: %s\n", larder_errmsg());
-    } else if (o.json) {
+    if (rc == 0 && o.json) {
         print_json(d, &t, o.limit);
-    } else {
+    } else if (rc == 0) {
         larder__print_data_notes("ls", d);
         print_head(d, &t);
         print_classes(d, &t, o.limit);
         print_samples(d, o.limit);
     }
+    rc = larder__exit_code("ls", rc);
     larder__free(t.counts);
     larder__data_close(&d);
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return rc;
 }

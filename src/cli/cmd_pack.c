@@ -63,12 +63,9 @@ static int parse_options(pack_args *a, int argc, char **argv) {
         "  larder ls packed/",
         table};
     int rc = larder__options_parse(&command, argc, argv, a->words, 2, &a->count);
-    if (rc == 0 && a->count != (a->check ? 1u : 2u)) {
-        fprintf(stderr, "larder pack: %s; larder pack --help tells more\n",
-                a->check ? "--check wants one folder or shard"
-                         : "from where, and into which folder?");
-        rc = -1;
-    }
+    if (rc == 0 && a->count != (a->check ? 1u : 2u))
+        return larder__wrong_usage("pack", a->check ? "--check wants one folder or shard"
+                                                    : "from where, and into which folder?");
     return rc;
 }
 
@@ -244,17 +241,14 @@ int larder__cmd_pack(int argc, char **argv) {
     int rc = parse_options(&a, argc, argv);
     if (rc)
         return rc > 0 ? 0 : 2;
-    if (larder__stop_open(&a.stop) < 0) {
-        fprintf(stderr, "larder pack: %s\n", larder_errmsg());
-        return 1;
-    }
+    if ((rc = larder__stop_open(&a.stop)) < 0)
+        return larder__exit_code("pack", rc);
     larder__progress_open(&a.progress, a.quiet ? NULL : stderr);
     a.begun = larder__now();
     rc = a.check ? run_check(&a) : run_pack(&a);
     larder__progress_clear(&a.progress);
-    if (rc < 0)
-        fprintf(stderr, "larder pack: %s\n", larder_errmsg());
+    rc = larder__exit_code("pack", rc);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);
-    return stopped ? stopped : rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return stopped ? stopped : rc;
 }

@@ -316,10 +316,8 @@ int larder__cmd_plan(int argc, char **argv) {
         rc = larder__plan_make(&p, &rates, model);
     if (rc == 0 && o.plot)
         rc = plot(o.plot, &rates, model);
-    if (rc < 0) {
-        fprintf(stderr, "larder plan: %s\n", larder_errmsg());
-        return rc == LARDER_E_ARGS ? 2 : 1;
-    }
+    if (rc < 0)
+        return larder__exit_code("plan", rc);
     find_changes(changes, &rates, &p);
     if (o.json)
         print_json(&o, &rates, &p, changes);

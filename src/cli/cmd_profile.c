@@ -26,10 +26,7 @@ typedef struct options {
     bool quiet;
 } options;
 
-static int wrong(const char *why) {
-    fprintf(stderr, "larder profile: %s; larder profile --help tells more\n", why);
-    return -1;
-}
+static int wrong(const char *why) { return larder__wrong_usage("profile", why); }
 
 static int check(const options *o) {
     if (!(o->seconds > 0 && o->seconds <= 86400))
@@ -235,7 +232,8 @@ static int measure(larder__stop *stop, const larder__profiler_conf *conf, larder
     return rc;
 }
 
-static int run(const options *o, larder__stop *stop) {
+static int run(void *arg, larder__stop *stop) {
+    const options *o = arg;
     bool quiet = o->quiet;
     larder__profiler_conf conf = {.source = o->uri,
                                   .augment = o->augment,
@@ -262,16 +260,11 @@ static int run(const options *o, larder__stop *stop) {
     return write_out(o, &found, &rates, &conf);
 }
 
-static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
-
 int larder__cmd_profile(int argc, char **argv) {
     options o;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    return larder__stoppable_run(&(larder__stoppable){.name = "profile",
-                                                      .run = run_asked,
-                                                      .options = &o,
-                                                      .may_finish = false,
-                                                      .stopped = "stopped"});
+    return larder__stoppable_run(
+        &(larder__stoppable){.name = "profile", .run = run, .options = &o, .stopped = "stopped"});
 }

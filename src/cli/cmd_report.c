@@ -109,8 +109,5 @@ int larder__cmd_report(int argc, char **argv) {
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    rc = report(&o);
-    if (rc < 0)
-        fprintf(stderr, "larder report: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__exit_code("report", report(&o));
 }

@@ -109,9 +109,9 @@ static double cache_share(const char *text, double payload) {
 }
 
 /* Hit ratio over the cache sizes with several of them, else over the epochs: a line a recipe. */
-static int draw_plot(const char *path, const sim_args *a, larder__sim_result *const *results) {
+static int draw_plot(const char *path, const sim_args *a, const larder__sim_result *results) {
     bool over_sizes = a->cache.count > 1;
-    size_t points = over_sizes ? a->cache.count : results[0]->count;
+    size_t points = over_sizes ? a->cache.count : results[0].count;
     larder__series series[MANY] = {0};
     double *xy = larder__calloc(2 * a->recipe.count * points, sizeof *xy);
     if (!xy)
@@ -119,7 +119,7 @@ static int draw_plot(const char *path, const sim_args *a, larder__sim_result *co
     for (size_t i = 0; i < a->recipe.count; i++) {
         double *x = xy + 2 * i * points, *y = x + points;
         for (size_t k = 0; k < points; k++) {
-            const larder__sim_result *r = results[i * a->cache.count + (over_sizes ? k : 0)];
+            const larder__sim_result *r = &results[i * a->cache.count + (over_sizes ? k : 0)];
             x[k] = over_sizes ? cache_share(a->cache.at[k], (double)r->n * (double)a->size)
                               : (double)k + 1;
             y[k] = over_sizes ? 100 * r->hit_ratio
@@ -194,19 +194,15 @@ static int run_one(const sim_args *a, const char *recipe, const char *cache, boo
 static int run_recipes(const sim_args *a) {
     size_t runs = a->recipe.count * a->cache.count;
     larder__sim_result *results = larder__calloc(runs, sizeof *results);
-    larder__sim_result **pointers = larder__calloc(runs, sizeof *pointers);
-    int rc = results && pointers ? 0 : LARDER_E_NOMEM;
-    for (size_t i = 0; rc == 0 && i < runs; i++) {
-        pointers[i] = &results[i];
+    int rc = results ? 0 : LARDER_E_NOMEM;
+    for (size_t i = 0; rc == 0 && i < runs; i++)
         rc = run_one(a, a->recipe.at[i / a->cache.count], a->cache.at[i % a->cache.count], i == 0,
                      &results[i]);
-    }
     if (rc == 0 && a->plot)
-        rc = draw_plot(a->plot, a, pointers);
+        rc = draw_plot(a->plot, a, results);
     for (size_t i = 0; results && i < runs; i++)
         larder__sim_free(&results[i]);
     larder__free(results);
-    larder__free(pointers);
     return rc;
 }
 
@@ -328,15 +324,11 @@ static int run_way(sim_args *a) {
 static int run_command(sim_args *a, const larder__command *c) {
     int rc = split_all(a);
     const char *lack = rc == 0 ? missing(a) : NULL;
-    if (lack) {
-        fprintf(stderr, "larder sim: %s; larder sim --help tells more\n", lack);
-        return 2;
-    }
+    if (lack)
+        return -2 * larder__wrong_usage("sim", lack);
     if (rc == 0 && (rc = check_ways(a, c)) == 0 && (rc = check_numbers(a)) == 0)
         rc = run_way(a);
-    if (rc < 0 && rc != LARDER_E_CANCELLED)
-        fprintf(stderr, "larder sim: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return rc == LARDER_E_CANCELLED ? 1 : larder__exit_code("sim", rc);
 }
 
 int larder__cmd_sim(int argc, char **argv) {
@@ -402,10 +394,8 @@ int larder__cmd_sim(int argc, char **argv) {
     int rc = larder__options_parse_noting(&command, argc, argv, words, 0, &count, &a.given);
     if (rc)
         return rc > 0 ? 0 : 2;
-    if (larder__stop_open(&a.stop) < 0) {
-        fprintf(stderr, "larder sim: %s\n", larder_errmsg());
-        return 1;
-    }
+    if ((rc = larder__stop_open(&a.stop)) < 0)
+        return larder__exit_code("sim", rc);
     rc = run_command(&a, &command);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);

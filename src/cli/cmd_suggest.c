@@ -39,12 +39,7 @@ static int read_options(options *o, int argc, char **argv) {
         table};
     size_t count;
     int rc = larder__options_parse(&command, argc, argv, &o->path, 1, &count);
-    if (rc == 0 && count != 1) {
-        fprintf(stderr, "larder suggest: name the record of a job; larder suggest --help tells "
-                        "more\n");
-        rc = -1;
-    }
-    return rc;
+    return rc == 0 && count != 1 ? larder__wrong_usage("suggest", "name the record of a job") : rc;
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */

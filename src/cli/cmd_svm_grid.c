@@ -30,10 +30,7 @@ static const char about[] =
 static const char examples[] = "  larder svm-grid heart_scale\n"
                                "  larder svm-grid --log2c -1,5,2 --log2g -5,1,2 -v 3 --json a9a";
 
-static int wrong(const char *why) {
-    fprintf(stderr, "larder svm-grid: %s; larder svm-grid --help tells more\n", why);
-    return -1;
-}
+static int wrong(const char *why) { return larder__wrong_usage("svm-grid", why); }
 
 /* "-5,15,2": powers of two, from the lower end up. */
 static int read_range(const char *text, double *out, size_t *count) {
@@ -106,7 +103,8 @@ static int told(void *arg, double c, double gamma, double score) {
     return atomic_load(&s->asked);
 }
 
-static int run(options *o, larder__stop *stop) {
+static int run(void *arg, larder__stop *stop) {
+    options *o = arg;
     larder_svm_data *data = NULL;
     larder_svm_stats stats = {.size = sizeof stats};
     larder_svm_conf *c = &o->svm.conf;
@@ -142,16 +140,11 @@ static int run(options *o, larder__stop *stop) {
     return rc;
 }
 
-static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
-
 int larder__cmd_svm_grid(int argc, char **argv) {
     static options o;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    return larder__stoppable_run(&(larder__stoppable){.name = "svm-grid",
-                                                      .run = run_asked,
-                                                      .options = &o,
-                                                      .may_finish = true,
-                                                      .stopped = "stopped"});
+    return larder__stoppable_run(&(larder__stoppable){
+        .name = "svm-grid", .run = run, .options = &o, .may_finish = true, .stopped = "stopped"});
 }

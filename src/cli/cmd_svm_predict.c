@@ -36,11 +36,8 @@ static int read_options(options *o, int argc, char **argv) {
     larder__command command = {"svm-predict", "larder svm-predict [options] FILE MODEL OUTPUT",
                                about, examples, table};
     int rc = larder__options_parse(&command, argc, argv, o->words, 3, &words);
-    if (rc == 0 && words != 3) {
-        fprintf(stderr, "larder svm-predict: name the data, the model and the output; larder "
-                        "svm-predict --help tells more\n");
-        return -1;
-    }
+    if (rc == 0 && words != 3)
+        return larder__wrong_usage("svm-predict", "name the data, the model and the output");
     return rc;
 }
 
@@ -148,7 +145,5 @@ int larder__cmd_svm_predict(int argc, char **argv) {
         rc = predict(&o, model, data);
     larder_svm_data_close(&data);
     larder_svm_model_close(&model);
-    if (rc < 0)
-        fprintf(stderr, "larder svm-predict: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__exit_code("svm-predict", rc);
 }

@@ -16,10 +16,7 @@ static const char about[] =
 static const char examples[] = "  larder svm-scale -l 0 -s ranges train >train.scaled\n"
                                "  larder svm-scale -r ranges test >test.scaled";
 
-static int wrong(const char *why) {
-    fprintf(stderr, "larder svm-scale: %s; larder svm-scale --help tells more\n", why);
-    return -1;
-}
+static int wrong(const char *why) { return larder__wrong_usage("svm-scale", why); }
 
 /* LIBSVM's -y has two values; taken out of argv here. */
 static int take_targets(larder__scale *s, int *argc, char **argv) {
@@ -79,8 +76,5 @@ int larder__cmd_svm_scale(int argc, char **argv) {
         return -2 * wrong("name the file to scale");
     if (!(s.lower < s.upper) || (save && restore))
         return -2 * wrong(save && restore ? "-s and -r exclude each other" : "-l is below -u");
-    rc = run(&s, file, save, restore);
-    if (rc < 0)
-        fprintf(stderr, "larder svm-scale: %s\n", larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__exit_code("svm-scale", run(&s, file, save, restore));
 }

@@ -55,11 +55,8 @@ static int read_options(options *o, int argc, char **argv) {
     int rc = larder__options_parse(&command, argc, argv, o->words, 2, &o->count);
     if (rc != 0)
         return rc;
-    if (o->count == 0) {
-        fprintf(stderr, "larder svm-train: name the file to train on; larder svm-train --help "
-                        "tells more\n");
-        return -1;
-    }
+    if (o->count == 0)
+        return larder__wrong_usage("svm-train", "name the file to train on");
     if (o->folds < 2) {
         fprintf(stderr, "larder svm-train: -v is 2 folds or more, not %d\n", (int)o->folds);
         return -1;
@@ -116,7 +113,8 @@ static int cross(const options *o, const larder_svm_data *data, larder_svm_stats
     return rc;
 }
 
-static int run(options *o, larder__stop *stop) {
+static int run(void *arg, larder__stop *stop) {
+    options *o = arg;
     larder_svm_data *data = NULL;
     larder_svm_model *model = NULL;
     larder_svm_stats stats = {.size = sizeof stats};
@@ -149,8 +147,6 @@ static int run(options *o, larder__stop *stop) {
     return rc;
 }
 
-static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
-
 int larder__cmd_svm_train(int argc, char **argv) {
     static options o;
     int rc = read_options(&o, argc, argv);
@@ -162,9 +158,6 @@ int larder__cmd_svm_train(int argc, char **argv) {
     else
         snprintf(stopped, sizeof stopped, "stopped; %.400s is as far as training got",
                  model_name(&o));
-    return larder__stoppable_run(&(larder__stoppable){.name = "svm-train",
-                                                      .run = run_asked,
-                                                      .options = &o,
-                                                      .may_finish = true,
-                                                      .stopped = stopped});
+    return larder__stoppable_run(&(larder__stoppable){
+        .name = "svm-train", .run = run, .options = &o, .may_finish = true, .stopped = stopped});
 }

@@ -46,10 +46,7 @@ typedef struct numbers { /* as typed, before they are checked */
     const char *on_bad;
 } numbers;
 
-static int wrong(const char *why) {
-    fprintf(stderr, "larder train: %s; larder train --help tells more\n", why);
-    return -1;
-}
+static int wrong(const char *why) { return larder__wrong_usage("train", why); }
 
 static int check_numbers(options *o, const numbers *n) {
     if (o->conf.epochs < 1 || o->conf.epochs > 1000000)
@@ -448,7 +445,8 @@ static int train(output *out, larder__trainer *t) {
 
 static void ask_trainer(void *t) { larder__trainer_cancel(t); }
 
-static int run(const options *o, larder__stop *stop) {
+static int run(void *arg, larder__stop *stop) {
+    const options *o = arg;
     char slowed[LARDER__URI_BYTES], test[LARDER__URI_BYTES];
     larder__trainer_conf conf = o->conf;
     larder__trainer *t = NULL;
@@ -502,16 +500,11 @@ static int run(const options *o, larder__stop *stop) {
     return rc < 0 ? rc : kept < 0 ? kept : closed;
 }
 
-static int run_asked(void *o, larder__stop *stop) { return run(o, stop); }
-
 int larder__cmd_train(int argc, char **argv) {
     options o;
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    return larder__stoppable_run(&(larder__stoppable){.name = "train",
-                                                      .run = run_asked,
-                                                      .options = &o,
-                                                      .may_finish = false,
-                                                      .stopped = "stopped"});
+    return larder__stoppable_run(
+        &(larder__stoppable){.name = "train", .run = run, .options = &o, .stopped = "stopped"});
 }

@@ -87,10 +87,8 @@ int larder__cmd_unpack(int argc, char **argv) {
     int rc = parse_options(&a, argc, argv);
     if (rc)
         return rc > 0 ? 0 : 2;
-    if (larder__stop_open(&a.stop) < 0) {
-        fprintf(stderr, "larder unpack: %s\n", larder_errmsg());
-        return 1;
-    }
+    if ((rc = larder__stop_open(&a.stop)) < 0)
+        return larder__exit_code("unpack", rc);
     larder__progress_open(&a.progress, a.quiet ? NULL : stderr);
     a.begun = larder__now();
     larder__extract_conf conf = {.source = a.words[0],
@@ -103,11 +101,10 @@ int larder__cmd_unpack(int argc, char **argv) {
     larder__stop_early(&a.stop, "larder unpack: interrupted\n");
     rc = larder__extract_run(&conf, &r);
     larder__progress_clear(&a.progress);
-    if (rc < 0)
-        fprintf(stderr, "larder unpack: %s\n", larder_errmsg());
-    else
+    if (rc == 0)
         print(&a, &r);
+    rc = larder__exit_code("unpack", rc);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);
-    return stopped ? stopped : rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return stopped ? stopped : rc;
 }

@@ -18,11 +18,6 @@ void larder__svm_args_defaults(larder__svm_args *a) {
     a->cache = "auto";
 }
 
-static int wrong(const char *command, const char *why) {
-    fprintf(stderr, "larder %s: %s; larder %s --help tells more\n", command, why, command);
-    return -1;
-}
-
 void larder__svm_args_warn(void *arg, const char *sentence) {
     fprintf(stderr, "larder %s: warning: %s\n", (const char *)arg, sentence);
 }
@@ -34,11 +29,11 @@ static int take_weight(larder__svm_args *a, const char *command, const char *nam
     long label = strtol(name + 2, &end, 10);
     double weight = value ? strtod(value, &stop) : 0;
     if (!value || end == name + 2 || *end || *stop || stop == value)
-        return wrong(command, "a weight is written -w1 0.5: class, then factor of C");
+        return larder__wrong_usage(command, "a weight is written -w1 0.5: class, then factor of C");
     if (a->conf.weight_count == LARDER__WEIGHTS)
-        return wrong(command, "more than 1024 weights");
+        return larder__wrong_usage(command, "more than 1024 weights");
     if (label < INT32_MIN || label > INT32_MAX)
-        return wrong(command, "the class of a weight is a whole number of 32 bits");
+        return larder__wrong_usage(command, "the class of a weight is a whole number of 32 bits");
     a->weights[a->conf.weight_count++] = (larder_svm_weight){(int)label, weight};
     return 0;
 }
@@ -93,14 +88,14 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     larder_svm_conf *c = &a->conf;
     const char *why = out_of_range(a);
     if (why)
-        return wrong(command, why);
+        return larder__wrong_usage(command, why);
     bool ova = strcmp(a->multi_class, "ova") == 0;
     if (!ova && strcmp(a->multi_class, "ovo") != 0)
-        return wrong(command, "--multi-class is ovo or ova");
+        return larder__wrong_usage(command, "--multi-class is ovo or ova");
     bool off = strcmp(a->cache, "off") == 0;
     c->cache_always = strcmp(a->cache, "on") == 0;
     if (!off && !c->cache_always && strcmp(a->cache, "auto") != 0)
-        return wrong(command, "--cache is auto, on or off");
+        return larder__wrong_usage(command, "--cache is auto, on or off");
     c->policy = a->policy;
     c->task = (larder_svm_task)a->task;
     c->kernel = (larder_svm_kernel)a->kernel;

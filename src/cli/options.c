@@ -36,6 +36,16 @@ static int complain(const larder__command *c, const char *what, const char *whic
     return -1;
 }
 
+int larder__wrong_usage(const char *command, const char *why) {
+    return complain(&(larder__command){.name = command}, why, "");
+}
+
+int larder__exit_code(const char *command, int rc) {
+    if (rc < 0)
+        fprintf(stderr, "larder %s: %s\n", command, larder_errmsg());
+    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+}
+
 /* ---- an option that is not there ------------------------------------------------------------- */
 
 /* The table of a command stands in its own function. So that others can be asked whether they have

@@ -42,5 +42,9 @@ int larder__options_parse(const larder__command *, int argc, char **argv, const 
 /* The same for those who want to know which options came: bit i is option i of the table. */
 int larder__options_parse_noting(const larder__command *, int argc, char **argv, const char **words,
                                  size_t max, size_t *count, uint64_t *given);
+/* For what a command itself finds wrong with its words: says why, and where more is told; -1. */
+int larder__wrong_usage(const char *command, const char *why);
+/* How a command ends: says what failed, if anything did. 0, 1, or 2 for wrong usage. */
+int larder__exit_code(const char *command, int rc);
 
 #endif

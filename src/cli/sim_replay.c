@@ -66,6 +66,19 @@ static void json_row(const session *s, const char *kind, const char *name, const
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* As JSON, or as a row of the table that `row` names: a policy says there that requests stay. */
+static int show(const session *s, const char *kind, const char *name, const char *row,
+                const char *cache, larder__sim_result *r) {
+    if (r->says[0])
+        fprintf(stderr, "larder sim: %s\n", r->says);
+    if (s->a->json)
+        json_row(s, kind, name, cache, r);
+    else
+        print_row(row, cache, &r->total, r->seconds, r->waited);
+    larder__sim_free(r);
+    return 0;
+}
+
 static int run_recipe(const session *s, const char *recipe, const char *cache) {
     larder__sim_result r;
     larder__sim_conf conf = {.recipe = recipe,
@@ -77,33 +90,15 @@ static int run_recipe(const session *s, const char *recipe, const char *cache) {
                              .size = 1,
                              .stop = s->a->stop};
     int rc = larder__sim_run(&conf, &r);
-    if (rc < 0)
-        return rc;
-    if (r.says[0])
-        fprintf(stderr, "larder sim: %s\n", r.says);
-    if (s->a->json)
-        json_row(s, "recipe", recipe, cache, &r);
-    else
-        print_row(recipe, cache, &r.total, r.seconds, r.waited);
-    larder__sim_free(&r);
-    return 0;
+    return rc < 0 ? rc : show(s, "recipe", recipe, recipe, cache, &r);
 }
 
 static int run_policy(const session *s, const char *policy, const char *cache) {
     larder__sim_result r;
     char name[128];
     int rc = larder__sim_requests(&s->tape, policy, cache, s->a->stop, &r);
-    if (rc < 0)
-        return rc;
-    if (r.says[0])
-        fprintf(stderr, "larder sim: %s\n", r.says);
     snprintf(name, sizeof name, "%.80s, same requests", policy);
-    if (s->a->json)
-        json_row(s, "policy", policy, cache, &r);
-    else
-        print_row(name, cache, &r.total, r.seconds, r.waited);
-    larder__sim_free(&r);
-    return 0;
+    return rc < 0 ? rc : show(s, "policy", policy, name, cache, &r);
 }
 
 /* The usual two, unless they were asked for anyway. */

@@ -1,5 +1,7 @@
 #include "cli/stoppable.h"
 
+#include "cli/options.h"
+
 #include <larder/larder.h>
 #include <stdio.h>
 
@@ -15,7 +17,5 @@ int larder__stoppable_run(const larder__stoppable *s) {
             return code;
         }
     }
-    if (rc < 0)
-        fprintf(stderr, "larder %s: %s\n", s->name, larder_errmsg());
-    return rc == 0 ? 0 : rc == LARDER_E_ARGS ? 2 : 1;
+    return larder__exit_code(s->name, rc);
 }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "see/discover.h"
 #include "see/job_rates.h"
@@ -34,13 +35,8 @@ int larder__top_look(larder__top *t, double now) {
         return rc;
     t->seconds = t->looked > 0 ? now - t->looked : 0;
     t->looked = now;
-    if (t->now.count > t->cap) {
-        void *more = larder__realloc(t->rows, t->now.count * sizeof *t->rows);
-        if (!more)
-            return LARDER_E_NOMEM;
-        t->rows = more;
-        t->cap = t->now.count;
-    }
+    if ((rc = larder__room(&t->rows, &t->cap, t->now.count, sizeof *t->rows)) < 0)
+        return rc;
     for (size_t i = 0; i < t->now.count; i++)
         t->rows[i] = row_of(&t->now.at[i], larder__job_same(&t->before, &t->now.at[i]), t->seconds);
     larder__top_sort(t);

@@ -1,6 +1,7 @@
 #include "plan/replan.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -22,15 +23,8 @@ void larder__replan_close(larder__replan *r) {
 /* ---- deciding -------------------------------------------------------------------------------- */
 
 static bool add_turn(larder__turns *t, const larder__plan_turn *turn) {
-    if (t->count == t->cap) {
-        size_t cap = t->cap ? 2 * t->cap : 16;
-        larder__plan_turn *grown =
-            cap <= MOST_TURNS ? larder__realloc(t->at, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return false;
-        t->at = grown;
-        t->cap = cap;
-    }
+    if (t->count == MOST_TURNS || larder__grow(&t->at, &t->cap, t->count + 1, sizeof *t->at) < 0)
+        return false;
     t->at[t->count++] = *turn;
     return true;
 }

@@ -51,35 +51,17 @@ static double share(uint64_t part, uint64_t whole) {
 
 /* ---- line charts over epochs ----------------------------------------------------------------- */
 
-/* What an epoch puts on an axis; `so_far` sums the run up to and with it. */
-typedef double axis_fn(const larder__epoch *e, const larder__epoch *so_far);
+/* What an epoch puts on an axis; seconds and bytes of it are those of the run up to and with it. */
+typedef double axis_fn(const larder__epoch *);
 
-static double axis_epoch(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)so_far;
-    return (double)e->epoch + 1;
-}
-static double axis_seconds(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)e;
-    return so_far->seconds;
-}
-static double axis_megabytes(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)e;
-    return (double)so_far->storage_bytes / 1e6;
-}
-static double axis_accuracy(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)so_far;
-    return 100 * e->accuracy;
-}
-static double axis_hits(const larder__epoch *e, const larder__epoch *so_far) {
-    (void)so_far;
-    return share(e->hits, e->served);
-}
-
-#define AXIS_OF(field)                                                                             \
-    static double axis_##field(const larder__epoch *e, const larder__epoch *so_far) {              \
-        (void)so_far;                                                                              \
-        return e->field;                                                                           \
-    }
+#define AXIS(name, value)                                                                          \
+    static double axis_##name(const larder__epoch *e) { return value; }
+#define AXIS_OF(field) AXIS(field, e->field)
+AXIS(epoch, (double)e->epoch + 1)
+AXIS(megabytes, (double)e->storage_bytes / 1e6)
+AXIS(accuracy, 100 * e->accuracy)
+AXIS(hits, share(e->hits, e->served))
+AXIS_OF(seconds)
 AXIS_OF(h)
 AXIS_OF(ratio)
 AXIS_OF(sigma)
@@ -90,42 +72,56 @@ AXIS_OF(plan_encoded)
 AXIS_OF(plan_decoded)
 AXIS_OF(plan_augmented)
 
-/* Figures that only some recipes have, in the order of their causes. */
-static const struct {
-    const char *title, *y_label;
-    axis_fn *y;
-} own_charts[] = {
-    {"Reuse", "h, share of a batch drawn from memory", axis_h},
-    {"Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio},
-    {"Spread of the scores", "sigma, standard deviation", axis_sigma},
-    {"Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope},
-    {"Elastic manager", "beta: 1 once it has started", axis_beta},
-    {"Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u},
-    {"Cache for encoded samples", "percent, as planned", axis_plan_encoded},
-    {"Cache for decoded samples", "percent, as planned", axis_plan_decoded},
-    {"Cache for augmented samples", "percent, as planned", axis_plan_augmented},
+typedef struct line_chart {
+    const char *title, *x_label, *y_label;
+    axis_fn *x, *y;
+} line_chart;
+
+static const line_chart all_have[] = {
+    {"Accuracy over time", "seconds of training", "test accuracy, %", axis_seconds, axis_accuracy},
+    {"Accuracy over bytes read", "MB read from storage", "test accuracy, %", axis_megabytes,
+     axis_accuracy},
+    {"Storage read so far", "epoch", "MB read from storage", axis_epoch, axis_megabytes},
+    {"Hits of each epoch", "epoch", "% of samples served", axis_epoch, axis_hits},
 };
+
+/* Figures that only some recipes have, in the order of their causes. */
+#define OWN(title, y_label, y)                                                                     \
+    { title, "epoch", y_label, axis_epoch, y }
+static const line_chart some_have[] = {
+    OWN("Reuse", "h, share of a batch drawn from memory", axis_h),
+    OWN("Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio),
+    OWN("Spread of the scores", "sigma, standard deviation", axis_sigma),
+    OWN("Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope),
+    OWN("Elastic manager", "beta: 1 once it has started", axis_beta),
+    OWN("Growth of accuracy", "u: 1 holds the ratio back, 0 lets it move", axis_u),
+    OWN("Cache for encoded samples", "percent, as planned", axis_plan_encoded),
+    OWN("Cache for decoded samples", "percent, as planned", axis_plan_decoded),
+    OWN("Cache for augmented samples", "percent, as planned", axis_plan_augmented),
+};
+#undef OWN
 
 static bool any_has(axis_fn *y, const larder__run *runs, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < runs[i].count; k++)
-            if (isfinite(y(&runs[i].epochs[k], NULL)))
+            if (isfinite(y(&runs[i].epochs[k])))
                 return true;
     return false;
 }
 
-static void fill_lines(const larder__run *run, axis_fn *x, axis_fn *y, double *xs, double *ys) {
-    larder__epoch so_far = {0};
+static void fill_lines(const larder__run *run, const line_chart *c, double *xs, double *ys) {
+    double seconds = 0;
+    uint64_t bytes = 0;
     for (size_t k = 0; k < run->count; k++) {
-        so_far.seconds += run->epochs[k].seconds;
-        so_far.storage_bytes += run->epochs[k].storage_bytes;
-        xs[k] = x(&run->epochs[k], &so_far);
-        ys[k] = y(&run->epochs[k], &so_far);
+        larder__epoch e = run->epochs[k];
+        e.seconds = seconds += e.seconds;
+        e.storage_bytes = bytes += e.storage_bytes;
+        xs[k] = c->x(&e);
+        ys[k] = c->y(&e);
     }
 }
 
-static int html_lines(FILE *to, larder__chart chart, axis_fn *x, axis_fn *y,
-                      const larder__run *runs, size_t count) {
+static int html_lines(FILE *to, const line_chart *c, const larder__run *runs, size_t count) {
     size_t points = 0, at = 0;
     for (size_t i = 0; i < count; i++)
         points += runs[i].count;
@@ -134,13 +130,17 @@ static int html_lines(FILE *to, larder__chart chart, axis_fn *x, axis_fn *y,
     int rc = series && room ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
     for (size_t i = 0; rc == 0 && i < count; i++) {
         double *xs = room + at, *ys = xs + runs[i].count;
-        fill_lines(&runs[i], x, y, xs, ys);
+        fill_lines(&runs[i], c, xs, ys);
         series[i] =
             (larder__series){.name = runs[i].meta.name, .n = runs[i].count, .x = xs, .y = ys};
         at += 2 * runs[i].count;
     }
-    chart.series = series;
-    chart.count = count;
+    larder__chart chart = {.kind = LARDER__CHART_LINES,
+                           .title = c->title,
+                           .x_label = c->x_label,
+                           .y_label = c->y_label,
+                           .series = series,
+                           .count = count};
     if (rc == 0)
         rc = larder__chart_write(to, &chart);
     larder__free(series);
@@ -247,43 +247,21 @@ static void html_head(FILE *to, const char *title, const larder__run *runs, size
 static int html_charts(FILE *to, const larder__run *runs, size_t count) {
     static const char *const kinds[PARTS] = {"hits", "misses", "substitutes"};
     static const char *const times[PARTS] = {"computing", "waiting for data", ""};
-    int rc;
-    larder__chart c = {.title = "Accuracy over time",
-                       .x_label = "seconds of training",
-                       .y_label = "test accuracy, %"};
-    if ((rc = html_lines(to, c, axis_seconds, axis_accuracy, runs, count)) < 0)
-        return rc;
-    c.title = "Accuracy over bytes read";
-    c.x_label = "MB read from storage";
-    if ((rc = html_lines(to, c, axis_megabytes, axis_accuracy, runs, count)) < 0)
-        return rc;
-    c.title = "Storage read so far";
-    c.x_label = "epoch";
-    c.y_label = "MB read from storage";
-    if ((rc = html_lines(to, c, axis_epoch, axis_megabytes, runs, count)) < 0)
-        return rc;
-    c.title = "Hits of each epoch";
-    c.y_label = "% of samples served";
-    if ((rc = html_lines(to, c, axis_epoch, axis_hits, runs, count)) < 0)
-        return rc;
-    for (size_t i = 0; i < sizeof own_charts / sizeof *own_charts; i++) {
-        c.title = own_charts[i].title;
-        c.y_label = own_charts[i].y_label;
-        if (any_has(own_charts[i].y, runs, count) &&
-            (rc = html_lines(to, c, axis_epoch, own_charts[i].y, runs, count)) < 0)
-            return rc;
-    }
-    c = (larder__chart){.title = "Where samples came from",
-                        .y_label = "% of samples served",
-                        .unit = "%",
-                        .y_from = 0,
-                        .y_to = 100};
-    if ((rc = html_bars(to, c, kinds, 3, parts_kinds, runs, count)) < 0)
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof all_have / sizeof *all_have; i++)
+        rc = html_lines(to, &all_have[i], runs, count);
+    for (size_t i = 0; rc == 0 && i < sizeof some_have / sizeof *some_have; i++)
+        if (any_has(some_have[i].y, runs, count))
+            rc = html_lines(to, &some_have[i], runs, count);
+    larder__chart c = {.title = "Where samples came from",
+                       .y_label = "% of samples served",
+                       .unit = "%",
+                       .y_from = 0,
+                       .y_to = 100};
+    if (rc < 0 || (rc = html_bars(to, c, kinds, 3, parts_kinds, runs, count)) < 0)
         return rc;
     c = (larder__chart){.title = "Where time went", .y_label = "seconds", .unit = " s"};
-    if ((rc = html_bars(to, c, times, 2, parts_time, runs, count)) < 0)
-        return rc;
-    return 0;
+    return html_bars(to, c, times, 2, parts_time, runs, count);
 }
 
 static void html_heading(FILE *to, const char *text) { fprintf(to, "<h2>%s</h2>\n", text); }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/object.h"
@@ -138,14 +139,8 @@ static int next_line(FILE *f, char *line, const char *where) {
 }
 
 static int append(larder__run *run, size_t *cap, const larder__epoch *e) {
-    if (run->count == *cap) {
-        size_t more = *cap ? *cap * 2 : 16;
-        void *grown = larder__realloc(run->epochs, more * sizeof *run->epochs);
-        if (!grown)
-            return larder__fail(LARDER_E_NOMEM, "report: no memory for %zu epochs", more);
-        run->epochs = grown;
-        *cap = more;
-    }
+    if (larder__grow(&run->epochs, cap, run->count + 1, sizeof *run->epochs) < 0)
+        return larder__fail(LARDER_E_NOMEM, "report: no memory for %zu epochs", run->count + 1);
     run->epochs[run->count++] = *e;
     return 0;
 }

@@ -121,11 +121,15 @@ static void head(FILE *to, const larder__chart *c) {
         text_at(to, 20, 28, "start", " font-size=\"16\" font-weight=\"600\"", c->title);
 }
 
+/* The i-th number at an axis; false: there are no more. */
+static bool tick(const axis *a, int i, double *v) {
+    *v = ceil(a->from / a->step - 1e-9) * a->step + i * a->step;
+    return i <= 2 * TICKS && !(*v > a->to + 1e-9 * a->step);
+}
+
 static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y) {
-    for (int i = 0; i <= 2 * TICKS; i++) {
-        double v = ceil(y->from / y->step - 1e-9) * y->step + i * y->step;
-        if (v > y->to + 1e-9 * y->step)
-            break;
+    double v;
+    for (int i = 0; tick(y, i, &v); i++) {
         double at = place(y, v);
         line_at(to, "lg", LEFT, at, WIDTH - RIGHT, at);
         fprintf(to, "<text class=\"lt\" fill=\"#24292f\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
@@ -145,10 +149,8 @@ static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y) {
 }
 
 static void draw_x_axis(FILE *to, const axis *x) {
-    for (int i = 0; i <= 2 * TICKS; i++) {
-        double v = ceil(x->from / x->step - 1e-9) * x->step + i * x->step;
-        if (v > x->to + 1e-9 * x->step)
-            break;
+    double v;
+    for (int i = 0; tick(x, i, &v); i++) {
         double at = place(x, v);
         line_at(to, "la", at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 5);
         fprintf(to,

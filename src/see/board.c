@@ -1,5 +1,6 @@
 #include "see/board.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "see/discover.h"
 #include "see/job_rates.h"
@@ -158,17 +159,6 @@ static void forget(larder__board *p) {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static int room_for_rates(larder__board *p) {
-    if (p->now.count <= p->rates_cap)
-        return 0;
-    void *more = larder__realloc(p->rates, p->now.count * sizeof *p->rates);
-    if (!more)
-        return LARDER_E_NOMEM;
-    p->rates = more;
-    p->rates_cap = p->now.count;
-    return 0;
-}
-
 static void compare(larder__board *p, double now) {
     for (size_t i = 0; i < p->track_count; i++)
         p->tracks[i]->there = false;
@@ -187,39 +177,14 @@ static void compare(larder__board *p, double now) {
     p->when = now;
 }
 
-static int turn_over(larder__board *p) {
+int larder__board_look(larder__board *p, double now) {
     larder__jobs old = p->before;
     p->before = p->now;
     p->now = old;
     larder__jobs_clear(&p->now);
-    return 0;
-}
-
-int larder__board_look(larder__board *p, double now) {
-    turn_over(p);
     int rc = larder__discover(&p->now, 0.5);
-    if (rc < 0 || (rc = room_for_rates(p)) < 0) {
-        larder__jobs_clear(&p->now);
-        return rc;
-    }
-    compare(p, now);
-    return 0;
-}
-
-int larder__board_take(larder__board *p, const larder__jobs *jobs, double now) {
-    turn_over(p);
-    if (jobs->count > p->now.cap) {
-        larder__job *more = larder__realloc(p->now.at, jobs->count * sizeof *more);
-        if (!more)
-            return LARDER_E_NOMEM;
-        p->now.at = more;
-        p->now.cap = jobs->count;
-    }
-    if (jobs->count)
-        memcpy(p->now.at, jobs->at, jobs->count * sizeof *jobs->at);
-    p->now.count = jobs->count;
-    int rc = room_for_rates(p);
-    if (rc < 0) {
+    if (rc < 0 ||
+        (rc = larder__room(&p->rates, &p->rates_cap, p->now.count, sizeof *p->rates)) < 0) {
         larder__jobs_clear(&p->now);
         return rc;
     }

@@ -14,8 +14,6 @@ int larder__board_open(larder__board **out);
 void larder__board_close(larder__board **);
 /* Looks at all jobs; `now` of larder__now(). */
 int larder__board_look(larder__board *, double now);
-/* As larder__board_look, of jobs that are given. */
-int larder__board_take(larder__board *, const larder__jobs *, double now);
 
 /* {"version": …, "jobs": […], "ended": […]}: each with its rates since the look before. */
 void larder__board_state(FILE *, const larder__board *);

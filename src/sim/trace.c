@@ -84,7 +84,6 @@ void larder__trace_close(larder__trace **pt) {
 }
 
 uint64_t larder__trace_samples(const larder__trace *t) { return t->labels.rows; }
-uint64_t larder__trace_epochs(const larder__trace *t) { return t->loss.rows; }
 
 float larder__trace_loss(const larder__trace *t, uint64_t epoch, uint64_t id) {
     return larder__npy_float(&t->loss, epoch < t->loss.rows ? epoch : t->loss.rows - 1, id);

@@ -14,7 +14,6 @@ typedef struct larder__trace larder__trace;
 int larder__trace_open(larder__trace **out, const char *folder);
 void larder__trace_close(larder__trace **);
 uint64_t larder__trace_samples(const larder__trace *);
-uint64_t larder__trace_epochs(const larder__trace *);
 /* The loss when sample `id` was trained on in `epoch`; the last epoch stands for later ones. */
 float larder__trace_loss(const larder__trace *, uint64_t epoch, uint64_t id);
 /* Its loss after `epoch` in evaluation mode; NAN where the folder has no eval_loss.npy. */
