@@ -1,8 +1,8 @@
 #include "pack/inspect.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 #include "source/pread_full.h"
 #include "source/shards.h"
 #include "source/tar_scan.h"

@@ -2,12 +2,12 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/threads.h"
 #include "pack/shard_writer.h"
-#include "source/grow.h"
 #include "source/source.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 #include "pack/reencode.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 
 #if LARDER_HAVE_JPEG
 

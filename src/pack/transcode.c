@@ -1,10 +1,10 @@
 #include "pack/transcode.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "pack/compare.h"
 #include "pack/reencode.h"
-#include "source/grow.h"
 
 #include <stdio.h>
 

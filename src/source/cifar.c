@@ -1,9 +1,9 @@
 /* The binary files of CIFAR-10 and CIFAR-100, plain or packed: records of one or two label bytes
  * and then 1024 red, 1024 green and 1024 blue ones. */
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "source/grow.h"
 #include "source/records.h"
 #include "source/split.h"
 #include "source/unpack.h"

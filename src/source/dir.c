@@ -1,12 +1,12 @@
 /* A folder per class, with the ids and labels that torchvision's ImageFolder gives. Ten million
  * files take a stat each at open. */
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "source/file_set.h"
 #include "source/folder_walk.h"
-#include "source/grow.h"
 #include "source/ranges.h"
 #include "source/split.h"
 

@@ -1,9 +1,9 @@
 #include "source/file_set.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 #include "source/content.h"
 #include "source/folder_walk.h"
-#include "source/grow.h"
 
 #include <fcntl.h>
 #include <limits.h>

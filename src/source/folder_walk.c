@@ -1,6 +1,6 @@
 #include "source/folder_walk.h"
 
-#include "source/grow.h"
+#include "base/grow.h"
 
 #include <dirent.h>
 #include <errno.h>

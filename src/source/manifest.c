@@ -4,11 +4,11 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "source/file_set.h"
-#include "source/grow.h"
 #include "source/split.h"
 #include "source/web/listed.h"
 

@@ -1,6 +1,6 @@
 #include "source/names.h"
 
-#include "source/grow.h"
+#include "base/grow.h"
 
 #include <string.h>
 

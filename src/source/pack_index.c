@@ -1,9 +1,9 @@
 #include "source/pack_index.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "source/grow.h"
 #include "source/pread_full.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "source/pack_plan.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 
 static bool covers_all(const larder__grid *g, const larder_rect *r) {
     return r->x0 == 0 && r->y0 == 0 && r->x1 == g->w && r->y1 == g->h;

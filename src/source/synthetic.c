@@ -1,11 +1,11 @@
 /* mem: samples made up on the spot, for tests and benchmarks. Bytes, sizes and labels are a
  * function of seed and id, so nothing is stored and ten million samples cost nothing. */
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "source/answer.h"
-#include "source/grow.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 #include "source/tar_index.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/state.h"
-#include "source/grow.h"
 #include "source/keep.h"
 
 #include <ctype.h>

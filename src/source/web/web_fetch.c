@@ -3,8 +3,8 @@
 #include "source/web/web_data.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
 #include "source/web/web_data.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "source/folder_walk.h"
-#include "source/grow.h"
 #include "source/web/web_walk.h"
 
 #include <stdio.h>

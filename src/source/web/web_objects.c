@@ -1,8 +1,8 @@
 #include "source/web/web_objects.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 
 enum { AT_ONCE = 512, PEEKS = 64 };
 

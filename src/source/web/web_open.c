@@ -1,10 +1,10 @@
 /* What the name of a data set on a site means: shards by name, a manifest, or a folder. */
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "source/braces.h"
 #include "source/folder_walk.h"
-#include "source/grow.h"
 #include "source/split.h"
 #include "source/web/web_data.h"
 #include "source/web/web_walk.h"

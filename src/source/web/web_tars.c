@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/threads.h"
-#include "source/grow.h"
 #include "source/ranges.h"
 
 #include <pthread.h>

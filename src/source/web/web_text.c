@@ -1,7 +1,7 @@
 #include "source/web/web_text.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 
 #include <stdint.h>
 #include <stdlib.h>

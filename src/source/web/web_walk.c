@@ -1,8 +1,8 @@
 #include "source/web/web_walk.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
-#include "source/grow.h"
 #include "source/split.h"
 
 enum {

@@ -1,7 +1,7 @@
-/* Arrays that grow while a source is opened, by half of their size each time: the largest ones
+/* Arrays that grow by half of their size each time: the largest ones, of sources being opened,
  * hold hundreds of megabytes, where doubling would waste more than it saves. */
-#ifndef LARDER_SOURCE_GROW_H
-#define LARDER_SOURCE_GROW_H
+#ifndef LARDER_BASE_GROW_H
+#define LARDER_BASE_GROW_H
 
 #include "base/err.h"
 #include "base/limit.h"
