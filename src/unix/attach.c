@@ -158,7 +158,7 @@ static int open_attachment(larder__connection *a, const larder__attach_conf *con
     a->size_of = conf->size_of;
     a->size_arg = conf->size_arg;
     a->door = conf->door;
-    int rc = larder__resident_table_open(&a->window, a->hello.keys);
+    int rc = larder__resident_table_open(&a->window, a->hello.about.keys);
     a->opening = &conf->await;
     if (rc == 0)
         rc = larder__await_there(&conf->await, attempt, a);
@@ -193,7 +193,7 @@ static larder__connection *new_attachment(const larder__hello *hello) {
 }
 
 int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
-    const larder__client_conf about = {.keys = conf->hello.keys,
+    const larder__client_conf about = {.keys = conf->hello.about.keys,
                                        .most = at_once(conf->hello.batch),
                                        .size = conf->hello.size,
                                        .size_of = conf->size_of,
