@@ -19,9 +19,8 @@ static int list_bad(larder_loader *l, uint64_t id, const larder__row_fault *f) {
     if (larder__grow(&l->bad, &l->bad_cap, l->bad_count + 1, sizeof *l->bad) < 0)
         return LARDER_E_NOMEM;
     larder_bad *b = &l->bad[l->bad_count++];
-    b->id = id;
-    b->code = f->code;
-    memcpy(b->why, f->why, sizeof b->why);
+    *b = (larder_bad){.id = id, .code = f->code};
+    memcpy(b->why, f->why, sizeof f->why);
     return 0;
 }
 
