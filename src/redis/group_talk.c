@@ -108,15 +108,9 @@ void larder__group_delete(larder__group *g) {
 static int keep_outcome(larder__group *g, const larder__op *asked, const larder__outcome *o) {
     size_t n = o->rows + o->fetched;
     bool batch = asked->type == LARDER__OP_CLAIM || asked->type == LARDER__OP_EXCHANGE;
-    if (n > g->answer_room) {
-        larder__reply *answers = larder__realloc(g->answers, n * sizeof *answers);
-        g->answers = answers ? answers : g->answers;
-        uint64_t *keys = larder__realloc(g->keys, n * sizeof *keys);
-        g->keys = keys ? keys : g->keys;
-        if (!answers || !keys)
-            return LARDER_E_NOMEM;
-        g->answer_room = n;
-    }
+    if (batch ? larder__room(&g->answers, &g->answer_room, n, sizeof *g->answers) < 0
+              : larder__room(&g->keys, &g->key_room, n, sizeof *g->keys) < 0)
+        return LARDER_E_NOMEM;
     for (size_t i = 0; batch && i < n; i++) {
         g->answers[i] = larder__reply_of(&o->tickets[i]);
         g->answers[i].kept = o->tickets[i].kept;
