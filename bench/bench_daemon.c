@@ -112,10 +112,10 @@ static bool daemon_open(bench *b) {
     larder__attach_conf conf = {.door = larder__door_at(path),
                                 .hello = {.batch = BATCH,
                                           .identity = 1,
-                                          .keys = b->values,
+                                          .about.keys = b->values,
                                           .payload = (uint64_t)b->values * b->size,
-                                          .share = {1},
-                                          .policy = "lru",
+                                          .about.share = {1},
+                                          .about.policy = "lru",
                                           .name = "bench"}};
     for (int i = 0; i < 100; i++) {
         if (larder__attach_open(&b->cache[DAEMON], &conf) == 0)

@@ -15,7 +15,7 @@ typedef struct larder__store {
     const char *name;
     bool real;        /* false: entries count as filled at once, nobody makes or reads bytes */
     size_t slot_size; /* its bytes of metadata a slot */
-    int (*open)(void **st, uint64_t slots);
+    int (*open)(void **st, uint64_t slots); /* NULL: whoever opens the cache brings its state */
     void (*close)(void **st);
     void (*put)(void *st, larder_slot, larder_buf *, const larder__entry *); /* own reference */
     larder_buf *(*get)(void *st, larder_slot); /* a new reference; NULL: bytes are gone */

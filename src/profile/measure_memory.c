@@ -204,12 +204,12 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
     larder__attach_conf conf = {.door = *p->conf.door,
                                 .hello = {.batch = AT_ONCE,
                                           .identity = 0x70726f66696c65u ^ s.size,
-                                          .keys = s.keys,
+                                          .about.keys = s.keys,
                                           .payload = s.keys * s.size,
-                                          .seed = 1,
-                                          .share = {[LARDER_ENCODED] = 1}}};
+                                          .about.seed = 1,
+                                          .about.share = {[LARDER_ENCODED] = 1}}};
     snprintf(conf.hello.name, sizeof conf.hello.name, "profile");
-    snprintf(conf.hello.policy, sizeof conf.hello.policy, "lru");
+    snprintf(conf.hello.about.policy, sizeof conf.hello.about.policy, "lru");
     snprintf(conf.hello.budget, sizeof conf.hello.budget, "100%%");
     int rc = larder__attach_open(&s.cache, &conf);
     if (rc == 0)

@@ -28,7 +28,7 @@ typedef struct larder__group {
     larder__replies got;    /* what our last question came to */
     larder__reply *answers; /* of these */
     uint64_t *keys;
-    size_t answer_room;
+    size_t answer_room, key_room;
     larder__left *left; /* to be deleted: those of before the last question, and the rest */
     size_t left_count, left_old, left_cap;
 

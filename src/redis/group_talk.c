@@ -1,5 +1,6 @@
 /* Joining a group, and the talk with its journal. */
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -18,15 +19,8 @@ enum { SNAPSHOT_EVERY = 512 }; /* records, or more where there is more to save *
 
 void larder__group_note_down(larder__left **list, size_t *count, size_t *cap,
                              const larder__left *one) {
-    if (*count == *cap) {
-        size_t room = *cap ? 2 * *cap : 256;
-        larder__left *more = larder__realloc(*list, room * sizeof *more);
-        if (!more)
-            return; /* Redis forgets it after a while */
-        *list = more;
-        *cap = room;
-    }
-    (*list)[(*count)++] = *one;
+    if (larder__grow(list, cap, *count + 1, sizeof **list) == 0) /* else Redis forgets it one day */
+        (*list)[(*count)++] = *one;
 }
 
 /* A record: whose, how many of theirs came before it, and the operation. */
@@ -110,34 +104,17 @@ void larder__group_delete(larder__group *g) {
     g->left_old = g->left_count;
 }
 
-static larder__reply answer_of(const larder__ticket *t) {
-    return (larder__reply){.key = (uint32_t)t->key,
-                           .lease = LARDER__NO_LEASE,
-                           .mark = t->mark,
-                           .size = t->size,
-                           .task = t->task,
-                           .kind = t->kind,
-                           .form = t->form,
-                           .make = t->make,
-                           .held = t->held,
-                           .kept = t->kept};
-}
-
 /* What our own question came to. */
 static int keep_outcome(larder__group *g, const larder__op *asked, const larder__outcome *o) {
     size_t n = o->rows + o->fetched;
     bool batch = asked->type == LARDER__OP_CLAIM || asked->type == LARDER__OP_EXCHANGE;
-    if (n > g->answer_room) {
-        larder__reply *answers = larder__realloc(g->answers, n * sizeof *answers);
-        g->answers = answers ? answers : g->answers;
-        uint64_t *keys = larder__realloc(g->keys, n * sizeof *keys);
-        g->keys = keys ? keys : g->keys;
-        if (!answers || !keys)
-            return LARDER_E_NOMEM;
-        g->answer_room = n;
+    if (batch ? larder__room(&g->answers, &g->answer_room, n, sizeof *g->answers) < 0
+              : larder__room(&g->keys, &g->key_room, n, sizeof *g->keys) < 0)
+        return LARDER_E_NOMEM;
+    for (size_t i = 0; batch && i < n; i++) {
+        g->answers[i] = larder__reply_of(&o->tickets[i]);
+        g->answers[i].kept = o->tickets[i].kept;
     }
-    for (size_t i = 0; batch && i < n; i++)
-        g->answers[i] = answer_of(&o->tickets[i]);
     if (!batch && n)
         memcpy(g->keys, o->keys, n * sizeof *g->keys);
     g->got = (larder__replies){g->answers, g->keys, o->rows, o->fetched};

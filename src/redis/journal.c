@@ -1,6 +1,7 @@
 #include "redis/journal.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/world.h"
@@ -168,13 +169,8 @@ static larder__record text_of(const char *text) { return (larder__record){text, 
 static int take_records(larder__journal *j, const redisReply *list, larder__history *out) {
     if (list->type != REDIS_REPLY_ARRAY)
         return larder__fail(LARDER_E_FORMAT, "%s answers with something else", j->conn.name);
-    if (list->elements > j->room) {
-        larder__record *more = larder__realloc(j->records, list->elements * sizeof *more);
-        if (!more)
-            return LARDER_E_NOMEM;
-        j->records = more;
-        j->room = list->elements;
-    }
+    if (larder__room(&j->records, &j->room, list->elements, sizeof *j->records) < 0)
+        return LARDER_E_NOMEM;
     for (size_t i = 0; i < list->elements; i++) {
         const redisReply *r = list->element[i];
         if (r->type != REDIS_REPLY_STRING)

@@ -200,12 +200,6 @@ int larder__redis_store_open(void **out, const larder__redis_store_conf *conf) {
     return rc;
 }
 
-static int not_like_this(void **st, uint64_t slots) {
-    (void)slots;
-    *st = NULL;
-    return larder__fail(LARDER_E_STATE, "a store in Redis is opened by larder__redis_store_open");
-}
-
 static void redis_note(void *st, char *out, size_t cap) {
     larder__redis_values_note(((far_store *)st)->far, out, cap);
 }
@@ -215,7 +209,6 @@ const larder__store larder__store_redis = {
     .real = true,
     /* What an entry takes besides its bytes, in Redis (key, head, objects) and here. */
     .slot_size = 128 + LARDER__VALUE_HEAD + sizeof(entry),
-    .open = not_like_this,
     .close = redis_close,
     .put = redis_put,
     .get = redis_get,

@@ -190,7 +190,11 @@ void larder__choose_epoch(larder__choose *c, uint64_t epoch, bool all) {
     scale_weights(c);
 }
 
-size_t larder__choose_draw(larder__choose *c, larder_pick *out, size_t want) {
+uint64_t larder__choose_length(const void *st) { return ((const larder__choose *)st)->count; }
+const uint8_t *larder__choose_tags(const void *st) { return ((const larder__choose *)st)->tags; }
+
+size_t larder__choose_draw(void *st, larder_pick *out, size_t want) {
+    larder__choose *c = st;
     size_t n = 0;
     for (; n < want && c->at < c->count; n++) {
         out[n].weight = c->weights ? c->weights[c->at] : 1;
@@ -202,7 +206,8 @@ size_t larder__choose_draw(larder__choose *c, larder_pick *out, size_t want) {
 
 /* ---- saved state: scores move on during an epoch, so what was chosen is kept ----------------- */
 
-void larder__choose_save(const larder__choose *c, larder_writer *w) {
+void larder__choose_save(const void *st, larder_writer *w) {
+    const larder__choose *c = st;
     larder_write_u64(w, c->at);
     larder_write_u64(w, c->count);
     for (uint64_t i = 0; i < c->count; i++)
@@ -212,7 +217,8 @@ void larder__choose_save(const larder__choose *c, larder_writer *w) {
         larder_write_bytes(w, c->weights, c->count * sizeof *c->weights);
 }
 
-int larder__choose_load(larder__choose *c, larder_reader *r) {
+int larder__choose_load(void *st, larder_reader *r) {
+    larder__choose *c = st;
     uint64_t at = larder_read_u64(r), count = larder_read_u64(r);
     if (count > c->pool_size || at > count)
         return larder_read_reject(r, "more samples are chosen than there are");

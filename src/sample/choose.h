@@ -46,10 +46,12 @@ void larder__choose_close(larder__choose *);
 
 /* Begins an epoch from the scores as they are; `all`: nothing is left out. */
 void larder__choose_epoch(larder__choose *, uint64_t epoch, bool all);
-size_t larder__choose_draw(larder__choose *, larder_pick *out, size_t want);
-
-void larder__choose_save(const larder__choose *, larder_writer *);
-int larder__choose_load(larder__choose *, larder_reader *);
+/* As in larder_sampler, whose state begins with a larder__choose. */
+size_t larder__choose_draw(void *, larder_pick *out, size_t want);
+uint64_t larder__choose_length(const void *);
+const uint8_t *larder__choose_tags(const void *);
+void larder__choose_save(const void *, larder_writer *);
+int larder__choose_load(void *, larder_reader *);
 
 /* A score as a number that sorts like it; unknown ones above all. */
 static inline uint32_t larder__choose_key(float score) {

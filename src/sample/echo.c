@@ -33,12 +33,6 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
     return larder__reuse_draw(&e->reuse, e->share, out, want);
 }
 
-static uint64_t length(const void *st) { return larder__reuse_length(&((const echo *)st)->reuse); }
-static void save(const void *st, larder_writer *w) {
-    larder__reuse_save(&((const echo *)st)->reuse, w);
-}
-static int load(void *st, larder_reader *r) { return larder__reuse_load(&((echo *)st)->reuse, r); }
-
 const larder_sampler larder__sampler_echo = {
     .plugin = {.name = "echo",
                .summary = "serves what was read factor times, from a buffer of all residents",
@@ -49,7 +43,7 @@ const larder_sampler larder__sampler_echo = {
     .fini = fini,
     .epoch = epoch,
     .draw = draw,
-    .length = length,
-    .save = save,
-    .load = load,
+    .length = larder__reuse_length,
+    .save = larder__reuse_save,
+    .load = larder__reuse_load,
 };

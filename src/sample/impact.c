@@ -16,7 +16,7 @@
 #include <math.h>
 
 typedef struct impact {
-    larder__choose choose;
+    larder__choose choose; /* first: as choose.h wants it */
     uint64_t full_every, warm_max;
     double s_share;
     bool hybrid, realtime;
@@ -177,13 +177,6 @@ static int epoch(void *st, uint64_t e) {
     return 0;
 }
 
-static size_t draw(void *st, larder_pick *out, size_t want) {
-    return larder__choose_draw(&((impact *)st)->choose, out, want);
-}
-
-static uint64_t length(const void *st) { return ((const impact *)st)->choose.count; }
-static const uint8_t *tags(const void *st) { return ((const impact *)st)->choose.tags; }
-
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 static void save(const void *st, larder_writer *w) {
@@ -234,10 +227,10 @@ const larder_sampler larder__sampler_impact = {
     .init = init,
     .fini = fini,
     .epoch = epoch,
-    .draw = draw,
-    .length = length,
+    .draw = larder__choose_draw,
+    .length = larder__choose_length,
     .save = save,
     .load = load,
-    .tags = tags,
+    .tags = larder__choose_tags,
     .evaluate = evaluate,
 };

@@ -65,7 +65,9 @@ void larder__reuse_fini(larder__reuse *r) {
 }
 
 void larder__reuse_epoch(larder__reuse *r) { r->taken = 0; }
-uint64_t larder__reuse_length(const larder__reuse *r) { return larder__shard_length(&r->shard); }
+uint64_t larder__reuse_length(const void *st) {
+    return larder__shard_length(&((const larder__reuse *)st)->shard);
+}
 
 /* ---- residents ------------------------------------------------------------------------------- */
 
@@ -195,7 +197,8 @@ size_t larder__reuse_draw(larder__reuse *r, double h, larder_pick *out, size_t w
 
 /* ---- saved state ----------------------------------------------------------------------------- */
 
-void larder__reuse_save(const larder__reuse *r, larder_writer *w) {
+void larder__reuse_save(const void *st, larder_writer *w) {
+    const larder__reuse *r = st;
     larder_write_u64(w, r->seed);
     larder_write_u64(w, r->sweep);
     larder_write_u64(w, r->at);
@@ -212,7 +215,8 @@ void larder__reuse_save(const larder__reuse *r, larder_writer *w) {
         larder_write_u32(w, r->late[i]);
 }
 
-int larder__reuse_load(larder__reuse *r, larder_reader *in) {
+int larder__reuse_load(void *st, larder_reader *in) {
+    larder__reuse *r = st;
     r->seed = larder_read_u64(in);
     begin_sweep(r, larder_read_u64(in));
     r->at = larder_read_u64(in);

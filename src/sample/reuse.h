@@ -44,12 +44,13 @@ typedef struct larder__reuse {
 int larder__reuse_init(larder__reuse *, const larder_draw_env *, const larder__reuse_conf *);
 void larder__reuse_fini(larder__reuse *);
 void larder__reuse_epoch(larder__reuse *);
-uint64_t larder__reuse_length(const larder__reuse *);
 /* Has the cache filled up, so that residents are drawn? */
 bool larder__reuse_filled(larder__reuse *);
 /* The next batch, with a share h of residents where there are enough. */
 size_t larder__reuse_draw(larder__reuse *, double h, larder_pick *out, size_t want);
-void larder__reuse_save(const larder__reuse *, larder_writer *);
-int larder__reuse_load(larder__reuse *, larder_reader *);
+/* As in larder_sampler, whose state begins with a larder__reuse. */
+uint64_t larder__reuse_length(const void *);
+void larder__reuse_save(const void *, larder_writer *);
+int larder__reuse_load(void *, larder_reader *);
 
 #endif

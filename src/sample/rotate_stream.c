@@ -43,15 +43,11 @@ static int epoch(void *st, uint64_t e) {
     return larder__steer_epoch(&r->steer);
 }
 
-static uint64_t length(const void *st) {
-    return larder__reuse_length(&((const rotate *)st)->reuse);
-}
-
 static size_t draw(void *st, larder_pick *out, size_t want) {
     rotate *r = st;
-    if (r->reuse.taken >= length(r))
+    if (r->reuse.taken >= larder__reuse_length(r))
         return 0;
-    double done = (double)r->epoch + (double)r->reuse.taken / (double)length(r);
+    double done = (double)r->epoch + (double)r->reuse.taken / (double)larder__reuse_length(r);
     bool acts = larder__reuse_filled(&r->reuse);
     double h = larder__steer_next(&r->steer, done, r->reuse.fresh, acts);
     r->shown = acts ? h : 0;
@@ -92,7 +88,7 @@ const larder_sampler larder__sampler_rotate = {
     .fini = fini,
     .epoch = epoch,
     .draw = draw,
-    .length = length,
+    .length = larder__reuse_length,
     .save = save,
     .load = load,
     .pace = pace,

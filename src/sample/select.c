@@ -3,7 +3,7 @@
 #include "sample/choose.h"
 
 typedef struct selector {
-    larder__choose choose;
+    larder__choose choose; /* first: as choose.h wants it */
     uint64_t full_every;
 } selector;
 
@@ -23,21 +23,6 @@ static int epoch(void *st, uint64_t e) {
     return 0;
 }
 
-static size_t draw(void *st, larder_pick *out, size_t want) {
-    return larder__choose_draw(&((selector *)st)->choose, out, want);
-}
-
-static uint64_t length(const void *st) { return ((const selector *)st)->choose.count; }
-static const uint8_t *tags(const void *st) { return ((const selector *)st)->choose.tags; }
-
-static void save(const void *st, larder_writer *w) {
-    larder__choose_save(&((const selector *)st)->choose, w);
-}
-
-static int load(void *st, larder_reader *r) {
-    return larder__choose_load(&((selector *)st)->choose, r);
-}
-
 const larder_sampler larder__sampler_select = {
     .plugin = {.name = "select",
                .summary = "each id at most once; kept with a chance that grows with its loss",
@@ -48,9 +33,9 @@ const larder_sampler larder__sampler_select = {
     .init = init,
     .fini = fini,
     .epoch = epoch,
-    .draw = draw,
-    .length = length,
-    .save = save,
-    .load = load,
-    .tags = tags,
+    .draw = larder__choose_draw,
+    .length = larder__choose_length,
+    .save = larder__choose_save,
+    .load = larder__choose_load,
+    .tags = larder__choose_tags,
 };

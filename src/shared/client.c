@@ -1,6 +1,7 @@
 #include "shared/client.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -66,14 +67,7 @@ bool larder__ticket_alone(const larder__ticket *t) {
 /* ---- batches --------------------------------------------------------------------------------- */
 
 static int reserve(larder__client *l, size_t n) {
-    if (n <= l->room)
-        return 0;
-    larder__row *more = larder__realloc(l->rows, n * sizeof *more);
-    if (!more)
-        return LARDER_E_NOMEM;
-    l->rows = more;
-    l->room = n;
-    return 0;
+    return larder__room(&l->rows, &l->room, n, sizeof *l->rows);
 }
 
 static void refuse_kept(larder__client *l) {
@@ -151,14 +145,9 @@ static int client_reclaim(larder__cache *c, uint64_t key, uint32_t size, larder_
 
 static int keep(larder__client *l, const larder__replies *got) {
     size_t n = got->rows + got->fetched;
-    if (n > l->kept_room) {
-        larder__reply *more = larder__realloc(l->kept, n * sizeof *more);
-        if (!more) {
-            l->carrier->refuse(l->st, got->at, n);
-            return LARDER_E_NOMEM;
-        }
-        l->kept = more;
-        l->kept_room = n;
+    if (larder__grow(&l->kept, &l->kept_room, n, sizeof *l->kept) < 0) {
+        l->carrier->refuse(l->st, got->at, n);
+        return LARDER_E_NOMEM;
     }
     if (n)
         memcpy(l->kept, got->at, n * sizeof *l->kept);

@@ -1,6 +1,7 @@
 #include "shared/machine.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "plugins.h"
@@ -72,9 +73,9 @@ int larder__agreement_read(larder__agreement *a, larder_reader *r) {
     a->decoded_bytes = larder_read_u32(r);
     a->row_bytes = larder_read_u32(r);
     larder__read_text(r, a->policy, sizeof a->policy);
-    if (larder_read_status(r) == 0 &&
-        (!(all > 0.999 && all < 1.001) || !(a->decoded_ratio >= 0 && a->decoded_ratio < 1e9)))
-        return larder_read_reject(r, "the group's agreement makes no sense");
+    bool sane = all > 0.999 && all < 1.001 && a->decoded_ratio >= 0 && a->decoded_ratio < 1e9;
+    if (!sane || (a->forms_id == 0 && a->share[LARDER_ENCODED] < 1))
+        larder_read_reject(r, "its cache is shared out between forms in a way that makes no sense");
     return larder_read_status(r);
 }
 
@@ -88,14 +89,8 @@ static void watch(void *arg, uint64_t key, larder_form form, const larder_access
         return;
     }
     m->makers[key] = 0;
-    if (m->left_count == m->left_cap) {
-        size_t cap = m->left_cap ? 2 * m->left_cap : 256;
-        larder__left *more = larder__realloc(m->left, cap * sizeof *more);
-        if (!more)
-            return; /* whoever holds its bytes forgets them after a while */
-        m->left = more;
-        m->left_cap = cap;
-    }
+    if (larder__grow(&m->left, &m->left_cap, m->left_count + 1, sizeof *m->left) < 0)
+        return; /* whoever holds its bytes forgets them after a while */
     m->left[m->left_count++] = (larder__left){key, m->mark[key], (uint8_t)form, false};
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <pthread.h>
@@ -143,13 +144,7 @@ static bool room_to_leave(job_store *s) {
         s->first = 0;
         return true;
     }
-    size_t cap = s->cap ? s->cap * 2 : 256;
-    leaver *more = larder__realloc(s->leavers, cap * sizeof *more);
-    if (!more)
-        return false;
-    s->leavers = more;
-    s->cap = cap;
-    return true;
+    return larder__grow(&s->leavers, &s->cap, s->first + s->count + 1, sizeof *s->leavers) == 0;
 }
 
 static void job_drop(void *st, larder_slot slot) {
@@ -259,12 +254,6 @@ int larder__job_store_open(void **out, const larder__job_store_conf *conf) {
     return rc;
 }
 
-static int not_like_this(void **st, uint64_t slots) {
-    (void)slots;
-    *st = NULL;
-    return larder__fail(LARDER_E_STATE, "a job's store is opened by larder__job_store_open");
-}
-
 static void job_note(void *st, char *out, size_t cap) {
     const larder__depot *d = &((job_store *)st)->depot;
     d->ops->note(d->state, out, cap);
@@ -274,7 +263,6 @@ const larder__store larder__store_job = {
     .name = "job",
     .real = true,
     .slot_size = VALUE_NOTE + sizeof(entry),
-    .open = not_like_this,
     .close = job_close,
     .put = job_put,
     .get = job_get,

@@ -19,6 +19,19 @@ typedef struct larder__reply {
 } larder__reply;
 _Static_assert(sizeof(larder__reply) == 40, "no holes");
 
+/* What was decided; where its bytes are is to be said yet. */
+static inline larder__reply larder__reply_of(const larder__ticket *t) {
+    return (larder__reply){.key = (uint32_t)t->key,
+                           .lease = LARDER__NO_LEASE,
+                           .mark = t->mark,
+                           .size = t->size,
+                           .task = t->task,
+                           .kind = t->kind,
+                           .form = t->form,
+                           .make = t->make,
+                           .held = t->held};
+}
+
 /* To one question. Belongs to whoever was asked, until the next. */
 typedef struct larder__replies {
     const larder__reply *at; /* of CLAIM and EXCHANGE: rows, then what is fetched besides */

@@ -8,7 +8,7 @@
 #include <math.h>
 
 typedef struct given {
-    larder__graph_shape shape;
+    larder__graph_shape shape; /* first: as graph_result.h wants it */
 } given;
 
 static const larder_param params[] = {
@@ -59,27 +59,14 @@ static void prepare(void *st, const larder_report *rep, void *result) {
         out->hubs += read_hub(g, rep, i, larder__graph_result_hub(&g->shape, out, out->hubs));
 }
 
-static size_t result_size(const void *st, size_t rows) {
-    return larder__graph_result_size(&((const given *)st)->shape, rows);
-}
-
-static void apply(const void *st, const void *result, float *scores, larder_relation_fn relate,
-                  void *arg) {
-    larder__graph_result_apply(&((const given *)st)->shape, result, scores, relate, arg);
-}
-
-static bool check(const void *st, const void *result, size_t rows) {
-    return larder__graph_result_sound(&((const given *)st)->shape, result, rows);
-}
-
 const larder_signal larder__signal_given = {
     .plugin = {.name = "given",
                .summary = "scores and stand-ins as they are told, for those worked out elsewhere",
                .params = params,
                .state_size = sizeof(given)},
     .init = init,
-    .result_size = result_size,
+    .result_size = larder__graph_result_size,
     .prepare = prepare,
-    .apply = apply,
-    .check = check,
+    .apply = larder__graph_result_apply,
+    .check = larder__graph_result_sound,
 };

@@ -24,8 +24,8 @@
 enum { STAGES = 4 }; /* of the time a batch takes, as in the paper's Table 1 */
 
 typedef struct graph {
-    larder_engine_conf conf; /* dim 0: not known yet */
-    larder__graph_shape shape;
+    larder__graph_shape shape;            /* first: as graph_result.h wants it */
+    larder_engine_conf conf;              /* dim 0: not known yet */
     const larder_engine *wanted, *engine; /* wanted NULL: auto; engine NULL: not open */
     char *tune;                           /* the engine's parameters */
     void *index;
@@ -249,21 +249,6 @@ static void prepare(void *st, const larder_report *rep, void *result) {
     }
 }
 
-/* ---- the light half -------------------------------------------------------------------------- */
-
-static size_t result_size(const void *st, size_t rows) {
-    return larder__graph_result_size(&((const graph *)st)->shape, rows);
-}
-
-static void apply(const void *st, const void *result, float *scores, larder_relation_fn relate,
-                  void *arg) {
-    larder__graph_result_apply(&((const graph *)st)->shape, result, scores, relate, arg);
-}
-
-static bool check(const void *st, const void *result, size_t rows) {
-    return larder__graph_result_sound(&((const graph *)st)->shape, result, rows);
-}
-
 /* ---- figures --------------------------------------------------------------------------------- */
 
 static const larder_figure figures[] = {
@@ -362,10 +347,10 @@ const larder_signal larder__signal_graph = {
     .fini = fini,
     .save = save,
     .load = load,
-    .result_size = result_size,
+    .result_size = larder__graph_result_size,
     .prepare = prepare,
-    .apply = apply,
-    .check = check,
+    .apply = larder__graph_result_apply,
+    .check = larder__graph_result_sound,
     .figures = figures,
     .figure = figure,
 };

@@ -1,6 +1,7 @@
 #include "signal/graph_guests.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -56,14 +57,8 @@ int larder__graph_guests_flush(larder__graph_index *s) {
     uint32_t count = w->count;
     size_t stride = larder__graph_centres_stride(&s->centres), room = LARDER__PROJECT_ROWS * stride;
     w->count = 0;
-    if (count && room > w->room) {
-        float *grown = larder__realloc(w->distances, room * sizeof *grown);
-        if (!grown)
-            return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u centres",
-                                s->centres.count);
-        w->distances = grown;
-        w->room = room;
-    }
+    if (count && larder__room(&w->distances, &w->room, room, sizeof *w->distances) < 0)
+        return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u centres", s->centres.count);
     const float *rows[LARDER__PROJECT_ROWS];
     for (uint32_t i = 0; i < LARDER__PROJECT_ROWS; i++)
         rows[i] = w->x + (size_t)(i < count ? i : 0) * s->conf.dim;

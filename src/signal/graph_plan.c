@@ -1,6 +1,7 @@
 #include "signal/graph_plan.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "signal/graph_project.h"
@@ -23,20 +24,10 @@ uint32_t larder__graph_plan_level_for(uint64_t rows, uint64_t most) {
 static int make_room(larder__graph_plan *p, const larder__graph_centres *c, size_t n) {
     size_t want = n * (LARDER__NEAR_CLASSES + 1);
     size_t distances = LARDER__PROJECT_ROWS * larder__graph_centres_stride(c);
-    if (want > p->room) {
-        larder__graph_pair *grown = larder__realloc(p->pairs, want * sizeof *grown);
-        if (!grown)
-            return larder__fail(LARDER_E_NOMEM, "graph: no memory for %zu queries", n);
-        p->pairs = grown;
-        p->room = want;
-    }
-    if (distances > p->distances_room) {
-        float *grown = larder__realloc(p->distances, distances * sizeof *grown);
-        if (!grown)
-            return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u centres", c->count);
-        p->distances = grown;
-        p->distances_room = distances;
-    }
+    if (larder__room(&p->pairs, &p->room, want, sizeof *p->pairs) < 0)
+        return larder__fail(LARDER_E_NOMEM, "graph: no memory for %zu queries", n);
+    if (larder__room(&p->distances, &p->distances_room, distances, sizeof *p->distances) < 0)
+        return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u centres", c->count);
     return 0;
 }
 

@@ -10,7 +10,8 @@ static size_t rows_bytes(size_t rows) {
     return sizeof(larder__graph_result) + rows * sizeof(larder__graph_scored);
 }
 
-size_t larder__graph_result_size(const larder__graph_shape *s, size_t rows) {
+size_t larder__graph_result_size(const void *shape, size_t rows) {
+    const larder__graph_shape *s = shape;
     return rows_bytes(rows) + s->hubs * hub_bytes(s);
 }
 
@@ -26,8 +27,9 @@ larder__graph_hub *larder__graph_result_hub(const larder__graph_shape *s, larder
     return (larder__graph_hub *)(void *)at;
 }
 
-bool larder__graph_result_sound(const larder__graph_shape *s, const larder__graph_result *r,
-                                size_t rows) {
+bool larder__graph_result_sound(const void *shape, const void *result, size_t rows) {
+    const larder__graph_shape *s = shape;
+    const larder__graph_result *r = result;
     if (r->room == 0 && r->rows == 0 && r->hubs == 0) /* zeroed: nothing was prepared */
         return true;
     if (r->room != rows || r->rows > rows || r->hubs > s->hubs)
@@ -46,8 +48,10 @@ bool larder__graph_result_sound(const larder__graph_shape *s, const larder__grap
     return true;
 }
 
-void larder__graph_result_apply(const larder__graph_shape *s, const larder__graph_result *r,
-                                float *scores, larder_relation_fn relate, void *arg) {
+void larder__graph_result_apply(const void *shape, const void *result, float *scores,
+                                larder_relation_fn relate, void *arg) {
+    const larder__graph_shape *s = shape;
+    const larder__graph_result *r = result;
     for (uint32_t i = 0; i < r->rows; i++)
         scores[r->scored[i].id] = r->scored[i].score;
     for (uint32_t i = 0; relate && i < r->hubs; i++) {

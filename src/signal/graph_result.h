@@ -27,14 +27,14 @@ typedef struct larder__graph_result {
     larder__graph_scored scored[]; /* room of them; the hubs follow */
 } larder__graph_result;
 
-size_t larder__graph_result_size(const larder__graph_shape *, size_t rows);
+/* `shape`: a larder__graph_shape, or the state of a signal, whose first member is one. */
+size_t larder__graph_result_size(const void *shape, size_t rows);
 larder__graph_hub *larder__graph_result_hub(const larder__graph_shape *, larder__graph_result *,
                                             uint32_t i);
 /* Do these bytes, of a report of so many rows, keep within their bounds? */
-bool larder__graph_result_sound(const larder__graph_shape *, const larder__graph_result *,
-                                size_t rows);
+bool larder__graph_result_sound(const void *shape, const void *result, size_t rows);
 /* Writes the scores, names the hubs, best first. */
-void larder__graph_result_apply(const larder__graph_shape *, const larder__graph_result *,
-                                float *scores, larder_relation_fn, void *arg);
+void larder__graph_result_apply(const void *shape, const void *result, float *scores,
+                                larder_relation_fn, void *arg);
 
 #endif

@@ -1,6 +1,7 @@
 #include "signal/graph_sweep.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -386,13 +387,8 @@ static int make_plan(larder__graph_sweeps *s, const larder__graph_index *index,
     uint32_t count = index->whole.class_count;
     if (!index->conf.budget)
         return 0;
-    if (count > s->size_room) {
-        uint32_t *grown = larder__realloc(s->sizes, count * sizeof *grown);
-        if (!grown)
-            return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u classes", count);
-        s->sizes = grown;
-        s->size_room = count;
-    }
+    if (larder__room(&s->sizes, &s->size_room, count, sizeof *s->sizes) < 0)
+        return larder__fail(LARDER_E_NOMEM, "graph: no memory for %u classes", count);
     for (uint32_t c = 0; c < count; c++)
         s->sizes[c] = larder__graph_store_of(index, c)->classes[c].rows;
     larder__graph_wish wish = {.budget = index->conf.budget,

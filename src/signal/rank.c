@@ -4,6 +4,7 @@
  * A short batch holds fewer to exceed, so its counts are scaled to the nominal batch: the parameter
  * `batch`, or the largest seen so far. Rows without a loss say nothing and do not count. Where an
  * id stands in a batch more than once, its last row counts. */
+#include "base/grow.h"
 #include "base/mem.h"
 #include "signal/cross_entropy.h"
 
@@ -19,7 +20,7 @@ typedef struct rank {
     double b0;
     uint64_t given, nominal; /* batch size to scale to; given 0: the largest seen */
     row *rows;               /* room for `room` of them */
-    uint64_t room;
+    size_t room;             /* batches have one size, so this grows once */
 } rank;
 
 static const larder_param params[] = {
@@ -45,21 +46,9 @@ static int by_loss(const void *a, const void *b) {
                               : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Batches have one size, so this grows once. */
-static bool make_room(rank *r, size_t n) {
-    if (n <= r->room)
-        return true;
-    row *grown = larder__realloc(r->rows, n * sizeof *grown);
-    if (!grown)
-        return false;
-    r->rows = grown;
-    r->room = n;
-    return true;
-}
-
 static void observe(void *st, const larder_report *rep, float *scores) {
     rank *r = st;
-    if (rep->n > UINT32_MAX || !make_room(r, rep->n))
+    if (rep->n > UINT32_MAX || larder__room(&r->rows, &r->room, rep->n, sizeof *r->rows) < 0)
         return; /* out of memory: as if nothing had been reported */
     size_t n = 0;
     for (size_t i = 0; i < rep->n; i++) {

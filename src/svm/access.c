@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <fcntl.h>
@@ -26,14 +27,7 @@ struct larder__access_log {
 
 static int reserve(larder__access_log *w, size_t bytes) {
     w->size = 0;
-    if (bytes <= w->cap)
-        return 0;
-    unsigned char *grown = larder__realloc(w->bytes, bytes);
-    if (!grown)
-        return LARDER_E_NOMEM;
-    w->bytes = grown;
-    w->cap = bytes;
-    return 0;
+    return larder__room(&w->bytes, &w->cap, bytes, 1);
 }
 
 static void put_le(larder__access_log *w, uint64_t v, size_t n) {

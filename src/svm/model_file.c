@@ -2,6 +2,7 @@
  * line that LIBSVM refuses, so that it does not predict nonsense. */
 #include "base/err.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "source/unpack.h"
@@ -162,13 +163,8 @@ static int numbers(larder__line *l, double **out, size_t *count, const char *wha
     if (*out)
         return larder__line_fail(l, l->begin, "this line once");
     while (rc == 0 && larder__line_more(l)) {
-        if (*count == room) {
-            room = room ? room * 2 : 8;
-            double *more = larder__realloc(*out, room * sizeof *more);
-            if (!more)
-                return larder__fail(LARDER_E_NOMEM, "%s: no memory", l->name);
-            *out = more;
-        }
+        if (larder__grow(out, &room, *count + 1, sizeof **out) < 0)
+            return larder__fail(LARDER_E_NOMEM, "%s: no memory", l->name);
         rc = larder__line_number(l, &(*out)[*count], what);
         if (rc == 0 && l->at < l->end && *l->at == ',')
             rc = larder__line_fail(l, l->at, "a blank");

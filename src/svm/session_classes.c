@@ -1,5 +1,6 @@
 /* What is a class, and which rows are one sample. */
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "svm/session.h"
 
@@ -21,14 +22,8 @@ static int add_class(trainer *t, double label, size_t *out) {
     *out = class_index(t, label);
     if (*out < t->classes)
         return 0;
-    if (t->classes == t->class_room) {
-        size_t room = t->class_room ? t->class_room * 2 : 16;
-        double *more = larder__realloc(t->label, room * sizeof *more);
-        if (!more)
-            return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", room);
-        t->label = more;
-        t->class_room = room;
-    }
+    if (larder__grow(&t->label, &t->class_room, t->classes + 1, sizeof *t->label) < 0)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu classes", t->classes + 1);
     t->label[t->classes++] = label;
     return 0;
 }

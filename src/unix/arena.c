@@ -1,6 +1,7 @@
 #include "unix/arena.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <fcntl.h>
@@ -24,7 +25,8 @@ struct larder__arena {
     unsigned char *bytes;
     uint64_t size, taken;
     note *notes;
-    uint32_t count, cap, spare;
+    size_t cap;
+    uint32_t count, spare;
     uint32_t powers;        /* bit p: some bin of power p is filled */
     uint32_t steps[POWERS]; /* bit s: bin (p, s) is filled */
     uint32_t bins[POWERS][STEPS];
@@ -98,15 +100,8 @@ static uint32_t bin_find(const larder__arena *a, uint32_t grains) {
 /* ---- notes ----------------------------------------------------------------------------------- */
 
 static bool notes_reserve(larder__arena *a) {
-    if (a->spare != LARDER__NO_BLOCK || a->count < a->cap)
-        return true;
-    uint32_t cap = a->cap ? a->cap * 2 : 256;
-    note *grown = larder__realloc(a->notes, cap * sizeof *grown);
-    if (!grown)
-        return false;
-    a->notes = grown;
-    a->cap = cap;
-    return true;
+    return a->spare != LARDER__NO_BLOCK ||
+           larder__grow(&a->notes, &a->cap, a->count + 1, sizeof *a->notes) == 0;
 }
 
 static uint32_t note_new(larder__arena *a) {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "unix/pins.h"
 #include "unix/tickets.h"
@@ -27,19 +28,6 @@ static void tell(void *st, const larder__op *o) {
     larder__connection_flush(a);
 }
 
-static int reserve(larder__connection *a, size_t n) {
-    if (n <= a->room)
-        return 0;
-    larder__reply *answers = larder__realloc(a->answers, n * sizeof *answers);
-    a->answers = answers ? answers : a->answers;
-    uint64_t *keys = larder__realloc(a->keys, n * sizeof *keys);
-    a->keys = keys ? keys : a->keys;
-    if (!answers || !keys)
-        return LARDER_E_NOMEM;
-    a->room = n;
-    return 0;
-}
-
 static int read_tickets(larder__connection *a, larder_reader *body, const larder__op *o,
                         larder__replies *out) {
     uint32_t rows = larder_read_u32(body), fetched = larder_read_u32(body);
@@ -47,7 +35,7 @@ static int read_tickets(larder__connection *a, larder_reader *body, const larder
     if (larder_read_status(body) < 0 || rows != o->n || fetched > o->number[0] ||
         larder__read_left(body) != all * sizeof *a->answers)
         return larder__fail(LARDER_E_FORMAT, "the daemon answers a batch with something else");
-    int rc = reserve(a, (size_t)all);
+    int rc = larder__room(&a->answers, &a->answer_room, (size_t)all, sizeof *a->answers);
     if (rc < 0)
         return rc;
     larder_read_bytes(body, a->answers, (size_t)all * sizeof *a->answers);
@@ -60,7 +48,7 @@ static int read_keys(larder__connection *a, larder_reader *body, const larder__o
     size_t n = larder__read_left(body) / sizeof(uint32_t);
     if (n > o->number[0])
         return larder__fail(LARDER_E_FORMAT, "the daemon names more samples than were asked for");
-    int rc = reserve(a, n);
+    int rc = larder__room(&a->keys, &a->key_room, n, sizeof *a->keys);
     for (size_t i = 0; rc == 0 && i < n; i++)
         a->keys[i] = larder_read_u32(body);
     *out = (larder__replies){.keys = a->keys, .rows = n};
@@ -158,7 +146,7 @@ static int open_attachment(larder__connection *a, const larder__attach_conf *con
     a->size_of = conf->size_of;
     a->size_arg = conf->size_arg;
     a->door = conf->door;
-    int rc = larder__resident_table_open(&a->window, a->hello.keys);
+    int rc = larder__resident_table_open(&a->window, a->hello.about.keys);
     a->opening = &conf->await;
     if (rc == 0)
         rc = larder__await_there(&conf->await, attempt, a);
@@ -193,7 +181,7 @@ static larder__connection *new_attachment(const larder__hello *hello) {
 }
 
 int larder__attach_open(larder__cache **out, const larder__attach_conf *conf) {
-    const larder__client_conf about = {.keys = conf->hello.keys,
+    const larder__client_conf about = {.keys = conf->hello.about.keys,
                                        .most = at_once(conf->hello.batch),
                                        .size = conf->hello.size,
                                        .size_of = conf->size_of,

@@ -1,6 +1,7 @@
 #include "unix/connection.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "base/world.h"
@@ -54,9 +55,9 @@ static int map_new(larder__mapping **out, larder__connection *a, const larder__w
     atomic_init(&m->refs, 1);
     m->socket = -1;
     m->owner = a;
-    m->keys = w->keys;
+    m->keys = w->about.keys;
     m->arena_bytes = w->arena_bytes;
-    m->table_bytes = larder__table_bytes(w->keys);
+    m->table_bytes = larder__table_bytes(w->about.keys);
     enum { WRITE = PROT_READ | PROT_WRITE };
     m->pin_limit = w->pins < LARDER__PINS ? w->pins : LARDER__PINS;
     if (!(m->arena = larder__lent_map(fds[0], m->arena_bytes, WRITE, "arena")) ||
@@ -162,7 +163,7 @@ static int send_out(larder__connection *a) {
 
 static int greet(larder__connection *a, larder__welcome *w) {
     const larder__patience patience = {.sign = LARDER__ANSWER_SECONDS,
-                                       .answer = LARDER__ATTACH_SECONDS(a->hello.keys),
+                                       .answer = LARDER__ATTACH_SECONDS(a->hello.about.keys),
                                        .opening = a->opening};
     larder_reader body;
     size_t frame = larder__frame_begin(&a->out, LARDER__MSG_HELLO);
@@ -175,7 +176,7 @@ static int greet(larder__connection *a, larder__welcome *w) {
         return larder__fail_in(rc, "%s", a->door.path);
     if (rc == 0)
         rc = larder__welcome_read(w, &body);
-    if (rc == 0 && w->keys != a->hello.keys)
+    if (rc == 0 && w->about.keys != a->hello.about.keys)
         rc = larder__fail(LARDER_E_CHANGED, "the daemon's data set is another one");
     return rc;
 }
@@ -194,15 +195,15 @@ void larder__connection_forget(larder__connection *a) {
 /* A piece at a time; each is to be taken in as long as attaching may take, since the daemon may be
  * at somebody else's. */
 static int send_sizes(larder__connection *a) {
-    double seconds = LARDER__ATTACH_SECONDS(a->hello.keys);
+    double seconds = LARDER__ATTACH_SECONDS(a->hello.about.keys);
     struct timeval often = {.tv_sec = (time_t)seconds},
                    usual = {.tv_sec = (time_t)LARDER__ANSWER_SECONDS};
     int rc = 0;
     setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
-    for (uint64_t from = 0; rc == 0 && from < a->hello.keys; from += SIZES_AT_ONCE) {
+    for (uint64_t from = 0; rc == 0 && from < a->hello.about.keys; from += SIZES_AT_ONCE) {
         size_t frame = larder__frame_begin(&a->out, LARDER__MSG_OP + LARDER__OP_SIZES);
         larder_write_u64(&a->out, from);
-        for (uint64_t i = from; i < a->hello.keys && i < from + SIZES_AT_ONCE; i++)
+        for (uint64_t i = from; i < a->hello.about.keys && i < from + SIZES_AT_ONCE; i++)
             larder_write_u32(&a->out, a->size_of(a->size_arg, i));
         larder__frame_end(&a->out, frame);
         rc = send_out(a);
@@ -213,8 +214,8 @@ static int send_sizes(larder__connection *a) {
 
 static bool other_shares(const larder__connection *a, const larder__welcome *w) {
     bool other = false;
-    for (int f = 0; a->hello.forms_id && f < LARDER_FORMS; f++)
-        other |= fabs(a->hello.share[f] - w->share[f]) > 0.005;
+    for (int f = 0; a->hello.about.forms_id && f < LARDER_FORMS; f++)
+        other |= fabs(a->hello.about.share[f] - w->about.share[f]) > 0.005;
     return other;
 }
 
@@ -223,22 +224,22 @@ static void compare(const larder__connection *a, const larder__welcome *w) {
     const larder__hello *h = &a->hello;
     larder__budget b;
     char holds[32];
-    if (strcmp(h->policy, w->policy) != 0)
+    if (strcmp(h->about.policy, w->about.policy) != 0)
         larder__note(a->stats,
                      "this data set's cache in the daemon is ruled by %.120s, as the job asked "
                      "that came first, and not by %.120s",
-                     w->policy, h->policy);
+                     w->about.policy, h->about.policy);
     if (h->budget[0] && larder__parse_budget(h->budget, &b) == 0 &&
-        larder__budget_bytes(&b, h->payload, h->forms_id != 0) != w->budget)
+        larder__budget_bytes(&b, h->payload, h->about.forms_id != 0) != w->about.budget)
         larder__note(a->stats,
                      "this data set's cache in the daemon holds %s, as the job asked that came "
                      "first, and not the %s that this one asks for",
-                     larder__print_bytes((double)w->budget, holds), h->budget);
+                     larder__print_bytes((double)w->about.budget, holds), h->budget);
     if (other_shares(a, w))
         larder__note(a->stats,
                      "this data set's cache in the daemon is split %.0f/%.0f/%.0f, as the job "
                      "asked that came first, and not as this one asks",
-                     100 * w->share[0], 100 * w->share[1], 100 * w->share[2]);
+                     100 * w->about.share[0], 100 * w->about.share[1], 100 * w->about.share[2]);
 }
 
 /* The memory that came with WELCOME; then the daemon is told the rest, and its residents show. */
@@ -275,7 +276,7 @@ int larder__connection_attach(larder__connection *a) {
     compare(a, &w);
     a->hello.again |= LARDER__HELLO_AGAIN;
     a->retry_after = RETRY_FIRST;
-    a->patient_until = larder__world_now() + LARDER__ATTACH_SECONDS(a->hello.keys);
+    a->patient_until = larder__world_now() + LARDER__ATTACH_SECONDS(a->hello.about.keys);
     pthread_mutex_lock(&a->lists);
     a->map = m;
     pthread_mutex_unlock(&a->lists);
@@ -381,38 +382,20 @@ void larder__connection_add_returns(larder__connection *a) {
     pthread_mutex_unlock(&a->lists);
 }
 
-static void *longer(void *list, size_t *cap, size_t element) {
-    size_t more = *cap ? *cap * 2 : 256;
-    void *grown = larder__realloc(list, more * element);
-    if (grown)
-        *cap = more;
-    return grown;
-}
-
 /* A lease that cannot be noted stays with the daemon until this job leaves. */
 void larder__connection_release(larder__connection *a, const larder__mapping *m, uint32_t lease) {
     pthread_mutex_lock(&a->lists);
-    if (a->map == m) {
-        void *grown = a->released;
-        if (a->releases == a->release_cap &&
-            (grown = longer(a->released, &a->release_cap, sizeof *a->released)))
-            a->released = grown;
-        if (grown)
-            a->released[a->releases++] = lease;
-    }
+    if (a->map == m &&
+        larder__grow(&a->released, &a->release_cap, a->releases + 1, sizeof *a->released) == 0)
+        a->released[a->releases++] = lease;
     pthread_mutex_unlock(&a->lists);
 }
 
 void larder__connection_made(larder__connection *a, const larder__mapping *m, uint32_t lease,
                              int code) {
     pthread_mutex_lock(&a->lists);
-    if (a->map == m) {
-        void *grown = a->made;
-        if (a->makes == a->make_cap && (grown = longer(a->made, &a->make_cap, sizeof *a->made)))
-            a->made = grown;
-        if (grown)
-            a->made[a->makes++] = (larder__wire_made){lease, code};
-    }
+    if (a->map == m && larder__grow(&a->made, &a->make_cap, a->makes + 1, sizeof *a->made) == 0)
+        a->made[a->makes++] = (larder__wire_made){lease, code};
     pthread_mutex_unlock(&a->lists);
 }
 

@@ -49,7 +49,7 @@ typedef struct larder__connection {
     uint32_t touched;       /* batches that the daemon does not know of yet, in `out` */
     larder__reply *answers; /* to the last question */
     uint64_t *keys;
-    size_t room; /* of both */
+    size_t answer_room, key_room;
     uint32_t (*size_of)(void *arg, uint64_t id);
     void *size_arg;
     double retry_at, retry_after;

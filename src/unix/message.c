@@ -18,38 +18,12 @@ void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u32(w, h->batch);
     larder_write_u32(w, h->at_once);
     larder_write_u64(w, h->identity);
-    larder_write_u64(w, h->keys);
     larder_write_u64(w, h->payload);
-    larder_write_u64(w, h->seed);
-    larder_write_u64(w, h->forms_id);
-    for (int f = 0; f < LARDER_FORMS; f++)
-        larder_write_f64(w, h->share[f]);
-    larder_write_f64(w, h->decoded_ratio);
-    larder_write_u32(w, h->decoded_bytes);
-    larder_write_u32(w, h->row_bytes);
     larder_write_u32(w, h->size);
     larder_write_u32(w, h->again);
+    larder__agreement_write(&h->about, w);
     larder__write_text(w, h->name);
-    larder__write_text(w, h->policy);
     larder__write_text(w, h->budget);
-}
-
-/* Shares that are shares, or encoded samples alone. */
-static void forms_read(larder__hello *h, larder_reader *r) {
-    double sum = 0;
-    bool sane = true;
-    h->forms_id = larder_read_u64(r);
-    for (int f = 0; f < LARDER_FORMS; f++) {
-        h->share[f] = larder_read_f64(r);
-        sane = sane && h->share[f] >= 0 && h->share[f] <= 1;
-        sum += sane ? h->share[f] : 0;
-    }
-    h->decoded_ratio = larder_read_f64(r);
-    h->decoded_bytes = larder_read_u32(r);
-    h->row_bytes = larder_read_u32(r);
-    sane = sane && sum > 0.999 && sum < 1.001 && h->decoded_ratio >= 0 && h->decoded_ratio < 1e9;
-    if (!sane || (h->forms_id == 0 && h->share[LARDER_ENCODED] < 1))
-        larder_read_reject(r, "its cache is shared out between forms in a way that makes no sense");
 }
 
 /* A wrong version is no malformed message: it gets its own sentence, so the rest is not looked at
@@ -76,14 +50,11 @@ int larder__hello_read(larder__hello *h, larder_reader *r) {
     h->batch = larder_read_u32(r);
     h->at_once = larder_read_u32(r);
     h->identity = larder_read_u64(r);
-    h->keys = larder_read_u64(r);
     h->payload = larder_read_u64(r);
-    h->seed = larder_read_u64(r);
-    forms_read(h, r);
     h->size = larder_read_u32(r);
     h->again = larder_read_u32(r);
+    larder__agreement_read(&h->about, r);
     larder__read_text(r, h->name, sizeof h->name);
-    larder__read_text(r, h->policy, sizeof h->policy);
     larder__read_text(r, h->budget, sizeof h->budget);
     if (h->payload > LARDER__PAYLOAD_MOST)
         return larder_read_reject(r, "more bytes than a data set can have");
@@ -96,35 +67,26 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u32(w, m->version);
     larder_write_u32(w, m->job);
     larder_write_u64(w, m->arena_bytes);
-    larder_write_u64(w, m->keys);
-    larder_write_u64(w, m->budget);
     larder_write_u32(w, m->wants_sizes);
     larder_write_u32(w, m->streaming);
     larder_write_u32(w, m->pins);
     larder_write_u64(w, m->stream.seed);
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
-    for (int i = 0; i < LARDER_FORMS; i++)
-        larder_write_f64(w, m->share[i]);
-    larder__write_text(w, m->policy);
+    larder__agreement_write(&m->about, w);
 }
 
 int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->version = larder_read_u32(r);
     m->job = larder_read_u32(r);
     m->arena_bytes = larder_read_u64(r);
-    m->keys = larder_read_u64(r);
-    m->budget = larder_read_u64(r);
     m->wants_sizes = larder_read_u32(r);
     m->streaming = larder_read_u32(r);
     m->pins = larder_read_u32(r);
     m->stream.seed = larder_read_u64(r);
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);
-    for (int i = 0; i < LARDER_FORMS; i++)
-        m->share[i] = larder_read_f64(r);
-    larder__read_text(r, m->policy, sizeof m->policy);
-    return larder_read_status(r);
+    return larder__agreement_read(&m->about, r);
 }
 
 void larder__refused_write(larder_writer *w, int code, const char *why) {

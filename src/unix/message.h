@@ -11,13 +11,13 @@
 #ifndef LARDER_UNIX_MESSAGE_H
 #define LARDER_UNIX_MESSAGE_H
 
-#include "base/state.h"
+#include "shared/machine.h"
 #include "shared/reply.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 8 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 9 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -72,29 +72,23 @@ typedef enum larder__hello_flag {
 
 typedef struct larder__hello {
     uint32_t magic, version;
-    uint32_t pid, batch, at_once;     /* at_once: requests in one message */
-    uint64_t identity, keys, payload; /* of the data set; payload: bytes of all samples */
-    uint64_t seed;
-    uint64_t forms_id;          /* what pixels and rows depend on; 0: encoded samples alone */
-    double share[LARDER_FORMS]; /* and the rest as in larder__forms; whoever comes first decides */
-    double decoded_ratio;
-    uint32_t decoded_bytes, row_bytes;
-    uint32_t size;    /* of every sample, 0: SIZES will tell */
-    uint32_t again;   /* bits of larder__hello_flag */
-    char name[64];    /* the job's, for people */
-    char policy[512]; /* policy text with its parameters, as in a recipe */
-    char budget[32];  /* "8GiB", "20%", "": whatever is left */
+    uint32_t pid, batch, at_once; /* at_once: requests in one message */
+    uint64_t identity, payload;   /* of the data set; payload: bytes of all samples */
+    uint32_t size;                /* of every sample, 0: SIZES will tell */
+    uint32_t again;               /* bits of larder__hello_flag */
+    larder__agreement about;      /* what it would have, but for the budget */
+    char name[64];                /* the job's, for people */
+    char budget[32];              /* "8GiB", "20%", "": whatever is left */
 } larder__hello;
 
 typedef struct larder__welcome {
     uint32_t version, job;
-    uint64_t arena_bytes, keys, budget;
+    uint64_t arena_bytes;
     uint32_t wants_sizes; /* 1: please tell SIZES */
     uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
     uint32_t pins;        /* entries this job may hold without asking, 0: none */
     larder_stream stream;
-    double share[LARDER_FORMS]; /* these two hold, whatever this job asked for: */
-    char policy[512];           /* who came first decided */
+    larder__agreement about; /* holds, whatever this job asked for: who came first decided */
 } larder__welcome;
 
 typedef struct larder__wire_made { /* a lease whose bytes are there now, or will never be */

@@ -1,6 +1,7 @@
 #include "unix/pinned_blocks.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <fcntl.h>
@@ -41,14 +42,7 @@ static int room_for(larder__pinned *l) {
     size_t need = LARDER__PINS;
     for (uint32_t j = 0; j < l->job_count; j++)
         need += l->jobs[j].pins ? LARDER__PINS : 0;
-    if (need <= l->pinned_cap)
-        return 0;
-    uint32_t *grown = larder__realloc(l->pinned, need * sizeof *grown);
-    if (!grown)
-        return LARDER_E_NOMEM;
-    l->pinned = grown;
-    l->pinned_cap = need;
-    return 0;
+    return larder__room(&l->pinned, &l->pinned_cap, need, sizeof *l->pinned);
 }
 
 int larder__pinned_join(larder__pinned *l, uint32_t job, int *out) {
@@ -104,20 +98,8 @@ static size_t look_at_pins(larder__pinned *l) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static bool reserve(larder__pinned *l) {
-    if (l->out < l->cap)
-        return true;
-    uint32_t cap = l->cap ? l->cap * 2 : 256;
-    larder__block *grown = larder__realloc(l->waiting, cap * sizeof *grown);
-    if (!grown)
-        return false;
-    l->waiting = grown;
-    l->cap = cap;
-    return true;
-}
-
 larder__block larder__pinned_take(larder__pinned *l, uint64_t bytes) {
-    if (!reserve(l))
+    if (larder__grow(&l->waiting, &l->cap, l->out + 1, sizeof *l->waiting) < 0)
         return LARDER__NO_BLOCK;
     larder__block b = larder__arena_take(l->arena, bytes);
     if (b == LARDER__NO_BLOCK && larder__pinned_sweep(l))

@@ -16,7 +16,8 @@ typedef struct larder__pinned {
     } * jobs;
     uint32_t job_count;
     larder__block *waiting;
-    uint32_t count, cap;
+    size_t cap;
+    uint32_t count;
     uint32_t out;     /* blocks that will come here one day */
     uint32_t enough;  /* so many wait: look at them */
     uint32_t *pinned; /* room for all pins of all jobs */

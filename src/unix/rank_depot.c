@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/world.h"
 #include "unix/rank_link_inside.h"
@@ -160,18 +161,11 @@ static bool ranks_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *he
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* What cannot be noted stays with the daemon until we leave. */
 static void lease_done(void *arg, uint64_t lease) {
     larder__unix_ranks_map *m = arg;
     pthread_mutex_lock(&m->lock);
-    if (m->link && m->releases == m->cap) {
-        size_t cap = m->cap ? m->cap * 2 : 256;
-        uint32_t *grown = larder__realloc(m->released, cap * sizeof *grown);
-        if (grown) {
-            m->released = grown;
-            m->cap = cap;
-        }
-    }
-    if (m->link && m->releases < m->cap) /* else it stays with the daemon until we leave */
+    if (m->link && larder__grow(&m->released, &m->cap, m->releases + 1, sizeof *m->released) == 0)
         m->released[m->releases++] = (uint32_t)lease;
     bool enough = m->link && m->releases % RELEASES_ENOUGH == 0;
     int wake = enough ? m->link->wake : -1;

@@ -60,15 +60,7 @@ static void answer_wait(larder__served *s, larder__served_job *j, larder__ticket
 /* Nobody is bound by `fetched` ones that did not enter. */
 static void reply(larder__served *s, larder__served_job *j, larder__ticket *t, bool fetched,
                   larder__reply *out) {
-    *out = (larder__reply){.key = (uint32_t)t->key,
-                           .lease = LARDER__NO_LEASE,
-                           .size = t->size,
-                           .task = t->task,
-                           .kind = t->kind,
-                           .form = t->form,
-                           .make = t->make,
-                           .held = t->held,
-                           .mark = t->mark};
+    *out = larder__reply_of(t);
     if (t->task == LARDER__MAKE && t->flight) {
         answer_make(s, j, t, out);
     } else if (t->task == LARDER__WAIT) {

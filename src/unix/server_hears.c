@@ -70,7 +70,8 @@ static int budget_of(larder__server *s, const larder__hello *h, const larder__co
     int rc = h->budget[0] ? larder__parse_budget(h->budget, &b) : 0;
     return rc < 0
                ? rc
-               : larder__server_budget(s, c, larder__budget_bytes(&b, h->payload, h->forms_id != 0),
+               : larder__server_budget(s, c,
+                                       larder__budget_bytes(&b, h->payload, h->about.forms_id != 0),
                                        h->budget[0] != '\0', out);
 }
 
@@ -84,7 +85,7 @@ static uint32_t at_once(const larder__hello *h) {
 static uint64_t job_cost(const larder__hello *h, const larder_policy *p) {
     enum { A_REQUEST = 512 };
     bool wants = LARDER_HAS(p, hears, score) || LARDER_HAS(p, shares, exchange);
-    uint64_t samples = wants ? h->keys * 4 + h->keys / 2 : 0;
+    uint64_t samples = wants ? h->about.keys * 4 + h->about.keys / 2 : 0;
     return 2 * sizeof(larder__pins) + (uint64_t)at_once(h) * A_REQUEST + samples;
 }
 
@@ -93,10 +94,10 @@ static int cost_of(larder__server *s, const larder__hello *h, const larder__serv
                    larder__cost *out) {
     enum { A_SAMPLE = 30 }; /* of table and cache, about */
     const larder_policy *policy = NULL;
-    uint64_t least = h->keys < UINT32_MAX ? h->keys * A_SAMPLE : UINT64_MAX;
+    uint64_t least = h->about.keys < UINT32_MAX ? h->about.keys * A_SAMPLE : UINT64_MAX;
     char what[64];
-    *out = (larder__cost){.entries = h->keys};
-    snprintf(what, sizeof what, "tables for %llu samples", (unsigned long long)h->keys);
+    *out = (larder__cost){.entries = h->about.keys};
+    snprintf(what, sizeof what, "tables for %llu samples", (unsigned long long)h->about.keys);
     drop_idle(s, least, NULL);
     if (least > left(s))
         return lacking(s, what, least);
@@ -109,7 +110,7 @@ static int cost_of(larder__server *s, const larder__hello *h, const larder__serv
         return lacking(s, what, left(s) + least);
     if (rc < 0)
         return rc;
-    out->mean = h->payload / h->keys + 1;
+    out->mean = h->payload / h->about.keys + 1;
     out->slack = larder__cost_slack(h->batch, out->mean, s->conf.cache);
     out->job = job_cost(h, policy);
     return 0;
@@ -129,22 +130,15 @@ static int free_set(larder__server *s, size_t *at) {
 static int open_set(larder__server *s, const larder__hello *h, larder__served **out) {
     size_t i;
     larder__cost cost;
-    larder__served_conf conf = {.identity = h->identity,
-                                .about = {.keys = h->keys,
-                                          .seed = h->seed,
-                                          .budget = 1,
-                                          .forms_id = h->forms_id,
-                                          .decoded_ratio = h->decoded_ratio,
-                                          .decoded_bytes = h->decoded_bytes,
-                                          .row_bytes = h->row_bytes},
-                                .movable = (h->again & LARDER__HELLO_PLANS) != 0,
-                                .size = h->size,
-                                .batch = h->batch,
-                                .mean =
-                                    h->keys ? floor((double)h->payload / (double)h->keys) + 1 : 1};
+    larder__served_conf conf = {
+        .identity = h->identity,
+        .about = h->about,
+        .movable = (h->again & LARDER__HELLO_PLANS) != 0,
+        .size = h->size,
+        .batch = h->batch,
+        .mean = h->about.keys ? floor((double)h->payload / (double)h->about.keys) + 1 : 1};
     uint64_t *budget = &conf.about.budget;
-    memcpy(conf.about.share, h->share, sizeof conf.about.share);
-    memcpy(conf.about.policy, h->policy, sizeof conf.about.policy);
+    *budget = 1; /* until it is known what all takes */
     int rc = free_set(s, &i);
     if (rc < 0 || (rc = cost_of(s, h, &conf, &cost)) < 0 ||
         (rc = budget_of(s, h, &cost, budget)) < 0)
@@ -165,13 +159,14 @@ static int open_set(larder__server *s, const larder__hello *h, larder__served **
 static int find_set(larder__server *s, const larder__hello *h, larder__served **out) {
     for (size_t i = 0; i < LARDER__SETS; i++) {
         const larder__served_conf *a = s->sets[i] ? larder__served_about(s->sets[i]) : NULL;
-        if (!a || a->identity != h->identity || a->about.forms_id != h->forms_id)
+        if (!a || a->identity != h->identity || a->about.forms_id != h->about.forms_id)
             continue;
-        if (a->about.keys != h->keys)
+        if (a->about.keys != h->about.keys)
             return larder__fail(LARDER_E_CHANGED,
                                 "the data set has %llu samples here and %llu "
                                 "there",
-                                (unsigned long long)a->about.keys, (unsigned long long)h->keys);
+                                (unsigned long long)a->about.keys,
+                                (unsigned long long)h->about.keys);
         *out = s->sets[i];
         return 0;
     }
@@ -187,12 +182,9 @@ static int welcome(larder__server *s, larder__server_client *c) {
     larder__welcome m = {.version = LARDER__WIRE_VERSION,
                          .job = c->about.job,
                          .arena_bytes = larder__served_arena_bytes(set),
-                         .keys = about->keys,
-                         .budget = about->budget,
+                         .about = *about,
                          .wants_sizes = larder__machine_wants_sizes(larder__served_machine(set))};
     m.streaming = larder__machine_stream(larder__served_machine(set), &m.stream);
-    memcpy(m.share, about->share, sizeof m.share);
-    memcpy(m.policy, about->policy, sizeof m.policy);
     int pins = larder__served_pins_fd(set, c->about.job);
     m.pins = pins >= 0 ? larder__served_about(set)->pins : 0;
     int fds[] = {larder__served_arena_fd(set), larder__served_table_fd(set), pins};
@@ -229,8 +221,8 @@ static int hello(larder__server *s, larder__server_client *c, larder_reader *r) 
     if (rc == 0)
         rc = promise_job(s, c, &h, set);
     if (rc == 0)
-        rc = larder__served_join(set, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0, h.seed,
-                                 &c->about.job);
+        rc = larder__served_join(set, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0,
+                                 h.about.seed, &c->about.job);
     if (rc < 0) {
         larder__server_say(s, "refused %s (pid %u): %s", h.name, h.pid, larder_errmsg());
         return larder__server_refuse(s, c, rc);
@@ -240,7 +232,7 @@ static int hello(larder__server *s, larder__server_client *c, larder_reader *r) 
     c->about.since = larder__world_now();
     memcpy(c->about.name, h.name, sizeof c->about.name);
     larder__server_say(s, "job %u joined: %s (pid %u), %llu samples", c->about.job, h.name, h.pid,
-                       (unsigned long long)h.keys);
+                       (unsigned long long)h.about.keys);
     return welcome(s, c);
 }
 

@@ -22,7 +22,7 @@ typedef struct passage { /* an entry in the arena that is promised to be made */
 /* Believes nothing that would lead outside the arena. */
 static bool sound(const larder__connection *a, const larder__mapping *m, const larder__reply *w) {
     return w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS &&
-           w->key < a->hello.keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
+           w->key < a->hello.about.keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
            w->offset < m->arena_bytes && sizeof(larder__block_head) < m->arena_bytes - w->offset &&
            w->size <= m->arena_bytes - w->offset - sizeof(larder__block_head);
 }

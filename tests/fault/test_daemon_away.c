@@ -42,11 +42,11 @@ static larder__attach_conf conf_of(uint64_t keys) {
     return (larder__attach_conf){.door = larder__door_at(path),
                                  .hello = {.batch = 10,
                                            .identity = 3,
-                                           .keys = keys,
+                                           .about.keys = keys,
                                            .payload = keys * SIZE,
-                                           .share = {1},
+                                           .about.share = {1},
                                            .size = SIZE,
-                                           .policy = "lru",
+                                           .about.policy = "lru",
                                            .name = "test"}};
 }
 
@@ -153,10 +153,10 @@ static void welcome(int to) {
     larder_writer body = {0};
     larder__welcome w = {.version = LARDER__WIRE_VERSION,
                          .arena_bytes = 1 << 20,
-                         .keys = MANY,
-                         .budget = SIZE,
-                         .policy = "lru",
-                         .share = {1}};
+                         .about.keys = MANY,
+                         .about.budget = SIZE,
+                         .about.policy = "lru",
+                         .about.share = {1}};
     int fds[] = {lend(1 << 20), lend(larder__table_bytes(MANY))};
     larder__welcome_write(&w, &body);
     must(larder__frame_send(to, LARDER__MSG_WELCOME, body.bytes, body.size, fds, 2) == 0);

@@ -69,20 +69,20 @@ static void task_open(task *t, const setup *s, progress *to) {
     larder__attach_conf conf = {.door = larder__door_at(s->socket),
                                 .hello = {.batch = s->batch,
                                           .identity = 77,
-                                          .keys = s->n,
+                                          .about.keys = s->n,
                                           .payload = s->n * 500,
-                                          .seed = s->seed,
-                                          .forms_id = s->share[LARDER_ENCODED] < 1 ? 5 : 0,
-                                          .decoded_bytes = DECODED,
-                                          .row_bytes = s->even ? 500 : ROW,
-                                          .policy = "ods",
+                                          .about.seed = s->seed,
+                                          .about.forms_id = s->share[LARDER_ENCODED] < 1 ? 5 : 0,
+                                          .about.decoded_bytes = DECODED,
+                                          .about.row_bytes = s->even ? 500 : ROW,
+                                          .about.policy = "ods",
                                           .name = "test"},
                                 .exchanges = true,
                                 .size_of = size_of,
                                 .size_arg = &t->s.even};
     if (s->even)
-        conf.hello.decoded_bytes = 0;
-    memcpy(conf.hello.share, s->share, sizeof s->share);
+        conf.hello.about.decoded_bytes = 0;
+    memcpy(conf.hello.about.share, s->share, sizeof s->share);
     snprintf(conf.hello.budget, sizeof conf.hello.budget, "%s", s->budget);
     int rc = larder__attach_open(&t->cache, &conf);
     for (int i = 0; rc < 0 && i < 500; i++) { /* the daemon may be down just now */

@@ -133,12 +133,12 @@ static larder__attach_conf job(uint64_t keys, uint64_t payload, const char *budg
     larder__attach_conf conf = {.door = larder__door_at(path),
                                 .hello = {.batch = 256,
                                           .identity = keys * 31 + payload,
-                                          .keys = keys,
+                                          .about.keys = keys,
                                           .payload = payload,
-                                          .share = {1},
+                                          .about.share = {1},
                                           .name = "test"}};
     snprintf(conf.hello.budget, sizeof conf.hello.budget, "%s", budget);
-    snprintf(conf.hello.policy, sizeof conf.hello.policy, "%s", policy);
+    snprintf(conf.hello.about.policy, sizeof conf.hello.about.policy, "%s", policy);
     return conf;
 }
 
@@ -290,10 +290,10 @@ static larder__hello hostile_hello(uint64_t keys, uint64_t payload, uint32_t at_
                        .batch = at_once,
                        .at_once = at_once,
                        .identity = 99,
-                       .keys = keys,
+                       .about.keys = keys,
                        .payload = payload,
-                       .share = {1},
-                       .policy = "lru",
+                       .about.share = {1},
+                       .about.policy = "lru",
                        .name = "hostile"};
     return h;
 }

@@ -171,11 +171,11 @@ static larder__cache *join(larder__stats *stats) {
                                 .stats = stats,
                                 .hello = {.batch = BATCH,
                                           .identity = 3,
-                                          .keys = KEYS,
+                                          .about.keys = KEYS,
                                           .payload = KEYS * SIZE,
-                                          .share = {1},
+                                          .about.share = {1},
                                           .budget = "30%",
-                                          .policy = "lru",
+                                          .about.policy = "lru",
                                           .name = "test"}};
     larder__cache *c = NULL;
     for (int i = 0; !c && i < 1000; i++)

@@ -46,10 +46,10 @@ static int attach(const larder__door *door) {
     larder__attach_conf conf = {.door = *door,
                                 .hello = {.batch = 10,
                                           .identity = 3,
-                                          .keys = KEYS,
+                                          .about.keys = KEYS,
                                           .payload = KEYS * SIZE,
-                                          .share = {1},
-                                          .policy = "lru",
+                                          .about.share = {1},
+                                          .about.policy = "lru",
                                           .name = "test"}};
     int rc = larder__attach_open(&c, &conf);
     larder__cache_close(&c);
@@ -151,10 +151,10 @@ static void a_foreign_successor(void **st) {
     larder__attach_conf conf = {.door = larder__door_at(path),
                                 .hello = {.batch = 10,
                                           .identity = 3,
-                                          .keys = KEYS,
+                                          .about.keys = KEYS,
                                           .payload = KEYS * SIZE,
-                                          .share = {1},
-                                          .policy = "lru",
+                                          .about.share = {1},
+                                          .about.policy = "lru",
                                           .name = "test"},
                                 .stats = stats};
     check_ok(larder__attach_open(&c, &conf));
@@ -402,8 +402,9 @@ static void memory_of_a_cache(void **st) {
     larder_writer body = {0};
     larder__welcome w = {.version = LARDER__WIRE_VERSION,
                          .arena_bytes = 1 << 20,
-                         .keys = KEYS,
-                         .budget = KEYS * SIZE,
+                         .about.keys = KEYS,
+                         .about.share = {1},
+                         .about.budget = KEYS * SIZE,
                          .pins = 16};
     larder__welcome_write(&w, &body);
     const uint64_t bytes[] = {1 << 20, larder__table_bytes(KEYS), sizeof(larder__pins)};

@@ -153,13 +153,13 @@ static void test_log(void **st) {
                            .pid = 1,
                            .batch = 1,
                            .identity = 7,
-                           .keys = 10,
+                           .about.keys = 10,
                            .payload = 100,
-                           .share = {1},
-                           .decoded_ratio = 1,
+                           .about.share = {1},
+                           .about.decoded_ratio = 1,
                            .size = 10,
                            .name = HOSTILE,
-                           .policy = "lru",
+                           .about.policy = "lru",
                            .budget = "20%"};
     larder_writer w = {0};
     larder__hello_write(&hello, &w);

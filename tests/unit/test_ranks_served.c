@@ -526,9 +526,9 @@ static void nonsense(void **st) {
     }
     larder__hello hello = {.magic = LARDER__WIRE_MAGIC, /* a job of its own, as large */
                            .version = LARDER__WIRE_VERSION,
-                           .keys = 1,
+                           .about.keys = 1,
                            .payload = UINT64_MAX,
-                           .policy = "minio",
+                           .about.policy = "minio",
                            .budget = "1MiB"};
     come(&bad);
     larder__hello_write(&hello, &bad.w);

@@ -103,12 +103,12 @@ static int attach(larder__draw *d) {
     const larder__cache_tier *asked = larder__cache_back(conf->cache);
     larder__attach_conf a = {.hello = {.batch = (uint32_t)conf->batch,
                                        .identity = conf->identity,
-                                       .keys = conf->n,
+                                       .about.keys = conf->n,
                                        .payload = conf->payload,
-                                       .seed = conf->seed,
-                                       .decoded_ratio = conf->decoded_ratio,
-                                       .decoded_bytes = conf->decoded_bytes,
-                                       .row_bytes = conf->row_bytes,
+                                       .about.seed = conf->seed,
+                                       .about.decoded_ratio = conf->decoded_ratio,
+                                       .about.decoded_bytes = conf->decoded_bytes,
+                                       .about.row_bytes = conf->row_bytes,
                                        .size = conf->size},
                              .door = conf->cache->door,
                              .await = conf->cache->await,
@@ -116,15 +116,15 @@ static int attach(larder__draw *d) {
                              .exchanges = LARDER_HAS(d->recipe.policy, shares, exchange),
                              .size_of = conf->size_of,
                              .size_arg = conf->size_arg};
-    memcpy(a.hello.share, asked->budget.share, sizeof a.hello.share);
-    bool pixels = a.hello.share[LARDER_ENCODED] < 1 || d->recipe.replan;
-    a.hello.forms_id = pixels ? conf->pipeline | 1 : 0;
+    memcpy(a.hello.about.share, asked->budget.share, sizeof a.hello.about.share);
+    bool pixels = a.hello.about.share[LARDER_ENCODED] < 1 || d->recipe.replan;
+    a.hello.about.forms_id = pixels ? conf->pipeline | 1 : 0;
     a.hello.again = d->recipe.replan ? LARDER__HELLO_PLANS : 0;
     snprintf(a.hello.budget, sizeof a.hello.budget, "%s", asked->text);
     snprintf(a.hello.name, sizeof a.hello.name, "%s", conf->recipe);
     int rc = conf->cache->wish ? larder__door_usual(&a.door, false) : 0;
     if (rc == 0)
-        rc = policy_text(a.hello.policy, sizeof a.hello.policy, &d->recipe);
+        rc = policy_text(a.hello.about.policy, sizeof a.hello.about.policy, &d->recipe);
     return rc < 0 ? rc : larder__attach_open(&d->cache, &a);
 }
 

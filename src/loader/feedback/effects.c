@@ -1,5 +1,6 @@
 #include "loader/feedback/effects.h"
 
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -20,17 +21,10 @@ void larder__effects_add(larder__effects *e, uint64_t batch, uint64_t delay, uin
         e->at[e->count - 1].count++;
         return;
     }
-    if (e->count == e->cap) {
-        size_t cap = e->cap ? e->cap * 2 : 16;
-        larder__effect *grown = larder__realloc(e->at, cap * sizeof *grown);
-        if (!grown) {
-            e->lost = true;
-            return;
-        }
-        e->at = grown;
-        e->cap = cap;
-    }
-    e->at[e->count++] = (larder__effect){batch, 1, delay, stride};
+    if (larder__grow(&e->at, &e->cap, e->count + 1, sizeof *e->at) < 0)
+        e->lost = true;
+    else
+        e->at[e->count++] = (larder__effect){batch, 1, delay, stride};
 }
 
 larder__effect larder__effects_find(const larder__effects *e, uint64_t batch) {

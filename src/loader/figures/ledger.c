@@ -1,6 +1,7 @@
 #include "loader/figures/ledger.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ struct larder__ledger {
     float *pull;    /* by id: the weights it was served with there, summed up; NULL: not kept */
     double sum, squares; /* of these */
     page *pages;
-    uint64_t used, cap;
+    size_t used, cap;
 };
 
 static uint64_t words(const larder__ledger *l) { return (l->n + 63) / 64; }
@@ -58,14 +59,8 @@ double larder__ledger_ess(const larder__ledger *l) {
 }
 
 static page *add_page(larder__ledger *l) {
-    if (l->used == l->cap) {
-        uint64_t cap = l->cap ? l->cap * 2 : 16;
-        page *grown = larder__realloc(l->pages, cap * sizeof *grown);
-        if (!grown)
-            return NULL;
-        l->pages = grown;
-        l->cap = cap;
-    }
+    if (larder__grow(&l->pages, &l->cap, l->used + 1, sizeof *l->pages) < 0)
+        return NULL;
     page *p = &l->pages[l->used++];
     *p = (page){0};
     return p;

@@ -3,6 +3,7 @@
  * read by the thread that finishes the batch; what follows from it is booked when the batch is
  * handed out, so that it depends on the order and not on thread timing. */
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "loader/inside.h"
 
@@ -15,18 +16,11 @@ static int list_bad(larder_loader *l, uint64_t id, const larder__row_fault *f) {
     larder__stat_add(l->stats, l->stat.bad, 1);
     if (l->bad_count == LARDER__BAD_LISTED)
         return 0;
-    if (l->bad_count == l->bad_cap) {
-        size_t cap = l->bad_cap ? l->bad_cap * 2 : 16;
-        larder_bad *grown = larder__realloc(l->bad, cap * sizeof *grown);
-        if (!grown)
-            return LARDER_E_NOMEM;
-        l->bad = grown;
-        l->bad_cap = cap;
-    }
+    if (larder__grow(&l->bad, &l->bad_cap, l->bad_count + 1, sizeof *l->bad) < 0)
+        return LARDER_E_NOMEM;
     larder_bad *b = &l->bad[l->bad_count++];
-    b->id = id;
-    b->code = f->code;
-    memcpy(b->why, f->why, sizeof b->why);
+    *b = (larder_bad){.id = id, .code = f->code};
+    memcpy(b->why, f->why, sizeof f->why);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "loader/fill/packages.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -147,15 +148,8 @@ static bool is_at(const larder__packages *s, size_t at, uint64_t number) {
 }
 
 static larder__package *add_crate(larder__packages *s, size_t at, uint64_t number) {
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 64;
-        larder__package **grown = larder__realloc(s->packs, cap * sizeof *grown);
-        if (!grown)
-            return NULL;
-        s->packs = grown;
-        s->cap = cap;
-    }
-    larder__package *p = larder__calloc(1, sizeof *p);
+    bool room = larder__grow(&s->packs, &s->cap, s->count + 1, sizeof *s->packs) == 0;
+    larder__package *p = room ? larder__calloc(1, sizeof *p) : NULL;
     if (!p)
         return NULL;
     p->number = number;
