@@ -119,4 +119,13 @@ feedback:
 resume: draw
 figures: draw
 ROOMS
+
+# Who shares a cache asks for time, chance and sockets' bytes through base/world.h alone.
+outside=$(grep -rnE '\b(larder__now|larder__sleep_until|clock_gettime|getrandom|sendmsg|recvmsg|nanosleep|usleep)\(' \
+    src/shared src/unix src/redis || true)
+[ -z "$outside" ] || {
+    echo "$outside"
+    echo "check-layers: not through base/world.h (above)"
+    bad=1
+}
 exit "$bad"

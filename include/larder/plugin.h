@@ -124,15 +124,16 @@ typedef struct larder_slots {
     uint64_t keys;              /* keys are 0..keys-1 */
     uint32_t used;              /* slots ever in use at once */
     uint32_t resident;          /* entries now */
-    uint64_t bytes, budget;     /* sum of sizes of residents, and its limit */
+    uint64_t bytes, budget;     /* sum of sizes of residents, and its limit, which may change */
     uint64_t epochs;            /* of the whole run, 0: not known */
     const uint32_t *key_of;     /* slot -> key, UINT32_MAX: empty */
     const uint32_t *size_of;    /* slot -> bytes */
     const larder_slot *slot_of; /* key -> slot or LARDER_NO_SLOT */
     const uint8_t *form_of;     /* slot -> larder_form */
     uint64_t form_bytes[LARDER_FORMS], form_budget[LARDER_FORMS]; /* of bytes and budget */
-    void *slot_data; /* the policy's slot_size bytes a slot, zeroed once */
-    void *key_data;  /* the policy's key_size bytes a key, zeroed once */
+    /* The policy's own, zeroed once: keys x slot_size and keys x key_size bytes, each one block
+     * that it divides as it likes, say the links of all slots and then a byte of each. */
+    void *slot_data, *key_data;
 } larder_slots;
 
 typedef struct larder_package { /* entries that are fetched together */
@@ -227,18 +228,22 @@ typedef struct larder_policy { /* decides; never sees bytes, locks, or what a ke
     void (*fini)(void *st);                                           /* optional */
     /* Optional: false keeps a missing entry out although there may be room. */
     bool (*admit)(void *st, const larder_access *);
+    /* The slots hold it already: its key and size, counted among the residents. */
     void (*insert)(void *st, larder_slot, const larder_access *);
     /* Also of a resident that is asked for longer than it is. It grows then, if `victim` makes room
      * for it, or leaves. */
     void (*hit)(void *st, larder_slot, const larder_access *);
-    /* Who leaves to make room; LARDER_NO_SLOT: nobody, keep what is there. Not called when empty.
-     */
+    /* Who leaves to make room, which it then does; LARDER_NO_SLOT: nobody, keep what is there. Not
+     * called when empty. */
     larder_slot (*victim)(void *st, const larder_access *incoming);
+    /* Of a victim, or of one that leaves unasked: served up, or too long to grow. The slots hold it
+     * still. `evicted` is true in both. */
     void (*remove)(void *st, larder_slot, bool evicted);
     /* Optional: a resident has so many bytes now as the slots say, and had `was` until now. */
     void (*resized)(void *st, larder_slot, uint32_t was);
     void (*batch)(void *st); /* optional: a batch has been decided on */
-    /* Both NULL when the slots and keys tell everything. At load the slots are already there. */
+    /* Both NULL when the slots and keys tell everything. At load, which follows init, the slots are
+     * already there. */
     void (*save)(const void *st, larder_writer *);
     int (*load)(void *st, larder_reader *);
     const larder_policy_hears *hears;
@@ -492,6 +497,7 @@ typedef struct larder_source {
                 const larder_args *); /* where: without prefix, query */
     void (*close)(void *st);          /* also of half-open ones */
     int (*describe)(void *st, larder_dataset *out);
+    /* No id that reaches a source is past its count: whoever opened it sees to that. */
     int (*stat)(void *st, uint64_t id, larder_sample *out);    /* cheap: no I/O after open */
     int (*name)(void *st, uint64_t id, char *out, size_t cap); /* for people: "cat/7.jpg" */
     const char *(*class_name)(void *st, uint32_t label);       /* optional; NULL: none */
@@ -546,7 +552,8 @@ typedef struct larder_pixels {
 } larder_pixels;
 
 enum { LARDER_CHANNELS_MAX = 4 };
-/* What a pixel becomes in f32 output: scale * value + bias, value 0..255, per channel. */
+/* What a pixel becomes in f32 output: scale * value + bias, value 0..255, per channel. The first
+ * stage finds 1/255 and 0, values of 0..1. Output of u8 has no tone: such stages are refused. */
 typedef struct larder_tone {
     uint32_t channels;
     double scale[LARDER_CHANNELS_MAX], bias[LARDER_CHANNELS_MAX];

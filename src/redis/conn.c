@@ -1,8 +1,8 @@
 #include "redis/conn.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
@@ -29,10 +29,10 @@ static int read_some(void *arg, struct iovec *to, int count) {
     if (c->tls)
         return larder__tls_read(c->tls, to->iov_base, to->iov_len, c->until);
     for (;;) {
-        if (larder__now() > c->until)
+        if (larder__world_now() > c->until)
             return larder__fail(LARDER_E_IO, "%s does not answer", c->name);
         struct msghdr m = {.msg_iov = to, .msg_iovlen = (size_t)count};
-        ssize_t n = recvmsg(context(c)->fd, &m, 0);
+        ssize_t n = larder__world_receive(context(c)->fd, &m, 0);
         if (n > 0)
             return (int)n;
         if (n == 0)
@@ -53,16 +53,16 @@ int larder__conn_send(larder__conn *c, struct iovec *iov, int count) {
     enum { AT_ONCE = 512 };
     if (c->tls)
         return send_tls(c, iov, count);
-    double until = larder__now() + c->timeout;
+    double until = larder__world_now() + c->timeout;
     while (count > 0) {
         struct msghdr m = {.msg_iov = iov,
                            .msg_iovlen = (size_t)(count < AT_ONCE ? count : AT_ONCE)};
-        ssize_t n = sendmsg(context(c)->fd, &m, MSG_NOSIGNAL);
+        ssize_t n = larder__world_send(context(c)->fd, &m, MSG_NOSIGNAL);
         if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
             return larder__fail(LARDER_E_IO, "%s: %s", c->name, strerror(errno));
         if (n > 0)
-            until = larder__now() + c->timeout;
-        else if (larder__now() > until)
+            until = larder__world_now() + c->timeout;
+        else if (larder__world_now() > until)
             return larder__fail(LARDER_E_IO, "%s takes nothing any more", c->name);
         for (size_t left = n > 0 ? (size_t)n : 0; count > 0;) {
             size_t take = left < iov->iov_len ? left : iov->iov_len;
@@ -79,7 +79,7 @@ int larder__conn_send(larder__conn *c, struct iovec *iov, int count) {
 }
 
 void larder__conn_expect(larder__conn *c, double more) {
-    c->until = larder__now() + c->timeout + more;
+    c->until = larder__world_now() + c->timeout + more;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -182,7 +182,7 @@ static int start_tls(larder__conn *c, const larder__redis_conf *r, const char *h
                              .name = r->tls_name[0] ? r->tls_name : host,
                              .peer = c->name};
     return larder__tls_open(&c->tls, context(c)->fd, &conf,
-                            larder__now() + (c->timeout > 1 ? c->timeout : 1));
+                            larder__world_now() + (c->timeout > 1 ? c->timeout : 1));
 }
 
 static int set_timeouts(larder__conn *c) {

@@ -1,14 +1,13 @@
 #include "redis/group.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/group_inside.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <sys/random.h>
 
 #if LARDER_HAVE_HIREDIS
 
@@ -153,7 +152,7 @@ static int open_group(larder__group *g, const larder__group_conf *conf) {
     g->machine_conf = (larder__machine_conf){
         .size = conf->size, .size_of = conf->size_of, .size_arg = conf->size_arg};
     /* No two jobs that have the same place one after the other count alike. */
-    if (getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number)
+    if (larder__world_chance(&number, sizeof number) == 0)
         g->number = number;
     int rc = open_parts(g, conf);
     if (rc == 0)

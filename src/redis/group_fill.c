@@ -1,9 +1,9 @@
 /* From what a group has decided to bytes: what is there is sent for, what is missing is made and
  * put there, what another job makes is waited for. */
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/fetch_token.h"
 #include "redis/group_inside.h"
 
@@ -216,9 +216,9 @@ static void hear_news(larder__group *g) {
  * the journal, and make before they wait; so whoever waits, waits for somebody who is not waiting
  * for them. */
 static larder_buf *wait_for_maker(larder__group *g, passage *p, uint8_t *held) {
-    double began = larder__now(), pause = 0.001, news = began + NEWS_SECONDS;
+    double began = larder__world_now(), pause = 0.001, news = began + NEWS_SECONDS;
     larder__group_count(g, g->waited);
-    while (larder__now() < began + MAKER_SECONDS && !larder__redis_values_away(g->far)) {
+    while (larder__world_now() < began + MAKER_SECONDS && !larder__redis_values_away(g->far)) {
         bool last = !promised(g, &p->value); /* what is made now is there */
         larder_buf *out = look_again(g, p, held);
         if (!out && last) { /* asked before that, maybe */
@@ -227,16 +227,16 @@ static larder_buf *wait_for_maker(larder__group *g, passage *p, uint8_t *held) {
         }
         if (out || began < atomic_load(&g->impatient_until))
             return out;
-        larder__sleep_until(larder__now() + pause);
+        larder__world_sleep_until(larder__world_now() + pause);
         ask_again(g);
         pause = pause < 0.02 ? 1.5 * pause : 0.02;
-        if (larder__now() > news) {
+        if (larder__world_now() > news) {
             hear_news(g);
-            news = larder__now() + NEWS_SECONDS;
+            news = larder__world_now() + NEWS_SECONDS;
         }
     }
     larder__group_count(g, g->stuck);
-    atomic_store(&g->impatient_until, larder__now() + IMPATIENCE_SECONDS);
+    atomic_store(&g->impatient_until, larder__world_now() + IMPATIENCE_SECONDS);
     return NULL;
 }
 

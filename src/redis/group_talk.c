@@ -1,9 +1,9 @@
 /* Joining a group, and the talk with its journal. */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/world.h"
 #include "redis/group_inside.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static void lose(larder__group *g) {
     larder__client_lost(g->client);
     g->got = (larder__replies){0};
     g->left_count = g->left_old = g->told_count = 0;
-    g->retry_at = larder__now() + RETRY_FIRST;
+    g->retry_at = larder__world_now() + RETRY_FIRST;
     g->retry_after = RETRY_FIRST;
 }
 
@@ -224,6 +224,9 @@ static int join_once(larder__group *g, larder__machine **fresh, larder__membersh
     if (heard && joined->agreement.at) {
         int read = larder__agreement_read(&agreed, &joined->agreement);
         rc = read < 0 ? read : rc == LARDER_E_ARGS ? disagree(g, &agreed) : 0;
+        /* Our tables are as large as our data set: its sum alone does not say that it is ours. */
+        if (rc == 0 && core_of(&agreed) != core_of(&g->mine))
+            rc = larder__fail(LARDER_E_FORMAT, "the group's agreement is not what it was");
     }
     g->job = joined->job;
     g->machine_conf.about = &agreed;
@@ -289,13 +292,13 @@ bool larder__group_there(void *st) {
     }
     if (g->machine)
         return true;
-    if (larder__now() < g->retry_at || larder__redis_values_away(g->far))
+    if (larder__world_now() < g->retry_at || larder__redis_values_away(g->far))
         return false;
     if (larder__group_join(g) == 0)
         return true;
     larder__redis_values_say(g->far, larder_errmsg());
     double after = fmax(g->retry_after, RETRY_FIRST);
-    g->retry_at = larder__now() + after;
+    g->retry_at = larder__world_now() + after;
     g->retry_after = fmin(after * 2, RETRY_MOST);
     return false;
 }

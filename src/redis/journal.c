@@ -3,12 +3,12 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/values_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
@@ -208,7 +208,7 @@ int larder__journal_open(larder__journal **out, larder__redis_values *far, const
     snprintf(j->number, sizeof j->number, "-");
     snprintf(j->generation, sizeof j->generation, "-");
     snprintf(j->condemned, sizeof j->condemned, "-");
-    if (getrandom(&nonce, sizeof nonce, 0) == (ssize_t)sizeof nonce) {
+    if (larder__world_chance(&nonce, sizeof nonce) == 0) {
         snprintf(j->nonce, sizeof j->nonce, "%016llx", (unsigned long long)nonce);
         return 0;
     }
@@ -293,7 +293,7 @@ static int ask_to_join(larder__journal *j, const larder_writer *join, const lard
                        uint64_t core) {
     char most[8], must[GEN + 4], fresh[GEN + 4];
     uint64_t chance;
-    if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
+    if (larder__world_chance(&chance, sizeof chance) < 0)
         return larder__fail(LARDER_E_IO, "no chance for a name from the system");
     snprintf(most, sizeof most, "%d", JOBS_MOST);
     snprintf(must, sizeof must, "%016llx", (unsigned long long)core);

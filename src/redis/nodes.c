@@ -1,7 +1,7 @@
 /* The nodes: connecting, losing and finding them again, and which of them has which slot. */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/values_inside.h"
 
 #if LARDER_HAVE_HIREDIS
@@ -281,7 +281,7 @@ double larder__redis_nodes_tend(larder__redis_values *f, double now) {
     if (f->conf.cluster && atomic_load(&f->lost_way)) {
         if (now >= f->map_at) {
             learn_again(f);
-            f->map_at = larder__now() + MAP_EVERY;
+            f->map_at = larder__world_now() + MAP_EVERY;
         }
         next = f->map_at;
     }
@@ -295,7 +295,7 @@ double larder__redis_nodes_tend(larder__redis_values *f, double now) {
                 continue;
             if (rc == LARDER_E_ARGS) /* it is there, and refuses us: another reason than at first */
                 larder__redis_values_say(f, larder_errmsg());
-            n->retry_at = larder__now() + n->retry_after;
+            n->retry_at = larder__world_now() + n->retry_after;
             n->retry_after = n->retry_after * 2 < RETRY_MOST ? n->retry_after * 2 : RETRY_MOST;
             if (f->conf.cluster) /* another may have taken its slots over */
                 atomic_store(&f->lost_way, true);

@@ -2,12 +2,12 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/redis_relay_inside.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
@@ -24,7 +24,7 @@ int larder__redis_relay_ask(larder__redis_relay *r, redisReply **out, int argc,
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&r->core.lock);
-    r->core.heard_at = larder__now();
+    r->core.heard_at = larder__world_now();
     pthread_mutex_unlock(&r->core.lock);
     return 0;
 }
@@ -157,7 +157,7 @@ static int ask_for_some(larder__redis_relay *r, const question *q) {
     int rc = larder__redis_relay_ask(r, &reply, (int)(2 * n) + 1, argv, NULL);
     if (rc < 0)
         return rc;
-    double now = larder__now();
+    double now = larder__world_now();
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 * n;
     pthread_mutex_lock(&r->core.lock);
     for (size_t i = 0; fits && r->core.wish && r->core.serial == q->serial && i < n; i++)
@@ -207,7 +207,7 @@ static int connect_again(larder__redis_relay *r) {
         return rc;
     }
     r->alive_at = 0;
-    r->connected_at = larder__now();
+    r->connected_at = larder__world_now();
     larder__relay_unsend(&r->core);
     return 0;
 }
@@ -218,7 +218,7 @@ static int meet(larder__redis_relay *r) {
         return rc;
     pthread_mutex_lock(&r->core.lock);
     r->core.met = true;
-    r->met_at = larder__now();
+    r->met_at = larder__world_now();
     for (uint32_t k = 0; k < r->core.world; k++)
         r->seen[k] = r->met_at;
     pthread_mutex_unlock(&r->core.lock);
@@ -232,7 +232,7 @@ static int step(larder__redis_relay *r) {
         rc = meet(r);
     if (rc < 0 || !r->session[0])
         return rc;
-    if ((rc = show_alive(r, larder__now())) < 0 || (rc = send_posted(r)) < 0)
+    if ((rc = show_alive(r, larder__world_now())) < 0 || (rc = send_posted(r)) < 0)
         return rc;
     while (rc == 0 && pick_missing(r, &q))
         rc = ask_for_some(r, &q);
@@ -263,7 +263,7 @@ static void *relay_run(void *arg) {
         int rc = step(r);
         if (rc < 0 && rc != LARDER_E_STATE)
             larder__conn_close(&r->conn);
-        double now = larder__now(), wait = fmin(SAY_AGAIN, r->core.patience / 8);
+        double now = larder__world_now(), wait = fmin(SAY_AGAIN, r->core.patience / 8);
         pthread_mutex_lock(&r->core.lock);
         if (rc < 0)
             snprintf(r->core.trouble, sizeof r->core.trouble, "%s", larder_errmsg());
@@ -293,7 +293,7 @@ static void *relay_run(void *arg) {
 static int open_talk(larder__redis_relay *r, const larder__redis_relay_conf *conf) {
     char owner[64];
     uint64_t nonce;
-    if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
+    if (larder__world_chance(&nonce, sizeof nonce) < 0)
         return larder__fail(LARDER_E_IO, "no chance for a name from the system");
     snprintf(r->nonce, sizeof r->nonce, "%016llx", (unsigned long long)nonce);
     snprintf(r->identity, sizeof r->identity, "%016llx", (unsigned long long)conf->identity);

@@ -3,11 +3,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/fetch_token.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/random.h>
 
 /* One resident. It lives as long as its token, which the slot holds, everybody who was promised the
  * bytes, and whoever writes them; then it is deleted in Redis. */
@@ -176,7 +176,7 @@ int larder__redis_store_open(void **out, const larder__redis_store_conf *conf) {
     *out = NULL;
     char owner[24];
     uint64_t nonce;
-    if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
+    if (larder__world_chance(&nonce, sizeof nonce) < 0)
         return larder__fail(LARDER_E_IO, "no chance for a name from the system");
     snprintf(owner, sizeof owner, "%016llx", (unsigned long long)nonce);
     far_store *s = larder__calloc(1, sizeof *s);

@@ -1,8 +1,8 @@
 #include "redis/tls.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #if LARDER_HAVE_OPENSSL
 #include <errno.h>
@@ -123,13 +123,14 @@ static bool wait_for(const larder__tls *t, int lack, double until) {
     if (lack != SSL_ERROR_WANT_READ && lack != SSL_ERROR_WANT_WRITE)
         return false;
     struct pollfd p = {.fd = t->fd, .events = lack == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT};
-    double left = until - larder__now();
+    double left = until - larder__world_now();
     int ms = left <= 0 ? 0 : left > 60 ? 60000 : (int)(left * 1000) + 1;
     return poll(&p, 1, ms) >= 0 || errno == EINTR;
 }
 
 static int explain(larder__tls *t, int lack, double until) {
-    if (larder__now() > until && (lack == SSL_ERROR_WANT_READ || lack == SSL_ERROR_WANT_WRITE))
+    if (larder__world_now() > until &&
+        (lack == SSL_ERROR_WANT_READ || lack == SSL_ERROR_WANT_WRITE))
         return larder__fail(LARDER_E_IO, "%s does not answer", t->peer);
     unsigned long e = ERR_peek_last_error();
     if (lack == SSL_ERROR_ZERO_RETURN || (lack == SSL_ERROR_SYSCALL && e == 0)) {
@@ -168,7 +169,7 @@ static int shake_hands(larder__tls *t, const larder__tls_conf *conf, double unti
         if (rc == 1)
             return 0;
         int lack = SSL_get_error(t->ssl, rc);
-        if (larder__now() > until || !wait_for(t, lack, until))
+        if (larder__world_now() > until || !wait_for(t, lack, until))
             return refused(t, conf, lack, until);
     }
 }
@@ -213,14 +214,14 @@ int larder__tls_read(larder__tls *t, void *to, size_t n, double until) {
         pthread_mutex_unlock(&t->lock);
         if (got > 0)
             return got;
-        if (larder__now() > until || !wait_for(t, lack, until))
+        if (larder__world_now() > until || !wait_for(t, lack, until))
             return explain(t, lack, until);
     }
 }
 
 int larder__tls_write(larder__tls *t, const void *from, size_t n, double patience) {
     const char *at = from;
-    double until = larder__now() + patience;
+    double until = larder__world_now() + patience;
     while (n > 0) {
         pthread_mutex_lock(&t->lock);
         ERR_clear_error();
@@ -230,8 +231,8 @@ int larder__tls_write(larder__tls *t, const void *from, size_t n, double patienc
         if (sent > 0) {
             at += sent;
             n -= (size_t)sent;
-            until = larder__now() + patience;
-        } else if (larder__now() > until || !wait_for(t, lack, until))
+            until = larder__world_now() + patience;
+        } else if (larder__world_now() > until || !wait_for(t, lack, until))
             return explain(t, lack, until);
     }
     return 0;

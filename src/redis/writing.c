@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "redis/values_inside.h"
 
 #if LARDER_HAVE_HIREDIS
@@ -88,9 +89,9 @@ void larder__redis_values_drop(larder__redis_values *f, const larder__value *v) 
 }
 
 bool larder__redis_values_settle(larder__redis_values *f, double seconds) {
-    double until = larder__now() + seconds;
+    double until = larder__world_now() + seconds;
     pthread_mutex_lock(&f->lock);
-    while ((f->queue.first || f->under_way) && larder__now() < until) {
+    while ((f->queue.first || f->under_way) && larder__world_now() < until) {
         struct timespec t = larder__timespec_of(until);
         pthread_cond_timedwait(&f->settled, &f->lock, &t);
     }
@@ -265,14 +266,14 @@ static void unpark(larder__redis_values *f) {
 }
 
 static double tend(larder__redis_values *f) {
-    double next = larder__redis_nodes_tend(f, larder__now());
+    double next = larder__redis_nodes_tend(f, larder__world_now());
     unpark(f);
-    larder__lease_renew(f, larder__now());
+    larder__lease_renew(f, larder__world_now());
     if (f->lease && f->lease_at < next)
         next = f->lease_at;
     for (uint32_t i = 0; larder__redis_nodes_at(f, i); i++)
         if (larder__sweep_some(f, larder__redis_nodes_at(f, i)))
-            next = larder__now();
+            next = larder__world_now();
     return next;
 }
 
@@ -283,16 +284,16 @@ static void *keep(void *arg) {
     pthread_mutex_lock(&f->lock);
     while (r) {
         if (f->stop && stop_at == 0)
-            stop_at = larder__now() + LAST_WORDS;
-        if (f->stop && (!f->queue.first || larder__now() > stop_at))
+            stop_at = larder__world_now() + LAST_WORDS;
+        if (f->stop && (!f->queue.first || larder__world_now() > stop_at))
             break;
         pthread_mutex_unlock(&f->lock);
-        double next = stop_at > 0 ? larder__now() : tend(f);
+        double next = stop_at > 0 ? larder__world_now() : tend(f);
         pthread_mutex_lock(&f->lock);
         struct timespec until = larder__timespec_of(next);
         if (f->queue.first)
             work_off(f, r);
-        else if (!f->stop && next > larder__now())
+        else if (!f->stop && next > larder__world_now())
             pthread_cond_timedwait(&f->work, &f->lock, &until);
     }
     pthread_mutex_unlock(&f->lock);

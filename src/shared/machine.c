@@ -242,6 +242,8 @@ static int apply_exchange(larder__machine *m, uint32_t job, const larder__op *o,
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static int apply_scores(larder__machine *m, uint32_t job, const larder__op *o) {
+    if (!LARDER_HAS(m->policy, hears, score))
+        return 0; /* nobody has reckoned with the memory they take */
     for (size_t i = 0; i < o->n; i++) {
         float merged = o->scores[i];
         if (!isfinite(merged))

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "shared/relay_inside.h"
 
 #include <errno.h>
@@ -114,7 +115,7 @@ void larder__relay_forget(larder__relay *r, char kind, uint64_t number) {
 
 /* With the lock held: waits until the wish has come true or failed. */
 static int await(larder__relay *r, double seconds) {
-    struct timespec until = larder__timespec_of(larder__now() + fmin(seconds, 1e9));
+    struct timespec until = larder__timespec_of(larder__world_now() + fmin(seconds, 1e9));
     r->ops->wake(r);
     while (r->missing && !r->failed && !r->interrupted)
         if (pthread_cond_timedwait(&r->heard, &r->lock, &until) == ETIMEDOUT)
@@ -140,7 +141,7 @@ int larder__relay_gather(larder__relay *r, char kind, uint64_t number, double se
     r->serial++;
     r->wish_kind = kind;
     r->wish_number = number;
-    r->wished_at = larder__now();
+    r->wished_at = larder__world_now();
     int rc = r->missing ? await(r, seconds) : 0;
     r->wish = NULL;
     pthread_mutex_unlock(&r->lock);

@@ -61,6 +61,7 @@ void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__v
     head[4] = LARDER__VALUE_VERSION;
     head[5] = v->form;
     head[6] = v->held;
+    head[7] = LARDER__PAYLOAD_BYTES;
     put(head + 8, v->size, 4);
     put(head + 16, v->id, 8);
     put(head + 24, v->mark, 8);
@@ -72,8 +73,9 @@ uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]) { retur
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size) {
     return memcmp(head, MAGIC, sizeof MAGIC) == 0 && head[4] == LARDER__VALUE_VERSION &&
-           head[5] == asked->form && (head[6] == asked->held || asked->held == LARDER__ANY_FORM) &&
-           size <= asked->size && get(head + 8, 4) == size && get(head + 16, 8) == asked->id &&
+           head[5] == asked->form && head[7] == LARDER__PAYLOAD_BYTES &&
+           (head[6] == asked->held || asked->held == LARDER__ANY_FORM) && size <= asked->size &&
+           get(head + 8, 4) == size && get(head + 16, 8) == asked->id &&
            get(head + 24, 8) == asked->mark;
 }
 

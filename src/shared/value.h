@@ -1,5 +1,7 @@
-/* A value as it lies in Redis: a head of 40 bytes, then the sample's bytes. What was cut, changed
- * on the way or written by something else does not pass. Little-endian. */
+/* A value as it lies outside of any process (Redis; a disk one day): a head of 40 bytes, then its
+ * payload. What was cut, changed on the way or written by something else does not pass.
+ * Little-endian: magic 4, version 1, form 1, held 1, payload 1, size 4, zeros 4, id 8, mark 8,
+ * checksum 8. */
 #ifndef LARDER_SHARED_VALUE_H
 #define LARDER_SHARED_VALUE_H
 
@@ -7,6 +9,10 @@
 
 /* Also part of every key: values of another version are never even asked for. */
 enum { LARDER__VALUE_VERSION = 2, LARDER__VALUE_HEAD = 40 };
+/* What the payload is: one field's bytes as they are, a picture or a row. A sample of several named
+ * fields is to have another number here and a table of their types in front; a reader refuses what
+ * it does not know. */
+enum { LARDER__PAYLOAD_BYTES = 0 };
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *,
                          const void *bytes);

@@ -1,9 +1,9 @@
 #include "unix/connection.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/world.h"
 #include "unix/lent_memory.h"
 
 #include <math.h>
@@ -120,7 +120,7 @@ static int await_bytes(int fd, double until, const larder__await *opening) {
     while (poll(&on, 1, SLICE_MS) <= 0) {
         if (!larder__await_still(opening))
             return larder__await_given_up();
-        if (larder__now() > until)
+        if (larder__world_now() > until)
             return larder__fail(LARDER_E_IO, "the daemon does not answer");
     }
     return 0;
@@ -128,7 +128,7 @@ static int await_bytes(int fd, double until, const larder__await *opening) {
 
 int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
                             const larder__patience *p) {
-    double until = larder__now() + p->sign;
+    double until = larder__world_now() + p->sign;
     uint16_t type = LARDER__MSG_COMING;
     int rc = 0;
     while (rc >= 0 && type == LARDER__MSG_COMING) {
@@ -136,7 +136,7 @@ int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_rea
             continue;
         rc = await_bytes(fd, until, p->opening);
         if (rc == 0 && (rc = larder__inbox_read(in, fd)) > 0)
-            until = larder__now() + p->answer;
+            until = larder__world_now() + p->answer;
     }
     if (rc < 0)
         return rc;
@@ -275,7 +275,7 @@ int larder__connection_attach(larder__connection *a) {
     compare(a, &w);
     a->hello.again |= LARDER__HELLO_AGAIN;
     a->retry_after = RETRY_FIRST;
-    a->patient_until = larder__now() + LARDER__ATTACH_SECONDS(a->hello.keys);
+    a->patient_until = larder__world_now() + LARDER__ATTACH_SECONDS(a->hello.keys);
     pthread_mutex_lock(&a->lists);
     a->map = m;
     pthread_mutex_unlock(&a->lists);
@@ -305,7 +305,7 @@ void larder__connection_lose(larder__connection *a) {
     larder__connection_part(a);
     a->out.size = a->touched = 0;
     a->out.code = 0;
-    a->retry_at = larder__now() + a->retry_after;
+    a->retry_at = larder__world_now() + a->retry_after;
     if (a->stats)
         larder__stat_add(a->stats, a->lost, 1);
 }
@@ -313,14 +313,14 @@ void larder__connection_lose(larder__connection *a) {
 void larder__connection_absent(larder__connection *a) {
     snprintf(a->note, sizeof a->note, "%s", larder_errmsg());
     a->retry_after = RETRY_FIRST;
-    a->retry_at = larder__now() + RETRY_FIRST;
+    a->retry_at = larder__world_now() + RETRY_FIRST;
 }
 
 /* Is there a daemon to talk to? Looks for it now and then when there is none. */
 bool larder__connection_there(larder__connection *a) {
     if (a->fd >= 0)
         return true;
-    if (larder__now() < a->retry_at)
+    if (larder__world_now() < a->retry_at)
         return false;
     int rc = larder__connection_attach(a);
     if (rc == 0) {
@@ -330,7 +330,7 @@ bool larder__connection_there(larder__connection *a) {
     }
     if (rc != LARDER_E_IO && rc != LARDER_E_NOTFOUND) /* one is there, and will not do */
         larder__note(a->stats, "samples come straight from storage: %s", larder_errmsg());
-    a->retry_at = larder__now() + a->retry_after;
+    a->retry_at = larder__world_now() + a->retry_after;
     a->retry_after = a->retry_after * 2 < RETRY_MOST ? a->retry_after * 2 : RETRY_MOST;
     return false;
 }
@@ -350,7 +350,7 @@ int larder__connection_flush(larder__connection *a) {
 
 int larder__connection_ask(larder__connection *a, uint16_t answer, larder_reader *body) {
     int rc = larder__connection_flush(a);
-    double left = a->patient_until - larder__now();
+    double left = a->patient_until - larder__world_now();
     double seconds = left > LARDER__ANSWER_SECONDS ? left : LARDER__ANSWER_SECONDS;
     const larder__patience patience = {.sign = seconds, .answer = seconds};
     if (rc == 0 && (rc = larder__daemon_hear_for(a->fd, &a->in, answer, body, &patience)) < 0)

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -87,7 +88,7 @@ int larder__inbox_read(larder__inbox *in, int fd) {
                        .msg_iovlen = 1,
                        .msg_control = control.bytes,
                        .msg_controllen = sizeof control.bytes};
-    ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    ssize_t n = larder__world_receive(fd, &m, MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return 0;
     if (n <= 0)
@@ -141,7 +142,7 @@ static void attach_fds(struct msghdr *m, char *control, size_t cap, const int *f
 
 static int send_all(int fd, struct msghdr *m) {
     while (m->msg_iovlen) {
-        ssize_t n = sendmsg(fd, m, MSG_NOSIGNAL);
+        ssize_t n = larder__world_send(fd, m, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

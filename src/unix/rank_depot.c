@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "unix/rank_link_inside.h"
 
 #include <math.h>
@@ -69,7 +70,7 @@ static void ask(larder__unix_ranks_link *l, larder__unix_ranks_question *q) {
     bool asked = l->there;
     if (asked) {
         q->serial = ++l->serial;
-        q->asked_at = larder__now();
+        q->asked_at = larder__world_now();
         size_t frame = larder__frame_begin(&l->out, LARDER__MSG_LOOKUP);
         larder_write_u32(&l->out, q->serial);
         for (size_t i = 0; i < q->n; i++) {
@@ -119,7 +120,7 @@ static void ranks_send(void *st, larder_buf **tokens, size_t n, larder__value_of
 
 /* Its bytes, or NULL. */
 static larder_buf *await(larder__unix_ranks_link *l, errand *e, uint8_t *held) {
-    struct timespec until = larder__timespec_of(larder__now() + l->patience);
+    struct timespec until = larder__timespec_of(larder__world_now() + l->patience);
     larder_buf *out = NULL;
     pthread_mutex_lock(&l->lock);
     while (e->state == ON_ITS_WAY)
@@ -255,7 +256,7 @@ static void ranks_put(void *st, const larder__value *v, larder_buf *b, larder__d
                                       .done = done,
                                       .arg = arg,
                                       .serial = ++l->serial,
-                                      .asked_at = larder__now()};
+                                      .asked_at = larder__world_now()};
         write_drops(l, &l->out); /* one of them may be of this very value */
         size_t frame = larder__frame_begin(&l->out, LARDER__MSG_PLACE);
         larder_write_u32(&l->out, p->serial);

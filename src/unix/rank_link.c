@@ -1,7 +1,7 @@
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/world.h"
 #include "unix/connection.h"
 #include "unix/lent_memory.h"
 #include "unix/rank_link_inside.h"
@@ -79,12 +79,12 @@ static bool stopped(larder__unix_ranks_link *l) {
 
 /* Whoever waits for other ranks meanwhile does not wait for ever. */
 static int await_answer(larder__unix_ranks_link *l, bool again) {
-    double until = larder__now() + JOIN_SECONDS;
+    double until = larder__world_now() + JOIN_SECONDS;
     struct pollfd on = {.fd = l->fd, .events = POLLIN};
     while (poll(&on, 1, NAP_MS) == 0) {
         if (!larder__await_still(l->opening))
             return larder__await_given_up();
-        if (larder__now() > until || stopped(l))
+        if (larder__world_now() > until || stopped(l))
             return larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->door.path);
         if (again)
             larder__unix_ranks_relay_judge(l, false, l->note);
@@ -178,7 +178,7 @@ static void lose(larder__unix_ranks_link *l) {
     l->fd = -1;
     l->going.size = l->gone = 0;
     l->going.code = 0;
-    l->retry_at = larder__now() + RETRY;
+    l->retry_at = larder__world_now() + RETRY;
 }
 
 static void note_trouble(larder__unix_ranks_link *l) {
@@ -188,11 +188,11 @@ static void note_trouble(larder__unix_ranks_link *l) {
 }
 
 static void look_again(larder__unix_ranks_link *l) {
-    if (larder__now() < l->retry_at)
+    if (larder__world_now() < l->retry_at)
         return;
     if (attach(l, true) < 0) {
         note_trouble(l);
-        l->retry_at = larder__now() + RETRY;
+        l->retry_at = larder__world_now() + RETRY;
     } else if (l->stats)
         larder__stat_add(l->stats, l->found, 1);
 }
@@ -217,8 +217,8 @@ static int push(larder__unix_ranks_link *l) {
     if (l->going.code < 0)
         return l->going.code;
     while (l->gone < l->going.size) {
-        ssize_t n = send(l->fd, l->going.bytes + l->gone, l->going.size - l->gone,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = larder__world_send_bytes(l->fd, l->going.bytes + l->gone,
+                                             l->going.size - l->gone, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -264,7 +264,7 @@ static int check_stuck(larder__unix_ranks_link *l) {
     double since = larder__unix_ranks_depot_since(l);
     pthread_mutex_unlock(&l->lock);
     since = fmin(since, larder__unix_ranks_relay_since(l));
-    return larder__now() - since < l->patience
+    return larder__world_now() - since < l->patience
                ? 0
                : larder__fail(LARDER_E_IO, "%s: the daemon does not answer", l->door.path);
 }
@@ -308,10 +308,10 @@ static void *link_run(void *arg) {
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static void say_bye(larder__unix_ranks_link *l) {
-    double until = larder__now() + BYE_SECONDS;
+    double until = larder__world_now() + BYE_SECONDS;
     collect(l);
     larder__frame_end(&l->going, larder__frame_begin(&l->going, LARDER__MSG_BYE));
-    while (push(l) == 0 && l->going.size && larder__now() < until)
+    while (push(l) == 0 && l->going.size && larder__world_now() < until)
         poll(&(struct pollfd){.fd = l->fd, .events = POLLOUT}, 1, NAP_MS);
 }
 

@@ -1,8 +1,8 @@
 /* The relay of a job's ranks through the daemon, which keeps what each has said and gives it to
  * whoever waits. */
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "shared/relay_inside.h"
 #include "unix/rank_link_inside.h"
 
@@ -55,7 +55,7 @@ static void write_wish(ranks_relay *r, larder_writer *to) {
     if (c->wish && c->missing && r->wished != c->serial) {
         clear_parts(r);
         r->wished = c->serial;
-        r->wished_at = larder__now();
+        r->wished_at = larder__world_now();
         size_t frame = larder__frame_begin(to, LARDER__MSG_WISH);
         larder_write_u32(to, (uint32_t)c->serial);
         larder_write_u32(to, (uint32_t)c->wish_kind);
@@ -174,7 +174,7 @@ static int ranks(larder__unix_ranks_link *l, larder_reader *body) {
         return 0;
     r->wished_at = (double)INFINITY;
     if (missing != r->missing)
-        r->missing_since = larder__now();
+        r->missing_since = larder__world_now();
     r->missing = missing;
     pthread_mutex_lock(&r->core.lock);
     r->core.met |= session != 0;
@@ -221,7 +221,7 @@ static void judge_missing(ranks_relay *r, double now) {
 }
 
 void larder__unix_ranks_relay_judge(larder__unix_ranks_link *l, bool there, const char *trouble) {
-    double now = larder__now();
+    double now = larder__world_now();
     pthread_mutex_lock(&l->relaying);
     larder__relay *c = l->relay ? &l->relay->core : NULL;
     if (c) {

@@ -1,16 +1,15 @@
 #include "unix/ranks_served.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/world.h"
 #include "shared/relay_inside.h"
 #include "unix/ranks_served_inside.h"
 
 #include <math.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { RANK_JOBS = 32, LEASES_MOST = 1 << 20 };
 
@@ -42,7 +41,7 @@ static uint32_t rank_job_count(const larder__server *s) {
 static int new_session(const larder__join *j, uint64_t *out) {
     *out = j->session;
     while (*out == 0)
-        if (getrandom(out, sizeof *out, 0) != (ssize_t)sizeof *out)
+        if (larder__world_chance(out, sizeof *out) < 0)
             return larder__fail(LARDER_E_IO, "no chance for a name from the system");
     return 0;
 }
@@ -168,7 +167,7 @@ int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_
     c->berth.ranks = ranks;
     c->berth.rank = j.rank;
     c->about.pid = j.pid;
-    c->about.since = larder__now();
+    c->about.since = larder__world_now();
     memcpy(c->about.name, j.name, sizeof c->about.name);
     if ((rc = greet(s, c)) < 0) { /* it was never here */
         c->berth = (larder__berth){0};

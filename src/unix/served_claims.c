@@ -1,8 +1,8 @@
 #include "unix/served_set_inside.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #include <math.h>
 
@@ -34,7 +34,7 @@ static void answer_make(larder__served *s, larder__served_job *j, larder__ticket
         m->lease = out->lease;
         s->makings++;
         if (j->promises++ == 0)
-            j->kept_at = larder__now();
+            j->kept_at = larder__world_now();
         j->brought += t->size;
         return;
     }
@@ -119,7 +119,7 @@ void larder__served_feed(larder__served *s, uint32_t job, const larder__op *o) {
 /* It asks: it counts. */
 static void note_asking(larder__served *s, uint32_t number) {
     larder__served_job *j = &s->jobs[number];
-    double now = larder__now();
+    double now = larder__world_now();
     if (j->rests)
         larder__served_feed(s, number, &(larder__op){.type = LARDER__OP_REST});
     j->pause = fmax(0.9 * j->pause, fmin(now - j->asked_at, PAUSE_MOST));

@@ -1,9 +1,9 @@
 #include "unix/served_set_inside.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #include <math.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void land(larder__served *s, larder__promised *m, int code) {
     s->makings--;
     s->jobs[m->job].promises--;
     if (code == 0)
-        s->jobs[m->job].kept_at = larder__now();
+        s->jobs[m->job].kept_at = larder__world_now();
     larder_buf *made = code == 0 ? made_bytes(m) : NULL;
     if (made) {
         larder__cache_fill(s->cache, &m->maker, made);

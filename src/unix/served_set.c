@@ -1,8 +1,8 @@
 #include "unix/served_set.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "unix/served_set_inside.h"
 
 #include <fcntl.h>
@@ -26,7 +26,8 @@ int larder__served_join(larder__served *s, uint64_t quota, bool again, uint64_t 
     int rc = larder__machine_apply(s->machine, i, &join, &out);
     if (rc < 0)
         return rc;
-    s->jobs[i] = (larder__served_job){.here = true, .quota = quota, .asked_at = larder__now()};
+    s->jobs[i] =
+        (larder__served_job){.here = true, .quota = quota, .asked_at = larder__world_now()};
     if (s->open_hand) /* without memory for it, it asks */
         larder__pinned_join(&s->pinned, i, &(int){-1});
     *number = i;

@@ -1,10 +1,10 @@
 #include "unix/server_inside.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/limit.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -55,8 +55,8 @@ static void go_deaf(larder__server_client *c) {
 
 int larder__server_flush(larder__server *s, larder__server_client *c) {
     while (c->sent < c->out.size) {
-        ssize_t n =
-            send(c->fd, c->out.bytes + c->sent, c->out.size - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = larder__world_send_bytes(c->fd, c->out.bytes + c->sent, c->out.size - c->sent,
+                                             MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -85,7 +85,7 @@ static ssize_t send_now(larder__server_client *c, larder__frame_head *head,
     ssize_t n;
     if (c->out.size)
         return 0; /* something else comes first */
-    while ((n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
+    while ((n = larder__world_send(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR) {
     }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
@@ -229,7 +229,7 @@ static void serve(larder__server *s, larder__server_client *c, uint32_t events) 
 
 /* Now and then, as long as something is being made. */
 static int watch_sets(larder__server *s, int milliseconds) {
-    double now = larder__now();
+    double now = larder__world_now();
     if (!s->making && now < s->watch_at + WATCH_MS * 1e-3)
         return milliseconds;
     if (now >= s->watch_at + WATCH_MS * 1e-3) {
@@ -245,7 +245,7 @@ static int watch_sets(larder__server *s, int milliseconds) {
 /* For who looks at the daemon: a few times a second, as long as something happens. */
 static int show(larder__server *s, int milliseconds) {
     enum { EVERY_MS = 200 };
-    double now = larder__now();
+    double now = larder__world_now();
     larder__status_conf about;
     if (!s->seen || !s->stale)
         return milliseconds;
@@ -347,7 +347,7 @@ int larder__server_open(larder__server **out, const larder__server_conf *conf) {
         return LARDER_E_NOMEM;
     s->conf = *conf;
     s->listener = s->lock = s->epoll = s->stop = -1;
-    s->started = larder__now();
+    s->started = larder__world_now();
     s->purse.most = conf->cache + OWN;
     larder__inbox_init(&s->idle);
     int rc = 0;

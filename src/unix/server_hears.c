@@ -1,9 +1,9 @@
 #include "unix/server_inside.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
+#include "base/world.h"
 #include "plugins.h"
 #include "unix/served_plan.h"
 
@@ -237,7 +237,7 @@ static int hello(larder__server *s, larder__server_client *c, larder_reader *r) 
     }
     c->about.set = set;
     c->about.pid = h.pid;
-    c->about.since = larder__now();
+    c->about.since = larder__world_now();
     memcpy(c->about.name, h.name, sizeof c->about.name);
     larder__server_say(s, "job %u joined: %s (pid %u), %llu samples", c->about.job, h.name, h.pid,
                        (unsigned long long)h.keys);
@@ -338,7 +338,7 @@ int larder__server_about(larder__server *s, larder__status_conf *out) {
                                  .cache = s->conf.cache,
                                  .promised = s->promised,
                                  .used = s->purse.used,
-                                 .uptime = larder__now() - s->started};
+                                 .uptime = larder__world_now() - s->started};
     if (!all)
         return LARDER_E_NOMEM;
     for (const larder__server_client *o = s->clients; o; o = o->next)

@@ -1,7 +1,7 @@
 #include "unix/server_shown.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void look(void *arg, larder__job *out) {
     pthread_mutex_unlock(&s->lock);
     out->pid = pid;
     out->number = number;
-    out->uptime = larder__now() - s->started;
+    out->uptime = larder__world_now() - s->started;
 }
 
 larder__server_shown *larder__server_shown_open(const char *socket) {
@@ -29,7 +29,7 @@ larder__server_shown *larder__server_shown_open(const char *socket) {
     if (!s)
         return NULL;
     pthread_mutex_init(&s->lock, NULL);
-    s->started = larder__now();
+    s->started = larder__world_now();
     larder__job_say(s->job.kind, "daemon");
     larder__job_say(s->job.name, "larder serve");
     larder__job_say(s->job.state, "waiting");

@@ -1,9 +1,9 @@
 #include "unix/tickets.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 
 #include <string.h>
 
@@ -118,11 +118,12 @@ void larder__tickets_fail(void *st, larder__ticket *t, int code) {
 int larder__tickets_wait(void *st, larder__ticket *t, larder_buf **out) {
     larder__connection *a = st;
     passage *p = (passage *)(void *)t->flight;
-    bool patient = larder__now() > atomic_load(&a->impatient_until);
-    double until = larder__now() + (patient ? MAKER_SECONDS : 0);
+    bool patient = larder__world_now() > atomic_load(&a->impatient_until);
+    double until = larder__world_now() + (patient ? MAKER_SECONDS : 0);
     uint32_t state;
     t->flight = NULL;
-    while ((state = atomic_load(&p->head->state)) == LARDER__BLOCK_PENDING && larder__now() < until)
+    while ((state = atomic_load(&p->head->state)) == LARDER__BLOCK_PENDING &&
+           larder__world_now() < until)
         larder__word_wait(&p->head->state, LARDER__BLOCK_PENDING, 0.1);
     int rc = LARDER__TAKE_OVER;
     uint32_t size = __atomic_load_n(&p->head->size, __ATOMIC_RELAXED);
@@ -137,7 +138,7 @@ int larder__tickets_wait(void *st, larder__ticket *t, larder_buf **out) {
             larder__mapping_unref(&(larder__mapping *){p->map});
         if (state == LARDER__BLOCK_PENDING) {
             if (patient)
-                atomic_store(&a->impatient_until, larder__now() + IMPATIENCE_SECONDS);
+                atomic_store(&a->impatient_until, larder__world_now() + IMPATIENCE_SECONDS);
             if (a->stats)
                 larder__stat_add(a->stats, a->stuck, 1);
         }

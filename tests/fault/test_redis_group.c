@@ -6,6 +6,7 @@
 #include "redis_kit.h"
 #include "shared/machine.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,8 @@
 
 static void test_recipes(void **unused) {
     (void)unused;
-    static const char *const recipes[] = {"minio", "seneca",       "lru",
-                                          "shade", "rotate:h=0.3", "icache"};
+    static const char *const recipes[] = {"minio",        "seneca", "lru",   "shade",
+                                          "rotate:h=0.3", "icache", "spider"};
     kit_redis r;
     char cache[128];
     kit_redis_or_skip();
@@ -31,8 +32,9 @@ static void test_recipes(void **unused) {
             pids[j] = kit_start(cache, recipes[i], j + 1, 3, &p[j], exact);
         for (int j = 0; j < 3; j++)
             kit_ended_well(pids[j]);
-        uint64_t reads = 0, served = 0;
+        uint64_t reads = 0, served = 0, stood_in = 0;
         for (int j = 0; j < 3; j++) {
+            stood_in += p[j].stood_in;
             reads += p[j].reads;
             served += p[j].served;
             assert_true(p[j].joined >= 1); /* a slow one may have been expelled, and joined again */
@@ -40,11 +42,14 @@ static void test_recipes(void **unused) {
         }
         if (getenv("LARDER_VERBOSE"))
             for (int j = 0; j < 3; j++)
-                fprintf(stderr, "%s job %d: %d reads of %d, waited %d, stuck %d, alone %d\n",
+                fprintf(stderr,
+                        "%s job %d: %d reads of %d, waited %d, stuck %d, alone %d, renewed %d, "
+                        "stood %d\n",
                         recipes[i], j, (int)p[j].reads, (int)p[j].served, (int)p[j].waited,
-                        (int)p[j].stuck, (int)p[j].unshared);
+                        (int)p[j].stuck, (int)p[j].unshared, (int)p[j].renewed, (int)p[j].stood_in);
         if (exact)
             assert_int_equal(served, 3 * 3 * KIT_GROUP_N);
+        assert_true(stood_in > 0 || strcmp(recipes[i], "spider") != 0);
         /* A quarter is there; what seneca shares is read about once for all three. */
         assert_true(reads < served * (i == 1 ? 6 : 9) / 10 || strstr(recipes[i], "lru"));
         munmap(p, KIT_MOST_JOBS * sizeof *p);
@@ -260,11 +265,102 @@ static void test_replicas_agree(void **unused) {
     }
 }
 
+/* Stand-ins are of the class that was asked for, whatever samples somebody says are alike; and
+ * whoever begins from a snapshot says the same of picks, touches, rests and relations too. */
+static uint64_t feed_classes(twin *a, twin *b, uint32_t job, larder_rng *rng) {
+    enum { CLASSES = 3 };
+    larder__row rows[10];
+    larder__outcome x, y;
+    uint64_t stood_in = 0;
+    for (int i = 0; i < 10; i++) {
+        uint32_t key = larder_rng_below(rng, 300);
+        rows[i] = (larder__row){
+            .key = key, .size = size_of(NULL, key), .group = key % CLASSES, .score = NAN};
+    }
+    larder__op o = {.type = LARDER__OP_CLAIM, .n = 10, .rows = rows};
+    check_ok(larder__machine_apply(a->m, job, &o, &x));
+    check_ok(larder__machine_apply(b->m, job, &o, &y));
+    same_outcome(&x, &y);
+    for (size_t i = 0; i < x.rows; i++) {
+        assert_int_equal(x.tickets[i].key % CLASSES, rows[i].key % CLASSES);
+        stood_in += x.tickets[i].kind == LARDER_SUBSTITUTE;
+        assert_true(x.tickets[i].key == rows[i].key || x.tickets[i].kind == LARDER_SUBSTITUTE);
+    }
+    return stood_in;
+}
+
+static void feed_word(twin *a, twin *b, uint32_t job, larder_rng *rng) {
+    uint64_t ids[40], key = larder_rng_below(rng, 300);
+    larder__touch touched[4];
+    for (size_t i = 0; i < 40; i++) /* of all classes */
+        ids[i] = (key + 1 + larder_rng_below(rng, 298)) % 300;
+    for (size_t i = 0; i < 4; i++)
+        touched[i] = (larder__touch){larder_rng_below(rng, 300), 0, NAN};
+    const larder__op words[] = {
+        {.type = LARDER__OP_RELATE, .number = {key}, .n = 40, .ids = ids},
+        {.type = LARDER__OP_PICKS, .number = {7, larder_rng_next(rng)}},
+        {.type = LARDER__OP_FETCH, .number = {9}},
+        {.type = LARDER__OP_TOUCH, .n = 4, .touched = touched},
+        {.type = LARDER__OP_REST, .number = {larder_rng_below(rng, 2)}},
+        {.type = LARDER__OP_STREAM, .number = {0, larder_rng_below(rng, 3), key}},
+        {.type = LARDER__OP_ACCURACY, .value = {0.5}},
+        {.type = LARDER__OP_EPOCH, .number = {larder_rng_below(rng, 5)}}};
+    feed_both(a, b, job, &words[larder_rng_below(rng, sizeof words / sizeof *words)]);
+}
+
+static void again_from_snapshot(const twin *first, twin *other, const larder__agreement *a) {
+    larder_writer s = {0}, t = {0};
+    larder__machine_save(first->m, &s);
+    check_ok(s.code);
+    twin_close(other);
+    twin_open(other, a);
+    larder_reader in = {.at = s.bytes, .end = s.bytes + s.size};
+    check_ok(larder__machine_load(other->m, &in));
+    assert_true(in.at == in.end);
+    larder__machine_save(other->m, &t);
+    assert_int_equal(s.size, t.size);
+    assert_memory_equal(s.bytes, t.bytes, s.size);
+    free(s.bytes);
+    free(t.bytes);
+}
+
+static void test_classes(void **unused) {
+    (void)unused;
+    static const char *const policies[] = {"spider:ratio=0.5", "hilo", "rotate", "sieve"};
+    for (size_t k = 0; k < 4; k++) {
+        larder__agreement a = {.keys = 300, .budget = 15000, .seed = 5, .share = {1}};
+        snprintf(a.policy, sizeof a.policy, "%s", policies[k]);
+        twin first, other;
+        larder_rng rng;
+        uint64_t stood_in = 0;
+        larder_rng_seed(&rng, k, 2);
+        twin_open(&first, &a);
+        twin_open(&other, &a);
+        for (uint32_t step = 0; step < 3000; step++) {
+            uint32_t job = step % 3;
+            if (step < 3)
+                feed_both(&first, &other, job, &(larder__op){.type = LARDER__OP_JOIN});
+            else if (step % 5 == 1)
+                feed_scores(&first, &other, job, &rng);
+            else if (step % 2)
+                feed_word(&first, &other, job, &rng);
+            else
+                stood_in += feed_classes(&first, &other, job, &rng);
+            if (step % 100 == 50)
+                again_from_snapshot(&first, &other, &a);
+        }
+        assert_true(k || stood_in > 100);
+        twin_close(&first);
+        twin_close(&other);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas_agree),       cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_others_are_refused),   cmocka_unit_test(test_killed_jobs),
-        cmocka_unit_test(test_redis_comes_and_goes), cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_replicas_agree), cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_recipes),        cmocka_unit_test(test_others_are_refused),
+        cmocka_unit_test(test_killed_jobs),    cmocka_unit_test(test_redis_comes_and_goes),
+        cmocka_unit_test(test_cluster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

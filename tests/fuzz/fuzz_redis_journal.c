@@ -43,7 +43,8 @@ static void check(const larder__machine *r, const larder_slot *table) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const policies[] = {"ods", "lru", "app", "minio", "hilo", "rotate"};
+    static const char *const policies[] = {"ods",  "lru",    "app",   "minio",
+                                           "hilo", "rotate", "spider"};
     larder_slot table[KEYS];
     larder__machine *r = NULL;
     larder_writer room = {0};
@@ -55,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     larder_reader raw = {.at = data, .end = data + size};
     larder__agreement read;
     larder__agreement_read(&read, &raw);
-    const char *policy = policies[(how >> 1) % 6];
+    const char *policy = policies[(how >> 1) % 7];
     for (size_t i = 0; policy[i]; i++)
         a.policy[i] = policy[i];
     larder__machine_conf conf = {.about = &a, .size_of = size_of, .slot_of = table};

@@ -279,7 +279,7 @@ static void radius_holds_on_a_real_training(void **state) {
              shared ? shared : "../shared/data");
     static const char *const files[] = {"emb000.npy", "emb002.npy", "emb005.npy",
                                         "emb011.npy", "emb023.npy", "emb029.npy"};
-    for (int i = 0; i < 6; i += getenv("LARDER_LONG") ? 1 : 5) /* the first and the last at least */
+    for (int i = getenv("LARDER_LONG") ? 0 : 5; i < 6; i++) /* the trained network's at least */
         epoch_is_readable(folder, files[i]);
 }
 

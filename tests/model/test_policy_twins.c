@@ -24,7 +24,7 @@ typedef struct twin {
     int hand;
     larder_rng rng;
     int (*choose)(struct twin *, uint64_t newcomer, uint64_t its_next_use);
-    void (*unline)(struct twin *, int key);
+    void (*enter)(struct twin *, int key), (*leave)(struct twin *, int key); /* NULL: nothing */
 } twin;
 
 /* The resident with the smallest (a, b); b may be NULL. */
@@ -164,13 +164,15 @@ static int place_of(const twin *t, int key) {
     return at;
 }
 
-static void unline_random(twin *t, int key) { /* the last fills the gap */
+static void enter_line(twin *t, int key) { t->line[t->length++] = key; }
+
+static void leave_line(twin *t, int key) { /* the last fills the gap */
     t->line[place_of(t, key)] = t->line[t->length - 1];
     t->length--;
 }
 
-static void unline_sieve(twin *t,
-                         int key) { /* all behind move up; the hand stays between the same */
+static void leave_sieve(twin *t,
+                        int key) { /* all behind move up; the hand stays between the same */
     int at = place_of(t, key);
     memmove(t->line + at, t->line + at + 1, (size_t)(t->length - at - 1) * sizeof *t->line);
     t->length--;
@@ -183,28 +185,28 @@ static void unline_sieve(twin *t,
 static const struct {
     const char *name;
     int (*choose)(twin *, uint64_t, uint64_t);
-    void (*unline)(twin *, int);
+    void (*enter)(twin *, int), (*leave)(twin *, int);
 } twins[] = {
-    {"lru", choose_lru, NULL},
-    {"fifo", choose_fifo, NULL},
-    {"minio", choose_minio, NULL},
-    {"lfu", choose_lfu, NULL},
-    {"random", choose_random, unline_random},
-    {"sieve", choose_sieve, unline_sieve},
-    {"belady", choose_belady, NULL},
-    {"whole", choose_lru, NULL},  /* without tags */
-    {"hilo", choose_minio, NULL}, /* without tags; test_hilo_twin.c has the rest */
-    {"rotate", choose_rotate, unline_random},
-    {"rotate:victim=loss", choose_easiest, unline_random},
-    {"app", choose_app, NULL},
-    {"spider", choose_spider, NULL}, /* without scores; test_spider_twin.c has the rest */
-    {"nopfs", choose_belady, NULL},
-    {"oracle", choose_minio, NULL},
-    {"lat", choose_lat, NULL},
-    {"efu", choose_efu, NULL},
-    {"hcst", choose_efu, NULL},  /* without rounds; test_row_policies.c has the rest */
-    {"kkt", choose_kkt, NULL},   /* without offers and scores; the rest there too */
-    {"ods", choose_minio, NULL}, /* one job, without exchange; test_ods_twin.c has the rest */
+    {"lru", .choose = choose_lru},
+    {"fifo", .choose = choose_fifo},
+    {"minio", .choose = choose_minio},
+    {"lfu", .choose = choose_lfu},
+    {"random", .choose = choose_random, .enter = enter_line, .leave = leave_line},
+    {"sieve", .choose = choose_sieve, .enter = enter_line, .leave = leave_sieve},
+    {"belady", .choose = choose_belady},
+    {"whole", .choose = choose_lru},  /* without tags */
+    {"hilo", .choose = choose_minio}, /* without tags; test_hilo_twin.c has the rest */
+    {"rotate", .choose = choose_rotate, .enter = enter_line, .leave = leave_line},
+    {"rotate:victim=loss", .choose = choose_easiest, .enter = enter_line, .leave = leave_line},
+    {"app", .choose = choose_app},
+    {"spider", .choose = choose_spider}, /* without scores; test_spider_twin.c has the rest */
+    {"nopfs", .choose = choose_belady},
+    {"oracle", .choose = choose_minio},
+    {"lat", .choose = choose_lat},
+    {"efu", .choose = choose_efu},
+    {"hcst", .choose = choose_efu},  /* without rounds; test_row_policies.c has the rest */
+    {"kkt", .choose = choose_kkt},   /* without offers and scores; the rest there too */
+    {"ods", .choose = choose_minio}, /* one job, without exchange; test_ods_twin.c has the rest */
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
@@ -213,17 +215,20 @@ static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, ui
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
         if (strcmp(twins[i].name, name) == 0) {
             t->choose = twins[i].choose;
-            t->unline = twins[i].unline;
+            t->enter = twins[i].enter;
+            t->leave = twins[i].leave;
         }
     if (!t->choose)
-        fail_msg("policy %s has no slow twin in tests/model", name);
+        fail_msg("policy %s has no slow twin: add a line to `twins` in "
+                 "tests/model/test_policy_twins.c",
+                 name);
 }
 
 static void twin_leave(twin *t, int key) {
     t->in[key] = false;
     t->bytes -= t->size[key];
-    if (t->unline)
-        t->unline(t, key);
+    if (t->leave)
+        t->leave(t, key);
 }
 
 static void twin_use(twin *t, const larder_access *a) {
@@ -278,8 +283,8 @@ static larder_kind twin_access(twin *t, const larder_access *a) {
     t->loss[key] = t->dist[key] = a->score;
     t->size[key] = a->size;
     t->bytes += a->size;
-    if (t->unline)
-        t->line[t->length++] = key;
+    if (t->enter)
+        t->enter(t, key);
     return kind;
 }
 

@@ -13,13 +13,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N = KIT_GROUP_N, BATCH = KIT_GROUP_BATCH, MOST_JOBS = KIT_MOST_JOBS };
+enum { N = KIT_GROUP_N, BATCH = KIT_GROUP_BATCH, MOST_JOBS = KIT_MOST_JOBS, DIM = 16 };
 
 /* The pixels of a sample are those that a loader without any cache serves: no chance in them. */
 static void check_pixels(const larder_batch *b, const unsigned char *right) {
     size_t row = (size_t)b->shape.h * b->shape.w * b->shape.c;
     for (size_t i = 0; i < b->n; i++)
         must(memcmp((const char *)b->x + i * row, right + b->served[i] * row, row) == 0);
+}
+
+static int64_t labels[N];
+
+/* Who stands in is of the class that was asked for. */
+static void check_classes(const larder_batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        must(b->y[i] == labels[b->served[i]]);
+        must(b->kind[i] != LARDER_SUBSTITUTE || labels[b->ids[i]] == labels[b->served[i]]);
+        must(b->kind[i] == LARDER_SUBSTITUTE || b->ids[i] == b->served[i]);
+    }
+}
+
+/* Samples of a class lie together, some nearer than others. */
+static void embed(const larder_batch *b, float *out) {
+    for (size_t i = 0; i < b->n; i++)
+        for (uint64_t k = 0; k < DIM; k++)
+            out[i * DIM + k] = (k == (uint64_t)labels[b->served[i]] % DIM ? 1.0f : 0.0f) +
+                               (float)(b->served[i] * (k + 7) % 11) / 400;
 }
 
 static unsigned char *right_pixels(void) {
@@ -38,6 +57,8 @@ static unsigned char *right_pixels(void) {
     while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END) {
         for (size_t i = 0; rc == 0 && i < b->n; i++)
             memcpy(all + b->served[i] * 192, (const char *)b->x + i * 192, 192);
+        for (size_t i = 0; rc == 0 && i < b->n; i++)
+            labels[b->served[i]] = b->y[i];
         if (rc == 0)
             larder_loader_done(l, b);
     }
@@ -72,7 +93,8 @@ static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t 
     const unsigned char *right = right_pixels();
     larder_loader *l;
     const larder_batch *b;
-    float losses[BATCH];
+    bool spider = strncmp(recipe, "spider", 6) == 0;
+    float losses[BATCH], emb[BATCH * DIM];
     int rc;
     c.cache = cache;
     c.seed = seed;
@@ -91,8 +113,15 @@ static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t 
         check_pixels(b, right);
         for (size_t i = 0; i < b->n; i++)
             losses[i] = kit_loss(b->served[i], b->epoch);
-        must(larder_loader_report(
-                 l, b, &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}) == 0);
+        larder_feedback said = {.size = sizeof said, .loss = losses};
+        if (spider) {
+            check_classes(b);
+            embed(b, emb);
+            said = (larder_feedback){.size = sizeof said, .embeddings = emb, .dim = DIM};
+        }
+        for (size_t i = 0; i < b->n; i++)
+            to->stood_in += b->kind[i] == LARDER_SUBSTITUTE;
+        must(larder_loader_report(l, b, &said) == 0);
         to->served += b->n;
         must(larder_loader_done(l, b) == 0);
         to->batches++;

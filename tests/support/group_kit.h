@@ -11,7 +11,8 @@
 enum { KIT_GROUP_N = 1200, KIT_GROUP_BATCH = 16, KIT_MOST_JOBS = 8 };
 
 typedef struct kit_progress { /* of one job, seen by the parent */
-    _Atomic uint64_t batches, reads, served, waited, stuck, unshared, joined, resident, renewed;
+    _Atomic uint64_t batches, reads, served, waited, stuck, unshared, joined, resident, renewed,
+        stood_in;
     _Atomic int64_t audit;
     _Atomic bool ended;
 } kit_progress;

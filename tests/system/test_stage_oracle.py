@@ -66,6 +66,8 @@ def pictures(folder):
                     with open(path, "wb") as out:
                         out.write(archive.extractfile(entry).read())
                     found.append(path)
+        if not os.environ.get("LARDER_LONG"):  # they differ less than the made-up ones do
+            found = found[::4]
     else:
         print("no photographs in shared data: made-up pictures only")
     noise = np.random.default_rng(7)

@@ -252,7 +252,7 @@ static void newer_structs_are_taken_unless_used(void **state) {
 enum { THREADS = 4, EACH = 5 };
 
 static void *register_some(void *arg) {
-    char(*names)[16] = arg;
+    char(*names)[32] = arg;
     for (int i = 0; i < EACH; i++) {
         larder_policy p = lru_as(names[i]);
         if (larder_register_policy(&p) < 0 || !larder__policy_find(names[i]))
@@ -263,7 +263,7 @@ static void *register_some(void *arg) {
 
 static void threads_do_not_disturb_each_other(void **state) {
     (void)state;
-    static char names[THREADS][EACH][16];
+    static char names[THREADS][EACH][32];
     pthread_t threads[THREADS];
     for (int t = 0; t < THREADS; t++) {
         for (int i = 0; i < EACH; i++)
@@ -279,7 +279,7 @@ static void threads_do_not_disturb_each_other(void **state) {
 
 static void there_is_an_end(void **state) {
     (void)state;
-    static char names[LARDER__PLUGINS_MOST][16];
+    static char names[LARDER__PLUGINS_MOST][24];
     int rc = 0, n = 0;
     for (; rc == 0 && n < LARDER__PLUGINS_MOST; n++) {
         snprintf(names[n], sizeof names[n], "more_%d", n);

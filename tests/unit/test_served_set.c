@@ -1,5 +1,6 @@
 /* A served set without sockets: several jobs claim, make, release and die at random. Whoever reads
  * a block must find the bytes of the key it was promised. */
+#include "base/mem.h"
 #include "check.h"
 #include "shared/merge.h"
 #include "unix/served_set.h"
@@ -303,6 +304,26 @@ static void test_full_house(void **st) {
 }
 
 /* One job speaks in thousands, the other in thousandths: what counts is the rank. */
+/* Of what no policy hears nothing is kept: a daemon reckons without it. */
+static void test_scores_nobody_hears(void **st) {
+    (void)st;
+    static const char *const policies[] = {"lru", "app"};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        uint32_t job;
+        larder__purse purse = {.most = 64 << 20}, *before = larder__mem_charge(&purse);
+        open_world(&w, policies[i], 100000, 1);
+        check_ok(larder__served_join(w.set, 0, false, 0, &job));
+        uint64_t used = purse.used;
+        check_ok(score(w.set, job, 7, 1));
+        assert_true(i ? purse.used >= used + KEYS * sizeof(float) : purse.used == used);
+        larder__served_leave(w.set, job);
+        close_world(&w);
+        assert_int_equal(purse.used, 0);
+        larder__mem_charge(before);
+    }
+}
+
 static void test_merged_scores(void **st) {
     (void)st;
     larder__merge *m;
@@ -329,7 +350,7 @@ int main(void) {
         cmocka_unit_test(test_random_jobs),   cmocka_unit_test(test_one_maker_for_all),
         cmocka_unit_test(test_stuck_job),     cmocka_unit_test(test_quota),
         cmocka_unit_test(test_lies),          cmocka_unit_test(test_full_house),
-        cmocka_unit_test(test_merged_scores),
+        cmocka_unit_test(test_merged_scores), cmocka_unit_test(test_scores_nobody_hears),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,9 @@
 #include <math.h>
 
 enum { IMPORTANT, HUBS, PARTS };
-enum { PENDING = 16 };   /* hubs on their way in at most; the oldest is given up for a new one */
-enum { CLASSES = 1024 }; /* counted apart; beyond that some share a count */
+enum { PENDING = 16 };    /* hubs on their way in at most; the oldest is given up for a new one */
+enum { FETCHED_AT = 16 }; /* bits of a saved count; above them is that of fetched ones */
+enum { CLASSES = 1024 };  /* counted apart; beyond that some share a count */
 
 typedef struct known { /* of a key */
     larder__neighbour near;
@@ -282,11 +283,17 @@ static bool relate(void *st, uint64_t key, const uint64_t *ids, size_t n) {
     return true;
 }
 
+static void give_up_fetched(spider *p) {
+    for (uint32_t i = 0; i < p->fetched_count; i++)
+        give_up(p, p->fetched[i]);
+    p->fetched_count = 0;
+}
+
 static size_t fetch(void *st, uint64_t *keys, size_t max) {
     spider *p = st;
     size_t n = 0;
     uint32_t left = 0;
-    p->fetched_count = 0;
+    give_up_fetched(p); /* of another job that shares this cache: it did not take them */
     for (uint32_t i = 0; i < p->pending_count; i++) {
         uint32_t key = p->pending[i];
         if (!is_coming(p, key) || p->slots->slot_of[key] != LARDER_NO_SLOT)
@@ -301,12 +308,7 @@ static size_t fetch(void *st, uint64_t *keys, size_t max) {
 }
 
 /* After a batch: what was fetched is in, or there was no room for it. */
-static void batch(void *st) {
-    spider *p = st;
-    for (uint32_t i = 0; i < p->fetched_count; i++)
-        give_up(p, p->fetched[i]);
-    p->fetched_count = 0;
-}
+static void batch(void *st) { give_up_fetched(st); }
 
 /* ---- feedback -------------------------------------------------------------------------------- */
 
@@ -398,9 +400,12 @@ static void save(const void *st, larder_writer *w) {
     larder_write_u32(w, p->hub_count);
     for (uint32_t k = p->oldest; k != LARDER_NO_SLOT; k = know(p, k)->queue.newer)
         larder_write_u32(w, k);
-    larder_write_u32(w, p->pending_count);
+    /* Fetched ones are there only where several jobs share it: between a job's two words. */
+    larder_write_u32(w, p->pending_count | p->fetched_count << FETCHED_AT);
     for (uint32_t i = 0; i < p->pending_count; i++)
         larder_write_u32(w, p->pending[i]);
+    for (uint32_t i = 0; i < p->fetched_count; i++)
+        larder_write_u32(w, p->fetched[i]);
     for (uint64_t k = 0; k < p->slots->keys; k++) {
         const known *at = know(p, k);
         larder_write_u32(w, at->score);
@@ -424,11 +429,14 @@ static int load_hubs(spider *p, larder_reader *r) {
             return larder_read_reject(r, "a hub is not in the cache, or twice");
         sit(p, s, HUBS);
     }
-    uint32_t pending = larder_read_u32(r);
-    if (pending > PENDING)
+    uint32_t both = larder_read_u32(r), fetched = both >> FETCHED_AT,
+             pending = both & ((1u << FETCHED_AT) - 1);
+    if (pending > PENDING || fetched > PENDING)
         return larder_read_reject(r, "more hubs are on their way than can be");
     for (; p->pending_count < pending; p->pending_count++)
         p->pending[p->pending_count] = larder_read_index(r, p->slots->keys, false);
+    for (; p->fetched_count < fetched; p->fetched_count++)
+        p->fetched[p->fetched_count] = larder_read_index(r, p->slots->keys, false);
     return larder_read_status(r);
 }
 
@@ -436,6 +444,8 @@ static bool may_have_keys(const spider *p, uint64_t hub) {
     bool fine = is_hub(p, hub);
     for (uint32_t i = 0; i < p->pending_count && !fine; i++)
         fine = p->pending[i] == hub;
+    for (uint32_t i = 0; i < p->fetched_count && !fine; i++)
+        fine = p->fetched[i] == hub;
     return fine;
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # release build only
 # SpiderCache's own engine as a plug-in: built from examples/hnsw where hnswlib is, it scores as the
-# engines inside do, and the tests of the signal graph run over it.
+# engines inside do, and the tests of the signal graph run over it. Long: a compilation of hnswlib and both of those tests once
+# more; test_plugin has what holds for any plug-in from outside.
 set -eu
 . tests/support/tree.sh
 root=$PWD

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # release build only
-# The core builds with a C compiler and make alone, and says what is off.
+# The core builds with a C compiler and make alone, and says what is off. Long: it compiles the
+# whole tree once more.
 set -eu
 . tests/support/tree.sh
 bare_path "$scratch/bin"
