@@ -98,7 +98,7 @@ static int parse_text(cursor *c, char *out, size_t cap) {
     return rc;
 }
 
-static int parse_number(cursor *c, larder__value *v) {
+static int parse_number(cursor *c, larder__object_value *v) {
     size_t n = strspn(c->at, "+-0123456789.eE");
     char copy[64], *end;
     if (n == 0 || n >= sizeof copy)
@@ -117,12 +117,12 @@ static int parse_number(cursor *c, larder__value *v) {
     return 0;
 }
 
-static int parse_value(cursor *c, larder__value *v) {
+static int parse_value(cursor *c, larder__object_value *v) {
     static const struct {
         const char *word;
         double number;
     } words[] = {{"null", NAN}, {"true", 1}, {"false", 0}};
-    *v = (larder__value){0};
+    *v = (larder__object_value){0};
     skip_space(c);
     if (*c->at == '"') {
         v->is_text = true;
@@ -140,7 +140,7 @@ static int parse_value(cursor *c, larder__value *v) {
 
 static int parse_member(cursor *c, larder__member_fn member, void *arg) {
     char key[KEY_MAX];
-    larder__value v;
+    larder__object_value v;
     int rc;
     if ((rc = parse_text(c, key, sizeof key)) < 0 || (rc = take(c, ':')) < 0 ||
         (rc = parse_value(c, &v)) < 0)

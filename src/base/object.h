@@ -8,17 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct larder__value {
+typedef struct larder__object_value {
     bool is_text;    /* else `number`: null is NAN, true 1, false 0 */
     bool is_integer; /* and `whole` holds it exactly */
     double number;
     uint64_t whole;
     char text[256];
     const char *long_text; /* of larder__object_parse_long: instead of `text`, lent */
-} larder__value;
+} larder__object_value;
 
 /* Called for every member in its order; a negative answer ends the reading and is its result. */
-typedef int (*larder__member_fn)(void *arg, const char *key, const larder__value *);
+typedef int (*larder__member_fn)(void *arg, const char *key, const larder__object_value *);
 
 /* `where` goes in front of every refusal: a file, or a file and a line. */
 int larder__object_parse(const char *text, const char *where, larder__member_fn, void *arg);

@@ -31,7 +31,7 @@ larder_rect larder__grid_widen(const larder__grid *g, larder_rect r, uint32_t ma
 }
 
 uint32_t larder__grid_runs(const larder__grid *g, const larder_rect *r, const uint16_t *lengths,
-                           uint32_t gap, larder__run *out) {
+                           uint32_t gap, larder__segment_run *out) {
     const uint32_t across = larder__grid_across(g);
     const uint32_t x0 = r->x0 / g->mcu_w, x1 = divided_up(r->x1, g->mcu_w);
     const uint32_t y1 = divided_up(r->y1, g->mcu_h);
@@ -46,7 +46,7 @@ uint32_t larder__grid_runs(const larder__grid *g, const larder_rect *r, const ui
             out[n - 1].count = (end > last ? end : last) - out[n - 1].first;
             continue;
         }
-        out[n++] = (larder__run){first, end - first};
+        out[n++] = (larder__segment_run){first, end - first};
     }
     return n;
 }
@@ -54,11 +54,11 @@ uint32_t larder__grid_runs(const larder__grid *g, const larder_rect *r, const ui
 /* ---- a part as bytes ------------------------------------------------------------------------- */
 
 bool larder__part_mine(const void *bytes, size_t size) {
-    return size >= sizeof(larder__part) && memcmp(bytes, LARDER__PART_MAGIC, 8) == 0;
+    return size >= sizeof(larder__segment) && memcmp(bytes, LARDER__PART_MAGIC, 8) == 0;
 }
 
-larder__run larder__part_run(const larder__part_view *v, uint32_t i) {
-    larder__run r;
+larder__segment_run larder__part_run(const larder__part_view *v, uint32_t i) {
+    larder__segment_run r;
     memcpy(&r, v->runs + (size_t)i * sizeof r, sizeof r);
     return r;
 }
@@ -74,7 +74,7 @@ static bool runs_fit(const larder__part_view *v) {
     uint64_t bytes = 0;
     uint32_t end = 0;
     for (uint32_t i = 0; i < v->about.runs; i++) {
-        larder__run r = larder__part_run(v, i);
+        larder__segment_run r = larder__part_run(v, i);
         if (r.count == 0 || r.first < end || r.first > v->segments ||
             r.count > v->segments - r.first)
             return false;
@@ -90,16 +90,16 @@ int larder__part_parse(larder__part_view *v, const void *bytes, size_t size) {
     if (!larder__part_mine(bytes, size))
         return larder__fail(LARDER_E_FORMAT, "part: %zu bytes that are none", size);
     memcpy(&v->about, at, sizeof v->about);
-    const larder__part *p = &v->about;
+    const larder__segment *p = &v->about;
     if (!larder__grid_valid(&p->grid))
         return larder__fail(LARDER_E_FORMAT, "part: of a picture that cannot be");
     v->segments = larder__grid_segments(&p->grid);
-    uint64_t before =
-        sizeof *p + (uint64_t)p->runs * sizeof(larder__run) + (uint64_t)v->segments * 2 + p->head;
+    uint64_t before = sizeof *p + (uint64_t)p->runs * sizeof(larder__segment_run) +
+                      (uint64_t)v->segments * 2 + p->head;
     if (p->runs > larder__grid_down(&p->grid) || before > size)
         return larder__fail(LARDER_E_FORMAT, "part: cut short, it ends at byte %zu", size);
     v->runs = at + sizeof *p;
-    v->lengths = v->runs + (size_t)p->runs * sizeof(larder__run);
+    v->lengths = v->runs + (size_t)p->runs * sizeof(larder__segment_run);
     v->head = v->lengths + (size_t)v->segments * 2;
     v->data = v->head + p->head;
     v->data_size = size - (size_t)before;
@@ -108,8 +108,8 @@ int larder__part_parse(larder__part_view *v, const void *bytes, size_t size) {
                                       "part: its segments do not make up its %zu bytes", size);
 }
 
-uint32_t larder__part_size(const larder__part *p, const larder__run *runs, const uint16_t *lengths,
-                           uint32_t *data_at) {
+uint32_t larder__part_size(const larder__segment *p, const larder__segment_run *runs,
+                           const uint16_t *lengths, uint32_t *data_at) {
     uint64_t size = sizeof *p + (uint64_t)p->runs * sizeof *runs +
                     (uint64_t)larder__grid_segments(&p->grid) * 2 + p->head;
     *data_at = (uint32_t)size;
@@ -119,7 +119,7 @@ uint32_t larder__part_size(const larder__part *p, const larder__run *runs, const
     return size <= UINT32_MAX ? (uint32_t)size : 0;
 }
 
-size_t larder__part_begin(void *out, const larder__part *p, const larder__run *runs,
+size_t larder__part_begin(void *out, const larder__segment *p, const larder__segment_run *runs,
                           const uint16_t *lengths) {
     unsigned char *to = out;
     size_t run_bytes = p->runs * sizeof *runs;

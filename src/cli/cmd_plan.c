@@ -94,7 +94,7 @@ static int set_list(larder_rates *r, const char *list) {
 }
 
 /* Members that are no rates tell how the file was made. */
-static int profile_member(void *arg, const char *key, const larder__value *v) {
+static int profile_member(void *arg, const char *key, const larder__object_value *v) {
     static const char *const names[] = {
 #define XX(key, initial, kind, help) #key,
         LARDER_RATES(XX)

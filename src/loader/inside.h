@@ -144,12 +144,12 @@ struct larder_loader {
     pthread_cond_t work, ready, unread;
     larder__place *ring;
     larder__pool *pool;
-    larder__block **x;      /* memory for the pixels of `prefetch` batches */
-    uint64_t *x_of;         /* the batch each belongs to; UINT64_MAX: none */
-    size_t x_warm;          /* of which one was free last: it may still be in a cache */
-    double waiting;         /* since when somebody waits who looks up now and then; 0: nobody */
-    _Atomic uint64_t by_id; /* requests for samples by id so far */
-    size_t piece;           /* rows that are read and prepared together */
+    larder__pixel_block **x; /* memory for the pixels of `prefetch` batches */
+    uint64_t *x_of;          /* the batch each belongs to; UINT64_MAX: none */
+    size_t x_warm;           /* of which one was free last: it may still be in a cache */
+    double waiting;          /* since when somebody waits who looks up now and then; 0: nobody */
+    _Atomic uint64_t by_id;  /* requests for samples by id so far */
+    size_t piece;            /* rows that are read and prepared together */
     larder__readers readers;
     larder__kept *kept;      /* restored batches not yet in the ring, oldest first */
     uint64_t planned, taken; /* batches put into the ring; handed to the user */

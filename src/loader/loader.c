@@ -61,7 +61,7 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++)
         larder__place_close(&l->ring[k]);
     for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)
-        larder__block_unref(&l->x[k]);
+        larder__pixel_block_unref(&l->x[k]);
     larder__pool_close(&l->pool);
     larder__evaluation_close(&l->evaluation);
     larder__kept_free(l->kept);

@@ -252,7 +252,7 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     int rc = open_pool(l);
     for (uint32_t k = 0; k < l->conf.prefetch && rc == 0; k++) {
         l->x_of[k] = UINT64_MAX;
-        rc = larder__block_take(l->pool, &l->x[k]);
+        rc = larder__pixel_block_take(l->pool, &l->x[k]);
     }
     for (uint32_t k = 0; k < l->conf.ahead && rc == 0; k++)
         rc = larder__place_open(l, &l->ring[k]);

@@ -68,7 +68,7 @@ typedef struct target {
     const char *where;
 } target;
 
-static int put(void *arg, const char *key, const larder__value *v) {
+static int put(void *arg, const char *key, const larder__object_value *v) {
     const target *t = arg;
     const field *f = t->fields;
     while (f->name && strcmp(f->name, key) != 0)

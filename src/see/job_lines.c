@@ -96,7 +96,7 @@ static int wrong(const char *what) {
     return larder__fail(LARDER_E_FORMAT, "a job's answer: a wrong value for \"%s\"", what);
 }
 
-static int put_field(const larder__field *f, void *base, const larder__value *v) {
+static int put_field(const larder__field *f, void *base, const larder__object_value *v) {
     char *at = (char *)base + f->at;
     if (f->is == LARDER__IS_TEXT) {
         if (!v->is_text || strlen(v->text) >= f->size)
@@ -129,7 +129,7 @@ static int put_scores(larder__job_epoch *e, const char *text) {
 }
 
 /* What the line is, is its first member. */
-static int begin(line *l, const char *key, const larder__value *v) {
+static int begin(line *l, const char *key, const larder__object_value *v) {
     static const struct {
         const char *what;
         const larder__field *fields;
@@ -150,7 +150,7 @@ static int begin(line *l, const char *key, const larder__value *v) {
     return 0;
 }
 
-static int member(void *arg, const char *key, const larder__value *v) {
+static int member(void *arg, const char *key, const larder__object_value *v) {
     line *l = arg;
     if (!l->known)
         return begin(l, key, v);

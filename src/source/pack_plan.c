@@ -19,10 +19,10 @@ static int check_rect(const larder__grid *g, const larder_rect *r) {
 int larder__pack_plan_make(larder__pack_plan *p, const larder__pack_file *f, int fd,
                            const larder__pack_entry *e, const larder_rect *want, uint32_t margin,
                            uint32_t gap) {
-    p->part = (larder__part){.magic = LARDER__PART_MAGIC,
-                             .grid = e->grid,
-                             .head = e->data_at - e->head_at,
-                             .jfif = e->jfif};
+    p->part = (larder__segment){.magic = LARDER__PART_MAGIC,
+                                .grid = e->grid,
+                                .head = e->data_at - e->head_at,
+                                .jfif = e->jfif};
     int rc = check_rect(&e->grid, want);
     if (rc == 0)
         rc = larder__room(&p->lengths, &p->lengths_cap, larder__grid_segments(&e->grid),
@@ -35,7 +35,7 @@ int larder__pack_plan_make(larder__pack_plan *p, const larder__pack_file *f, int
         return rc;
     larder_rect wide = larder__grid_widen(&e->grid, *want, margin * want->shrink);
     if (covers_all(&e->grid, want)) {
-        p->runs[0] = (larder__run){0, larder__grid_segments(&e->grid)};
+        p->runs[0] = (larder__segment_run){0, larder__grid_segments(&e->grid)};
         p->part.runs = 1;
     } else
         p->part.runs = larder__grid_runs(&e->grid, &wide, p->lengths, gap, p->runs);
@@ -87,7 +87,7 @@ bool larder__pack_part_whole(const larder__pack_entry *e, const larder_rect *wan
                              uint32_t *bytes) {
     if (!e->data_at || !covers_all(&e->grid, want))
         return false;
-    uint64_t size = sizeof(larder__part) + sizeof(larder__run) +
+    uint64_t size = sizeof(larder__segment) + sizeof(larder__segment_run) +
                     (uint64_t)larder__grid_segments(&e->grid) * 2 + e->bytes - e->head_at;
     *bytes = size <= UINT32_MAX ? (uint32_t)size : UINT32_MAX;
     return true;

@@ -5,9 +5,9 @@
 #include "source/pack_index.h"
 
 typedef struct larder__pack_plan { /* zeroed is empty; used again for one sample after another */
-    larder__part part;
+    larder__segment part;
     uint16_t *lengths; /* of the picture's segments */
-    larder__run *runs;
+    larder__segment_run *runs;
     size_t lengths_cap, runs_cap; /* in elements */
 } larder__pack_plan;
 

@@ -200,7 +200,7 @@ static bool is_covered(const larder__splice *s, const larder_rect *r) {
     uint32_t k = 0;
     for (uint32_t y = r->y0 / g->mcu_h; y < y1; y++) {
         uint32_t from = (y * across + x0) / g->step, last = (y * across + x1 - 1) / g->step;
-        larder__run run = {0};
+        larder__segment_run run = {0};
         for (; k < s->part.about.runs; k++) {
             run = larder__part_run(&s->part, k);
             if (run.first + run.count > from)
@@ -261,7 +261,7 @@ static unsigned char *write_head(const larder__splice *s, const frame *f, unsign
 
 typedef struct cursor { /* on the segments that are there */
     uint32_t run, segment;
-    larder__run now;
+    larder__segment_run now;
     const unsigned char *at; /* the bytes of `segment` */
 } cursor;
 

@@ -64,7 +64,7 @@ typedef struct larder__solving {
     struct larder__svm_session *t;
     size_t at; /* its number */
     larder__team *team;
-    larder__task task;
+    larder__svm_task task;
     uint32_t *point;
     double *count, *y;
     uint32_t *own_points;    /* of its points: the number among all; NULL: same */

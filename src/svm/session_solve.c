@@ -167,7 +167,7 @@ static int open_solving(larder__solving *f) {
     const trainer *t = f->t;
     const uint32_t *members = t->members[f->at];
     size_t n = t->member_count[f->at];
-    f->task = (larder__task){.n = n, .c = {t->conf->c, t->conf->c}};
+    f->task = (larder__svm_task){.n = n, .c = {t->conf->c, t->conf->c}};
     f->point = larder__malloc((n + 1) * sizeof *f->point);
     f->count = larder__malloc((n + 1) * sizeof *f->count);
     f->y = larder__malloc((n + 1) * sizeof *f->y);
@@ -233,7 +233,7 @@ static const double *warm_start(const larder__solving *f) {
  * tolerance leaves 1e-5; small problems have fewer free vectors to average over and steps that cost
  * nothing. Where nu can hardly be reached r is next to nothing, no tolerance is enough, and the
  * work must have an end. */
-static void go_beyond(larder__solver_conf *c, const larder__task *t) {
+static void go_beyond(larder__solver_conf *c, const larder__svm_task *t) {
     c->beyond = c->tolerance / (t->n <= LARDER__WS ? 1000 : 100);
     c->beyond_share = 30;
     c->beyond_least = 300000;

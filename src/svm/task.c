@@ -48,7 +48,7 @@ static int open_programme(programme *p, size_t n) {
 /* ---- each task as bounds, linear term and start ---------------------------------------------- */
 
 /* Variable v of sample s: y = `side` and bound `most`. */
-static void set_variable(programme *p, const larder__task *t, size_t v, size_t s, double side,
+static void set_variable(programme *p, const larder__svm_task *t, size_t v, size_t s, double side,
                          double most, double linear) {
     p->point[v] = t->point[s];
     p->lo[v] = side > 0 ? 0 : -most;
@@ -68,7 +68,7 @@ static void pour(programme *p, size_t from, size_t to, unsigned group, double su
     }
 }
 
-static int set_nu_svc(programme *p, const larder__task *t, const larder_svm_conf *c) {
+static int set_nu_svc(programme *p, const larder__svm_task *t, const larder_svm_conf *c) {
     double sums[2] = {0, 0};
     for (size_t s = 0; s < t->n; s++) {
         set_variable(p, t, s, s, t->y[s], t->count[s], 0);
@@ -84,7 +84,7 @@ static int set_nu_svc(programme *p, const larder__task *t, const larder_svm_conf
     return 0;
 }
 
-static void set_svr(programme *p, const larder__task *t, const larder_svm_conf *c) {
+static void set_svr(programme *p, const larder__svm_task *t, const larder_svm_conf *c) {
     double margin = c->task == LARDER_SVM_EPSILON_SVR ? c->epsilon : 0;
     for (size_t s = 0; s < t->n; s++) {
         double most = c->c * t->count[s];
@@ -100,7 +100,7 @@ static void set_svr(programme *p, const larder__task *t, const larder_svm_conf *
     }
 }
 
-static int set_programme(programme *p, const larder__task *t, const larder_svm_conf *c) {
+static int set_programme(programme *p, const larder__svm_task *t, const larder_svm_conf *c) {
     switch (c->task) {
     case LARDER_SVM_C_SVC:
         for (size_t s = 0; s < t->n; s++) {
@@ -126,7 +126,7 @@ static int set_programme(programme *p, const larder__task *t, const larder_svm_c
 
 /* ---- the solution ---------------------------------------------------------------------------- */
 
-static void take_coefficients(larder__decision *out, const larder__qp *q, const larder__task *t,
+static void take_coefficients(larder__decision *out, const larder__qp *q, const larder__svm_task *t,
                               const larder_svm_conf *c) {
     double sum = 0;
     out->vectors = out->bounded = 0;
@@ -142,7 +142,8 @@ static void take_coefficients(larder__decision *out, const larder__qp *q, const 
 }
 
 /* rho and, of nu tasks, the scale r (LIBSVM's Solver_NU). */
-static void take_offset(larder__decision *out, const larder__task *t, const larder_svm_conf *c) {
+static void take_offset(larder__decision *out, const larder__svm_task *t,
+                        const larder_svm_conf *c) {
     const double *rho = out->solved.rho;
     out->rho = rho[0];
     if (!has_groups(c->task))
@@ -161,7 +162,7 @@ static void take_offset(larder__decision *out, const larder__task *t, const lard
 }
 
 int larder__decision_take(larder__decision *out, const larder__qp *q, const larder__solved *solved,
-                          const larder__task *t, const larder_svm_conf *c) {
+                          const larder__svm_task *t, const larder_svm_conf *c) {
     if (!out->coef && !(out->coef = larder__calloc(t->n + 1, sizeof *out->coef)))
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu coefficients", t->n);
     out->solved = *solved;
@@ -170,7 +171,7 @@ int larder__decision_take(larder__decision *out, const larder__qp *q, const lard
     return 0;
 }
 
-int larder__task_solve(larder__decision *out, const larder__task *t, const larder_svm_conf *c,
+int larder__task_solve(larder__decision *out, const larder__svm_task *t, const larder_svm_conf *c,
                        const larder__kernel *k, const larder__panel *all,
                        const larder__solver_conf *conf) {
     programme p;

@@ -6,7 +6,7 @@
 #include "svm/samples.h"
 #include "svm/solver.h"
 
-typedef struct larder__task { /* `n` samples of a panel */
+typedef struct larder__svm_task { /* `n` samples of a panel */
     size_t n;
     const uint32_t *point;
     const double *count; /* rows that a sample stands for, or the sum of their weights */
@@ -14,7 +14,7 @@ typedef struct larder__task { /* `n` samples of a panel */
     double rows;         /* sum of count */
     double c[2];         /* C of y = +1, of y = -1 */
     const double *start; /* coefficients to start from (C-SVC, epsilon-SVR); NULL: zero */
-} larder__task;
+} larder__svm_task;
 
 typedef struct larder__decision {
     double *coef; /* a sample each: y alpha */
@@ -26,11 +26,11 @@ typedef struct larder__decision {
 } larder__decision;
 
 /* Free out->coef with larder__decision_close. */
-int larder__task_solve(larder__decision *out, const larder__task *, const larder_svm_conf *,
+int larder__task_solve(larder__decision *out, const larder__svm_task *, const larder_svm_conf *,
                        const larder__kernel *, const larder__panel *, const larder__solver_conf *);
 /* The decision function that a solution, or the state between two rounds, stands for. */
 int larder__decision_take(larder__decision *out, const larder__qp *, const larder__solved *,
-                          const larder__task *, const larder_svm_conf *);
+                          const larder__svm_task *, const larder_svm_conf *);
 void larder__decision_close(larder__decision *);
 /* LIBSVM's lines about one decision function. */
 void larder__decision_print(const larder__decision *, const larder_svm_conf *);

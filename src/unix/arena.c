@@ -119,7 +119,7 @@ static void note_free(larder__arena *a, uint32_t i) {
 
 /* ---- taking and giving ----------------------------------------------------------------------- */
 
-larder__block larder__arena_take(larder__arena *a, uint64_t bytes) {
+larder__arena_block larder__arena_take(larder__arena *a, uint64_t bytes) {
     uint64_t grains = bytes / LARDER__ARENA_GRAIN + (bytes % LARDER__ARENA_GRAIN != 0);
     grains += grains == 0;
     if (grains > UINT32_MAX || !notes_reserve(a))
@@ -155,7 +155,7 @@ static void join(larder__arena *a, uint32_t left, uint32_t right) {
     note_free(a, right);
 }
 
-void larder__arena_give(larder__arena *a, larder__block i) {
+void larder__arena_give(larder__arena *a, larder__arena_block i) {
     uint32_t before = a->notes[i].before, after = a->notes[i].after;
     a->notes[i].taken = false;
     a->taken -= (uint64_t)a->notes[i].length << GRAIN_BITS;
@@ -244,14 +244,14 @@ void larder__arena_close(larder__arena **pa) {
 
 /* ---- looking in ------------------------------------------------------------------------------ */
 
-uint64_t larder__arena_offset(const larder__arena *a, larder__block b) {
+uint64_t larder__arena_offset(const larder__arena *a, larder__arena_block b) {
     return (uint64_t)a->notes[b].at << GRAIN_BITS;
 }
-uint64_t larder__arena_length(const larder__arena *a, larder__block b) {
+uint64_t larder__arena_length(const larder__arena *a, larder__arena_block b) {
     return (uint64_t)a->notes[b].length << GRAIN_BITS;
 }
 void *larder__arena_base(const larder__arena *a) { return a->bytes; }
-void *larder__arena_at(const larder__arena *a, larder__block b) {
+void *larder__arena_at(const larder__arena *a, larder__arena_block b) {
     return a->bytes + larder__arena_offset(a, b);
 }
 int larder__arena_fd(const larder__arena *a) { return a->fd; }

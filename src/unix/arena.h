@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef struct larder__arena larder__arena;
-typedef uint32_t larder__block;
+typedef uint32_t larder__arena_block;
 #define LARDER__NO_BLOCK UINT32_MAX
 enum { LARDER__ARENA_GRAIN = 64 }; /* bytes; blocks begin and end at multiples of it */
 
@@ -21,13 +21,14 @@ int larder__arena_open(larder__arena **out, uint64_t bytes);
 void larder__arena_close(larder__arena **);
 
 /* LARDER__NO_BLOCK: no piece of that size is free, or no memory for its note. */
-larder__block larder__arena_take(larder__arena *, uint64_t bytes);
-void larder__arena_give(larder__arena *, larder__block);
+larder__arena_block larder__arena_take(larder__arena *, uint64_t bytes);
+void larder__arena_give(larder__arena *, larder__arena_block);
 
 void *larder__arena_base(const larder__arena *);
-void *larder__arena_at(const larder__arena *, larder__block);
-uint64_t larder__arena_offset(const larder__arena *, larder__block);
-uint64_t larder__arena_length(const larder__arena *, larder__block); /* what it really takes */
+void *larder__arena_at(const larder__arena *, larder__arena_block);
+uint64_t larder__arena_offset(const larder__arena *, larder__arena_block);
+uint64_t larder__arena_length(const larder__arena *,
+                              larder__arena_block); /* what it really takes */
 int larder__arena_fd(const larder__arena *);
 uint64_t larder__arena_bytes(const larder__arena *); /* all of it */
 uint64_t larder__arena_taken(const larder__arena *);

@@ -116,26 +116,33 @@ typedef struct larder__table_head {
 _Static_assert(sizeof(larder__table_head) == 64, "data stay aligned");
 
 /* A place: grain of the block + 1, larder_form of the bytes, and their number. 0: ask. */
-typedef uint64_t larder__place;
+typedef uint64_t larder__block_place;
 enum { LARDER__GRAIN = 64, LARDER__PLACE_MOST = 1 << 30 };
-static inline larder__place larder__place_of(uint64_t offset, uint8_t held, uint32_t size) {
+static inline larder__block_place larder__block_place_of(uint64_t offset, uint8_t held,
+                                                         uint32_t size) {
     return (offset / LARDER__GRAIN + 1) << 32 | (uint64_t)held << 30 | size;
 }
-static inline uint32_t larder__place_pin(larder__place p) { return (uint32_t)(p >> 32); }
-static inline uint64_t larder__place_offset(larder__place p) {
+static inline uint32_t larder__block_place_pin(larder__block_place p) {
+    return (uint32_t)(p >> 32);
+}
+static inline uint64_t larder__block_place_offset(larder__block_place p) {
     return ((p >> 32) - 1) * LARDER__GRAIN;
 }
-static inline uint8_t larder__place_held(larder__place p) { return (uint8_t)(p >> 30 & 3); }
-static inline uint32_t larder__place_size(larder__place p) {
+static inline uint8_t larder__block_place_held(larder__block_place p) {
+    return (uint8_t)(p >> 30 & 3);
+}
+static inline uint32_t larder__block_place_size(larder__block_place p) {
     return (uint32_t)(p & (LARDER__PLACE_MOST - 1));
 }
 /* Bytes of the table of that many keys; its places. */
 static inline uint64_t larder__table_bytes(uint64_t keys) {
     return sizeof(larder__table_head) + (keys + (keys & 1)) * sizeof(larder_slot) +
-           keys * sizeof(larder__place);
+           keys * sizeof(larder__block_place);
 }
-static inline _Atomic larder__place *larder__table_places(larder__table_head *t, uint64_t keys) {
-    return (_Atomic larder__place *)(void *)((larder_slot *)(void *)(t + 1) + keys + (keys & 1));
+static inline _Atomic larder__block_place *larder__table_places(larder__table_head *t,
+                                                                uint64_t keys) {
+    return (_Atomic larder__block_place *)(void *)((larder_slot *)(void *)(t + 1) + keys +
+                                                   (keys & 1));
 }
 
 /* What a job holds without having asked, in memory of its own that the daemon reads: pins of

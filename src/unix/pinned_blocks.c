@@ -12,8 +12,8 @@
 
 enum { FEW = 64 };
 
-int larder__pinned_open(larder__pinned *l, larder__arena *arena, _Atomic larder__place *places,
-                        uint32_t jobs) {
+int larder__pinned_open(larder__pinned *l, larder__arena *arena,
+                        _Atomic larder__block_place *places, uint32_t jobs) {
     *l = (larder__pinned){.arena = arena, .places = places, .job_count = jobs, .enough = FEW};
     l->jobs = larder__calloc(jobs, sizeof *l->jobs);
     for (uint32_t j = 0; l->jobs && j < jobs; j++)
@@ -98,10 +98,10 @@ static size_t look_at_pins(larder__pinned *l) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-larder__block larder__pinned_take(larder__pinned *l, uint64_t bytes) {
+larder__arena_block larder__pinned_take(larder__pinned *l, uint64_t bytes) {
     if (larder__grow(&l->waiting, &l->cap, l->out + 1, sizeof *l->waiting) < 0)
         return LARDER__NO_BLOCK;
-    larder__block b = larder__arena_take(l->arena, bytes);
+    larder__arena_block b = larder__arena_take(l->arena, bytes);
     if (b == LARDER__NO_BLOCK && larder__pinned_sweep(l))
         b = larder__arena_take(l->arena, bytes);
     l->out += b != LARDER__NO_BLOCK;
@@ -111,11 +111,11 @@ larder__block larder__pinned_take(larder__pinned *l, uint64_t bytes) {
 void larder__pinned_publish(larder__pinned *l, uint64_t key, uint64_t offset, uint8_t held,
                             uint32_t size) {
     if (size < LARDER__PLACE_MOST)
-        atomic_store_explicit(&l->places[key], larder__place_of(offset, held, size),
+        atomic_store_explicit(&l->places[key], larder__block_place_of(offset, held, size),
                               memory_order_release);
 }
 
-static void free_block(larder__pinned *l, larder__block b) {
+static void free_block(larder__pinned *l, larder__arena_block b) {
     larder__arena_give(l->arena, b);
     l->out--;
 }
@@ -147,9 +147,9 @@ static bool anybody_pins(const larder__pinned *l) {
     return false;
 }
 
-void larder__pinned_give(larder__pinned *l, larder__block b, uint64_t key) {
+void larder__pinned_give(larder__pinned *l, larder__arena_block b, uint64_t key) {
     uint64_t pin = larder__arena_offset(l->arena, b) / LARDER__ARENA_GRAIN + 1;
-    if (larder__place_pin(atomic_load_explicit(&l->places[key], memory_order_relaxed)) == pin)
+    if (larder__block_place_pin(atomic_load_explicit(&l->places[key], memory_order_relaxed)) == pin)
         atomic_store_explicit(&l->places[key], 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     if (l->count == 0 && !anybody_pins(l)) {

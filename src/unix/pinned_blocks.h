@@ -9,13 +9,13 @@
 
 typedef struct larder__pinned {
     larder__arena *arena;
-    _Atomic larder__place *places;
+    _Atomic larder__block_place *places;
     struct {
         const larder__pins *pins; /* NULL: none */
         int fd;
     } * jobs;
     uint32_t job_count;
-    larder__block *waiting;
+    larder__arena_block *waiting;
     size_t cap;
     uint32_t count;
     uint32_t out;     /* blocks that will come here one day */
@@ -24,7 +24,8 @@ typedef struct larder__pinned {
     size_t pinned_cap;
 } larder__pinned;
 
-int larder__pinned_open(larder__pinned *, larder__arena *, _Atomic larder__place *, uint32_t jobs);
+int larder__pinned_open(larder__pinned *, larder__arena *, _Atomic larder__block_place *,
+                        uint32_t jobs);
 void larder__pinned_close(larder__pinned *); /* gives everything back */
 
 /* Memory for the pins of a job; *fd is lent. */
@@ -32,12 +33,12 @@ int larder__pinned_join(larder__pinned *, uint32_t job, int *fd);
 void larder__pinned_leave(larder__pinned *, uint32_t job);
 
 /* As larder__arena_take; such a block comes back here. */
-larder__block larder__pinned_take(larder__pinned *, uint64_t bytes);
+larder__arena_block larder__pinned_take(larder__pinned *, uint64_t bytes);
 /* From now on clients may take these bytes of `key` without asking; */
 void larder__pinned_publish(larder__pinned *, uint64_t key, uint64_t offset, uint8_t held,
                             uint32_t size);
 /* and from now on not. The block is free as soon as nobody reads it. */
-void larder__pinned_give(larder__pinned *, larder__block, uint64_t key);
+void larder__pinned_give(larder__pinned *, larder__arena_block, uint64_t key);
 /* Gives back what nobody pins; their number. */
 uint32_t larder__pinned_sweep(larder__pinned *);
 

@@ -14,17 +14,18 @@ static void let_go(void *mapping, uint64_t pin) {
 }
 
 /* Nothing that the table says is believed before it is known to lie in the arena. */
-static bool fits(const larder__mapping *m, larder__place p, const larder_access *a) {
-    uint64_t offset = larder__place_offset(p), size = larder__place_size(p);
-    uint8_t held = larder__place_held(p);
+static bool fits(const larder__mapping *m, larder__block_place p, const larder_access *a) {
+    uint64_t offset = larder__block_place_offset(p), size = larder__block_place_size(p);
+    uint8_t held = larder__block_place_held(p);
     return p >> 32 && offset < m->arena_bytes &&
            sizeof(larder__block_head) + size <= m->arena_bytes - offset &&
            (held == LARDER_DECODED || (held == LARDER_ENCODED && size == a->size));
 }
 
 /* Finds where all of them lie. */
-static bool look_up(larder__mapping *m, const larder_access *in, size_t n, larder__place *places) {
-    const _Atomic larder__place *all = larder__table_places(m->table, m->keys);
+static bool look_up(larder__mapping *m, const larder_access *in, size_t n,
+                    larder__block_place *places) {
+    const _Atomic larder__block_place *all = larder__table_places(m->table, m->keys);
     for (size_t i = 0; i < n; i++) {
         if (in[i].key >= m->keys || in[i].tag == LARDER_TAG_FETCH)
             return false;
@@ -42,11 +43,11 @@ static void unpin(larder__mapping *m, const uint32_t *pins, size_t n) {
 
 /* Takes the first n free pins, so that few are ever used; false: there are not so many. Whoever
  * lets go only ever frees. */
-static bool pin(larder__mapping *m, const larder__place *places, size_t n, uint32_t *pins) {
+static bool pin(larder__mapping *m, const larder__block_place *places, size_t n, uint32_t *pins) {
     size_t have = 0;
     for (uint32_t at = 0; have < n && at < m->pin_limit; at++)
         if (atomic_load_explicit(&m->pins->at[at], memory_order_acquire) == 0) {
-            atomic_store_explicit(&m->pins->at[at], larder__place_pin(places[have]),
+            atomic_store_explicit(&m->pins->at[at], larder__block_place_pin(places[have]),
                                   memory_order_relaxed);
             pins[have++] = at;
         }
@@ -60,8 +61,8 @@ static bool pin(larder__mapping *m, const larder__place *places, size_t n, uint3
 }
 
 static bool still_there(larder__mapping *m, const larder_access *in, size_t n,
-                        const larder__place *places) {
-    const _Atomic larder__place *all = larder__table_places(m->table, m->keys);
+                        const larder__block_place *places) {
+    const _Atomic larder__block_place *all = larder__table_places(m->table, m->keys);
     for (size_t i = 0; i < n; i++)
         if (atomic_load_explicit(&all[in[i].key], memory_order_acquire) != places[i])
             return false;
@@ -69,13 +70,14 @@ static bool still_there(larder__mapping *m, const larder_access *in, size_t n,
 }
 
 static void give_tickets(larder__mapping *m, const larder_access *in, size_t n,
-                         const larder__place *places, const uint32_t *pins, larder__ticket *out) {
+                         const larder__block_place *places, const uint32_t *pins,
+                         larder__ticket *out) {
     atomic_fetch_add(&m->refs, (uint32_t)n); /* each lets go for itself */
     for (size_t i = 0; i < n; i++) {
         unsigned char *bytes =
-            m->arena + larder__place_offset(places[i]) + sizeof(larder__block_head);
-        uint8_t held = larder__place_held(places[i]);
-        uint32_t size = larder__place_size(places[i]);
+            m->arena + larder__block_place_offset(places[i]) + sizeof(larder__block_head);
+        uint8_t held = larder__block_place_held(places[i]);
+        uint32_t size = larder__block_place_size(places[i]);
         __builtin_prefetch(bytes); /* they will be read soon */
         __builtin_prefetch(bytes + 64);
         out[i] = (larder__ticket){
@@ -106,7 +108,7 @@ static void note(larder__connection *a, const larder_access *in, size_t n) {
 
 bool larder__pins_take(void *attachment, const larder_access *in, size_t n, larder__ticket *out) {
     larder__connection *a = attachment;
-    larder__place places[AT_MOST];
+    larder__block_place places[AT_MOST];
     uint32_t pins[AT_MOST];
     larder__mapping *m = a->map;
     if (!m || !m->pins || n == 0 || n > AT_MOST || n > m->pin_limit || !look_up(m, in, n, places) ||

@@ -50,11 +50,11 @@ static void more_buckets(larder__unix_ranks_values *v) {
 /* ---- room ------------------------------------------------------------------------------------ */
 
 static void give_block(void *arena, uint64_t block) {
-    larder__arena_give(arena, (larder__block)block);
+    larder__arena_give(arena, (larder__arena_block)block);
 }
 
 larder_buf *larder__unix_ranks_values_room(larder__unix_ranks_values *v, uint32_t size) {
-    larder__block block = larder__arena_take(v->arena, size);
+    larder__arena_block block = larder__arena_take(v->arena, size);
     if (block == LARDER__NO_BLOCK)
         return NULL;
     larder_buf *out =

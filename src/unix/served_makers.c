@@ -107,12 +107,12 @@ static void land(larder__served *s, larder__promised *m, int code) {
 }
 
 static void give_back(void *pinned, uint64_t key_and_block) {
-    larder__pinned_give(pinned, (larder__block)key_and_block, key_and_block >> 32);
+    larder__pinned_give(pinned, (larder__arena_block)key_and_block, key_and_block >> 32);
 }
 
 /* A block in the arena for an entry that is to be made; NULL: there is none. */
 static larder_buf *block_new(larder__served *s, uint64_t key, uint32_t size) {
-    larder__block b = larder__pinned_take(&s->pinned, (uint64_t)size + LARDER__BLOCK_HEAD);
+    larder__arena_block b = larder__pinned_take(&s->pinned, (uint64_t)size + LARDER__BLOCK_HEAD);
     if (b == LARDER__NO_BLOCK)
         return NULL;
     larder__block_head *head = larder__arena_at(s->arena, b);

@@ -27,7 +27,7 @@ enum { KEYS = 400, SIZE = 2000, BATCH = 8 };
 typedef struct world {
     larder__arena *arena;
     larder__pinned pinned;
-    _Atomic larder__place places[KEYS];
+    _Atomic larder__block_place places[KEYS];
     larder__pins *pins[2];
 } world;
 
@@ -52,8 +52,8 @@ static void close_world(world *w) {
         munmap(w->pins[j], sizeof **w->pins);
 }
 
-static larder__block bring_in(world *w, uint64_t key) {
-    larder__block b = larder__pinned_take(&w->pinned, SIZE);
+static larder__arena_block bring_in(world *w, uint64_t key) {
+    larder__arena_block b = larder__pinned_take(&w->pinned, SIZE);
     assert_int_not_equal(b, LARDER__NO_BLOCK);
     larder__pinned_publish(&w->pinned, key, larder__arena_offset(w->arena, b), LARDER_ENCODED,
                            SIZE);
@@ -62,7 +62,7 @@ static larder__block bring_in(world *w, uint64_t key) {
 
 static void hold(world *w, uint32_t job, uint32_t pin, uint64_t key) {
     assert_int_not_equal(w->places[key], 0);
-    w->pins[job]->at[pin] = larder__place_pin(w->places[key]);
+    w->pins[job]->at[pin] = larder__block_place_pin(w->places[key]);
     if (w->pins[job]->used <= pin)
         w->pins[job]->used = pin + 1;
 }
@@ -71,7 +71,7 @@ static void test_pinned_blocks_wait(void **st) {
     (void)st;
     world *w = malloc(sizeof *w);
     open_world(w);
-    larder__block a = bring_in(w, 1), b = bring_in(w, 2);
+    larder__arena_block a = bring_in(w, 1), b = bring_in(w, 2);
     uint64_t each = larder__arena_length(w->arena, a);
     hold(w, 0, 5, 1);
     hold(w, 1, 0, 1);
@@ -93,16 +93,16 @@ static void test_room_comes_from_pinned_blocks(void **st) {
     (void)st;
     world *w = malloc(sizeof *w);
     open_world(w);
-    larder__block all[KEYS];
+    larder__arena_block all[KEYS];
     size_t n = 0;
-    larder__block first = bring_in(w, 0);
+    larder__arena_block first = bring_in(w, 0);
     hold(w, 0, 0, 0);
     while (n < KEYS - 1 && (all[n] = larder__pinned_take(&w->pinned, 100000)) != LARDER__NO_BLOCK)
         n++;
     assert_in_range(n, 2, 12);
     for (size_t i = 0; i < n; i++)
         larder__pinned_give(&w->pinned, all[i], i + 1);
-    larder__block again = larder__pinned_take(&w->pinned, 300000); /* nobody pins those */
+    larder__arena_block again = larder__pinned_take(&w->pinned, 300000); /* nobody pins those */
     assert_int_not_equal(again, LARDER__NO_BLOCK);
     larder__pinned_give(&w->pinned, again, 1);
     larder__pinned_give(&w->pinned, first, 0);
@@ -116,7 +116,7 @@ static void test_pins_full_of_lies(void **st) {
     larder_rng rng;
     larder_rng_seed(&rng, 1, 0);
     open_world(w);
-    larder__block held[64];
+    larder__arena_block held[64];
     for (int round = 0; round < 50; round++) {
         size_t n = 0;
         for (; n < 64; n++)

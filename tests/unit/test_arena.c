@@ -9,7 +9,7 @@
 enum { ARENA = 1 << 20, HELD = 512 };
 
 typedef struct held {
-    larder__block block;
+    larder__arena_block block;
     uint64_t bytes;
     unsigned char mark;
 } held;
@@ -58,7 +58,7 @@ static void test_random_use(void **st) {
             larder__arena_give(a, all[i].block);
     assert_true(larder__arena_sound(a));
     assert_int_equal(larder__arena_taken(a), 0);
-    larder__block whole = larder__arena_take(a, ARENA); /* all pieces have become one again */
+    larder__arena_block whole = larder__arena_take(a, ARENA); /* all pieces have become one again */
     assert_int_not_equal(whole, LARDER__NO_BLOCK);
     assert_int_equal(larder__arena_take(a, 1), LARDER__NO_BLOCK);
     larder__arena_give(a, whole);
@@ -70,14 +70,14 @@ static void test_little_is_lost_to_holes(void **st) {
     (void)st;
     larder__arena *a = NULL;
     larder_rng rng;
-    larder__block blocks[4096];
+    larder__arena_block blocks[4096];
     uint64_t sizes[4096], held_bytes = 0;
     size_t n = 0;
     larder_rng_seed(&rng, 4, 0);
     check_ok(larder__arena_open(&a, 64 << 20));
     for (int step = 0; step < 50000; step++) {
         uint64_t bytes = 20000 + larder_rng_below(&rng, 180000);
-        larder__block b;
+        larder__arena_block b;
         while ((b = larder__arena_take(a, bytes)) == LARDER__NO_BLOCK) {
             assert_true(n > 0);
             size_t i = larder_rng_below(&rng, (uint32_t)n);
@@ -100,7 +100,7 @@ static void test_other_process_sees_it(void **st) {
     larder__arena *a = NULL;
     check_ok(larder__arena_open(&a, 5000));
     assert_true(larder__arena_bytes(a) >= 5000);
-    larder__block b = larder__arena_take(a, 100);
+    larder__arena_block b = larder__arena_take(a, 100);
     memset(larder__arena_at(a, b), 7, 100);
     unsigned char *other =
         mmap(NULL, larder__arena_bytes(a), PROT_READ, MAP_SHARED, larder__arena_fd(a), 0);
@@ -120,7 +120,7 @@ static void test_impossible_sizes(void **st) {
     check_ok(larder__arena_open(&a, 4096));
     assert_int_equal(larder__arena_take(a, UINT64_MAX), LARDER__NO_BLOCK);
     assert_int_equal(larder__arena_take(a, 4097), LARDER__NO_BLOCK);
-    larder__block b = larder__arena_take(a, 0); /* a block all the same */
+    larder__arena_block b = larder__arena_take(a, 0); /* a block all the same */
     assert_int_not_equal(b, LARDER__NO_BLOCK);
     assert_true(larder__arena_sound(a));
     larder__arena_close(&a);

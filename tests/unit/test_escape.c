@@ -56,7 +56,7 @@ static void test_sentences(void **st) {
     }
 }
 
-static int keep_text(void *arg, const char *key, const larder__value *v) {
+static int keep_text(void *arg, const char *key, const larder__object_value *v) {
     (void)key;
     strcpy(arg, v->text);
     return 0;

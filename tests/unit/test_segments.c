@@ -44,7 +44,7 @@ static void test_runs_against_search(void **state) {
         uint32_t n = larder__grid_segments(&g);
         uint32_t gap = larder_rng_below(&rng, 3) ? 0 : larder_rng_below(&rng, 500);
         uint16_t *lengths = calloc(n, sizeof *lengths);
-        larder__run *runs = calloc(larder__grid_down(&g), sizeof *runs);
+        larder__segment_run *runs = calloc(larder__grid_down(&g), sizeof *runs);
         bool *in = calloc(n, sizeof *in);
         assert_true(lengths && runs && in);
         for (uint32_t i = 0; i < n; i++)
@@ -83,12 +83,12 @@ static void test_widen(void **state) {
 
 static void test_part_bytes(void **state) {
     (void)state;
-    larder__part part = {.magic = LARDER__PART_MAGIC,
-                         .grid = {.w = 64, .h = 16, .step = 2, .mcu_w = 16, .mcu_h = 16},
-                         .runs = 1,
-                         .head = 3};
+    larder__segment part = {.magic = LARDER__PART_MAGIC,
+                            .grid = {.w = 64, .h = 16, .step = 2, .mcu_w = 16, .mcu_h = 16},
+                            .runs = 1,
+                            .head = 3};
     uint16_t lengths[2] = {5, 7};
-    larder__run run = {1, 1};
+    larder__segment_run run = {1, 1};
     uint32_t data_at;
     unsigned char bytes[128] = {0};
     uint32_t size = larder__part_size(&part, &run, lengths, &data_at);
@@ -103,7 +103,7 @@ static void test_part_bytes(void **state) {
     for (uint32_t cut = 0; cut < size; cut++) /* no shorter bytes pass for it */
         assert_int_equal(larder__part_parse(&v, bytes, cut), LARDER_E_FORMAT);
     assert_int_equal(larder__part_parse(&v, bytes, size + 1), LARDER_E_FORMAT);
-    larder__part wrong = part;
+    larder__segment wrong = part;
     wrong.grid.mcu_w = 12;
     memcpy(bytes, &wrong, sizeof wrong);
     assert_int_equal(larder__part_parse(&v, bytes, size), LARDER_E_FORMAT);
@@ -111,7 +111,7 @@ static void test_part_bytes(void **state) {
     wrong.runs = UINT32_MAX;
     memcpy(bytes, &wrong, sizeof wrong);
     assert_int_equal(larder__part_parse(&v, bytes, size), LARDER_E_FORMAT);
-    run = (larder__run){1, 2}; /* past the end */
+    run = (larder__segment_run){1, 2}; /* past the end */
     larder__part_begin(bytes, &part, &run, lengths);
     assert_int_equal(larder__part_parse(&v, bytes, size), LARDER_E_FORMAT);
 }

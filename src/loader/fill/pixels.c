@@ -16,9 +16,9 @@ enum {
     PORTABLE = 1 /* cudaHostRegisterPortable: for every device */
 };
 
-struct larder__block {
+struct larder__pixel_block {
     larder__pool *pool;
-    larder__block *next; /* among those given back */
+    larder__pixel_block *next; /* among those given back */
     _Atomic uint32_t refs;
     bool pinned;
     unsigned char *memory; /* pixels, then y, ids, served, weight, kind */
@@ -29,8 +29,8 @@ struct larder__pool {
     larder__pool_conf conf;
     size_t pixels, block; /* bytes of the pixels, rounded up, and of all */
     pthread_mutex_t lock;
-    larder__block *spare; /* given back and not in use */
-    uint32_t blocks;      /* that exist */
+    larder__pixel_block *spare; /* given back and not in use */
+    uint32_t blocks;            /* that exist */
     uint32_t spares;
     uint64_t unpinned; /* could not be pinned, so far */
     bool closed;       /* the loader is gone: what comes back is freed, the last one frees this */
@@ -61,7 +61,7 @@ int larder__pool_open(larder__pool **out, const larder__pool_conf *conf) {
     return 0;
 }
 
-static void free_block(larder__pool *p, larder__block *b) {
+static void free_block(larder__pool *p, larder__pixel_block *b) {
     if (b->pinned)
         p->conf.unpin(b->memory);
     larder__free(b->memory);
@@ -79,7 +79,7 @@ void larder__pool_close(larder__pool **pp) {
     if (!p)
         return;
     pthread_mutex_lock(&p->lock);
-    for (larder__block *b = p->spare, *next; b; b = next) {
+    for (larder__pixel_block *b = p->spare, *next; b; b = next) {
         next = b->next;
         free_block(p, b);
         p->blocks--;
@@ -94,8 +94,8 @@ void larder__pool_close(larder__pool **pp) {
 
 /* Pages are locked one by one by a device's driver, so the memory has them to itself. Large blocks
  * get large pages where the system has any to give: they are written from end to end. */
-static larder__block *make_block(larder__pool *p) {
-    larder__block *b = larder__calloc(1, sizeof *b);
+static larder__pixel_block *make_block(larder__pool *p) {
+    larder__pixel_block *b = larder__calloc(1, sizeof *b);
     if (!b)
         return NULL;
     bool large = p->block >= LARGE_PAGE;
@@ -113,9 +113,9 @@ static larder__block *make_block(larder__pool *p) {
     return b;
 }
 
-int larder__block_take(larder__pool *p, larder__block **out) {
+int larder__pixel_block_take(larder__pool *p, larder__pixel_block **out) {
     pthread_mutex_lock(&p->lock);
-    larder__block *b = p->spare;
+    larder__pixel_block *b = p->spare;
     int rc = 0;
     if (b) {
         p->spare = b->next;
@@ -142,8 +142,8 @@ int larder__block_take(larder__pool *p, larder__block **out) {
 
 /* As many are kept in reserve as the ring has: whoever holds one batch or two, as training does,
  * gets memory that was in use before. */
-void larder__block_unref(larder__block **pb) {
-    larder__block *b = *pb;
+void larder__pixel_block_unref(larder__pixel_block **pb) {
+    larder__pixel_block *b = *pb;
     *pb = NULL;
     if (!b || b->pool->owner != getpid()) /* a forked child's memory is a copy: its end frees it */
         return;
@@ -166,15 +166,15 @@ void larder__block_unref(larder__block **pb) {
         free_pool(p);
 }
 
-unsigned char *larder__block_pixels(const larder__block *b) { return b->memory; }
-bool larder__block_shared(const larder__block *b) { return atomic_load(&b->refs) > 1; }
+unsigned char *larder__pixel_block_pixels(const larder__pixel_block *b) { return b->memory; }
+bool larder__pixel_block_shared(const larder__pixel_block *b) { return atomic_load(&b->refs) > 1; }
 
-larder__block *larder__block_of(const larder_batch *held) {
-    return (larder__block *)((uintptr_t)held - offsetof(larder__block, batch));
+larder__pixel_block *larder__pixel_block_of(const larder_batch *held) {
+    return (larder__pixel_block *)((uintptr_t)held - offsetof(larder__pixel_block, batch));
 }
 
 /* Copies what is not pixels, and points at the block's own. */
-static void describe(larder__block *b, const larder_batch *from) {
+static void describe(larder__pixel_block *b, const larder_batch *from) {
     size_t most = b->pool->conf.rows, n = from->n;
     unsigned char *at = b->memory + b->pool->pixels;
     b->batch = *from;
@@ -186,8 +186,8 @@ static void describe(larder__block *b, const larder_batch *from) {
     b->batch.kind = memcpy(at + most * 28, from->kind, n);
 }
 
-const larder_batch *larder__block_hold(larder__block *b, const larder_batch *from) {
-    if (!larder__block_shared(b))
+const larder_batch *larder__pixel_block_hold(larder__pixel_block *b, const larder_batch *from) {
+    if (!larder__pixel_block_shared(b))
         describe(b, from);
     atomic_fetch_add(&b->refs, 1);
     return &b->batch;

@@ -7,7 +7,7 @@
 #include <larder/larder.h>
 
 typedef struct larder__pool larder__pool;
-typedef struct larder__block larder__block;
+typedef struct larder__pixel_block larder__pixel_block;
 
 typedef struct larder__pool_conf {
     size_t rows, row_bytes; /* of a block */
@@ -21,13 +21,14 @@ int larder__pool_open(larder__pool **out, const larder__pool_conf *);
 /* Blocks that are still out keep what they need of it. */
 void larder__pool_close(larder__pool **);
 
-int larder__block_take(larder__pool *, larder__block **out); /* one reference; any thread */
-unsigned char *larder__block_pixels(const larder__block *);
-bool larder__block_shared(const larder__block *); /* somebody beside the ring has it */
+int larder__pixel_block_take(larder__pool *,
+                             larder__pixel_block **out); /* one reference; any thread */
+unsigned char *larder__pixel_block_pixels(const larder__pixel_block *);
+bool larder__pixel_block_shared(const larder__pixel_block *); /* somebody beside the ring has it */
 /* One more reference, as this batch, which lies in the block; and back from there. */
-const larder_batch *larder__block_hold(larder__block *, const larder_batch *);
-larder__block *larder__block_of(const larder_batch *held);
-void larder__block_unref(larder__block **); /* takes NULL, also from any thread */
+const larder_batch *larder__pixel_block_hold(larder__pixel_block *, const larder_batch *);
+larder__pixel_block *larder__pixel_block_of(const larder_batch *held);
+void larder__pixel_block_unref(larder__pixel_block **); /* takes NULL, also from any thread */
 
 double larder__pool_out(const void *pool); /* blocks beside the ring's that are held */
 double larder__pool_unpinned(const void *pool);

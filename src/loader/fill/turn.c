@@ -5,14 +5,14 @@
 
 /* Memory that somebody else holds stays theirs; the ring goes on with another piece. */
 static int renew_pixels(larder_loader *l, uint64_t number) {
-    larder__block **x = &l->x[number % l->conf.prefetch];
-    if (!larder__block_shared(*x))
+    larder__pixel_block **x = &l->x[number % l->conf.prefetch];
+    if (!larder__pixel_block_shared(*x))
         return 0;
-    larder__block *fresh = NULL;
-    int rc = larder__block_take(l->pool, &fresh);
+    larder__pixel_block *fresh = NULL;
+    int rc = larder__pixel_block_take(l->pool, &fresh);
     if (rc < 0)
         return rc;
-    larder__block_unref(x);
+    larder__pixel_block_unref(x);
     *x = fresh;
     return 0;
 }
@@ -49,15 +49,15 @@ int larder_loader_hold(larder_loader *l, const larder_batch *b, const larder_bat
         return rc;
     const larder__place *p = larder__place_held(l, b);
     if (p)
-        *out = larder__block_hold(l->x[p->plan.number % l->conf.prefetch], b);
+        *out = larder__pixel_block_hold(l->x[p->plan.number % l->conf.prefetch], b);
     pthread_mutex_unlock(&l->lock);
     return p ? 0 : LARDER_E_STATE;
 }
 
 void larder_batch_release(const larder_batch **held) {
-    larder__block *block = *held ? larder__block_of(*held) : NULL;
+    larder__pixel_block *block = *held ? larder__pixel_block_of(*held) : NULL;
     *held = NULL;
-    larder__block_unref(&block);
+    larder__pixel_block_unref(&block);
 }
 
 int larder_loader_peek(larder_loader *l, const larder_batch **out) {

@@ -49,12 +49,12 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
     if (p->calm || l->x_of[at] == k)
         return;
     if (l->x_of[l->x_warm] == UINT64_MAX) {
-        larder__block *warm = l->x[l->x_warm];
+        larder__pixel_block *warm = l->x[l->x_warm];
         l->x[l->x_warm] = l->x[at];
         l->x[at] = warm;
     }
     l->x_of[at] = k;
-    p->x = larder__block_pixels(l->x[at]);
+    p->x = larder__pixel_block_pixels(l->x[at]);
     p->batch.x = l->conf.order_only ? NULL : p->x;
 }
 

@@ -48,7 +48,7 @@ typedef struct answer {
     const char *from;
 } answer;
 
-static int take_member(void *arg, const char *name, const larder__value *v) {
+static int take_member(void *arg, const char *name, const larder__object_value *v) {
     const answer *a = arg;
     larder__aws_conf *c = a->out;
     if (!v->is_text)

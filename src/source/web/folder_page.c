@@ -90,7 +90,7 @@ typedef struct member {
     uint64_t bytes;
 } member;
 
-static int take_member(void *arg, const char *key, const larder__value *v) {
+static int take_member(void *arg, const char *key, const larder__object_value *v) {
     member *m = arg;
     if (v->is_text && strcmp(key, "name") == 0) {
         memcpy(m->name, v->text, strlen(v->text) + 1);
