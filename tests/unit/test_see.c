@@ -164,7 +164,7 @@ static void test_loaders(void **state) {
     larder__jobs jobs = {0};
     larder_loader *a = NULL, *b = NULL;
     uint64_t digests[64];
-    larder_loader_conf c = kit_conf("mem:?n=100&h=8&w=8&c=3&bad=3", "rotate");
+    larder_loader_conf c = kit_conf("mem:?n=100&h=8&w=8&c=3&bad=3", "rotate:h=0");
     c.on_bad = LARDER_BAD_SKIP;
     c.epochs = 3;
     assert_int_equal(seen(getpid(), &jobs), 0);
@@ -178,7 +178,7 @@ static void test_loaders(void **state) {
     assert_int_equal(seen(getpid(), &jobs), 2);
     const larder__job *j = of(getpid(), &jobs);
     assert_string_equal(j->state, "running");
-    assert_string_equal(j->recipe, "rotate");
+    assert_string_equal(j->recipe, "rotate:h=0"); /* by measuring, load would decide */
     assert_string_equal(j->shown, "h");
     assert_true(larder__job_value(j, "samples") > 100 && larder__job_value(j, "demand_bytes") > 0);
     assert_true(j->past_count >= 2 && j->past[0].served == 99 && j->past[0].loss > 0);
