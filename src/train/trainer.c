@@ -295,8 +295,9 @@ static times times_of(const larder__trainer *t, size_t stat) {
 }
 
 static larder__times times_spent(const larder__trainer *t) {
-    larder__times out;
-    return larder__loader_times(t->train, &out) < 0 ? (larder__times){0} : out;
+    larder__times out = {0};
+    larder__loader_times(t->train, &out); /* without a loader: no time was spent */
+    return out;
 }
 
 /* What came between two looks. */
