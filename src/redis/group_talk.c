@@ -123,8 +123,8 @@ static int keep_outcome(larder__group *g, const larder__op *asked, const larder_
 
 /* E_FORMAT: it makes no sense, and so this machine is of no use any more. */
 static int apply(larder__group *g, larder__machine *m, const larder__record *record) {
-    larder__op op;
-    larder__outcome o;
+    larder__op op = {0};
+    larder__outcome o = {0};
     larder_reader in = {.at = record->bytes,
                         .end = (const unsigned char *)record->bytes + record->size};
     uint32_t head = larder_read_u32(&in), number = larder_read_u32(&in), job = head >> 8;

@@ -216,7 +216,9 @@ void *larder__worker_run(void *arg) {
 }
 
 void larder__worker_abandon(larder_loader *l) {
-    larder__cache *cache = l->draw ? larder__draw_cache(l->draw) : NULL;
+    if (!l->draw) /* half-open: nothing was ever claimed */
+        return;
+    larder__cache *cache = larder__draw_cache(l->draw);
     /* Makers first: whoever waits for one of them must not wait for ever. */
     for (int waiting = 0; waiting < 2; waiting++)
         for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++) {
