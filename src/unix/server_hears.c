@@ -110,7 +110,7 @@ static int cost_of(larder__server *s, const larder__hello *h, const larder__serv
         return lacking(s, what, left(s) + least);
     if (rc < 0)
         return rc;
-    out->mean = h->payload / h->about.keys + 1;
+    out->mean = conf->mean > 1 ? (uint64_t)conf->mean : 1;
     out->slack = larder__cost_slack(h->batch, out->mean, s->conf.cache);
     out->job = job_cost(h, policy);
     return 0;

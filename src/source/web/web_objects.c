@@ -4,6 +4,8 @@
 #include "base/grow.h"
 #include "base/mem.h"
 
+#include <stdio.h>
+
 enum { AT_ONCE = 512, PEEKS = 64 };
 
 int larder__web_objects_add(larder__web_objects *o, const char *name, size_t n, uint64_t bytes,
@@ -30,12 +32,10 @@ void larder__web_objects_free(larder__web_objects *o) {
 }
 
 char *larder__web_key(const char *root, const char *name) {
-    size_t above = strlen(root), n = strlen(name);
-    char *key = larder__malloc(above + n + 1);
-    if (key) {
-        memcpy(key, root, above);
-        memcpy(key + above, name, n + 1);
-    }
+    size_t cap = strlen(root) + strlen(name) + 1;
+    char *key = larder__malloc(cap);
+    if (key)
+        snprintf(key, cap, "%s%s", root, name);
     return key;
 }
 
