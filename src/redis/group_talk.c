@@ -199,11 +199,13 @@ static int join_once(larder__group *g, larder__machine **fresh, larder__membersh
     larder__writer_free(&join);
     bool heard = rc == 0 || rc == LARDER_E_ARGS;
     if (heard && joined->agreement.at) {
+        /* The agreement and its sum lie apart, and either may be damaged. Our tables are as large
+         * as our data set: so a sum that is ours does not do. */
         int read = larder__agreement_read(&agreed, &joined->agreement);
-        rc = read < 0 ? read : rc == LARDER_E_ARGS ? disagree(g, &agreed) : 0;
-        /* Our tables are as large as our data set: its sum alone does not say that it is ours. */
-        if (rc == 0 && core_of(&agreed) != core_of(&g->mine))
-            rc = larder__fail(LARDER_E_FORMAT, "the group's agreement is not what it was");
+        bool ours = read == 0 && core_of(&agreed) == core_of(&g->mine);
+        if (read == 0 && ours != (rc == 0))
+            read = larder__fail(LARDER_E_FORMAT, "the group's agreement is not what it was");
+        rc = read < 0 ? read : ours ? 0 : disagree(g, &agreed);
     }
     g->job = joined->job;
     g->machine_conf.about = &agreed;

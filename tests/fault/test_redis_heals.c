@@ -108,7 +108,8 @@ static void test_another_agreement(void **unused) {
         "local k=redis.call('KEYS','*:state.3')[1] local c=redis.call('HGET',k,'conf') "
         "redis.call('HSET',k,'conf',string.sub(c,1,2)..'\\7'..string.sub(c,4)) return 1",
         "local k=redis.call('KEYS','*:state.3')[1] local c=redis.call('HGET',k,'conf') "
-        "redis.call('HSET',k,'conf',string.sub(c,1,1)..'\\1'..string.sub(c,3)) return 1"};
+        "redis.call('HSET',k,'conf',string.sub(c,1,1)..'\\1'..string.sub(c,3)) return 1",
+        "local k=redis.call('KEYS','*:state.3')[1] redis.call('HSET',k,'core','x') return 1"};
     kit_redis r;
     char cache[160];
     kit_redis_or_skip();
@@ -116,7 +117,7 @@ static void test_another_agreement(void **unused) {
     text(cache, sizeof cache, &r, "a");
     kit_progress *p = kit_progress_new();
     kit_ended_well(kit_start(cache, "lru", 1, 1, &p[0], true));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         run_script(&r, other[i], 0);
         kit_ended_well(kit_start(cache, "lru", 2, 1, &p[1 + i], true));
         assert_true(p[1 + i].renewed == 1 && p[1 + i].unshared == 0);
