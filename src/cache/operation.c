@@ -94,7 +94,7 @@ int larder__op_read(larder__op *o, uint32_t type, larder_reader *r, uint64_t key
                     larder_writer *room) {
     *o = (larder__op){.type = (larder__op_type)type};
     if (type == LARDER__NO_OP || type >= LARDER__OPS)
-        return larder_read_reject(r, "there is no such operation");
+        return larder__fail(LARDER_E_FORMAT, "there is no operation %u", type);
     const shape *s = &shapes[type];
     for (int i = 0; i < s->numbers; i++)
         o->number[i] = larder_read_u64(r);
@@ -103,11 +103,13 @@ int larder__op_read(larder__op *o, uint32_t type, larder_reader *r, uint64_t key
     size_t left = larder__read_left(r), one = element[s->list];
     if (larder_read_status(r) < 0 || (one ? left % one != 0 : left != 0) ||
         (one && left / one > LARDER__OP_ROWS && s->list != WORDS))
-        return larder_read_reject(r, "an operation of another length than it has");
+        return larder__fail(LARDER_E_FORMAT, "operation %u is of another length than it has", type);
     o->n = one ? left / one : 0;
     read_list(o, r, s->list, room);
     if (room->code < 0)
         return room->code;
-    return known(o, s->list, keys) ? larder_read_status(r)
-                                   : larder_read_reject(r, "a sample that does not exist");
+    return known(o, s->list, keys)
+               ? larder_read_status(r)
+               : larder__fail(LARDER_E_FORMAT, "operation %u is about a sample that does not exist",
+                              type);
 }

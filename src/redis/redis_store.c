@@ -12,21 +12,21 @@
 /* One resident. It lives as long as its token, which the slot holds, everybody who was promised the
  * bytes, and whoever writes them; then it is deleted in Redis. */
 typedef struct entry {
-    struct far_store *store;
+    struct redis_store *store;
     larder__value value;
     larder_buf *token; /* not counted: the others' */
     larder_buf *bytes; /* while they are written, or as long as they are in front */
     bool in_front, written, gone;
 } entry;
 
-typedef struct far_store {
+typedef struct redis_store {
     larder__redis_values *far;
     larder_buf **tokens;  /* by slot */
     pthread_mutex_t lock; /* of all entries, and of what follows */
     uint32_t ttl;
     bool inclusive;
     uint64_t mark;
-} far_store;
+} redis_store;
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
@@ -42,7 +42,7 @@ static void entry_done(void *arg, uint64_t unused) {
 /* The writer's word. It had a reference to the token. */
 static void stored(void *arg, bool there) {
     entry *e = arg;
-    far_store *s = e->store;
+    redis_store *s = e->store;
     larder_buf *token = e->token, *bytes = NULL;
     pthread_mutex_lock(&s->lock);
     e->written = true; /* if it failed half-way, it may still lie there */
@@ -57,7 +57,7 @@ static void stored(void *arg, bool there) {
 }
 
 static void redis_put(void *st, larder_slot slot, larder_buf *b, const larder__entry *about) {
-    far_store *s = st;
+    redis_store *s = st;
     larder_buf_unref(&s->tokens[slot]);
     entry *e = larder__calloc(1, sizeof *e);
     uint32_t size = (uint32_t)larder_buf_size(b);
@@ -85,7 +85,7 @@ static void redis_put(void *st, larder_slot slot, larder_buf *b, const larder__e
 }
 
 static larder_buf *redis_get(void *st, larder_slot slot) {
-    far_store *s = st;
+    redis_store *s = st;
     larder_buf *token = s->tokens[slot], *out = NULL;
     if (!token)
         return NULL;
@@ -102,7 +102,7 @@ static larder_buf *redis_get(void *st, larder_slot slot) {
 /* Only where all lies in Redis too. What comes to the front brings its bytes when it is next
  * received; what leaves it while it is still being written keeps them until it is. */
 static void redis_place(void *st, larder_slot slot, bool front) {
-    far_store *s = st;
+    redis_store *s = st;
     entry *e = s->tokens[slot] ? larder__buf_outside_arg(s->tokens[slot], entry_done) : NULL;
     larder_buf *bytes = NULL;
     if (!e)
@@ -118,7 +118,7 @@ static void redis_place(void *st, larder_slot slot, bool front) {
 }
 
 static void redis_drop(void *st, larder_slot slot) {
-    far_store *s = st;
+    redis_store *s = st;
     larder_buf_unref(&s->tokens[slot]);
 }
 
@@ -130,10 +130,10 @@ static const larder__value *value_of(larder_buf *token) {
 }
 
 static void redis_send(void *st, larder_buf **tokens, size_t n) {
-    larder__fetch_token_all(((far_store *)st)->far, tokens, n, value_of);
+    larder__fetch_token_all(((redis_store *)st)->far, tokens, n, value_of);
 }
 
-static void keep_in_front(far_store *s, entry *e, larder_buf *b) {
+static void keep_in_front(redis_store *s, entry *e, larder_buf *b) {
     pthread_mutex_lock(&s->lock);
     if (e->in_front && !e->bytes)
         e->bytes = larder_buf_ref(b);
@@ -141,7 +141,7 @@ static void keep_in_front(far_store *s, entry *e, larder_buf *b) {
 }
 
 static larder_buf *redis_receive(void *st, larder_buf *b, uint8_t *held) {
-    far_store *s = st;
+    redis_store *s = st;
     (void)held; /* told when it was put */
     if (larder__buf_outside_arg(b, entry_done)) {
         larder_buf_unref(&b);
@@ -160,7 +160,7 @@ static larder_buf *redis_receive(void *st, larder_buf *b, uint8_t *held) {
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static void redis_close(void **st) {
-    far_store *s = *st;
+    redis_store *s = *st;
     *st = NULL;
     if (!s)
         return;
@@ -179,7 +179,7 @@ int larder__redis_store_open(void **out, const larder__redis_store_conf *conf) {
     if (larder__world_chance(&nonce, sizeof nonce) < 0)
         return larder__fail(LARDER_E_IO, "no chance for a name from the system");
     snprintf(owner, sizeof owner, "%016llx", (unsigned long long)nonce);
-    far_store *s = larder__calloc(1, sizeof *s);
+    redis_store *s = larder__calloc(1, sizeof *s);
     if (!s)
         return LARDER_E_NOMEM;
     pthread_mutex_init(&s->lock, NULL);
@@ -201,7 +201,7 @@ int larder__redis_store_open(void **out, const larder__redis_store_conf *conf) {
 }
 
 static void redis_note(void *st, char *out, size_t cap) {
-    larder__redis_values_note(((far_store *)st)->far, out, cap);
+    larder__redis_values_note(((redis_store *)st)->far, out, cap);
 }
 
 const larder__store larder__store_redis = {

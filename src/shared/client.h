@@ -11,8 +11,8 @@
 
 typedef struct larder__client larder__client;
 
-/* Words and bytes on their way. Decides nothing. All but the last five are called with the client's
- * lock held. */
+/* Words and bytes on their way. Decides nothing. Called with the client's lock held but where it
+ * says "any thread". */
 typedef struct larder__carrier {
     const char *name; /* "daemon" */
     /* Is there anybody to talk to? Looks for them now and then when there is nobody, and tells
@@ -22,8 +22,8 @@ typedef struct larder__carrier {
     void (*tell)(void *st, const larder__op *);
     /* A question; false: nobody is there any more. */
     bool (*ask)(void *st, const larder__op *, larder__replies *out);
-    /* Tickets for these requests, of which `in` are the answers; what is far away is sent for.
-     * False for one that is not to be had: then it has been given back. */
+    /* Tickets for these requests, of which `in` are the answers; what is far away is sent for. One
+     * that is not to be had is given back, and made for this job alone. */
     void (*board)(void *st, const larder__reply *in, const larder_access *, size_t n,
                   larder__ticket *out);
     /* Answers that nobody comes for. */
@@ -31,15 +31,15 @@ typedef struct larder__carrier {
     /* Optional: residents that can be had without a question. False: ask. */
     bool (*take)(void *st, const larder_access *, size_t n, larder__ticket *out);
     void (*close)(void **st);
-    /* From any thread. Of tickets that board has given, as in larder__cache_ops. */
+    /* Any thread. Of tickets that board has given, as in larder__cache_ops. */
     void (*fill)(void *st, larder__ticket *, larder_buf *);
     void (*failed)(void *st, larder__ticket *, int code);
     int (*wait)(void *st, larder__ticket *, larder_buf **out);
     int (*receive)(void *st, larder__ticket *, larder_buf *token, larder_buf **out); /* or NULL */
-    /* What is known of the residents now. slot_of stays where it is until the end: others read in
-     * it at any time, whoever talks meanwhile. */
+    /* Any thread. What is known of the residents now. slot_of stays where it is until the end:
+     * others read in it at any time, whoever talks meanwhile. */
     void (*look)(void *st, larder_slots *out);
-    void (*note)(void *st, char *out, size_t cap); /* with the lock held, as above */
+    void (*note)(void *st, char *out, size_t cap); /* why it was last away; "": never */
 } larder__carrier;
 
 typedef struct larder__client_conf {

@@ -14,21 +14,21 @@
 
 enum { PUT_BYTES_MOST = 256 << 20, RELEASES_ENOUGH = 64 };
 
-/* ---- errands --------------------------------------------------------------------------------- */
+/* ---- fetches --------------------------------------------------------------------------------- */
 
-typedef enum { ON_ITS_WAY, ARRIVED, NOT_THERE } errand_state;
+typedef enum { ON_ITS_WAY, ARRIVED, NOT_THERE } fetch_state;
 
-typedef struct larder__unix_ranks_errand { /* a value that is asked for */
+typedef struct larder__unix_ranks_fetch { /* a value that is asked for */
     _Atomic uint32_t refs;
     larder__value value;
     larder_buf *token; /* let go when it ends */
     /* Under the link's lock: */
-    errand_state state;
+    fetch_state state;
     larder_buf *bytes;
     uint8_t held;
-} errand;
+} fetch;
 
-static void errand_unref(errand *e) {
+static void fetch_unref(fetch *e) {
     if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
         return;
     larder_buf_unref(&e->token);
@@ -36,8 +36,8 @@ static void errand_unref(errand *e) {
     larder__free(e);
 }
 
-static errand *errand_new(const larder__value *v) {
-    errand *e = larder__calloc(1, sizeof *e);
+static fetch *fetch_new(const larder__value *v) {
+    fetch *e = larder__calloc(1, sizeof *e);
     if (e) {
         atomic_init(&e->refs, 1);
         e->value = *v;
@@ -47,15 +47,15 @@ static errand *errand_new(const larder__value *v) {
 
 static void promise_done(void *arg, uint64_t unused) {
     (void)unused;
-    errand_unref(arg);
+    fetch_unref(arg);
 }
 
 /* The token becomes a promise, which holds it. NULL: it stays a token. */
-static errand *promise(larder_buf **token, const larder__value *v) {
-    errand *e = v ? errand_new(v) : NULL;
+static fetch *promise(larder_buf **token, const larder__value *v) {
+    fetch *e = v ? fetch_new(v) : NULL;
     larder_buf *out = e ? larder__buf_outside(NULL, v->size, promise_done, e, 0) : NULL;
     if (!out) {
-        errand_unref(e);
+        fetch_unref(e);
         return NULL;
     }
     e->token = *token;
@@ -75,7 +75,7 @@ static void ask(larder__unix_ranks_link *l, larder__unix_ranks_question *q) {
         size_t frame = larder__frame_begin(&l->out, LARDER__MSG_LOOKUP);
         larder_write_u32(&l->out, q->serial);
         for (size_t i = 0; i < q->n; i++) {
-            larder__wire_value v = larder__wire_value_of(&q->errands[i]->value);
+            larder__wire_value v = larder__wire_value_of(&q->fetches[i]->value);
             larder_write_bytes(&l->out, &v, sizeof v);
         }
         larder__frame_end(&l->out, frame);
@@ -84,16 +84,16 @@ static void ask(larder__unix_ranks_link *l, larder__unix_ranks_question *q) {
         larder__unix_ranks_wake(l);
     } else
         for (size_t i = 0; i < q->n; i++)
-            q->errands[i]->state = NOT_THERE;
+            q->fetches[i]->state = NOT_THERE;
     pthread_mutex_unlock(&l->lock);
     for (size_t i = 0; !asked && i < q->n; i++)
-        errand_unref(q->errands[i]);
+        fetch_unref(q->fetches[i]);
     if (!asked)
         larder__free(q);
 }
 
 static larder__unix_ranks_question *question_new(size_t n) {
-    larder__unix_ranks_question *q = larder__malloc(sizeof *q + n * sizeof *q->errands);
+    larder__unix_ranks_question *q = larder__malloc(sizeof *q + n * sizeof *q->fetches);
     if (q)
         *q = (larder__unix_ranks_question){.n = 0};
     return q;
@@ -106,11 +106,11 @@ static void ranks_send(void *st, larder_buf **tokens, size_t n, larder__value_of
         if (!q)
             return;
         for (size_t end = i + some; i < end; i++) {
-            errand *e = promise(&tokens[i], value_of(tokens[i]));
+            fetch *e = promise(&tokens[i], value_of(tokens[i]));
             if (!e)
                 continue;
             atomic_fetch_add(&e->refs, 1);
-            q->errands[q->n++] = e;
+            q->fetches[q->n++] = e;
         }
         if (q->n)
             ask(st, q);
@@ -120,7 +120,7 @@ static void ranks_send(void *st, larder_buf **tokens, size_t n, larder__value_of
 }
 
 /* Its bytes, or NULL. */
-static larder_buf *await(larder__unix_ranks_link *l, errand *e, uint8_t *held) {
+static larder_buf *await(larder__unix_ranks_link *l, fetch *e, uint8_t *held) {
     struct timespec until = larder__timespec_of(larder__world_now() + l->patience);
     larder_buf *out = NULL;
     pthread_mutex_lock(&l->lock);
@@ -137,21 +137,21 @@ static larder_buf *await(larder__unix_ranks_link *l, errand *e, uint8_t *held) {
 
 /* Once more: it may have come since. */
 static larder_buf *ask_again(larder__unix_ranks_link *l, const larder__value *v, uint8_t *held) {
-    errand *again = errand_new(v);
+    fetch *again = fetch_new(v);
     larder__unix_ranks_question *q = again ? question_new(1) : NULL;
     larder_buf *out = NULL;
     if (q) {
         atomic_fetch_add(&again->refs, 1);
-        q->errands[q->n++] = again;
+        q->fetches[q->n++] = again;
         ask(l, q);
         out = await(l, again, held);
     }
-    errand_unref(again);
+    fetch_unref(again);
     return out;
 }
 
 static bool ranks_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
-    errand *e = larder__buf_outside_arg(b, promise_done);
+    fetch *e = larder__buf_outside_arg(b, promise_done);
     if (!e)
         return false;
     if (!(*out = await(st, e, held)))
@@ -181,7 +181,7 @@ static bool sound(const larder__unix_ranks_map *m, const larder__wire_found *f) 
 }
 
 /* The bytes of an answer; a lease that is of no use goes back. */
-static larder_buf *board(larder__unix_ranks_map *m, const larder__wire_found *f, const errand *e) {
+static larder_buf *board(larder__unix_ranks_map *m, const larder__wire_found *f, const fetch *e) {
     bool fits = sound(m, f) && f->size <= e->value.size;
     atomic_fetch_add(&m->refs, 1);
     larder_buf *out =
@@ -207,7 +207,7 @@ int larder__unix_ranks_found(larder__unix_ranks_link *l, larder_reader *r) {
     larder__unix_ranks_question *q = take_question(l, serial);
     bool fits = q && larder__read_left(r) == q->n * sizeof(larder__wire_found);
     for (size_t i = 0; q && i < q->n; i++) {
-        errand *e = q->errands[i];
+        fetch *e = q->fetches[i];
         larder__wire_found f = {.lease = LARDER__NO_LEASE};
         if (fits)
             larder_read_bytes(r, &f, sizeof f);
@@ -218,7 +218,7 @@ int larder__unix_ranks_found(larder__unix_ranks_link *l, larder_reader *r) {
     pthread_cond_broadcast(&l->came);
     pthread_mutex_unlock(&l->lock);
     for (size_t i = 0; q && i < q->n; i++)
-        errand_unref(q->errands[i]);
+        fetch_unref(q->fetches[i]);
     larder__free(q);
     return fits ? 0 : larder__fail(LARDER_E_FORMAT, "the daemon answers something else");
 }
@@ -350,13 +350,13 @@ void larder__unix_ranks_depot_lost(larder__unix_ranks_link *l) {
     l->drops.size = 0;
     for (larder__unix_ranks_question *at = q; at; at = at->next)
         for (size_t i = 0; i < at->n; i++)
-            at->errands[i]->state = NOT_THERE;
+            at->fetches[i]->state = NOT_THERE;
     pthread_cond_broadcast(&l->came);
     pthread_mutex_unlock(&l->lock);
     for (; q; q = next) {
         next = q->next;
         for (size_t i = 0; i < q->n; i++)
-            errand_unref(q->errands[i]);
+            fetch_unref(q->fetches[i]);
         larder__free(q);
     }
     for (; p; p = next_put) {

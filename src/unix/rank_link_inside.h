@@ -28,7 +28,7 @@ typedef struct larder__unix_ranks_question { /* a LOOKUP without its answer */
     uint32_t serial;
     double asked_at;
     size_t n;
-    struct larder__unix_ranks_errand *errands[];
+    struct larder__unix_ranks_fetch *fetches[];
 } larder__unix_ranks_question;
 
 typedef struct larder__unix_ranks_put { /* a value on its way there */
