@@ -160,3 +160,15 @@ bool check_memory(bool (*walk)(void *arg), void *arg, bool beside) {
     }
     return walk_counted(walk, arg, 0, beside);
 }
+
+void check_wrongs(const char *kind, const char *(*try)(unsigned w), const char *const *says,
+                  unsigned wrongs) {
+    const char *of_none = try(0);
+    if (of_none)
+        fail_msg("the sound %s: %s", kind, of_none);
+    for (unsigned w = 1; w < wrongs; w++) {
+        const char *answer = try(w);
+        if (!answer || !strstr(answer, says[w]))
+            fail_msg("wrong %u: \"%s\", not \"%s\"", w, answer ? answer : "", says[w]);
+    }
+}

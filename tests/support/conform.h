@@ -42,4 +42,9 @@ void find_lost(void);
  * counted, and ever fewer are made to fail. */
 bool check_memory(bool (*walk)(void *arg), void *arg, bool beside);
 
+/* The plug-in with nothing wrong (0) draws no sentence, and each of the others the one that belongs
+ * to it: says[w] is part of what `try` answers. */
+void check_wrongs(const char *kind, const char *(*try)(unsigned w), const char *const *says,
+                  unsigned wrongs);
+
 #endif
