@@ -51,8 +51,8 @@ static void test_recipes(void **unused) {
         if (exact)
             assert_int_equal(served, 3 * 3 * KIT_GROUP_N);
         assert_true(stood_in > 0 || strcmp(recipes[i], "spider") != 0);
-        /* A quarter is there, however the three keep pace with each other. */
-        assert_true(reads < served * 9 / 10 + excused || strstr(recipes[i], "lru"));
+        /* A quarter is there; what seneca shares is read about once for all three. */
+        assert_true(reads < served * (i == 1 ? 6 : 9) / 10 + excused || strstr(recipes[i], "lru"));
         munmap(p, KIT_MOST_JOBS * sizeof *p);
         kit_redis_number(&r, "flushall");
     }
