@@ -1,12 +1,14 @@
 #!/bin/sh
 # The slow checks: all tests under the sanitizers, with longer property runs (LARDER_LONG), and
 # every fuzz target for some seconds. Fuzzing starts from the stored inputs and keeps what it finds
-# in build/fuzz; only a crash fails.
+# in build/fuzz; only a crash fails. The inputs follow from FUZZ_SEED, so that a change is not
+# refused for what another one left behind; search with other seeds, and for longer, at night.
 #
-#     FUZZ_SECONDS=5 tools/check-long.sh [asan] [tsan] [fuzz] [long]
+#     FUZZ_SECONDS=5 FUZZ_SEED=1 tools/check-long.sh [asan] [tsan] [fuzz] [long]
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-5}
+seed=${FUZZ_SEED:-1}
 jobs=$(nproc 2>/dev/null || echo 2)
 [ $# -gt 0 ] || set -- asan tsan fuzz long
 
@@ -33,7 +35,8 @@ fuzz() {
         name=${target##*/fuzz_}
         echo "fuzz $name for $seconds s"
         mkdir -p "build/fuzz/found/$name" "tests/fuzz/corpus/$name"
-        "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 \
+        "$target" -max_total_time="$seconds" -seed="$seed" -rss_limit_mb=2048 -timeout=10 \
+            -max_len=65536 \
             -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
             "build/fuzz/found/$name" "tests/fuzz/corpus/$name" >"build/fuzz/$name.log" 2>&1 || {
             tail -n 60 "build/fuzz/$name.log" >&2

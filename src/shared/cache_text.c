@@ -142,14 +142,21 @@ static const option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
-/* A value with an @ may be part of an address, password and all, that went astray. */
-static int not_so(const larder__cache_text *t, const char *key, const char *value,
-                  const char *what) {
-    return larder__fail(LARDER_E_ARGS, "cache \"%s\": %s=%.40s; it is %s", t->shown, key,
-                        strchr(value, '@') ? "***" : value, what);
+/* A piece of the text for a sentence: nothing that the masked text does not show, since a key or a
+ * value may be part of an address, password and all, that went astray. */
+static const char *piece(const char *cache, const char *part) {
+    char masked[TEXT_MOST + 8];
+    return strstr(larder__cache_mask(cache, masked, sizeof masked), part) ? part : "***";
 }
 
-static int read_option(larder__cache_text *t, const char *key, const char *value) {
+static int not_so(const larder__cache_text *t, const char *cache, const char *key,
+                  const char *value, const char *what) {
+    return larder__fail(LARDER_E_ARGS, "cache \"%s\": %s=%.40s; it is %s", t->shown,
+                        piece(cache, key), piece(cache, value), what);
+}
+
+static int read_option(larder__cache_text *t, const char *cache, const char *key,
+                       const char *value) {
     unsigned place = 1u << back(t)->place;
     char all[200] = "";
     if (strcmp(key, "password") == 0)
@@ -159,11 +166,11 @@ static int read_option(larder__cache_text *t, const char *key, const char *value
         if (!(options[i].places & place))
             continue;
         if (strcmp(key, options[i].key) == 0)
-            return options[i].read(t, value) ? 0 : not_so(t, key, value, options[i].what);
+            return options[i].read(t, value) ? 0 : not_so(t, cache, key, value, options[i].what);
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", options[i].key);
     }
-    return not_so(t, key, value, all);
+    return not_so(t, cache, key, value, all);
 }
 
 /* "?key=value&key=value", or nothing. */
@@ -180,13 +187,13 @@ static int read_options(larder__cache_text *t, const char *cache, const char *at
         at += n + 1;
         n = strcspn(at, "&");
         if (n >= sizeof value)
-            return larder__cache_wrong(cache, "too long a value of ", key);
+            return larder__cache_wrong(cache, "too long a value of ", piece(cache, key));
         memcpy(value, at, n);
         value[n] = '\0';
         at += n;
-        rc = read_option(t, key, value);
+        rc = read_option(t, cache, key, value);
     }
-    return rc == 0 && *at ? larder__cache_wrong(cache, "nothing fits here: ", at) : rc;
+    return rc == 0 && *at ? larder__cache_wrong(cache, "nothing fits here: ", piece(cache, at)) : rc;
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -280,7 +287,7 @@ static int agree(const larder__cache_tier *b, const char *split) {
 }
 
 /* The split may come with the text, with the recipe, or with both if they agree. */
-static int settle_back(larder__cache_text *t, const char *split) {
+static int settle_back(larder__cache_text *t, const char *cache, const char *split) {
     larder__cache_tier *b = back(t);
     bool any = b->place == LARDER__IN_DAEMON && !b->text[0]; /* then only the split counts */
     const char *text = any ? "100%" : b->text;
@@ -289,7 +296,7 @@ static int settle_back(larder__cache_text *t, const char *split) {
     snprintf(whole, sizeof whole, "%s%s%.60s", text, joined ? ":" : "", joined ? split : "");
     int rc = larder__parse_budget(whole, &b->budget);
     if (rc < 0)
-        return b->place == LARDER__IN_MEMORY ? rc : not_so(t, "budget", text, BUDGET_IS);
+        return b->place == LARDER__IN_MEMORY ? rc : not_so(t, cache, "budget", text, BUDGET_IS);
     return split[0] && !joined ? agree(b, split) : 0;
 }
 
@@ -316,7 +323,7 @@ int larder__cache_text_parse(larder__cache_text *t, const char *cache, const cha
                                        : read_memory(t, cache, at);
     if (rc == 0)
         rc = settle_front(t, cache);
-    return rc < 0 ? rc : settle_back(t, split);
+    return rc < 0 ? rc : settle_back(t, cache, split);
 }
 
 void larder__cache_text_heed(larder__cache_text *t, bool (*still)(void *arg), void *arg) {

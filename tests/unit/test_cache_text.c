@@ -94,6 +94,8 @@ static void wrong_texts_are_refused(void **unused) {
         "20%+",
         "20%+8GiB",
         "tcp://u:hunter2@h:7000",
+        "unix:/run/x?redis://u:hunter2=0&wait=@h",
+        "unix:/run/x?budget=redis://u:hunter2&wait=@h",
     };
     larder__cache_text t;
     char shown[100];
