@@ -45,5 +45,8 @@ extern const larder__codec larder__codec_jpeg, larder__codec_png, larder__codec_
 const larder__codec *larder__codec_find(const uint8_t *bytes, size_t size);
 /* 0, or E_RANGE with a sentence. */
 int larder__codec_limit(const char *name, uint64_t w, uint64_t h);
+/* A picture of any codec as w x h pixels of 4 bytes, in the scratch until its next use. */
+int larder__picture_resize(larder__scratch *, const void *bytes, size_t size, uint32_t w,
+                           uint32_t h, larder__picture *out);
 
 #endif

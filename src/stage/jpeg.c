@@ -38,7 +38,8 @@ typedef struct jpeg_state {
     struct jpeg_error_mgr err;
     struct jpeg_progress_mgr progress;
     jmp_buf leave;
-    size_t size; /* of the file */
+    JHUFF_TBL standard[2][2]; /* code tables of files that bring none: of DC and AC */
+    size_t size;              /* of the file */
     int code;
 } jpeg_state;
 
@@ -90,6 +91,32 @@ static void on_fault(larder__entropy *e) {
     longjmp(j->leave, 1);
 }
 
+/* From a writer, which knows them. */
+static void learn_tables(jpeg_state *j) {
+    struct jpeg_compress_struct c = {.err = &j->err, .client_data = j};
+    jpeg_create_compress(&c);
+    c.client_data = j;
+    c.input_components = 3;
+    c.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&c);
+    for (int i = 0; i < 2; i++) {
+        j->standard[0][i] = *c.dc_huff_tbl_ptrs[i];
+        j->standard[1][i] = *c.ac_huff_tbl_ptrs[i];
+    }
+    jpeg_destroy_compress(&c);
+}
+
+/* Whatever tables the last picture brought are not this one's. */
+static void reset_tables(jpeg_state *j) {
+    for (int i = 0; i < 2; i++) {
+        JHUFF_TBL **dc = &j->d.dc_huff_tbl_ptrs[i], **ac = &j->d.ac_huff_tbl_ptrs[i];
+        *dc = *dc ? *dc : jpeg_alloc_huff_table((j_common_ptr)&j->d);
+        *ac = *ac ? *ac : jpeg_alloc_huff_table((j_common_ptr)&j->d);
+        **dc = j->standard[0][i];
+        **ac = j->standard[1][i];
+    }
+}
+
 static jpeg_state *jpeg_open(larder__scratch *s) {
     if (s->jpeg)
         return s->jpeg;
@@ -110,6 +137,7 @@ static jpeg_state *jpeg_open(larder__scratch *s) {
     }
     jpeg_create_decompress(&j->d);
     j->d.client_data = j; /* create clears what it does not know */
+    learn_tables(j);
     j->d.progress = &j->progress;
     return s->jpeg = j;
 }
@@ -132,6 +160,7 @@ static int jpeg_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint
     j->size = size;
     if (setjmp(j->leave))
         return j->code;
+    reset_tables(j);
     jpeg_mem_src(&j->d, bytes, (unsigned long)size);
     jpeg_read_header(&j->d, TRUE);
     *w = j->d.image_width;

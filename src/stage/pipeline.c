@@ -7,12 +7,14 @@
 #include "plugins.h"
 #include "stage/codec.h"
 #include "stage/emit.h"
+#include "stage/jpeg_encode.h"
 #include "stage/resample.h"
 #include "stage/scratch.h"
 #include "stage/stage.h"
 
 #include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 
 #define MAX_STAGES 16
 
@@ -231,6 +233,7 @@ typedef struct sample {
     size_t size;
     const larder__codec *codec; /* NULL: raw pixels */
     uint32_t w, h, c;           /* of the source; c of raw pixels alone */
+    uint32_t seen_w, seen_h;    /* what stages take it for: the size it had before it was shrunk */
     larder_layout layout;       /* of raw pixels */
     uint32_t denominator;       /* the decoder shrinks both sides by this */
 } sample;
@@ -241,6 +244,8 @@ static int picture_head(sample *s, larder__scratch *scratch) {
     int rc = s->codec ? s->codec->head(scratch, s->bytes, s->size, &s->w, &s->h) : LARDER_E_FORMAT;
     if (scratch->timed)
         scratch->decode_seconds += larder__now() - begun;
+    s->seen_w = s->w;
+    s->seen_h = s->h;
     return rc;
 }
 
@@ -248,8 +253,8 @@ static int sample_head(sample *s, const larder__pipeline *p, larder__scratch *sc
     s->denominator = 1;
     if (p->raw.h == 0)
         return picture_head(s, scratch);
-    s->w = p->raw.w;
-    s->h = p->raw.h;
+    s->w = s->seen_w = p->raw.w;
+    s->h = s->seen_h = p->raw.h;
     s->c = p->raw.c;
     s->layout = p->raw_layout;
     size_t want = (size_t)s->w * s->h * p->raw.c;
@@ -300,22 +305,32 @@ static int raw_picture(const sample *s, larder__scratch *scratch, bool repack, l
 
 /* The largest shrinking that leaves `gap` times the wanted pixels: the resampling after it still
  * has enough to filter, so the picture stays what a full decode gives, but for a level or two. */
-static uint32_t choose_denominator(const larder_view *v, uint32_t max) {
+static uint32_t choose_denominator(const larder_view *v, const larder__axis *x,
+                                   const larder__axis *y, uint32_t max) {
     uint32_t d = 1;
-    while (v->gap > 0 && d < max && (double)v->box_w >= v->gap * (double)v->full_w * d * 2 &&
-           (double)v->box_h >= v->gap * (double)v->full_h * d * 2)
+    while (v->gap > 0 && d < max && x->in1 - x->in0 >= v->gap * (double)v->full_w * d * 2 &&
+           y->in1 - y->in0 >= v->gap * (double)v->full_h * d * 2)
         d *= 2;
     return d;
 }
 
+/* A box of `seen` pixels in all, which are `side` in the picture there is. */
 static larder__axis axis_of(int64_t box, int64_t len, int64_t full, int64_t first, int64_t last,
-                            int64_t side, uint32_t d) {
-    larder__axis a = {(double)box / d, (double)(box + len) / d, 0, 0, full, first, last};
-    a.lo = (int64_t)floor(a.in0);
-    a.hi = (int64_t)ceil(a.in1);
-    int64_t end = (side + d - 1) / d;
-    a.hi = a.hi < end ? a.hi : end;
-    return a;
+                            uint32_t side, uint32_t seen) {
+    return (larder__axis){.in0 = (double)(box * side) / seen,
+                          .in1 = (double)((box + len) * side) / seen,
+                          .full = full,
+                          .first = first,
+                          .last = last};
+}
+
+static void shrink_axis(larder__axis *a, uint32_t side, uint32_t d) {
+    a->in0 /= d;
+    a->in1 /= d;
+    a->lo = (int64_t)floor(a->in0);
+    a->hi = (int64_t)ceil(a->in1);
+    int64_t end = ((int64_t)side + d - 1) / d;
+    a->hi = a->hi < end ? a->hi : end;
 }
 
 static int decode(const sample *s, larder__scratch *scratch, bool repack, larder__rect want,
@@ -338,30 +353,38 @@ typedef struct window {
     larder__axis x, y;
 } window;
 
-static window window_of(const larder_view *v, uint32_t w, uint32_t h, uint32_t max_denominator) {
-    window o = {.denominator = 1, .resampled = v->box_w != v->full_w || v->box_h != v->full_h};
+/* Does it show `full` whole pixels of the picture? Then they stay as they are. */
+static bool is_plain(const larder__axis *a) {
+    return a->in1 - a->in0 == (double)a->full && a->in0 == floor(a->in0);
+}
+
+static window window_of(const larder_view *v, const sample *s, uint32_t max_denominator) {
+    window o = {.denominator = 1};
+    o.x = axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, s->w, s->seen_w);
+    o.y = axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, s->h, s->seen_h);
+    o.resampled = !is_plain(&o.x) || !is_plain(&o.y);
     if (!o.resampled) {
-        o.rect = (larder__rect){v->box_x + v->vis_x0, v->box_y + v->vis_y0, v->box_x + v->vis_x1,
-                                v->box_y + v->vis_y1};
+        int64_t x = (int64_t)o.x.in0, y = (int64_t)o.y.in0;
+        o.rect = (larder__rect){x + v->vis_x0, y + v->vis_y0, x + v->vis_x1, y + v->vis_y1};
         return o;
     }
-    o.denominator = choose_denominator(v, max_denominator);
-    o.x = axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, w, o.denominator);
-    o.y = axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, h, o.denominator);
+    o.denominator = choose_denominator(v, &o.x, &o.y, max_denominator);
+    shrink_axis(&o.x, s->w, o.denominator);
+    shrink_axis(&o.y, s->h, o.denominator);
     larder__axis_reach(&o.x, &o.rect.x0, &o.rect.x1);
     larder__axis_reach(&o.y, &o.rect.y0, &o.rect.y1);
     return o;
 }
 
 /* The visible part of the view as pixels; `at` inside *out is its first one. */
-static int gather(const larder__pipeline *p, sample *s, larder__scratch *scratch,
-                  const larder_view *v, larder__picture *out) {
-    window o = window_of(v, s->w, s->h, s->codec ? s->codec->max_denominator : 1);
+static int gather(bool whole, sample *s, larder__scratch *scratch, const larder_view *v,
+                  larder__picture *out) {
+    window o = window_of(v, s, s->codec ? s->codec->max_denominator : 1);
     larder__picture in;
     s->denominator = o.denominator;
     const larder__rect all = {0, 0, (s->w + o.denominator - 1) / o.denominator,
                               (s->h + o.denominator - 1) / o.denominator};
-    int rc = decode(s, scratch, o.resampled, p->whole ? all : o.rect, &in);
+    int rc = decode(s, scratch, o.resampled, whole ? all : o.rect, &in);
     if (rc < 0)
         return rc;
     larder__rect want = o.rect;
@@ -459,7 +482,8 @@ int larder__pipeline_reach(const larder__pipeline *p, uint32_t w, uint32_t h, ui
         rc = place_sample(p, w, h, seed, &v);
     if (rc < 0 || !is_visible(&v))
         return rc;
-    window o = window_of(&v, w, h, larder__codec_jpeg.max_denominator);
+    const sample s = {.w = w, .h = h, .seen_w = w, .seen_h = h};
+    window o = window_of(&v, &s, larder__codec_jpeg.max_denominator);
     int64_t d = o.denominator, x1 = o.rect.x1 * d, y1 = o.rect.y1 * d;
     *out = (larder_rect){(uint32_t)(o.rect.x0 * d), (uint32_t)(o.rect.y0 * d),
                          x1 < w ? (uint32_t)x1 : w, y1 < h ? (uint32_t)y1 : h, (uint32_t)d};
@@ -471,9 +495,9 @@ static int run(const larder__pipeline *p, larder__scratch *scratch, sample *s, u
                void *out) {
     larder_view v = {0};
     larder__picture pic = {0};
-    int rc = place_sample(p, s->w, s->h, seed, &v);
+    int rc = place_sample(p, s->seen_w, s->seen_h, seed, &v);
     if (rc == 0 && is_visible(&v))
-        rc = gather(p, s, scratch, &v, &pic);
+        rc = gather(p->whole, s, scratch, &v, &pic);
     if (rc == 0 && pic.at && p->repaints)
         rc = repaint(p, scratch, &v, seed, &pic);
     if (rc == 0)
@@ -491,8 +515,8 @@ int larder__pipeline_run(const larder__pipeline *p, larder__scratch *scratch, co
 
 /* ---- decoded samples ------------------------------------------------------------------------- */
 
-typedef struct pixels_head { /* in front of 3 bytes a pixel, row by row */
-    uint32_t w, h;
+typedef struct pixels_head { /* in front of 3 bytes a pixel, row by row, or of a shrunk sample */
+    uint32_t w, h;           /* the size that it has, or had */
 } pixels_head;
 
 static uint64_t pixels_size(uint32_t w, uint32_t h) {
@@ -553,6 +577,8 @@ static int open_pixels(const void *bytes, size_t size, sample *s) {
                   .size = size - sizeof head,
                   .w = head.w,
                   .h = head.h,
+                  .seen_w = head.w,
+                  .seen_h = head.h,
                   .c = 3,
                   .layout = LARDER_NHWC,
                   .denominator = 1};
@@ -577,5 +603,117 @@ int larder__pipeline_run_decoded(const larder__pipeline *p, larder__scratch *scr
         return larder__pipeline_run(p, scratch, bytes, size, seed, out);
     sample s;
     int rc = open_pixels(bytes, size, &s);
+    return rc < 0 ? rc : run(p, scratch, &s, seed, out);
+}
+
+/* ---- shrunk samples -------------------------------------------------------------------------- */
+
+/* A few sizes and seeds tell what the stages do: where is the part that they resize, and to what,
+ * of a picture and of one half its size? */
+static bool in_proportion(const larder__pipeline *p, uint64_t seed, int64_t w, int64_t h,
+                          larder_view *v) {
+    larder_view half;
+    larder__view_start(v, w, h);
+    larder__view_start(&half, w / 2, h / 2);
+    if (place_all(p, v, seed) < 0 || place_all(p, &half, seed) < 0 || !v->resized)
+        return false;
+    int64_t off = (w + h) / 100; /* rounding */
+    return llabs(v->box_x - 2 * half.box_x) <= off && llabs(v->box_y - 2 * half.box_y) <= off &&
+           llabs(v->box_w - 2 * half.box_w) <= off && llabs(v->box_h - 2 * half.box_h) <= off;
+}
+
+uint32_t larder__pipeline_side(const larder__pipeline *p) {
+    enum { LONG = 8000, SHORT = 6000, SEEDS = 16 };
+    larder_view wide = {0}, high = {0};
+    bool parts = false;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        if (!in_proportion(p, seed, LONG, SHORT, &wide) ||
+            !in_proportion(p, seed, SHORT, LONG, &high))
+            return 0;
+        parts |= wide.box_w < LONG || wide.box_h < SHORT;
+    }
+    bool fixed = wide.full_w == high.full_w; /* else one side follows from the picture's shape */
+    int64_t least = wide.full_w < wide.full_h ? wide.full_w : wide.full_h;
+    int64_t most = wide.full_w < wide.full_h ? wide.full_h : wide.full_w;
+    int64_t side = fixed ? most : least;
+    return (uint32_t)(parts ? (side * 8 + 6) / 7 : side);
+}
+
+double larder__pipeline_level(const larder__pipeline *p, uint32_t channel) {
+    return p->dtype == LARDER_U8 ? 1 : p->tone.scale[channel];
+}
+
+/* The gap as resize and rrc have it. */
+static int scale(sample *s, larder__scratch *scratch, uint32_t w, uint32_t h,
+                 larder__picture *out) {
+    const double gap = 2;
+    larder_view v;
+    if (w == s->w && h == s->h)
+        return decode(s, scratch, true, (larder__rect){0, 0, w, h}, out);
+    larder__view_start(&v, s->w, s->h);
+    int rc = larder_view_resize(&v, w, h, gap);
+    return rc < 0 ? rc : gather(false, s, scratch, &v, out);
+}
+
+int larder__picture_resize(larder__scratch *scratch, const void *bytes, size_t size, uint32_t w,
+                           uint32_t h, larder__picture *out) {
+    sample s = {.bytes = bytes, .size = size, .denominator = 1};
+    int rc = picture_head(&s, scratch);
+    return rc < 0 ? rc : scale(&s, scratch, w, h, out);
+}
+
+/* As resize counts, so that what it makes of both has the same size. */
+static void shorten(uint32_t *w, uint32_t *h, uint32_t side) {
+    uint32_t shorter = *w < *h ? *w : *h;
+    if (side == 0 || shorter <= side)
+        return;
+    *w = (uint32_t)((double)((uint64_t)side * *w) / shorter);
+    *h = (uint32_t)((double)((uint64_t)side * *h) / shorter);
+}
+
+int larder__pipeline_shrink(const larder__pipeline *p, larder__scratch *scratch,
+                            larder_buf *encoded, const larder__shrink *to, larder_buf **out) {
+    sample s = {.bytes = larder_buf_data(encoded), .size = larder_buf_size(encoded)};
+    larder__picture pic;
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    *out = NULL;
+    int rc = sample_head(&s, p, scratch);
+    uint32_t w = s.w, h = s.h;
+    larder__jpeg_conf conf = {.quality = to->quality,
+                              .grey = !s.codec && s.c == 1,
+                              .bare = true,
+                              .limit = s.size - s.size / 10};
+    pixels_head head = {s.w, s.h};
+    conf.limit = conf.limit > sizeof head ? conf.limit - sizeof head : 0;
+    shorten(&w, &h, to->side);
+    if (rc == 0)
+        rc = scale(&s, scratch, w, h, &pic);
+    if (rc == 0)
+        rc = larder__jpeg_encode(scratch, &pic, w, h, &conf, &bytes, &size);
+    if (rc == 0 && bytes && !(*out = larder_buf_new(sizeof head + size)))
+        rc = LARDER_E_NOMEM;
+    if (*out) {
+        memcpy(larder_buf_data(*out), &head, sizeof head);
+        memcpy((uint8_t *)larder_buf_data(*out) + sizeof head, bytes, size);
+    }
+    larder__scratch_trim(scratch);
+    return rc;
+}
+
+int larder__pipeline_run_shrunk(const larder__pipeline *p, larder__scratch *scratch,
+                                const void *bytes, size_t size, uint64_t seed, void *out) {
+    pixels_head head = {0};
+    if (size < sizeof head)
+        return larder__fail(LARDER_E_FORMAT, "%zu bytes are no shrunk sample", size);
+    memcpy(&head, bytes, sizeof head);
+    sample s = {.bytes = (const uint8_t *)bytes + sizeof head,
+                .size = size - sizeof head,
+                .denominator = 1};
+    int rc = larder__codec_limit("shrunk sample", head.w, head.h);
+    if (rc == 0)
+        rc = picture_head(&s, scratch);
+    s.seen_w = head.w;
+    s.seen_h = head.h;
     return rc < 0 ? rc : run(p, scratch, &s, seed, out);
 }

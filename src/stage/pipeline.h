@@ -53,6 +53,29 @@ int larder__pipeline_pixels(const larder__pipeline *, larder_buf *decoded, larde
  * its way (jpeg, much larger than what is made of it): then less than a level apart on average. */
 int larder__pipeline_run_decoded(const larder__pipeline *, larder__scratch *, const void *bytes,
                                  size_t size, uint64_t seed, void *out);
+
+/* Shrunk samples: the picture as a JPEG, its shorter side no more than `side`, so that it takes a
+ * fraction of the bytes. Stages see it in the size it had, so that they draw the same part of it;
+ * but its pixels are others than those of the file. */
+typedef struct larder__shrink {
+    uint32_t side;    /* of the shorter side, in pixels; 0: as many as it has */
+    uint32_t quality; /* of the JPEG */
+} larder__shrink;
+
+/* The shorter side that these stages make use of: what they resize to, and an eighth more of the
+ * whole where they resize parts of it. 0: they resize nothing, or not in proportion, and
+ * have use for all pixels there are. */
+uint32_t larder__pipeline_side(const larder__pipeline *);
+/* One reference to the shrunk sample, or NULL and 0: it is not a tenth smaller than it was. The
+ * same bytes every time. */
+int larder__pipeline_shrink(const larder__pipeline *, larder__scratch *, larder_buf *encoded,
+                            const larder__shrink *, larder_buf **out);
+/* As larder__pipeline_run, of a shrunk sample. */
+int larder__pipeline_run_shrunk(const larder__pipeline *, larder__scratch *, const void *bytes,
+                                size_t size, uint64_t seed, void *out);
+/* What one of the 255 levels of a pixel comes to in this channel of the output. */
+double larder__pipeline_level(const larder__pipeline *, uint32_t channel);
+
 /* Which pixels of an encoded picture of w x h the same call would look at: known from the seed,
  * before there are any bytes. */
 int larder__pipeline_reach(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,

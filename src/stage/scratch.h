@@ -13,7 +13,8 @@ typedef enum {
     LARDER__BLOCK_REPAINTED, /* a copy for stages that change pixels */
     LARDER__BLOCK_TAPS_X,
     LARDER__BLOCK_TAPS_Y,
-    LARDER__BLOCK_LINE, /* one row between the two passes of resampling */
+    LARDER__BLOCK_LINE,    /* one row between the two passes of resampling */
+    LARDER__BLOCK_ENCODED, /* a JPEG that is being written */
     LARDER__BLOCKS
 } larder__block;
 
@@ -25,8 +26,9 @@ typedef struct larder__png_bytes {
 struct larder__scratch {
     void *block[LARDER__BLOCKS];
     size_t cap[LARDER__BLOCKS];
-    void *jpeg; /* opened by the first JPEG */
-    void *png;  /* open only between head and pixels */
+    void *jpeg;        /* opened by the first JPEG */
+    void *jpeg_writer; /* by the first one written */
+    void *png;         /* open only between head and pixels */
     larder__png_bytes png_bytes;
     bool timed; /* what decoding takes is added up */
     double decode_seconds;
@@ -38,6 +40,7 @@ void *larder__scratch_take(larder__scratch *, larder__block, size_t bytes);
 void larder__scratch_trim(larder__scratch *);
 
 void larder__jpeg_close(larder__scratch *);
+void larder__jpeg_writer_close(larder__scratch *);
 void larder__png_close(larder__scratch *);
 
 #endif
