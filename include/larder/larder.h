@@ -103,11 +103,12 @@ typedef struct larder_shape {
 
 /* What a cache keeps of a sample. An id is resident in at most one form. */
 typedef enum {
-    LARDER_ENCODED = 0,  /* the file's bytes */
-    LARDER_DECODED = 1,  /* u8 pixels at native size: augmented afresh each time */
-    LARDER_AUGMENTED = 2 /* a finished row of a batch: used once, then made anew */
+    LARDER_ENCODED = 0,   /* the file's bytes */
+    LARDER_DECODED = 1,   /* u8 pixels at native size: augmented afresh each time */
+    LARDER_AUGMENTED = 2, /* a finished row of a batch: used once, then made anew */
+    LARDER_SHRUNK = 3     /* instead of the file's bytes: a JPEG of the size training uses */
 } larder_form;
-enum { LARDER_FORMS = 3 };
+enum { LARDER_FORMS = 4 };
 
 /* How one sample of a batch came to be there. Exactly one kind a sample; `repeat` is separate. */
 typedef enum {

@@ -141,7 +141,7 @@ class Figures(Sized):
             "epoch served hits substitutes repeats misses background_reads storage_bytes bad "
             "evaluated evaluation_reads scratch_reads scratch_bytes scratch_written"
         ).split()
-    ] + [("touched", c_double), ("form_hits", c_uint64 * 3), ("front_hits", c_uint64)]
+    ] + [("touched", c_double), ("form_hits", c_uint64 * 4), ("front_hits", c_uint64)]
 
 
 class StatValue(Sized):

@@ -136,10 +136,11 @@ int larder__parse_seconds(const char *text, double *out) {
 int larder__parse_split(const char *text, double share[LARDER_FORMS]) {
     double v, sum = 0;
     const char *at = text;
-    for (int f = 0; f < LARDER_FORMS; f++, at++) {
+    memset(share, 0, LARDER_FORMS * sizeof *share);
+    for (int f = 0; f < LARDER__SPLIT_FORMS; f++, at++) {
         const char *end;
         if (plain_number(at, &v, &end) < 0 || v < 0 || v > 100 ||
-            *end != (f < LARDER_FORMS - 1 ? '/' : 0))
+            *end != (f < LARDER__SPLIT_FORMS - 1 ? '/' : 0))
             return larder__fail(
                 LARDER_E_ARGS,
                 "split \"%.60s\" is not three percentages such as 58/42/0: encoded, "

@@ -56,6 +56,7 @@ int larder__parse_budget(const char *text, larder__budget *out);
  * may take more than the files. */
 uint64_t larder__budget_bytes(const larder__budget *, uint64_t payload, bool pixels);
 /* "58/42/0": percent of encoded, decoded and augmented, as fractions of 1. */
+enum { LARDER__SPLIT_FORMS = LARDER_AUGMENTED + 1 };
 int larder__parse_split(const char *text, double share[LARDER_FORMS]);
 
 /* "64.0 KiB" into out. */

@@ -38,8 +38,10 @@ static inline bool larder__ask_stand_in(larder__local *c, const larder_access *a
 }
 
 static inline uint32_t larder__ask_forms(larder__local *c, const larder_access *a) {
-    return LARDER_HAS(c->policy, shares, forms) ? c->policy->shares->forms(c->policy_state, a)
-                                                : UINT32_MAX;
+    uint32_t forms = LARDER_HAS(c->policy, shares, forms)
+                         ? c->policy->shares->forms(c->policy_state, a)
+                         : UINT32_MAX;
+    return forms >> LARDER_ENCODED & 1 ? forms | 1u << LARDER_SHRUNK : forms;
 }
 
 static inline bool larder__ask_serves(larder__local *c, larder_slot s, const larder_access *a) {

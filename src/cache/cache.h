@@ -33,7 +33,7 @@ typedef struct larder__ticket { /* the answer to one request */
     uint8_t kind;  /* larder_kind as decided: a MISS that WAITs shares another's read */
     uint8_t task;  /* larder__task */
     uint8_t form;  /* larder_form that is served: AUGMENTED is the entry itself, the others are the
-                      beginning of a row of one's own */
+                      beginning of a row of one's own. What enters SHRUNK is served ENCODED */
     uint8_t make;  /* MAKE: larder_form of the entry to make */
     uint8_t held;  /* READY, and after wait: larder_form of the bytes; set it before fill */
     uint64_t mark; /* whose chance an augmented entry has: number of the request that made it */
@@ -48,7 +48,7 @@ typedef struct larder__cache_figures {
     uint64_t metadata_bytes;           /* tables of cache, store and policy, as far as touched */
     bool elsewhere;                    /* another process has it: its size is not ours to say */
     uint64_t form_bytes[LARDER_FORMS]; /* of resident_bytes; decoded ones as reserved */
-    uint64_t kept_encoded;             /* decoded entries whose pixels did not fit, so far */
+    uint64_t kept_encoded;             /* entries that stayed as they came, so far */
     uint64_t front_hits;               /* of hits and substitutes: from the tier in front */
     uint64_t front_bytes, back_bytes;  /* of residents, with tiers */
 } larder__cache_figures;

@@ -33,6 +33,7 @@ typedef struct larder__local {
     uint8_t *form_of;  /* slot -> larder_form */
     uint8_t *held;     /* slot -> larder_form of the bytes there; NULL without forms */
     uint64_t *mark;    /* slot -> larder__ticket.mark; NULL without augmented entries */
+    uint32_t *settled; /* key -> bytes as a shrunk entry, 0: not known; NULL without those */
     larder__forms forms;
     larder__tier_table tier;
     larder_slot free_slot; /* chain of empty slots through size_of */
@@ -81,13 +82,16 @@ static inline void larder__cache_note_budget(larder__local *c) {
 static inline bool larder__cache_has_forms(const larder__local *c) {
     return c->forms.movable || c->forms.share[LARDER_ENCODED] < 1;
 }
+static inline bool larder__cache_has_shrunk(const larder__local *c) {
+    return c->forms.share[LARDER_SHRUNK] > 0;
+}
 static inline bool larder__cache_has_rows(const larder__local *c) {
     return c->forms.movable || c->forms.share[LARDER_AUGMENTED] > 0;
 }
 
 /* Bytes an entry counts for in this form; 0: no entry of that form can be had. */
 static inline uint32_t larder__form_size(const larder__local *c, int form, uint32_t encoded) {
-    if (form == LARDER_ENCODED)
+    if (form == LARDER_ENCODED || form == LARDER_SHRUNK)
         return encoded;
     if (form == LARDER_AUGMENTED)
         return c->forms.row_bytes;
@@ -97,6 +101,13 @@ static inline uint32_t larder__form_size(const larder__local *c, int form, uint3
     uint32_t bytes = (uint32_t)reserve;
     bytes = bytes > c->forms.decoded_bytes ? bytes : c->forms.decoded_bytes;
     return bytes > encoded ? bytes : encoded;
+}
+
+/* The same of this one, as far as it is known. */
+static inline uint32_t larder__entry_size(const larder__local *c, int form,
+                                          const larder_access *a) {
+    uint32_t settled = form == LARDER_SHRUNK && c->settled ? c->settled[a->key] : 0;
+    return settled ? settled : larder__form_size(c, form, a->size);
 }
 
 /* Written under the lock; read by larder__cache_resident without it. */

@@ -7,7 +7,8 @@
 
 static uint64_t fixed_metadata(const larder__local *c) {
     return sizeof *c + c->policy->plugin.state_size +
-           c->base.slots.keys * (sizeof *c->slot_of + c->policy->key_size);
+           c->base.slots.keys * (sizeof *c->slot_of + c->policy->key_size +
+                                 (larder__cache_has_shrunk(c) ? sizeof *c->settled : 0));
 }
 
 static uint64_t slot_metadata(const larder__local *c) {
@@ -68,6 +69,8 @@ static int open_tables(larder__local *c, larder_slot *lent) {
         return LARDER_E_NOMEM;
     if (larder__cache_has_rows(c) && !(c->mark = larder__calloc(n, sizeof *c->mark)))
         return LARDER_E_NOMEM;
+    if (larder__cache_has_shrunk(c) && !(c->settled = larder__calloc(n, sizeof *c->settled)))
+        return LARDER_E_NOMEM;
     if (!c->form_of || !c->key_of || !c->size_of || !c->slot_of || !c->state ||
         !c->base.slots.slot_data || !c->base.slots.key_data)
         return LARDER_E_NOMEM;
@@ -99,6 +102,7 @@ static void close_local(larder__cache *cache) {
     larder__free(c->form_of);
     larder__free(c->held);
     larder__free(c->mark);
+    larder__free(c->settled);
     larder__free(c->base.slots.slot_data);
     larder__free(c->base.slots.key_data);
     pthread_mutex_destroy(&c->lock);

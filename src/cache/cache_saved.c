@@ -29,6 +29,8 @@ void larder__local_save(larder__cache *cache, larder_writer *w) {
             larder_write_u64(w, c->mark[s]);
     }
     larder_write_u32(w, c->free_slot);
+    for (uint64_t k = 0; c->settled && k < c->base.slots.keys; k++)
+        larder_write_u32(w, c->settled[k]);
     larder__tier_save(c, w);
     if (c->policy->save)
         c->policy->save(c->policy_state, w);
@@ -89,6 +91,8 @@ static int load_slots(larder__local *c, larder_reader *r) {
         c->base.slots.form_bytes[c->form_of[s]] += c->size_of[s];
     }
     c->free_slot = larder_read_u32(r);
+    for (uint64_t k = 0; c->settled && k < c->base.slots.keys; k++)
+        c->settled[k] = larder_read_u32(r);
     if (larder_read_status(r) < 0)
         return larder_read_status(r);
     larder__cache_note_budget(c);

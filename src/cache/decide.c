@@ -5,7 +5,8 @@
 #include <assert.h>
 
 /* The ticket of somebody who has to make the entry, or to wait for its maker. Only somebody who
- * makes the same form is worth waiting for: what is served must not depend on who was faster. */
+ * makes the same form is worth waiting for: what is served must not depend on who was faster. So
+ * who enters a shrunk entry, and is served with what was read, waits for nobody. */
 static void board(larder__local *c, larder__ticket *t, larder_slot s, uint32_t size) {
     if (c->elsewhere) {
         if (s != LARDER_NO_SLOT)
@@ -15,7 +16,9 @@ static void board(larder__local *c, larder__ticket *t, larder_slot s, uint32_t s
     larder__flight *f = larder__flights_find(&c->flights, t->key);
     /* Nobody else waits for what is made for this one row alone. */
     bool listed = (t->make != LARDER_AUGMENTED && !c->alone) || s != LARDER_NO_SLOT;
-    bool ours = f && listed && f->form == t->make && f->size >= size && (!c->alone || f->slot == s);
+    bool ours = f && listed && f->form == t->make && f->size >= size &&
+                (!c->alone || f->slot == s) &&
+                (t->make != LARDER_SHRUNK || t->form == LARDER_SHRUNK);
     if (f && !ours) {
         if (f->slot != LARDER_NO_SLOT && f->slot != s)
             listed = false; /* it makes what others will ask for */
@@ -83,14 +86,15 @@ static void grow(larder__local *c, const larder_access *a, larder__ticket *t, la
         board(c, t, stays ? s : LARDER_NO_SLOT, a->size);
 }
 
-/* A missing entry that is let in: its slot. The row itself is served in the same form; but an
- * augmented entry only where the policy counts who has used it, else it is one for later. */
+/* A missing entry that is let in: its slot. The row itself is served in the same form; but a shrunk
+ * entry is for later, and so is an augmented one unless the policy counts who has used it. */
 static larder_slot let_in(larder__local *c, const larder_access *a, larder__ticket *t, int form) {
     larder_slot s = larder__cache_enter(c, a, form);
     assert(c->slot_of[a->key] == s && c->form_of[s] == form);
     t->make = (uint8_t)form;
-    t->form = form != LARDER_AUGMENTED || LARDER_HAS(c->policy, shares, spent) ? (uint8_t)form
-                                                                               : LARDER_ENCODED;
+    bool later = form == LARDER_SHRUNK ||
+                 (form == LARDER_AUGMENTED && !LARDER_HAS(c->policy, shares, spent));
+    t->form = later ? LARDER_ENCODED : (uint8_t)form;
     t->mark = a->now;
     return s;
 }
@@ -341,15 +345,20 @@ int larder__local_reclaim(larder__cache *cache, uint64_t key, uint32_t size, lar
     *out = (larder__ticket){.key = key, .kind = LARDER_HIT, .task = LARDER__READY};
     larder_slot s = c->slot_of[key];
     uint32_t bytes = larder__form_size(c, (int)form, size);
-    if (s != LARDER_NO_SLOT && c->form_of[s] == form && c->size_of[s] == bytes &&
+    bool shrunk = s != LARDER_NO_SLOT && c->form_of[s] == LARDER_SHRUNK;
+    if (s != LARDER_NO_SLOT && c->form_of[s] == form && (shrunk || c->size_of[s] == bytes) &&
         (form != LARDER_AUGMENTED || c->mark[s] == mark))
         serve(c, out, s);
     else {
+        /* What was read when it entered fills the cold entry, too. */
+        bool fills = shrunk && form == LARDER_ENCODED && c->state[s] == LARDER__COLD;
         out->kind = LARDER_MISS;
-        out->form = out->make = (uint8_t)form;
+        out->form = (uint8_t)form;
+        out->make = fills ? LARDER_SHRUNK : (uint8_t)form;
         out->mark = mark;
+        out->kept = fills;
         if (c->store->real)
-            board(c, out, LARDER_NO_SLOT, bytes);
+            board(c, out, fills ? s : LARDER_NO_SLOT, bytes);
     }
     pthread_mutex_unlock(&c->lock);
     if (c->store->send)

@@ -17,6 +17,7 @@ CACHE_PROBE(kept_encoded)
 CACHE_PROBE_AS(encoded, form_bytes[LARDER_ENCODED])
 CACHE_PROBE_AS(decoded, form_bytes[LARDER_DECODED])
 CACHE_PROBE_AS(augmented, form_bytes[LARDER_AUGMENTED])
+CACHE_PROBE_AS(shrunk, form_bytes[LARDER_SHRUNK])
 CACHE_PROBE(budget)
 CACHE_PROBE(evictions)
 CACHE_PROBE(refusals)
@@ -47,11 +48,12 @@ static const shown plain[] = {
     {0},
 };
 static const shown of_forms[] = {
-    {true, "cache_kept_encoded", "samples", "their pixels did not fit what they had reserved",
-     probe_kept_encoded},
+    {true, "cache_kept_encoded", "samples",
+     "pixels did not fit what was reserved, or shrinking saved nothing", probe_kept_encoded},
     {false, "cache_encoded_bytes", "bytes", "residents kept encoded", probe_encoded},
     {false, "cache_decoded_bytes", "bytes", "residents kept as pixels, as reserved", probe_decoded},
     {false, "cache_augmented_bytes", "bytes", "residents kept as finished rows", probe_augmented},
+    {false, "cache_shrunk_bytes", "bytes", "residents kept shrunk", probe_shrunk},
     {0},
 };
 static const shown of_tiers[] = {

@@ -10,9 +10,9 @@ bool larder__ticket_stays(const larder__ticket *t) {
     return t->flight && t->flight->slot != LARDER_NO_SLOT;
 }
 
-/* A decoded entry may be smaller than what it reserved, and may be kept encoded there. */
+/* A decoded or shrunk entry may be smaller than what it reserved, and may be kept encoded there. */
 static bool fits(const larder__local *c, const larder__ticket *t, larder_slot s, size_t bytes) {
-    if (c->form_of[s] == LARDER_DECODED)
+    if (c->form_of[s] == LARDER_DECODED || c->form_of[s] == LARDER_SHRUNK)
         return bytes <= c->size_of[s] && t->held != LARDER_AUGMENTED;
     return bytes == c->size_of[s] && t->held == c->form_of[s];
 }

@@ -5,7 +5,8 @@
  * one is decided with the rest: the first of decoded, encoded and augmented that the policy allows
  * and that has room. Sizes follow from the encoded size alone, so the bytes need not be there yet:
  * a decoded entry reserves what it will probably need, and where the pixels turn out larger, the
- * encoded bytes stay in their place.
+ * encoded bytes stay in their place. A shrunk entry, of a cache that has a share for these instead
+ * of encoded ones, reserves its encoded size until it is settled: then it counts for what it has.
  *
  * What follows is for who has opened such a cache; a larder__cache that lives elsewhere does not
  * know it. */
@@ -61,6 +62,11 @@ int larder__cache_touch(larder__cache *, const larder__touch *, size_t n, uint32
                         uint64_t now);
 /* MAKE: will the cache keep it, as decided so far? */
 bool larder__ticket_stays(const larder__ticket *);
+
+/* A shrunk entry counts for so many bytes from now on, and whenever it enters again; 0: for those
+ * that lie there. False: there are none, so find out and call again. Between two batches: when
+ * this comes is part of what is decided. */
+bool larder__cache_settle(larder__cache *, uint64_t key, uint32_t bytes);
 
 /* Bytes an entry of this form reserves, by its encoded size. */
 uint32_t larder__cache_entry_size(const larder__cache *, larder_form, uint32_t encoded);

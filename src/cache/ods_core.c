@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-enum { COUNT = 63, FORM_SHIFT = 6, MOST_CREDIT = LARDER__ODS_OFFERS };
+enum { COUNT = 63, RESIDENT = 64, MOST_CREDIT = LARDER__ODS_OFFERS };
 
 #define each_job(o, j)                                                                             \
     for (__typeof__((o)->jobs[0]) *j = (o)->jobs; j < (o)->jobs + (o)->lately; j++)                \
@@ -15,7 +15,7 @@ static void bit_clear(uint64_t *bits, uint64_t i) { bits[i >> 6] &= ~((uint64_t)
 static size_t words(uint64_t n) { return n / 64 + 1; }
 
 static uint32_t count_of(const larder__ods *o, uint64_t id) { return o->byte[id] & COUNT; }
-static bool is_resident(const larder__ods *o, uint64_t id) { return o->byte[id] >> FORM_SHIFT; }
+static bool is_resident(const larder__ods *o, uint64_t id) { return o->byte[id] & RESIDENT; }
 static bool is_augmented(const larder__ods *o, larder_slot s) {
     return o->slots->form_of[s] == LARDER_AUGMENTED;
 }
@@ -345,7 +345,7 @@ void larder__ods_missed(larder__ods *o, const larder_access *a) {
 void larder__ods_entered(larder__ods *o, larder_slot s, const larder_access *a) {
     larder__ods_job *j = find_job(o, a->job);
     sort_sample(o, a->key, false);
-    o->byte[a->key] |= (uint8_t)((o->slots->form_of[s] + 1) << FORM_SHIFT);
+    o->byte[a->key] |= RESIDENT;
     o->stays += !is_augmented(o, s);
     if (a->tag == LARDER_TAG_FETCH)
         earn(o, -(int64_t)o->slots->keys * o->live);
@@ -494,7 +494,7 @@ int larder__ods_load(larder__ods *o, larder_reader *r) {
     o->stays = 0;
     for (larder_slot s = 0; s < o->slots->used; s++)
         if (o->slots->key_of[s] != UINT32_MAX) {
-            o->byte[o->slots->key_of[s]] = (uint8_t)((o->slots->form_of[s] + 1) << FORM_SHIFT);
+            o->byte[o->slots->key_of[s]] = RESIDENT;
             o->stays += !is_augmented(o, s);
         }
     drop_stale_marks(o);

@@ -38,7 +38,8 @@ typedef struct larder__ods_job {
 
 typedef struct larder__ods {
     const larder_slots *slots;
-    uint8_t *byte;   /* of each sample: form + 1 above the number of live jobs that have seen it */
+    uint8_t *byte;   /* of each sample: whether it is resident, above the number of live jobs that
+                        have seen it */
     uint32_t lately; /* newest job number + 1 */
     uint32_t live;   /* J */
     uint32_t stays;  /* N_r: residents that serve again in every epoch, so not augmented ones */

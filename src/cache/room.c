@@ -1,11 +1,11 @@
 /* Who has which slot and how much room there is: entering, making room, leaving. Under the lock. */
-#include "cache/cache_inside.h"
+#include "cache/ask_policy.h"
 
 #include <assert.h>
 
-/* Bytes that lie in a FULL slot: what was reserved, but for pixels that came to less. */
+/* Bytes that lie in a FULL slot: what was reserved, but for what came to less. */
 uint64_t larder__slot_bytes(larder__local *c, larder_slot s) {
-    if (c->form_of[s] != LARDER_DECODED)
+    if (c->form_of[s] != LARDER_DECODED && c->form_of[s] != LARDER_SHRUNK)
         return c->size_of[s];
     larder_buf *b = c->store->get(c->store_state, s);
     uint64_t bytes = b ? larder_buf_size(b) : 0;
@@ -79,10 +79,11 @@ static int form_with_room(const larder__local *c, const larder_access *a, uint32
                           uint32_t used, const uint64_t *taken, uint32_t held,
                           larder_slot growing) {
     uint64_t room = larder__cache_room(c, used), all = taken ? c->base.slots.bytes : 0;
-    static const uint8_t order[LARDER_FORMS] = {LARDER_DECODED, LARDER_ENCODED, LARDER_AUGMENTED};
+    static const uint8_t order[LARDER_FORMS] = {LARDER_DECODED, LARDER_SHRUNK, LARDER_ENCODED,
+                                                LARDER_AUGMENTED};
     for (int i = 0; i < LARDER_FORMS; i++) {
         int f = order[i];
-        uint64_t size = larder__form_size(c, f, a->size), there = taken ? taken[f] : 0;
+        uint64_t size = larder__entry_size(c, f, a), there = taken ? taken[f] : 0;
         if (!(mask >> f & 1) || c->forms.share[f] <= 0 || (f != LARDER_ENCODED && size == 0))
             continue;
         size -= held;
@@ -133,7 +134,7 @@ static larder_slot take_slot(larder__local *c, const larder_access *a, int form)
             larder__cache_note_budget(c);
     }
     c->key_of[s] = (uint32_t)a->key;
-    c->size_of[s] = larder__form_size(c, form, a->size);
+    c->size_of[s] = larder__entry_size(c, form, a);
     c->form_of[s] = (uint8_t)form;
     if (c->mark)
         c->mark[s] = a->now;
@@ -171,4 +172,28 @@ void larder__local_share_out(larder__cache *cache, const double share[LARDER_FOR
             larder__slot_evict(c, s);
     }
     pthread_mutex_unlock(&c->lock);
+}
+
+static void shorten(larder__local *c, larder_slot s, uint32_t bytes) {
+    uint32_t was = c->size_of[s];
+    assert(bytes < was && c->tier.conf.front == 0);
+    c->base.slots.bytes -= was - bytes;
+    c->base.slots.form_bytes[LARDER_SHRUNK] -= was - bytes;
+    c->size_of[s] = bytes;
+    larder__ask_resized(c, s, was);
+}
+
+bool larder__cache_settle(larder__cache *cache, uint64_t key, uint32_t bytes) {
+    larder__local *c = larder__local_of(cache);
+    pthread_mutex_lock(&c->lock);
+    larder_slot s = c->slot_of[key];
+    bool there = s != LARDER_NO_SLOT && c->form_of[s] == LARDER_SHRUNK;
+    if (there && !bytes && c->state[s] == LARDER__FULL)
+        bytes = (uint32_t)larder__slot_bytes(c, s);
+    if (there && bytes)
+        c->settled[key] = bytes;
+    if (there && bytes && bytes < c->size_of[s])
+        shorten(c, s, bytes);
+    pthread_mutex_unlock(&c->lock);
+    return !there || bytes;
 }

@@ -231,7 +231,7 @@ static int show_epoch(output *out, const larder__epoch *e) {
     }
     out->total.fill_p99 = e->fill_p99, out->total.wait_p99 = e->wait_p99;
     out->total.hits_encoded += e->hits_encoded, out->total.hits_decoded += e->hits_decoded;
-    out->total.hits_augmented += e->hits_augmented;
+    out->total.hits_augmented += e->hits_augmented, out->total.hits_shrunk += e->hits_shrunk;
     out->total.hits_front += e->hits_front;
     out->total.hits += e->hits, out->total.substitutes += e->substitutes;
     if (fflush(stdout) != 0 || ferror(stdout))
@@ -277,11 +277,12 @@ static void print_tail(const output *out) {
     if (!out->o->json && (t->scratch_bytes || t->scratch_written))
         printf("%s: %.1f MB of packages laid down, %.1f MB read from them\n", out->o->name,
                (double)t->scratch_written / 1e6, (double)t->scratch_bytes / 1e6);
-    double hits = t->hits_encoded + t->hits_decoded + t->hits_augmented;
+    double hits = t->hits_encoded + t->hits_decoded + t->hits_augmented + t->hits_shrunk;
     if (!out->o->json && hits > 0)
-        printf("%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented\n", out->o->name,
-               share(t->hits_encoded, hits), share(t->hits_decoded, hits),
-               share(t->hits_augmented, hits));
+        printf(
+            "%s: hits by form: %.1f%% encoded, %.1f%% decoded, %.1f%% augmented, %.1f%% shrunk\n",
+            out->o->name, share(t->hits_encoded, hits), share(t->hits_decoded, hits),
+            share(t->hits_augmented, hits), share(t->hits_shrunk, hits));
     double all = (double)(t->hits + t->substitutes);
     if (!out->o->json && all > 0 && isfinite(t->hits_front))
         printf("%s: hits by tier: %.1f%% in front of Redis, %.1f%% in Redis\n", out->o->name,
@@ -453,6 +454,7 @@ static int run(void *arg, larder__stop *stop) {
     output out = {.o = o, .total = larder__epoch_blank()};
     out.total.forward_seconds = out.total.backward_seconds = 0;
     out.total.hits_encoded = out.total.hits_decoded = out.total.hits_augmented = 0;
+    out.total.hits_shrunk = 0;
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)

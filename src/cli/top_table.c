@@ -243,6 +243,7 @@ static void print_detail(FILE *to, const larder__top_row *r) {
     print_map(to, "encoded", j->map_encoded);
     print_map(to, "decoded", j->map_decoded);
     print_map(to, "augmented", j->map_augmented);
+    print_map(to, "shrunk", j->map_shrunk);
     for (size_t i = 0; i < j->stat_count; i++) {
         const larder__job_stat *s = &j->stats[i];
         char value[32];

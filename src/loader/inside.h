@@ -128,6 +128,7 @@ struct larder_loader {
     uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */
+    larder__shrinking shrink;     /* shrink=, once open with its side */
     _Atomic uint32_t probed;  /* rows prepared once more, from pixels, to know what that takes */
     bool spread;              /* what is fetched besides is shared between threads as rows are */
     larder__packages *crates; /* NULL: packages are not laid down */
@@ -266,6 +267,11 @@ uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t
 
 /* package.c: entries that a batch brings in besides, from row `from` on. */
 void larder__package_fill(larder_loader *, larder__place *, size_t from, size_t n);
+
+/* shrink.c: what shrink= comes to for this data set and these stages; and of one sample as a shrunk
+ * entry: one reference or NULL, where it stays as it is; its bytes, past the cache. */
+int larder__shrink_open(larder_loader *, larder__draw_conf *);
+int larder__shrink_make(larder_loader *, larder__scratch *, larder_buf *read, larder_buf **out);
 
 /* reserve.c: what a decoded sample of this data set reserves in the cache, from a few samples
  * spread over it that are read for this. */

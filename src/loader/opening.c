@@ -68,7 +68,7 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
                             "on_bad, dtype, layout or parts is none of the known ones");
     if (!(c->patience >= 0))
         return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", c->patience);
-    rc = larder__recipe_cache(&l->cache, l->conf.recipe, l->conf.cache, &l->plans);
+    rc = larder__recipe_cache(&l->cache, l->conf.recipe, l->conf.cache, &l->plans, &l->shrink);
     larder__cache_text_heed(&l->cache, c->still, c->still_arg);
     return rc;
 }
@@ -101,6 +101,8 @@ static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     draw->row_bytes = l->row_bytes < UINT32_MAX ? (uint32_t)l->row_bytes : 0;
     if (share[LARDER_DECODED] > 0 || l->plans)
         rc = larder__reserve_learn(l, &draw->decoded_ratio, &draw->decoded_bytes);
+    if (rc == 0)
+        rc = larder__shrink_open(l, draw);
     l->decoded_ratio = draw->decoded_ratio;
     l->decoded_bytes = draw->decoded_bytes;
     return rc;
@@ -236,6 +238,7 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     if (given->ahead == 0 && given->prefetch == 0 && !larder__draw_feedback(l->draw) &&
         !larder__draw_ranks(l->draw)) /* ranks are at most `lag` batches apart */
         l->conf.ahead = batches_ahead(l);
+    larder__draw_settle_after(l->draw, l->conf.ahead); /* batch k is given back by then */
     size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
     l->piece = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
     l->readers.most = l->conf.inflight;

@@ -285,6 +285,7 @@ larder__epoch larder__run_total(const larder__run *run) {
     t.training_seconds = t.wait_storage = t.wait_decode = 0;
     t.wait_augment = t.wait_cache = t.wait_assembly = 0;
     t.hits_encoded = t.hits_decoded = t.hits_augmented = t.hits_front = 0;
+    t.hits_shrunk = 0;
     t.forward_seconds = t.backward_seconds = 0;
     double served = 0, reused = 0; /* h as the mean over what was served */
     pooled wait = {0}, fill = {0};
@@ -311,6 +312,7 @@ larder__epoch larder__run_total(const larder__run *run) {
         t.forward_seconds += e->forward_seconds, t.backward_seconds += e->backward_seconds;
         t.hits_encoded += e->hits_encoded, t.hits_decoded += e->hits_decoded;
         t.hits_augmented += e->hits_augmented, t.hits_front += e->hits_front; /* NAN stays */
+        t.hits_shrunk += isnan(e->hits_shrunk) ? 0 : e->hits_shrunk; /* older runs do not say */
         t.touched += e->touched / (double)run->count;
         served += (double)e->served, reused += e->h * (double)e->served;
         if (isfinite(e->accuracy))

@@ -79,6 +79,7 @@
     XX(opt, hits_encoded)                                                                          \
     XX(opt, hits_decoded)                                                                          \
     XX(opt, hits_augmented)                                                                        \
+    XX(opt, hits_shrunk)                                                                           \
     XX(opt, hits_front)                                                                            \
     XX(word, plan_bottleneck)                                                                      \
     LARDER__SHOWN_FIELDS(XX)

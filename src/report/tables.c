@@ -61,8 +61,12 @@ CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes
 CELL(cell_repeats) { (void)run, print_number(out, cap, "%.1f", share(t->repeats, t->served)); }
 CELL(cell_forms) {
     (void)run;
-    double all = t->hits_encoded + t->hits_decoded + t->hits_augmented;
-    if (all > 0)
+    double shrunk = t->hits_shrunk > 0 ? t->hits_shrunk : 0;
+    double all = t->hits_encoded + t->hits_decoded + t->hits_augmented + shrunk;
+    if (all > 0 && shrunk > 0)
+        snprintf(out, cap, "%.0f/%.0f/%.0f/%.0f", 100 * t->hits_encoded / all,
+                 100 * t->hits_decoded / all, 100 * t->hits_augmented / all, 100 * shrunk / all);
+    else if (all > 0)
         snprintf(out, cap, "%.0f/%.0f/%.0f", 100 * t->hits_encoded / all,
                  100 * t->hits_decoded / all, 100 * t->hits_augmented / all);
     else
@@ -98,7 +102,7 @@ static const run_column columns[] = {
     {"hits %", "served from memory, the sample that was asked for", cell_hits},
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},
-    {"forms %", "hits from encoded/decoded/augmented samples", cell_forms},
+    {"forms %", "hits from encoded/decoded/augmented samples, and shrunk ones", cell_forms},
     {"tiers %", "hits from the cache in front of Redis/from Redis", cell_tiers},
     {"held up by", "what limited feeding when plan=auto last shared the cache out",
      cell_bottleneck},

@@ -71,7 +71,8 @@ typedef struct larder__job_bad {
     XX(text, shown)                                                                                \
     XX(text, map_encoded)                                                                          \
     XX(text, map_decoded)                                                                          \
-    XX(text, map_augmented)
+    XX(text, map_augmented)                                                                        \
+    XX(text, map_shrunk)
 
 typedef char larder__job_text[256];
 typedef uint64_t larder__job_u64;

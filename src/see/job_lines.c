@@ -183,7 +183,8 @@ static bool is_map(const char *s) {
 }
 
 static int add_job(larder__jobs *to, size_t max, const larder__job *job) {
-    if (!is_map(job->map_encoded) || !is_map(job->map_decoded) || !is_map(job->map_augmented))
+    if (!is_map(job->map_encoded) || !is_map(job->map_decoded) || !is_map(job->map_augmented) ||
+        !is_map(job->map_shrunk))
         return wrong("map");
     if (to->count >= max)
         return larder__fail(LARDER_E_RANGE, "more than %zu jobs", max);

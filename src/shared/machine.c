@@ -51,7 +51,7 @@ void larder__agreement_write(const larder__agreement *a, larder_writer *w) {
     larder_write_u64(w, a->budget);
     larder_write_u64(w, a->seed);
     larder_write_u64(w, a->forms_id);
-    for (int f = 0; f < LARDER_FORMS; f++)
+    for (int f = 0; f < LARDER__SPLIT_FORMS; f++) /* shared ones are not shrunk */
         larder_write_f64(w, a->share[f]);
     larder_write_f64(w, a->decoded_ratio);
     larder_write_u32(w, a->decoded_bytes);
@@ -65,7 +65,7 @@ int larder__agreement_read(larder__agreement *a, larder_reader *r) {
     a->budget = larder_read_u64(r);
     a->seed = larder_read_u64(r);
     a->forms_id = larder_read_u64(r);
-    for (int f = 0; f < LARDER_FORMS; f++) {
+    for (int f = 0; f < LARDER__SPLIT_FORMS; f++) {
         a->share[f] = larder_read_f64(r);
         all += a->share[f] >= 0 ? a->share[f] : 2;
     }

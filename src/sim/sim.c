@@ -269,9 +269,10 @@ static int open_embeddings(run *r) {
 /* What all of it is about: samples of a trace, or as many as were asked for. */
 static int open_texts(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
+    larder__shrinking shrink;
     bool replan; /* there is no clock here: the split stays as it begins */
     int rc = c->trace ? larder__trace_open(&r->trace, c->trace) : 0;
-    if (rc < 0 || (rc = larder__recipe_cache(&r->cache, c->recipe, c->cache, &replan)) < 0)
+    if (rc < 0 || (rc = larder__recipe_cache(&r->cache, c->recipe, c->cache, &replan, &shrink)) < 0)
         return rc;
     uint64_t n = r->out->n = r->trace ? larder__trace_samples(r->trace) : c->n;
     r->out->forms = larder__cache_back(&r->cache)->budget.share[LARDER_ENCODED] < 1;

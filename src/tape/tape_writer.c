@@ -301,7 +301,7 @@ void larder__tape_add_epoch(larder__tape_writer *t, const larder_figures *f, dou
                             f->scratch_reads,
                             f->scratch_bytes,
                             f->scratch_written,
-                            f->form_hits[0],
+                            f->form_hits[LARDER_ENCODED] + f->form_hits[LARDER_SHRUNK],
                             f->form_hits[1],
                             f->form_hits[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

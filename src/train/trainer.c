@@ -384,6 +384,7 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
     out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
     out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
+    out->hits_shrunk = t->forms ? (double)f.form_hits[LARDER_SHRUNK] : (double)NAN;
     out->hits_front = t->tiers ? (double)f.front_hits : (double)NAN;
     return 0;
 }

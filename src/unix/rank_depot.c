@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "base/world.h"
 #include "unix/rank_link_inside.h"
 
@@ -177,7 +178,7 @@ static void lease_done(void *arg, uint64_t lease) {
 
 /* Believes nothing that would lead outside of the memory. */
 static bool sound(const larder__unix_ranks_map *m, const larder__wire_found *f) {
-    return f->held < LARDER_FORMS && f->offset < m->bytes && f->size <= m->bytes - f->offset;
+    return f->held < LARDER__SPLIT_FORMS && f->offset < m->bytes && f->size <= m->bytes - f->offset;
 }
 
 /* The bytes of an answer; a lease that is of no use goes back. */

@@ -1,6 +1,7 @@
 #include "unix/rank_message.h"
 
 #include "base/err.h"
+#include "base/spec.h"
 #include "shared/relay.h"
 #include "unix/frame.h"
 
@@ -71,8 +72,9 @@ larder__wire_value larder__wire_value_of(const larder__value *v) {
 larder__value larder__wire_value_read(larder_reader *r) {
     larder__wire_value w;
     larder_read_bytes(r, &w, sizeof w);
-    bool fits = w.form < LARDER_FORMS && (w.held < LARDER_FORMS || w.held == LARDER__ANY_FORM) &&
-                w.zero[0] == 0 && w.zero[1] == 0;
+    bool fits = w.form < LARDER__SPLIT_FORMS &&
+                (w.held < LARDER__SPLIT_FORMS || w.held == LARDER__ANY_FORM) && w.zero[0] == 0 &&
+                w.zero[1] == 0;
     if (!fits)
         larder_read_reject(r, "it names a value in a form that there is not");
     return (larder__value){

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "base/world.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static larder_buf *made_bytes(larder__promised *m) {
     const larder__block_head *head = larder__head_of(m->buf);
     uint32_t size = __atomic_load_n(&head->size, __ATOMIC_RELAXED);
     uint8_t held = __atomic_load_n(&head->held, __ATOMIC_RELAXED);
-    if (size > larder_buf_size(m->buf) || held >= LARDER_FORMS)
+    if (size > larder_buf_size(m->buf) || held >= LARDER__SPLIT_FORMS)
         return NULL;
     m->maker.held = held;
     if (size == larder_buf_size(m->buf))

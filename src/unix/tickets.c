@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "base/world.h"
 
 #include <string.h>
@@ -21,9 +22,10 @@ typedef struct passage { /* an entry in the arena that is promised to be made */
 
 /* Believes nothing that would lead outside the arena. */
 static bool sound(const larder__connection *a, const larder__mapping *m, const larder__reply *w) {
-    return w->form < LARDER_FORMS && w->make < LARDER_FORMS && w->held < LARDER_FORMS &&
-           w->key < a->hello.about.keys && w->task <= LARDER__WAIT && w->offset % 64 == 0 &&
-           w->offset < m->arena_bytes && sizeof(larder__block_head) < m->arena_bytes - w->offset &&
+    return w->form < LARDER__SPLIT_FORMS && w->make < LARDER__SPLIT_FORMS &&
+           w->held < LARDER__SPLIT_FORMS && w->key < a->hello.about.keys &&
+           w->task <= LARDER__WAIT && w->offset % 64 == 0 && w->offset < m->arena_bytes &&
+           sizeof(larder__block_head) < m->arena_bytes - w->offset &&
            w->size <= m->arena_bytes - w->offset - sizeof(larder__block_head);
 }
 
@@ -128,7 +130,7 @@ int larder__tickets_wait(void *st, larder__ticket *t, larder_buf **out) {
     int rc = LARDER__TAKE_OVER;
     uint32_t size = __atomic_load_n(&p->head->size, __ATOMIC_RELAXED);
     uint8_t held = __atomic_load_n(&p->head->held, __ATOMIC_RELAXED);
-    bool there = state == LARDER__BLOCK_FULL && size <= t->size && held < LARDER_FORMS;
+    bool there = state == LARDER__BLOCK_FULL && size <= t->size && held < LARDER__SPLIT_FORMS;
     if (there && (*out = larder__buf_outside(p->head + 1, size, larder__mapping_done,
                                              larder__mapping_ref(p->map), p->lease))) {
         t->held = held;

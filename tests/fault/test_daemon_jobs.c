@@ -483,7 +483,7 @@ static double reads_anyhow(size_t jobs, const double share[LARDER_FORMS], const 
 static void test_reads_anyhow(void **st) {
     (void)st;
     enum { RUNS = 3 };
-    static const double encoded[] = {1, 0, 0}, augmented[] = {0, 0, 1};
+    static const double encoded[LARDER_FORMS] = {1}, augmented[LARDER_FORMS] = {0, 0, 1};
     for (int f = 0; f < 2; f++)
         for (size_t jobs = 2; jobs <= 4; jobs++)
             for (int cache = 20; cache <= 60; cache += 20) {

@@ -145,8 +145,9 @@ static int claim(larder__draw *d, larder__planned *p, size_t from, size_t n) {
         return larder__cache_claim_part(d->cache, p->accesses + from, n, s.again ? n : s.from,
                                         s.step, p->tickets + from);
     }
-    return p->holds ? claim_in_turn(d, p, from, n)
-                    : larder__cache_claim(d->cache, p->accesses + from, n, p->tickets + from);
+    int rc = p->holds ? claim_in_turn(d, p, from, n)
+                      : larder__cache_claim(d->cache, p->accesses + from, n, p->tickets + from);
+    return rc < 0 ? rc : larder__unsettled_note(d, p->tickets + from, n);
 }
 
 static int pick_ids(larder__draw *d, larder__planned *p) {
@@ -265,6 +266,7 @@ static int decide_next(larder__draw *d, larder__planned *p) {
         return rc;
     if (wants_evaluation(d))
         return LARDER__EVALUATE;
+    larder__unsettled_settle(d);
     double cores = d->conf.cores ? d->conf.cores : 1;
     if (d->recipe.replan && !larder__cache_pace(d->cache, &d->pace, cores) &&
         larder__replan_next(&d->replan, d->number, &d->pace))

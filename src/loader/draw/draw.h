@@ -32,8 +32,12 @@ typedef struct larder__draw_conf {
     /* What entries of other forms come to, as in larder__forms. */
     double decoded_ratio;
     uint32_t decoded_bytes, row_bytes;
-    uint32_t cores;                               /* that prepare samples, for plan=auto */
-    uint64_t pipeline;                            /* hash of what pixels and rows depend on */
+    uint32_t cores;        /* that prepare samples, for plan=auto */
+    uint64_t pipeline;     /* hash of what pixels and rows depend on */
+    larder__shrink shrink; /* with shrink=: to what, the side known */
+    /* Bytes of a sample as a shrunk entry, found out by reading it; 0: not to be had. NULL: nobody
+     * reads samples here. */
+    uint32_t (*shrunk_size)(void *arg, uint64_t id);
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
     uint64_t batch, seed;
@@ -155,6 +159,10 @@ void larder__draw_pace(larder__draw *, const larder_pace *);
 
 /* plan=auto's changes so far; NULL: the split is fixed. */
 const larder__replan *larder__draw_replan(const larder__draw *);
+
+/* Shrunk entries that come with batch k are settled before batch k + `after` is decided, when they
+ * have been made. Right after open. */
+void larder__draw_settle_after(larder__draw *, uint32_t after);
 
 /* Tells the policy the future: request number of the next use of each coming request (simulation).
  */

@@ -59,6 +59,31 @@ static int check_plan(const larder__draw *d) {
                : 0;
 }
 
+/* Only whoever makes a shrunk entry knows what it came to, and here nobody else has to. */
+static int check_shrink(const larder__draw *d) {
+    const larder__cache_text *t = d->conf.cache;
+    if (!d->recipe.shrink.on)
+        return 0;
+    if (!is_real(d) || !d->conf.shrunk_size)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "shrink= does not go with a simulation or with the order alone: what "
+                            "pictures come to is known only when they are read");
+    if (t->order != LARDER__BY_ITSELF || place_of(t) != LARDER__IN_MEMORY)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "shrink= does not go with a cache that is shared or in Redis, which "
+                            "keeps samples as they are");
+    if (d->recipe.replan)
+        return larder__fail(LARDER_E_ARGS, "shrink= does not go with plan=auto, whose model knows "
+                                           "no shrunk samples: give a split");
+    if (larder__parts_keep(d->conf.parts))
+        return larder__fail(LARDER_E_ARGS, "shrink= does not go with a cache that keeps parts");
+    if (d->recipe.policy->holds_all || !(larder__cache_back(t)->budget.share[LARDER_SHRUNK] > 0))
+        return larder__fail(LARDER_E_ARGS,
+                            "shrink= is for samples that would be kept encoded, and here %s",
+                            d->recipe.policy->holds_all ? "all are kept as they are" : "none are");
+    return 0;
+}
+
 /* Of a policy's own ways, where this process decides. */
 static int check_policy(const opening *o) {
     const larder__recipe *r = &o->d->recipe;
@@ -66,7 +91,7 @@ static int check_policy(const opening *o) {
     if ((o->budget.share[LARDER_ENCODED] < 1 || r->replan) && larder__draw_scratch(o->d, &limit))
         return larder__fail(LARDER_E_ARGS,
                             "packages in a scratch folder hold encoded samples: leave out the "
-                            "split, plan= or scratch= (and LARDER_SCRATCH)");
+                            "split, plan=, shrink= or scratch= (and LARDER_SCRATCH)");
     if (r->replan && r->policy->holds_all)
         return larder__fail(LARDER_E_ARGS, "policy %s keeps everything: there is nothing to plan",
                             r->policy->plugin.name);
@@ -336,6 +361,14 @@ int larder__draw_open_cache(larder__draw *d) {
     const larder__cache_text *t = d->conf.cache;
     bool attached = is_real(d) && (t->order == LARDER__BY_DAEMON || t->wish);
     int rc = check_parts(d);
+    if (rc == 0)
+        rc = check_shrink(d);
+    if (rc == 0 && d->recipe.shrink.on && t->wish) {
+        larder__note(d->conf.stats,
+                     "shrink= keeps this job's samples in a cache of its own, not in "
+                     "the daemon that LARDER_SOCKET names");
+        attached = false;
+    }
     if (rc == 0)
         rc = check_plan(d);
     if (rc == 0)

@@ -6,6 +6,17 @@
 
 #include <stdatomic.h>
 
+typedef struct larder__unsettled_entry {
+    uint64_t due; /* number of the batch before which it is settled */
+    uint64_t key;
+} larder__unsettled_entry;
+
+typedef struct larder__unsettled {
+    larder__unsettled_entry *at;
+    size_t from, count, cap; /* those before `from` are settled */
+    uint32_t after;
+} larder__unsettled;
+
 struct larder__draw {
     larder__draw_conf conf; /* its texts are not used after open; with ranks that share, batch, rank
                                and world are those of one process that does it all */
@@ -27,8 +38,9 @@ struct larder__draw {
     larder__scoring *scoring; /* of signals that take long; NULL: others */
     bool related;             /* a hub of the report that takes effect was taken */
     float *scores;
-    larder_pick *picks; /* of one batch */
-    uint64_t *fetched;  /* ids brought in with it */
+    larder_pick *picks;          /* of one batch */
+    uint64_t *fetched;           /* ids brought in with it */
+    larder__unsettled unsettled; /* shrunk entries, oldest first */
     larder_pace pace;
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
@@ -58,6 +70,13 @@ void larder__draw_note_digest(larder__draw *); /* of the batch just decided */
 int larder__draw_evaluated_all(larder__draw *, const larder__planned *, const uint64_t *ids,
                                const float *loss, size_t n);
 void larder__draw_score(larder__draw *, const uint64_t *ids, const float *loss, size_t n);
+
+/* settling.c: entries that were let in with these tickets; those that are due before the next
+ * batch; saved state. */
+int larder__unsettled_note(larder__draw *, const larder__ticket *, size_t n);
+void larder__unsettled_settle(larder__draw *);
+void larder__unsettled_save(const larder__draw *, larder_writer *);
+int larder__unsettled_load(larder__draw *, larder_reader *);
 
 /* planned.c: this rank's part of what was decided for all. */
 int larder__draw_hand_over(larder__draw *, larder__planned *out);

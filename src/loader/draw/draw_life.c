@@ -200,6 +200,7 @@ void larder__draw_close(larder__draw **pd) {
     larder__unix_ranks_close(&d->link);
     larder__replan_close(&d->replan);
     larder__feedback_close(&d->feedback);
+    larder__free(d->unsettled.at);
     larder__recipe_free(&d->recipe);
     larder__free(d->sampler);
     larder__free(d->ahead);

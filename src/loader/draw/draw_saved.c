@@ -74,6 +74,8 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder_write_u64(w, d->now);
     larder_write_u32(w, (uint32_t)d->epoch_begun | (uint32_t)d->evaluated << 1);
     larder__cache_save(d->cache, w);
+    if (d->recipe.shrink.on)
+        larder__unsettled_save(d, w);
     if (larder__parts_keep(d->conf.parts))
         larder__parts_save(d->conf.parts, larder__cache_slots(d->cache), w);
     if (d->feedback)
@@ -111,6 +113,8 @@ static int load_head(larder__draw *d, larder_reader *r, uint64_t *drawn, bool *b
     if (d->recipe.replan && d->replan.turns.count)
         larder__draw_share_out(d);
     int rc = larder__cache_load(d->cache, r);
+    if (rc == 0 && d->recipe.shrink.on)
+        rc = larder__unsettled_load(d, r);
     if (rc == 0 && larder__parts_keep(d->conf.parts))
         rc = larder__parts_load(d->conf.parts, larder__cache_slots(d->cache), r);
     return rc < 0 ? rc : load_signal(d, r);

@@ -111,7 +111,7 @@ int larder__draw_hand_over(larder__draw *d, larder__planned *p) {
 
 larder_rect larder__planned_rect(const larder__planned *p, const larder__parts *parts, size_t i) {
     const larder__ticket *t = &p->tickets[i];
-    if (!t->kept && i < p->n)
+    if (!t->kept && t->make != LARDER_SHRUNK && i < p->n)
         return larder__parts_need(parts, p->number, larder__planned_place(p, i), t->key);
     return p->holds ? p->holds[i] : larder__parts_whole(parts, t->key);
 }

@@ -3,12 +3,17 @@
 #include "base/err.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 const larder_param larder__recipe_params[] = {
     {"sampler", "text", "", "another sampler than the recipe's own", 0, 0},
     {"policy", "text", "", "another cache policy than the recipe's own", 0, 0},
     {"signal", "text", "", "another signal than the recipe's own; none switches it off", 0, 0},
     {"split", "text", "", "percent of the cache for encoded/decoded/augmented, as 58/42/0", 0, 0},
+    {"shrink", "text", "",
+     "keep pictures re-encoded instead of as their files: shorter side in pixels, auto (what the "
+     "stages use) or native, and JPEG quality, as 256:q=85",
+     0, 0},
     {"plan", "fixed|auto", "fixed",
      "auto: measure, then share the cache out between forms by larder plan's model", 0, 0},
     {"scoring", "wait|beside", "wait",
@@ -20,6 +25,32 @@ const larder_param larder__recipe_params[] = {
 static const char *chosen(const larder_args *own, const char *part, const char *usual) {
     const char *given = larder_args_text(own, part);
     return given[0] ? given : usual;
+}
+
+/* A number up to `max` and nothing else. */
+static bool whole_number(const char *text, size_t n, uint64_t max, uint32_t *out) {
+    uint64_t v;
+    bool good = larder__parse_digits(text, n, &v) && v >= 1 && v <= max;
+    *out = good ? (uint32_t)v : 0;
+    return good;
+}
+
+int larder__shrinking_parse(larder__shrinking *out, const char *text) {
+    enum { SIDE_MOST = 16384, BEST = 100 };
+    *out = (larder__shrinking){.on = true, .to.quality = LARDER__SHRINK_QUALITY};
+    size_t n = strcspn(text, ":");
+    bool native = n == 6 && strncmp(text, "native", n) == 0, good = true;
+    out->automatic = n == 4 && strncmp(text, "auto", n) == 0;
+    if (!native && !out->automatic)
+        good = whole_number(text, n, SIDE_MOST, &out->to.side);
+    if (good && text[n])
+        good = strncmp(text + n, ":q=", 3) == 0 &&
+               whole_number(text + n + 3, strlen(text + n + 3), BEST, &out->to.quality);
+    return good ? 0
+                : larder__fail(LARDER_E_ARGS,
+                               "shrink \"%.60s\" is not a side in pixels, auto or native, maybe "
+                               "with a JPEG quality from 1 to 100, as in 256:q=85",
+                               text);
 }
 
 /* The signal that the policy needs as it is asked for; "": none. */
@@ -54,6 +85,9 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
         rc = ask_policy(out->policy, rest, &signal);
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
+    const char *shrink = larder_args_text(&args, "shrink");
+    if (rc == 0 && shrink[0])
+        rc = larder__shrinking_parse(&out->shrink, shrink);
     const char *split = larder_args_text(&args, "split");
     double share[LARDER_FORMS];
     if (rc == 0 && split[0] && (rc = larder__parse_split(split, share)) == 0 &&
@@ -100,13 +134,19 @@ void larder__recipe_free(larder__recipe *r) {
 }
 
 int larder__recipe_cache(larder__cache_text *out, const char *recipe, const char *cache,
-                         bool *replan) {
+                         bool *replan, larder__shrinking *shrink) {
     larder__recipe parsed;
     int rc = larder__recipe_parse(&parsed, recipe);
     if (rc < 0)
         return rc;
     *replan = parsed.replan;
+    *shrink = parsed.shrink;
     rc = larder__cache_text_parse(out, cache, parsed.split);
+    for (size_t i = 0; rc == 0 && shrink->on && i < out->tier_count; i++) {
+        double *share = out->tiers[i].budget.share;
+        share[LARDER_SHRUNK] = share[LARDER_ENCODED];
+        share[LARDER_ENCODED] = 0;
+    }
     larder__recipe_free(&parsed);
     return rc;
 }

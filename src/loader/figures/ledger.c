@@ -181,7 +181,7 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
-enum { COUNTERS = 20 };
+enum { COUNTERS = 21 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
     uint64_t *all[COUNTERS] = {&p->f.epoch,
                                &p->f.served,
@@ -202,6 +202,7 @@ static void page_counters(page *p, uint64_t *out[COUNTERS]) {
                                &p->f.form_hits[LARDER_ENCODED],
                                &p->f.form_hits[LARDER_DECODED],
                                &p->f.form_hits[LARDER_AUGMENTED],
+                               &p->f.form_hits[LARDER_SHRUNK],
                                &p->f.front_hits};
     memcpy(out, all, sizeof all);
 }

@@ -137,7 +137,8 @@ static void look_at_times(larder_loader *l, larder__job *out) {
 
 static void look_at_cache(larder_loader *l, larder__job *out) {
     uint8_t map[LARDER__JOB_CELLS][LARDER_FORMS];
-    char *to[LARDER_FORMS] = {out->map_encoded, out->map_decoded, out->map_augmented};
+    char *to[LARDER_FORMS] = {out->map_encoded, out->map_decoded, out->map_augmented,
+                              out->map_shrunk};
     if (!larder__cache_map(larder__draw_cache(l->draw), LARDER__JOB_CELLS, map))
         return;
     for (int form = 0; form < LARDER_FORMS; form++) {

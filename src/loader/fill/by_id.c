@@ -83,6 +83,9 @@ static int begin_visit(larder_loader *l, visit *v, const uint64_t *ids, size_t n
         return rc;
     v->place.plan.n = n;
     larder__rows_read(l, &v->place, 0, n);
+    for (size_t i = 0; i < n; i++) /* in whatever order they come, so it is settled at once */
+        if (v->tickets[i].make == LARDER_SHRUNK && v->tickets[i].form != LARDER_SHRUNK)
+            larder__cache_settle(cache, v->tickets[i].key, 0);
     return 0;
 }
 

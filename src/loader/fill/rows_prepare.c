@@ -40,6 +40,8 @@ static int make_row(larder_loader *l, larder__scratch *scratch, larder_buf *byte
         return larder__pipeline_run(l->pipeline, scratch, data, size, seed, out);
     if (form == LARDER_DECODED)
         return larder__pipeline_run_decoded(l->pipeline, scratch, data, size, seed, out);
+    if (form == LARDER_SHRUNK)
+        return larder__pipeline_run_shrunk(l->pipeline, scratch, data, size, seed, out);
     if (size != l->row_bytes)
         return larder__fail(LARDER_E_FORMAT, "an augmented sample of %zu bytes, not %zu", size,
                             l->row_bytes);
@@ -120,6 +122,8 @@ int larder__entry_make(larder_loader *l, larder__scratch *scratch, const larder_
         t->make == LARDER_ENCODED ? LARDER__AT_CACHE : larder__seat_turn(LARDER__AT_PREPARE);
     if (t->make == LARDER_DECODED)
         rc = larder__pipeline_decode(l->pipeline, scratch, read, t->size, out);
+    else if (t->make == LARDER_SHRUNK)
+        rc = larder__shrink_make(l, scratch, read, out);
     else if (t->make == LARDER_AUGMENTED) {
         if (!(*out = larder_buf_new(l->row_bytes)))
             return LARDER_E_NOMEM;
@@ -131,7 +135,7 @@ int larder__entry_make(larder_loader *l, larder__scratch *scratch, const larder_
         larder_buf_unref(out);
         return larder__row_blame(l, t->key, rc);
     }
-    if (!*out) { /* wanted as it is, or too large decoded */
+    if (!*out) { /* wanted as it is, too large decoded or too small to shrink */
         *out = larder_buf_ref(read);
         *held = LARDER_ENCODED;
     }

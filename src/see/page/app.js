@@ -166,7 +166,7 @@ function drawScores(box, epochs) {
   }));
   axis(box, count(low), count(high), [{ name: "epoch " + rows[0].epoch + " above, " + rows[rows.length - 1].epoch + " below", cls: "subst" }]);
 }
-const FORMS = [["encoded", "hit"], ["decoded", "good"], ["augmented", "subst"]];
+const FORMS = [["encoded", "hit"], ["decoded", "good"], ["augmented", "subst"], ["shrunk", "cache"]];
 function drawMap(box, key, job) {
   const columns = 32, cells = job.map_encoded.length;
   key.replaceChildren();
@@ -176,7 +176,7 @@ function drawMap(box, key, job) {
   for (let i = 0; i < cells; i++) {
     let x = (i % columns) * w;
     for (const [form, cls] of FORMS) {
-      const share = Number(job["map_" + form][i]) / 9;
+      const share = Number((job["map_" + form] || "")[i]) / 9;
       if (!(share > 0)) continue;
       picture.append(svg("rect", { x: x.toFixed(1), y: (Math.floor(i / columns) * h).toFixed(1),
         width: Math.max(0, share * (w - 1)).toFixed(1), height: (h - 1).toFixed(1), class: "f-" + cls }));
@@ -186,6 +186,7 @@ function drawMap(box, key, job) {
   const total = value(job, "cache_resident_bytes"), budget = value(job, "cache_budget_bytes");
   for (const [form, cls] of FORMS) {
     const own = value(job, "cache_" + form + "_bytes"), here = Number.isFinite(own) ? own : form === "encoded" ? total : 0;
+    if (form === "shrunk" && !here) continue;
     const item = make("li");
     item.append(make("i", undefined, "b-" + cls), make("span", form + " " + bytes(here)));
     key.append(item);
