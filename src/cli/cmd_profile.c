@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 
 typedef struct options {
-    const char *uri, *out, *augment, *dtype, *layout, *run, *cache;
+    const char *uri, *out, *augment, *dtype, *layout, *run, *cache, *shrink;
     uint64_t threads, batch, jobs, job;
     double seconds, t_gpu;
     bool quiet;
@@ -67,6 +67,8 @@ static int read_options(options *o, int argc, char **argv) {
          "or from a job that runs now (larder top shows them)"},
         {"cache", LARDER__TEXT, &o->cache, "X",
          "the cache to plan for: 20%, 8GiB, or unix:PATH or redis://host, which is measured (20%)"},
+        {"shrink", LARDER__TEXT, &o->shrink, "X",
+         "also what a recipe's shrink=X saves, takes and does to pixels: auto, 256, 256:q=85"},
         {"batch", LARDER__NUMBER, &o->batch, "B", "samples a step (256)"},
         {"jobs", LARDER__NUMBER, &o->jobs, "J", "that will share the cache (1)"},
         {"seconds", LARDER__REAL, &o->seconds, "S", "to spend, about (10)"},
@@ -249,6 +251,8 @@ static int run(void *arg, larder__stop *stop) {
     larder__profile found;
     larder__rates_defaults(&rates);
     int rc = find_place(&cache, o->cache, &conf);
+    if (rc == 0 && o->shrink)
+        rc = larder__shrinking_parse(&conf.shrink, o->shrink);
     if (rc < 0 || (rc = find_rate(o, &rates.t_gpu)) < 0 || (rc = check_out(o->out)) < 0 ||
         (rc = measure(stop, &conf, &found)) < 0)
         return rc;

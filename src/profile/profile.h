@@ -6,6 +6,7 @@
 #ifndef LARDER_PROFILE_PROFILE_H
 #define LARDER_PROFILE_PROFILE_H
 
+#include "loader/draw/recipe.h"
 #include "shared/daemon_address.h"
 #include "shared/redis_address.h"
 
@@ -28,6 +29,15 @@ typedef struct larder__unix_ranks_rate { /* samples a second */
     double all;                          /* of all threads together, by the clock */
 } larder__unix_ranks_rate;
 
+typedef struct larder__shrunk { /* with shrink=, of a mean sample */
+    uint32_t side;              /* shorter side, 0: as it was */
+    double bytes, ratio;        /* as it would be kept, and over its file's; bytes NAN: not asked */
+    double share;               /* of samples that are not left as they are */
+    double seconds;             /* of a processor to make it */
+    double row_seconds, file_row_seconds; /* to decode and augment it; and its file */
+    double error, psnr;                   /* of its rows: mean absolute, of 255 levels; dB */
+} larder__shrunk;
+
 typedef struct larder__profile {
     uint64_t samples, bytes; /* of the data set */
     uint64_t bad;            /* read, and could not be read or decoded */
@@ -42,6 +52,7 @@ typedef struct larder__profile {
     double cache, daemon;                    /* bytes/s read in place; daemon NAN: none was asked */
     double redis;                            /* bytes/s that came from it; NAN: none was asked */
     double memory_read, memory_copy;         /* bytes/s of all threads */
+    larder__shrunk shrunk;
 } larder__profile;
 
 typedef struct larder__profiler_conf {
@@ -50,6 +61,7 @@ typedef struct larder__profiler_conf {
     larder_layout layout;
     uint32_t threads;                /* 0: as many as cores */
     double seconds;                  /* for everything; less where there is little to read */
+    larder__shrinking shrink;        /* to measure besides; not on: not */
     const larder__door *door;        /* of a daemon to measure besides; NULL: none */
     const larder__redis_conf *redis; /* a Redis to measure besides; NULL: none */
     void (*tell)(void *arg, const char *line); /* what was found, step by step; NULL: nobody */

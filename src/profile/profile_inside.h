@@ -29,6 +29,7 @@ struct larder__profiler {
     size_t pooled, pool_bytes;
     uint64_t bad;
     char why[512]; /* of the first bad one */
+    larder__shrink shrink;
 };
 
 static inline int larder__profiler_stopped(larder__profiler *p) { return atomic_load(&p->stop); }
@@ -38,9 +39,12 @@ void larder__profiler_tell(larder__profiler *, const char *format, ...)
 /* A sample could not be read or decoded, for the reason this thread has. */
 void larder__profiler_bad(larder__profiler *, uint64_t id, const char *why);
 
+/* What is to be measured of shrinking, once there is a pipeline. */
+int larder__measure_shrink_open(larder__profiler *);
 /* Each takes about so many seconds and fills its part of the profile. */
 int larder__measure_storage(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_stages(larder__profiler *, double seconds, larder__profile *);
+int larder__measure_shrink(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_memory(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_redis(larder__profiler *, double seconds, larder__profile *);
 

@@ -33,6 +33,8 @@ int larder__profiler_open(larder__profiler **out, const larder__profiler_conf *c
                                       .layout = conf->layout};
         rc = larder__pipeline_open(&p->pipeline, &pipe);
     }
+    if (rc == 0)
+        rc = larder__measure_shrink_open(p);
     if (rc == 0 && !(p->pool = larder__calloc(LARDER__POOL_SAMPLES, sizeof *p->pool)))
         rc = LARDER_E_NOMEM;
     if (rc < 0)
@@ -91,6 +93,8 @@ int larder__profiler_run(larder__profiler *p, larder__profile *out) {
     int rc = larder__measure_storage(p, p->conf.seconds * 0.5, out);
     if (rc == 0)
         rc = larder__measure_stages(p, p->conf.seconds * 0.3, out);
+    if (rc == 0)
+        rc = larder__measure_shrink(p, p->conf.seconds * 0.3, out);
     if (rc == 0)
         rc = larder__measure_memory(p, p->conf.seconds * 0.2, out);
     out->bad = p->bad;
@@ -162,6 +166,19 @@ static void write_depth(larder__json *j, const larder__depth *d) {
     }
 }
 
+static void write_shrunk(larder__json *j, const larder__shrunk *s, const larder__shrinking *how) {
+    larder__json_u64(j, "shrunk_side", s->side);
+    larder__json_u64(j, "shrunk_quality", how->to.quality);
+    larder__json_f64(j, "shrunk_bytes", s->bytes);
+    larder__json_f64(j, "shrunk_ratio", s->ratio);
+    larder__json_f64(j, "shrunk_share", s->share);
+    larder__json_f64(j, "shrunk_seconds", s->seconds);
+    larder__json_f64(j, "shrunk_row_seconds", s->row_seconds);
+    larder__json_f64(j, "file_row_seconds", s->file_row_seconds);
+    larder__json_f64(j, "shrunk_error", s->error);
+    larder__json_f64(j, "shrunk_psnr", s->psnr);
+}
+
 int larder__profile_write(FILE *to, const larder__profile *p, const larder_rates *r,
                           const larder__profiler_conf *conf) {
     larder__json j = {.to = to};
@@ -189,6 +206,8 @@ int larder__profile_write(FILE *to, const larder__profile *p, const larder_rates
     larder__json_f64(&j, "redis_bytes_s", p->redis);
     larder__json_f64(&j, "memory_read_bytes_s", p->memory_read);
     larder__json_f64(&j, "memory_copy_bytes_s", p->memory_copy);
+    if (!isnan(p->shrunk.bytes))
+        write_shrunk(&j, &p->shrunk, &conf->shrink);
     larder__json_close(&j, '}');
     putc('\n', to);
     return fflush(to) == 0 && !ferror(to)
