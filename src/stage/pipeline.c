@@ -636,7 +636,7 @@ uint32_t larder__pipeline_side(const larder__pipeline *p) {
     int64_t least = wide.full_w < wide.full_h ? wide.full_w : wide.full_h;
     int64_t most = wide.full_w < wide.full_h ? wide.full_h : wide.full_w;
     int64_t side = fixed ? most : least;
-    return (uint32_t)(parts ? (side * 8 + 6) / 7 : side);
+    return (uint32_t)(parts ? (side * 10 + 6) / 7 : side);
 }
 
 double larder__pipeline_level(const larder__pipeline *p, uint32_t channel) {

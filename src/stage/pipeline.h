@@ -62,9 +62,9 @@ typedef struct larder__shrink {
     uint32_t quality; /* of the JPEG */
 } larder__shrink;
 
-/* The shorter side that these stages make use of: what they resize to, and an eighth more of the
- * whole where they resize parts of it. 0: they resize nothing, or not in proportion, and
- * have use for all pixels there are. */
+/* The shorter side that these stages make use of: what they resize to, and 10/7 of that where they
+ * resize parts of it (at equal bytes more pixels and less quality are nearer to the file). 0: they
+ * resize nothing, or not in proportion, and have use for all pixels there are. */
 uint32_t larder__pipeline_side(const larder__pipeline *);
 /* One reference to the shrunk sample, or NULL and 0: it is not a tenth smaller than it was. The
  * same bytes every time. */

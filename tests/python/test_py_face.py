@@ -26,6 +26,59 @@ def folder(tmp):
     return tmp
 
 
+def photographs(tmp, n=40):
+    """Soft colours, 160 to 240 pixels wide, hardly compressed."""
+    from PIL import Image
+
+    os.makedirs(f"{tmp}/all")
+    for i in range(n):
+        rough = numpy.random.default_rng(i).integers(0, 256, (9, 12, 3), "uint8")
+        picture = Image.fromarray(rough).resize((160 + 2 * i, 160), Image.Resampling.BICUBIC)
+        picture.save(f"{tmp}/all/{i:03}.jpg", quality=97)
+    return tmp
+
+
+class TestShrunk(unittest.TestCase):
+    """Residents kept as small JPEGs."""
+
+    def run_once(self, uri, recipe):
+        stages = ["rrc:size=32", "flip"]
+        with larder.Loader(uri, 8, recipe=recipe, cache="20%", epochs=3, seed=2, augment=stages, dtype="uint8",
+                           prefetch=2) as l:
+            rows = {}
+            for epoch in range(3):
+                for x, y in l:
+                    rows.setdefault(epoch, []).append(x.numpy().astype(int))
+            return rows, [l.figures(e) for e in range(3)], l.stats()
+
+    def test_more_of_them_fit(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            try:
+                uri = photographs(tmp)
+            except ImportError:
+                self.skipTest("no PIL")
+            full, plain, _ = self.run_once(uri, "minio")
+            small, shrunk, stats = self.run_once(uri, "minio:shrink=auto")
+            for a, b in zip(full[0], small[0]):
+                self.assertTrue((a == b).all())  # who is read is served as he is
+            apart = [abs(a - b).mean() for a, b in zip(full[2], small[2])]
+            self.assertTrue(0 < max(apart) < 12, apart)
+            self.assertGreater(shrunk[2]["hits"], 3 * plain[2]["hits"])
+            self.assertEqual(shrunk[2]["form_hits"], [0, 0, 0, shrunk[2]["hits"]])
+            self.assertLessEqual(stats["cache_shrunk_bytes"], stats["cache_budget_bytes"])
+            again, _, _ = self.run_once(uri, "rotate:h=0.8,shrink=64:q=85")
+            twice, figures, _ = self.run_once(uri, "rotate:h=0.8,shrink=64:q=85")
+            self.assertTrue(all((a == b).all() for e in range(3) for a, b in zip(again[e], twice[e])))
+            self.assertGreater(figures[2]["form_hits"][3], 0)
+
+    def test_what_it_does_not_go_with(self):
+        for recipe, cache, says in (("minio:shrink=small", "20%", "side in pixels, auto or native"),
+                                    ("minio:shrink=auto,plan=auto", "20%", "plan=auto"),
+                                    ("minio:shrink=auto", "redis://127.0.0.1:1/?budget=20%", "shared or in Redis")):
+            with self.assertRaisesRegex(larder.Error, says):
+                larder.Loader(SET, 8, recipe=recipe, cache=cache)
+
+
 class TestNames(unittest.TestCase):
     def test_errors_are_called_as_users_call_them(self):
         for name in larder.__all__:

@@ -50,6 +50,21 @@ def test_plan_reads_it(folder):
     run("plan", "--profile", path, "--split", "50/0/60", code=2)
 
 
+def test_shrinking():
+    """Soft raw pictures: smaller, and hardly changed."""
+    args = ["profile", SOURCE, "--seconds", "0.3", "--t-gpu", "9", "--quiet", "--shrink"]
+    if "this build encodes no JPEG" in subprocess.run([LARDER, *args, "auto"], capture_output=True,
+                                                      text=True).stderr:
+        return
+    best, worst = (json.loads(run(*args, x).stdout) for x in ("auto:q=95", "8:q=10"))
+    assert best["shrunk_side"] == 0 and best["shrunk_quality"] == 95 and worst["shrunk_side"] == 8
+    assert worst["shrunk_bytes"] < best["shrunk_bytes"] <= 768
+    assert worst["shrunk_ratio"] < 0.9 and worst["shrunk_share"] == 1
+    assert worst["shrunk_error"] > best["shrunk_error"] and worst["shrunk_psnr"] < 40
+    assert "shrunk_bytes" not in json.loads(run(*args[:-1]).stdout)
+    assert "256:q=85" in run(*args, "auto:q=0", code=2).stderr
+
+
 def test_without_a_training_rate():
     p = run("profile", SOURCE, "--seconds", "0.2")
     assert json.loads(p.stdout)["t_gpu"] is None and "--t-gpu" in p.stderr

@@ -83,8 +83,8 @@ static void stages_tell_the_size_they_use(void **state) {
     static const struct {
         const char *spec;
         uint32_t side;
-    } all[] = {{"rrc:size=224|flip", 256},
-               {"rrc:size=32", 37},
+    } all[] = {{"rrc:size=224|flip", 320},
+               {"rrc:size=32", 46},
                {"resize:size=256|centercrop:size=224", 256},
                {"resize:size=256|crop:size=224|flip", 256},
                {"resize:h=224,w=224", 224},

@@ -13,8 +13,8 @@
 /* Each sample once an epoch, in an order that follows from the seed alone. Everywhere. */
 #define LARDER__DEFAULT_RECIPE "minio"
 
-/* Quality of shrunk pictures where none is said. */
-enum { LARDER__SHRINK_QUALITY = 90 };
+/* Quality of shrunk pictures where none is said: docs/results/shrink.md has what others give. */
+enum { LARDER__SHRINK_QUALITY = 80 };
 
 typedef struct larder__shrinking { /* shrink=256:q=85 */
     bool on, automatic;            /* automatic: the side follows from the stages */
