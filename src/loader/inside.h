@@ -268,7 +268,7 @@ uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t
 /* package.c: entries that a batch brings in besides, from row `from` on. */
 void larder__package_fill(larder_loader *, larder__place *, size_t from, size_t n);
 
-/* shrink.c: what shrink= comes to for this data set and these stages; and of one sample as a shrunk
+/* shrunk.c: what shrink= comes to for this data set and these stages; and of one sample as a shrunk
  * entry: one reference or NULL, where it stays as it is; its bytes, past the cache. */
 int larder__shrink_open(larder_loader *, larder__draw_conf *);
 int larder__shrink_make(larder_loader *, larder__scratch *, larder_buf *read, larder_buf **out);

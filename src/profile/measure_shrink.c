@@ -8,12 +8,14 @@
 
 #include <math.h>
 
-enum { ROWS = 4, LEAST = 16 }; /* of each sample; samples, whatever the time */
+/* Rows of each sample; samples, whatever the time: the error is to be the same the next time. */
+enum { ROWS = 4, SAMPLES = 256 };
 
 typedef struct tally {
     larder__profiler *p;
     larder__scratch *scratch;
     void *row[2]; /* from the file, shrunk */
+    double level[LARDER_CHANNELS_MAX];
     uint64_t samples, shrunk, values;
     double encoded, kept;                  /* bytes */
     double making, from_file, from_shrunk; /* seconds */
@@ -29,9 +31,8 @@ static void compare_rows(tally *t) {
     larder_shape s = larder__pipeline_shape(t->p->pipeline);
     size_t plane = (size_t)s.h * s.w;
     for (size_t i = 0; i < plane * s.c; i++) {
-        uint32_t channel = (uint32_t)(t->p->conf.layout == LARDER_NHWC ? i % s.c : i / plane);
-        double off = value_at(t, t->row[0], i) - value_at(t, t->row[1], i);
-        off /= larder__pipeline_level(t->p->pipeline, channel);
+        size_t channel = t->p->conf.layout == LARDER_NHWC ? i % s.c : i / plane;
+        double off = (value_at(t, t->row[0], i) - value_at(t, t->row[1], i)) / t->level[channel];
         t->error += fabs(off);
         t->squares += off * off;
     }
@@ -54,13 +55,13 @@ static int make_rows(tally *t, larder_buf *full, larder_buf *small, uint64_t see
     return rc;
 }
 
-static int try_one(tally *t, larder_buf *full, uint64_t seed) {
+static int try_one(tally *t, larder_buf *full, uint64_t id) {
     larder_buf *small = NULL;
     double begun = larder__thread_seconds();
     int rc = larder__pipeline_shrink(t->p->pipeline, t->scratch, full, &t->p->shrink, &small);
     t->making += larder__thread_seconds() - begun;
     for (uint64_t i = 0; rc == 0 && i < ROWS; i++)
-        rc = make_rows(t, full, small, seed * ROWS + i);
+        rc = make_rows(t, full, small, id * ROWS + i);
     t->samples++;
     t->shrunk += small != NULL;
     t->encoded += (double)larder_buf_size(full);
@@ -90,21 +91,22 @@ static void conclude(const tally *t, larder__profile *out) {
         1e3 * s->row_seconds, 1e3 * s->file_row_seconds, s->error, s->psnr);
 }
 
-int larder__measure_shrink(larder__profiler *p, double seconds, larder__profile *out) {
+int larder__measure_shrink(larder__profiler *p, larder__profile *out) {
     out->shrunk.bytes = (double)NAN;
     if (!p->conf.shrink.on)
         return 0;
     tally t = {.p = p};
     size_t bytes = larder__pipeline_bytes(p->pipeline) + 64;
-    double until = larder__now() + seconds;
     int rc = larder__scratch_open(&t.scratch);
+    for (uint32_t c = 0; c < larder__pipeline_shape(p->pipeline).c; c++)
+        t.level[c] = larder__pipeline_level(p->pipeline, c);
     for (int i = 0; i < 2; i++)
         t.row[i] = larder__memalign(64, bytes);
     if (!t.row[0] || !t.row[1])
         rc = LARDER_E_NOMEM;
-    for (size_t i = 0; rc == 0 && i < p->pooled && (i < LEAST || larder__now() < until); i++)
+    for (size_t i = 0; rc == 0 && i < p->pooled && i < SAMPLES; i++)
         rc = larder__profiler_stopped(p) ? larder__fail(LARDER_E_CANCELLED, "stopped")
-                                         : try_one(&t, p->pool[i].encoded, i);
+                                         : try_one(&t, p->pool[i].encoded, p->pool[i].id);
     if (rc == 0)
         conclude(&t, out);
     larder__free(t.row[0]);

@@ -41,10 +41,10 @@ void larder__profiler_bad(larder__profiler *, uint64_t id, const char *why);
 
 /* What is to be measured of shrinking, once there is a pipeline. */
 int larder__measure_shrink_open(larder__profiler *);
+int larder__measure_shrink(larder__profiler *, larder__profile *);
 /* Each takes about so many seconds and fills its part of the profile. */
 int larder__measure_storage(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_stages(larder__profiler *, double seconds, larder__profile *);
-int larder__measure_shrink(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_memory(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_redis(larder__profiler *, double seconds, larder__profile *);
 

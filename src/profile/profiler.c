@@ -94,7 +94,7 @@ int larder__profiler_run(larder__profiler *p, larder__profile *out) {
     if (rc == 0)
         rc = larder__measure_stages(p, p->conf.seconds * 0.3, out);
     if (rc == 0)
-        rc = larder__measure_shrink(p, p->conf.seconds * 0.3, out);
+        rc = larder__measure_shrink(p, out);
     if (rc == 0)
         rc = larder__measure_memory(p, p->conf.seconds * 0.2, out);
     out->bad = p->bad;

@@ -4,8 +4,11 @@
 #include "look_kit.h"
 #include "pack_kit.h"
 
+#include "base/spec.h"
+#include "cache/local.h"
 #include "loader/draw/picture_parts.h"
 #include "pictures.h"
+#include "plugins.h"
 #include "stage/pipeline.h"
 
 #include <stdio.h>
@@ -315,6 +318,105 @@ static void budgets_hold_and_more_fit(void **state) {
     assert_true(resident[1] > 2 * resident[0]);
 }
 
+/* ---- the cache alone ------------------------------------------------------------------------- */
+
+static larder__cache *open_cache(uint64_t budget) {
+    larder__forms forms = {.share = {[LARDER_SHRUNK] = 1}};
+    const larder_policy *lru = larder__policy_find("lru");
+    larder_args args;
+    check_ok(larder__args_parse(&args, "policy", &lru->plugin, "", ',', NULL));
+    larder__cache_conf conf = {.policy = lru,
+                               .args = &args,
+                               .store = &larder__store_heap,
+                               .keys = 10,
+                               .budget = budget,
+                               .forms = &forms};
+    larder__cache *c;
+    check_ok(larder__cache_open(&c, &conf));
+    larder__args_free(&args);
+    return c;
+}
+
+static larder__ticket ask(larder__cache *c, uint64_t key) {
+    larder__ticket t;
+    larder_access a = {.key = key, .size = 100, .next_use = LARDER_UNKNOWN};
+    check_ok(larder__cache_claim(c, &a, 1, &t));
+    return t;
+}
+
+static void fill(larder__cache *c, larder__ticket *t, size_t bytes, larder_form held) {
+    larder_buf *b = larder_buf_new(bytes);
+    t->held = (uint8_t)held;
+    larder__cache_fill(c, t, b);
+    larder_buf_unref(&b);
+}
+
+static uint64_t bytes_in(larder__cache *c) {
+    larder__cache_figures f;
+    larder__cache_read_figures(c, &f);
+    assert_int_equal(f.form_bytes[LARDER_SHRUNK], f.resident_bytes);
+    return f.resident_bytes;
+}
+
+/* Whoever enters is served what was read. So nobody who enters may wait for one that is being made,
+ * or what it gets would depend on whether that is over. */
+static void who_enters_waits_for_nobody(void **state) {
+    (void)state;
+    larder__cache *c = open_cache(100);
+    larder_buf *b;
+    larder__ticket one = ask(c, 1), hit = ask(c, 1), two = ask(c, 2), again = ask(c, 1);
+    assert_true(one.task == LARDER__MAKE && one.make == LARDER_SHRUNK);
+    assert_int_equal(one.form, LARDER_ENCODED);
+    assert_true(hit.task == LARDER__WAIT && hit.form == LARDER_SHRUNK && hit.kind == LARDER_HIT);
+    assert_true(again.task == LARDER__MAKE && again.form == LARDER_ENCODED);
+    fill(c, &one, 30, LARDER_SHRUNK); /* it has left meanwhile */
+    check_ok(larder__cache_wait(c, &hit, &b));
+    assert_true(hit.held == LARDER_SHRUNK && larder_buf_size(b) == 30);
+    larder_buf_unref(&b);
+    fill(c, &two, 40, LARDER_SHRUNK);
+    fill(c, &again, 30, LARDER_SHRUNK);
+    larder__ticket there = ask(c, 1);
+    assert_true(there.task == LARDER__READY && there.form == LARDER_SHRUNK);
+    assert_int_equal(there.held, LARDER_SHRUNK);
+    larder__ticket_drop(&there);
+    larder__cache_close(&c);
+}
+
+static void it_weighs_what_is_settled(void **state) {
+    (void)state;
+    larder__cache *c = open_cache(250);
+    larder__ticket t[6];
+    assert_true(larder__cache_settle(c, 5, 0)); /* not there: nothing to do */
+    for (uint64_t k = 0; k < 2; k++)
+        t[k] = ask(c, k);
+    assert_false(larder__cache_settle(c, 0, 0)); /* not made yet */
+    fill(c, &t[0], 30, LARDER_SHRUNK);
+    fill(c, &t[1], 100, LARDER_ENCODED); /* saved nothing */
+    assert_int_equal(bytes_in(c), 200);
+    assert_true(larder__cache_settle(c, 0, 0) && larder__cache_settle(c, 1, 0));
+    assert_int_equal(bytes_in(c), 130);
+    t[2] = ask(c, 2);
+    assert_false(larder__cache_settle(c, 2, 0));
+    assert_true(larder__cache_settle(c, 2, 20)); /* by who has found out */
+    assert_int_equal(bytes_in(c), 150);
+    fill(c, &t[2], 20, LARDER_SHRUNK);
+    t[3] = ask(c, 3);
+    fill(c, &t[3], 99, LARDER_SHRUNK);
+    assert_int_equal(bytes_in(c), 250);
+    t[4] = ask(c, 4); /* the oldest, 0 and 1, make room */
+    fill(c, &t[4], 50, LARDER_SHRUNK);
+    assert_int_equal(bytes_in(c), 220);
+    t[0] = ask(c, 0); /* what it comes to is known: nobody has to leave */
+    assert_int_equal(t[0].size, 30);
+    assert_int_equal(bytes_in(c), 250);
+    fill(c, &t[0], 31,
+         LARDER_SHRUNK); /* no longer: it is not kept, and made again when asked for */
+    t[5] = ask(c, 0);
+    assert_true(t[5].task == LARDER__MAKE && t[5].form == LARDER_SHRUNK);
+    fill(c, &t[5], 30, LARDER_SHRUNK);
+    larder__cache_close(&c);
+}
+
 /* ---- by id ----------------------------------------------------------------------------------- */
 
 static void by_id_they_come_shrunk_and_whole_where_asked(void **state) {
@@ -476,6 +578,8 @@ int main(void) {
         cmocka_unit_test(threads_never_matter),
         cmocka_unit_test(all_recipes_resume_exactly),
         cmocka_unit_test(budgets_hold_and_more_fit),
+        cmocka_unit_test(who_enters_waits_for_nobody),
+        cmocka_unit_test(it_weighs_what_is_settled),
         cmocka_unit_test(by_id_they_come_shrunk_and_whole_where_asked),
         cmocka_unit_test(a_damaged_file_stays_as_it_is),
         cmocka_unit_test(wrong_texts_and_company_are_refused),
