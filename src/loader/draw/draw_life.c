@@ -63,7 +63,9 @@ static int open_sampler(larder__draw *d) {
                                .exchange = exchange,
                                .exchange_arg = d->cache,
                                .stream = stream,
-                               .stream_arg = d->cache};
+                               .stream_arg = d->cache,
+                               .class_of = d->conf.group_of,
+                               .class_arg = d->conf.group_arg};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;
