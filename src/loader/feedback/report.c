@@ -39,6 +39,7 @@ static void note_sorts(larder_loader *l, const larder_batch *b, size_t n,
         return;
     larder__draw_told(l->draw, &said, &told);
     larder__ledger_told(l->ledger, b->epoch, &told);
+    larder__measures_told(l, b->epoch);
 }
 
 /* Rows of which some number is NaN or infinite: all bits of its exponent are set. */
