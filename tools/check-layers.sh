@@ -117,7 +117,7 @@ draw: feedback
 fill: draw
 feedback:
 resume: draw
-figures: draw|feedback
+figures: draw
 ROOMS
 
 # Who shares a cache asks for time, chance and sockets' bytes through base/world.h alone.

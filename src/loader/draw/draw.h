@@ -7,13 +7,13 @@
 #ifndef LARDER_LOADER_DRAW_DRAW_H
 #define LARDER_LOADER_DRAW_DRAW_H
 
+#include "base/gap.h"
 #include "base/stat.h"
 #include "cache/local.h"
 #include "loader/draw/picture_parts.h"
 #include "loader/draw/ranks.h"
 #include "loader/draw/recipe.h"
 #include "loader/feedback/feedback.h"
-#include "loader/feedback/gap.h"
 #include "loader/feedback/scoring.h"
 #include "plan/replan.h"
 #include "shared/cache_text.h"

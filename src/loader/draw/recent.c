@@ -6,15 +6,6 @@
 #include <math.h>
 #include <pthread.h>
 
-enum {
-    STEPS = 64,   /* of an epoch's worth of services */
-    AROUND = 255, /* times that a byte tells apart; 0 is never */
-    SWEEP = 128   /* steps after which times out of reach are taken out */
-};
-/* A time is at most STEPS + SWEEP steps old when it is looked at, so it is never taken for one a
- * round of the clock later. */
-_Static_assert(STEPS + SWEEP < AROUND, "times stay unambiguous");
-
 typedef struct served { /* a batch that may still be reported */
     uint64_t number, block;
     uint32_t n;
@@ -24,11 +15,8 @@ typedef struct served { /* a batch that may still be reported */
 struct larder__recent {
     larder__recent_conf conf;
     pthread_mutex_t lock;
-    uint64_t step, reach; /* services in a step; steps in which a sample comes again as reused */
-    uint64_t services;    /* so far */
-    uint64_t now, swept;  /* steps: of the last batch; when times out of reach were taken out */
-    uint8_t *times;       /* by id: the step in which it was served last, + 1, once around */
-    served *batches;      /* batch k at k % conf.batches, as its rows */
+    larder__lately lately;
+    served *batches; /* batch k at k % conf.batches, as its rows */
     uint32_t *keys;
     uint8_t *reused;
 };
@@ -39,14 +27,12 @@ int larder__recent_open(larder__recent **out, const larder__recent_conf *conf) {
         return LARDER_E_NOMEM;
     pthread_mutex_init(&r->lock, NULL);
     r->conf = *conf;
-    r->step = conf->share / STEPS + (conf->share % STEPS != 0);
-    r->reach = conf->share / r->step;
     size_t rows = (size_t)conf->batches * conf->batch;
-    r->times = larder__calloc(conf->n, 1);
+    int rc = larder__lately_open(&r->lately, conf->n, conf->share);
     r->batches = larder__calloc(conf->batches, sizeof *r->batches);
     r->keys = larder__calloc(rows, sizeof *r->keys);
     r->reused = larder__calloc(rows, 1);
-    if (r->times && r->batches && r->keys && r->reused)
+    if (rc == 0 && r->batches && r->keys && r->reused)
         return 0;
     larder__recent_close(out);
     return LARDER_E_NOMEM;
@@ -57,7 +43,7 @@ void larder__recent_close(larder__recent **pr) {
     *pr = NULL;
     if (!r)
         return;
-    larder__free(r->times);
+    larder__lately_close(&r->lately);
     larder__free(r->batches);
     larder__free(r->keys);
     larder__free(r->reused);
@@ -70,43 +56,18 @@ uint64_t larder__recent_bytes(const larder__recent *r) {
     return sizeof *r + r->conf.n + r->conf.batches * (sizeof *r->batches + r->conf.batch * row);
 }
 
-double larder__recent_keep(const larder__recent *r) { return 1 - 1 / (double)(r->reach + 1); }
+double larder__recent_keep(const larder__recent *r) { return larder__lately_keep(&r->lately); }
 
 /* ---- serving --------------------------------------------------------------------------------- */
-
-static uint8_t time_at(uint64_t step) { return (uint8_t)(step % AROUND + 1); }
-
-/* Steps from a time that is not 0 to `now`. */
-static uint64_t age_of(const larder__recent *r, uint8_t time) {
-    return (r->now % AROUND + AROUND + 1 - time) % AROUND;
-}
-
-/* Time goes on to this step. A batch may take it further than once around. */
-static void go_on(larder__recent *r, uint64_t step) {
-    uint64_t passed = step - r->now;
-    if (step - r->swept >= SWEEP) {
-        for (uint64_t id = 0; id < r->conf.n; id++)
-            if (r->times[id] && age_of(r, r->times[id]) + passed > r->reach)
-                r->times[id] = 0;
-        r->swept = step;
-    }
-    r->now = step;
-}
 
 void larder__recent_serve(larder__recent *r, uint64_t number, const larder__ticket *rows,
                           size_t n) {
     pthread_mutex_lock(&r->lock);
     size_t slot = number % r->conf.batches, at = slot * r->conf.batch;
-    go_on(r, r->services / r->step);
-    r->batches[slot] = (served){.number = number, .block = r->now, .n = (uint32_t)n, .known = true};
-    for (size_t i = 0; i < n; i++) {
-        uint8_t time = r->times[rows[i].key];
-        r->keys[at + i] = (uint32_t)rows[i].key;
-        r->reused[at + i] = time && age_of(r, time) <= r->reach;
-    }
     for (size_t i = 0; i < n; i++)
-        r->times[rows[i].key] = time_at(r->now);
-    r->services += n;
+        r->keys[at + i] = (uint32_t)rows[i].key;
+    uint64_t block = larder__lately_serve(&r->lately, r->keys + at, n, r->reused + at);
+    r->batches[slot] = (served){.number = number, .block = block, .n = (uint32_t)n, .known = true};
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -179,10 +140,7 @@ bool larder__recent_reused(larder__recent *r, uint64_t number, size_t row) {
 
 void larder__recent_save(larder__recent *r, larder_writer *w) {
     pthread_mutex_lock(&r->lock);
-    larder_write_u64(w, r->services);
-    larder_write_u64(w, r->now);
-    larder_write_u64(w, r->swept);
-    larder_write_bytes(w, r->times, r->conf.n);
+    larder__lately_save(&r->lately, w);
     larder_write_u32(w, r->conf.batches);
     for (uint32_t k = 0; k < r->conf.batches; k++) {
         const served *b = &r->batches[k];
@@ -227,20 +185,11 @@ static int load_batch(larder__recent *r, larder_reader *in, bool skip) {
 }
 
 static int load(larder__recent *r, larder_reader *in, bool skip) {
-    r->services = larder_read_u64(in);
-    r->now = larder_read_u64(in);
-    r->swept = larder_read_u64(in);
-    larder_read_bytes(in, r->times, r->conf.n);
+    int rc = larder__lately_load(&r->lately, in);
     uint32_t batches = larder_read_u32(in);
-    if (!skip && (r->services > UINT64_MAX / 2 || r->now > r->services / r->step ||
-                  r->swept > r->now || r->now - r->swept >= SWEEP))
-        return larder_read_reject(in, "its clock does not fit");
-    for (uint32_t k = 0; k < batches; k++) {
-        int rc = load_batch(r, in, skip);
-        if (rc < 0)
-            return rc;
-    }
-    return larder_read_status(in);
+    for (uint32_t k = 0; rc == 0 && k < batches; k++)
+        rc = load_batch(r, in, skip);
+    return rc < 0 ? rc : larder_read_status(in);
 }
 
 int larder__recent_load(larder__recent *r, larder_reader *in) {
@@ -253,8 +202,7 @@ int larder__recent_load(larder__recent *r, larder_reader *in) {
 int larder__recent_skip(larder__recent *r, larder_reader *in) {
     pthread_mutex_lock(&r->lock);
     int rc = load(r, in, true);
-    r->services = r->now = r->swept = 0;
-    memset(r->times, 0, r->conf.n);
+    larder__lately_clear(&r->lately);
     pthread_mutex_unlock(&r->lock);
     return rc;
 }

@@ -1,23 +1,16 @@
-/* Who was served lately. A sample that comes again within an epoch's worth of served samples is
- * reused, any other is fresh: by what training saw, wherever the bytes lay. In plain training half
- * of all come again within that time; where a share h of each batch is drawn from a cache of a
- * share c of the data, a resident comes again after c/h epochs, so whatever reuse goes beyond the
- * cache's own share (h > c) counts as such. What is new in an epoch was not trained on for one at
- * least.
+/* Batches that may still be reported: which of their rows were reused (base/lately.h), and what a
+ * report's losses come to. Batches are noted as they are decided: what is given up later, or read
+ * instead of a bad sample, is few.
  *
- * Time is counted in services, in steps of 1/64 epoch, so the boundary is blurred by that much
- * (data sets of up to 64 samples: not at all). An id that comes twice in a batch is what it was
- * before the batch, as its losses are. Batches are noted as they are decided: what is given up
- * later, or read instead of a bad sample, is few.
- *
- * Takes a byte a sample, and 5 bytes a row of the batches that may still be reported. Thread-safe:
- * one draws, any thread reports. */
+ * Takes a byte a sample, and 5 bytes a row of these batches. Thread-safe: one draws, any thread
+ * reports. */
 #ifndef LARDER_LOADER_DRAW_RECENT_H
 #define LARDER_LOADER_DRAW_RECENT_H
 
+#include "base/gap.h"
+#include "base/lately.h"
 #include "cache/local.h"
 #include "loader/draw/ranks.h"
-#include "loader/feedback/gap.h"
 
 typedef struct larder__recent larder__recent;
 

@@ -3,8 +3,8 @@
 #ifndef LARDER_LOADER_FEEDBACK_FEEDBACK_H
 #define LARDER_LOADER_FEEDBACK_FEEDBACK_H
 
+#include "base/gap.h"
 #include "base/state.h"
-#include "loader/feedback/gap.h"
 
 typedef struct larder__feedback larder__feedback;
 

@@ -4,8 +4,8 @@
 #ifndef LARDER_LOADER_FIGURES_LEDGER_H
 #define LARDER_LOADER_FIGURES_LEDGER_H
 
+#include "base/gap.h"
 #include "base/state.h"
-#include "loader/feedback/gap.h"
 
 typedef struct larder__ledger larder__ledger;
 

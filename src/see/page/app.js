@@ -299,7 +299,7 @@ function showLedger(job) {
   $("s-bad").hidden = !job.bad.length;
   $("bad").replaceChildren(...job.bad.slice().reverse().map((b) => make("li", b.why)));
   fillTable($("figures"), [T("figure"), N("value"), T("unit"), N("deviation"), N("99 % below"), T("meaning", true)],
-    job.stats.map((s) => ({ cells: [s.name, Math.abs(s.value) >= 1e5 ? s.value.toExponential(3) : String(Number((s.value || 0).toPrecision(6))), s.unit,
+    job.stats.map((s) => ({ cells: [s.name, s.value === null ? "–" : Math.abs(s.value) >= 1e5 ? s.value.toExponential(3) : String(Number(s.value.toPrecision(6))), s.unit,
       s.type === "histogram" ? s.sd.toPrecision(3) : "", s.type === "histogram" ? s.p99.toPrecision(3) : "", s.help] })));
 }
 function showJobs() {

@@ -7,8 +7,8 @@
  * an epoch) with f fresh and r reused samples both means count with weight f r / (f + r), by which
  * the difference has the smallest variance; blocks that have one sort alone say nothing. A loss
  * that depends on time alone, or on the sample alone in an even draw, then makes no gap. */
-#ifndef LARDER_LOADER_FEEDBACK_GAP_H
-#define LARDER_LOADER_FEEDBACK_GAP_H
+#ifndef LARDER_BASE_GAP_H
+#define LARDER_BASE_GAP_H
 
 #include "base/state.h"
 

@@ -1,4 +1,4 @@
-#include "loader/feedback/gap.h"
+#include "base/gap.h"
 
 #include <math.h>
 
