@@ -357,6 +357,7 @@ const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
 bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }
+bool larder__draw_relies(const larder__draw *d) { return d->recipe.relies; }
 const char *larder__draw_shown_name(const larder__draw *d) { return d->recipe.sampler->shown_name; }
 void larder__draw_pace(larder__draw *d, const larder_pace *pace) { d->pace = *pace; }
 

@@ -127,6 +127,7 @@ const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
+bool larder__draw_relies(const larder__draw *);  /* and is another recipe without it */
 
 bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
 int larder__draw_evaluation(larder__draw *, larder__planned *out);
