@@ -167,6 +167,12 @@ typedef struct larder_figures {
     double touched; /* distinct served ids / data-set size (or this rank's share of it) */
     uint64_t form_hits[LARDER_FORMS]; /* hits + substitutes by the form they were kept in */
     uint64_t front_hits;              /* of these: from the cache in front of Redis */
+    /* What reuse memorises, of recipes that may serve an id more than once an epoch or another
+     * instead: mean losses, as reported, of samples that came within an epoch's worth of samples
+     * after they had come before, and of those that had not. Losses of the same time are compared,
+     * so both rest on those 1/64ths of the epoch that have both sorts; NAN: none has. */
+    uint64_t fresh_reported, reused_reported; /* finite losses they rest on */
+    double fresh_loss, reused_loss;
 } larder_figures;
 
 /* ---- the loader ------------------------------------------------------------------------------ */
@@ -330,11 +336,15 @@ typedef struct larder_about {
     uint64_t batches; /* of the current epoch, for this rank */
     /* Does the recipe, or the record of the job, want to know what training says of samples? */
     bool listens;
+    bool relies; /* does the recipe rely on it? Unheard it is another one under its name then */
     /* Do the ranks of this job share a cache and decide together (docs/guide/share.md)? Then each
      * batch of all is dealt out to them row by row: row i of batch number b is rank (i + b) %
      * world's, rank i % world's in batches that are shorter than others or have one row a rank.
      * Else each rank's part is in one piece. */
     bool together;
+    /* Does it compare losses of fresh and reused samples (larder_figures)? Then they are worth
+     * reporting, whatever `listens` says. */
+    bool compares;
     /* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or
      * never; LARDER_SAYS_AUDIT says which. */
     int64_t audit;

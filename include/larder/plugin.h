@@ -167,6 +167,12 @@ typedef struct larder_policy_hears { /* what training and the order of samples t
     /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
     void (*list)(void *st, const uint8_t *tags);
     void (*epoch)(void *st, uint64_t epoch);
+    /* As `signal`, but it decides as well where nothing is ever reported: nobody is asked to. */
+    const char *(*likes)(const larder_args *);
+    /* Do scores mean what they say, rather than which is higher? Then those of several jobs come as
+     * each said them, and NAN where one said that it cannot know; else as ranks among a job's own.
+     */
+    bool (*as_said)(const larder_args *);
 } larder_policy_hears;
 
 typedef struct larder_policy_brings { /* entries that nobody has asked for */
@@ -301,6 +307,15 @@ typedef struct larder_stream { /* a place in a random order of all ids that is s
     uint64_t sweep, at;        /* sweeps done; ids passed in this one */
 } larder_stream;
 
+/* The mean loss of samples that were not served within the last epoch's worth of served samples,
+ * beside that of those that were, of the same time; fading over about an epoch. As reported, so
+ * before training on them, and as far as feedback has taken effect: in batch order, so that what is
+ * decided by it repeats. */
+typedef struct larder_memorised {
+    double fresh, reused;           /* samples they rest on */
+    double fresh_loss, reused_loss; /* NAN while there are none */
+} larder_memorised;
+
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     uint64_t n;                  /* samples of the data set */
     uint64_t seed;
@@ -322,12 +337,18 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
      * the cache is not shared. */
     bool (*stream)(void *arg, larder_stream *, bool join);
     void *stream_arg;
+    /* The class of a sample, LARDER_NO_GROUP: it has none. NULL: classes are not known. */
+    uint32_t (*class_of)(void *arg, uint64_t id);
+    void *class_arg;
+    /* Brought up to date before each draw, in samplers that watch; NULL in others. */
+    const larder_memorised *memorised;
 } larder_draw_env;
 
 typedef struct larder_sampler {
     larder_plugin plugin;
     bool fixed_order; /* the order depends on seed and epoch alone */
     bool repeats;     /* may serve an id more than once an epoch, or never */
+    bool by_class;    /* its order may follow from larder_draw_env.class_of: records keep that */
     bool uneven;      /* some count more than others: the loader shows how much was served, "ess" */
     int (*init)(void *st, const larder_draw_env *, const larder_args *);
     void (*fini)(void *st);
@@ -360,6 +381,9 @@ typedef struct larder_sampler {
     int (*follow)(void *st, const larder_turn *, size_t n);
     const char *shown_name;          /* a figure to show: "h" */
     double (*shown)(const void *st); /* its value for the batch drawn last */
+    /* Does it look at larder_draw_env.memorised with these parameters? Then losses are kept until
+     * they take effect. Only of samplers that repeat. */
+    bool (*watches)(const larder_args *);
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */
@@ -402,6 +426,9 @@ typedef struct larder_signal {
     /* Optional: what it shows; figure() is called after each prepare, on the same thread. */
     const larder_figure *figures;
     double (*figure)(const void *st, size_t i);
+    /* Optional: it makes something of logits and labels alone, and this sentence is said once where
+     * a report has losses without them. */
+    const char *without_logits;
 } larder_signal;
 
 /* ---- engines: what finds neighbours for the signal graph ------------------------------------- */

@@ -42,9 +42,9 @@ class Heard(Opened):
             raise ArgumentError(
                 "a report is about a batch of this loader, not of another loader or of something else"
             )
-        if not self.listens:
+        if not self.listens and not self._compares:
             return
-        if self._last is not None and b.number < self._last - self._desk.slack:
+        if self.listens and self._last is not None and b.number < self._last - self._desk.slack:
             raise StateError(
                 f"feedback for batch {b.number} comes too late: batch {self._last} is out already, and a report "
                 f"comes at most {self._desk.slack} batches later (or raise `lag`)"
@@ -81,7 +81,7 @@ class Heard(Opened):
     def _note_silence(self, figures: Callable[[], Dict[str, Any]]) -> None:
         """At an epoch's end: a recipe that serves samples again or others instead, and was told nothing to
         choose them by, costs accuracy that a line of the training loop gives back (docs/results/gpu.md)."""
-        if not self.listens or self._heard or self._silence_told or self._evaluator is not None:
+        if not self._relies or self._heard or self._silence_told or self._evaluator is not None:
             return
         if self._recorded:  # then it listens for the tape's sake, too
             return

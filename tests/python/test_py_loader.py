@@ -5,6 +5,7 @@ import gc
 import pickle
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 import kit
@@ -63,6 +64,76 @@ class Notes(unittest.TestCase):
         self.assertEqual([str(w.message) for w in told], ["larder: the first word"])
 
 
+class Memorised(unittest.TestCase):
+    """Losses of fresh samples beside those of reused ones, also where nothing in the recipe listens."""
+
+    class Student:
+        """Costs 3 on what it has not seen for an epoch, else 1."""
+
+        def __init__(self, n=1000):
+            self.last, self.seen, self.n = {}, 0, n
+
+        def loss(self, served):
+            out = [1.0 if self.seen - self.last.get(i, -10 * self.n) <= self.n else 3.0 for i in served]
+            self.last.update((i, self.seen) for i in served)
+            self.seen += len(served)
+            return out
+
+    def check(self, f):
+        self.assertGreater(f["fresh_loss"], 2.8)
+        self.assertLess(f["reused_loss"], 1.2)
+        self.assertEqual(f["gap"], f["fresh_loss"] - f["reused_loss"])
+        self.assertTrue(0 < f["fresh_reported"] < f["reused_reported"] < f["served"])
+
+    def test_a_loader(self):
+        student, told = self.Student(), {}
+        with loader("rotate:h=0.7", seed=3) as l:
+            for _ in range(3):
+                for b in l:
+                    l.report(loss=torch.tensor(student.loss(b.served.tolist())))
+            self.check(l.figures(1))
+            larder.log_to_tensorboard(l, unittest.mock.Mock(add_scalar=lambda *a: told.update({a[0]: a[1]})))
+            self.assertGreater(told["larder/epoch/gap"], 1.6)
+            self.assertGreater(told["larder/stats/loss_gap"], 1.6)
+            whole = [l.figures(e) for e in range(3)]
+        student = self.Student()
+        with loader("rotate:h=0.7", seed=3) as l:  # saved in the middle of an epoch
+            it = iter(l)
+            for _ in range(9):
+                l.report(loss=student.loss(next(it).served.tolist()))
+            state = l.state_dict()
+        with loader("rotate:h=0.7", seed=3) as l:
+            l.load_state_dict(state)
+            for _ in range(3):
+                for b in l:
+                    l.report(loss=student.loss(b.served.tolist()))
+            for e in range(3):
+                for name in ("fresh_reported", "reused_reported", "fresh_loss", "gap"):
+                    self.assertEqual(l.figures(e)[name], whole[e][name])
+
+    def test_a_sampler(self):
+        student = self.Student()
+        s = larder.BatchSampler(SOURCE, 64, "rotate:h=0.7", lag=12)
+        drawn = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                for ids in s:
+                    drawn.append(student.loss(ids))
+                    if len(drawn) > 4:  # workers are ahead of training
+                        s.report(loss=drawn.pop(0))
+        self.check(s._loader.figures(1))
+        s.close()
+
+    def test_plain_training_has_none(self):
+        with loader("minio") as l:
+            for b in l:
+                l.report(loss=b.weight)
+            f = l.figures()
+            self.assertTrue(f["gap"] != f["gap"] and f["fresh_reported"] == 0)
+            self.assertNotIn("loss_gap", l.stats())
+
+
 class Silence(unittest.TestCase):
     """A recipe that chooses by losses and hears none says so, once."""
 
@@ -94,6 +165,19 @@ class Silence(unittest.TestCase):
         (told,) = self.heard("spider:scoring=wait")
         self.assertIn("loader.report(embeddings=", told)
 
+    def test_losses_do_not_say_what_is_learned(self):
+        def smoothed(l, b):
+            l.report(loss=numpy.full(b.n, 0.5, "float32"))
+
+        def both(l, b):
+            logits = numpy.zeros((b.n, 10), "float32")
+            logits[numpy.arange(b.n), b.y] = 9
+            l.report(loss=numpy.full(b.n, 0.5, "float32"), logits=logits)
+
+        (told,) = self.heard("rotate:h=0.8", smoothed)
+        self.assertIn("learned=", told)
+        self.assertEqual(self.heard("rotate:h=0.8", both), [])
+
     def test_a_tape_listens_too(self):
         with tempfile.TemporaryDirectory() as where:
             with warnings.catch_warnings(record=True) as told:
@@ -110,8 +194,9 @@ class Silence(unittest.TestCase):
         self.assertEqual(self.heard("rotate:h=0.8,victim=loss", loss), [])
         self.assertEqual(self.heard("rotate:h=0,victim=loss"), [], "nothing is repeated")
         self.assertEqual(self.heard("rotate:h=0.8,victim=loss,signal=none"), [], "meant so")
-        self.assertEqual(self.heard("rotate:h=0.8"), [], "it does not listen")
-        self.assertEqual(self.heard("rotate:h=0.8", loss), [], "and may be told all the same")
+        self.assertEqual(self.heard("rotate:h=0.8"), [], "it does not rely on reports")
+        self.assertEqual(self.heard("rotate:h=0.8,gate=off", loss), [], "it makes no use of them")
+        self.assertEqual(self.heard("rotate:h=0.8,learned=0.6", loss), [], "the user knows them")
         self.assertEqual(self.heard("echo:factor=4"), [], "it does not listen")
 
 
