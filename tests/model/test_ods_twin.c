@@ -148,7 +148,7 @@ static void exchange(twin *t, int job, const uint64_t *wanted, size_t n, uint64_
 
 static int form_with_room(const twin *t, bool augmented_too) {
     const int order[] = {LARDER_DECODED, LARDER_ENCODED, LARDER_AUGMENTED};
-    for (int i = 0; i < LARDER_FORMS - !augmented_too; i++)
+    for (int i = 0; i < LARDER__SPLIT_FORMS - !augmented_too; i++)
         if (bytes_in(t, order[i]) + SIZE <= t->room[order[i]] &&
             (uint64_t)residents(t, false) * SIZE + SIZE <= t->budget)
             return order[i];
