@@ -229,7 +229,8 @@ static void moving_the_share_drops_no_more_than_it_moves(void **state) {
 
 static void substitutes_stay_within_their_budget(void **state) {
     (void)state;
-    larder__cache *c = open_cache("most=0.25,most_class=0.4", 1000, 900, 0);
+    larder__cache *c =
+        open_cache("most=0.25,most_class=0.4,hub_epoch=0,hub_batch=0,again=0", 1000, 900, 0);
     uint64_t ids[900], subs[3] = {0}, asked[3] = {0};
     for (uint32_t g = 0; g < 3; g++) {
         ask_class(c, g, g, NULL);
@@ -251,9 +252,38 @@ static void substitutes_stay_within_their_budget(void **state) {
     larder__cache_close(&c);
 }
 
+static void a_hub_stands_in_so_often(void **state) {
+    (void)state;
+    larder__cache *c = open_cache("hub_epoch=3,hub_batch=2,again=1", 100, 50, 0);
+    ask(c, 7);
+    const uint64_t ids[] = {20, 21, 22, 23, 24};
+    assert_true(larder__cache_relate(c, 7, ids, 5));
+    for (uint64_t k = 20; k < 25; k++) /* of a batch two */
+        assert_int_equal(ask(c, k), k < 22 ? LARDER_SUBSTITUTE : LARDER_MISS);
+    assert_true(shown(c, "hub_limited") == 3 && shown(c, "served_again") == 0);
+    larder__cache_close(&c);
+    c = open_cache("hub_epoch=3,hub_batch=2,again=1,ratio=0.5,ratio_end=0.5", 100, 2, 0);
+    rate(c, 50, 9), ask(c, 50); /* fills the importance part with who outranks all */
+    rate(c, 20, 1), rate(c, 21, 1), rate(c, 22, 1);
+    assert_true(larder__cache_relate(c, 7, ids, 5));
+    end_batch(c);
+    assert_int_equal(ask(c, 20), LARDER_SUBSTITUTE);
+    assert_int_equal(ask(c, 20), LARDER_MISS); /* itself, once in two */
+    assert_int_equal(ask(c, 20), LARDER_SUBSTITUTE);
+    end_batch(c);
+    assert_int_equal(ask(c, 21), LARDER_SUBSTITUTE); /* the third of the epoch */
+    assert_int_equal(ask(c, 22), LARDER_MISS);
+    assert_true(shown(c, "hub_limited") == 1 && shown(c, "served_again") == 1);
+    larder__cache_epoch(c, 1);
+    assert_true(shown(c, "hub_limited") == 0 && shown(c, "served_again") == 0);
+    assert_int_equal(ask(c, 21), LARDER_MISS); /* it was passed over before */
+    assert_int_equal(ask(c, 22), LARDER_SUBSTITUTE);
+    larder__cache_close(&c);
+}
+
 static void the_guard_withdraws_and_returns(void **state) {
     (void)state;
-    larder__cache *c = open_cache("guard=0.02", 100, 50, 0);
+    larder__cache *c = open_cache("guard=0.02,hub_epoch=0,hub_batch=0", 100, 50, 0);
     ask(c, 7);
     uint64_t ids[40], next = 20;
     for (uint64_t i = 0; i < 40; i++)
@@ -429,6 +459,7 @@ int main(void) {
         cmocka_unit_test(another_class_is_never_substituted),
         cmocka_unit_test(moving_the_share_drops_no_more_than_it_moves),
         cmocka_unit_test(substitutes_stay_within_their_budget),
+        cmocka_unit_test(a_hub_stands_in_so_often),
         cmocka_unit_test(the_guard_withdraws_and_returns),
         cmocka_unit_test(smoothing_fits_a_parabola),
         cmocka_unit_test(the_ratio_moves_once_scores_come_together),
