@@ -176,6 +176,37 @@ static void hubs_without_room_are_given_up(void **state) {
     larder__cache_close(&c);
 }
 
+static void fetch_claim(larder__cache *c, uint64_t key) {
+    larder_access a = {.key = key, .size = 1, .tag = LARDER_TAG_FETCH};
+    larder__ticket t;
+    check_ok(larder__cache_claim(c, &a, 1, &t));
+}
+
+/* Two jobs, whose words come between each other's. */
+static void a_hub_waits_for_the_job_that_fetches_it(void **state) {
+    (void)state;
+    larder__cache *c = open_cache("", 100, 50, 0);
+    const uint64_t ids[] = {8, 9}, others[] = {18, 19};
+    uint64_t keys[8];
+    assert_true(larder__cache_relate(c, 7, ids, 2));
+    assert_int_equal(larder__cache_fetch(c, keys, 8), 1); /* the first job's */
+    assert_true(larder__cache_relate(c, 17, others, 2));
+    assert_int_equal(end_batch(c), 1); /* the second's: fetch, claim, batch */
+    assert_int_equal(ask(c, 18), LARDER_SUBSTITUTE);
+    assert_true(shown(c, "covered") == 4);
+    fetch_claim(c, 7);
+    larder__cache_batch(c);
+    assert_int_equal(ask(c, 8), LARDER_SUBSTITUTE);
+    /* Of a job that never asks again all is given up in the end. */
+    for (uint64_t h = 30; h < 48; h++) {
+        const uint64_t one[] = {h + 20};
+        assert_true(larder__cache_relate(c, h, one, 1));
+        assert_int_equal(larder__cache_fetch(c, keys, 8), 1);
+        assert_true(shown(c, "covered") <= 4 + 16);
+    }
+    larder__cache_close(&c);
+}
+
 static void another_class_is_never_substituted(void **state) {
     (void)state;
     larder__cache *c = open_cache("", 100, 50, 0);
@@ -456,6 +487,7 @@ int main(void) {
         cmocka_unit_test(a_resident_hub_changes_sides),
         cmocka_unit_test(a_hub_that_is_asked_for_is_not_fetched),
         cmocka_unit_test(hubs_without_room_are_given_up),
+        cmocka_unit_test(a_hub_waits_for_the_job_that_fetches_it),
         cmocka_unit_test(another_class_is_never_substituted),
         cmocka_unit_test(moving_the_share_drops_no_more_than_it_moves),
         cmocka_unit_test(substitutes_stay_within_their_budget),

@@ -55,7 +55,8 @@ typedef struct spider {
     larder__neighbours near;
     uint64_t bytes[PARTS];
     uint32_t pending[PENDING]; /* keys of hubs to fetch, oldest first */
-    uint32_t fetched[PENDING]; /* keys of hubs being fetched: hubs or nothing after the batch */
+    uint32_t fetched[PENDING]; /* keys of hubs being fetched, oldest first */
+    uint32_t claimed;          /* a bit each: asked for; hubs or nothing after the batch */
     uint32_t pending_count, fetched_count;
     uint32_t hub_count;
     larder__elastic elastic;
@@ -238,10 +239,18 @@ static bool find_hub(const spider *p, const larder_access *a, uint64_t *hub) {
            within(p->most, p->spent, p->asked) && within(p->most_class, class->spent, class->asked);
 }
 
+static void note_claim(spider *p, uint64_t key) {
+    for (uint32_t i = 0; i < p->fetched_count; i++)
+        if (p->fetched[i] == key)
+            p->claimed |= 1u << i;
+}
+
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     spider *p = st;
-    if (a->tag == LARDER_TAG_FETCH)
+    if (a->tag == LARDER_TAG_FETCH) {
+        note_claim(p, a->key);
         return false;
+    }
     count_asked(p, a);
     known *k = know(p, a->key);
     bool has = find_hub(p, a, other), tired = has && k->passed >= p->again;
@@ -333,34 +342,51 @@ static bool relate(void *st, uint64_t key, const uint64_t *ids, size_t n) {
     return true;
 }
 
-static void give_up_fetched(spider *p) {
+/* Hubs that are in need no note any more, and those that were asked for and are not had no room.
+ * The others are of a job that shares this cache and has still to ask. */
+static void settle_fetched(spider *p) {
+    uint32_t left = 0;
     for (uint32_t i = 0; i < p->fetched_count; i++)
-        give_up(p, p->fetched[i]);
-    p->fetched_count = 0;
+        if (p->claimed >> i & 1)
+            give_up(p, p->fetched[i]);
+        else if (is_coming(p, p->fetched[i]))
+            p->fetched[left++] = p->fetched[i];
+    p->fetched_count = left;
+    p->claimed = 0;
+}
+
+/* The oldest: a job that has not asked for so long has ended. */
+static void push_out_fetched(spider *p) {
+    give_up(p, p->fetched[0]);
+    memmove(p->fetched, p->fetched + 1, (PENDING - 1) * sizeof *p->fetched);
+    p->claimed >>= 1;
+    p->fetched_count--;
 }
 
 static size_t fetch(void *st, uint64_t *keys, size_t max) {
     spider *p = st;
     size_t n = 0;
     uint32_t left = 0;
-    give_up_fetched(p); /* of another job that shares this cache: it did not take them */
     for (uint32_t i = 0; i < p->pending_count; i++) {
         uint32_t key = p->pending[i];
         if (!is_coming(p, key) || p->slots->slot_of[key] != LARDER_NO_SLOT)
             continue; /* it came in by itself, or newer hubs have all it had */
-        if (n < max)
-            keys[n++] = p->fetched[p->fetched_count++] = key;
-        else
+        if (n == max) {
             p->pending[left++] = key;
+            continue;
+        }
+        if (p->fetched_count == PENDING)
+            push_out_fetched(p);
+        keys[n++] = p->fetched[p->fetched_count++] = key;
     }
     p->pending_count = left;
     return n;
 }
 
-/* After a batch: what was fetched is in, or there was no room for it. */
+/* After a batch: what was fetched for it is in, or there was no room. */
 static void batch(void *st) {
     spider *p = st;
-    give_up_fetched(p);
+    settle_fetched(p);
     p->batches++;
 }
 
@@ -468,6 +494,7 @@ static void save(const void *st, larder_writer *w) {
         larder_write_u32(w, p->pending[i]);
     for (uint32_t i = 0; i < p->fetched_count; i++)
         larder_write_u32(w, p->fetched[i]);
+    larder_write_u32(w, p->claimed);
     for (uint64_t k = 0; k < p->slots->keys; k++) {
         const known *at = know(p, k);
         larder_write_u32(w, at->score);
@@ -501,6 +528,7 @@ static int load_hubs(spider *p, larder_reader *r) {
         p->pending[p->pending_count] = larder_read_index(r, p->slots->keys, false);
     for (; p->fetched_count < fetched; p->fetched_count++)
         p->fetched[p->fetched_count] = larder_read_index(r, p->slots->keys, false);
+    p->claimed = larder_read_u32(r);
     return larder_read_status(r);
 }
 
