@@ -22,6 +22,8 @@
     XX(opt, hubs)                                                                                  \
     XX(opt, covered)                                                                               \
     XX(opt, withdrawn)                                                                             \
+    XX(opt, hub_limited)                                                                           \
+    XX(opt, served_again)                                                                          \
     XX(opt, score_seconds)                                                                         \
     XX(opt, score_late)                                                                            \
     XX(opt, score_rows_lost)                                                                       \
