@@ -11,7 +11,7 @@ STEP_FIRST, STEP_LEAST, STEP_MOST = 0.05, 5e-4, 0.1  # as the signal `graph` ste
 PAIRS = 4096
 CHUNK = 1 << 14  # rows of the table at a time
 CLASSES_MAX = 1 << 20  # labels from here on, and those below zero, are one class
-HELD, LEAST, MOST = 256, 16, 64  # an even sample of the ids, and how many a batch counts of it
+HELD, LEAST, MOST = 1024, 16, 64  # an even sample of the ids, and how many a batch counts of it
 TENSORS = ("x", "label", "named", "radius", "step", "turn", "next")
 
 

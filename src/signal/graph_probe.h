@@ -12,7 +12,7 @@
 #include "signal/graph_batch.h"
 
 enum {
-    LARDER__PROBE_HELD = 256,
+    LARDER__PROBE_HELD = 1024,
     LARDER__PROBE_LEAST = 16, /* counted with a batch */
     LARDER__PROBE_MOST = LARDER__GRAPH_SPARE,
 };

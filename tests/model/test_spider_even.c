@@ -114,7 +114,7 @@ static void the_radius_suits_all_samples(void **state) {
     for (uint64_t id = 0; id < N; id++)
         below += is_below(&s, id) / (double)N;
     graph_twin_close(&s.twin);
-    if (below < 0.4 || below > 0.6) /* half of all samples, but for what 256 of them may err */
+    if (below < 0.4 || below > 0.6) /* half of all samples, but for what 1024 of them may err */
         fail_msg("%g of all samples have fewer than %d neighbours within %g", below, DEGREE,
                  s.radius);
     if (s.drawn_below < 0.7) /* or the test would show nothing */
