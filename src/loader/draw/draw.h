@@ -7,6 +7,7 @@
 #ifndef LARDER_LOADER_DRAW_DRAW_H
 #define LARDER_LOADER_DRAW_DRAW_H
 
+#include "base/gap.h"
 #include "base/stat.h"
 #include "cache/local.h"
 #include "loader/draw/picture_parts.h"
@@ -85,6 +86,9 @@ static inline size_t larder__planned_place(const larder__planned *p, size_t row)
 }
 uint32_t larder__planned_bytes(const larder__planned *, const larder__parts *, size_t i);
 
+/* Batches that a loader draws ahead at most, where nobody says how many and nothing listens. */
+enum { LARDER__AHEAD_MOST = 16 };
+
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 /* A sentence that is no error, "" if there is none; the statistics, where there are any, have it
  * among their notes. */
@@ -120,13 +124,20 @@ const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
 const larder_figure *larder__draw_shows(const larder__draw *);  /* of the policy; NULL: none */
 const larder_signal *larder__draw_signal(const larder__draw *); /* NULL: none */
+bool larder__draw_by_class(const larder__draw *); /* its order may follow from classes */
 const float *larder__draw_scores(const larder__draw *);         /* NULL without a signal */
 
 /* Where packages are laid down, and how many bytes at most (0: no limit); NULL: nowhere. */
 const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
-bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
+/* Has a signal or a sampler that watches: what training says of samples acts on what comes. */
+bool larder__draw_listens(const larder__draw *);
+/* Tells fresh samples from reused ones: what losses of this process's rows come to, for the ledger.
+ * Each batch counts once, and only as long as its feedback could act. Any thread. */
+bool larder__draw_compares(const larder__draw *);
+void larder__draw_told(larder__draw *, const larder_report *, larder__losses *out);
+uint64_t larder__draw_recent_bytes(const larder__draw *); /* memory for it */
 
 bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
 int larder__draw_evaluation(larder__draw *, larder__planned *out);
@@ -141,9 +152,10 @@ larder__feedback *larder__draw_feedback(larder__draw *);
 size_t larder__draw_rows(const larder__draw *, uint64_t number);
 void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
 /* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.
- * Whoever has that of all ranks notes it in larder__draw_feedback. */
+ * Whoever has that of all ranks notes `all`. Only where the draw listens. */
 int larder__draw_note(larder__draw *, uint64_t number, uint64_t epoch, size_t n,
-                      const uint64_t *served, const int64_t *labels, const larder_feedback *);
+                      const uint64_t *served, const int64_t *labels, const larder_feedback *,
+                      bool all);
 /* So that a state holds what was said about all ranks' rows. By whoever may draw. */
 int larder__draw_join_all(larder__draw *);
 /* A draw that waits for other ranks fails, now and later. Any thread. */
