@@ -335,6 +335,7 @@ typedef struct larder_about {
     uint64_t batches; /* of the current epoch, for this rank */
     /* Does the recipe, or the record of the job, want to know what training says of samples? */
     bool listens;
+    bool relies; /* does the recipe rely on it? Unheard it is another one under its name then */
     /* Do the ranks of this job share a cache and decide together (docs/guide/share.md)? Then each
      * batch of all is dealt out to them row by row: row i of batch number b is rank (i + b) %
      * world's, rank i % world's in batches that are shorter than others or have one row a rank.

@@ -167,6 +167,12 @@ typedef struct larder_policy_hears { /* what training and the order of samples t
     /* What larder_sampler.tags says, before `epoch` and after `load`; lent until it comes again. */
     void (*list)(void *st, const uint8_t *tags);
     void (*epoch)(void *st, uint64_t epoch);
+    /* As `signal`, but it decides as well where nothing is ever reported: nobody is asked to. */
+    const char *(*likes)(const larder_args *);
+    /* Do scores mean what they say, rather than which is higher? Then those of several jobs come as
+     * each said them, and NAN where one said that it cannot know; else as ranks among a job's own.
+     */
+    bool (*as_said)(const larder_args *);
 } larder_policy_hears;
 
 typedef struct larder_policy_brings { /* entries that nobody has asked for */
@@ -420,6 +426,9 @@ typedef struct larder_signal {
     /* Optional: what it shows; figure() is called after each prepare, on the same thread. */
     const larder_figure *figures;
     double (*figure)(const void *st, size_t i);
+    /* Optional: it makes something of logits and labels alone, and this sentence is said once where
+     * a report has losses without them. */
+    const char *without_logits;
 } larder_signal;
 
 /* ---- engines: what finds neighbours for the signal graph ------------------------------------- */

@@ -81,7 +81,7 @@ class Heard(Opened):
     def _note_silence(self, figures: Callable[[], Dict[str, Any]]) -> None:
         """At an epoch's end: a recipe that serves samples again or others instead, and was told nothing to
         choose them by, costs accuracy that a line of the training loop gives back (docs/results/gpu.md)."""
-        if not self.listens or self._heard or self._silence_told or self._evaluator is not None:
+        if not self._relies or self._heard or self._silence_told or self._evaluator is not None:
             return
         if self._recorded:  # then it listens for the tape's sake, too
             return

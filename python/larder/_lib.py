@@ -185,6 +185,7 @@ class About(Sized):
         ("epoch", c_uint64),
         ("batches", c_uint64),
         ("listens", c_bool),
+        ("relies", c_bool),
         ("together", c_bool),
         ("compares", c_bool),
         ("audit", c_int64),

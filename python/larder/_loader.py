@@ -187,14 +187,16 @@ class Loader(Shown, Habits, Resumed):
 
         self._graph = Graph(self.samples) if on_device else None
         about = _lib.about(self._handle)
-        self.listens, self._dealt, self._compares = about.listens, about.together, about.compares
+        self.listens, self._relies, self._dealt = about.listens, about.relies, about.together
+        self._compares = about.compares
         self._recorded = bool(os.environ.get("LARDER_RECORD") if record is None else record)
-        tells = self.listens and self.world > 1 and _torch.distributed()
+        # A recipe that only likes reports makes do with those of its own rows: nobody waits for others.
+        tells = self.listens and (self._relies or self._recorded) and self.world > 1 and _torch.distributed()
         slack = lag - (ahead or prefetch or 4) if lag else 2
         full = self.world * self.batch_size if self._dealt else 0
         self._desk = Desk(slack, Exchange(full) if tells else None, self._dealt)
         self._epochs = counts["epochs"]
-        if self.listens and not self._recorded and self.world > 1 and not tells and not self._dealt:
+        if self._relies and not self._recorded and self.world > 1 and not tells and not self._dealt:
             _torch.warn_unheard(self.world)
         if evaluator is not None:
             self.set_evaluator(evaluator)

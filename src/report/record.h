@@ -24,6 +24,8 @@
     XX(opt, withdrawn)                                                                             \
     XX(opt, hub_limited)                                                                           \
     XX(opt, served_again)                                                                          \
+    XX(opt, fresh_learned)                                                                         \
+    XX(opt, gate_open)                                                                             \
     XX(opt, score_seconds)                                                                         \
     XX(opt, score_late)                                                                            \
     XX(opt, score_rows_lost)                                                                       \

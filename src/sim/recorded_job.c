@@ -87,7 +87,7 @@ int larder__sim_open_tape(larder__sim_state *r, larder__draw_conf *conf) {
 /* What a recipe listens to must be there. */
 int larder__sim_check_feed(const larder__sim_state *r) {
     const larder_signal *signal = larder__draw_signal(r->draw);
-    if (!r->feed || !signal)
+    if (!r->feed || !signal || !larder__draw_relies(r->draw))
         return 0;
     if (signal->prepare)
         return larder__fail(

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEYS = 40, LONGEST = 400, NOBODY = -1 };
@@ -16,9 +17,14 @@ typedef struct twin {
     bool in[KEYS];
     uint32_t size[KEYS], count[KEYS], stay[KEYS]; /* stay: requests since it entered */
     uint64_t entered[KEYS], used[KEYS], next_use[KEYS];
-    float loss[KEYS];       /* NAN: none, which counts as the highest */
-    float dist[KEYS];       /* of kkt: the score it came with, until it is hit */
-    float asked;            /* score of the newcomer */
+    float loss[KEYS]; /* NAN: none, which counts as the highest */
+    float dist[KEYS]; /* of kkt: the score it came with, until it is hit */
+    float asked;      /* score of the newcomer */
+    float said[KEYS]; /* of rotate: the loss heard last since it entered; -1: none yet */
+    bool *fresh;      /* of rotate: of all heard of first, in order: came it in learned? */
+    size_t fresh_count;
+    double gate;            /* of rotate; 1: shut */
+    uint64_t opened, shut;  /* choices of rotate behind an open gate and a shut one */
     int line[KEYS], length; /* residents in the order random, rotate and sieve keep; else unused */
     bool visited[KEYS];
     int hand;
@@ -97,16 +103,40 @@ static int choose_random(twin *t, uint64_t key, uint64_t next) {
     return t->line[larder_rng_below(&t->rng, (uint32_t)t->length)];
 }
 
-/* Of eight at random the one asked for most since it came; then the one that came first. */
+static bool is_learned(float loss) { return loss >= 0 && (double)loss < 0.05; }
+
+/* Of all fresh samples, a 512th less of each with each that came after it. */
+static double learned_share(const twin *t) {
+    double share = 0;
+    for (size_t i = 0; i < t->fresh_count; i++)
+        share += t->fresh[i] ? pow(511. / 512, (double)(t->fresh_count - 1 - i)) / 512 : 0;
+    return share;
+}
+
+/* Of eight at random the learned before the others if most come in learned; then the one asked for
+ * most since it came; then the one that came first. */
 static int choose_rotate(twin *t, uint64_t key, uint64_t next) {
     int best = NOBODY;
+    bool open = learned_share(t) > t->gate;
+    *(open ? &t->opened : &t->shut) += 1;
     for (int i = 0; i < 8; i++) {
         int k = choose_random(t, key, next);
-        if (best == NOBODY || t->stay[k] > t->stay[best] ||
-            (t->stay[k] == t->stay[best] && t->entered[k] < t->entered[best]))
+        bool mine = open && is_learned(t->said[k]);
+        bool its = open && best != NOBODY && is_learned(t->said[best]);
+        if (best == NOBODY || (mine && !its) ||
+            (mine == its && (t->stay[k] > t->stay[best] ||
+                             (t->stay[k] == t->stay[best] && t->entered[k] < t->entered[best]))))
             best = k;
     }
     return best;
+}
+
+static void hear_rotate(twin *t, int key, float loss) {
+    if (!t->in[key])
+        return;
+    if (t->said[key] < 0)
+        t->fresh[t->fresh_count++] = is_learned(loss);
+    t->said[key] = loss;
 }
 
 /* The first rule, rotate:victim=loss: of eight at random the lowest loss. */
@@ -164,7 +194,10 @@ static int place_of(const twin *t, int key) {
     return at;
 }
 
-static void enter_line(twin *t, int key) { t->line[t->length++] = key; }
+static void enter_line(twin *t, int key) {
+    t->line[t->length++] = key;
+    t->said[key] = -1;
+}
 
 static void leave_line(twin *t, int key) { /* the last fills the gap */
     t->line[place_of(t, key)] = t->line[t->length - 1];
@@ -210,7 +243,7 @@ static const struct {
 };
 
 static void twin_open(twin *t, const char *name, uint64_t n, uint64_t budget, uint64_t seed) {
-    *t = (twin){.n = n, .budget = budget};
+    *t = (twin){.n = n, .budget = budget, .gate = 1};
     larder_rng_seed(&t->rng, seed, 0xcac4e);
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
         if (strcmp(twins[i].name, name) == 0) {
@@ -384,6 +417,61 @@ static void run_one(const char *spec, uint64_t seed, bool whole_batches) {
     larder__cache_close(&c);
 }
 
+/* rotate, which hears of losses: of what was asked for, and now and then of anybody. In some spells
+ * nearly all are learned, in others hardly anyone; of one in ten nothing can be known, which is
+ * worth as much as a high loss. Halfway a copy of its state goes on. */
+static void run_gate(uint64_t seed, const char *gate, uint64_t *opened, uint64_t *shut) {
+    enum { LONG = 3000, N = 30, R = 11 };
+    static bool fresh[2 * LONG];
+    char spec[32];
+    larder_rng rng;
+    larder_rng_seed(&rng, seed, 78);
+    snprintf(spec, sizeof spec, "rotate:gate=%s", gate);
+    twin t;
+    twin_open(&t, "rotate", N, R, seed);
+    t.gate = strtod(gate, NULL);
+    t.fresh = fresh;
+    larder__cache *c = open_cache(spec, N, R, seed), *copy = open_cache(spec, N, R, seed + 1);
+    for (uint64_t i = 0; i < LONG; i++) {
+        uint32_t easy = i / 700 % 2 ? 20 : 850;
+        larder_access a = {.key = larder_rng_below(&rng, i % 3 ? N : N / 3), .size = 1};
+        larder__ticket got;
+        if (i == LONG / 2) {
+            kit_copy_state(c, copy);
+            larder__cache *old = c;
+            c = copy, copy = old;
+        }
+        check_ok(larder__cache_claim(c, &a, 1, &got));
+        assert_int_equal(got.kind, twin_access(&t, &a));
+        for (int k = 0; k < 2; k++) {
+            uint64_t key = k ? larder_rng_below(&rng, N) : a.key;
+            bool low = larder_rng_below(&rng, 1000) < easy;
+            float loss = (float)larder_rng_unit(&rng) * 0.049f + (low ? 0 : 0.05f);
+            float known = larder_rng_below(&rng, 10) ? loss : NAN;
+            if (k && i % 5)
+                continue;
+            larder__cache_score(c, &key, &known, 1);
+            hear_rotate(&t, (int)key, isnan(known) ? 9 : known);
+        }
+        compare_sets(&t, c, spec);
+    }
+    *opened += t.opened, *shut += t.shut;
+    larder__cache_close(&c);
+    larder__cache_close(&copy);
+}
+
+static void test_gate(void **st) {
+    (void)st;
+    uint64_t opened = 0, shut = 0, never = 0, all = 0;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        run_gate(seed, "0.3", &opened, &shut);
+        run_gate(seed, "0.15", &opened, &shut);
+        run_gate(seed, "1", &never, &all);
+    }
+    assert_true(opened > 3000 && shut > 3000); /* both were tried */
+    assert_true(never == 0 && all > 5000);
+}
+
 static void test_in_order(void **st) {
     (void)st;
     for (size_t p = 0; larder__policies[p]; p++)
@@ -480,6 +568,7 @@ static void test_nobody_beats_belady(void **st) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_gate),
         cmocka_unit_test(test_whole_batches),
         cmocka_unit_test(test_belady_is_optimal),
         cmocka_unit_test(test_nobody_beats_belady),

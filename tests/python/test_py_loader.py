@@ -165,6 +165,19 @@ class Silence(unittest.TestCase):
         (told,) = self.heard("spider:scoring=wait")
         self.assertIn("loader.report(embeddings=", told)
 
+    def test_losses_do_not_say_what_is_learned(self):
+        def smoothed(l, b):
+            l.report(loss=numpy.full(b.n, 0.5, "float32"))
+
+        def both(l, b):
+            logits = numpy.zeros((b.n, 10), "float32")
+            logits[numpy.arange(b.n), b.y] = 9
+            l.report(loss=numpy.full(b.n, 0.5, "float32"), logits=logits)
+
+        (told,) = self.heard("rotate:h=0.8", smoothed)
+        self.assertIn("learned=", told)
+        self.assertEqual(self.heard("rotate:h=0.8", both), [])
+
     def test_a_tape_listens_too(self):
         with tempfile.TemporaryDirectory() as where:
             with warnings.catch_warnings(record=True) as told:
@@ -181,8 +194,9 @@ class Silence(unittest.TestCase):
         self.assertEqual(self.heard("rotate:h=0.8,victim=loss", loss), [])
         self.assertEqual(self.heard("rotate:h=0,victim=loss"), [], "nothing is repeated")
         self.assertEqual(self.heard("rotate:h=0.8,victim=loss,signal=none"), [], "meant so")
-        self.assertEqual(self.heard("rotate:h=0.8"), [], "it does not listen")
-        self.assertEqual(self.heard("rotate:h=0.8", loss), [], "and may be told all the same")
+        self.assertEqual(self.heard("rotate:h=0.8"), [], "it does not rely on reports")
+        self.assertEqual(self.heard("rotate:h=0.8,gate=off", loss), [], "it makes no use of them")
+        self.assertEqual(self.heard("rotate:h=0.8,learned=0.6", loss), [], "the user knows them")
         self.assertEqual(self.heard("echo:factor=4"), [], "it does not listen")
 
 

@@ -63,13 +63,14 @@ static void hostile_places_are_refused(void **state) {
         check_ok(larder__feedback_open(&f, 4, 3));
         larder_write_u64(&w, UINT64_MAX - 1);
         larder_write_u32(&w, 1);
+        larder_write_u32(&w, 1);
         larder_write_u64(&w, UINT64_MAX - 1 + ahead);
         larder_write_u64(&w, 0);
         larder_write_f64(&w, 0.5);
         larder_write_u32(&w, 0);
         larder__losses_save(&(larder__losses){0}, &w);
         larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
-        assert_int_equal(larder__feedback_load(f, &r), ahead < 2 ? 0 : LARDER_E_FORMAT);
+        assert_int_equal(larder__feedback_load(f, 0, &r), ahead < 2 ? 0 : LARDER_E_FORMAT);
         larder__writer_free(&w);
         larder__feedback_close(&f);
     }

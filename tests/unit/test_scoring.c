@@ -294,7 +294,7 @@ static void copy_state(run *from, run *to) {
     larder__scoring_effects(from->scoring, &w);
     assert_int_equal(w.code, 0);
     larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
-    check_ok(larder__feedback_load(to->feedback, &r));
+    check_ok(larder__feedback_load(to->feedback, 0, &r));
     check_ok(larder__scoring_load(to->scoring, &r));
     check_ok(larder__scoring_past(to->scoring, &r));
     assert_int_equal(larder__read_left(&r), 0);

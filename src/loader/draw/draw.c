@@ -372,6 +372,7 @@ void larder__draw_told(larder__draw *d, const larder_report *said, larder__losse
 uint64_t larder__draw_recent_bytes(const larder__draw *d) {
     return d->recent ? larder__recent_bytes(d->recent) : 0;
 }
+bool larder__draw_relies(const larder__draw *d) { return d->recipe.relies; }
 const char *larder__draw_shown_name(const larder__draw *d) { return d->recipe.sampler->shown_name; }
 void larder__draw_pace(larder__draw *d, const larder_pace *pace) { d->pace = *pace; }
 

@@ -133,6 +133,7 @@ const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 /* Has a signal or a sampler that watches: what training says of samples acts on what comes. */
 bool larder__draw_listens(const larder__draw *);
+bool larder__draw_relies(const larder__draw *); /* and is another recipe without it */
 /* Tells fresh samples from reused ones: what losses of this process's rows come to, for the ledger.
  * Each batch counts once, and only as long as its feedback could act. Any thread. */
 bool larder__draw_compares(const larder__draw *);

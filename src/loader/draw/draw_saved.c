@@ -93,7 +93,7 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
 }
 
 static int load_signal(larder__draw *d, larder_reader *r) {
-    int rc = d->feedback ? larder__feedback_load(d->feedback, r) : 0;
+    int rc = d->feedback ? larder__feedback_load(d->feedback, d->number, r) : 0;
     if (rc < 0 || !d->signal)
         return rc;
     larder_read_bytes(r, d->scores, d->conf.n * sizeof *d->scores);

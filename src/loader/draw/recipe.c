@@ -22,16 +22,18 @@ static const char *chosen(const larder_args *own, const char *part, const char *
     return given[0] ? given : usual;
 }
 
-/* The signal that the policy needs as it is asked for; "": none. */
-static int ask_policy(const larder_policy *p, const char *rest, const char **signal) {
+/* The signal that the policy needs or likes as it is asked for; "": none. */
+static int ask_policy(const larder_policy *p, const char *rest, const char **signal, bool *needs) {
     larder_args args;
-    if (!LARDER_HAS(p, hears, signal))
+    if (!p->hears)
         return 0;
     int rc = larder__args_parse(&args, "policy", &p->plugin, rest, ',', larder__args_any);
     if (rc < 0)
         return rc;
-    const char *needs = p->hears->signal(&args);
-    *signal = needs ? needs : "";
+    const char *needed = p->hears->signal ? p->hears->signal(&args) : NULL;
+    const char *liked = p->hears->likes ? p->hears->likes(&args) : NULL;
+    *needs = needed != NULL;
+    *signal = needed ? needed : liked ? liked : "";
     larder__args_free(&args);
     return 0;
 }
@@ -50,8 +52,9 @@ static int choose_parts(larder__recipe *out, const larder_recipe *r, const char 
     out->wait = strcmp(larder_args_text(&args, "scoring"), "wait") == 0;
     out->replan = strcmp(larder_args_text(&args, "plan"), "auto") == 0;
     rc = out->policy ? 0 : LARDER_E_ARGS;
+    out->relies = signal[0] && strcmp(signal, "none") != 0;
     if (rc == 0 && !signal[0])
-        rc = ask_policy(out->policy, rest, &signal);
+        rc = ask_policy(out->policy, rest, &signal, &out->relies);
     if (rc == 0 && signal[0] && strcmp(signal, "none") != 0)
         rc = (out->signal = larder__signal_find(signal)) ? 0 : LARDER_E_ARGS;
     const char *split = larder_args_text(&args, "split");

@@ -15,6 +15,7 @@ typedef struct larder__recipe {
     const larder_sampler *sampler;
     const larder_policy *policy;
     const larder_signal *signal; /* NULL: feedback is not looked at */
+    bool relies;                 /* on the signal: without reports it is another recipe */
     bool wait;                   /* scoring=wait: a draw waits for the feedback that is due */
     larder_args sampler_args, policy_args, signal_args;
     char split[64]; /* "58/42/0", or "" */

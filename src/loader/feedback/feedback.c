@@ -24,6 +24,7 @@ struct larder__feedback {
     uint64_t next; /* first batch not taken yet */
     uint32_t size; /* batches next .. next+size-1 have a place */
     note *notes;
+    bool heard; /* anything, at any time */
     void *lent; /* memory of the report taken last */
 };
 
@@ -63,6 +64,7 @@ static note *place(larder__feedback *f, uint64_t batch) {
         return NULL;
     }
     note *at = &f->notes[batch % f->size];
+    f->heard = true;
     if (!at->taken_up)
         *at = (note){.batch = batch, .taken_up = true, .accuracy = NAN};
     return at;
@@ -242,6 +244,13 @@ int larder__feedback_whole(larder__feedback *f, uint64_t batch, const larder_rep
     return at ? 0 : LARDER_E_STATE;
 }
 
+bool larder__feedback_heard(larder__feedback *f) {
+    pthread_mutex_lock(&f->lock);
+    bool heard = f->heard;
+    pthread_mutex_unlock(&f->lock);
+    return heard;
+}
+
 uint64_t larder__feedback_next(larder__feedback *f) {
     pthread_mutex_lock(&f->lock);
     uint64_t next = f->next;
@@ -266,6 +275,7 @@ void larder__report_write(const larder_report *r, larder_writer *w) {
 void larder__feedback_save(larder__feedback *f, larder_writer *w) {
     pthread_mutex_lock(&f->lock);
     larder_write_u64(w, f->next);
+    larder_write_u32(w, f->heard);
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->size; i++)
         count += f->notes[i].taken_up;
@@ -324,9 +334,12 @@ static int load_note(larder__feedback *f, note *at, larder_reader *r) {
     return larder__report_read(&at->report, &at->memory, f->n, r);
 }
 
-int larder__feedback_load(larder__feedback *f, larder_reader *r) {
+int larder__feedback_load(larder__feedback *f, uint64_t drawn, larder_reader *r) {
     pthread_mutex_lock(&f->lock);
     f->next = larder_read_u64(r);
+    f->heard = larder_read_u32(r) == 1;
+    if (!f->heard) /* then its lag is anybody's */
+        f->next = drawn > f->size - 2 ? drawn - (f->size - 2) : 0;
     uint32_t count = larder_read_u32(r);
     int rc = count > f->size ? larder_read_reject(r, "more reports than the lag allows") : 0;
     for (uint32_t i = 0; rc == 0 && i < count; i++) {

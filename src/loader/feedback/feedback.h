@@ -47,7 +47,9 @@ void larder__report_write(const larder_report *, larder_writer *);
 /* Arrays as lift gives them; ids below `samples`. *memory may be set although it failed. */
 int larder__report_read(larder_report *out, void **memory, uint64_t samples, larder_reader *);
 
+bool larder__feedback_heard(larder__feedback *); /* anything, at any time? */
 void larder__feedback_save(larder__feedback *, larder_writer *);
-int larder__feedback_load(larder__feedback *, larder_reader *);
+/* `drawn`: batches drawn when it was saved. Of one that had heard nothing the lag may differ. */
+int larder__feedback_load(larder__feedback *, uint64_t drawn, larder_reader *);
 
 #endif

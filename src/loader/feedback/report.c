@@ -77,6 +77,25 @@ static void note_odd_rows(larder_loader *l, size_t n, const larder_feedback *fb)
     l->odd_told = true;
 }
 
+/* Has a row of it logits and a label? */
+static bool has_plain(const int64_t *labels, size_t n, const larder_feedback *fb) {
+    for (size_t i = 0; fb->logits && i < n; i++)
+        if (labels[i] >= 0 && (uint64_t)labels[i] < fb->classes)
+            return true;
+    return false;
+}
+
+/* Said once: the recipe hears nothing of what is reported. */
+static void note_unheard(larder_loader *l, const int64_t *labels, size_t n,
+                         const larder_feedback *fb) {
+    const larder_signal *s = larder__draw_signal(l->draw);
+    if (l->unheard_told || !s || !s->without_logits || !(fb->loss || fb->logits) ||
+        has_plain(labels, n, fb))
+        return;
+    larder__note(l->stats, "%s", s->without_logits);
+    l->unheard_told = true;
+}
+
 static int check_feedback(const larder_feedback *fb) {
     if ((fb->logits && !fb->classes) || (fb->embeddings && !fb->dim))
         return larder__fail(LARDER_E_ARGS, "logits need `classes`, embeddings need `dim`");
@@ -114,6 +133,7 @@ static int hear_named(larder_loader *l, const larder_batch *b, const larder_feed
         note_sorts(l, b, n, fb);
         note_loss(l, b->epoch, n, fb->loss);
         note_odd_rows(l, n, fb);
+        note_unheard(l, b->y, n, fb);
         larder__recording_losses(l, b->number, b->served, b->y, n, fb, false);
     }
     return rc;
@@ -132,6 +152,7 @@ static int hear_held(larder_loader *l, const larder_batch *b, const larder_feedb
         p->reported = true;
         note_sorts(l, b, b->n, fb);
         note_loss(l, b->epoch, b->n, fb->loss);
+        note_unheard(l, b->y, b->n, fb);
         larder__recording_losses(l, b->number, b->served, b->y, b->n, fb, true);
     }
     return rc;

@@ -142,7 +142,8 @@ static void write_identity(larder_loader *l, larder_writer *w) {
     larder_write_u64(w, larder__draw_batch(l->draw));
     larder_write_u32(w, together ? 0 : l->conf.rank);
     larder_write_u32(w, together ? 1 : l->conf.world);
-    larder_write_u32(w, l->conf.lag);
+    larder__feedback *heard = larder__draw_feedback(l->draw);
+    larder_write_u32(w, heard && larder__feedback_heard(heard) ? l->conf.lag : 0);
     larder_write_u32(w, (uint32_t)l->conf.drop_last | (uint32_t)larder__parts_keep(l->parts) << 1);
     larder_write_u64(w, cache_budget(l));
 }
@@ -207,8 +208,7 @@ static int check_identity(larder_loader *l, larder_reader *r, larder__division *
                  (unsigned long long)budget, (unsigned long long)cache_budget(l));
         return larder_read_reject(r, why);
     }
-    if (lag != l->conf.lag &&
-        larder__draw_feedback(l->draw)) /* without a signal it acts on nothing */
+    if (lag && lag != l->conf.lag) /* 0: nothing was reported, so it acts on nothing */
         return differs(r, "lag; set `lag` to the one of the run that saved it");
     return larder_read_status(r);
 }
