@@ -69,7 +69,7 @@ for what; do
         trace) simulate ;;
         loop) loop "closed loop" "${EPOCHS:-10}" "$caches" "$(comma "$others" "$hubs_off" "$spider")" ;;
         samplers) loop "samplers, no cache" "${EPOCHS:-10}" 0 \
-            "$(comma minio shade:repeat=1 icache "$spider" "$spider,correct=1")" ;;
+            "$(comma minio shade:repeat=1 icache "$spider,correct=0" "$spider")" ;;
         ratio) loop "share of important samples" "${EPOCHS:-10}" 25% \
             "$(comma minio "$spider,ratio_end=0.9" "$spider" "$spider,ratio_end=0.5")" ;;
         *)

@@ -171,7 +171,7 @@ class Trainer:
         self.device, self.smooth, self.batch, self.graph = device, smooth, batch, None
         self.model = NETS[net](classes, side).to(device).to(memory_format=torch.channels_last)
         self.begin = [t.detach().clone() for t in self.model.buffers()]
-        self.forward = torch.compile(self.model, mode="max-autotune-no-cudagraphs") if compiled else self.model
+        self.forward = torch.compile(self.model) if compiled else self.model
         self.params = list(self.model.parameters())
         self.optimizer = {"sgd": SGD, "adamw": AdamW}[optimizer](self.params)
         self.top = self.optimizer.top * (batch / 256 if optimizer == "sgd" else 1)

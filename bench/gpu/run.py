@@ -24,7 +24,7 @@ from run_lines import add_run, read_runs  # noqa: E402
 
 CORE_SETS = ["cifar10", "cifar10-noisy", "tiny"]
 CORE = ["minio", "rotate:h=0.8", "rotate:h=0.5", "echo:factor=5", "echo:factor=4"]
-KEY = {"set": "cifar10", "recipe": "", "seed": 1, "cache": "20%", "epochs": 30, "batch": 256, "net": "resnet18",
+KEY = {"set": "cifar10", "recipe": "", "seed": 1, "cache": "20%", "epochs": 30, "batch": 512, "net": "resnet18",
        "optimizer": "sgd", "slow": ""}
 
 
@@ -141,7 +141,7 @@ def main():
     p.add_argument("--seeds", type=lambda s: [int(x) for x in s.split(",")], default=[1, 2, 3, 4, 5])
     p.add_argument("--cache", default="20%")
     p.add_argument("--epochs", type=int, default=30)
-    p.add_argument("--batch", type=int, default=256)
+    p.add_argument("--batch", type=int, default=512)
     p.add_argument("--slow", default="", metavar="SPEC", help="storage speed, bandwidth=20MiB")
     p.add_argument("--jobs", type=int, default=3, help="runs at a time")
     p.add_argument("--threads", type=int, default=4, help="loader threads of each")

@@ -1,149 +1,200 @@
 #!/usr/bin/env python3
-"""The table and the picture of bench/gpu: accuracy against storage bytes, a point a recipe.
+"""The tables and the picture of bench/gpu: accuracy against storage bytes and time, a row a recipe.
 
-    bench/gpu/table.py runs.jsonl [more.jsonl …] [--larder build/larder] [--svg pareto.svg]
-    bench/gpu/table.py piece1.jsonl piece2.jsonl --merge runs.jsonl
+    bench/gpu/table.py [results.jsonl …] [--svg reuse.svg]
+    bench/gpu/table.py piece1.jsonl piece2.jsonl --merge results.jsonl
 
-Recipes that serve each sample once an epoch (lru, quiver, seneca) share the accuracy of `minio`'s runs:
-`lru` has the same batches, the others the same samples in another random order. Their figures come from
-`larder sim` with the same seed, which is the loader's own deciding half (docs/guide/path.md).
+*less* is what a recipe loses to `minio` (plain training) in the same seeds, with a 95 % interval of Student's t
+over the paired differences: with two seeds it spans points, with five tenths. *minutes* are those of a run where
+storage gives a quarter of what the GPU takes, computed from the bytes of each epoch.
 """
 import argparse
 import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
+from run import CORE, CORE_SETS, KEY, key  # noqa: E402
 from run_lines import read_runs  # noqa: E402
-REPLAYED = ["lru", "quiver", "seneca"]
-SAMPLES, SAMPLE_BYTES = 50000, 3072
-COUNTS = ("served", "hits", "substitutes", "repeats", "misses", "background_reads",
-          "storage_bytes")
 
-
-def key(r):
-    return r["recipe"], r["seed"], r["slow"], r["cache"], r["epochs"]
-
-
-def replay(larder, recipe, run):
-    out = subprocess.run([larder, "sim", "--recipe", recipe, "--n", str(SAMPLES), "--epochs",
-                          str(run["epochs"]), "--batch", str(run["batch"]), "--cache", run["cache"],
-                          "--seed", str(run["seed"]), "--size", str(SAMPLE_BYTES), "--json",
-                          "--quiet"], capture_output=True, text=True, check=True).stdout
-    every = json.loads(out.splitlines()[-1])
-    sim = every["total"]
-    return dict(run, recipe=recipe, curve=every["epochs"], touched=sim["touched"],
-                **{k: sim[k] for k in COUNTS})
+TITLES = {"cifar10": "CIFAR-10", "cifar10-noisy": "CIFAR-10, 40 % of the labels random",
+          "cifar10-long": "CIFAR-10, class sizes falling 100:1", "tiny": "Tiny ImageNet-200"}
+T95 = [float("inf"), 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26]
+COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.8": "#0550ae", "echo:factor=4": "#bc4c00",
+           "echo:factor=5": "#cf222e"}
 
 
 def merge(runs, path):
     """One line a run, with as much of each epoch as tables need."""
-    keep = ("served", "storage_bytes", "accuracy", "seconds", "stall_seconds")
+    keep = ("served", "storage_bytes", "accuracy", "seconds", "stall_seconds", "fresh_loss", "reused_loss")
     with open(path, "w") as f:
-        for r in sorted(runs, key=lambda r: (r["slow"], r["recipe"], r["seed"])):
-            curve = [{k: round(e[k], 4) for k in keep} for e in r["curve"]]
+        for r in sorted(runs, key=lambda r: tuple(map(str, key(r)))):
+            curve = [{k: round(e[k], 4) for k in keep if e.get(k) is not None} for e in r["curve"]]
             f.write(json.dumps(dict(r, curve=curve)) + "\n")
-
-
-def groups(runs):
-    out = {}
-    for r in runs:
-        out.setdefault(r["recipe"], []).append(r)
-    return out
 
 
 def mean(runs, name):
     return statistics.mean(r[name] for r in runs)
 
 
-def spread(runs, name):
-    return statistics.stdev([r[name] for r in runs]) if len(runs) > 1 else float("nan")
+def half(values):
+    """Half of a 95 % interval of the mean."""
+    n = len(values)
+    return T95[min(n, len(T95)) - 1] * statistics.stdev(values) / math.sqrt(n) if n > 1 else float("inf")
 
 
-def minutes_at(runs, rate, eats):
-    """The run where storage gives `rate` bytes a second and the GPU takes `eats` samples: in each
-    epoch the slower of the two, as a loader that reads ahead without stalls would have it."""
-    return sum(max(e["served"] / eats, e["storage_bytes"] / rate)
-               for r in runs for e in r["curve"]) / len(runs) / 60
+def paired(mine, base):
+    by = {r["seed"]: r["accuracy"] for r in base}
+    return [100 * (by[r["seed"]] - r["accuracy"]) for r in mine if r["seed"] in by]
 
 
-def table(by, base, rate, eats):
-    print("| recipe | seeds | top-1 % | sd | top-5 % | read MB | vs minio | hits % | subst % | "
-          "repeats % | touched % | minutes |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for recipe, g in by.items():
-        served = mean(g, "served")
-        print(f"| {recipe} | {len(g)} | {100 * mean(g, 'accuracy'):.2f} | "
-              f"{100 * spread(g, 'accuracy'):.2f} | {100 * mean(g, 'top5'):.2f} | "
+def gap(runs):
+    """Of the last quarter of the epochs."""
+    all_ = [e["fresh_loss"] - e["reused_loss"] for r in runs for e in r["curve"][-(len(r["curve"]) // 4):]
+            if e.get("fresh_loss") is not None and e.get("reused_loss") is not None]
+    return f"{statistics.mean(all_):.3f}" if all_ else ""
+
+
+def times(run, rate, eats):
+    """Minutes after each epoch: the slower of storage and GPU, as a loader that reads ahead would have it."""
+    total, out = 0., []
+    for e in run["curve"]:
+        total += max(e["served"] / eats, e["storage_bytes"] / rate) / 60
+        out.append(total)
+    return out
+
+
+def same(run):
+    """All that two runs must share to be compared but recipe and seed."""
+    return tuple(run.get(k, KEY[k]) for k in KEY if k not in ("recipe", "seed"))
+
+
+def table(runs, base, eats):
+    rate = eats * mean(base, "storage_bytes") / mean(base, "served") / 4
+    print("| recipe | seeds | top-1 % | less | read MB | fewer | repeats % | gap | minutes |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    by = {}
+    for r in runs:
+        by.setdefault(r["recipe"], []).append(r)
+    for recipe, g in sorted(by.items(), key=lambda i: -mean(i[1], "storage_bytes")):
+        lost = paired(g, base)
+        less = ""
+        if recipe != "minio" and lost:
+            less = f"{statistics.mean(lost):+.2f}" + (f" ± {half(lost):.2f}" if len(lost) > 1 else "")
+        print(f"| {recipe} | {len(g)} | {100 * mean(g, 'accuracy'):.2f} | {less} | "
               f"{mean(g, 'storage_bytes') / 1e6:.0f} | "
-              f"{base / mean(g, 'storage_bytes'):.2f}x | "
-              + " | ".join(f"{100 * mean(g, k) / served:.1f}" for k in COUNTS[1:4])
-              + f" | {100 * mean(g, 'touched'):.1f} | {minutes_at(g, rate, eats):.2f} |")
+              f"{mean(base, 'storage_bytes') / mean(g, 'storage_bytes'):.2f}x | "
+              f"{100 * mean(g, 'repeats') / mean(g, 'served'):.1f} | {gap(g)} | "
+              f"{statistics.mean(times(r, rate, eats)[-1] for r in g):.2f} |")
 
 
-def times(slow, eats):
-    """Stalled: the part of an epoch in which the GPU had nothing to do. What the loop itself waited
-    says less, since steps are queued ahead of the GPU."""
-    print("\n| storage | recipe | runs | epoch s | stalled % | read MB an epoch |")
-    print("|---|---|---|---|---|---|")
-    for (speed, recipe), g in sorted(slow.items()):
-        later = [e for r in g for e in r["curve"][1:] or r["curve"]]
-        stall = 1 - mean(later, "served") / eats / mean(later, "seconds")
-        print(f"| {speed} | {recipe} | {len(g)} | {mean(later, 'seconds'):.2f} | "
-              f"{100 * stall:.1f} | {mean(later, 'storage_bytes') / 1e6:.0f} |")
+def describe(run):
+    return (f"{TITLES[run.get('set', 'cifar10')]}, {run.get('net', 'resnet18')}, {run.get('optimizer', 'sgd')}, "
+            f"{run['epochs']} epochs, batches of {run['batch']}, cache {run['cache']}"
+            + (f", {run['slow']}" if run["slow"] else ""))
 
 
-def pareto(by, path):
-    left, top, width, height = 64, 20, 640, 400
-    points = [(mean(g, "storage_bytes") / 1e6, 100 * mean(g, "accuracy"),
-               100 * spread(g, "accuracy"), recipe) for recipe, g in by.items()]
-    x0, x1 = min(p[0] for p in points) / 1.2, max(p[0] for p in points) * 1.3
-    y0 = math.floor(2 * min(p[1] - (p[2] if p[2] == p[2] else 0) for p in points)) / 2
-    y1 = math.ceil(2 * max(p[1] + (p[2] if p[2] == p[2] else 0) for p in points)) / 2
+# ---- the picture ---------------------------------------------------------------------------------
 
-    def at(x, y):
-        return (left + width * math.log(x / x0) / math.log(x1 / x0),
-                top + height * (y1 - y) / (y1 - y0))
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} '
-           f'{top + height + 50}" font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="white"/>']
-    for i in range(int((y1 - y0) * 2) + 1):
-        y = at(x0, y0 + i / 2)[1]
-        out.append(f'<path d="M{left} {y:.1f}h{width}" stroke="#ddd"/><text x="{left - 6}" '
-                   f'y="{y + 4:.1f}" text-anchor="end">{y0 + i / 2:g}</text>')
-    for x in (100, 200, 500, 1000, 2000, 5000):
-        if x0 < x < x1:
-            px = at(x, y0)[0]
-            out.append(f'<path d="M{px:.1f} {top}v{height}" stroke="#ddd"/><text x="{px:.1f}" '
-                       f'y="{top + height + 16}" text-anchor="middle">{x:g}</text>')
-    for x, y, sd, recipe in sorted(points):
-        px, py = at(x, y)
-        colour = "#c0392b" if recipe.startswith("rotate") else "#2c3e50"
-        if sd == sd:
-            out.append(f'<path d="M{px:.1f} {at(x, y - sd)[1]:.1f}V{at(x, y + sd)[1]:.1f}" '
-                       f'stroke="{colour}"/>')
-        out.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour}"/><text '
-                   f'x="{px + 6:.1f}" y="{py - 5:.1f}" fill="{colour}">{recipe}</text>')
-    out.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">storage '
-               f'bytes of the run, MB</text><text transform="translate(16 {top + height / 2}) '
-               'rotate(-90)" text-anchor="middle">test accuracy, %</text></svg>')
+def ticks(low, high, count=5):
+    step = 10 ** math.floor(math.log10((high - low) / count))
+    step *= next(m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= count)
+    first = math.ceil(low / step)
+    return [i * step for i in range(first, int(high / step + 1e-9) + 1)]
+
+
+class Panel:
+    def __init__(self, left, top, width, height, xs, ys):
+        self.box = left, top, width, height
+        self.x0, self.x1, self.y0, self.y1 = xs + ys
+
+    def at(self, x, y):
+        left, top, width, height = self.box
+        return (left + width * (x - self.x0) / (self.x1 - self.x0),
+                top + height * (self.y1 - y) / (self.y1 - self.y0))
+
+    def frame(self, title, xlabel, ylabel):
+        left, top, width, height = self.box
+        out = [f'<text x="{left}" y="{top - 10}" font-size="15" font-weight="bold">{title}</text>',
+               f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">{xlabel}</text>']
+        if ylabel:
+            out.append(f'<text transform="translate({left - 42} {top + height / 2}) rotate(-90)" '
+                       f'text-anchor="middle">{ylabel}</text>')
+        for v in ticks(self.y0, self.y1):
+            y = self.at(self.x0, v)[1]
+            out.append(f'<path d="M{left} {y:.1f}h{width}" stroke="#e5e5e5"/><text x="{left - 6}" y="{y + 4:.1f}" '
+                       f'text-anchor="end">{v:g}</text>')
+        for v in ticks(self.x0, self.x1):
+            x = self.at(v, self.y0)[0]
+            out.append(f'<path d="M{x:.1f} {top + height}v5" stroke="#888"/><text x="{x:.1f}" y="{top + height + 19}" '
+                       f'text-anchor="middle">{v:g}</text>')
+        out.append(f'<path d="M{left} {top}v{height}h{width}" fill="none" stroke="#888"/>')
+        return out
+
+
+def by_bytes(panel, by):
+    out = []
+    for recipe, g in by.items():
+        colour = COLOURS.get(recipe, "#888")
+        acc = [100 * r["accuracy"] for r in g]
+        x, y = panel.at(mean(g, "storage_bytes") / 1e9, statistics.mean(acc))
+        spread = statistics.stdev(acc) if len(acc) > 1 else 0
+        up, down = panel.at(panel.x0, statistics.mean(acc) + spread)[1], panel.at(panel.x0, statistics.mean(acc) - spread)[1]
+        out.append(f'<path d="M{x:.1f} {up:.1f}V{down:.1f}M{x - 5:.1f} {up:.1f}h10M{x - 5:.1f} {down:.1f}h10" '
+                   f'stroke="{colour}" stroke-width="1.5"/><circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+    return out
+
+
+def by_time(panel, by, rate, eats):
+    out = []
+    for recipe, g in by.items():
+        colour = COLOURS.get(recipe, "#888")
+        x = [statistics.mean(t) for t in zip(*(times(r, rate, eats) for r in g))]
+        y = [100 * statistics.mean(a) for a in zip(*([e["accuracy"] for e in r["curve"]] for r in g))]
+        points = [panel.at(a, b) for a, b in zip(x, y) if b >= panel.y0]
+        out.append('<path d="M' + "L".join(f"{a:.1f} {b:.1f}" for a, b in points)
+                   + f'" fill="none" stroke="{colour}" stroke-width="2"/>'
+                   f'<circle cx="{points[-1][0]:.1f}" cy="{points[-1][1]:.1f}" r="4" fill="{colour}"/>')
+    return out
+
+
+def picture(groups, eats, path):
+    """Above accuracy at the end against bytes read, bars of one standard deviation; below it accuracy as it
+    grows, against time."""
+    wide, high, left, top, gap_x, gap_y = 300, 220, 70, 90, 80, 100
+    full = left + len(groups) * (wide + gap_x)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full} {top + 2 * high + gap_y + 60}" '
+           'font-family="sans-serif" font-size="13">', '<rect width="100%" height="100%" fill="white"/>']
+    x = left
+    for recipe in [r for r in COLOURS if any(r in by for by in groups.values())]:
+        out.append(f'<circle cx="{x + 6}" cy="26" r="6" fill="{COLOURS[recipe]}"/>'
+                   f'<text x="{x + 18}" y="31" font-size="15">{recipe}</text>')
+        x += 40 + 9 * len(recipe)
+    for i, (name, by) in enumerate(groups.items()):
+        at = left + i * (wide + gap_x)
+        rate = eats[name] * mean(by["minio"], "storage_bytes") / mean(by["minio"], "served") / 4
+        ends = [100 * r["accuracy"] for g in by.values() for r in g]
+        room = max(.5, .15 * (max(ends) - min(ends)))
+        p = Panel(at, top, wide, high, (0, 1.08 * max(mean(g, "storage_bytes") for g in by.values()) / 1e9),
+                  (min(ends) - room, max(ends) + room))
+        out += p.frame(TITLES[name], "GB read from storage", "" if i else "accuracy at the end, %") + by_bytes(p, by)
+        slow = max(statistics.mean(times(r, rate, eats[name])[-1] for r in g) for g in by.values())
+        p = Panel(at, top + high + gap_y, wide, high, (0, 1.05 * slow), (min(ends) * .6, max(ends) + room))
+        out += p.frame("", "minutes, storage at a quarter of the GPU's speed", "" if i else "accuracy, %")
+        out += by_time(p, by, rate, eats[name])
     with open(path, "w") as f:
-        f.write("\n".join(out) + "\n")
+        f.write("\n".join(out) + "\n</svg>\n")
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("results", nargs="+")
-    p.add_argument("--larder", default=os.path.join(HERE, "..", "..", "build", "larder"))
-    p.add_argument("--svg", help="the picture")
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("results", nargs="*", default=[os.path.join(HERE, "results", "reuse.jsonl")])
+    p.add_argument("--svg", metavar="FILE", help="the picture of the core sets")
     p.add_argument("--merge", metavar="FILE", help="write all runs into one file, and end")
-    p.add_argument("--rate", type=float, default=31 * 2 ** 20, help="bytes a second, for minutes")
-    p.add_argument("--eats", type=float, default=50000 / 1.182,
+    p.add_argument("--eats", type=float, default=60000,
                    help="samples the GPU takes a second (bench/gpu/steps.py)")
     a = p.parse_args()
     runs = list(read_runs(a.results, key).values())
@@ -152,25 +203,29 @@ def main():
     if a.merge:
         merge(runs, a.merge)
         return
-    fast = [r for r in runs if not r["slow"]]
-    for run in [r for r in fast if r["recipe"] == "minio"]:
-        fast += [replay(a.larder, recipe, run) for recipe in REPLAYED]
-    length = max(r["epochs"] for r in fast)
-    # A whole run at a storage speed stands beside the others: what h=auto makes of that speed.
-    fast += [dict(r, recipe=f"{r['recipe']}, {r['slow']}") for r in runs
-             if r["slow"] and r["epochs"] == length]
-    by = groups(fast)
-    base = mean(by["minio"], "storage_bytes")
-    by = dict(sorted(by.items(), key=lambda item: -mean(item[1], "storage_bytes")))
-    table(by, base, a.rate, a.eats)
-    slow = {}
+    alike = {}
     for r in runs:
-        if r["slow"]:
-            slow.setdefault((r["slow"], r["recipe"]), []).append(r)
-    if slow:
-        times(slow, a.eats)
+        alike.setdefault(same(r), []).append(r)
+    for g in alike.values():
+        base = [r for r in g if r["recipe"] == "minio"]
+        if base:
+            print(f"\n{describe(g[0])}:\n")
+            table(g, base, a.eats)
+        else:
+            print(f"\n{describe(g[0])}: no minio to compare with, {len(g)} runs")
+    missing = [f"{s} {r}: {5 - n} of 5 seeds" for s in CORE_SETS for r in CORE
+               for n in [len({x["seed"] for x in runs if x.get("set") == s and x["recipe"] == r})] if n < 5]
+    if missing:
+        print("\nMissing of the core: " + "; ".join(missing) + ".")
     if a.svg:
-        pareto(by, a.svg)
+        groups = {}
+        for s in CORE_SETS:
+            mine = [r for r in runs if r.get("set") == s and r["recipe"] in CORE and r["cache"] == "20%" and not r["slow"]
+                    and r.get("net", "resnet18") == "resnet18" and r["epochs"] == 30]
+            if any(r["recipe"] == "minio" for r in mine):
+                groups[s] = {c: [r for r in mine if r["recipe"] == c] for c in CORE
+                             if any(r["recipe"] == c for r in mine)}
+        picture(groups, {s: a.eats for s in groups}, a.svg)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU to try it out
 FIGURES = ("served", "hits", "substitutes", "repeats", "misses", "background_reads",
            "storage_bytes", "evaluated", "evaluation_reads")
 ALSO = ("touched", "fresh_loss", "reused_loss")  # of an epoch, where there are
-USUAL = {"set": "cifar10", "recipe": "rotate:h=0.8", "seed": 1, "cache": "20%", "epochs": 30, "batch": 256,
+USUAL = {"set": "cifar10", "recipe": "rotate:h=0.8", "seed": 1, "cache": "20%", "epochs": 30, "batch": 512,
          "net": "resnet18", "optimizer": "sgd", "slow": ""}
 
 

@@ -462,7 +462,7 @@ typedef struct larder_engine {
     void (*close)(void *st); /* also of half-open ones */
     /* Enters the batch. LARDER_ENGINE_LEARNING: not enough seen yet to count. */
     int (*update)(void *st, const larder_engine_rows *);
-    /* Counts for rows that were just entered; radius is the distance, not its square. */
+    /* Counts for rows as they were last entered; radius is the distance, not its square. */
     int (*count)(void *st, const larder_engine_rows *, double radius, larder_engine_count *out);
     /* The nearest neighbours of the same class of a row just entered: at most cap of those within
      * the radius, nearest first. */

@@ -11,7 +11,22 @@ STEP_FIRST, STEP_LEAST, STEP_MOST = 0.05, 5e-4, 0.1  # as the signal `graph` ste
 PAIRS = 4096
 CHUNK = 1 << 14  # rows of the table at a time
 CLASSES_MAX = 1 << 20  # labels from here on, and those below zero, are one class
-TENSORS = ("x", "label", "named", "radius", "step", "turn")
+HELD, LEAST, MOST = 1024, 16, 64  # an even sample of the ids, and how many a batch counts of it
+TENSORS = ("x", "label", "named", "radius", "step", "turn", "next")
+
+
+def hash_ranks(n: int) -> Any:
+    """The place of each id by its hash, the one of the signal `graph`."""
+    import numpy
+
+    with numpy.errstate(over="ignore"):
+        x = numpy.arange(n, dtype="uint64") + numpy.uint64(0x9E3779B97F4A7C15)
+        for _ in range(2):
+            x = (x ^ (x >> numpy.uint64(32))) * numpy.uint64(0xD6E8FEB86659FD93)
+        x ^= x >> numpy.uint64(32)
+    rank = numpy.empty(n, "int64")
+    rank[numpy.argsort(x)] = numpy.arange(n)
+    return _torch.module().from_numpy(rank)
 
 
 class Graph:
@@ -27,6 +42,8 @@ class Graph:
         self.radius: Any = None
         self.step: Any = None
         self.turn: Any = None
+        self.rank: Any = None  # of each id, by the hash of `graph`: the lowest seen are the sample
+        self.next: Any = None  # who of it is counted next
         self.named: Any = None  # offered as a hub in this epoch
         self.named_epoch = 0
 
@@ -38,10 +55,12 @@ class Graph:
         self.named = torch.zeros(self.n, dtype=torch.bool, **place)
         self.step = torch.tensor(STEP_FIRST, dtype=torch.float64, **place)
         self.turn = torch.tensor(0, dtype=torch.float64, **place)
+        self.rank = hash_ranks(self.n).to(emb.device)
+        self.next = torch.tensor(0, dtype=torch.int64, **place)
 
     def _follow(self, device: Any) -> None:
         """A loaded state goes where the embeddings are."""
-        for name in TENSORS:
+        for name in TENSORS + ("rank",):
             value = getattr(self, name)
             if value is not None and value.device != device:
                 setattr(self, name, value.to(device))
@@ -66,14 +85,19 @@ class Graph:
             if len(known) < 2:  # one sample says nothing about distances
                 return self._answer(len(served), at, None, None, None)
             self.radius = self._guess(known, float(want / rows))
-        same, other = self._count(x, ids, own)
+        probe, asked = self._probe(len(served))
+        same, other = self._count(
+            torch.cat([x, self.x[probe]]), torch.cat([ids, probe]), torch.cat([own, self.label[probe]])
+        )
+        degrees = (same + other)[len(ids) :]
+        same, other = same[: len(ids)], other[: len(ids)]
         scale = (self.cap / (same + other).clamp(min=1)).clamp(max=1)
         score = torch.log(
             1 / (same * scale).clamp(min=1) + other * scale / self.cap + 1
         ).float()
         score = torch.where(fine, score, torch.full_like(score, float("nan")))
         hubs = self._hubs(x, ids, own, torch.where(fine, same, torch.zeros_like(same)), epoch)
-        self._steer(same + other, fine, want)
+        self._steer(degrees, asked, want)
         return self._answer(len(served), at, score, *hubs)
 
     def _rows(self, served: Any, labels: Any, device: Any) -> Any:
@@ -165,14 +189,23 @@ class Graph:
         nearest = d.topk(most, largest=False)
         return ids[best], nearest.indices, torch.isfinite(nearest.values).sum(1)
 
-    def _steer(self, totals: Any, fine: Any, want: Any) -> None:
+    def _probe(self, reported: int) -> Any:
+        """A few of an even sample of all ids seen: batches are none, as they are drawn by score. Ids, and
+        which of them count (there may be fewer)."""
         torch = _torch.module()
-        ordered = torch.where(fine, totals, torch.full_like(totals, float("inf"))).sort().values
-        n = fine.sum()
-        middle = torch.stack([(n - 1).clamp(min=0) // 2, (n // 2).clamp(max=len(fine) - 1)])
-        median = ordered[middle].sum() / 2
-        turn = (median < want).double() - (median > want).double()
-        turn = torch.where(n > 0, turn, torch.zeros_like(turn))
+        seen = torch.where(self.label != -2, self.rank, torch.full_like(self.rank, self.n))
+        low = seen.topk(min(HELD, self.n), largest=False)
+        held = (low.values < self.n).sum()
+        few = torch.arange(min(max(reported // 8, LEAST), MOST), device=held.device)
+        ids = low.indices[(self.next + few) % held.clamp(min=1)]
+        asked = few < held
+        self.next = (self.next + asked.sum()) % held.clamp(min=1)
+        return ids, asked
+
+    def _steer(self, totals: Any, asked: Any, want: Any) -> None:
+        torch = _torch.module()
+        below, above = ((asked & (t > 0)).sum() for t in (want - totals, totals - want))
+        turn = (below - above).sign().double()
         again = (self.step * 1.2).clamp(max=STEP_MOST)
         back = torch.where(self.turn != 0, (self.step / 2).clamp(min=STEP_LEAST), self.step)
         step = torch.where(turn == self.turn, again, back)
@@ -218,6 +251,9 @@ class Graph:
         self.named_epoch = int(state.get("named_epoch", 0))
         if self.named is None:  # saved before hubs were offered once an epoch
             self.named = _torch.module().zeros(self.n, dtype=_torch.module().bool)
+        self.rank = hash_ranks(self.n)
+        if self.next is None:  # saved before the radius went by an even sample
+            self.next = _torch.module().tensor(0)
 
 
 OF_GRAPH = (

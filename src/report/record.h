@@ -22,6 +22,8 @@
     XX(opt, hubs)                                                                                  \
     XX(opt, covered)                                                                               \
     XX(opt, withdrawn)                                                                             \
+    XX(opt, hub_limited)                                                                           \
+    XX(opt, served_again)                                                                          \
     XX(opt, fresh_learned)                                                                         \
     XX(opt, gate_open)                                                                             \
     XX(opt, score_seconds)                                                                         \

@@ -4,7 +4,8 @@
 #include "sample/pads.h"
 
 static const larder_param params[] = {
-    {"correct", "float", "0", "exponent of the weights 1/(N p); 0: all are 1", 0, 1}, {0}};
+    {"correct", "float", "1", "exponent of the weights 1/(N p); 0: all are 1, as the paper", 0, 1},
+    {0}};
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     larder__pads *p = st;

@@ -15,6 +15,7 @@
 #include "plugins.h"
 #include "signal/graph_batch.h"
 #include "signal/graph_engine.h"
+#include "signal/graph_probe.h"
 #include "signal/graph_radius.h"
 #include "signal/graph_result.h"
 #include "signal/graph_store.h"
@@ -31,6 +32,7 @@ typedef struct graph {
     void *index;
     larder__graph_radius radius;
     larder__graph_batch batch;
+    larder__graph_probe probe; /* of use while the radius is steered */
     float *pairs;
     double cap;
     bool normalise;
@@ -48,7 +50,7 @@ static const larder_param params[] = {
     {"radius", "text", "auto",
      "distance of neighbours; auto: steered to `degree` of them; the paper's is -ln(alpha)/lambda",
      0, 0},
-    {"degree", "float", "150", "neighbours that the median sample of a batch shall have", 1, 1e6},
+    {"degree", "float", "150", "neighbours that the median of all samples shall have", 1, 1e6},
     {"normalise", "bool", "1", "bring embeddings to unit length", 0, 0},
     {"cap", "int", "500", "neighbours that count; more are scaled down to it", 1, 1000000},
     {"threads", "int", "1", "that count a batch together", 1, 64},
@@ -104,6 +106,7 @@ static void close_index(graph *g) {
     g->engine = NULL;
     g->index = NULL;
     g->conf.dim = 0;
+    larder__graph_probe_close(&g->probe);
     larder__graph_batch_free(&g->batch); /* its rooms are for this dimension */
 }
 
@@ -142,6 +145,8 @@ static int open_index(graph *g, size_t dim) {
     g->engine = g->index ? e : NULL;
     rc = g->index ? e->open(g->index, &g->conf, &args) : LARDER_E_NOMEM;
     larder__args_free(&args);
+    if (rc == 0)
+        rc = larder__graph_probe_open(&g->probe, g->conf.dim);
     if (rc == 0 && !g->pairs) {
         g->pairs = larder__malloc(LARDER__GRAPH_PAIRS * sizeof *g->pairs);
         rc = g->pairs ? 0 : LARDER_E_NOMEM;
@@ -220,21 +225,24 @@ static int score_batch(graph *g, const larder_report *rep, larder__graph_result 
     if (rc == 0)
         rc = g->engine->update(g->index, &b->rows);
     at = take(g, 1, at);
+    if (rc >= 0 && g->radius.steered)
+        larder__graph_probe_enter(&g->probe, &b->rows, g->conf.dim);
     if (rc != 0)
         return rc;
     uint64_t rows = g->engine->rows(g->index);
     larder__graph_radius_guess(&g->radius, &b->rows, g->conf.dim, rows, g->pairs);
     if (g->radius.radius <= 0)
         return 0; /* one sample says nothing about distances */
-    rc = g->engine->count(g->index, &b->rows, g->radius.radius, b->counts);
+    larder_engine_rows all = larder__graph_probe_ask(&g->probe, b, g->conf.dim, rep->n);
+    rc = g->engine->count(g->index, &all, g->radius.radius, b->counts);
     at = take(g, 2, at);
     if (rc < 0)
         return rc;
     write_scores(g, out);
-    for (size_t i = 0; i < b->rows.n; i++)
-        b->totals[i] = b->counts[i].same + b->counts[i].other;
+    for (uint32_t i = 0; i < g->probe.asked; i++)
+        b->totals[i] = b->counts[g->probe.at[i]].same + b->counts[g->probe.at[i]].other;
     write_hubs(g, rep->epoch, out);
-    larder__graph_radius_steer(&g->radius, b->totals, b->rows.n, rows);
+    larder__graph_radius_steer(&g->radius, b->totals, g->probe.asked, rows);
     take(g, 3, at);
     return 0;
 }
@@ -300,6 +308,7 @@ static void save(const void *st, larder_writer *w) {
     char name[LARDER__ENGINE_LETTERS] = {0};
     memcpy(name, g->engine->plugin.name, strlen(g->engine->plugin.name));
     larder_write_bytes(w, name, sizeof name);
+    larder__graph_probe_save(&g->probe, g->conf.dim, w);
     g->engine->save(g->index, w);
 }
 
@@ -330,6 +339,8 @@ static int load(void *st, larder_reader *r) {
     g->wanted = saved;
     rc = open_index(g, dim);
     g->wanted = wanted;
+    if (rc == 0)
+        rc = larder__graph_probe_load(&g->probe, dim, g->conf.n, r);
     if (rc == 0)
         rc = g->engine->load(g->index, r);
     if (rc < 0)

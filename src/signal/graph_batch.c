@@ -22,11 +22,12 @@ static int make_room(larder__graph_batch *b, size_t n, size_t dim) {
     if (n <= b->room)
         return 0;
     larder__graph_batch_free(b);
-    b->ids = larder__malloc(n * sizeof *b->ids);
-    b->classes = larder__malloc(n * sizeof *b->classes);
-    b->x = larder__malloc(n * dim * sizeof *b->x);
-    b->counts = larder__malloc(n * sizeof *b->counts);
-    b->totals = larder__malloc(n * sizeof *b->totals);
+    size_t all = n + LARDER__GRAPH_SPARE;
+    b->ids = larder__malloc(all * sizeof *b->ids);
+    b->classes = larder__malloc(all * sizeof *b->classes);
+    b->x = larder__malloc(all * dim * sizeof *b->x);
+    b->counts = larder__malloc(all * sizeof *b->counts);
+    b->totals = larder__malloc(all * sizeof *b->totals);
     b->order = larder__malloc(n * sizeof *b->order);
     if (!b->ids || !b->classes || !b->x || !b->counts || !b->totals || !b->order) {
         larder__graph_batch_free(b);

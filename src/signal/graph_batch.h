@@ -5,9 +5,11 @@
 
 #include "signal/graph_engine.h"
 
+enum { LARDER__GRAPH_SPARE = 64 }; /* rows that may be put behind those of the report */
+
 typedef struct larder__graph_batch {
     larder_engine_rows rows; /* points at the arrays below */
-    size_t room;
+    size_t room;             /* rows; there are as many more as LARDER__GRAPH_SPARE */
     uint32_t *ids, *classes;
     float *x;
     larder_engine_count *counts;

@@ -41,13 +41,17 @@ void larder__graph_radius_guess(larder__graph_radius *r, const larder_engine_row
     r->radius = fmax((double)space[(size_t)(share * (double)(count - 1))], 1e-6);
 }
 
-void larder__graph_radius_steer(larder__graph_radius *r, float *totals, size_t n, uint64_t rows) {
+void larder__graph_radius_steer(larder__graph_radius *r, const float *totals, size_t n,
+                                uint64_t rows) {
     if (!r->steered || n == 0 || r->radius <= 0)
         return;
-    qsort(totals, n, sizeof *totals, by_value);
-    double median = ((double)totals[(n - 1) / 2] + (double)totals[n / 2]) / 2;
     double want = target(r, rows);
-    int turn = (median < want) - (median > want);
+    size_t below = 0, above = 0;
+    for (size_t i = 0; i < n; i++) {
+        below += (double)totals[i] < want;
+        above += (double)totals[i] > want;
+    }
+    int turn = (below > above) - (below < above);
     if (turn == 0)
         return;
     if (turn == r->turn)

@@ -357,9 +357,26 @@ static void *count_share(void *arg) {
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* Queries as the kernel wants them: the rows of the batch, which are entered. */
-static void make_queries(larder__graph_sweeps *s, const larder__graph_index *index,
-                         const larder_engine_rows *in, double radius) {
+/* The code of a row as it is kept, or as it would be: only so is it sure to count itself, as the
+ * scale may have moved since it was entered. */
+static int32_t code_of(const larder__graph_index *index, const larder_engine_rows *in, size_t i,
+                       uint8_t *codes) {
+    const larder__graph_store *whole = &index->whole;
+    uint32_t place = whole->place[in->ids[i]], chunk = place / LARDER__CHUNK_ROWS;
+    int32_t row_const;
+    if (place != LARDER__NO_PLACE) {
+        larder__chunk_get(whole, chunk, place % LARDER__CHUNK_ROWS, codes);
+        return larder__chunk_consts(whole, chunk)[place % LARDER__CHUNK_ROWS];
+    }
+    larder__graph_scale_code(&index->scale, in->x + i * index->conf.dim, index->conf.dim,
+                             whole->dims, codes, &row_const);
+    larder__graph_order_put(&index->order, codes);
+    return row_const;
+}
+
+/* Queries as the kernel wants them: rows that are entered. */
+static int make_queries(larder__graph_sweeps *s, const larder__graph_index *index,
+                        const larder_engine_rows *in, double radius) {
     const larder__graph_store *whole = &index->whole;
     int32_t half = larder__graph_scale_half(&index->scale, radius);
     uint8_t codes[LARDER__DIM_MAX];
@@ -367,19 +384,19 @@ static void make_queries(larder__graph_sweeps *s, const larder__graph_index *ind
     for (size_t i = 0; i < in->n; i++) {
         uint32_t class = larder__graph_class_of(index, in->ids[i], in->classes[i]);
         uint32_t place = larder__graph_store_of(index, class)->place[in->ids[i]];
+        if (place == LARDER__NO_PLACE)
+            return larder__fail(LARDER_E_STATE, "graph: sample %u was never entered", in->ids[i]);
         s->classes[i] = class;
         s->chunk_of[i] = place / LARDER__CHUNK_ROWS;
         s->lane_of[i] = place % LARDER__CHUNK_ROWS;
         if (whole->rows == 0)
             continue;
-        int32_t row_const;
-        larder__graph_scale_code(&index->scale, in->x + i * index->conf.dim, index->conf.dim,
-                                 whole->dims, codes, &row_const);
-        larder__graph_order_put(&index->order, codes);
+        int32_t row_const = code_of(index, in, i, codes);
         pack_query(s, codes, whole->dims, s->packed + i * s->packed_bytes);
         s->bounds[i] = larder__graph_scale_bound(codes, whole->dims, row_const, half);
         s->heads[i] = larder__graph_store_head_bound(whole, codes, s->bounds[i]);
     }
+    return 0;
 }
 
 static int make_plan(larder__graph_sweeps *s, const larder__graph_index *index,
@@ -438,9 +455,10 @@ int larder__graph_sweeps_count(larder__graph_sweeps *s, const larder__graph_inde
                                const larder_engine_rows *in, double radius,
                                larder_engine_count *out) {
     int rc = make_room(s, in->n);
+    if (rc == 0)
+        rc = make_queries(s, index, in, radius);
     if (rc < 0)
         return rc;
-    make_queries(s, index, in, radius);
     for (size_t i = 0; i < in->n; i++)
         out[i] = (larder_engine_count){0, 0};
     if (in->n)

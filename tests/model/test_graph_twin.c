@@ -110,7 +110,7 @@ static void exact_fits(void **state) {
     (void)state;
     scores_fit("engine=exact,degree=60", 64, 0.004);
     scores_fit("engine=exact,degree=60", 130, 0.004); /* no multiple of anything */
-    scores_fit("degree=60,threads=3", 3, 0.004);
+    scores_fit("degree=150,threads=3", 3, 0.004);     /* few dimensions, coarse codes */
 }
 
 static void strata_fits(void **state) {

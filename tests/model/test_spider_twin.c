@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KEYS = 90, PENDING = 16 };
+enum { MAX_KEYS = 90, PENDING = 16, TEXT = 160 };
 
 typedef struct resident {
     uint32_t key, size, group;
@@ -34,6 +34,9 @@ typedef struct twin {
     larder__elastic elastic;
     uint64_t asked, spent, class_asked[4], class_spent[4];
     double most, most_class;
+    uint64_t lent[MAX_KEYS], lent_now[MAX_KEYS], passed[MAX_KEYS]; /* an epoch, a batch, running */
+    uint64_t hub_epoch, hub_batch, again;                          /* UINT64_MAX: no limit */
+    uint64_t limited, tired;
 } twin;
 
 static resident *find(twin *t, uint64_t key) {
@@ -133,16 +136,27 @@ static larder_kind ask(twin *t, uint64_t key, uint32_t size, uint32_t group, uin
     t->asked++;
     t->class_asked[group]++;
     *served = key;
+    uint64_t passed = t->passed[key];
+    t->passed[key] = 0;
     if (find(t, key))
         return LARDER_HIT;
     int hub = t->hub_of[key];
     if (hub >= 0 && is_hub(t, (uint64_t)hub) && find(t, (uint64_t)hub)->group == group &&
         (double)(t->spent + 1) <= t->most * (double)t->asked &&
         (double)(t->class_spent[group] + 1) <= t->most_class * (double)t->class_asked[group]) {
-        t->spent++;
-        t->class_spent[group]++;
-        *served = (uint64_t)hub;
-        return LARDER_SUBSTITUTE;
+        if (passed >= t->again)
+            t->tired++;
+        else if (t->lent[hub] >= t->hub_epoch || t->lent_now[hub] >= t->hub_batch)
+            t->limited++;
+        else {
+            t->passed[key] = passed + 1;
+            t->lent[hub]++;
+            t->lent_now[hub]++;
+            t->spent++;
+            t->class_spent[group]++;
+            *served = (uint64_t)hub;
+            return LARDER_SUBSTITUTE;
+        }
     }
     enter(t, key, size, group);
     return LARDER_MISS;
@@ -241,6 +255,7 @@ static void both_end_batch(pair *p) {
         assert_int_equal(larder__cache_resident(p->c, keys[i]), find(&p->t, keys[i]) != NULL);
     }
     larder__cache_batch(p->c);
+    memset(p->t.lent_now, 0, sizeof p->t.lent_now);
     for (size_t i = 0; i < n; i++)
         if (!is_hub(&p->t, keys[i]))
             forget(&p->t, keys[i]);
@@ -254,7 +269,8 @@ static void both_epoch(pair *p) {
         assert_true(fabs(shown[1] - sigma) < 1e-9);
     larder__elastic_epoch(&p->t.elastic, p->epoch++, isfinite(sigma) ? shown[1] : sigma);
     assert_true(shown[0] == p->t.elastic.ratio);
-    p->t.asked = p->t.spent = 0;
+    p->t.asked = p->t.spent = p->t.limited = p->t.tired = 0;
+    memset(p->t.lent, 0, sizeof p->t.lent);
     memset(p->t.class_asked, 0, sizeof p->t.class_asked);
     memset(p->t.class_spent, 0, sizeof p->t.class_spent);
 }
@@ -285,6 +301,7 @@ static void check_inside(pair *p) {
     double shown[LARDER_FIGURES];
     larder__cache_show(p->c, shown);
     assert_true(shown[6] == (double)claimed);
+    assert_true(shown[8] == (double)p->t.limited && shown[9] == (double)p->t.tired);
 }
 
 static larder__cache *open_cache(const twin *t, const char *text) {
@@ -303,16 +320,22 @@ static larder__cache *open_cache(const twin *t, const char *text) {
     return c;
 }
 
-static void open_pair(pair *p, uint64_t seed, char text[128]) {
+static void open_pair(pair *p, uint64_t seed, char text[TEXT]) {
     *p = (pair){0};
     larder_rng_seed(&p->rng, seed, 77);
     p->t.keys = 20 + larder_rng_below(&p->rng, MAX_KEYS - 20);
     p->t.budget = 5 + larder_rng_below(&p->rng, 3 * p->t.keys);
     p->t.most = seed % 3 ? 1 : 0.3;
     p->t.most_class = seed % 4 ? 1 : 0.2;
-    snprintf(text, 128, "ratio=0.%u,ratio_end=0.%u,paper=%s,most=%g,most_class=%g,guard=0",
+    unsigned limits[3] = {(unsigned)(seed % 5) * 3, (unsigned)(seed % 4), (unsigned)(seed % 6)};
+    p->t.hub_epoch = limits[0] ? limits[0] : UINT64_MAX;
+    p->t.hub_batch = limits[1] ? limits[1] : UINT64_MAX;
+    p->t.again = limits[2] ? limits[2] : UINT64_MAX;
+    snprintf(text, TEXT,
+             "ratio=0.%u,ratio_end=0.%u,paper=%s,most=%g,most_class=%g,guard=0,hub_epoch=%u,"
+             "hub_batch=%u,again=%u",
              3 + (unsigned)(seed % 7), 1 + (unsigned)(seed % 6), seed % 2 ? "literal" : "fixed",
-             p->t.most, p->t.most_class);
+             p->t.most, p->t.most_class, limits[0], limits[1], limits[2]);
     for (uint32_t k = 0; k < p->t.keys; k++)
         p->t.hub_of[k] = -1;
     const larder_policy *policy = larder__policy_find("spider");
@@ -325,7 +348,7 @@ static void open_pair(pair *p, uint64_t seed, char text[128]) {
 
 static void run_pair(uint64_t seed, size_t steps) {
     pair p;
-    char text[128];
+    char text[TEXT];
     open_pair(&p, seed, text);
     for (size_t i = 0; i < steps; i++) {
         uint64_t key = larder_rng_below(&p.rng, p.t.keys);

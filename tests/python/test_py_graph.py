@@ -259,6 +259,32 @@ class Through(unittest.TestCase):
             one, two = a.score(served, labels, emb, epoch), b.score(served, labels, emb, epoch)
             self.assertTrue(numpy.array_equal(one.numpy(), two.numpy(), equal_nan=True))
 
+    def test_the_radius_goes_by_all_samples(self):
+        """Draws by score fill batches with isolated samples; the median degree of all is what counts."""
+        rng = numpy.random.default_rng(5)
+        n, dim = 1200, 16
+        centres = rng.normal(size=(3, dim)) * 3
+        x = rng.normal(size=(n, dim))
+        crowd = numpy.arange(n) % 5 != 0  # four fifths in three dense groups, the rest alone
+        x[crowd] = centres[numpy.arange(n)[crowd] % 3] + 0.3 * x[crowd]
+        x /= numpy.sqrt((x * x).sum(1, keepdims=True))
+        labels = (numpy.arange(n) % 3).astype("int64")
+        g, scores = Graph(n, degree=40), numpy.full(n, numpy.nan)
+        for epoch in range(6):
+            weight = numpy.where(numpy.isnan(scores), 1, scores)
+            order = rng.permutation(n) if epoch == 0 else rng.choice(n, n, p=weight / weight.sum())
+            for at in range(0, n, 60):
+                served = order[at : at + 60].astype("uint64")
+                emb = torch.from_numpy(x[served.astype("int64")].astype("float32"))
+                out = g.score(served, labels[served.astype("int64")], emb, epoch).numpy()
+                fine = numpy.isfinite(out[:, 0])
+                scores[served[fine].astype("int64")] = out[fine, 0]
+        d = numpy.sqrt(((x[:, None] - x[None]) ** 2).sum(2))
+        degree = (d <= float(g.radius)).sum(1) - 1
+        self.assertLess(numpy.mean(degree < 40), 0.62)
+        self.assertGreater(numpy.mean(degree < 40), 0.38)
+        self.assertLess(numpy.median(degree[order]), 20)  # what is drawn says something else
+
     def test_who_asks_for_the_engine_gets_it(self):
         with self.assertRaisesRegex(ValueError, "no scores"):
             larder.Loader(SOURCE, 50, recipe="spider:engine=exact", score_on_device=True)

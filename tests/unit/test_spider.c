@@ -176,6 +176,37 @@ static void hubs_without_room_are_given_up(void **state) {
     larder__cache_close(&c);
 }
 
+static void fetch_claim(larder__cache *c, uint64_t key) {
+    larder_access a = {.key = key, .size = 1, .tag = LARDER_TAG_FETCH};
+    larder__ticket t;
+    check_ok(larder__cache_claim(c, &a, 1, &t));
+}
+
+/* Two jobs, whose words come between each other's. */
+static void a_hub_waits_for_the_job_that_fetches_it(void **state) {
+    (void)state;
+    larder__cache *c = open_cache("", 100, 50, 0);
+    const uint64_t ids[] = {8, 9}, others[] = {18, 19};
+    uint64_t keys[8];
+    assert_true(larder__cache_relate(c, 7, ids, 2));
+    assert_int_equal(larder__cache_fetch(c, keys, 8), 1); /* the first job's */
+    assert_true(larder__cache_relate(c, 17, others, 2));
+    assert_int_equal(end_batch(c), 1); /* the second's: fetch, claim, batch */
+    assert_int_equal(ask(c, 18), LARDER_SUBSTITUTE);
+    assert_true(shown(c, "covered") == 4);
+    fetch_claim(c, 7);
+    larder__cache_batch(c);
+    assert_int_equal(ask(c, 8), LARDER_SUBSTITUTE);
+    /* Of a job that never asks again all is given up in the end. */
+    for (uint64_t h = 30; h < 48; h++) {
+        const uint64_t one[] = {h + 20};
+        assert_true(larder__cache_relate(c, h, one, 1));
+        assert_int_equal(larder__cache_fetch(c, keys, 8), 1);
+        assert_true(shown(c, "covered") <= 4 + 16);
+    }
+    larder__cache_close(&c);
+}
+
 static void another_class_is_never_substituted(void **state) {
     (void)state;
     larder__cache *c = open_cache("", 100, 50, 0);
@@ -229,7 +260,8 @@ static void moving_the_share_drops_no_more_than_it_moves(void **state) {
 
 static void substitutes_stay_within_their_budget(void **state) {
     (void)state;
-    larder__cache *c = open_cache("most=0.25,most_class=0.4", 1000, 900, 0);
+    larder__cache *c =
+        open_cache("most=0.25,most_class=0.4,hub_epoch=0,hub_batch=0,again=0", 1000, 900, 0);
     uint64_t ids[900], subs[3] = {0}, asked[3] = {0};
     for (uint32_t g = 0; g < 3; g++) {
         ask_class(c, g, g, NULL);
@@ -251,9 +283,38 @@ static void substitutes_stay_within_their_budget(void **state) {
     larder__cache_close(&c);
 }
 
+static void a_hub_stands_in_so_often(void **state) {
+    (void)state;
+    larder__cache *c = open_cache("hub_epoch=3,hub_batch=2,again=1", 100, 50, 0);
+    ask(c, 7);
+    const uint64_t ids[] = {20, 21, 22, 23, 24};
+    assert_true(larder__cache_relate(c, 7, ids, 5));
+    for (uint64_t k = 20; k < 25; k++) /* of a batch two */
+        assert_int_equal(ask(c, k), k < 22 ? LARDER_SUBSTITUTE : LARDER_MISS);
+    assert_true(shown(c, "hub_limited") == 3 && shown(c, "served_again") == 0);
+    larder__cache_close(&c);
+    c = open_cache("hub_epoch=3,hub_batch=2,again=1,ratio=0.5,ratio_end=0.5", 100, 2, 0);
+    rate(c, 50, 9), ask(c, 50); /* fills the importance part with who outranks all */
+    rate(c, 20, 1), rate(c, 21, 1), rate(c, 22, 1);
+    assert_true(larder__cache_relate(c, 7, ids, 5));
+    end_batch(c);
+    assert_int_equal(ask(c, 20), LARDER_SUBSTITUTE);
+    assert_int_equal(ask(c, 20), LARDER_MISS); /* itself, once in two */
+    assert_int_equal(ask(c, 20), LARDER_SUBSTITUTE);
+    end_batch(c);
+    assert_int_equal(ask(c, 21), LARDER_SUBSTITUTE); /* the third of the epoch */
+    assert_int_equal(ask(c, 22), LARDER_MISS);
+    assert_true(shown(c, "hub_limited") == 1 && shown(c, "served_again") == 1);
+    larder__cache_epoch(c, 1);
+    assert_true(shown(c, "hub_limited") == 0 && shown(c, "served_again") == 0);
+    assert_int_equal(ask(c, 21), LARDER_MISS); /* it was passed over before */
+    assert_int_equal(ask(c, 22), LARDER_SUBSTITUTE);
+    larder__cache_close(&c);
+}
+
 static void the_guard_withdraws_and_returns(void **state) {
     (void)state;
-    larder__cache *c = open_cache("guard=0.02", 100, 50, 0);
+    larder__cache *c = open_cache("guard=0.02,hub_epoch=0,hub_batch=0", 100, 50, 0);
     ask(c, 7);
     uint64_t ids[40], next = 20;
     for (uint64_t i = 0; i < 40; i++)
@@ -426,9 +487,11 @@ int main(void) {
         cmocka_unit_test(a_resident_hub_changes_sides),
         cmocka_unit_test(a_hub_that_is_asked_for_is_not_fetched),
         cmocka_unit_test(hubs_without_room_are_given_up),
+        cmocka_unit_test(a_hub_waits_for_the_job_that_fetches_it),
         cmocka_unit_test(another_class_is_never_substituted),
         cmocka_unit_test(moving_the_share_drops_no_more_than_it_moves),
         cmocka_unit_test(substitutes_stay_within_their_budget),
+        cmocka_unit_test(a_hub_stands_in_so_often),
         cmocka_unit_test(the_guard_withdraws_and_returns),
         cmocka_unit_test(smoothing_fits_a_parabola),
         cmocka_unit_test(the_ratio_moves_once_scores_come_together),

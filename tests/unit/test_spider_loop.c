@@ -163,7 +163,7 @@ static void the_simulator_is_right(void **state) {
                 assert_true(v.value == there || (isnan(v.value) && isnan(there)));
                 compared++;
             }
-    assert_int_equal(compared, 8);
+    assert_int_equal(compared, 10);
     larder__sim_free(&said);
     larder_loader_close(&l);
     sim.trace = "nowhere";

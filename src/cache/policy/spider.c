@@ -13,6 +13,10 @@
  * - The ratio follows the elastic manager, once an epoch.
  * - A substitute must be of the same group (class) where groups are known. At most `most` of the
  *   requests of the epoch so far are substitutes, and at most `most_class` of those of each class.
+ *   A hub stands in at most hub_epoch times an epoch and hub_batch times a batch: one served for a
+ *   hundred others would outweigh what the rest of the epoch says.
+ * - Who is substituted is not trained on, so its score grows old and, where that is low, nothing
+ *   would ever bring it back. After `again` substitutions running a request is served itself.
  * - The guard (guard.h): when accuracy has fallen by more than `guard`, and by more than chance
  *   explains, nothing is substituted until it has come back, or does not get worse without. */
 #include "base/heap.h"
@@ -34,6 +38,10 @@ typedef struct known { /* of a key */
     larder__link queue; /* of hubs, by key */
     uint32_t score;     /* as an integer that orders alike; 0: never scored */
     uint32_t group;     /* of a resident */
+    uint32_t lent_in;   /* a hub: the batch it last stood in in */
+    uint16_t lent_now;  /* and how often there */
+    uint16_t lent;      /* in this epoch */
+    uint16_t passed;    /* requests running that a hub was served for; none of the three wraps */
 } known;
 
 typedef struct tally { /* of one class in this epoch */
@@ -47,14 +55,18 @@ typedef struct spider {
     larder__neighbours near;
     uint64_t bytes[PARTS];
     uint32_t pending[PENDING]; /* keys of hubs to fetch, oldest first */
-    uint32_t fetched[PENDING]; /* keys of hubs being fetched: hubs or nothing after the batch */
+    uint32_t fetched[PENDING]; /* keys of hubs being fetched, oldest first */
+    uint32_t claimed;          /* a bit each: asked for; hubs or nothing after the batch */
     uint32_t pending_count, fetched_count;
     uint32_t hub_count;
     larder__elastic elastic;
     larder__guard guard;
     double most, most_class;
-    uint64_t asked, spent; /* requests and substitutes of this epoch */
-    tally *classes;        /* CLASSES of them */
+    uint32_t hub_epoch, hub_batch, again; /* UINT32_MAX: no limit */
+    uint32_t batches;                     /* so far */
+    uint64_t limited, tired; /* requests of this epoch a hub was not served for, by either limit */
+    uint64_t asked, spent;   /* requests and substitutes of this epoch */
+    tally *classes;          /* CLASSES of them */
 } spider;
 
 static const larder_param params[] = {
@@ -65,6 +77,11 @@ static const larder_param params[] = {
     {"paper", "fixed|literal", "fixed", "literal: Eq. 5-8 as printed, jumps and all", 0, 0},
     {"most", "float", "1", "at most this share of an epoch's requests is substituted", 0, 1},
     {"most_class", "float", "1", "the same within each class", 0, 1},
+    {"hub_epoch", "int", "4", "times a hub stands in an epoch; 0: no limit, as the paper", 0,
+     65535},
+    {"hub_batch", "int", "1", "the same in a batch; 0: no limit", 0, 65535},
+    {"again", "int", "1",
+     "substitutions running after which a sample is served itself; 0: no limit", 0, 65535},
     {"guard", "float", "0.02",
      "fall of accuracy, beyond its noise, that withdraws substitution; 0: never", 0, 1},
     {0}};
@@ -80,6 +97,11 @@ static uint64_t target(const spider *p, int part) {
     return part == IMPORTANT ? important : p->slots->budget - important;
 }
 
+static uint32_t limit(const larder_args *args, const char *name) {
+    uint32_t value = (uint32_t)larder_args_number(args, name);
+    return value ? value : UINT32_MAX;
+}
+
 static int init(void *st, const larder_slots *slots, const larder_args *args) {
     spider *p = st;
     p->slots = slots;
@@ -89,6 +111,9 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     larder__elastic_init(&p->elastic, args, slots->epochs);
     p->most = larder_args_number(args, "most");
     p->most_class = larder_args_number(args, "most_class");
+    p->hub_epoch = limit(args, "hub_epoch");
+    p->hub_batch = limit(args, "hub_batch");
+    p->again = limit(args, "again");
     larder__guard_init(&p->guard, larder_args_number(args, "guard"));
     p->classes = larder__calloc(CLASSES, sizeof *p->classes);
     return p->classes ? 0 : LARDER_E_NOMEM;
@@ -182,28 +207,62 @@ static void count_asked(spider *p, const larder_access *a) {
 static void hit(void *st, larder_slot s, const larder_access *a) {
     (void)s;
     spider *p = st;
-    if (a->tag != LARDER_TAG_FETCH)
-        count_asked(p, a);
+    if (a->tag == LARDER_TAG_FETCH)
+        return;
+    count_asked(p, a);
+    know(p, a->key)->passed = 0;
 }
 
 static bool within(double share, uint64_t spent, uint64_t asked) {
     return (double)(spent + 1) <= share * (double)asked;
 }
 
+static uint16_t more(uint16_t count) { return (uint16_t)(count + (count < UINT16_MAX)); }
+
+/* May it stand in once more? */
+static bool may_lend(const spider *p, const known *hub) {
+    bool here = hub->lent_in == p->batches;
+    return hub->lent < p->hub_epoch && (!here || hub->lent_now < p->hub_batch);
+}
+
+static void lend(const spider *p, known *hub) {
+    hub->lent_now = hub->lent_in == p->batches ? more(hub->lent_now) : 1;
+    hub->lent_in = p->batches;
+    hub->lent = more(hub->lent);
+}
+
+/* Its hub, if that is here, of its class, and substitutes are let pass at all. */
+static bool find_hub(const spider *p, const larder_access *a, uint64_t *hub) {
+    const tally *class = tally_of(p, a);
+    return larder__neighbours_find(&p->near, a->key, hub) && is_hub(p, *hub) &&
+           know(p, *hub)->group == a->group && !p->guard.withdrawn &&
+           within(p->most, p->spent, p->asked) && within(p->most_class, class->spent, class->asked);
+}
+
+static void note_claim(spider *p, uint64_t key) {
+    for (uint32_t i = 0; i < p->fetched_count; i++)
+        if (p->fetched[i] == key)
+            p->claimed |= 1u << i;
+}
+
 static bool stand_in(void *st, const larder_access *a, uint64_t *other) {
     spider *p = st;
-    if (a->tag == LARDER_TAG_FETCH)
+    if (a->tag == LARDER_TAG_FETCH) {
+        note_claim(p, a->key);
         return false;
+    }
     count_asked(p, a);
-    tally *class = tally_of(p, a);
-    uint64_t hub;
-    if (!larder__neighbours_find(&p->near, a->key, &hub) || !is_hub(p, hub) ||
-        know(p, hub)->group != a->group || p->guard.withdrawn ||
-        !within(p->most, p->spent, p->asked) || !within(p->most_class, class->spent, class->asked))
+    known *k = know(p, a->key);
+    bool has = find_hub(p, a, other), tired = has && k->passed >= p->again;
+    bool lends = has && !tired && may_lend(p, know(p, *other));
+    p->tired += tired;
+    p->limited += has && !tired && !lends;
+    k->passed = lends ? more(k->passed) : 0;
+    if (!lends)
         return false;
+    lend(p, know(p, *other));
     p->spent++;
-    class->spent++;
-    *other = hub;
+    tally_of(p, a)->spent++;
     return true;
 }
 
@@ -283,32 +342,53 @@ static bool relate(void *st, uint64_t key, const uint64_t *ids, size_t n) {
     return true;
 }
 
-static void give_up_fetched(spider *p) {
+/* Hubs that are in need no note any more, and those that were asked for and are not had no room.
+ * The others are of a job that shares this cache and has still to ask. */
+static void settle_fetched(spider *p) {
+    uint32_t left = 0;
     for (uint32_t i = 0; i < p->fetched_count; i++)
-        give_up(p, p->fetched[i]);
-    p->fetched_count = 0;
+        if (p->claimed >> i & 1)
+            give_up(p, p->fetched[i]);
+        else if (is_coming(p, p->fetched[i]))
+            p->fetched[left++] = p->fetched[i];
+    p->fetched_count = left;
+    p->claimed = 0;
+}
+
+/* The oldest: a job that has not asked for so long has ended. */
+static void push_out_fetched(spider *p) {
+    give_up(p, p->fetched[0]);
+    memmove(p->fetched, p->fetched + 1, (PENDING - 1) * sizeof *p->fetched);
+    p->claimed >>= 1;
+    p->fetched_count--;
 }
 
 static size_t fetch(void *st, uint64_t *keys, size_t max) {
     spider *p = st;
     size_t n = 0;
     uint32_t left = 0;
-    give_up_fetched(p); /* of another job that shares this cache: it did not take them */
     for (uint32_t i = 0; i < p->pending_count; i++) {
         uint32_t key = p->pending[i];
         if (!is_coming(p, key) || p->slots->slot_of[key] != LARDER_NO_SLOT)
             continue; /* it came in by itself, or newer hubs have all it had */
-        if (n < max)
-            keys[n++] = p->fetched[p->fetched_count++] = key;
-        else
+        if (n == max) {
             p->pending[left++] = key;
+            continue;
+        }
+        if (p->fetched_count == PENDING)
+            push_out_fetched(p);
+        keys[n++] = p->fetched[p->fetched_count++] = key;
     }
     p->pending_count = left;
     return n;
 }
 
-/* After a batch: what was fetched is in, or there was no room for it. */
-static void batch(void *st) { give_up_fetched(st); }
+/* After a batch: what was fetched for it is in, or there was no room. */
+static void batch(void *st) {
+    spider *p = st;
+    settle_fetched(p);
+    p->batches++;
+}
 
 /* ---- feedback -------------------------------------------------------------------------------- */
 
@@ -350,7 +430,9 @@ static double deviation(const spider *p) {
 static void epoch(void *st, uint64_t e) {
     spider *p = st;
     larder__elastic_epoch(&p->elastic, e, deviation(p));
-    p->asked = p->spent = 0;
+    p->asked = p->spent = p->limited = p->tired = 0;
+    for (uint64_t k = 0; k < p->slots->keys; k++)
+        know(p, k)->lent = 0;
     memset(p->classes, 0, CLASSES * sizeof *p->classes);
 }
 
@@ -365,6 +447,8 @@ static const larder_figure figures[] = {
     {"hubs", "samples", "that stand in for others"},
     {"covered", "samples", "that have a hub, in the cache or on its way"},
     {"withdrawn", "", "1: nothing is substituted, because accuracy has fallen"},
+    {"hub_limited", "requests", "of this epoch, read because their hub had stood in often enough"},
+    {"served_again", "requests", "of this epoch, read because a hub was served before"},
     {0}};
 
 static double figure(const void *st, size_t i) {
@@ -376,7 +460,9 @@ static double figure(const void *st, size_t i) {
                           p->elastic.u,
                           (double)p->hub_count,
                           (double)p->near.claimed,
-                          (double)p->guard.withdrawn};
+                          (double)p->guard.withdrawn,
+                          (double)p->limited,
+                          (double)p->tired};
     return i < sizeof all / sizeof *all ? all[i] : (double)NAN;
 }
 
@@ -393,6 +479,8 @@ static void save_tallies(const spider *p, larder_writer *w) {
     }
     larder_write_u64(w, p->asked);
     larder_write_u64(w, p->spent);
+    larder_write_u64(w, p->limited);
+    larder_write_u64(w, p->tired);
 }
 
 static void save(const void *st, larder_writer *w) {
@@ -406,10 +494,13 @@ static void save(const void *st, larder_writer *w) {
         larder_write_u32(w, p->pending[i]);
     for (uint32_t i = 0; i < p->fetched_count; i++)
         larder_write_u32(w, p->fetched[i]);
+    larder_write_u32(w, p->claimed);
     for (uint64_t k = 0; k < p->slots->keys; k++) {
         const known *at = know(p, k);
         larder_write_u32(w, at->score);
         larder_write_u32(w, at->near.hub);
+        larder_write_u32(w, at->passed | (uint32_t)at->lent << 16);
+        larder_write_u32(w, at->lent_in == p->batches ? at->lent_now : 0);
         if (p->slots->slot_of[k] != LARDER_NO_SLOT)
             larder_write_u32(w, at->group);
     }
@@ -437,6 +528,7 @@ static int load_hubs(spider *p, larder_reader *r) {
         p->pending[p->pending_count] = larder_read_index(r, p->slots->keys, false);
     for (; p->fetched_count < fetched; p->fetched_count++)
         p->fetched[p->fetched_count] = larder_read_index(r, p->slots->keys, false);
+    p->claimed = larder_read_u32(r);
     return larder_read_status(r);
 }
 
@@ -454,6 +546,11 @@ static int load_keys(spider *p, larder_reader *r) {
         known *at = know(p, k);
         at->score = larder_read_u32(r);
         uint32_t hub = larder_read_u32(r);
+        uint32_t both = larder_read_u32(r);
+        at->passed = (uint16_t)both;
+        at->lent = (uint16_t)(both >> 16);
+        at->lent_now =
+            (uint16_t)larder_read_u32(r); /* of the batch under way, which a load calls 0 */
         if (p->slots->slot_of[k] != LARDER_NO_SLOT)
             at->group = larder_read_u32(r);
         if (hub > p->slots->keys || hub == k + 1 || (hub && !may_have_keys(p, hub - 1)))
@@ -474,6 +571,8 @@ static int load_tallies(spider *p, larder_reader *r) {
     }
     p->asked = larder_read_u64(r);
     p->spent = larder_read_u64(r);
+    p->limited = larder_read_u64(r);
+    p->tired = larder_read_u64(r);
     return larder_read_status(r);
 }
 
