@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Runs bench/gpu/train.py for many recipes and seeds, in pieces that can be interrupted.
+"""Runs bench/gpu/train.py for many data sets, recipes and seeds, in pieces that can be interrupted.
 
-    bench/gpu/run.py DATA --results runs.jsonl --limit 550 --jobs 4
-    bench/gpu/run.py DATA --results runs.jsonl --list
+    bench/gpu/run.py ROOT --results runs.jsonl --limit 550 --jobs 3
+    bench/gpu/run.py ROOT --results runs.jsonl --plan breadth
+    bench/gpu/run.py ROOT --results runs.jsonl --list
 
-Every finished run is a line of the results file; what is there is not run again, and no run is begun
-that would not end within --limit seconds. Files made on several machines are merged by putting their
-lines together. Several runs share the GPU (--jobs): accuracy and bytes do not depend on it, times do,
-so runs with --slow, whose times count, are made alone (--jobs 1). bench/gpu/table.py prints the table.
+Every finished run is a line of the results file; what is there is not run again, and no run is begun that would
+not end within --limit seconds. Files made on several machines are merged by putting their lines together. Several
+runs share the GPU (--jobs): accuracy and bytes do not depend on it, times do, so runs with --slow, whose times
+count, are made alone (--jobs 1). bench/gpu/table.py prints the tables.
 """
 import argparse
 import json
 import os
+import selectors
 import subprocess
 import sys
 import time
@@ -20,58 +22,130 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 from run_lines import add_run, read_runs  # noqa: E402
 
-# minio stands for all that train in the plain order: table.py replays their caches.
-RECIPES = ["minio", "rotate:h=0.8", "shade:repeat=3", "icache", "impact", "spider", "echo:factor=4",
-           "rotate:h=0.75", "rotate:h=0.85", "shade:repeat=1", "echo:factor=2"]
+CORE_SETS = ["cifar10", "cifar10-noisy", "tiny"]
+CORE = ["minio", "rotate:h=0.8", "rotate:h=0.5", "echo:factor=5", "echo:factor=4"]
+KEY = {"set": "cifar10", "recipe": "", "seed": 1, "cache": "20%", "epochs": 30, "batch": 256, "net": "resnet18",
+       "optimizer": "sgd", "slow": ""}
 
 
 def key(run):
-    return run["recipe"], run["seed"], run["cache"], run["epochs"], run["slow"]
+    return tuple(run.get(k, usual) for k, usual in KEY.items())
+
+
+def core(a):
+    """Seed by seed, so that what is there is paired."""
+    for seed in a.seeds:
+        for s in a.sets or CORE_SETS:
+            for recipe in a.recipes or CORE:
+                yield {"set": s, "recipe": recipe, "seed": seed}
+
+
+def breadth(a):
+    """One cell each, around the core."""
+    two = ["minio", "rotate:h=0.8"]
+    for seed in a.seeds:
+        for net in ("vit", "convnext"):
+            for s in ("tiny", "cifar10"):
+                for recipe in two:
+                    yield {"set": s, "recipe": recipe, "seed": seed, "net": net, "optimizer": "adamw"}
+        for s in ("cifar10-long",):
+            for recipe in two + ["rotate:h=0.5", "echo:factor=5"]:
+                yield {"set": s, "recipe": recipe, "seed": seed}
+        for s in ("cifar10-noisy", "tiny"):
+            for cache in ("10%", "40%"):
+                for recipe in two:
+                    yield {"set": s, "recipe": recipe, "seed": seed, "cache": cache}
+            for recipe in a.recipes or ("rotate:h=0.65", "rotate:h=0.85", "shade", "icache", "impact", "spider"):
+                yield {"set": s, "recipe": recipe, "seed": seed}
+            yield {"set": s, "recipe": "minio", "seed": seed, "epochs": 8}  # equal bytes, shorter training
 
 
 def wanted(a):
-    for seed in a.seeds:
-        for recipe in a.recipes:
-            yield {"recipe": recipe, "seed": seed, "cache": a.cache, "epochs": a.epochs,
-                   "slow": a.slow}
+    for run in {"core": core, "breadth": breadth}[a.plan](a):
+        yield dict(KEY, **{"cache": a.cache, "epochs": a.epochs, "batch": a.batch, "slow": a.slow}, **run) \
+            if not set(run) & {"cache", "epochs"} else dict(KEY, **{"batch": a.batch, "slow": a.slow}, **run)
 
 
-def start(a, run):
-    cmd = [sys.executable, os.path.join(HERE, "train.py"), a.data, "--recipe", run["recipe"],
-           "--seed", str(run["seed"]), "--cache", run["cache"], "--epochs", str(run["epochs"]),
-           "--threads", str(a.threads), "--progress"]
-    if run["slow"]:
-        cmd += ["--slow", run["slow"]]
-    log = open(f"{a.results}.{run['recipe'].replace(':', '_')}.{run['seed']}.log", "w")
-    return subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=log, text=True), time.time(), run
+class Worker:
+    def __init__(self, a, number):
+        cmd = [sys.executable, os.path.join(HERE, "train.py"), a.root, "--serve", "--progress", "--threads",
+               str(a.threads)] + (["--compile"] if a.compile else [])
+        self.log = open(f"{a.results}.{number}.log", "a")
+        self.process = subprocess.Popen(cmd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True)
+        self.run, self.began = None, 0.
 
+    def give(self, run):
+        self.run, self.began = run, time.time()
+        self.process.stdin.write(json.dumps(run) + "\n")
+        self.process.stdin.flush()
 
-def finish(a, job):
-    process, began, run = job
-    text = process.stdout.read()
-    if process.returncode:
-        print(f"{run['recipe']} seed {run['seed']}: failed, see the log beside {a.results}",
+    def take(self, results):
+        line, run, self.run = self.process.stdout.readline(), self.run, None
+        out = json.loads(line) if line.strip() else {"failed": "the worker ended, see the log"}
+        seconds = time.time() - self.began
+        name = f"{run['set']} {run['recipe']} seed {run['seed']}"
+        if "failed" in out:
+            print(f"{name}: {out['failed']}", flush=True)
+            return None if not line else seconds
+        add_run(results, out)
+        print(f"{name}: {100 * out['accuracy']:.2f} %, {out['storage_bytes'] / 1e6:.0f} MB, {seconds:.0f} s",
               flush=True)
-        return
-    out = json.loads(text.strip().splitlines()[-1])
-    add_run(a.results, out)
-    print(f"{run['recipe']} seed {run['seed']}: {100 * out['accuracy']:.2f} %, "
-          f"{out['storage_bytes'] / 1e6:.0f} MB, {time.time() - began:.0f} s", flush=True)
+        return seconds
+
+
+def work(a, queue):
+    """No run is begun that would not end in time, by the slowest of its data set so far."""
+    began, slowest, look = time.time(), {}, selectors.DefaultSelector()
+    workers = [Worker(a, i) for i in range(min(a.jobs, len(queue)))]
+    for w in workers:
+        look.register(w.process.stdout, selectors.EVENT_READ, w)
+
+    def next_run():
+        for i, run in enumerate(queue):
+            expect = slowest.get(run["set"], a.expect) * run["epochs"] / a.epochs
+            if time.time() - began + 1.1 * expect < a.limit:
+                return queue.pop(i)
+        return None
+
+    def feed(w):
+        run = next_run()
+        if run:
+            w.give(run)
+        else:
+            look.unregister(w.process.stdout)
+            w.process.stdin.close()
+    for w in workers:
+        feed(w)
+    while look.get_map() and time.time() - began < a.limit:
+        for event, _ in look.select(1):
+            w = event.data
+            name, seconds = w.run["set"], w.take(a.results)
+            if seconds is None:
+                look.unregister(w.process.stdout)
+                continue
+            slowest[name] = max(seconds, slowest.get(name, 0))
+            feed(w)
+    for w in workers:
+        w.process.kill() if w.run else w.process.wait()
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("data")
+    p.add_argument("root", help="folder of the data sets, see bench/gpu/sets.py")
     p.add_argument("--results", default="gpu-runs.jsonl")
-    p.add_argument("--recipes", type=lambda s: s.split(";"), default=RECIPES,
-                   help="separated by semicolons")
-    p.add_argument("--seeds", type=lambda s: [int(x) for x in s.split(",")], default=[1, 2, 3])
+    p.add_argument("--plan", choices=["core", "breadth"], default="core")
+    p.add_argument("--sets", type=lambda s: s.split(";"), help="of the core, separated by semicolons")
+    p.add_argument("--recipes", type=lambda s: s.split(";"), help="separated by semicolons")
+    p.add_argument("--seeds", type=lambda s: [int(x) for x in s.split(",")], default=[1, 2, 3, 4, 5])
     p.add_argument("--cache", default="20%")
     p.add_argument("--epochs", type=int, default=30)
+    p.add_argument("--batch", type=int, default=256)
     p.add_argument("--slow", default="", metavar="SPEC", help="storage speed, bandwidth=20MiB")
-    p.add_argument("--jobs", type=int, default=4, help="runs at a time")
-    p.add_argument("--threads", type=int, default=2, help="loader threads of each")
+    p.add_argument("--jobs", type=int, default=3, help="runs at a time")
+    p.add_argument("--threads", type=int, default=4, help="loader threads of each")
+    p.add_argument("--compile", action="store_true", help="torch.compile the networks")
     p.add_argument("--limit", type=float, default=1e9, help="seconds this piece may take")
     p.add_argument("--expect", type=float, default=100, help="seconds a run takes, before one ended")
     p.add_argument("--list", action="store_true", help="what is missing, and end")
@@ -82,22 +156,9 @@ def main():
         for r in queue:
             print(json.dumps(r))
         return
-    began, expect, jobs = time.time(), a.expect, []
-    while queue or jobs:
-        while queue and len(jobs) < a.jobs and time.time() - began + 1.15 * expect < a.limit:
-            jobs.append(start(a, queue.pop(0)))
-        if not jobs:
-            break
-        for job in [j for j in jobs if j[0].poll() is not None]:
-            jobs.remove(job)
-            expect = time.time() - job[1]
-            finish(a, job)
-        time.sleep(.2)
-        if time.time() - began > a.limit:
-            for process, _, _ in jobs:
-                process.terminate()
-            break
-    print(f"{len(queue)} runs are missing" if queue else "all runs are there")
+    if queue:
+        work(a, queue)
+    print(f"{len(queue)} runs are missing" if queue else "all runs were begun")
 
 
 if __name__ == "__main__":

@@ -166,6 +166,12 @@ typedef struct larder_figures {
     double touched; /* distinct served ids / data-set size (or this rank's share of it) */
     uint64_t form_hits[LARDER_FORMS]; /* hits + substitutes by the form they were kept in */
     uint64_t front_hits;              /* of these: from the cache in front of Redis */
+    /* What reuse memorises, of recipes that may serve an id more than once an epoch or another
+     * instead: mean losses, as reported, of samples that came within an epoch's worth of samples
+     * after they had come before, and of those that had not. Losses of the same time are compared,
+     * so both rest on those 1/64ths of the epoch that have both sorts; NAN: none has. */
+    uint64_t fresh_reported, reused_reported; /* finite losses they rest on */
+    double fresh_loss, reused_loss;
 } larder_figures;
 
 /* ---- the loader ------------------------------------------------------------------------------ */
@@ -335,6 +341,9 @@ typedef struct larder_about {
      * world's, rank i % world's in batches that are shorter than others or have one row a rank.
      * Else each rank's part is in one piece. */
     bool together;
+    /* Does it compare losses of fresh and reused samples (larder_figures)? Then they are worth
+     * reporting, whatever `listens` says. */
+    bool compares;
     /* Proves exactly-once for the last finished epoch: 0, or the number of ids served twice or
      * never; LARDER_SAYS_AUDIT says which. */
     int64_t audit;

@@ -307,6 +307,16 @@ typedef struct larder_stream { /* a place in a random order of all ids that is s
     uint64_t sweep, at;        /* sweeps done; ids passed in this one */
 } larder_stream;
 
+/* The mean loss of samples that were not served within the last epoch's worth of served samples,
+ * beside that of those that were, of the same time; fading over about an epoch. As reported, so
+ * before training on them, and as far as feedback has taken effect: in batch order, so that what is
+ * decided by it repeats. */
+typedef struct larder_memorised {
+    double fresh, reused;           /* samples they rest on */
+    double fresh_loss, reused_loss; /* NAN while there are none */
+    double first_loss; /* mean of the first report of all: what training began with; NAN: none */
+} larder_memorised;
+
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     uint64_t n;                  /* samples of the data set */
     uint64_t seed;
@@ -328,6 +338,8 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
      * the cache is not shared. */
     bool (*stream)(void *arg, larder_stream *, bool join);
     void *stream_arg;
+    /* Brought up to date before each draw, in samplers that watch; NULL in others. */
+    const larder_memorised *memorised;
 } larder_draw_env;
 
 typedef struct larder_sampler {
@@ -366,6 +378,12 @@ typedef struct larder_sampler {
     int (*follow)(void *st, const larder_turn *, size_t n);
     const char *shown_name;          /* a figure to show: "h" */
     double (*shown)(const void *st); /* its value for the batch drawn last */
+    /* Does it look at larder_draw_env.memorised with these parameters? Then losses are kept until
+     * they take effect. Only of samplers that repeat. */
+    bool (*watches)(const larder_args *);
+    /* What the figure shown would have to be for storage to keep up, where something else keeps it
+     * from that; NAN: nothing does. */
+    double (*held)(const void *st);
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */

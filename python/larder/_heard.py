@@ -42,9 +42,9 @@ class Heard(Opened):
             raise ArgumentError(
                 "a report is about a batch of this loader, not of another loader or of something else"
             )
-        if not self.listens:
+        if not self.listens and not self._compares:
             return
-        if self._last is not None and b.number < self._last - self._desk.slack:
+        if self.listens and self._last is not None and b.number < self._last - self._desk.slack:
             raise StateError(
                 f"feedback for batch {b.number} comes too late: batch {self._last} is out already, and a report "
                 f"comes at most {self._desk.slack} batches later (or raise `lag`)"

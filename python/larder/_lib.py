@@ -141,7 +141,15 @@ class Figures(Sized):
             "epoch served hits substitutes repeats misses background_reads storage_bytes bad "
             "evaluated evaluation_reads scratch_reads scratch_bytes scratch_written"
         ).split()
-    ] + [("touched", c_double), ("form_hits", c_uint64 * 3), ("front_hits", c_uint64)]
+    ] + [
+        ("touched", c_double),
+        ("form_hits", c_uint64 * 3),
+        ("front_hits", c_uint64),
+        ("fresh_reported", c_uint64),
+        ("reused_reported", c_uint64),
+        ("fresh_loss", c_double),
+        ("reused_loss", c_double),
+    ]
 
 
 class StatValue(Sized):
@@ -179,6 +187,7 @@ class About(Sized):
         ("listens", c_bool),
         ("relies", c_bool),
         ("together", c_bool),
+        ("compares", c_bool),
         ("audit", c_int64),
         ("recorded", c_uint64),
         ("refused", c_uint64),

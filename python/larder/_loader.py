@@ -188,6 +188,7 @@ class Loader(Shown, Habits, Resumed):
         self._graph = Graph(self.samples) if on_device else None
         about = _lib.about(self._handle)
         self.listens, self._relies, self._dealt = about.listens, about.relies, about.together
+        self._compares = about.compares
         self._recorded = bool(os.environ.get("LARDER_RECORD") if record is None else record)
         # A recipe that only likes reports makes do with those of its own rows: nobody waits for others.
         tells = self.listens and (self._relies or self._recorded) and self.world > 1 and _torch.distributed()
@@ -332,11 +333,11 @@ class Loader(Shown, Habits, Resumed):
             self._middle, self._taken = True, None
         problem: Optional[Exception] = None
         try:  # Ctrl-C leaves all as it is, for the next time
-            if b is not None and self.listens:
+            if b is not None and self.listens:  # embeddings alone, which no loss is made of
                 self._take_hooked(b)
             if self.listens and self._desk.exchange:  # silent processes take part too
                 self._desk.open(b if b is not None else self._lent_batch(lent.contents))
-            if self.listens:
+            if self.listens or self._compares:
                 self._desk.turn(self._handle, lent.contents.number, True)
         except Exception as e:
             problem = e

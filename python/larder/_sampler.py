@@ -69,7 +69,7 @@ class BatchSampler(_OfLists):
 
     def __iter__(self) -> Iterator[List[int]]:
         for b in self._loader:
-            if self._loader.listens:
+            if self._loader.listens or self._loader._compares:
                 self._drawn.append(b)
             yield b.served.tolist()
 
@@ -88,7 +88,7 @@ class BatchSampler(_OfLists):
 
     def report(self, loss: Any = None, logits: Any = None, embeddings: Any = None) -> None:
         """What training says about the oldest batch that nothing was said about."""
-        if not self._loader.listens:
+        if not self._loader.listens and not self._loader._compares:
             return
         if not self._drawn:
             raise StateError("there is no batch to report about")

@@ -15,7 +15,8 @@ class Shown(Opened):
 
     def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
         """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
-        substitutes, repeats, storage_bytes, touched …"""
+        substitutes, repeats, storage_bytes, touched …; where samples are served again, also fresh_loss,
+        reused_loss and gap, what reuse memorises (NaN: not known)"""
         f = _lib.Figures()
         if epoch is None:
             for epoch in range(self.epoch, -1, -1):
@@ -29,6 +30,7 @@ class Shown(Opened):
             _lib.check(self._lib.larder_loader_figures(self._open(), at, ctypes.byref(f)))
         out = {name: getattr(f, name) for name, _ in _lib.Figures._fields_[1:]}
         out["form_hits"] = list(out["form_hits"])
+        out["gap"] = f.fresh_loss - f.reused_loss
         return out
 
     def stats(self) -> Dict[str, Any]:

@@ -138,6 +138,7 @@ typedef struct output {
     FILE *record; /* epochs.jsonl or NULL */
     larder__meta meta;
     larder__progress progress;
+    bool compared;   /* losses of fresh and reused samples are */
     bool unrecorded; /* the tape ended early, and that was said */
     size_t noted[2]; /* sentences said so far, of training and of validation */
     larder__epoch total;
@@ -159,6 +160,7 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
                                                    .h = t->h,
+                                                   .gap = t->gap,
                                                    .ratio = t->ratio,
                                                    .planned = isfinite(t->encoded),
                                                    .encoded = t->encoded,
@@ -169,6 +171,12 @@ static void tick(void *arg, const larder__tick *t) {
 
 static double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
+/* Does the recipe tell losses of fresh samples from those of reused ones? */
+static bool compares(const larder__trainer *t) {
+    larder_about a = {.size = sizeof a};
+    return larder_loader_about(larder__trainer_loader(t, false), &a) == 0 && a.compares;
+}
+
 static void print_head(const output *out, const larder__trainer *t) {
     if (out->o->json)
         return;
@@ -178,22 +186,29 @@ static void print_head(const output *out, const larder__trainer *t) {
            (unsigned long long)larder__trainer_samples(t));
     larder__shown_print(stdout, out->o->uri);
     printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
-    puts("epoch   acc %  top5 %    loss  time s  stall %  hits %  subst %  rept %  miss %  "
-         "touched %  read MB");
+    printf(
+        "epoch   acc %%  top5 %%    loss  time s  stall %%  hits %%  subst %%  rept %%  miss %%  "
+        "touched %%  read MB%s\n",
+        out->compared ? "   fresh     gap" : "");
 }
 
-static void print_human(const larder__epoch *e) {
+static void print_human(const larder__epoch *e, bool compared) {
     char accuracy[16] = "-", top5[16] = "-";
     if (isfinite(e->accuracy)) {
         snprintf(accuracy, sizeof accuracy, "%.2f", 100 * e->accuracy);
         snprintf(top5, sizeof top5, "%.2f", 100 * e->top5);
     }
     double served = (double)e->served;
-    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f\n",
+    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f",
            (unsigned long long)e->epoch, accuracy, top5, e->loss, e->seconds,
            share(e->stall_seconds, e->seconds), share((double)e->hits, served),
            share((double)e->substitutes, served), share((double)e->repeats, served),
            share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6);
+    if (compared && isfinite(e->gap))
+        printf("  %6.4g  %6.3g", e->fresh_loss, e->gap);
+    else if (compared)
+        printf("  %6s  %6s", "-", "-");
+    putchar('\n');
 }
 
 /* What the run decided by measuring, for --replay: whole after every epoch, and at the end. */
@@ -216,7 +231,7 @@ static int show_epoch(output *out, const larder__epoch *e) {
     if (out->o->json)
         larder__epoch_print(stdout, e);
     else
-        print_human(e);
+        print_human(e, out->compared);
     out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
     out->total.forward_seconds += e->forward_seconds;
@@ -473,6 +488,7 @@ static int run(void *arg, larder__stop *stop) {
     larder__stop_tell(stop, ask_trainer, t);
     print_notes(&out, t);
     if ((rc = open_record(&out, t)) == 0) {
+        out.compared = compares(t);
         print_head(&out, t);
         rc = train(&out, t);
     }

@@ -58,12 +58,16 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
     if (v->substitutes)
         snprintf(kinds, sizeof kinds, "  subst %d%%",
                  percent((double)v->substitutes, (double)v->served));
-    snprintf(out, cap,
-             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%%s  read %.1f MB/s  stall %d%%%s  left %s",
-             v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
-             percent((double)v->step, (double)v->steps), rate,
-             percent((double)v->hits, (double)v->served), kinds, bytes,
-             percent(v->stall_seconds, v->seconds), reuse, left);
+    char gap[32] = "";
+    if (isfinite(v->gap) && v->gap != 0)
+        snprintf(gap, sizeof gap, "  gap %.3g", v->gap);
+    snprintf(
+        out, cap,
+        "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%%s  read %.1f MB/s  stall %d%%%s%s  left %s",
+        v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
+        percent((double)v->step, (double)v->steps), rate,
+        percent((double)v->hits, (double)v->served), kinds, bytes,
+        percent(v->stall_seconds, v->seconds), reuse, gap, left);
 }
 
 static size_t columns_of(FILE *to) {

@@ -22,6 +22,7 @@ typedef struct larder__progress_view { /* of the whole run so far */
     uint64_t served, hits, substitutes, storage_bytes;
     double seconds, stall_seconds; /* of training */
     double h;                      /* share of reused samples now; NAN: not shown */
+    double gap;                    /* fresh less reused loss; 0 or NAN: not shown */
     double ratio; /* share of the cache for important samples; 0 or NAN: not shown */
     bool planned; /* the cache's shares are shown: */
     double encoded, decoded, augmented; /* percent */

@@ -17,6 +17,13 @@ void larder__sim_json_figures(larder__json *j, const larder_figures *f, bool for
     larder__json_u64(j, "scratch_reads", f->scratch_reads);
     larder__json_u64(j, "scratch_bytes", f->scratch_bytes);
     larder__json_u64(j, "scratch_written", f->scratch_written);
+    if (f->fresh_reported) {
+        larder__json_u64(j, "fresh_reported", f->fresh_reported);
+        larder__json_u64(j, "reused_reported", f->reused_reported);
+        larder__json_f64(j, "fresh_loss", f->fresh_loss);
+        larder__json_f64(j, "reused_loss", f->reused_loss);
+        larder__json_f64(j, "gap", f->fresh_loss - f->reused_loss);
+    }
     if (tiers) {
         larder__json_u64(j, "front_hits", f->front_hits);
         larder__json_u64(j, "far_hits", f->hits + f->substitutes - f->front_hits);

@@ -86,6 +86,7 @@ typedef struct larder__loader_stats {
         scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
         demand_bytes;
     larder__stat time[LARDER__TIMES];
+    larder__stat fresh_loss, reused_loss, loss_gap;
     larder__stat figures[LARDER_FIGURES];
     larder__stat plan[LARDER__PLAN_STATS];
 } larder__loader_stats;
@@ -174,6 +175,7 @@ struct larder_loader {
     larder__exposed exposed;
     bool hidden;                       /* part of a job: nothing is said about it */
     bool odd_told;                     /* that something reported is no number */
+    bool held_told;                    /* that reuse is bounded by more than storage */
     bool unheard_told;                 /* that the recipe makes nothing of what is reported */
     uint64_t epochs_over;              /* taken to their end here */
     uint64_t shown_epoch, shown_batch; /* of the batch handed out last; batches of it so far */
@@ -205,6 +207,8 @@ uint32_t larder__entry_bytes(void *loader, uint64_t id);
 int larder__measures_open(larder_loader *);
 int larder__measures_figures(larder_loader *);
 void larder__measures_handed(larder_loader *, const larder__place *, const larder_figures *before);
+/* Losses of an epoch's samples were reported: of recipes that compare fresh and reused ones. */
+void larder__measures_told(larder_loader *, uint64_t epoch);
 
 /* place.c: all of a place but x; its plan is decided, so its rows may be taken (with the lock
  * held); with the lock held, the place of a batch the user holds, or NULL with a sentence: it is

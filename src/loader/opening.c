@@ -207,7 +207,7 @@ static int open_parts(larder_loader *l) {
 /* Batches to read ahead where the user left it open and no feedback tells how many there may be:
  * enough to hide some latency, in little memory. */
 static uint32_t batches_ahead(const larder_loader *l) {
-    enum { MOST = 16, BYTES = 64 << 20 };
+    enum { MOST = LARDER__AHEAD_MOST, BYTES = 64 << 20 };
     const larder_dataset *about = larder__data_about(l->data);
     uint64_t each = about->count ? about->bytes / about->count : 0;
     uint64_t fit = BYTES / (l->conf.batch * (each + 1));

@@ -63,6 +63,9 @@ AXIS(accuracy, 100 * e->accuracy)
 AXIS(hits, share(e->hits, e->served))
 AXIS_OF(seconds)
 AXIS_OF(h)
+AXIS_OF(fresh_loss)
+AXIS_OF(reused_loss)
+AXIS_OF(gap)
 AXIS_OF(ratio)
 AXIS_OF(sigma)
 AXIS_OF(slope)
@@ -90,6 +93,9 @@ static const line_chart all_have[] = {
     { title, "epoch", y_label, axis_epoch, y }
 static const line_chart some_have[] = {
     OWN("Reuse", "h, share of a batch drawn from memory", axis_h),
+    OWN("Loss of fresh samples", "mean, before training on them", axis_fresh_loss),
+    OWN("Loss of reused samples", "mean, of those that came within an epoch", axis_reused_loss),
+    OWN("What reuse memorises", "gap: fresh less reused loss", axis_gap),
     OWN("Cache for important samples", "ratio of the budget; the rest is for hubs", axis_ratio),
     OWN("Spread of the scores", "sigma, standard deviation", axis_sigma),
     OWN("Slope of the spread", "smoothed, an epoch; the ratio moves after two below 0", axis_slope),

@@ -15,6 +15,8 @@ METRIC(accuracy, 100 * t->accuracy)
 METRIC(best, 100 * larder__run_best(run))
 METRIC(top5, 100 * t->top5)
 METRIC(loss, t->loss)
+METRIC(fresh_loss, t->fresh_loss)
+METRIC(gap, t->gap)
 METRIC(seconds, t->seconds)
 METRIC(waiting, share(t->stall_seconds, t->seconds))
 METRIC(storage, (double)t->storage_bytes / 1e6)
@@ -38,6 +40,8 @@ const larder__metric larder__metrics[] = {
     {"best_accuracy", "best %", "the best of all epochs", 2, best},
     {"top5", "top-5 %", "among the five likeliest, after the last epoch", 2, top5},
     {"loss", "loss", "mean over the last epoch's samples", 4, loss},
+    {"fresh_loss", "fresh", "the same of samples that had not come for an epoch", 4, fresh_loss},
+    {"gap", "gap", "that less the loss of samples that had: what reuse memorises", 4, gap},
     {"seconds", "time s", "of training, waiting included, validation not", 1, seconds},
     {"waiting", "waiting %", "share of that time spent waiting for data", 1, waiting},
     {"storage_megabytes", "read MB", "read from storage, in millions of bytes", 1, storage},

@@ -317,6 +317,8 @@ larder__epoch larder__run_total(const larder__run *run) {
             t.accuracy = e->accuracy, t.top5 = e->top5;
         if (isfinite(e->loss))
             t.loss = e->loss;
+        if (isfinite(e->gap))
+            t.fresh_loss = e->fresh_loss, t.reused_loss = e->reused_loss, t.gap = e->gap;
     }
     t.epoch = run->count;
     t.h = reused / served; /* NAN without either */

@@ -37,7 +37,8 @@
  * wait_assembly: seconds inside training steps, and of waiting by what was waited for
  * (larder__times); forward_ and backward_seconds: of the network alone. plan_bottleneck: what held
  * the feeding up when plan=auto last shared the cache out. h is the mean share of reused samples,
- * of recipes that have one; hits by form where the cache is shared out between forms. */
+ * of recipes that have one; fresh_ and reused_ are larder_figures' (gap: fresh less reused loss),
+ * of recipes that compare them; hits by form where the cache is shared out between forms. */
 #define LARDER__EPOCH_FIELDS(XX)                                                                   \
     XX(u64, epoch)                                                                                 \
     XX(f64, accuracy)                                                                              \
@@ -78,6 +79,11 @@
     XX(opt, wait_cache)                                                                            \
     XX(opt, wait_assembly)                                                                         \
     XX(opt, h)                                                                                     \
+    XX(opt, fresh_reported)                                                                        \
+    XX(opt, reused_reported)                                                                       \
+    XX(opt, fresh_loss)                                                                            \
+    XX(opt, reused_loss)                                                                           \
+    XX(opt, gap)                                                                                   \
     XX(opt, hits_encoded)                                                                          \
     XX(opt, hits_decoded)                                                                          \
     XX(opt, hits_augmented)                                                                        \
@@ -146,7 +152,7 @@ int larder__meta_write(const char *folder, const larder__meta *);
 
 /* Epoch e of several runs: the mean of every field, numbers of samples and bytes rounded. */
 larder__epoch larder__epoch_mean(const larder__run *const *runs, size_t count, size_t e);
-/* Sums over the epochs; accuracy, top5 and loss of the last epoch that has one, touched as the
+/* Sums over the epochs; accuracy, top5 and losses of the last epoch that has one, touched as the
  * mean, `epoch` their number. */
 larder__epoch larder__run_total(const larder__run *);
 /* The best accuracy of all epochs, NAN without one. */

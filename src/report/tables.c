@@ -78,6 +78,7 @@ CELL(cell_tiers) {
         snprintf(out, cap, "-");
 }
 CELL(cell_misses) { (void)run, print_number(out, cap, "%.1f", share(t->misses, t->served)); }
+CELL(cell_gap) { (void)run, print_number(out, cap, "%.4f", t->gap); }
 CELL(cell_accuracy) { (void)run, print_number(out, cap, "%.2f", 100 * t->accuracy); }
 CELL(cell_best) { (void)t, print_number(out, cap, "%.2f", 100 * larder__run_best(run)); }
 
@@ -103,6 +104,8 @@ static const run_column columns[] = {
     {"held up by", "what limited feeding when plan=auto last shared the cache out",
      cell_bottleneck},
     {"misses %", "read from storage for this request", cell_misses},
+    {"gap", "loss of fresh samples less that of reused ones, last epoch: what reuse memorises",
+     cell_gap},
     {"acc %", "on the test part after the last epoch", cell_accuracy},
     {"best %", "the best of all epochs", cell_best},
 };

@@ -1,5 +1,7 @@
 #include "report/tape_run.h"
 
+#include "base/gap.h"
+#include "base/lately.h"
 #include "base/mem.h"
 #include "report/spread.h"
 #include "tape/tape.h"
@@ -49,6 +51,50 @@ static void fill_waits(larder__epoch *e, double *waits, const larder__tape *t, u
     e->wait_p99 = waits[end * 99 / 100];
 }
 
+static void add_batch(larder__gap *gap, const larder__tape *t, const larder__tape_batch *b,
+                      larder__lately *lately, uint8_t *reused) {
+    larder__losses said = {.block =
+                               larder__lately_serve(lately, t->served + b->begin, b->n, reused)};
+    for (uint64_t i = 0; i < b->n; i++)
+        if (isfinite(t->loss[b->begin + i])) {
+            said.count[reused[i]]++;
+            said.sum[reused[i]] += (double)t->loss[b->begin + i];
+        }
+    larder__gap_add(gap, &said, 1);
+}
+
+/* What reuse memorised, as the ledger of the job had it (larder_figures): of jobs in which samples
+ * were served again or instead of others. */
+static int fill_gaps(larder__run *run, const larder__tape *t) {
+    larder__lately lately = {0};
+    uint64_t most = 0, again = 0, world = t->job.world ? t->job.world : 1;
+    for (uint64_t b = 0; b < t->count; b++)
+        most = t->batches[b].n > most ? t->batches[b].n : most;
+    for (size_t i = 0; i < run->count; i++)
+        again += run->epochs[i].repeats + run->epochs[i].substitutes;
+    if (!again)
+        return 0;
+    uint8_t *reused = larder__malloc(most + 1);
+    int rc =
+        reused ? larder__lately_open(&lately, t->job.samples, (t->job.samples + world - 1) / world)
+               : LARDER_E_NOMEM;
+    for (size_t i = 0; rc == 0 && i < run->count; i++) {
+        larder__gap gap = {0};
+        for (uint64_t b = t->epochs[i].begin; b < t->epochs[i].end; b++)
+            add_batch(&gap, t, &t->batches[b], &lately, reused);
+        larder_memorised m = larder__gap_read(&gap);
+        larder__epoch *e = &run->epochs[i];
+        if (m.fresh > 0) {
+            e->fresh_reported = m.fresh, e->reused_reported = m.reused;
+            e->fresh_loss = m.fresh_loss, e->reused_loss = m.reused_loss;
+            e->gap = m.fresh_loss - m.reused_loss;
+        }
+    }
+    larder__lately_close(&lately);
+    larder__free(reused);
+    return rc;
+}
+
 static void fill_epoch(larder__epoch *e, double *waits, const larder__tape *t, uint64_t i) {
     const larder__tape_epoch *from = &t->epochs[i];
     const larder_figures *f = &from->figures;
@@ -88,6 +134,8 @@ int larder__run_of_tape(larder__run *out, const char *path) {
         rc = LARDER_E_NOMEM;
     for (uint64_t i = 0; rc == 0 && i < t.epoch_count; i++)
         fill_epoch(&out->epochs[out->count++], waits, &t, i);
+    if (rc == 0)
+        rc = fill_gaps(out, &t);
     fill_meta(&out->meta, &t);
     larder__free(waits);
     larder__tape_free(&t);

@@ -15,6 +15,9 @@ typedef struct rotate {
 static const larder_param params[] = {
     {"h", "text", "auto", "share of a batch that is reused: auto, a number, or first-last", 0, 0},
     {"h_max", "float", "0.85", "h=auto never reuses more", 0, 0.99},
+    {"gap", "float", "0.05",
+     "h=auto: fresh losses above reused ones by at most this share of the first of all; 0: any", 0,
+     1e9},
     {"epochs", "float", "0", "h=first-last: epochs from the first value to the last", 0, 1e9},
     {"read_us", "float", "0", "h=auto before anything is measured: reading one sample takes", 0,
      1e12},
@@ -47,6 +50,8 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
     rotate *r = st;
     if (r->reuse.taken >= larder__reuse_length(r))
         return 0;
+    if (r->reuse.env->memorised)
+        larder__steer_memorised(&r->steer, r->reuse.env->memorised);
     double done = (double)r->epoch + (double)r->reuse.taken / (double)larder__reuse_length(r);
     bool acts = larder__reuse_filled(&r->reuse);
     double h = larder__steer_next(&r->steer, done, r->reuse.fresh, acts);
@@ -65,6 +70,7 @@ static int past(void *st, const larder_turn *t, size_t n) {
 static int follow(void *st, const larder_turn *t, size_t n) {
     return larder__steer_follow(&((rotate *)st)->steer, t, n);
 }
+static double held(const void *st) { return larder__steer_held(&((const rotate *)st)->steer); }
 static double shown(const void *st) { return ((const rotate *)st)->shown; }
 
 static void save(const void *st, larder_writer *w) {
@@ -97,4 +103,6 @@ const larder_sampler larder__sampler_rotate = {
     .follow = follow,
     .shown_name = "h",
     .shown = shown,
+    .watches = larder__steer_watches,
+    .held = held,
 };

@@ -35,6 +35,8 @@ const larder__field larder__fields_epoch[] = {OF(u64, epoch),
                                               OF(f64, touched),
                                               OF(f64, loss),
                                               OF(f64, accuracy),
+                                              OF(f64, fresh_loss),
+                                              OF(f64, reused_loss),
                                               OF(f64, score_low),
                                               OF(f64, score_high),
                                               {NULL, 0, 0, 0}};

@@ -32,6 +32,7 @@ typedef struct larder__job_epoch {
     uint64_t epoch, served, hits, substitutes, repeats, misses, background_reads, storage_bytes,
         bad;
     double touched, loss, accuracy;    /* NAN: not known */
+    double fresh_loss, reused_loss;    /* NAN: the same */
     double score_low, score_high;      /* of the scores when it began; NAN: there are none */
     uint16_t scores[LARDER__JOB_BINS]; /* per mille of them, by value */
 } larder__job_epoch;

@@ -10,12 +10,12 @@ int larder__sim_train_again(larder__sim_state *r) {
     larder__feedback *to = larder__draw_feedback(r->draw);
     larder__feed_place place = {p->number, p->epoch, r->drawn, p->length};
     int rc = 0;
-    if (larder__draw_listens(r->draw) &&
+    if ((larder__draw_listens(r->draw) || larder__draw_compares(r->draw)) &&
         larder__feed_losses(r->feed, &place, r->served, p->n, r->losses)) {
         for (size_t i = 0; i < p->n; i++)
             r->labels[i] = r->conf->tape->label_of[r->served[i]];
         larder_feedback fb = {.loss = r->losses};
-        rc = larder__feedback_note(to, p->number, p->epoch, p->n, r->served, r->labels, &fb);
+        rc = larder__sim_report(r, &fb);
     }
     double accuracy = larder__feed_accuracy(r->feed, p->epoch);
     return rc < 0 || !to || !p->last || isnan(accuracy)

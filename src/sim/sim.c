@@ -115,11 +115,30 @@ static int validate(run *r) {
     return larder__feedback_note_accuracy(larder__draw_feedback(r->draw), p->number, accuracy);
 }
 
+int larder__sim_report(run *r, const larder_feedback *fb) {
+    const larder__planned *p = &r->plan;
+    larder_report said = {.batch = p->number,
+                          .epoch = p->epoch,
+                          .n = p->n,
+                          .ids = r->served,
+                          .labels = r->labels,
+                          .loss = fb->loss};
+    larder__losses told;
+    if (larder__draw_compares(r->draw)) {
+        larder__draw_told(r->draw, &said, &told);
+        larder__ledger_told(r->ledger, p->epoch, &told);
+    }
+    return larder__draw_listens(r->draw) ? larder__draw_note(r->draw, p->number, p->epoch, p->n,
+                                                             r->served, r->labels, fb, true)
+                                         : 0;
+}
+
 /* Training as the trace recorded it, for the samples that were served. */
 static int train(run *r) {
     if (r->feed)
         return larder__sim_train_again(r);
-    if (!r->trace || !larder__draw_listens(r->draw))
+    bool listens = larder__draw_listens(r->draw);
+    if (!r->trace || (!listens && !larder__draw_compares(r->draw)))
         return 0;
     const larder__planned *p = &r->plan;
     for (size_t i = 0; i < p->n; i++) {
@@ -131,8 +150,7 @@ static int train(run *r) {
     int rc = 0;
     if (r->embeddings)
         rc = larder__trace_embeddings(r->trace, p->epoch, r->served, p->n, r->embeddings);
-    if (rc < 0 || (rc = larder__feedback_note(larder__draw_feedback(r->draw), p->number, p->epoch,
-                                              p->n, r->served, r->labels, &fb)) < 0)
+    if (rc < 0 || (rc = larder__sim_report(r, &fb)) < 0 || !listens)
         return rc;
     return validate(r);
 }
@@ -412,7 +430,8 @@ int larder__sim_run(const larder__sim_conf *conf, larder__sim_result *out) {
         larder__cache_figures f;
         larder__cache_read_figures(larder__draw_cache(r.draw), &f);
         out->evictions = f.evictions;
-        out->metadata_bytes = f.metadata_bytes + larder__ledger_bytes(r.ledger);
+        out->metadata_bytes =
+            f.metadata_bytes + larder__ledger_bytes(r.ledger) + larder__draw_recent_bytes(r.draw);
     }
     larder__planned_close(&r.plan);
     larder__planned_close(&r.ahead);

@@ -30,6 +30,9 @@ typedef struct larder__sim_state {
     uint32_t *future;
 } larder__sim_state;
 
+/* What training says about the batch just served, to the ledger and to who listens. */
+int larder__sim_report(larder__sim_state *, const larder_feedback *);
+
 /* recorded_job.c: what a recorded job gives to a run that replays it. Before the draw is opened,
  * and after it; before each batch, and after it. */
 int larder__sim_open_tape(larder__sim_state *, larder__draw_conf *);

@@ -327,7 +327,7 @@ static int read_looked(parser *p) {
 static int read_epoch(parser *p) {
     larder__tape *t = p->out;
     void *grown;
-    larder__tape_epoch e = {0};
+    larder__tape_epoch e = {.figures = {.fresh_loss = NAN, .reused_loss = NAN}}; /* not on it */
     larder_figures *f = &e.figures;
     uint64_t *all[] = {&f->epoch,
                        &f->served,

@@ -381,6 +381,11 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->evaluated = f.evaluated, out->evaluation_reads = f.evaluation_reads;
     out->scratch_reads = f.scratch_reads, out->scratch_bytes = f.scratch_bytes;
     out->scratch_written = f.scratch_written;
+    bool compared = f.fresh_reported > 0;
+    out->fresh_reported = compared ? (double)f.fresh_reported : (double)NAN;
+    out->reused_reported = compared ? (double)f.reused_reported : (double)NAN;
+    out->fresh_loss = f.fresh_loss, out->reused_loss = f.reused_loss;
+    out->gap = f.fresh_loss - f.reused_loss;
     out->hits_encoded = t->forms ? (double)f.form_hits[LARDER_ENCODED] : (double)NAN;
     out->hits_decoded = t->forms ? (double)f.form_hits[LARDER_DECODED] : (double)NAN;
     out->hits_augmented = t->forms ? (double)f.form_hits[LARDER_AUGMENTED] : (double)NAN;
@@ -432,6 +437,7 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
                         .h = h_now(t),
+                        .gap = now->gap,
                         .ratio = stat_now(t, t->shown[RATIO]),
                         .encoded = stat_now(t, t->split[0]),
                         .decoded = stat_now(t, t->split[1]),

@@ -16,6 +16,7 @@ typedef struct larder__tick { /* after every batch; sums are over the whole run 
     uint64_t served, hits, substitutes, storage_bytes;
     double seconds, stall_seconds;
     double h;     /* share of reused samples in use now, NAN: the recipe has none */
+    double gap;   /* fresh less reused loss of this epoch, NAN: not known */
     double ratio; /* share of the cache for important samples, NAN: the same */
     double encoded, decoded, augmented; /* percent of the cache by plan=auto, NAN: the same */
 } larder__tick;

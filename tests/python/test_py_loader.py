@@ -5,6 +5,7 @@ import gc
 import pickle
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 import kit
@@ -61,6 +62,76 @@ class Notes(unittest.TestCase):
             d.close()
             d[3]
         self.assertEqual([str(w.message) for w in told], ["larder: the first word"])
+
+
+class Memorised(unittest.TestCase):
+    """Losses of fresh samples beside those of reused ones, also where nothing in the recipe listens."""
+
+    class Student:
+        """Costs 3 on what it has not seen for an epoch, else 1."""
+
+        def __init__(self, n=1000):
+            self.last, self.seen, self.n = {}, 0, n
+
+        def loss(self, served):
+            out = [1.0 if self.seen - self.last.get(i, -10 * self.n) <= self.n else 3.0 for i in served]
+            self.last.update((i, self.seen) for i in served)
+            self.seen += len(served)
+            return out
+
+    def check(self, f):
+        self.assertGreater(f["fresh_loss"], 2.8)
+        self.assertLess(f["reused_loss"], 1.2)
+        self.assertEqual(f["gap"], f["fresh_loss"] - f["reused_loss"])
+        self.assertTrue(0 < f["fresh_reported"] < f["reused_reported"] < f["served"])
+
+    def test_a_loader(self):
+        student, told = self.Student(), {}
+        with loader("rotate:h=0.7", seed=3) as l:
+            for _ in range(3):
+                for b in l:
+                    l.report(loss=torch.tensor(student.loss(b.served.tolist())))
+            self.check(l.figures(1))
+            larder.log_to_tensorboard(l, unittest.mock.Mock(add_scalar=lambda *a: told.update({a[0]: a[1]})))
+            self.assertGreater(told["larder/epoch/gap"], 1.6)
+            self.assertGreater(told["larder/stats/loss_gap"], 1.6)
+            whole = [l.figures(e) for e in range(3)]
+        student = self.Student()
+        with loader("rotate:h=0.7", seed=3) as l:  # saved in the middle of an epoch
+            it = iter(l)
+            for _ in range(9):
+                l.report(loss=student.loss(next(it).served.tolist()))
+            state = l.state_dict()
+        with loader("rotate:h=0.7", seed=3) as l:
+            l.load_state_dict(state)
+            for _ in range(3):
+                for b in l:
+                    l.report(loss=student.loss(b.served.tolist()))
+            for e in range(3):
+                for name in ("fresh_reported", "reused_reported", "fresh_loss", "gap"):
+                    self.assertEqual(l.figures(e)[name], whole[e][name])
+
+    def test_a_sampler(self):
+        student = self.Student()
+        s = larder.BatchSampler(SOURCE, 64, "rotate:h=0.7", lag=12)
+        drawn = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                for ids in s:
+                    drawn.append(student.loss(ids))
+                    if len(drawn) > 4:  # workers are ahead of training
+                        s.report(loss=drawn.pop(0))
+        self.check(s._loader.figures(1))
+        s.close()
+
+    def test_plain_training_has_none(self):
+        with loader("minio") as l:
+            for b in l:
+                l.report(loss=b.weight)
+            f = l.figures()
+            self.assertTrue(f["gap"] != f["gap"] and f["fresh_reported"] == 0)
+            self.assertNotIn("loss_gap", l.stats())
 
 
 class Silence(unittest.TestCase):

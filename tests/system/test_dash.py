@@ -78,6 +78,9 @@ class TestDash(unittest.TestCase):
                              for e in (self.mine() or job)["history"]))
         # The first epoch of the page may have begun before anything was reported.
         wait_for(lambda: any(e["loss"] is not None for e in (self.mine() or job)["history"]))
+        self.assertIn("loss_gap", names)  # shade serves samples again
+        wait_for(lambda: any(e["fresh_loss"] is not None and e["reused_loss"] is not None
+                             for e in (self.mine() or job)["history"]))
 
     def test_history(self):
         def two_points():

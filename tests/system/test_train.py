@@ -26,13 +26,16 @@ KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served
 SIDE, TRAIN, TEST = 8, 1000, 200
 
 
-def write_part(folder, prefix, count, seed):
-    """Pictures with one bright row, labelled by which one it is: four classes."""
+def write_part(folder, prefix, count, seed, noise=False):
+    """Pictures with one bright row, labelled by which one it is: four classes. As noise: any labels."""
     rng = random.Random(seed)
     pixels, labels = bytearray(), bytearray()
     for _ in range(count):
         label = rng.randrange(4)
         labels.append(label)
+        if noise:
+            pixels.extend(rng.randrange(256) for _ in range(SIDE * SIDE))
+            continue
         for row in range(SIDE):
             base = 180 if row == 2 * label else 40
             pixels.extend(base + rng.randrange(40) for _ in range(SIDE))
@@ -100,6 +103,43 @@ class Train(unittest.TestCase):
         self.assertEqual(rows[0]["hits"], 0)
         for row in rows[1:]: # half, and what four batches ahead can share
             self.assertIn(row["hits"], range(TRAIN // 2, TRAIN // 2 + 4 * 32))
+
+    def test_reuse_shows_what_it_memorises(self):
+        """Labels of noise can only be learned by heart: who sees a few samples over and over knows them, and
+        knows nothing of those that come anew. In plain training both sorts cost the same."""
+        noise = self.made.name + "/noise"
+        os.mkdir(noise)
+        write_part(noise, "train", 2 * TRAIN, 3, noise=True)
+        write_part(noise, "t10k", TEST, 2, noise=True)
+
+        def gaps(recipe, seed):
+            done = run("train", noise, "--json", "--batch", "32", "--epochs", "4", "--cache", "20%", "--recipe",
+                       recipe, "--seed", str(seed))
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual("gap" in rows[0], recipe != "rotate:h=0")  # in one sweep nothing comes twice
+            for row in rows[1:]:
+                self.assertEqual(list(row)[:len(KEYS)], KEYS)
+                self.assertAlmostEqual(row["gap"], row["fresh_loss"] - row["reused_loss"], delta=1e-6)
+                told = row["fresh_reported"] + row["reused_reported"]
+                self.assertTrue(0.9 * row["served"] < told <= row["served"], row)
+            return [row["gap"] for row in rows[1:]]
+
+        for seed in (1, 2):
+            self.assertGreater(min(gaps("rotate:h=0.8", seed)), 0.3)
+            self.assertLess(max(abs(gap) for gap in gaps("rotate:h=0", seed)), 0.15)
+        out, tape = self.made.name + "/memorised", self.made.name + "/memorised.tape"
+        done = run("train", noise, "--epochs", "3", "--recipe", "rotate:h=0.8", "--batch", "32", "--out", out,
+                   "--record", tape, "--quiet")
+        folder, record = (json.loads(run("report", way, "--json").stdout) for way in (out, tape))
+        self.assertGreater(folder["gap"]["mean"], 0.1)
+        for name in ("fresh_loss", "gap"):  # a tape has losses by which the same can be told
+            self.assertAlmostEqual(folder[name]["mean"], record[name]["mean"], delta=0.01)
+        self.assertIn("fresh     gap", done.stdout.splitlines()[1])
+        page = self.made.name + "/memorised.html"
+        run("report", out, "-o", page)
+        with open(page) as f:
+            self.assertIn("What reuse memorises", f.read())
+        self.assertNotIn("gap", run("train", noise, "--epochs", "1", "--recipe", "minio", "--quiet").stdout)
 
     def test_no_cache_reads_everything(self):
         for row in self.rows("--recipe", "lru", "--cache", "0", "--epochs", "2"):

@@ -7,6 +7,8 @@
 #include "look_kit.h"
 #include "ranks_kit.h"
 
+#include <larder/plugin.h>
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +249,11 @@ static bool run_ranks(job *j, course *c, const course *as, size_t steps) {
     return !parts[0].over;
 }
 
+static void add_told(course *c, const larder_figures *f) {
+    c->sum.fresh_reported += f->fresh_reported;
+    c->sum.reused_reported += f->reused_reported;
+}
+
 static void add_figures(const job *j, course *c) {
     for (uint32_t r = 0; r < j->world; r++) {
         for (uint64_t e = 0; e < EPOCHS; e++) {
@@ -258,6 +265,7 @@ static void add_figures(const job *j, course *c) {
             c->sum.substitutes += f.substitutes;
             c->sum.background_reads += f.background_reads;
             c->sum.storage_bytes += f.storage_bytes;
+            add_told(c, &f);
         }
         c->late += (uint64_t)kit_stat(j->l[r], "ranks_late");
     }
@@ -281,12 +289,71 @@ static void same_ledger(const course *one, const course *many, const char *recip
     assert_int_equal(a->substitutes, b->substitutes);
     assert_int_equal(a->background_reads, b->background_reads);
     assert_true(b->hits + many->late >= a->hits && b->hits <= a->hits + many->again);
+    /* Each rank compares losses of its own rows, of which fewer lie together. */
+    assert_true(b->fresh_reported <= a->fresh_reported + many->again);
+    assert_true(b->reused_reported <= a->reused_reported + many->again);
+    assert_int_equal(b->fresh_reported > 0, a->fresh_reported > 0);
     uint64_t more = b->storage_bytes - a->storage_bytes;
     assert_true(b->storage_bytes >= a->storage_bytes && more % BYTES == 0);
     assert_true(more / BYTES >= many->late && more / BYTES <= many->late + many->again);
     all_late += many->late;
     all_hits += a->hits;
 }
+
+/* Goes where losses of fresh and of reused samples send it: ranks that had heard another sum, or
+ * the same one later, would draw other samples. */
+typedef struct follower {
+    const larder_draw_env *env;
+    uint64_t taken, drawn;
+} follower;
+
+static int follower_init(void *st, const larder_draw_env *env, const larder_args *args) {
+    (void)args;
+    *(follower *)st = (follower){.env = env};
+    return 0;
+}
+static int follower_epoch(void *st, uint64_t epoch) {
+    (void)epoch;
+    ((follower *)st)->taken = 0;
+    return 0;
+}
+static uint64_t follower_length(const void *st) { return ((const follower *)st)->env->n; }
+static size_t follower_draw(void *st, larder_pick *out, size_t want) {
+    follower *w = st;
+    const larder_memorised *m = w->env->memorised;
+    const double told[] = {m->fresh_loss, m->reused_loss};
+    uint64_t way = larder__hash_bytes(3, told, m->fresh > 0 ? sizeof told : 0);
+    size_t n = 0;
+    for (; n < want && w->taken < w->env->n; n++, w->taken++, w->drawn++)
+        out[n].id = (n % 2 ? way + n : w->drawn) % w->env->n;
+    return n;
+}
+static void follower_save(const void *st, larder_writer *w) {
+    larder_write_u64(w, ((const follower *)st)->taken);
+    larder_write_u64(w, ((const follower *)st)->drawn);
+}
+static int follower_load(void *st, larder_reader *r) {
+    ((follower *)st)->taken = larder_read_u64(r);
+    ((follower *)st)->drawn = larder_read_u64(r);
+    return larder_read_status(r);
+}
+static bool follower_watches(const larder_args *args) {
+    (void)args;
+    return true;
+}
+static const larder_sampler follower_sampler = {
+    .plugin = {.name = "follower",
+               .summary = "goes by what is memorised",
+               .state_size = sizeof(follower)},
+    .repeats = true,
+    .init = follower_init,
+    .epoch = follower_epoch,
+    .draw = follower_draw,
+    .length = follower_length,
+    .save = follower_save,
+    .load = follower_load,
+    .watches = follower_watches,
+};
 
 static const char *const recipes[] = {
     "lru",
@@ -302,6 +369,7 @@ static const char *const recipes[] = {
     "seneca",
     "spider:scoring=wait",
     "lru:sampler=weighted,signal=loss",
+    "lru:sampler=follower",
 };
 
 static void one_process(course *c, const char *recipe, const char *split) {
@@ -319,6 +387,7 @@ static void one_process(course *c, const char *recipe, const char *split) {
         c->sum.substitutes += f.substitutes;
         c->sum.background_reads += f.background_reads;
         c->sum.storage_bytes += f.storage_bytes;
+        add_told(c, &f);
     }
     close_job(&j);
 }
@@ -363,6 +432,7 @@ static void test_reports_of_all(void **kind) {
     compare("rotate:h=0.5", "30%", 3, run_job);
     compare("shade:repeat=3", "30%", 2, run_job);
     compare("spider:scoring=wait", "30%", 3, run_job);
+    compare("lru:sampler=follower", "30%", 3, run_job);
     kit_store_stop(&server);
 }
 
@@ -411,5 +481,6 @@ int main(void) {
         cmocka_unit_test_prestate(test_reports_of_all, &redis),
         cmocka_unit_test_prestate(test_another_world, &redis),
     };
+    check_ok(larder_register_sampler(&follower_sampler));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,23 @@ static larder_loader *open_loader(const larder_loader_conf *c) {
     return l;
 }
 
+typedef struct sorts { /* what the ledger says of fresh and reused samples, to the bit */
+    uint64_t counts[EPOCHS][2];
+    double loss[EPOCHS][2];
+} sorts;
+
+static void read_sorts(larder_loader *l, sorts *out) {
+    larder_figures f = {.size = sizeof f};
+    for (uint64_t e = 0; e < EPOCHS; e++) {
+        check_ok(larder_loader_figures(l, e, &f));
+        out->counts[e][0] = f.fresh_reported, out->counts[e][1] = f.reused_reported;
+        out->loss[e][0] = f.fresh_loss, out->loss[e][1] = f.reused_loss;
+    }
+}
+
 /* Runs `before` entries, saves, restores elsewhere, compares all the rest with the whole run. */
 static void resume_once(const char *recipe, bool repeats, size_t before, const uint64_t *whole,
-                        size_t count) {
+                        size_t count, const sorts *said) {
     larder_loader_conf c = conf_of(recipe);
     larder_loader *l = open_loader(&c);
     uint64_t got[MANY];
@@ -56,6 +70,9 @@ static void resume_once(const char *recipe, bool repeats, size_t before, const u
             assert_int_equal(f.served, 203);
         assert_int_equal(f.hits + f.misses + f.substitutes, f.served);
     }
+    sorts again;
+    read_sorts(l, &again);
+    assert_memory_equal(&again, said, sizeof again);
     if (!repeats)
         assert_int_equal(look_audit(l), 0);
     larder_loader_close(&l);
@@ -67,12 +84,15 @@ static void resume_everywhere(const char *recipe, bool repeats) {
     uint64_t whole[MANY];
     size_t count = kit_run(l, whole, MANY);
     assert_true(repeats || count == EPOCHS * (13 + 1));
+    sorts said;
+    read_sorts(l, &said);
+    assert_true(!repeats || said.counts[1][0] + said.counts[2][0] > 0);
     larder_loader_close(&l);
     /* Thousands of loaders: in a short run each recipe at other moments than the one before it. */
     static size_t turn;
     size_t step = getenv("LARDER_LONG") ? 1 : 6;
     for (size_t before = turn++ % step; before <= count; before += step)
-        resume_once(recipe, repeats, before, whole, count);
+        resume_once(recipe, repeats, before, whole, count, &said);
 }
 
 static void every_recipe_resumes_exactly(void **state) {

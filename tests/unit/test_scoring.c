@@ -179,7 +179,7 @@ static void draw(run *r) {
     larder__scored to = {on_relate, on_told, r};
     check_ok(larder__scoring_collect(r->scoring, r->feedback));
     if (r->number >= LAG)
-        larder__feedback_take(r->feedback, r->number - LAG, &due);
+        larder__feedback_take(r->feedback, r->number - LAG, &due, &(larder__losses){0});
     check_ok(larder__scoring_collect(r->scoring, r->feedback));
     check_ok(larder__scoring_apply(r->scoring, r->number, &to));
     r->number++;
@@ -377,7 +377,7 @@ static void memory_may_run_out(void **state) {
             rc = larder__scoring_collect(r.scoring, r.feedback);
             assert_true(rc == 0 || rc == LARDER_E_NOMEM);
             if (k >= LAG)
-                larder__feedback_take(r.feedback, k - LAG, &due);
+                larder__feedback_take(r.feedback, k - LAG, &due, &(larder__losses){0});
             check_ok(larder__scoring_apply(r.scoring, k, &to));
         }
         larder__mem_fail_at(0, 0);

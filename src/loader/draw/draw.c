@@ -40,13 +40,18 @@ static void tell_accuracy(larder__draw *d, double accuracy) {
 /* What training said about the batch that is now due. */
 static int observe_due(larder__draw *d) {
     larder_report report;
+    larder__losses told;
     int rc = larder__draw_hear(d);
     if (rc < 0 || !d->feedback)
         return rc;
     rc = larder__draw_reported(d);
     if (rc < 0 || d->number < d->conf.lag)
         return rc;
-    bool there = larder__feedback_take(d->feedback, d->number - d->conf.lag, &report);
+    bool there = larder__feedback_take(d->feedback, d->number - d->conf.lag, &report, &told);
+    if (there && d->watched) {
+        larder__gap_add(&d->gap, &told, larder__recent_keep(d->recent));
+        d->memorised = larder__gap_read(&d->gap);
+    }
     if (d->scoring) { /* a report that never came keeps up those behind it no longer */
         larder__scored to = {relate, tell_policy, d};
         if ((rc = larder__draw_reported(d)) < 0 ||
@@ -174,6 +179,7 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
         p->accesses[i] = request(d, d->picks[i].id, d->picks[i].tag);
     }
     p->shown = d->recipe.sampler->shown ? d->recipe.sampler->shown(d->sampler) : NAN;
+    p->held = d->recipe.sampler->held ? d->recipe.sampler->held(d->sampler) : (double)NAN;
     const larder_turn *turns;
     size_t made = larder__draw_turns(d, &turns);
     p->measured = made ? turns[made - 1].value : NAN;
@@ -277,6 +283,8 @@ static int decide_next(larder__draw *d, larder__planned *p) {
     p->pace = d->pace;
     if ((rc = pick_ids(d, p)) < 0 || (rc = claim(d, p, 0, p->n)) < 0)
         return rc;
+    if (d->recent)
+        larder__recent_serve(d->recent, d->number, p->tickets, p->n);
     if (larder__draw_fetch_room(d) && (rc = fetch_more(d, p)) < 0)
         return rc;
     larder__planned_note_plan(p, d);
@@ -356,8 +364,15 @@ const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
 
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
-bool larder__draw_listens(const larder__draw *d) { return d->signal != NULL; }
+bool larder__draw_listens(const larder__draw *d) { return d->signal || d->watched; }
 bool larder__draw_relies(const larder__draw *d) { return d->recipe.relies; }
+bool larder__draw_compares(const larder__draw *d) { return d->recent != NULL; }
+void larder__draw_told(larder__draw *d, const larder_report *said, larder__losses *out) {
+    larder__recent_tell_once(d->recent, &d->ranks, said, out);
+}
+uint64_t larder__draw_recent_bytes(const larder__draw *d) {
+    return d->recent ? larder__recent_bytes(d->recent) : 0;
+}
 const char *larder__draw_shown_name(const larder__draw *d) { return d->recipe.sampler->shown_name; }
 void larder__draw_pace(larder__draw *d, const larder_pace *pace) { d->pace = *pace; }
 

@@ -7,6 +7,7 @@
 #ifndef LARDER_LOADER_DRAW_DRAW_H
 #define LARDER_LOADER_DRAW_DRAW_H
 
+#include "base/gap.h"
 #include "base/stat.h"
 #include "cache/local.h"
 #include "loader/draw/picture_parts.h"
@@ -65,6 +66,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     bool first, last;               /* of its epoch */
     larder_pace pace;               /* what was known of it then */
     double shown;                   /* the sampler's figure, if it has one */
+    double held;                    /* what it would have to be for storage; NAN: it is */
     double measured;                /* by its last turn; NAN: it has none, or nobody remembers */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
     uint64_t *ids;                  /* asked for */
@@ -84,6 +86,9 @@ static inline size_t larder__planned_place(const larder__planned *p, size_t row)
     return p->at + row * p->step;
 }
 uint32_t larder__planned_bytes(const larder__planned *, const larder__parts *, size_t i);
+
+/* Batches that a loader draws ahead at most, where nobody says how many and nothing listens. */
+enum { LARDER__AHEAD_MOST = 16 };
 
 int larder__draw_open(larder__draw **out, const larder__draw_conf *);
 /* A sentence that is no error, "" if there is none; the statistics, where there are any, have it
@@ -126,8 +131,14 @@ const float *larder__draw_scores(const larder__draw *);         /* NULL without 
 const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
-bool larder__draw_listens(const larder__draw *); /* has a signal: wants loss and the like */
-bool larder__draw_relies(const larder__draw *);  /* and is another recipe without it */
+/* Has a signal or a sampler that watches: what training says of samples acts on what comes. */
+bool larder__draw_listens(const larder__draw *);
+bool larder__draw_relies(const larder__draw *); /* on a signal: another recipe without it */
+/* Tells fresh samples from reused ones: what losses of this process's rows come to, for the ledger.
+ * Each batch counts once, and only as long as its feedback could act. Any thread. */
+bool larder__draw_compares(const larder__draw *);
+void larder__draw_told(larder__draw *, const larder_report *, larder__losses *out);
+uint64_t larder__draw_recent_bytes(const larder__draw *); /* memory for it */
 
 bool larder__draw_takes_evaluator(larder__draw *); /* and it may be asked from now on */
 int larder__draw_evaluation(larder__draw *, larder__planned *out);
@@ -142,9 +153,10 @@ larder__feedback *larder__draw_feedback(larder__draw *);
 size_t larder__draw_rows(const larder__draw *, uint64_t number);
 void larder__draw_note_rows(larder__draw *, uint64_t number, size_t rows);
 /* Notes feedback about this process's rows of a batch; ranks that decide together tell each other.
- * Whoever has that of all ranks notes it in larder__draw_feedback. */
+ * Whoever has that of all ranks notes `all`. Only where the draw listens. */
 int larder__draw_note(larder__draw *, uint64_t number, uint64_t epoch, size_t n,
-                      const uint64_t *served, const int64_t *labels, const larder_feedback *);
+                      const uint64_t *served, const int64_t *labels, const larder_feedback *,
+                      bool all);
 /* So that a state holds what was said about all ranks' rows. By whoever may draw. */
 int larder__draw_join_all(larder__draw *);
 /* A draw that waits for other ranks fails, now and later. Any thread. */

@@ -3,6 +3,7 @@
 #define LARDER_LOADER_DRAW_DRAW_INSIDE_H
 
 #include "loader/draw/draw.h"
+#include "loader/draw/recent.h"
 
 #include <stdatomic.h>
 
@@ -23,6 +24,10 @@ struct larder__draw {
     void *sampler, *signal; /* their states */
     larder__cache *cache;
     larder__feedback *feedback;
+    larder__recent *recent; /* of recipes that serve samples again; NULL: others */
+    bool watched;           /* the sampler looks at `memorised`, */
+    larder__gap gap;        /* which is made from this, of what has taken effect */
+    larder_memorised memorised;
     larder__replan replan;    /* plan=auto alone */
     larder__scoring *scoring; /* of signals that take long; NULL: others */
     bool related;             /* a hub of the report that takes effect was taken */

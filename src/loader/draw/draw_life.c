@@ -63,7 +63,8 @@ static int open_sampler(larder__draw *d) {
                                .exchange = exchange,
                                .exchange_arg = d->cache,
                                .stream = stream,
-                               .stream_arg = d->cache};
+                               .stream_arg = d->cache,
+                               .memorised = d->watched ? &d->memorised : NULL};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;
@@ -138,15 +139,33 @@ static int check_recipe(const larder__draw *d) {
     return 0;
 }
 
+/* Where no sample comes before its next epoch, there is nothing to compare. Reports come for as
+ * many batches back as feedback has places for, and without feedback more may be drawn ahead. */
+static int open_recent(larder__draw *d) {
+    const larder_sampler *s = d->recipe.sampler;
+    if (!s->repeats && !LARDER_HAS(d->recipe.policy, lends, stand_in))
+        return 0;
+    d->watched = s->watches && s->watches(&d->recipe.sampler_args);
+    d->memorised = larder__gap_read(&d->gap);
+    larder__recent_conf conf = {.n = d->conf.n,
+                                .share = (d->conf.n + d->conf.world - 1) / d->conf.world,
+                                .batch = d->conf.batch,
+                                .batches = d->conf.lag + 2 + LARDER__AHEAD_MOST};
+    return larder__recent_open(&d->recent, &conf);
+}
+
 /* Room for one batch, and for what training says until it is due. */
 static int open_room(larder__draw *d) {
-    bool hears = d->recipe.signal || d->recipe.sampler->accuracy ||
+    int rc = open_recent(d);
+    if (rc < 0)
+        return rc;
+    bool hears = d->recipe.signal || d->watched || d->recipe.sampler->accuracy ||
                  LARDER_HAS(d->recipe.policy, hears, accuracy);
     d->picks = larder__calloc(d->conf.batch, sizeof *d->picks);
     d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched);
     if (!d->picks || !d->fetched)
         return LARDER_E_NOMEM;
-    int rc = hears ? larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag) : 0;
+    rc = hears ? larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag) : 0;
     if (rc < 0 || !d->ranks.world)
         return rc;
     d->rows_of = larder__calloc(d->conf.lag + 1, sizeof *d->rows_of);
@@ -200,6 +219,7 @@ void larder__draw_close(larder__draw **pd) {
     larder__unix_ranks_close(&d->link);
     larder__replan_close(&d->replan);
     larder__feedback_close(&d->feedback);
+    larder__recent_close(&d->recent);
     larder__recipe_free(&d->recipe);
     larder__free(d->sampler);
     larder__free(d->ahead);

@@ -6,6 +6,7 @@
 #include "loader/draw/draw_inside.h"
 #include "loader/draw/rank_talk.h"
 #include "shared/relay.h"
+#include "signal/cross_entropy.h"
 
 #include <math.h>
 
@@ -56,6 +57,14 @@ static int gather(larder__draw *d, char kind, uint64_t number, const bool *wante
     return larder__relay_gather(d->relay, kind, number, seconds, d->heard);
 }
 
+static int note_whole(larder__draw *d, uint64_t batch, larder_report *whole, void **memory) {
+    larder__losses told = {0};
+    whole->batch = batch;
+    if (d->watched)
+        larder__recent_tell(d->recent, &(larder__ranks){0}, whole, &told);
+    return larder__feedback_whole(d->feedback, batch, whole, &told, memory);
+}
+
 /* What training said about `batch`: each rank its rows, then one report of all of them. 1: some
  * have not said it in time. */
 static int join_rows(larder__draw *d, uint64_t batch, const bool *has, double seconds) {
@@ -79,7 +88,7 @@ static int join_rows(larder__draw *d, uint64_t batch, const bool *has, double se
         rc = larder__rank_rows_join(&whole, &joined, parts, world,
                                     larder__ranks_first(&d->ranks, batch, rows), rows);
     if (rc == 0)
-        rc = larder__feedback_whole(d->feedback, batch, &whole, &joined);
+        rc = note_whole(d, batch, &whole, &joined);
     for (uint32_t k = 0; memory && k < world; k++)
         larder__free(memory[k]);
     free_heard(d);
@@ -90,15 +99,44 @@ static int join_rows(larder__draw *d, uint64_t batch, const bool *has, double se
     return rc;
 }
 
-int larder__draw_note(larder__draw *d, uint64_t number, uint64_t epoch, size_t n,
-                      const uint64_t *served, const int64_t *labels, const larder_feedback *fb) {
+static int note(larder__draw *d, const larder_report *said, const larder_feedback *fb, bool all) {
     larder_writer w = {0};
-    int rc = larder__feedback_note_own(d->feedback, number, epoch, n, served, labels, fb,
-                                       d->relay ? &w : NULL);
-    if (rc == 0 && d->relay)
-        return post(d, ROWS, number, &w);
+    larder__losses told = {0};
+    bool part = d->relay && !all;
+    if (d->watched && !part)
+        larder__recent_tell(d->recent, &(larder__ranks){0}, said, &told);
+    int rc = larder__feedback_note_own(d->feedback, said->batch, said->epoch, said->n, said->ids,
+                                       said->labels, fb, &told, part ? &w : NULL);
+    if (rc == 0 && part)
+        return post(d, ROWS, said->batch, &w);
     larder__writer_free(&w);
     return rc;
+}
+
+/* Where nobody but a sampler that watches listens, losses are all that is kept and sent. */
+static int note_losses(larder__draw *d, const larder_report *said, bool all) {
+    float *loss = larder__malloc((said->n + 1) * sizeof *loss);
+    if (!loss)
+        return LARDER_E_NOMEM;
+    for (size_t i = 0; i < said->n; i++)
+        loss[i] = larder__report_loss(said, i);
+    int rc = note(d, said, &(larder_feedback){.loss = loss}, all);
+    larder__free(loss);
+    return rc;
+}
+
+int larder__draw_note(larder__draw *d, uint64_t number, uint64_t epoch, size_t n,
+                      const uint64_t *served, const int64_t *labels, const larder_feedback *fb,
+                      bool all) {
+    larder_report said = {.batch = number,
+                          .epoch = epoch,
+                          .n = n,
+                          .classes = fb->logits ? fb->classes : 0,
+                          .ids = served,
+                          .labels = labels,
+                          .loss = fb->loss,
+                          .logits = fb->logits};
+    return d->signal ? note(d, &said, fb, all) : note_losses(d, &said, all);
 }
 
 int larder__draw_join_all(larder__draw *d) {

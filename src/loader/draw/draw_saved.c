@@ -76,6 +76,10 @@ void larder__draw_save(larder__draw *d, larder_writer *w) {
     larder__cache_save(d->cache, w);
     if (larder__parts_keep(d->conf.parts))
         larder__parts_save(d->conf.parts, larder__cache_slots(d->cache), w);
+    if (d->recent) {
+        larder__recent_save(d->recent, w);
+        larder__gap_save(&d->gap, w);
+    }
     if (d->feedback)
         larder__feedback_save(d->feedback, w);
     if (d->signal) {
@@ -99,8 +103,17 @@ static int load_signal(larder__draw *d, larder_reader *r) {
     return rc < 0 || !d->recipe.signal->load ? rc : d->recipe.signal->load(d->signal, r);
 }
 
+static int load_recent(larder__draw *d, larder_reader *r, bool divided) {
+    int rc = divided ? larder__recent_skip(d->recent, r) : larder__recent_load(d->recent, r);
+    if (rc == 0)
+        rc = larder__gap_load(&d->gap, r);
+    d->memorised = larder__gap_read(&d->gap);
+    return rc;
+}
+
 /* All that comes before the sampler. */
-static int load_head(larder__draw *d, larder_reader *r, uint64_t *drawn, bool *begun) {
+static int load_head(larder__draw *d, larder_reader *r, bool divided, uint64_t *drawn,
+                     bool *begun) {
     d->number = larder_read_u64(r);
     d->epoch = larder_read_u64(r);
     *drawn = larder_read_u64(r);
@@ -113,6 +126,8 @@ static int load_head(larder__draw *d, larder_reader *r, uint64_t *drawn, bool *b
     int rc = larder__cache_load(d->cache, r);
     if (rc == 0 && larder__parts_keep(d->conf.parts))
         rc = larder__parts_load(d->conf.parts, larder__cache_slots(d->cache), r);
+    if (rc == 0 && d->recent)
+        rc = load_recent(d, r, divided);
     return rc < 0 ? rc : load_signal(d, r);
 }
 
@@ -134,7 +149,7 @@ int larder__draw_divide(larder__draw *d, larder_reader *r, const larder__divisio
     uint64_t drawn, epoch;
     bool begun;
     const larder_sampler *s = d->recipe.sampler;
-    int rc = load_head(d, r, &drawn, &begun);
+    int rc = load_head(d, r, true, &drawn, &begun);
     if (rc < 0 || (rc = place_taken(d, r, v, drawn, begun, &epoch, taken)) < 0)
         return rc;
     d->epoch = epoch;
@@ -161,7 +176,7 @@ int larder__draw_divide(larder__draw *d, larder_reader *r, const larder__divisio
 int larder__draw_load(larder__draw *d, larder_reader *r) {
     uint64_t drawn;
     bool begun;
-    int rc = load_head(d, r, &drawn, &begun);
+    int rc = load_head(d, r, false, &drawn, &begun);
     if (rc < 0)
         return rc;
     if (!begun) /* between two epochs there may still be something to remember */

@@ -13,6 +13,7 @@ typedef struct note {
     bool own;    /* of this rank's rows alone; others' are to come */
     bool lifted; /* its report has gone ahead; the accuracy has not */
     double accuracy;
+    larder__losses told;
     larder_report report; /* its arrays point into `memory` */
     void *memory;
 } note;
@@ -117,12 +118,13 @@ static void write_own(const note *at, larder_writer *w) {
 int larder__feedback_note(larder__feedback *f, uint64_t batch, uint64_t epoch, size_t n,
                           const uint64_t *served, const int64_t *labels,
                           const larder_feedback *fb) {
-    return larder__feedback_note_own(f, batch, epoch, n, served, labels, fb, NULL);
+    return larder__feedback_note_own(f, batch, epoch, n, served, labels, fb, NULL, NULL);
 }
 
 int larder__feedback_note_own(larder__feedback *f, uint64_t batch, uint64_t epoch, size_t n,
                               const uint64_t *served, const int64_t *labels,
-                              const larder_feedback *fb, larder_writer *w) {
+                              const larder_feedback *fb, const larder__losses *told,
+                              larder_writer *w) {
     pthread_mutex_lock(&f->lock);
     note *at = place(f, batch);
     int rc = at ? 0 : LARDER_E_STATE;
@@ -132,6 +134,7 @@ int larder__feedback_note_own(larder__feedback *f, uint64_t batch, uint64_t epoc
     if (rc == 0) {
         at->epoch = epoch;
         rc = fill(at, n, served, labels, fb);
+        at->told = told ? *told : (larder__losses){0};
         at->own = rc == 0 && w;
         if (at->own)
             write_own(at, w);
@@ -149,7 +152,8 @@ int larder__feedback_note_accuracy(larder__feedback *f, uint64_t batch, double a
     return at ? 0 : LARDER_E_STATE;
 }
 
-bool larder__feedback_take(larder__feedback *f, uint64_t batch, larder_report *out) {
+bool larder__feedback_take(larder__feedback *f, uint64_t batch, larder_report *out,
+                           larder__losses *told) {
     pthread_mutex_lock(&f->lock);
     note *at = &f->notes[batch % f->size];
     bool there = at->taken_up && at->batch == batch;
@@ -160,6 +164,7 @@ bool larder__feedback_take(larder__feedback *f, uint64_t batch, larder_report *o
         *out = at->report;
         out->batch = batch;
         out->accuracy = at->accuracy;
+        *told = at->told;
         *at = (note){0};
     }
     pthread_mutex_unlock(&f->lock);
@@ -221,7 +226,7 @@ bool larder__feedback_open_own(larder__feedback *f, uint64_t *batch) {
 }
 
 int larder__feedback_whole(larder__feedback *f, uint64_t batch, const larder_report *report,
-                           void **memory) {
+                           const larder__losses *told, void **memory) {
     pthread_mutex_lock(&f->lock);
     note *at = place(f, batch);
     if (at) {
@@ -230,6 +235,7 @@ int larder__feedback_whole(larder__feedback *f, uint64_t batch, const larder_rep
         *memory = NULL;
         at->report = *report;
         at->report.batch = batch;
+        at->told = told ? *told : (larder__losses){0};
         at->epoch = report->epoch;
         at->reported = true;
         at->own = false;
@@ -283,6 +289,7 @@ void larder__feedback_save(larder__feedback *f, larder_writer *w) {
         larder_write_u64(w, at->epoch);
         larder_write_f64(w, at->accuracy);
         larder_write_u32(w, at->lifted ? 2 : at->reported);
+        larder__losses_save(&at->told, w);
         if (!at->reported)
             continue;
         larder__report_write(r, w);
@@ -319,8 +326,9 @@ static int load_note(larder__feedback *f, note *at, larder_reader *r) {
     at->accuracy = larder_read_f64(r);
     uint32_t reported = larder_read_u32(r);
     at->lifted = reported == 2;
-    if (reported != 1)
-        return larder_read_status(r);
+    int rc = larder__losses_load(&at->told, r);
+    if (rc < 0 || reported != 1)
+        return rc < 0 ? rc : larder_read_status(r);
     at->reported = true;
     at->report = (larder_report){.batch = at->batch, .epoch = at->epoch};
     return larder__report_read(&at->report, &at->memory, f->n, r);

@@ -3,6 +3,7 @@
 #ifndef LARDER_LOADER_FEEDBACK_FEEDBACK_H
 #define LARDER_LOADER_FEEDBACK_FEEDBACK_H
 
+#include "base/gap.h"
 #include "base/state.h"
 
 typedef struct larder__feedback larder__feedback;
@@ -15,8 +16,10 @@ int larder__feedback_note(larder__feedback *, uint64_t batch, uint64_t epoch, si
 int larder__feedback_note_accuracy(larder__feedback *, uint64_t batch, double accuracy);
 
 /* Takes out what was reported about `batch`, which must be the next in order; later notes for it
- * are refused. False: nothing was. The report stays valid until the next take. */
-bool larder__feedback_take(larder__feedback *, uint64_t batch, larder_report *out);
+ * are refused. False: nothing was. The report stays valid until the next take. *told: what its
+ * losses come to, also where the report was lifted before. */
+bool larder__feedback_take(larder__feedback *, uint64_t batch, larder_report *out,
+                           larder__losses *told);
 
 /* As take, but before it is due: the report alone, out of order. False: there is none (yet). What
  * take says about that batch later has no rows. *memory holds the arrays, ids first and labels
@@ -26,14 +29,15 @@ uint64_t larder__feedback_next(larder__feedback *); /* the first batch not taken
 
 /* Ranks that tell each other: as note, but of this rank's part, which is also written as
  * larder__report_write does, after the epoch, to be sent to the others. Until `whole` replaces it,
- * or makes a note where there was none, nobody lifts it. */
+ * or makes a note where there was none, nobody lifts it. Without a writer it is all there will be,
+ * and `told` what its losses come to (draw/recent.h); NULL: nobody asks. */
 int larder__feedback_note_own(larder__feedback *, uint64_t batch, uint64_t epoch, size_t n,
                               const uint64_t *served, const int64_t *labels,
-                              const larder_feedback *, larder_writer *);
+                              const larder_feedback *, const larder__losses *told, larder_writer *);
 void larder__feedback_own(larder__feedback *, uint64_t batch,
                           larder_writer *); /* if there is one */
 int larder__feedback_whole(larder__feedback *, uint64_t batch, const larder_report *,
-                           void **memory);
+                           const larder__losses *told, void **memory);
 typedef enum { LARDER__SAID_NOTHING, LARDER__SAID_OWN, LARDER__SAID_ALL } larder__said;
 larder__said larder__feedback_said(larder__feedback *, uint64_t batch, double *accuracy);
 /* The first batch of which there is this rank's part alone. */

@@ -23,6 +23,25 @@ static void note_loss(larder_loader *l, uint64_t epoch, size_t n, const float *l
     c->reported += n;
 }
 
+/* Losses of fresh and of reused samples apart, for the ledger. */
+static void note_sorts(larder_loader *l, const larder_batch *b, size_t n,
+                       const larder_feedback *fb) {
+    larder__losses told;
+    larder_report said = {.batch = b->number,
+                          .epoch = b->epoch,
+                          .n = n,
+                          .classes = fb->classes,
+                          .ids = b->served,
+                          .labels = b->y,
+                          .loss = fb->loss,
+                          .logits = fb->logits};
+    if (!larder__draw_compares(l->draw) || (!fb->loss && !fb->logits))
+        return;
+    larder__draw_told(l->draw, &said, &told);
+    larder__ledger_told(l->ledger, b->epoch, &told);
+    larder__measures_told(l, b->epoch);
+}
+
 /* Rows of which some number is NaN or infinite: all bits of its exponent are set. */
 static size_t odd_rows(const void *values, bool wide, uint32_t exponent, size_t n, size_t width) {
     const uint32_t *long_ones = values;
@@ -109,10 +128,9 @@ static int hear_named(larder_loader *l, const larder_batch *b, const larder_feed
         rc = larder__fail(LARDER_E_STATE, "batch %llu has not been taken yet",
                           (unsigned long long)b->number);
     else if (larder__draw_listens(l->draw))
-        rc = own ? larder__draw_note(l->draw, b->number, b->epoch, n, b->served, b->y, fb)
-                 : larder__feedback_note(larder__draw_feedback(l->draw), b->number, b->epoch, n,
-                                         b->served, b->y, fb);
+        rc = larder__draw_note(l->draw, b->number, b->epoch, n, b->served, b->y, fb, !own);
     if (rc == 0) {
+        note_sorts(l, b, n, fb);
         note_loss(l, b->epoch, n, fb->loss);
         note_odd_rows(l, n, fb);
         note_unheard(l, b->y, n, fb);
@@ -129,9 +147,10 @@ static int hear_held(larder_loader *l, const larder_batch *b, const larder_feedb
         rc = larder__fail(LARDER_E_STATE, "batch %llu was reported twice",
                           (unsigned long long)b->number);
     if (rc == 0 && larder__draw_listens(l->draw))
-        rc = larder__draw_note(l->draw, b->number, b->epoch, b->n, b->served, b->y, fb);
+        rc = larder__draw_note(l->draw, b->number, b->epoch, b->n, b->served, b->y, fb, false);
     if (rc == 0) {
         p->reported = true;
+        note_sorts(l, b, b->n, fb);
         note_loss(l, b->epoch, b->n, fb->loss);
         note_unheard(l, b->y, b->n, fb);
         larder__recording_losses(l, b->number, b->served, b->y, b->n, fb, true);

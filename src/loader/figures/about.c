@@ -33,6 +33,7 @@ int larder_loader_about(larder_loader *l, larder_about *out) {
                         .listens = larder__draw_listens(l->draw) || l->tape,
                         .relies = larder__draw_relies(l->draw),
                         .together = larder__draw_ranks(l->draw) != NULL,
+                        .compares = larder__draw_compares(l->draw),
                         .audit = l->audit,
                         .recorded = larder__tape_written(l->tape, why, sizeof why),
                         .refused =

@@ -9,6 +9,7 @@
 typedef struct page { /* one epoch */
     larder_figures f;
     uint64_t expected, distinct;
+    larder__gap gap;
 } page;
 
 struct larder__ledger {
@@ -141,18 +142,33 @@ void larder__ledger_scratch(larder__ledger *l, uint64_t reads, uint64_t bytes, u
     f->scratch_written += written;
 }
 
+static page *find_page(const larder__ledger *l, uint64_t epoch) {
+    for (size_t i = l->used; i-- > 0;)
+        if (l->pages[i].f.epoch == epoch)
+            return &l->pages[i];
+    return NULL;
+}
+
+void larder__ledger_told(larder__ledger *l, uint64_t epoch, const larder__losses *said) {
+    page *p = find_page(l, epoch);
+    if (p)
+        larder__gap_add(&p->gap, said, 1);
+}
+
 int larder__ledger_figures(const larder__ledger *l, uint64_t epoch, larder_figures *out) {
-    for (uint64_t i = l->used; i-- > 0;) {
-        const page *p = &l->pages[i];
-        if (p->f.epoch != epoch)
-            continue;
-        *out = p->f;
-        out->size = sizeof *out;
-        uint64_t share = l->world == 1 ? l->n : p->expected;
-        out->touched = share ? (double)p->distinct / (double)share : 0;
-        return 0;
-    }
-    return larder__fail(LARDER_E_RANGE, "epoch %llu has not begun", (unsigned long long)epoch);
+    const page *p = find_page(l, epoch);
+    if (!p)
+        return larder__fail(LARDER_E_RANGE, "epoch %llu has not begun", (unsigned long long)epoch);
+    *out = p->f;
+    out->size = sizeof *out;
+    uint64_t share = l->world == 1 ? l->n : p->expected;
+    out->touched = share ? (double)p->distinct / (double)share : 0;
+    larder_memorised m = larder__gap_read(&p->gap);
+    out->fresh_reported = (uint64_t)m.fresh;
+    out->reused_reported = (uint64_t)m.reused;
+    out->fresh_loss = m.fresh_loss;
+    out->reused_loss = m.reused_loss;
+    return 0;
 }
 
 int64_t larder__ledger_audit(const larder__ledger *l) {
@@ -213,6 +229,7 @@ void larder__ledger_save(const larder__ledger *l, larder_writer *w) {
         page_counters(&l->pages[i], c);
         for (int k = 0; k < COUNTERS; k++)
             larder_write_u64(w, *c[k]);
+        larder__gap_save(&l->pages[i].gap, w);
     }
     for (uint64_t i = 0; i < words(l); i++)
         larder_write_u64(w, l->seen[i]);
@@ -225,7 +242,7 @@ void larder__ledger_save(const larder__ledger *l, larder_writer *w) {
 
 int larder__ledger_load(larder__ledger *l, larder_reader *r) {
     uint64_t used = larder_read_u64(r);
-    if (used > larder__read_left(r) / (COUNTERS * 8))
+    if (used > larder__read_left(r) / (COUNTERS * 8 + LARDER__GAP_BYTES))
         return larder_read_reject(r, "more epochs than it has bytes");
     l->used = 0;
     for (uint64_t i = 0; i < used; i++) {
@@ -236,6 +253,9 @@ int larder__ledger_load(larder__ledger *l, larder_reader *r) {
         page_counters(p, c);
         for (int k = 0; k < COUNTERS; k++)
             *c[k] = larder_read_u64(r);
+        int rc = larder__gap_load(&p->gap, r);
+        if (rc < 0)
+            return rc;
     }
     for (uint64_t i = 0; i < words(l); i++)
         l->seen[i] = larder_read_u64(r);

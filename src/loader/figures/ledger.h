@@ -4,6 +4,7 @@
 #ifndef LARDER_LOADER_FIGURES_LEDGER_H
 #define LARDER_LOADER_FIGURES_LEDGER_H
 
+#include "base/gap.h"
 #include "base/state.h"
 
 typedef struct larder__ledger larder__ledger;
@@ -32,6 +33,9 @@ void larder__ledger_bad(larder__ledger *, size_t n);
 void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
 void larder__ledger_evaluation(larder__ledger *, uint64_t samples, uint64_t reads, uint64_t bytes);
 void larder__ledger_scratch(larder__ledger *, uint64_t reads, uint64_t bytes, uint64_t written);
+
+/* What training said about a batch of this epoch: for its newest page, if it has one. */
+void larder__ledger_told(larder__ledger *, uint64_t epoch, const larder__losses *);
 
 int larder__ledger_figures(const larder__ledger *, uint64_t epoch, larder_figures *out);
 /* Of the newest epoch: ids served more than once plus ids never served; 0 proves exactly-once. The

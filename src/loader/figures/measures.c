@@ -108,6 +108,22 @@ static int open_source_figures(larder_loader *l) {
     return rc;
 }
 
+static int open_losses(larder_loader *l) {
+    larder__loader_stats *t = &l->stat;
+    int rc;
+    if ((rc = larder__stat_gauge(l->stats, &t->fresh_loss, "fresh_loss", "",
+                                 "mean reported in this epoch, not served for an epoch before")) <
+            0 ||
+        (rc = larder__stat_gauge(l->stats, &t->reused_loss, "reused_loss", "",
+                                 "mean reported in this epoch, served within the epoch before")) <
+            0 ||
+        (rc = larder__stat_gauge(l->stats, &t->loss_gap, "loss_gap", "",
+                                 "fresh_loss less reused_loss: what reuse memorises")) < 0)
+        return rc;
+    larder__measures_told(l, 0);
+    return 0;
+}
+
 int larder__measures_figures(larder_loader *l) {
     const char *shown = larder__draw_shown_name(l->draw);
     int rc = open_source_figures(l);
@@ -120,6 +136,8 @@ int larder__measures_figures(larder_loader *l) {
         if (rc == 0)
             larder__stat_set(l->stats, l->stat.ess, (double)NAN);
     }
+    if (rc == 0 && larder__draw_compares(l->draw))
+        rc = open_losses(l);
     const larder_figure *f = larder__draw_shows(l->draw);
     for (size_t i = 0; rc == 0 && f && f[i].name && i < LARDER_FIGURES; i++)
         rc = larder__stat_gauge(l->stats, &l->stat.figures[i], f[i].name, f[i].unit, f[i].help);
@@ -186,6 +204,18 @@ static void hint(larder_loader *l, uint64_t epoch, const larder_figures *f) {
         larder__note(l->stats, "%s", says);
 }
 
+/* Reuse that storage needs and the gap of losses does not allow: said once, at an epoch's end. */
+static void note_held(larder_loader *l, const larder__planned *plan) {
+    if (l->held_told || l->hidden || l->conf.rank || !plan->last || !(plan->held > plan->shown))
+        return;
+    l->held_told = true;
+    larder__note(l->stats,
+                 "storage needs h=%.2f, the gap between losses of fresh and of reused samples "
+                 "allows %.2f: training waits for storage instead; a larger cache or faster "
+                 "storage would help, and a higher gap= allows more",
+                 plan->held, plan->shown);
+}
+
 void larder__measures_handed(larder_loader *l, const larder__place *p,
                              const larder_figures *before) {
     larder_figures after;
@@ -197,11 +227,21 @@ void larder__measures_handed(larder_loader *l, const larder__place *p,
         if (p->plan.last)
             hint(l, p->plan.epoch, &after);
     }
+    note_held(l, &p->plan);
     larder__stat_add(l->stats, l->stat.samples, p->plan.n);
     larder__stat_add(l->stats, l->stat.batches, 1);
     if (p->plan.last && larder__draw_sampler(l->draw)->uneven)
         larder__stat_set(l->stats, l->stat.ess, larder__ledger_ess(l->ledger));
     show_recipe(l, &p->plan);
+}
+
+void larder__measures_told(larder_loader *l, uint64_t epoch) {
+    larder_figures f = {.fresh_loss = (double)NAN, .reused_loss = (double)NAN};
+    if (l->ledger)
+        larder__ledger_figures(l->ledger, epoch, &f);
+    larder__stat_set(l->stats, l->stat.fresh_loss, f.fresh_loss);
+    larder__stat_set(l->stats, l->stat.reused_loss, f.reused_loss);
+    larder__stat_set(l->stats, l->stat.loss_gap, f.fresh_loss - f.reused_loss);
 }
 
 /* ---- where the time went --------------------------------------------------------------------- */

@@ -77,6 +77,8 @@ static void look_at_epochs(larder_loader *l, larder__job *out) {
                                   .loss =
                                       c->reported ? c->loss_sum / (double)c->reported : (double)NAN,
                                   .accuracy = c->accuracy,
+                                  .fresh_loss = f.fresh_loss,
+                                  .reused_loss = f.reused_loss,
                                   .score_low = c->low,
                                   .score_high = c->high};
         memcpy(to->scores, c->bins, sizeof to->scores);

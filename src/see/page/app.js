@@ -240,10 +240,25 @@ function showCurves(job) {
     drawLines($("c-shown"), c.times, [{ name: job.shown, cls: "subst", values: c.shown }], (n) => (n === undefined ? "–" : n.toPrecision(3)));
   }
 }
+/* What reuse memorises is what lies between the two lines. */
+function drawGap(box, rows) {
+  if (!rows.length) { box.replaceChildren(); return; }
+  const last = rows[rows.length - 1], show = (n) => n.toPrecision(3), gap = last.fresh_loss - last.reused_loss;
+  const picture = frame(box, "loss by epoch, last fresh " + show(last.fresh_loss) + ", reused " + show(last.reused_loss));
+  const top = Math.max(...rows.map((e) => Math.max(e.fresh_loss, e.reused_loss))) || 1;
+  const xs = rows.map((e) => ((e.epoch - rows[0].epoch) / (last.epoch - rows[0].epoch || 1)) * W);
+  for (const [name, cls] of [["fresh_loss", "miss"], ["reused_loss", "hit"]]) {
+    const values = rows.map((e) => e[name]);
+    picture.append(svg("path", { d: path(xs.length > 1 ? xs : [0, W], values.length > 1 ? values : [values[0], values[0]], top, 0), class: "line s-" + cls }));
+  }
+  axis(box, "0 to " + show(top), "epoch " + rows[0].epoch + " to " + last.epoch, [{ name: "fresh", cls: "miss", now: show(last.fresh_loss) },
+    { name: "reused", cls: "hit", now: show(last.reused_loss) + ", gap " + show(gap) }]);
+}
 function showEpochs(job) {
   const past = job.history, at = past.map((e) => e.epoch), known = (name) => past.some((e) => e[name] !== null);
   $("s-loss").hidden = !known("loss");
   $("s-accuracy").hidden = !known("accuracy");
+  $("s-gap").hidden = !past.some((e) => Number.isFinite(e.fresh_loss));
   $("s-scores").hidden = !past.some((e) => e.scores);
   const curve = (box, name, cls, format) => {
     const rows = past.filter((e) => e[name] !== null), values = rows.map((e) => e[name]);
@@ -256,6 +271,7 @@ function showEpochs(job) {
   };
   curve($("c-loss"), "loss", "miss", (n) => n.toPrecision(3));
   curve($("c-accuracy"), "accuracy", "good", (n) => (100 * n).toFixed(2) + " %");
+  drawGap($("c-gap"), past.filter((e) => Number.isFinite(e.fresh_loss)));
   drawScores($("c-scores"), past);
 }
 function fillTable(table, heads, rows) {
@@ -283,7 +299,7 @@ function showLedger(job) {
   $("s-bad").hidden = !job.bad.length;
   $("bad").replaceChildren(...job.bad.slice().reverse().map((b) => make("li", b.why)));
   fillTable($("figures"), [T("figure"), N("value"), T("unit"), N("deviation"), N("99 % below"), T("meaning", true)],
-    job.stats.map((s) => ({ cells: [s.name, Math.abs(s.value) >= 1e5 ? s.value.toExponential(3) : String(Number((s.value || 0).toPrecision(6))), s.unit,
+    job.stats.map((s) => ({ cells: [s.name, s.value === null ? "–" : Math.abs(s.value) >= 1e5 ? s.value.toExponential(3) : String(Number(s.value.toPrecision(6))), s.unit,
       s.type === "histogram" ? s.sd.toPrecision(3) : "", s.type === "histogram" ? s.p99.toPrecision(3) : "", s.help] })));
 }
 function showJobs() {
