@@ -338,6 +338,9 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
      * the cache is not shared. */
     bool (*stream)(void *arg, larder_stream *, bool join);
     void *stream_arg;
+    /* The class of a sample, LARDER_NO_GROUP: it has none. NULL: classes are not known. */
+    uint32_t (*class_of)(void *arg, uint64_t id);
+    void *class_arg;
     /* Brought up to date before each draw, in samplers that watch; NULL in others. */
     const larder_memorised *memorised;
 } larder_draw_env;
@@ -346,6 +349,7 @@ typedef struct larder_sampler {
     larder_plugin plugin;
     bool fixed_order; /* the order depends on seed and epoch alone */
     bool repeats;     /* may serve an id more than once an epoch, or never */
+    bool by_class;    /* its order may follow from larder_draw_env.class_of: records keep that */
     bool uneven;      /* some count more than others: the loader shows how much was served, "ess" */
     int (*init)(void *st, const larder_draw_env *, const larder_args *);
     void (*fini)(void *st);

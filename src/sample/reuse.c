@@ -17,6 +17,7 @@ static void begin_sweep(larder__reuse *r, uint64_t sweep) {
     r->sweep = sweep;
     r->at = 0;
     larder__permute(r->order, (uint32_t)r->env->n, r->seed, sweep);
+    larder__strata_spread(&r->strata, &r->order, r->seed, sweep);
     memset(r->served, 0, words(r) * sizeof *r->served);
 }
 
@@ -52,6 +53,9 @@ int larder__reuse_init(larder__reuse *r, const larder_draw_env *env,
     r->late = larder__malloc(env->batch * sizeof *r->late);
     if (!r->order || !r->served || !r->inside || !r->late)
         return LARDER_E_NOMEM;
+    int rc = conf->strata ? larder__strata_open(&r->strata, env) : 0;
+    if (rc < 0)
+        return rc;
     begin_sweep(r, 0);
     join_stream(r);
     return 0;
@@ -62,6 +66,7 @@ void larder__reuse_fini(larder__reuse *r) {
     larder__free(r->served);
     larder__free(r->inside);
     larder__free(r->late);
+    larder__strata_close(&r->strata);
 }
 
 void larder__reuse_epoch(larder__reuse *r) { r->taken = 0; }

@@ -14,11 +14,13 @@
 #define LARDER_SAMPLE_REUSE_H
 
 #include "sample/shard.h"
+#include "sample/strata.h"
 
 #include <larder/plugin.h>
 
 typedef struct larder__reuse_conf {
     bool skips;  /* the stream passes over residents that were served in this sweep */
+    bool strata; /* the stream has every class evenly spread (sample/strata.h) */
     bool shares; /* the stream is that of all jobs that share the cache */
     double fill; /* of the cache's budget that must be used before residents are drawn */
 } larder__reuse_conf;
@@ -27,6 +29,7 @@ typedef struct larder__reuse {
     const larder_draw_env *env;
     larder__reuse_conf conf;
     larder__shard shard;
+    larder__strata strata;
     uint32_t *order;  /* of this sweep */
     uint64_t *served; /* one bit an id: served in this sweep */
     uint64_t *inside; /* one bit an id: in the batch being drawn */

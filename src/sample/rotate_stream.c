@@ -23,12 +23,18 @@ static const larder_param params[] = {
      1e12},
     {"step_us", "float", "0", "h=auto before anything is measured: training on one takes", 0, 1e12},
     {"fill", "float", "1", "share of the cache to fill before anything is reused", 0, 1},
+    {"strata", "class|none", "class",
+     "class: the stream has every class evenly spread, so that the residents are like the data", 0,
+     0},
     {0}};
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     rotate *r = st;
     larder__reuse_conf conf = {
-        .skips = true, .shares = true, .fill = larder_args_number(args, "fill")};
+        .skips = true,
+        .strata = strcmp(larder_args_text(args, "strata"), "class") == 0,
+        .shares = true,
+        .fill = larder_args_number(args, "fill")};
     int rc = larder__reuse_init(&r->reuse, env, &conf);
     uint64_t batches = (larder__reuse_length(&r->reuse) + env->batch - 1) / env->batch;
     return rc < 0 ? rc : larder__steer_init(&r->steer, args, batches);
@@ -90,6 +96,7 @@ const larder_sampler larder__sampler_rotate = {
                .params = params,
                .state_size = sizeof(rotate)},
     .repeats = true,
+    .by_class = true,
     .init = init,
     .fini = fini,
     .epoch = epoch,

@@ -241,6 +241,13 @@ static uint32_t sample_bytes(void *arg, uint64_t id) {
     return larder__parts_bytes(r->parts, id, &whole);
 }
 
+static uint32_t sample_class(void *arg, uint64_t id) {
+    const run *r = arg;
+    larder_sample s = {.label = -1};
+    return larder__data_stat(r->data, id, &s) < 0 || s.label < 0 ? LARDER_NO_GROUP
+                                                                 : (uint32_t)s.label;
+}
+
 /* A real data set: its samples, their sizes, and what crops need of them. */
 static int open_data(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
@@ -253,6 +260,8 @@ static int open_data(run *r, larder__draw_conf *conf) {
     conf->size = 0;
     conf->size_of = sample_bytes;
     conf->size_arg = r;
+    conf->group_of = sample_class;
+    conf->group_arg = r;
     if (about->parts && c->parts != LARDER_PARTS_OFF) {
         larder__parts_conf parts = {.data = r->data,
                                     .augment = c->augment,

@@ -22,6 +22,7 @@ enum { LARDER__TAPE_VERSION = 2, LARDER__TAPE_HEAD = 12, LARDER__TAPE_FRAME = 12
 enum { LARDER__TAPE_BLOCK_MAX = 1 << 28 };
 typedef enum {
     LARDER__TAPE_JOB = 'j',
+    LARDER__TAPE_CLASSES = 'c', /* of all samples, where the order follows from them */
     LARDER__TAPE_BATCH = 'b',
     LARDER__TAPE_TURN = 't',   /* what the sampler measures changed with this batch */
     LARDER__TAPE_LOSSES = 'l', /* of a batch, row by row */
@@ -102,6 +103,10 @@ int larder__tape_create(larder__tape_writer **out, const char *path, const larde
  * when it is asked, and the job goes on. */
 void larder__tape_add_batch(larder__tape_writer *, const larder__tape_batch *,
                             const larder__tape_rows *);
+/* Before any batch, where a sampler's order follows from classes: the labels of `n` samples from
+ * `first` on; below 0: none. */
+void larder__tape_add_classes(larder__tape_writer *, uint64_t first, const int64_t *labels,
+                              size_t n);
 /* Before its batch. */
 void larder__tape_add_turn(larder__tape_writer *, const larder_turn *);
 void larder__tape_add_losses(larder__tape_writer *, uint64_t batch, const float *loss, size_t n);

@@ -141,6 +141,19 @@ static void read_news(parser *p, uint32_t id) {
     t->label_of[id] = (int32_t)label;
 }
 
+static int read_classes(parser *p) {
+    uint64_t first = get_count(&p->r), n = get_count(&p->r), all = p->out->job.samples;
+    if (first > all || n > all - first || n > larder__read_left(&p->r))
+        return bad(p, "has classes of samples there are not");
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t label = get_count(&p->r);
+        if (label > INT32_MAX)
+            return bad(p, "a sample's class is too large");
+        p->out->label_of[first + i] = (int32_t)label;
+    }
+    return 0;
+}
+
 static int room_for_rows(parser *p, uint64_t n) {
     larder__tape *t = p->out;
     void *grown;
@@ -364,6 +377,8 @@ static int read_record(parser *p) {
     unsigned char tag = 0;
     larder_read_bytes(&p->r, &tag, 1);
     switch (tag) {
+    case LARDER__TAPE_CLASSES:
+        return read_classes(p);
     case LARDER__TAPE_BATCH:
         return read_batch(p);
     case LARDER__TAPE_TURN:

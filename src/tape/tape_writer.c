@@ -180,6 +180,10 @@ static void put_ids(const larder__tape_writer *t, larder_writer *w, const uint64
     end_bits(&b);
 }
 
+static void put_label(larder_writer *w, int64_t label) {
+    put_count(w, label >= 0 && label < INT32_MAX ? (uint64_t)label + 1 : 0);
+}
+
 /* Sizes and classes of the ids that come for the first time, in their order. */
 static void put_news(larder__tape_writer *t, uint64_t id, const larder__tape_rows *r) {
     uint8_t bit = (uint8_t)(1u << (id & 7));
@@ -188,7 +192,7 @@ static void put_news(larder__tape_writer *t, uint64_t id, const larder__tape_row
     t->seen[id >> 3] |= bit;
     int64_t label = -1;
     put_count(&t->buffer, r->about(r->arg, id, &label));
-    put_count(&t->buffer, label >= 0 && label < INT32_MAX ? (uint64_t)label + 1 : 0);
+    put_label(&t->buffer, label);
 }
 
 static bool served_apart(uint8_t kind) {
@@ -235,6 +239,18 @@ void larder__tape_add_batch(larder__tape_writer *t, const larder__tape_batch *b,
     put_count(w, b->fetched_bytes);
     put_rows(t, b->n, r);
     t->batches++;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* A label beyond 31 bits is none. */
+void larder__tape_add_classes(larder__tape_writer *t, uint64_t first, const int64_t *labels,
+                              size_t n) {
+    if (!begin(t, LARDER__TAPE_CLASSES))
+        return;
+    put_count(&t->buffer, first);
+    put_count(&t->buffer, n);
+    for (size_t i = 0; i < n; i++)
+        put_label(&t->buffer, labels[i]);
     pthread_mutex_unlock(&t->lock);
 }
 

@@ -116,7 +116,8 @@ static void other_worlds(void **state) {
         size_t batches[3];
     } chains[] = {{{2, 1, 4}, {20, 20, 20}}, {{1, 2, 3}, {20, 10, 7}}, {{4, 3, 2}, {5, 8, 30}},
                   {{2, 2, 2}, {20, 20, 20}}, {{8, 1, 8}, {4, 60, 4}},  {{1, 1, 5}, {16, 20, 4}}};
-    static const char *recipes[] = {"lru", "minio", "minio:sampler=sequential", "nopfs"};
+    static const char *recipes[] = {"lru", "minio", "minio:sampler=sequential", "nopfs",
+                                    "minio:policy=hilo"}; /* which may lend, and does not */
     for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++)
         for (size_t c = 0; c < sizeof chains / sizeof *chains; c++)
             for (size_t steps = 1; steps <= 3; steps += 2)

@@ -17,6 +17,12 @@ typedef struct rig { /* the deciding half over nothing */
     uint64_t n, batch;
 } rig;
 
+/* Some classes are large, one sample in nine has none. */
+static uint32_t some_class(void *arg, uint64_t id) {
+    (void)arg;
+    return id % 9 == 8 ? LARDER_NO_GROUP : (uint32_t)(id % 7 * (id % 5) % 6);
+}
+
 static void rig_open(rig *g, const char *recipe, const char *cache, uint64_t n, uint64_t batch,
                      uint64_t seed) {
     larder__cache_text text;
@@ -29,6 +35,7 @@ static void rig_open(rig *g, const char *recipe, const char *cache, uint64_t n, 
                            .size = 8,
                            .batch = batch,
                            .seed = seed,
+                           .group_of = seed & 1 ? some_class : NULL,
                            .world = 1,
                            .lag = 3};
     *g = (rig){.n = n, .batch = batch};

@@ -353,6 +353,7 @@ const larder_policy *larder__draw_policy(const larder__draw *d) { return d->reci
 const larder_figure *larder__draw_shows(const larder__draw *d) {
     return d->recipe.policy->shows ? d->recipe.policy->shows->figures : NULL;
 }
+bool larder__draw_by_class(const larder__draw *d) { return d->recipe.sampler->by_class; }
 const larder_signal *larder__draw_signal(const larder__draw *d) { return d->recipe.signal; }
 const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
     if (!LARDER_HAS(d->recipe.policy, brings, package))

@@ -64,6 +64,8 @@ static int open_sampler(larder__draw *d) {
                                .exchange_arg = d->cache,
                                .stream = stream,
                                .stream_arg = d->cache,
+                               .class_of = d->conf.group_of,
+                               .class_arg = d->conf.group_arg,
                                .memorised = d->watched ? &d->memorised : NULL};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)

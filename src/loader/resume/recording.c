@@ -85,6 +85,24 @@ static double tape_bytes(const void *l) {
     return (double)larder__tape_written(((const larder_loader *)l)->tape, why, sizeof why);
 }
 
+/* In pieces: a tape is written in blocks. */
+static void record_classes(larder_loader *l) {
+    enum { PIECE = 4096 };
+    int64_t labels[PIECE];
+    uint64_t n = larder__data_about(l->data)->count;
+    if (!larder__draw_by_class(l->draw))
+        return;
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        size_t count = n - first < PIECE ? (size_t)(n - first) : PIECE;
+        for (size_t i = 0; i < count; i++) {
+            larder_sample s = {.label = -1};
+            labels[i] = larder__data_stat(l->data, first + i, &s) < 0 ? -1 : s.label;
+        }
+        larder__tape_add_classes(l->tape, first, labels, count);
+        larder__tape_flush(l->tape);
+    }
+}
+
 int larder__recording_open(larder_loader *l, const larder_loader_conf *given) {
     char name[NAME_BYTES];
     larder__tape_job job;
@@ -98,6 +116,7 @@ int larder__recording_open(larder_loader *l, const larder_loader_conf *given) {
     describe(l, &job);
     if ((rc = larder__tape_create(&l->tape, name, &job)) < 0)
         return given->record ? rc : larder__fail_in(rc, "LARDER_RECORD");
+    record_classes(l);
     return larder__stat_probe(l->stats, "record_bytes", "bytes", "of the job's record so far",
                               tape_bytes, l);
 }
