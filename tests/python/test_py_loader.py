@@ -113,7 +113,7 @@ class Memorised(unittest.TestCase):
 
     def test_a_sampler(self):
         student = self.Student()
-        s = larder.BatchSampler(SOURCE, 64, "rotate:h=0.7", lag=12)
+        s = larder.BatchSampler(SOURCE, 64, "rotate:h=0.7,gate=off", lag=12)
         drawn = []
         with warnings.catch_warnings():
             warnings.simplefilter("error")
