@@ -30,11 +30,10 @@ static const larder_param params[] = {
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     rotate *r = st;
-    larder__reuse_conf conf = {
-        .skips = true,
-        .strata = strcmp(larder_args_text(args, "strata"), "class") == 0,
-        .shares = true,
-        .fill = larder_args_number(args, "fill")};
+    larder__reuse_conf conf = {.skips = true,
+                               .strata = strcmp(larder_args_text(args, "strata"), "class") == 0,
+                               .shares = true,
+                               .fill = larder_args_number(args, "fill")};
     int rc = larder__reuse_init(&r->reuse, env, &conf);
     uint64_t batches = (larder__reuse_length(&r->reuse) + env->batch - 1) / env->batch;
     return rc < 0 ? rc : larder__steer_init(&r->steer, args, batches);

@@ -1,6 +1,6 @@
 """What reuse costs where labels are wrong: Fashion-MNIST with 40 % of its labels drawn at random, 8 epochs, a
-cache of 20 %. rotate:h=0.8 reads a quarter of what minio does and stays within 0.8 points of it, mean of three
-seeds; its gate stays shut, and opens on the labels as they are."""
+cache of 20 %. rotate:h=0.8 reads a quarter of what minio does and stays within 0.8 points of it on average; its
+gate stays shut, and opens on the labels as they are."""
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ import tempfile
 
 LARDER = os.environ["LARDER"]
 DATA = "/usr/share/datasets/fashion-mnist"
-SEEDS = (41, 42, 43)
+SEEDS = (41, 42, 43, 51, 52, 53)  # three would do, and differ by 0.2 points from three others
 
 
 def train(data, recipe, seed, epochs=8):

@@ -203,6 +203,33 @@ static void rows_are_found_in_their_batch(void **state) {
     rig_close(&g);
 }
 
+/* Of many classes a few rows are enough, the same ones whoever reports them. */
+static void few_rows_of_many_classes(void **state) {
+    (void)state;
+    enum { CLASSES = 640 };
+    float *logits = calloc(MOST * CLASSES, sizeof *logits);
+    int64_t labels[MOST] = {0};
+    uint64_t many[MOST], looked = 0;
+    for (uint64_t b = 0; b < 40; b++) {
+        for (size_t i = 0; i < MOST; i++)
+            many[i] = (b * 7 + i) % 100;
+        larder_report all_rows = {.batch = b,
+                                  .n = MOST,
+                                  .ids = many,
+                                  .labels = labels,
+                                  .logits = logits,
+                                  .classes = CLASSES};
+        larder_report last = all_rows;
+        last.n = 1, last.ids = many + MOST - 1;
+        for (size_t i = 0; i < MOST; i++)
+            looked += isnan(larder__recent_loss(&all_rows, i)) ? 0 : 1;
+        assert_int_equal(isnan(larder__recent_loss(&all_rows, MOST - 1)),
+                         isnan(larder__recent_loss(&last, 0)));
+    }
+    free(logits);
+    assert_true(looked > 40 * MOST / 15 && looked < 40 * MOST / 7); /* one in ten */
+}
+
 /* ---- the gap --------------------------------------------------------------------------------- */
 
 static void add(larder__gap *g, uint64_t block, uint64_t fresh, double f, uint64_t reused, double r,
@@ -268,6 +295,7 @@ int main(void) {
         cmocka_unit_test(once_around_is_long_ago),
         cmocka_unit_test(plain_training_comes_again_by_halves),
         cmocka_unit_test(rows_are_found_in_their_batch),
+        cmocka_unit_test(few_rows_of_many_classes),
         cmocka_unit_test(losses_of_one_time_are_compared),
         cmocka_unit_test(old_blocks_fade),
     };

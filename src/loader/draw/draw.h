@@ -125,8 +125,8 @@ const larder_sampler *larder__draw_sampler(const larder__draw *);
 const larder_policy *larder__draw_policy(const larder__draw *);
 const larder_figure *larder__draw_shows(const larder__draw *);  /* of the policy; NULL: none */
 const larder_signal *larder__draw_signal(const larder__draw *); /* NULL: none */
-bool larder__draw_by_class(const larder__draw *); /* its order may follow from classes */
-const float *larder__draw_scores(const larder__draw *);         /* NULL without a signal */
+bool larder__draw_by_class(const larder__draw *);       /* its order may follow from classes */
+const float *larder__draw_scores(const larder__draw *); /* NULL without a signal */
 
 /* Where packages are laid down, and how many bytes at most (0: no limit); NULL: nowhere. */
 const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);

@@ -6,7 +6,6 @@
 #include "loader/draw/draw_inside.h"
 #include "loader/draw/rank_talk.h"
 #include "shared/relay.h"
-#include "signal/cross_entropy.h"
 
 #include <math.h>
 
@@ -119,7 +118,7 @@ static int note_losses(larder__draw *d, const larder_report *said, bool all) {
     if (!loss)
         return LARDER_E_NOMEM;
     for (size_t i = 0; i < said->n; i++)
-        loss[i] = larder__report_loss(said, i);
+        loss[i] = larder__recent_loss(said, i);
     int rc = note(d, said, &(larder_feedback){.loss = loss}, all);
     larder__free(loss);
     return rc;

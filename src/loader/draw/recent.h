@@ -28,6 +28,11 @@ uint64_t larder__recent_bytes(const larder__recent *);
 /* Batch `number` serves the keys of these. Numbers go up. */
 void larder__recent_serve(larder__recent *, uint64_t number, const larder__ticket *, size_t n);
 
+/* The loss of row i of a report, NAN where it has none. From logits of more than 64 classes it is
+ * made for one sample in classes/64 alone, since whoever reports waits for it: a step of 256 x 1000
+ * logits would wait some ms. Which ones follows from sample and batch, whoever reports the row. */
+float larder__recent_loss(const larder_report *, size_t i);
+
 /* What a report says of rows of its batch: of this rank's (`ranks`), or of all with ranks {0}. The
  * report may have fewer rows (bad samples left out) or more (those of other ranks, too), in order;
  * rows that are none of the batch's count for nothing. Nothing of batches that are forgotten. */
