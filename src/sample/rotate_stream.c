@@ -15,7 +15,7 @@ typedef struct rotate {
 static const larder_param params[] = {
     {"h", "text", "auto", "share of a batch that is reused: auto, a number, or first-last", 0, 0},
     {"h_max", "float", "0.85", "h=auto never reuses more", 0, 0.99},
-    {"gap", "float", "0.05",
+    {"gap", "float", "0.04",
      "h=auto: fresh losses above reused ones by at most this share of the first of all; 0: any", 0,
      1e9},
     {"epochs", "float", "0", "h=first-last: epochs from the first value to the last", 0, 1e9},
