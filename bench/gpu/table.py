@@ -23,7 +23,8 @@ from run_lines import read_runs  # noqa: E402
 TITLES = {"cifar10": "CIFAR-10", "cifar10-noisy": "CIFAR-10, 40 % of the labels random",
           "cifar10-long": "CIFAR-10, class sizes falling 100:1", "tiny": "Tiny ImageNet-200"}
 T95 = [float("inf"), 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26]
-COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.8": "#0550ae", "echo:factor=4": "#bc4c00",
+COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.8": "#0550ae", "rotate:h=0.5,gate=0.3": "#1a7f37",
+           "rotate:h=0.8,gate=0.3": "#0550ae", "echo:factor=4": "#bc4c00",
            "echo:factor=5": "#cf222e"}
 
 
@@ -220,10 +221,10 @@ def main():
     if a.svg:
         groups = {}
         for s in CORE_SETS:
-            mine = [r for r in runs if r.get("set") == s and r["recipe"] in CORE and r["cache"] == "20%" and not r["slow"]
+            mine = [r for r in runs if r.get("set") == s and r["recipe"] in COLOURS and r["cache"] == "20%" and not r["slow"]
                     and r.get("net", "resnet18") == "resnet18" and r["epochs"] == 30]
             if any(r["recipe"] == "minio" for r in mine):
-                groups[s] = {c: [r for r in mine if r["recipe"] == c] for c in CORE
+                groups[s] = {c: [r for r in mine if r["recipe"] == c] for c in COLOURS
                              if any(r["recipe"] == c for r in mine)}
         picture(groups, {s: a.eats for s in groups}, a.svg)
 

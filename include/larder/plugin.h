@@ -314,6 +314,7 @@ typedef struct larder_stream { /* a place in a random order of all ids that is s
 typedef struct larder_memorised {
     double fresh, reused;           /* samples they rest on */
     double fresh_loss, reused_loss; /* NAN while there are none */
+    double first_loss; /* mean of the first report of all: what training began with; NAN: none */
 } larder_memorised;
 
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
@@ -384,6 +385,9 @@ typedef struct larder_sampler {
     /* Does it look at larder_draw_env.memorised with these parameters? Then losses are kept until
      * they take effect. Only of samplers that repeat. */
     bool (*watches)(const larder_args *);
+    /* What the figure shown would have to be for storage to keep up, where something else keeps it
+     * from that; NAN: nothing does. */
+    double (*held)(const void *st);
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */

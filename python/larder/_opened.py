@@ -26,8 +26,8 @@ class Opened:
     world: int
     shuffle: bool
     listens: bool  # does the recipe make use of reports?
-    _compares: bool  # or are their losses shown, fresh beside reused?
     _relies: bool  # and is it another one without them?
+    _compares: bool  # or are their losses shown, fresh beside reused?
     _dealt: bool  # are the rows of the batch of all processes dealt out, as where they share a cache?
     _tensors: bool
     _carrier: Carrier

@@ -33,6 +33,10 @@ static void fold(larder__gap *g) {
 void larder__gap_add(larder__gap *g, const larder__losses *l, double keep) {
     if (!l->count[0] && !l->count[1])
         return;
+    if (!g->begun) {
+        g->begun = l->count[0] + l->count[1];
+        g->first = (l->sum[0] + l->sum[1]) / (double)g->begun;
+    }
     if (l->block != g->open.block) { /* a report that comes late opens its block once more */
         fold(g);
         fade(g, l->block > g->open.block ? l->block - g->open.block : 0, keep);
@@ -53,6 +57,7 @@ larder_memorised larder__gap_read(const larder__gap *g) {
         .reused = all.rows[1],
         .fresh_loss = any ? all.means[0] / all.weight : (double)NAN,
         .reused_loss = any ? all.means[1] / all.weight : (double)NAN,
+        .first_loss = all.begun ? all.first : (double)NAN,
     };
 }
 
@@ -84,6 +89,8 @@ void larder__gap_save(const larder__gap *g, larder_writer *w) {
         larder_write_f64(w, g->means[k]);
     }
     larder_write_f64(w, g->weight);
+    larder_write_u64(w, g->begun);
+    larder_write_f64(w, g->first);
 }
 
 int larder__gap_load(larder__gap *g, larder_reader *r) {
@@ -95,7 +102,9 @@ int larder__gap_load(larder__gap *g, larder_reader *r) {
             return larder_read_reject(r, "its losses are no numbers");
     }
     g->weight = larder_read_f64(r);
-    if (!(g->weight >= 0 && g->weight < 1e18))
+    g->begun = larder_read_u64(r);
+    g->first = larder_read_f64(r);
+    if (!(g->weight >= 0 && g->weight < 1e18) || !isfinite(g->first))
         return larder_read_reject(r, "its losses are no numbers");
     return rc < 0 ? rc : larder_read_status(r);
 }

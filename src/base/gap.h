@@ -24,6 +24,8 @@ typedef struct larder__gap { /* zeroed: nothing yet */
     larder__losses open;     /* of the block under way */
     double rows[2];          /* in blocks before it that count */
     double weight, means[2]; /* of these; means times weight */
+    uint64_t begun;          /* losses in the first report of all; 0: none yet */
+    double first;            /* their mean */
 } larder__gap;
 
 /* Earlier blocks fade to `keep` with each block that goes by; 1: they stay. */
@@ -32,7 +34,7 @@ larder_memorised larder__gap_read(const larder__gap *);
 
 void larder__losses_save(const larder__losses *, larder_writer *);
 int larder__losses_load(larder__losses *, larder_reader *);
-enum { LARDER__GAP_BYTES = 10 * 8 }; /* saved */
+enum { LARDER__GAP_BYTES = 12 * 8 }; /* saved */
 void larder__gap_save(const larder__gap *, larder_writer *);
 int larder__gap_load(larder__gap *, larder_reader *);
 

@@ -176,6 +176,7 @@ struct larder_loader {
     larder__exposed exposed;
     bool hidden;                       /* part of a job: nothing is said about it */
     bool odd_told;                     /* that something reported is no number */
+    bool held_told;                    /* that reuse is bounded by more than storage */
     bool unheard_told;                 /* that the recipe makes nothing of what is reported */
     uint64_t epochs_over;              /* taken to their end here */
     uint64_t shown_epoch, shown_batch; /* of the batch handed out last; batches of it so far */

@@ -15,6 +15,9 @@ typedef struct rotate {
 static const larder_param params[] = {
     {"h", "text", "auto", "share of a batch that is reused: auto, a number, or first-last", 0, 0},
     {"h_max", "float", "0.85", "h=auto never reuses more", 0, 0.99},
+    {"gap", "float", "0.04",
+     "h=auto: fresh losses above reused ones by at most this share of the first of all; 0: any", 0,
+     1e9},
     {"epochs", "float", "0", "h=first-last: epochs from the first value to the last", 0, 1e9},
     {"read_us", "float", "0", "h=auto before anything is measured: reading one sample takes", 0,
      1e12},
@@ -27,11 +30,10 @@ static const larder_param params[] = {
 
 static int init(void *st, const larder_draw_env *env, const larder_args *args) {
     rotate *r = st;
-    larder__reuse_conf conf = {
-        .skips = true,
-        .strata = strcmp(larder_args_text(args, "strata"), "class") == 0,
-        .shares = true,
-        .fill = larder_args_number(args, "fill")};
+    larder__reuse_conf conf = {.skips = true,
+                               .strata = strcmp(larder_args_text(args, "strata"), "class") == 0,
+                               .shares = true,
+                               .fill = larder_args_number(args, "fill")};
     int rc = larder__reuse_init(&r->reuse, env, &conf);
     uint64_t batches = (larder__reuse_length(&r->reuse) + env->batch - 1) / env->batch;
     return rc < 0 ? rc : larder__steer_init(&r->steer, args, batches);
@@ -53,6 +55,8 @@ static size_t draw(void *st, larder_pick *out, size_t want) {
     rotate *r = st;
     if (r->reuse.taken >= larder__reuse_length(r))
         return 0;
+    if (r->reuse.env->memorised)
+        larder__steer_memorised(&r->steer, r->reuse.env->memorised);
     double done = (double)r->epoch + (double)r->reuse.taken / (double)larder__reuse_length(r);
     bool acts = larder__reuse_filled(&r->reuse);
     double h = larder__steer_next(&r->steer, done, r->reuse.fresh, acts);
@@ -71,6 +75,7 @@ static int past(void *st, const larder_turn *t, size_t n) {
 static int follow(void *st, const larder_turn *t, size_t n) {
     return larder__steer_follow(&((rotate *)st)->steer, t, n);
 }
+static double held(const void *st) { return larder__steer_held(&((const rotate *)st)->steer); }
 static double shown(const void *st) { return ((const rotate *)st)->shown; }
 
 static void save(const void *st, larder_writer *w) {
@@ -104,4 +109,6 @@ const larder_sampler larder__sampler_rotate = {
     .follow = follow,
     .shown_name = "h",
     .shown = shown,
+    .watches = larder__steer_watches,
+    .held = held,
 };

@@ -14,6 +14,10 @@ static const double near = 0.004; /* h this close to its aim takes it */
 static const double wait_let = 0.02, wait_busy = 0.4, wait_gain = 2, wait_most = 0.2;
 static const double load_most = 4;
 enum { AN_EPOCH = 64 };
+/* The gap: losses of each sort it must rest on; how far reuse may move from what it was of, a time;
+ * what keeps it from being held at none, where no gap could be seen any more. */
+static const double gap_samples = 64, gap_most = 2, reuse_least = 0.25;
+static const double held_back = 0.05; /* of h: worth a word */
 
 /* ---- what the user asked for ----------------------------------------------------------------- */
 
@@ -48,6 +52,8 @@ int larder__steer_init(larder__steer *s, const larder_args *args, uint64_t batch
                                   .step_seconds = larder_args_number(args, "step_us") * 1e-6},
                          .load = 1,
                          .stall = 1, /* nothing is storage's fault until it is known */
+                         .bound = larder_args_number(args, "gap"),
+                         .allowed = 1,
                          .batches = batches};
     return parse_h(s, larder_args_text(args, "h"));
 }
@@ -141,11 +147,37 @@ static void weigh_waiting(larder__steer *s, double fresh, bool acts) {
     double seconds = fmin(whole, 1), over = fmin(wait / whole - wait_let, wait_most);
     s->stall += (wait / whole - s->stall) * seconds;
     double busy = (1 - s->h) * fresh * s->pace.read_seconds / s->pace.step_seconds;
-    if (over > 0 && s->h >= s->most)
+    if (over > 0 && s->h >= fmin(s->most, s->allowed))
         return; /* nothing left to do about it */
     if (over > 0 && busy * (1 - s->stall) < wait_busy)
         over = -wait_let; /* not storage's fault */
     s->load = fmin(fmax(s->load * (1 + wait_gain * over * seconds), 1), load_most);
+}
+
+bool larder__steer_watches(const larder_args *args) {
+    return strcmp(larder_args_text(args, "h"), "auto") == 0 && larder_args_number(args, "gap") > 0;
+}
+
+void larder__steer_memorised(larder__steer *s, const larder_memorised *m) { s->known = *m; }
+
+/* The reuse fades over an epoch, as what it led to. */
+static void weigh_gap(larder__steer *s, bool acts) {
+    const larder_memorised *m = &s->known;
+    if (s->bound <= 0 || !acts)
+        return;
+    s->reuse += s->h / (1 - s->h) - s->reuse / AN_EPOCH;
+    s->weight += 1 - s->weight / AN_EPOCH;
+    if (!(m->fresh >= gap_samples && m->reused >= gap_samples && m->first_loss > 0))
+        return;
+    double gap = (m->fresh_loss - m->reused_loss) / m->first_loss;
+    double by = gap > s->bound / gap_most ? fmax(s->bound / gap, 1 / gap_most) : gap_most;
+    double reuse = fmax(s->reuse / s->weight * by, reuse_least);
+    s->allowed = reuse / (1 + reuse);
+}
+
+double larder__steer_held(const larder__steer *s) {
+    return s->how == LARDER__STEER_AUTO && s->needed > s->allowed + held_back ? s->needed
+                                                                              : (double)NAN;
 }
 
 /* Where h should be by what is known now. */
@@ -165,8 +197,10 @@ static void turn(larder__steer *s, double h) {
 
 static void decide(larder__steer *s, double fresh, bool acts) {
     weigh_waiting(s, fresh, acts);
-    double to = aim(s, fresh);
-    turn(s, fabs(to - s->h) < near ? to : (s->h + to) / 2);
+    weigh_gap(s, acts);
+    s->needed = aim(s, fresh);
+    double to = fmin(s->needed, s->allowed);
+    turn(s, fmin(fabs(to - s->h) < near ? to : (s->h + to) / 2, s->allowed));
 }
 
 static void follow(larder__steer *s) {
@@ -195,7 +229,13 @@ void larder__steer_save(const larder__steer *s, larder_writer *w) {
     larder_write_f64(w, s->pace.read_seconds);
     larder_write_f64(w, s->pace.step_seconds);
     larder_write_f64(w, s->load);
+    larder_write_f64(w, s->reuse);
+    larder_write_f64(w, s->weight);
+    larder_write_f64(w, s->allowed);
+    larder_write_f64(w, s->needed);
 }
+
+static bool is_share(double x) { return x >= 0 && x <= 1; }
 
 int larder__steer_load(larder__steer *s, larder_reader *r) {
     s->batch = larder_read_u64(r);
@@ -203,10 +243,17 @@ int larder__steer_load(larder__steer *s, larder_reader *r) {
     s->pace.read_seconds = larder_read_f64(r);
     s->pace.step_seconds = larder_read_f64(r);
     s->load = larder_read_f64(r);
-    if (s->h >= 0 && s->h <= 0.99 && s->pace.read_seconds >= 0 && s->pace.read_seconds < 1e9 &&
-        s->pace.step_seconds >= 0 && s->pace.step_seconds < 1e9 && s->load >= 1 &&
-        s->load <= load_most)
+    s->reuse = larder_read_f64(r);
+    s->weight = larder_read_f64(r);
+    s->allowed = larder_read_f64(r);
+    s->needed = larder_read_f64(r);
+    bool sane = s->reuse >= 0 && s->reuse <= 1e5 && s->weight >= 0 && s->weight <= 1e5 &&
+                is_share(s->allowed) && is_share(s->needed);
+    if (sane && s->h >= 0 && s->h <= 0.99 && s->pace.read_seconds >= 0 &&
+        s->pace.read_seconds < 1e9 && s->pace.step_seconds >= 0 && s->pace.step_seconds < 1e9 &&
+        s->load >= 1 && s->load <= load_most)
         return larder_read_status(r);
-    s->h = 0;
+    s->h = s->reuse = s->weight = s->needed = 0;
+    s->allowed = 1;
     return larder_read_reject(r, "its h is no share of a batch");
 }

@@ -27,5 +27,5 @@ const larder_signal larder__signal_plain = {
     .without_logits =
         "losses are reported without logits and labels, and a loss alone does not say what is "
         "learned: the gate of rotate stays shut and all residents leave alike; report logits too, "
-        "or name the loss below which a sample is learned (rotate:learned=0.6)",
+        "or name the loss below which a sample is learned (rotate:gate=0.3,learned=0.6)",
 };

@@ -174,9 +174,9 @@ class Silence(unittest.TestCase):
             logits[numpy.arange(b.n), b.y] = 9
             l.report(loss=numpy.full(b.n, 0.5, "float32"), logits=logits)
 
-        (told,) = self.heard("rotate:h=0.8", smoothed)
+        (told,) = self.heard("rotate:h=0.8,gate=0.3", smoothed)
         self.assertIn("learned=", told)
-        self.assertEqual(self.heard("rotate:h=0.8", both), [])
+        self.assertEqual(self.heard("rotate:h=0.8,gate=0.3", both), [])
 
     def test_a_tape_listens_too(self):
         with tempfile.TemporaryDirectory() as where:

@@ -121,7 +121,7 @@ static bool same(const outcome *a, const outcome *b) {
 
 static void easy_data_opens_it(void **unused) {
     (void)unused;
-    outcome off = run("rotate:h=0.6,gate=off", CLEAN), on = run("rotate:h=0.6", CLEAN);
+    outcome off = run("rotate:h=0.6,gate=off", CLEAN), on = run("rotate:h=0.6,gate=0.3", CLEAN);
     assert_true(off.open == 0 && off.share == 0 && off.notes == 0);
     assert_true(on.open == 1 && on.share > 0.7 && on.share < 1 && on.notes == 0);
     assert_false(same(&off, &on));
@@ -138,7 +138,7 @@ static void others_keep_it_shut(void **unused) {
     } all[] = {{SILENT, 0}, {HARD, 0}, {SMOOTHED, 1}, {MIXED, 1}, {REGRESSION, 1}};
     outcome off = run("rotate:h=0.6,gate=off", SILENT);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        outcome on = run("rotate:h=0.6", all[i].how);
+        outcome on = run("rotate:h=0.6,gate=0.3", all[i].how);
         assert_true(on.open == 0 && on.share <= (all[i].how == HARD ? 0.2 : 0));
         assert_int_equal(on.notes, all[i].notes);
         assert_true(same(&off, &on));
@@ -151,27 +151,27 @@ static void others_keep_it_shut(void **unused) {
 static void a_named_threshold_opens_it(void **unused) {
     (void)unused;
     outcome off = run("rotate:h=0.6,gate=off", SMOOTHED);
-    outcome low = run("rotate:h=0.6,learned=0.5", SMOOTHED);
-    outcome fits = run("rotate:h=0.6,learned=0.6", SMOOTHED);
+    outcome low = run("rotate:h=0.6,gate=0.3,learned=0.5", SMOOTHED);
+    outcome fits = run("rotate:h=0.6,gate=0.3,learned=0.6", SMOOTHED);
     assert_true(low.open == 0 && low.notes == 0 && same(&off, &low));
     assert_true(fits.open == 1 && fits.notes == 0 && !same(&off, &fits));
-    assert_true(run("rotate:h=0.6,learned=1e-3", REGRESSION).open == 1);
+    assert_true(run("rotate:h=0.6,gate=0.3,learned=1e-3", REGRESSION).open == 1);
 }
 
 static void resumes_to_the_bit(void **unused) {
     (void)unused;
-    outcome whole = run("rotate:h=0.6", CLEAN);
+    outcome whole = run("rotate:h=0.6,gate=0.3", CLEAN);
     for (size_t at = 7; at < BATCHES; at += 51) {
         outcome parts = {0};
         void *bytes;
         size_t size;
         memset(last, 0, sizeof last);
         services = 0;
-        larder_loader *l = open_loader("rotate:h=0.6", NULL, 0);
+        larder_loader *l = open_loader("rotate:h=0.6,gate=0.3", NULL, 0);
         go_on(l, CLEAN, at, &parts);
         check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
         larder_loader_close(&l);
-        l = open_loader("rotate:h=0.6", bytes, size);
+        l = open_loader("rotate:h=0.6,gate=0.3", bytes, size);
         go_on(l, CLEAN, BATCHES, &parts);
         assert_true(same(&whole, &parts));
         assert_true(stat_of(l, "fresh_learned") == whole.share);
@@ -183,8 +183,8 @@ static void resumes_to_the_bit(void **unused) {
 static void odd_parameters_are_refused(void **unused) {
     (void)unused;
     static const char *const odd[] = {"rotate:gate=2",     "rotate:gate=-0.1", "rotate:gate=open",
-                                      "rotate:gate=0.3x",  "rotate:gate=",     "rotate:learned=low",
-                                      "rotate:learned=inf"};
+                                      "rotate:gate=0.3x",  "rotate:gate=",     "rotate:learned=0.5",
+                                      "rotate:gate=0.3,learned=inf", "rotate:gate=0.3,learned=low"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         larder_loader_conf c = kit_conf(SOURCE, odd[i]);
         larder_loader *l;
@@ -205,7 +205,7 @@ static void jobs_that_share_say_losses(void **unused) {
     (void)unused;
     for (int easy = 0; easy < 2; easy++) {
         larder__agreement about = {.keys = N, .budget = N / 5, .seed = 3, .share = {1}};
-        strcpy(about.policy, "rotate");
+        strcpy(about.policy, "rotate:gate=0.3");
         larder__machine *m;
         check_ok(larder__machine_open(&m, &(larder__machine_conf){.about = &about, .size = 1}));
         for (uint32_t job = 0; job < 2; job++)

@@ -151,7 +151,7 @@ static void reports_may_come_late_but_once(void **state) {
     enum { BATCHES = 60 };
     larder_figures f[2];
     for (int late = 0; late < 2; late++) {
-        larder_loader_conf c = conf_of("rotate:h=0.5,fill=0");
+        larder_loader_conf c = conf_of("rotate:h=0.5,fill=0,gate=off");
         c.lag = 9;
         larder_loader *l = NULL;
         check_ok(larder_loader_open(&l, &c));

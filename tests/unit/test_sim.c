@@ -6,19 +6,20 @@
 
 #include <stdio.h>
 
-enum { N = 500, EPOCHS = 4 };
+#define SOURCE "mem:?n=500&h=8&w=8&c=3"
+enum { EPOCHS = 4 };
 
 static void same_figures(const char *recipe) {
     larder__sim_conf sim = {.recipe = recipe,
                             .cache = "30%",
-                            .n = N,
+                            .data = SOURCE,
                             .epochs = EPOCHS,
                             .batch = 16,
                             .seed = 7,
                             .size = 192};
     larder__sim_result said;
     check_ok(larder__sim_run(&sim, &said));
-    larder_loader_conf c = kit_conf("mem:?n=500&h=8&w=8&c=3", recipe);
+    larder_loader_conf c = kit_conf(SOURCE, recipe);
     c.cache = "30%";
     c.epochs = EPOCHS;
     c.threads = 3;
@@ -47,7 +48,8 @@ static void the_simulator_is_right(void **state) {
     for (size_t i = 0; larder__policies[i]; i++)
         if (larder__policies[i]->future != LARDER_FUTURE_ALL) {
             const char *samplers[] = {"uniform", "quiver", "rotate,h=0.5", "echo"};
-            for (int k = 0; k < 4; k++) { /* h=auto would follow the clock */
+            for (int k = 0; k < 4;
+                 k++) { /* h=auto would follow the clock, and it knows no classes */
                 snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s",
                          larder__policies[i]->plugin.name, samplers[k]);
                 same_figures(recipe);

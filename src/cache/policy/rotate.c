@@ -54,8 +54,8 @@ static const larder_param params[] = {
     {"tries", "int", "8", "the victim is chosen among so many random residents", 1, 1024},
     {"victim", "served|loss", "served",
      "who leaves of these: served most since it entered, or lowest loss (the first rule)", 0, 0},
-    {"gate", "text", "0.3",
-     "learned ones leave first while more than this share of fresh samples come in learned; off", 0,
+    {"gate", "text", "off",
+     "learned ones leave first while more than this share of fresh samples come in learned (0.3)", 0,
      0},
     {"learned", "text", "",
      "a reported loss below this is learned; not given: a cross entropy of logits below 0.05", 0,
@@ -112,6 +112,9 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     p->by_loss = chooses_by_loss(args);
     if (!read_gate(gate, &p->gate))
         return larder_fail(LARDER_E_ARGS, "gate=%.40s: a share from 0 to 1, or off", gate);
+    if (*learned && keeps_shut(args))
+        return larder_fail(LARDER_E_ARGS, "learned=%.40s is of the gate, which is shut: gate=0.3",
+                           learned);
     p->learned = *learned ? strtod(learned, &end) : 0.05;
     if (*learned && (*end || !isfinite(p->learned)))
         return larder_fail(LARDER_E_ARGS, "learned=%.40s: the loss below which a sample is learned",

@@ -180,6 +180,7 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
         p->accesses[i] = request(d, d->picks[i].id, d->picks[i].tag);
     }
     p->shown = d->recipe.sampler->shown ? d->recipe.sampler->shown(d->sampler) : NAN;
+    p->held = d->recipe.sampler->held ? d->recipe.sampler->held(d->sampler) : (double)NAN;
     const larder_turn *turns;
     size_t made = larder__draw_turns(d, &turns);
     p->measured = made ? turns[made - 1].value : NAN;
@@ -367,6 +368,7 @@ const char *larder__draw_scratch(const larder__draw *d, uint64_t *limit) {
 const float *larder__draw_scores(const larder__draw *d) { return d->scores; }
 larder__feedback *larder__draw_feedback(larder__draw *d) { return d->feedback; }
 bool larder__draw_listens(const larder__draw *d) { return d->signal || d->watched; }
+bool larder__draw_relies(const larder__draw *d) { return d->recipe.relies; }
 bool larder__draw_compares(const larder__draw *d) { return d->recent != NULL; }
 void larder__draw_told(larder__draw *d, const larder_report *said, larder__losses *out) {
     larder__recent_tell_once(d->recent, &d->ranks, said, out);
@@ -374,7 +376,6 @@ void larder__draw_told(larder__draw *d, const larder_report *said, larder__losse
 uint64_t larder__draw_recent_bytes(const larder__draw *d) {
     return d->recent ? larder__recent_bytes(d->recent) : 0;
 }
-bool larder__draw_relies(const larder__draw *d) { return d->recipe.relies; }
 const char *larder__draw_shown_name(const larder__draw *d) { return d->recipe.sampler->shown_name; }
 void larder__draw_pace(larder__draw *d, const larder_pace *pace) { d->pace = *pace; }
 

@@ -70,6 +70,7 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
     bool first, last;               /* of its epoch */
     larder_pace pace;               /* what was known of it then */
     double shown;                   /* the sampler's figure, if it has one */
+    double held;                    /* what it would have to be for storage; NAN: it is */
     double measured;                /* by its last turn; NAN: it has none, or nobody remembers */
     double figures[LARDER_FIGURES]; /* the policy's, after this batch */
     uint64_t *ids;                  /* asked for */
@@ -137,7 +138,7 @@ const char *larder__draw_scratch(const larder__draw *, uint64_t *limit);
 const char *larder__draw_shown_name(const larder__draw *); /* NULL: the sampler shows nothing */
 /* Has a signal or a sampler that watches: what training says of samples acts on what comes. */
 bool larder__draw_listens(const larder__draw *);
-bool larder__draw_relies(const larder__draw *); /* and is another recipe without it */
+bool larder__draw_relies(const larder__draw *); /* on a signal: another recipe without it */
 /* Tells fresh samples from reused ones: what losses of this process's rows come to, for the ledger.
  * Each batch counts once, and only as long as its feedback could act. Any thread. */
 bool larder__draw_compares(const larder__draw *);

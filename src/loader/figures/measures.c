@@ -204,6 +204,18 @@ static void hint(larder_loader *l, uint64_t epoch, const larder_figures *f) {
         larder__note(l->stats, "%s", says);
 }
 
+/* Reuse that storage needs and the gap of losses does not allow: said once, at an epoch's end. */
+static void note_held(larder_loader *l, const larder__planned *plan) {
+    if (l->held_told || l->hidden || l->conf.rank || !plan->last || !(plan->held > plan->shown))
+        return;
+    l->held_told = true;
+    larder__note(l->stats,
+                 "storage needs h=%.2f, the gap between losses of fresh and of reused samples "
+                 "allows %.2f: training waits for storage instead; a larger cache or faster "
+                 "storage would help, and a higher gap= allows more",
+                 plan->held, plan->shown);
+}
+
 void larder__measures_handed(larder_loader *l, const larder__place *p,
                              const larder_figures *before) {
     larder_figures after;
@@ -215,6 +227,7 @@ void larder__measures_handed(larder_loader *l, const larder__place *p,
         if (p->plan.last)
             hint(l, p->plan.epoch, &after);
     }
+    note_held(l, &p->plan);
     larder__stat_add(l->stats, l->stat.samples, p->plan.n);
     larder__stat_add(l->stats, l->stat.batches, 1);
     if (p->plan.last && larder__draw_sampler(l->draw)->uneven)
