@@ -287,6 +287,42 @@ static void all_recipes_resume_exactly(void **state) {
     }
 }
 
+/* Reads as counted, and as the ledger has them. */
+static double reads_of(larder_loader *l, double *booked) {
+    *booked = 0;
+    for (uint64_t e = 0; e < EPOCHS; e++) {
+        larder_figures f = {.size = sizeof f};
+        if (larder_loader_figures(l, e, &f) == 0)
+            *booked += (double)(f.misses + f.background_reads);
+    }
+    return stat_of(l, "storage_reads");
+}
+
+/* One batch ahead, nobody shares a read: what is read for a size alone is in the ledger, too. */
+static void sizes_found_after_a_resume_are_booked(void **state) {
+    need_pictures(state);
+    enum { BEFORE = 7 };
+    larder_loader_conf c = conf_of("minio:shrink=auto");
+    c.threads = 1;
+    larder_loader *l = open_loader(&c);
+    uint64_t got[MANY];
+    assert_int_equal(kit_run(l, got, BEFORE), BEFORE);
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
+    larder_loader_close(&l);
+    c.prefetch = 1;
+    l = open_loader(&c);
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
+    larder_free(bytes);
+    double before, after;
+    reads_of(l, &before);
+    kit_run(l, got, MANY);
+    double reads = reads_of(l, &after);
+    assert_true(reads > 0 && reads == after - before);
+    larder_loader_close(&l);
+}
+
 static void budgets_hold_and_more_fit(void **state) {
     need_pictures(state);
     for (size_t r = 0; r < RECIPES; r++)
@@ -577,6 +613,7 @@ int main(void) {
         cmocka_unit_test(everything_is_as_the_obvious_way_says),
         cmocka_unit_test(threads_never_matter),
         cmocka_unit_test(all_recipes_resume_exactly),
+        cmocka_unit_test(sizes_found_after_a_resume_are_booked),
         cmocka_unit_test(budgets_hold_and_more_fit),
         cmocka_unit_test(who_enters_waits_for_nobody),
         cmocka_unit_test(it_weighs_what_is_settled),

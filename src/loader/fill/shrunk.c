@@ -12,13 +12,23 @@ int larder__shrink_make(larder_loader *l, larder__scratch *scratch, larder_buf *
 
 /* As the row did that it entered with: what cannot be shrunk has this size. */
 static int read_whole(larder_loader *l, uint64_t id, larder_buf **out) {
-    if (!l->parts)
-        return larder__row_alone(l, id, out);
-    larder_rect whole = larder__parts_whole(l->parts, id);
+    larder_rect whole = {0};
     larder_read read = {0};
-    int rc = larder__data_read_parts(l->data, &id, &whole, 1, &read);
+    if (l->parts)
+        whole = larder__parts_whole(l->parts, id);
+    int rc = l->parts ? larder__data_read_parts(l->data, &id, &whole, 1, &read)
+                      : larder__data_read(l->data, &id, 1, &read);
+    rc = rc < 0 ? rc : read.code;
+    if (rc < 0)
+        return rc;
     *out = read.buf;
-    return rc < 0 ? rc : read.code;
+    larder__stat_add(l->stats, l->stat.storage_reads, 1);
+    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    pthread_mutex_lock(&l->lock); /* nobody asked for it: a background read of the next batch */
+    l->probes++;
+    l->probe_bytes += larder_buf_size(read.buf);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
 }
 
 /* Of an entry that is not there although its time has come, by whoever decides. */
