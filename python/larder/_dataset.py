@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from . import _daemon, _lib, _torch
-from ._errors import RangeError
+from ._errors import ArgumentError, RangeError, UnsupportedError
 from ._arguments import (
     Arguments,
     cache_of,
@@ -40,10 +40,7 @@ _forks_watched = False
 def _before_fork() -> None:
     """A fork may make workers: what they are to share must be there before."""
     for d in list(_live):
-        try:
-            d._share()
-        except Exception as e:  # a fork must not fail for it: workers have caches of their own
-            d._complain(e)
+        d._try_to_share()
 
 
 class Dataset(_Base):
@@ -100,6 +97,11 @@ class Dataset(_Base):
         self._targets: Optional[List[int]] = None
         if pil and self._native:
             raise ValueError("pil=True hands out pictures as they are: leave augment out")
+        if "shrink=" in self.recipe and not self._native:
+            raise ArgumentError(
+                "shrink= keeps what native stages need, and without any pictures come as their files have them: "
+                "name some in augment, or leave shrink= out"
+            )
         self._dtype = dtype_of(dtype)
         self._layout = choice(_lib.LAYOUTS, "layout", layout)
         self._tensors = _torch.wanted(torch)
@@ -161,6 +163,8 @@ class Dataset(_Base):
         if not self._sharing or self._pid != os.getpid():
             return
         self._sharing = False
+        if "shrink=" in self.recipe:
+            raise UnsupportedError("shrink= does not go with a daemon, which keeps samples as they are")
         budget = self.cache
         payload = _lib.about(self._open()).payload
         size = budget
@@ -173,11 +177,15 @@ class Dataset(_Base):
         self.cache = f"unix:{socket}?budget={budget}"
         self.close()
 
-    def _complain(self, e: Exception) -> None:
-        import warnings
+    def _try_to_share(self) -> None:
+        """For workers: they must not fail for it."""
+        try:
+            self._share()
+        except Exception as e:
+            import warnings
 
-        warnings.warn(f"larder: each worker has a cache of its own: {e}")
-        self._sharing = False
+            warnings.warn(f"larder: each worker has a cache of its own: {e}")
+            self._sharing = False
 
     def close(self) -> None:
         """Gives back this process's memory; the next use opens it again."""
@@ -192,7 +200,7 @@ class Dataset(_Base):
             pass
 
     def __getstate__(self) -> Dict[str, Any]:
-        self._share()  # for a worker that is spawned
+        self._try_to_share()  # for a worker that is spawned
         state = self.__dict__.copy()
         for name in ("_handle", "_pid", "_lock", "_count"):
             state.pop(name, None)

@@ -12,6 +12,7 @@ import kit
 import larder
 import numpy
 import torch
+from torch.utils.data import DataLoader
 
 SET = "mem:?n=64&h=8&w=8&c=3&classes=4"
 
@@ -77,6 +78,19 @@ class TestShrunk(unittest.TestCase):
                                     ("minio:shrink=auto", "redis://127.0.0.1:1/?budget=20%", "shared or in Redis")):
             with self.assertRaisesRegex(larder.Error, says):
                 larder.Loader(SET, 8, recipe=recipe, cache=cache)
+        with self.assertRaisesRegex(larder.UnsupportedError, "shrink= does not go with a daemon"):
+            larder.Dataset(SET, recipe="minio:shrink=auto", augment="flip", shared=True)
+        for more in ({}, {"transform": lambda x: x}, {"pil": True}):  # else every use would read the file
+            with self.assertRaisesRegex(larder.ArgumentError, "native stages"):
+                larder.Dataset(SET, recipe="minio:shrink=auto", **more)
+
+    def test_workers_have_caches_of_their_own(self):
+        """What is made for sharing does not keep shrunk samples: neither forked nor spawned workers fail for it."""
+        for way in ("fork", "spawn"):
+            d = larder.Dataset(SET, recipe="minio:shrink=auto", augment="flip", cache="50%")
+            with self.assertWarnsRegex(UserWarning, "a cache of its own: shrink= does not go with a daemon"):
+                served = sum(len(y) for x, y in DataLoader(d, 8, num_workers=2, multiprocessing_context=way))
+            self.assertEqual(served, len(d))
 
 
 class TestNames(unittest.TestCase):
