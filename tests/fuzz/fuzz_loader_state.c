@@ -38,7 +38,8 @@ static void train(larder_loader *l, int batches) {
 
 /* A state belongs to one recipe; the other refuses it at once. */
 static const char *const recipes[] = {"quiver:policy=lru,signal=loss", "seneca:split=40/30/30",
-                                      "seneca:plan=auto,split=40/30/30", "rotate"};
+                                      "seneca:plan=auto,split=40/30/30", "rotate",
+                                      "lru:shrink=native"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
