@@ -354,6 +354,40 @@ static void budgets_hold_and_more_fit(void **state) {
     assert_true(resident[1] > 2 * resident[0]);
 }
 
+static uint64_t hits_of_first_epoch(const char *from, const char *recipe) {
+    uint64_t digests[MANY];
+    larder_loader_conf c = conf_of(recipe);
+    c.source = from;
+    c.cache = "11%"; /* two batches and one sample */
+    larder_loader *l = open_loader(&c);
+    kit_run(l, digests, MANY);
+    larder_figures f = {.size = sizeof f};
+    check_ok(larder_loader_figures(l, 0, &f));
+    larder_loader_close(&l);
+    return f.hits;
+}
+
+/* Reuse begins when the cache is full for the first time, and a cache of shrunk samples has room
+ * again before every draw as long as new ones come. */
+static void reuse_begins_as_early(void **state) {
+    need_pictures(state);
+    enum { ALIKE = 120 };
+    char alike[256], path[400], from[300];
+    check_folder(alike);
+    snprintf(path, sizeof path, "%s/c", alike);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (int i = 0; i < ALIKE; i++) {
+        snprintf(path, sizeof path, "%s/c/%03d.jpg", alike, i);
+        check_write(path, larder_buf_data(files[1]), larder_buf_size(files[1]));
+    }
+    snprintf(from, sizeof from, "dir:%s", alike);
+    uint64_t plain = hits_of_first_epoch(from, "rotate:h=0.8"),
+             shrunk = hits_of_first_epoch(from, "rotate:h=0.8,shrink=auto");
+    if (plain == 0 || shrunk < plain * 3 / 4)
+        fail_msg("%d hits, and %d kept shrunk", (int)plain, (int)shrunk);
+    check_folder_remove(alike);
+}
+
 /* ---- the cache alone ------------------------------------------------------------------------- */
 
 static larder__cache *open_cache(uint64_t budget) {
@@ -615,6 +649,7 @@ int main(void) {
         cmocka_unit_test(all_recipes_resume_exactly),
         cmocka_unit_test(sizes_found_after_a_resume_are_booked),
         cmocka_unit_test(budgets_hold_and_more_fit),
+        cmocka_unit_test(reuse_begins_as_early),
         cmocka_unit_test(who_enters_waits_for_nobody),
         cmocka_unit_test(it_weighs_what_is_settled),
         cmocka_unit_test(by_id_they_come_shrunk_and_whole_where_asked),

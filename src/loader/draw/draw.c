@@ -272,7 +272,6 @@ static int decide_next(larder__draw *d, larder__planned *p) {
         return rc;
     if (wants_evaluation(d))
         return LARDER__EVALUATE;
-    larder__unsettled_settle(d);
     double cores = d->conf.cores ? d->conf.cores : 1;
     if (d->recipe.replan && !larder__cache_pace(d->cache, &d->pace, cores) &&
         larder__replan_next(&d->replan, d->number, &d->pace))
@@ -283,7 +282,10 @@ static int decide_next(larder__draw *d, larder__planned *p) {
         return rc;
     p->number = d->number;
     p->pace = d->pace;
-    if ((rc = pick_ids(d, p)) < 0 || (rc = claim(d, p, 0, p->n)) < 0)
+    if ((rc = pick_ids(d, p)) < 0)
+        return rc;
+    larder__unsettled_settle(d); /* now: samplers see a cache that was full as full */
+    if ((rc = claim(d, p, 0, p->n)) < 0)
         return rc;
     if (d->recent)
         larder__recent_serve(d->recent, d->number, p->tickets, p->n);
