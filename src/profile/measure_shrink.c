@@ -7,6 +7,7 @@
 #include "stage/jpeg_encode.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Rows of each sample; samples, whatever the time: the error is to be the same the next time. */
 enum { ROWS = 4, SAMPLES = 256 };
@@ -82,12 +83,15 @@ static void conclude(const tally *t, larder__profile *out) {
                                    .error = t->error / values,
                                    .psnr = 10 * log10(255 * 255 * values / t->squares)};
     const larder__shrunk *s = &out->shrunk;
+    char side[24] = "native size";
+    if (s->side)
+        snprintf(side, sizeof side, "side %u", s->side);
     larder__profiler_tell(
         t->p,
-        "shrunk (side %u, quality %u): %.1f KB a sample, %.1f %% of its file, "
+        "shrunk (%s, quality %u): %.1f KB a sample, %.1f %% of its file, "
         "%.2f ms to make; a row in %.2f ms instead of %.2f ms, %.2f of 255 levels "
         "away on average (%.1f dB)",
-        t->p->shrink.side, t->p->shrink.quality, s->bytes / 1e3, 100 * s->ratio, 1e3 * s->seconds,
+        side, t->p->shrink.quality, s->bytes / 1e3, 100 * s->ratio, 1e3 * s->seconds,
         1e3 * s->row_seconds, 1e3 * s->file_row_seconds, s->error, s->psnr);
 }
 

@@ -62,6 +62,9 @@ def test_shrinking():
     assert worst["shrunk_ratio"] < 0.9 and worst["shrunk_share"] == 1
     assert worst["shrunk_error"] > best["shrunk_error"] and worst["shrunk_psnr"] < 40
     assert "shrunk_bytes" not in json.loads(run(*args[:-1]).stdout)
+    loud = [a for a in args if a != "--quiet"]
+    assert "shrunk (native size, quality 80)" in run(*loud, "native").stderr
+    assert "shrunk (side 8, quality 80)" in run(*loud, "8").stderr
     assert "256:q=85" in run(*args, "auto:q=0", code=2).stderr
 
 
