@@ -415,7 +415,8 @@ static double reads_in_step(size_t jobs, const double share[LARDER_FORMS], const
 
 static void test_reads_in_step(void **st) {
     (void)st;
-    static const double encoded[] = {1, 0, 0}, decoded[] = {0, 1, 0}, augmented[] = {0, 0, 1};
+    static const double encoded[LARDER_FORMS] = {1, 0, 0}, decoded[LARDER_FORMS] = {0, 1, 0},
+                        augmented[LARDER_FORMS] = {0, 0, 1};
     static const double *const shares[] = {encoded, decoded, augmented};
     static const char *const names[] = {"encoded", "decoded", "augmented"};
     static const int caches[] = {20, 40, 60};
