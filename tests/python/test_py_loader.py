@@ -196,7 +196,7 @@ class Silence(unittest.TestCase):
         self.assertEqual(self.heard("rotate:h=0.8,victim=loss,signal=none"), [], "meant so")
         self.assertEqual(self.heard("rotate:h=0.8"), [], "it does not rely on reports")
         self.assertEqual(self.heard("rotate:h=0.8,gate=off", loss), [], "it makes no use of them")
-        self.assertEqual(self.heard("rotate:h=0.8,learned=0.6", loss), [], "the user knows them")
+        self.assertEqual(self.heard("rotate:h=0.8,gate=0.3,learned=0.6", loss), [], "the user knows them")
         self.assertEqual(self.heard("echo:factor=4"), [], "it does not listen")
 
 
