@@ -193,7 +193,8 @@ static int read_options(larder__cache_text *t, const char *cache, const char *at
         at += n;
         rc = read_option(t, cache, key, value);
     }
-    return rc == 0 && *at ? larder__cache_wrong(cache, "nothing fits here: ", piece(cache, at)) : rc;
+    return rc == 0 && *at ? larder__cache_wrong(cache, "nothing fits here: ", piece(cache, at))
+                          : rc;
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */

@@ -182,9 +182,14 @@ static void resumes_to_the_bit(void **unused) {
 
 static void odd_parameters_are_refused(void **unused) {
     (void)unused;
-    static const char *const odd[] = {"rotate:gate=2",     "rotate:gate=-0.1", "rotate:gate=open",
-                                      "rotate:gate=0.3x",  "rotate:gate=",     "rotate:learned=0.5",
-                                      "rotate:gate=0.3,learned=inf", "rotate:gate=0.3,learned=low",
+    static const char *const odd[] = {"rotate:gate=2",
+                                      "rotate:gate=-0.1",
+                                      "rotate:gate=open",
+                                      "rotate:gate=0.3x",
+                                      "rotate:gate=",
+                                      "rotate:learned=0.5",
+                                      "rotate:gate=0.3,learned=inf",
+                                      "rotate:gate=0.3,learned=low",
                                       "rotate:gate=0.3,victim=loss"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         larder_loader_conf c = kit_conf(SOURCE, odd[i]);

@@ -63,7 +63,8 @@ static double farthest(const rig *g, double *allowed) {
         double due = count[c] * (double)(i + 1) / (double)g->env.n;
         worst = fmax(worst, fabs(seen[c] - due));
         /* One of its own, and its share of what the ends of stretches may be off by. */
-        *allowed = fmax(*allowed, 2 + (CLASSES + 1 + LARDER__STRATUM) * count[c] / (double)g->env.n);
+        *allowed =
+            fmax(*allowed, 2 + (CLASSES + 1 + LARDER__STRATUM) * count[c] / (double)g->env.n);
     }
     return worst;
 }
