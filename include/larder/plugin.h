@@ -314,7 +314,7 @@ typedef struct larder_stream { /* a place in a random order of all ids that is s
 typedef struct larder_memorised {
     double fresh, reused;           /* samples they rest on */
     double fresh_loss, reused_loss; /* NAN while there are none */
-    double first_loss; /* mean of the first report of all: what training began with; NAN: none */
+    double first_loss; /* mean of the first 64 or more: what training began with; NAN: none */
 } larder_memorised;
 
 typedef struct larder_draw_env { /* what a sampler may look at; stays valid */

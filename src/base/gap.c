@@ -2,7 +2,10 @@
 
 #include <math.h>
 
-enum { FORGOTTEN = 4096 }; /* blocks after which nothing is left that anybody could measure */
+enum {
+    FORGOTTEN = 4096, /* blocks after which nothing is left that anybody could measure */
+    FIRST = 64 /* losses that what training began with rests on: a report may have just one */
+};
 
 static void fade(larder__gap *g, uint64_t blocks, double keep) {
     double left = 1;
@@ -33,9 +36,10 @@ static void fold(larder__gap *g) {
 void larder__gap_add(larder__gap *g, const larder__losses *l, double keep) {
     if (!l->count[0] && !l->count[1])
         return;
-    if (!g->begun) {
-        g->begun = l->count[0] + l->count[1];
-        g->first = (l->sum[0] + l->sum[1]) / (double)g->begun;
+    if (g->begun < FIRST) {
+        double before = g->first * (double)g->begun;
+        g->begun += l->count[0] + l->count[1];
+        g->first = (before + l->sum[0] + l->sum[1]) / (double)g->begun;
     }
     if (l->block != g->open.block) { /* a report that comes late opens its block once more */
         fold(g);

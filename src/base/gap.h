@@ -24,7 +24,7 @@ typedef struct larder__gap { /* zeroed: nothing yet */
     larder__losses open;     /* of the block under way */
     double rows[2];          /* in blocks before it that count */
     double weight, means[2]; /* of these; means times weight */
-    uint64_t begun;          /* losses in the first report of all; 0: none yet */
+    uint64_t begun;          /* losses in the first reports of all; 0: none yet */
     double first;            /* their mean */
 } larder__gap;
 

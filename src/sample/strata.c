@@ -2,9 +2,11 @@
 
 #include "base/mem.h"
 
+#include <math.h>
+
 static uint32_t class_of(const larder__strata *s, uint64_t id) {
     uint32_t c = s->env->class_of(s->env->class_arg, id);
-    return c == LARDER_NO_GROUP ? s->classes : c;
+    return c < s->classes ? c : s->classes; /* without, or of a source that learnt it since */
 }
 
 static uint32_t stretches(const larder__strata *s) {
@@ -57,7 +59,8 @@ static void walk(larder__strata *s, const uint32_t *order, uint64_t seed, uint64
     for (uint64_t i = 0; i < s->env->n; i++) {
         uint32_t c = class_of(s, order[i]);
         double way = (passed[c]++ + larder_rng_unit(&rng)) / s->count[c];
-        uint32_t at = (uint32_t)(way * stretches(s));
+        /* Rounding may take the last of a class to the very end, or it has grown since. */
+        uint32_t at = (uint32_t)fmin(way * stretches(s), stretches(s) - 1.0);
         if (out)
             out[s->ends[at]++] = order[i];
         else

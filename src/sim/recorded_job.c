@@ -87,6 +87,12 @@ int larder__sim_open_tape(larder__sim_state *r, larder__draw_conf *conf) {
 /* What a recipe listens to must be there. */
 int larder__sim_check_feed(const larder__sim_state *r) {
     const larder_signal *signal = larder__draw_signal(r->draw);
+    bool losses = r->trace || (r->feed && r->conf->tape->losses);
+    if (signal && signal->without_logits && losses)
+        return larder__fail(LARDER_E_ARGS,
+                            "recipe \"%s\" listens to logits, and a record has losses alone; "
+                            "rotate takes these with learned=, as in rotate:gate=0.3,learned=0.05",
+                            r->conf->recipe);
     if (!r->feed || !signal || !larder__draw_relies(r->draw))
         return 0;
     if (signal->prepare)

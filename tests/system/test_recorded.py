@@ -99,6 +99,9 @@ def test_other_recipes_and_sizes(folder):
     assert "minio, measured" in text and "belady, same requests" in text
     p = run("sim", "--replay", tape, "--recipe", "spider", code=2)
     assert "listens to embeddings" in p.stderr
+    p = run("sim", "--replay", tape, "--recipe", "rotate:gate=0.3", code=2)
+    assert "listens to logits" in p.stderr  # what is learned cannot be told: no figures of a shut gate
+    run("sim", "--replay", tape, "--recipe", "rotate:gate=0.3,learned=0.05")
     p = run("sim", "--replay", tape, "--n", "5", code=2)
     assert "--replay takes samples and order from its file" in p.stderr
 

@@ -189,7 +189,8 @@ static void odd_parameters_are_refused(void **unused) {
                                       "rotate:gate=",
                                       "rotate:learned=0.5",
                                       "rotate:gate=0.3,learned=inf",
-                                      "rotate:gate=0.3,learned=low"};
+                                      "rotate:gate=0.3,learned=low",
+                                      "rotate:gate=0.3,victim=loss"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         larder_loader_conf c = kit_conf(SOURCE, odd[i]);
         larder_loader *l;

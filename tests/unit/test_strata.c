@@ -104,6 +104,20 @@ static void every_id_comes_once(void **state) {
     }
 }
 
+/* A source that knows more labels with time, and other ones, still gets every sample. */
+static void labels_may_change_between_sweeps(void **state) {
+    (void)state;
+    rig g;
+    uint8_t seen[1000] = {0};
+    rig_open(&g, sizeof seen);
+    for (size_t id = 0; id < sizeof seen; id++)
+        g.of[id] = id % 3 ? 1 : (uint32_t)(CLASSES + id);
+    rig_order(&g, 1, 1);
+    for (size_t i = 0; i < sizeof seen; i++)
+        assert_false(seen[g.order[i]]++);
+    rig_close(&g);
+}
+
 /* Sweeps differ, and the same one repeats, whatever was made between. */
 static void orders_follow_from_the_seed(void **state) {
     (void)state;
@@ -152,6 +166,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_class_keeps_its_share),
         cmocka_unit_test(every_id_comes_once),
+        cmocka_unit_test(labels_may_change_between_sweeps),
         cmocka_unit_test(orders_follow_from_the_seed),
         cmocka_unit_test(without_classes_it_is_left_alone),
     };

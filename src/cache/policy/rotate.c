@@ -112,6 +112,9 @@ static int init(void *st, const larder_slots *slots, const larder_args *args) {
     p->by_loss = chooses_by_loss(args);
     if (!read_gate(gate, &p->gate))
         return larder_fail(LARDER_E_ARGS, "gate=%.40s: a share from 0 to 1, or off", gate);
+    if (p->by_loss && strcmp(gate, "off") != 0)
+        return larder_fail(LARDER_E_ARGS, "gate= does not go with victim=loss, which keeps who is "
+                                          "not learned anyway");
     if (*learned && keeps_shut(args))
         return larder_fail(LARDER_E_ARGS, "learned=%.40s is of the gate, which is shut: gate=0.3",
                            learned);
