@@ -40,7 +40,7 @@ void larder__reencoder_close(larder__reencoder **pr) {
 static int encode(larder__reencoder *r, const void *bytes, size_t size, uint32_t w, uint32_t h,
                   const void **out, size_t *out_size) {
     larder__picture pixels;
-    const uint8_t *jpeg;
+    const uint8_t *jpeg = NULL;
     larder__jpeg_conf conf = {.quality = r->quality ? r->quality : QUALITY_WHEN_SMALLER,
                               .limit = (size_t)w * h * 6 + 4096}; /* more than any takes */
     int rc = larder__picture_resize(r->scratch, bytes, size, w, h, &pixels);
