@@ -126,7 +126,9 @@ def main():
     for line in sys.stdin:
         try:
             print(json.dumps(bench.run(json.loads(line))), flush=True)
-        except (larder.Error, torch.cuda.OutOfMemoryError) as e:
+        except (larder.Error, RuntimeError) as e:
+            if "CUDA error" in str(e):  # nothing works after one
+                raise
             print(json.dumps({"failed": str(e)}), flush=True)
 
 
