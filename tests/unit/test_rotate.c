@@ -58,7 +58,7 @@ static void report(rig *g) {
         loss[i] = (float)((g->p.ids[i] * 2654435761u + g->p.epoch * 40503u) % 1000) / 100;
     larder_feedback fb = {.size = sizeof fb, .loss = loss};
     check_ok(larder__feedback_note(larder__draw_feedback(g->d), g->p.number, g->p.epoch, g->p.n,
-                                   g->p.ids, labels, &fb));
+                                   g->p.ids, labels, &fb, NULL, NULL));
     free(loss);
     free(labels);
 }
