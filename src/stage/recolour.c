@@ -111,43 +111,83 @@ void larder__grey(const larder_canvas *k) {
 
 /* ---- hue ------------------------------------------------------------------------------------- */
 
-/* To hue, saturation and value of 8 bits each, the hue turned, and back. The hue is rounded in
- * doubles as Pillow rounds it: one step of it can be six levels of a colour. */
-LARDER__INLINE uint32_t hue_turned(uint32_t v, int32_t turn) {
-    int32_t r = part(v, 0), g = part(v, 1), b = part(v, 2);
-    int32_t most = r > g ? r : g, least = r < g ? r : g;
-    most = most > b ? most : b;
-    least = least < b ? least : b;
-    float range = (float)(most > least ? most - least : 1);
-    float rc = (float)(most - r) / range, gc = (float)(most - g) / range;
-    float bc = (float)(most - b) / range;
-    float h = r == most   ? bc - gc
-              : g == most ? (float)(2.0 + (double)rc - (double)bc)
-                          : (float)(4.0 + (double)gc - (double)rc);
-    double around = (double)h / 6.0 + 1.0;
-    float share = (float)(around >= 1.0 ? around - 1.0 : around);
-    int32_t hue = ((int32_t)((double)share * 255.0) + turn) & 255;
-    float full = (float)(most > 0 ? most : 1);
-    int32_t saturation = (int32_t)((double)((float)(most - least) / full) * 255.0);
+/* Without a branch, or the loops below would be no vector code. */
+LARDER__INLINE int32_t chosen(int32_t yes, int32_t a, int32_t b) { return b ^ ((a ^ b) & -yes); }
 
-    int32_t sector = hue * 6 / 255;
-    float f = (float)(hue * 6 - sector * 255) * (1.0f / 255), s = (float)saturation * (1.0f / 255);
-    float value = (float)most;
-    int32_t p = (int32_t)(value * (1 - s) + 0.5f), q = (int32_t)(value * (1 - s * f) + 0.5f);
-    int32_t t = (int32_t)(value * (1 - s * (1 - f)) + 0.5f);
-    sector = sector == 6 ? 0 : sector;
-    int32_t red = sector == 0 || sector == 5 ? most : sector == 1 ? q : sector == 4 ? t : p;
-    int32_t green = sector == 1 || sector == 2 ? most : sector == 0 ? t : sector == 3 ? q : p;
-    int32_t blue = sector == 3 || sector == 4 ? most : sector == 2 ? t : sector == 5 ? q : p;
-    bool grey = most == least || saturation == 0;
-    return joined(grey ? most : red, grey ? most : green, grey ? most : blue, v);
+/* To hue, saturation and value of 8 bits each, the hue turned, and back. The hue is rounded in
+ * doubles as Pillow rounds it: one step of it can be six levels of a colour. Some pixels at a time,
+ * in three passes. */
+enum { AT_ONCE = 256 };
+typedef struct colours {
+    int32_t most[AT_ONCE], range[AT_ONCE]; /* largest part, and how far the smallest is below it */
+    /* In which third of the circle it lies, 0, 2 or 4, and how far the other two parts are below
+     * the largest. */
+    int32_t base[AT_ONCE], first[AT_ONCE], then[AT_ONCE];
+    int32_t hue[AT_ONCE], saturation[AT_ONCE];
+} colours;
+
+LARDER__INLINE void take_colours(colours *restrict o, const uint8_t *restrict at, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = word_at(at, i);
+        int32_t r = part(v, 0), g = part(v, 1), b = part(v, 2);
+        int32_t most = r > g ? r : g, least = r < g ? r : g;
+        most = most > b ? most : b;
+        least = least < b ? least : b;
+        o->most[i] = most;
+        o->range[i] = most - least;
+        o->base[i] = chosen(r == most, 0, chosen(g == most, 2, 4));
+        o->first[i] = most - chosen(r == most, b, chosen(g == most, r, g));
+        o->then[i] = most - chosen(r == most, g, chosen(g == most, b, r));
+    }
+}
+
+LARDER__INLINE void find_hues(colours *o, size_t n, int32_t turn) {
+    float first[AT_ONCE], then[AT_ONCE], full[AT_ONCE];
+    for (size_t i = 0; i < n; i++) {
+        float range = (float)(o->range[i] | (o->range[i] == 0)); /* 0 is as good as 1 */
+        first[i] = (float)o->first[i] / range;
+        then[i] = (float)o->then[i] / range;
+        full[i] = (float)o->range[i] / (float)(o->most[i] | (o->most[i] == 0));
+    }
+    for (size_t i = 0; i < n; i++) {
+        float h = (float)((double)o->base[i] + (double)first[i] - (double)then[i]);
+        double around = (double)h / 6.0 + 1.0;
+        float share = (float)(around - (double)(int32_t)around);
+        o->hue[i] = ((int32_t)((double)share * 255.0) + turn) & 255;
+        o->saturation[i] = (int32_t)((double)full[i] * 255.0);
+    }
+}
+
+LARDER__INLINE void give_colours(const colours *restrict o, uint8_t *restrict at, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int32_t most = o->most[i], hue = o->hue[i], grey = o->saturation[i] == 0;
+        int32_t sector = (hue * 2 * 772) >> 16; /* hue * 6 / 255 */
+        float f = (float)(hue * 6 - sector * 255) * (1.0f / 255), value = (float)most;
+        float s = (float)o->saturation[i] * (1.0f / 255);
+        int32_t p = (int32_t)(value * (1 - s) + 0.5f), q = (int32_t)(value * (1 - s * f) + 0.5f);
+        int32_t t = (int32_t)(value * (1 - s * (1 - f)) + 0.5f);
+        sector = chosen(sector == 6, 0, sector);
+        /* Red is v q p p t v in the six sectors, green t v v q p p, blue p p t v v q. */
+        int32_t red = chosen(sector == 1, q, p), green = chosen(sector == 0, t, p);
+        int32_t blue = chosen(sector == 2, t, p);
+        red = chosen(sector == 4, t, red);
+        red = chosen((sector == 0) | (sector == 5) | grey, most, red);
+        green = chosen(sector == 3, q, green);
+        green = chosen((sector == 1) | (sector == 2) | grey, most, green);
+        blue = chosen(sector == 5, q, blue);
+        blue = chosen((sector == 3) | (sector == 4) | grey, most, blue);
+        put_word(at, i, joined(red, green, blue, word_at(at, i)));
+    }
 }
 
 LARDER__CLONES
 static void turn_words(uint8_t *at, size_t n, int32_t turn) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t v = hue_turned(word_at(at, i), turn);
-        put_word(at, i, v);
+    colours o;
+    for (size_t some; n > 0; n -= some, at += some * 4) {
+        some = n < AT_ONCE ? n : AT_ONCE;
+        take_colours(&o, at, some);
+        find_hues(&o, some, turn);
+        give_colours(&o, at, some);
     }
 }
 
