@@ -57,7 +57,6 @@ int larder__pipeline_extent(const larder__pipeline *, larder__scratch *, const v
 /* Batch stages: what becomes of a batch whose rows have this type, once all are there. */
 bool larder__pipeline_mixes(const larder__pipeline *); /* are there any? */
 int larder__pipeline_mix(const larder__pipeline *, uint64_t seed, larder_mixing *out);
-size_t larder__dtype_bytes(larder_dtype); /* of a number in a row */
 
 /* Decoded samples: all pixels at native size, u8. Of raw ones that is what they are anyway; of
  * others 3 bytes a pixel and the size in front. */
@@ -96,6 +95,9 @@ int larder__pipeline_run_shrunk(const larder__pipeline *, larder__scratch *, con
                                 size_t size, uint64_t seed, void *out);
 /* What one of the 255 levels of a pixel comes to in this channel of the output. */
 double larder__pipeline_level(const larder__pipeline *, uint32_t channel);
+
+larder_dtype larder__pipeline_dtype(const larder__pipeline *);
+larder_layout larder__pipeline_layout(const larder__pipeline *);
 
 /* Which pixels of an encoded picture of w x h the same call would look at: known from the seed,
  * before there are any bytes. */

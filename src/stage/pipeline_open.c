@@ -1,4 +1,5 @@
 /* Opening a pipeline: its text, the order of its stages, and what they make of a picture's size. */
+#include "base/dtype.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/spec.h"
@@ -170,9 +171,8 @@ void larder__pipeline_close(larder__pipeline **pipeline) {
 
 larder_shape larder__pipeline_shape(const larder__pipeline *p) { return p->shape; }
 
-size_t larder__dtype_bytes(larder_dtype dtype) {
-    return dtype == LARDER_F32 ? 4 : dtype == LARDER_U8 ? 1 : 2;
-}
+larder_dtype larder__pipeline_dtype(const larder__pipeline *p) { return p->dtype; }
+larder_layout larder__pipeline_layout(const larder__pipeline *p) { return p->layout; }
 
 size_t larder__pipeline_bytes(const larder__pipeline *p) {
     return (size_t)p->shape.h * p->shape.w * p->shape.c * larder__dtype_bytes(p->dtype);
