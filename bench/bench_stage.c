@@ -1,10 +1,12 @@
 /* Samples per core-second through the stages: CPU time, median and spread of several rounds.
  *
- *     bench_stage [--rounds N] [--seconds S] [--case NAME] [--read] [FOLDER]
+ *     bench_stage [--rounds N] [--seconds S] [--case NAME] [--read] [--spec AUGMENT [--u8|--f16]]
+ * [FOLDER]
  *
  * Without a folder of photographs only the raw cases run; FOLDER is searched for .jpg files, also
  * one level below. With --read each file is opened and read again for each sample, as a loader
- * without a cache does; otherwise they lie in memory. */
+ * without a cache does; otherwise they lie in memory. With --spec only that is run, on the
+ * photographs; channels first. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "stage/pipeline.h"
@@ -125,7 +127,8 @@ static double round_of(job *j, double seconds) {
 typedef struct options {
     int rounds;
     double seconds;
-    const char *only, *folder;
+    const char *only, *folder, *spec;
+    larder_dtype dtype; /* with spec */
     bool read;
 } options;
 
@@ -178,6 +181,12 @@ int main(int argc, char **argv) {
             o.only = argv[++i];
         else if (strcmp(argv[i], "--read") == 0)
             o.read = true;
+        else if (strcmp(argv[i], "--spec") == 0 && i + 1 < argc)
+            o.spec = argv[++i];
+        else if (strcmp(argv[i], "--u8") == 0)
+            o.dtype = LARDER_U8;
+        else if (strcmp(argv[i], "--f16") == 0)
+            o.dtype = LARDER_F16;
         else
             o.folder = argv[i];
     }
@@ -185,6 +194,10 @@ int main(int argc, char **argv) {
     files cifar = made_up(2048, 3072), photos = {0};
     if (o.folder)
         files_scan(&photos, o.folder, 1);
+    if (o.spec) {
+        run_case("spec", &(larder__pipeline_conf){.spec = o.spec, .dtype = o.dtype}, &photos, &o);
+        return 0;
+    }
     const larder_shape raw = {32, 32, 3};
     static const char cifar_spec[] = "crop:size=32,pad=4|flip|normalize:preset=cifar10";
     const larder__pipeline_conf cases[] = {

@@ -27,6 +27,30 @@ static inline float larder__float_of_f16(uint16_t h) {
     return larder__float_of_bits(bits | special | sign);
 }
 
+/* Back, rounded to the nearest, halves to even. Without branches as well. */
+static inline uint16_t larder__bf16_of_float(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    uint32_t nan = (bits >> 16) | 0x40; /* stays one */
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+static inline uint16_t larder__f16_of_float(float f) {
+    uint32_t bits, sign, small;
+    memcpy(&bits, &f, sizeof bits);
+    sign = (bits >> 16) & 0x8000;
+    bits &= 0x7fffffff;
+    /* The exponent is moved down and the mantissa rounded; what is too large becomes infinity. */
+    uint32_t usual = (bits - 0x38000000u + 0xfff + ((bits >> 13) & 1)) >> 13;
+    uint32_t large = bits > 0x7f800000 ? 0x7e00 : 0x7c00;
+    /* Subnormal ones: adding this number rounds them at its last place. */
+    float sum = larder__float_of_bits(bits) + 0.5f;
+    memcpy(&small, &sum, sizeof small);
+    uint32_t out = bits >= 0x47800000 ? large : bits < 0x38800000 ? small - 0x3f000000u : usual;
+    return (uint16_t)(sign | out);
+}
+
 void larder__floats_of_bf16(float *out, const uint16_t *in, size_t n);
 void larder__floats_of_f16(float *out, const uint16_t *in, size_t n);
 

@@ -1,6 +1,7 @@
 #include "stage/emit.h"
 
 #include "base/clones.h"
+#include "base/half.h"
 
 #include <string.h>
 
@@ -146,34 +147,142 @@ static void packed_f32(const larder__emit *e, float *out) {
     packed_fill(out, (e->shape.h - y1) * w, cs, e->bias);
 }
 
-LARDER__INLINE void copy_line(uint8_t *restrict to, ptrdiff_t to_step, const uint8_t *restrict from,
-                              ptrdiff_t step, size_t n) {
-    if (to_step == 1 && step == 1)
-        memcpy(to, from, n);
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+#define LINE(step)                                                                                 \
+    for (size_t i = 0; i < n; i++)                                                                 \
+    to[i] = from[(ptrdiff_t)i * (step)]
+
+/* One channel; of words by shifting, as above. */
+LARDER__CLONES
+static void line_u8(uint8_t *restrict to, const uint8_t *restrict from, ptrdiff_t step, size_t n,
+                    bool words, uint32_t c) {
+    if (words && step < 0)
+        for (size_t i = 0; i < n; i++) {
+            uint32_t v;
+            memcpy(&v, from - c - i * 4, 4);
+            to[i] = (uint8_t)(v >> (8 * c));
+        }
+    else if (words)
+        for (size_t i = 0; i < n; i++) {
+            uint32_t v;
+            memcpy(&v, from - c + i * 4, 4);
+            to[i] = (uint8_t)(v >> (8 * c));
+        }
+    else if (step == -1)
+        LINE(-1);
     else
-        for (size_t i = 0; i < n; i++)
-            to[(ptrdiff_t)i * to_step] = from[(ptrdiff_t)i * step];
+        LINE(step);
+}
+#undef LINE
+
+static void planes_u8(const larder__emit *e, uint8_t *out, bool words) {
+    const size_t w = e->shape.w, h = e->shape.h;
+    const size_t y0 = (size_t)e->filled.y0, rows = (size_t)e->filled.y1 - y0;
+    for (uint32_t c = 0; c < e->shape.c; c++) {
+        const walk k = walk_of(e, c);
+        uint8_t *to = out + c * w * h + y0 * w + k.before;
+        const uint8_t *from = k.at;
+        for (size_t y = 0; y < rows; y++, to += w, from += e->row)
+            if (k.step == 1)
+                memcpy(to, from, k.n);
+            else
+                line_u8(to, from, k.step, k.n, words, c);
+    }
+}
+
+/* Pixels of 4 bytes into 3: each is written whole and the next one over its end. */
+static void packed_words(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n) {
+    for (size_t i = 0; i + 1 < n; i++, to += 3, from += step)
+        memcpy(to, from, 4);
+    memcpy(to, from, n > 0 ? 3 : 0);
+}
+
+static void packed_u8(const larder__emit *e, uint8_t *out, bool words) {
+    const size_t w = e->shape.w, cs = e->shape.c;
+    const size_t y0 = (size_t)e->filled.y0, rows = (size_t)e->filled.y1 - y0;
+    const walk k = walk_of(e, 0);
+    for (size_t y = 0; y < rows; y++) {
+        uint8_t *to = out + ((y0 + y) * w + k.before) * cs;
+        const uint8_t *from = k.at + (ptrdiff_t)y * e->row;
+        if (words && cs == 3)
+            packed_words(to, from, k.step, k.n);
+        else
+            for (size_t x = 0; x < k.n; x++, from += k.step)
+                for (size_t c = 0; c < cs; c++)
+                    *to++ = from[(ptrdiff_t)c * e->channel];
+    }
 }
 
 static void bytes_u8(const larder__emit *e, uint8_t *out) {
+    const bool words =
+        e->channel == 1 && e->pixel == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    if (e->filled.y1 - e->filled.y0 < e->shape.h || e->filled.x1 - e->filled.x0 < e->shape.w)
+        memset(out, 0, (size_t)e->shape.w * e->shape.h * e->shape.c);
+    (e->layout == LARDER_NHWC ? packed_u8 : planes_u8)(e, out, words);
+}
+
+/* ---- 16 bits --------------------------------------------------------------------------------- */
+
+LARDER__CLONES
+static void halve(uint16_t *restrict to, const float *restrict from, size_t n, larder_dtype dtype) {
+    if (dtype == LARDER_F16)
+        for (size_t i = 0; i < n; i++)
+            to[i] = larder__f16_of_float(from[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = larder__bf16_of_float(from[i]);
+}
+
+/* There are only 256 levels: what becomes of each is looked up. */
+typedef uint16_t levels[4][256];
+
+static void find_levels(const larder__emit *e, levels table) {
+    float value[256];
+    for (uint32_t c = 0; c < e->shape.c; c++) {
+        for (int i = 0; i < 256; i++)
+            value[i] = (float)i * e->scale[c] + e->bias[c];
+        halve(table[c], value, 256, e->dtype);
+    }
+}
+
+static void fill_16(uint16_t *to, size_t n, size_t step, uint16_t value) {
+    for (size_t i = 0; i < n; i++)
+        to[i * step] = value;
+}
+
+static void line_16(uint16_t *restrict to, size_t to_step, const uint8_t *restrict from,
+                    ptrdiff_t step, size_t n, const uint16_t *restrict table) {
+    for (size_t i = 0; i < n; i++)
+        to[i * to_step] = table[from[(ptrdiff_t)i * step]];
+}
+
+static void rows_16(const larder__emit *e, uint16_t *out) {
     const bool packed = e->layout == LARDER_NHWC;
-    const size_t w = e->shape.w, h = e->shape.h, c_count = e->shape.c;
-    const size_t c_step = packed ? 1 : w * h, x_step = packed ? c_count : 1;
-    const size_t y0 = (size_t)e->filled.y0, rows = (size_t)e->filled.y1 - y0;
-    if (rows < h || e->filled.x1 - e->filled.x0 < (int64_t)w)
-        memset(out, 0, w * h * c_count);
-    for (uint32_t c = 0; c < c_count; c++) {
+    const size_t w = e->shape.w, h = e->shape.h, step = packed ? e->shape.c : 1;
+    const size_t y0 = (size_t)e->filled.y0, y1 = (size_t)e->filled.y1;
+    levels table;
+    find_levels(e, table);
+    for (uint32_t c = 0; c < e->shape.c; c++) {
         const walk k = walk_of(e, c);
-        uint8_t *to = out + c * c_step + (y0 * w + k.before) * x_step;
-        for (size_t y = 0; y < rows; y++)
-            copy_line(to + y * w * x_step, (ptrdiff_t)x_step, k.at + (ptrdiff_t)y * e->row, k.step,
-                      k.n);
+        uint16_t *to = out + (packed ? c : c * w * h), zero = table[c][0];
+        fill_16(to, y0 * w, step, zero);
+        for (size_t y = y0; y < y1; y++) {
+            uint16_t *row = to + y * w * step;
+            fill_16(row, k.before, step, zero);
+            line_16(row + k.before * step, step, k.at + (ptrdiff_t)(y - y0) * e->row, k.step, k.n,
+                    table[c]);
+            fill_16(row + (k.before + k.n) * step, k.after, step, zero);
+        }
+        fill_16(to + y1 * w * step, (h - y1) * w, step, zero);
     }
 }
 
 void larder__emit_run(const larder__emit *e, void *out) {
     if (e->dtype == LARDER_U8)
         bytes_u8(e, out);
+    else if (e->dtype != LARDER_F32)
+        rows_16(e, out);
     else if (e->layout == LARDER_NCHW)
         planes_f32(e, out);
     else

@@ -45,16 +45,27 @@ LARDER__INLINE void to_bytes(uint8_t *restrict out, const float *restrict from, 
         out[i] = (uint8_t)(int32_t)from[i];
 }
 
+/* Weights of sharper filters sum to 1 as well, but some are negative. */
+LARDER__INLINE void to_bytes_within(uint8_t *restrict out, const float *restrict from, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float v = from[i] < 0 ? 0 : from[i];
+        out[i] = (uint8_t)(int32_t)(v > 255 ? 255 : v);
+    }
+}
+
 LARDER__CLONES
 static void both_ways(uint8_t *out, float *line, size_t bytes, const larder__picture *in,
-                      const larder__taps *tx, const larder__taps *ty) {
+                      const larder__taps *tx, const larder__taps *ty, bool within) {
     float *across = line + bytes;
     larder__sum_rows *sum_rows = larder__sum_rows_best();
     for (size_t y = 0; y < ty->n; y++) {
         sum_rows(line, in->at + ty->from[y] * in->row, in->row, bytes, ty->weight + y * ty->width,
                  ty->count[y]);
         sum_columns(across, line, tx);
-        to_bytes(out + y * tx->n * 4, across, tx->n * 4);
+        if (within)
+            to_bytes_within(out + y * tx->n * 4, across, tx->n * 4);
+        else
+            to_bytes(out + y * tx->n * 4, across, tx->n * 4);
     }
 }
 
@@ -63,9 +74,10 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     larder__taps tx = {0}, ty = {0};
     larder__picture part = *in;
     int64_t from, to;
-    if (x->filter != LARDER_BILINEAR)
-        return (x->filter == LARDER_NEAREST ? larder__resample_nearest
-                                            : larder__resample_sharp)(s, in, x, y, out);
+    if (x->filter == LARDER_NEAREST)
+        return larder__resample_nearest(s, in, x, y, out);
+    if (x->filter == LARDER_BICUBIC && !x->aliased)
+        return larder__resample_sharp(s, in, x, y, out);
     larder__axis_reach(x, &from, &to);
     part.at += (from - in->is.x0) * 4;
     int rc = larder__taps_build(&tx, s, LARDER__BLOCK_TAPS_X, x, from);
@@ -80,7 +92,7 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     uint8_t *pixels = larder__scratch_take(s, LARDER__BLOCK_RESIZED, tx.n * ty.n * 4 + 64);
     if (!line || !pixels)
         return LARDER_E_NOMEM;
-    both_ways(pixels, line, bytes, &part, &tx, &ty);
+    both_ways(pixels, line, bytes, &part, &tx, &ty, x->filter != LARDER_BILINEAR);
     *out = (larder__picture){
         pixels, (ptrdiff_t)(tx.n * 4), 4, 1, {x->first, y->first, x->last, y->last}};
     return 0;

@@ -30,15 +30,22 @@ typedef struct larder__extent {
 /* Both sides from either; E_ARGS unless exactly one way is given. */
 int larder__extent_read(larder__extent *, const char *stage, const larder_args *);
 
-/* "low/high" within bounds; one number is both. */
+/* "low/high" within bounds; one number is both, or how far to go both ways from a centre. */
 typedef struct larder__range {
     double low, high;
 } larder__range;
+typedef enum { LARDER__BOTH, LARDER__AROUND_0, LARDER__AROUND_1 } larder__alone;
 int larder__range_read(larder__range *, const char *stage, const larder_args *, const char *name,
-                       double least, double most);
+                       double least, double most, larder__alone);
 static inline double larder__range_draw(const larder__range *r, larder_rng *rng) {
-    return r->low + larder_rng_unit(rng) * (r->high - r->low);
+    return r->low + (rng ? larder_rng_unit(rng) : 0.5) * (r->high - r->low);
 }
+/* With this probability; without chance what is certain. */
+static inline bool larder__happens(double p, larder_rng *rng) {
+    return rng ? larder_rng_unit(rng) < p : p >= 1;
+}
+#define LARDER__CHANCE_PARAM(initial)                                                              \
+    { "p", "float", initial, "probability", 0, 1 }
 
 /* How pixels are found between others, and what lies beyond the edge. */
 #define LARDER__FILTER_PARAM(initial)                                                              \

@@ -39,7 +39,7 @@ int larder__extent_read(larder__extent *out, const char *stage, const larder_arg
 }
 
 int larder__range_read(larder__range *out, const char *stage, const larder_args *args,
-                       const char *name, double least, double most) {
+                       const char *name, double least, double most, larder__alone alone) {
     char what[64];
     double ends[2] = {0, 0};
     size_t n;
@@ -47,8 +47,15 @@ int larder__range_read(larder__range *out, const char *stage, const larder_args 
     int rc = larder__numbers_parse(what, larder_args_text(args, name), ends, 2, &n);
     if (rc < 0)
         return rc;
-    if (n == 1)
+    if (n == 1 && alone == LARDER__BOTH)
         ends[1] = ends[0];
+    else if (n == 1) {
+        double centre = alone == LARDER__AROUND_1, by = ends[0];
+        if (by < 0)
+            return larder__fail(LARDER_E_ARGS, "%s is not below 0, or low/high", what);
+        ends[0] = centre - by < least ? least : centre - by;
+        ends[1] = centre + by;
+    }
     if (n == 0 || !(ends[0] >= least) || !(ends[1] <= most) || !(ends[0] <= ends[1]))
         return larder__fail(LARDER_E_ARGS, "%s is a number or low/high, within %g and %g", what,
                             least, most);

@@ -1,6 +1,6 @@
 /* Runs files through a pipeline, for tests in other languages:
  *
- *     tool_stage SPEC u8|f32 nchw|nhwc SEED [HxWxC] < list of paths, one a line
+ *     tool_stage SPEC u8|f32|f16|bf16 nchw|nhwc SEED [HxWxC] < list of paths, one a line
  *
  * Writes the samples one after the other to stdout. HxWxC: the files are raw, channels last.
  * The seed counts up from file to file. */
@@ -31,7 +31,10 @@ int main(int argc, char **argv) {
     if (argc < 5)
         return 2;
     larder__pipeline_conf conf = {.spec = argv[1],
-                                  .dtype = strcmp(argv[2], "u8") == 0 ? LARDER_U8 : LARDER_F32,
+                                  .dtype = strcmp(argv[2], "u8") == 0     ? LARDER_U8
+                                           : strcmp(argv[2], "f16") == 0  ? LARDER_F16
+                                           : strcmp(argv[2], "bf16") == 0 ? LARDER_BF16
+                                                                          : LARDER_F32,
                                   .layout =
                                       strcmp(argv[3], "nchw") == 0 ? LARDER_NCHW : LARDER_NHWC,
                                   .raw_layout = LARDER_NHWC};

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { W = 40, H = 28 };
 
@@ -36,6 +37,11 @@ static const char *const specs[] = {
     "rrc:size=20|flip|vflip",
     "resize:h=50,w=31|crop:size=24,pad=3,fill=7",
     "centercrop:size=60|flip",
+    "resize:h=28,w=40|rotation:degrees=45|jitter:brightness=0.5|grey:p=1|centercrop:size=30",
+    "resize:h=28,w=40|vflip|affine:degrees=20,translate=0.1,scale=0.5/2,shear=15,fill=9|flip",
+    "resize:h=28,w=40|randaugment:ops=1,magnitude=20|equalize:p=1|crop:size=20,pad=1",
+    "resize:h=28,w=40|trivialaugment|blur|erase:p=1",
+    "resize:h=28,w=40|autoaugment:policy=svhn",
 };
 
 /* The number in a mask, as check_png makes it. */
@@ -51,7 +57,7 @@ static size_t check_one(bench *b, uint64_t seed, int depth, const char *spec) {
     check_ok(larder__pipeline_move(b->p, W, H, seed, at, 3));
     double ax = (at[2] - at[0]) / W, ay = (at[3] - at[1]) / W;
     double bx = (at[4] - at[0]) / H, by = (at[5] - at[1]) / H, det = ax * by - bx * ay;
-    size_t checked = 0;
+    size_t checked = 0, cut = 0;
     assert_true(fabs(det) > 1e-9);
     for (uint32_t y = 0; y < b->shape.h; y++)
         for (uint32_t x = 0; x < b->shape.w; x++) {
@@ -64,11 +70,16 @@ static size_t check_one(bench *b, uint64_t seed, int depth, const char *spec) {
             uint8_t want =
                 inside ? number_at((int64_t)floor(from_x), (int64_t)floor(from_y), depth) : 0;
             uint8_t got = b->out[y * b->shape.w + x];
+            if (got == 0 && want != 0) { /* a stage in between may have cut it off */
+                cut++;
+                continue;
+            }
             if (got != want)
                 fail_msg("%s seed %llu, %d bits: %u at %u, %u, not %u", spec,
                          (unsigned long long)seed, depth, got, x, y, want);
             checked++;
         }
+    assert_true(strchr(spec, ':') == strrchr(spec, ':') ? cut == 0 : cut < checked + 100);
     return checked;
 }
 
