@@ -10,7 +10,7 @@
 #include "loader/fill/packages.h"
 #include "loader/fill/pixels.h"
 #include "see/expose.h"
-#include "source/source.h"
+#include "source/own.h"
 #include "stage/pipeline.h"
 #include "tape/tape.h"
 
@@ -117,6 +117,8 @@ struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__cache_text cache;
     larder__data *data;
+    bool own;               /* its samples are the program's own (source/own.h) */
+    larder_own_maker maker; /* make NULL: rows are made by the pipeline */
     larder__pipeline *pipeline;
     larder__parts *parts; /* NULL: samples are read whole */
     larder__draw *draw;
