@@ -93,6 +93,10 @@ class Conf(Sized):
         ("still", STILL),
         ("still_arg", c_void_p),
         ("patience", c_double),
+        ("fields", c_char_p),
+        ("target", c_char_p),
+        ("own", c_void_p),
+        ("maker", c_void_p),
     ]
 
 

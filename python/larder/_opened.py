@@ -58,6 +58,7 @@ class Opened:
         self._evaluator: Any = None
         self._noted = 0  # sentences that are no errors, so far
         self._raised: Optional[BaseException] = None  # by the evaluator, inside C
+        self._own: Any = None  # data set and functions of one's own, and who runs them
 
     def _open(self) -> int:
         if self._pid != os.getpid():
@@ -117,7 +118,11 @@ class Opened:
             self._carrier.forget()
             self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
             self._desk.pending.clear()
+            self._end_own()
             _lib.warn(fresh, 4)  # at last: a warning may be an error
+
+    def _end_own(self) -> None:
+        """Nobody needs workers any more."""
 
     def __exit__(self, *what: Any) -> None:
         self.close()

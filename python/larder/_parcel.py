@@ -87,6 +87,7 @@ class _Walk:
         dtype = _NUMBER.get(a.dtype.name)
         if dtype is None or a.ndim > _MOST_DIMS or not a.dtype.isnative or type(a) is not numpy.ndarray:
             return self.pickled(a, name)
+        _BY_TYPE.setdefault(numpy.ndarray, _Walk.array)
         a = numpy.ascontiguousarray(a).reshape(a.shape)  # which makes one dimension of none
         self.kept.append(a)
         self.sig.append((name, ARRAY, dtype, a.shape, a.nbytes))
@@ -100,6 +101,8 @@ class _Walk:
             if dtype is None:
                 return self.pickled(v, name)
             return self.leaf(name, ARRAY, dtype, (), v.tobytes())
+        if numpy is not None and isinstance(v, numpy.ndarray):
+            return self.array(v, name)
         fields = getattr(type(v), "_fields", None)
         if isinstance(v, tuple) and fields and all(isinstance(f, str) for f in fields) and len(fields) == len(v):
             _named.setdefault(tuple(fields), type(v))
@@ -155,10 +158,7 @@ _heads: Dict[Any, Any] = {}  # what fields there are: the head, where data go, a
 def _tensor_dtype(dtype: Any) -> Optional[int]:
     if not _torch_dtypes:
         torch = sys.modules["torch"]
-        import numpy
-
         _BY_TYPE[torch.Tensor] = _Walk.tensor
-        _BY_TYPE[numpy.ndarray] = _Walk.array
         _torch_dtypes.update({getattr(torch, n): i for i, n in enumerate(DTYPES) if hasattr(torch, n)})
     return _torch_dtypes.get(dtype)
 

@@ -70,6 +70,8 @@ void larder_crew_close(larder_crew **pc) {
             munmap(w->in, w->in_size);
         if (w->out)
             munmap(w->out, w->out_size);
+        if (c->owner == getpid()) /* others that were forked may have it too */
+            shutdown(w->ends.socket, SHUT_RDWR);
         shut(&w->ends.socket);
         shut(&w->ends.in);
         shut(&w->ends.out);
@@ -149,33 +151,11 @@ static void how_it_ended(int64_t process, char *out, size_t cap) {
             else
                 snprintf(out, cap, "was ended by signal %d (%s)%s", info.si_status,
                          strsignal(info.si_status),
-                         info.si_status == SIGKILL ? "; the system does that when memory is short"
-                                                   : "");
+                         info.si_status == SIGKILL ? ", as where memory runs out" : "");
             return;
         }
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
-}
-
-/* The crew is of no use any more: results must not depend on who is left. */
-static int worker_ended(larder_crew *c, worker *w, const uint64_t *ids, size_t n) {
-    char how[120];
-    uint32_t at = 0;
-    if (w->out)
-        memcpy(&at, w->out, sizeof at);
-    at = at < n ? at : 0;
-    how_it_ended(w->ends.process, how, sizeof how);
-    pthread_mutex_lock(&c->lock);
-    if (!c->failed) {
-        c->failed = LARDER_E_STATE;
-        snprintf(c->why, sizeof c->why,
-                 "sample %llu: worker %u (process %lld) %s while it was at it",
-                 (unsigned long long)ids[at], (unsigned)(w - c->workers),
-                 (long long)w->ends.process, how);
-    }
-    pthread_cond_broadcast(&c->idle);
-    pthread_mutex_unlock(&c->lock);
-    return larder__fail(LARDER_E_STATE, "%s", c->why);
 }
 
 /* ---- one worker ------------------------------------------------------------------------------ */
@@ -265,6 +245,29 @@ static int hear(larder_crew *c, worker *w, larder__crew_answer *a) {
     int rc = larder__crew_message(a, message, (size_t)n, w->number, w->asked);
     w->asked = 0;
     return rc < 0 ? rc : see_memory(w, a->size);
+}
+
+/* The crew is of no use any more: results must not depend on who is left. */
+static int worker_ended(larder_crew *c, worker *w, const uint64_t *ids, size_t n) {
+    char how[120];
+    uint32_t at = 0;
+    struct stat st;
+    if (fstat(w->ends.out, &st) == 0 && st.st_size >= (off_t)sizeof at &&
+        see_memory(w, (uint64_t)st.st_size) == 0)
+        memcpy(&at, w->out, sizeof at);
+    at = at < n ? at : 0;
+    how_it_ended(w->ends.process, how, sizeof how);
+    pthread_mutex_lock(&c->lock);
+    if (!c->failed) {
+        c->failed = LARDER_E_STATE;
+        snprintf(c->why, sizeof c->why,
+                 "sample %llu: worker %u (process %lld), which was at it, %s",
+                 (unsigned long long)ids[at], (unsigned)(w - c->workers),
+                 (long long)w->ends.process, how);
+    }
+    pthread_cond_broadcast(&c->idle);
+    pthread_mutex_unlock(&c->lock);
+    return larder__fail(LARDER_E_STATE, "%s", c->why);
 }
 
 /* ---- the crew -------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
-    l->conf.record = l->conf.replay = NULL;
+    l->conf.record = l->conf.replay = l->conf.fields = l->conf.target = NULL;
     l->conf.own = NULL; /* the caller's, until open returns */
     l->conf.maker = NULL;
     l->own = c->own != NULL;

@@ -92,7 +92,7 @@ static size_t probes_of(uint64_t count) {
 /* What cannot be read here fails again when it is wanted, and is told then; but where all fail,
  * nothing else will come of it. */
 static int learn(larder__own *o, uint64_t *probes, uint64_t *bytes) {
-    uint64_t ids[PROBES], good = 0;
+    uint64_t ids[PROBES] = {0}, good = 0;
     larder_read reads[PROBES];
     size_t n = probes_of(o->given.count);
     for (size_t i = 0; i < n; i++)
