@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from . import _lib, _parcel
 from ._errors import ArgumentError, Error, StateError
@@ -149,7 +149,7 @@ def _end(lib: Any, handle: Any, processes: List[Any], pid: int) -> None:
         return
     if handle:
         lib.larder_crew_close(ctypes.byref(handle))
-    for wait, harder in ((1.0, "terminate"), (1.0, "kill"), (None, None)):
+    for wait, harder in ((1.0, "terminate"), (1.0, "kill"), (None, "")):
         left = []
         for p in processes:
             p.join(wait)
@@ -159,10 +159,8 @@ def _end(lib: Any, handle: Any, processes: List[Any], pid: int) -> None:
             else:
                 p.close()
         processes[:] = left
-        for p in left if harder else ():
+        for p in left:
             getattr(p, harder)()
-        if not left:
-            break
 
 
 class _Sent:
@@ -220,7 +218,7 @@ class Here:
         self.job, self.seed, self.chance = job, seed, Chance()
         self.reads = [0] * samples
         self.lock = threading.Lock()
-        self.traces: dict = {}
+        self.traces: Dict[int, str] = {}
         self.wrong: Optional[BaseException] = None
         self.functions = {
             READ: READ_FN(self._read),
@@ -270,7 +268,8 @@ class Here:
     def _answer(self, task: int, asked: Callable[[], List[Any]], n: int, out: Any) -> int:
         try:
             with self.lock:
-                given, got = asked(), []  # type: ignore[var-annotated]
+                given = asked()
+                got: List[Any] = []
                 self.chance.put_back(lambda: got.extend(answers(self.job, self.chance, task, given, lambda k: None)))
                 for k in range(n):
                     self._lay(got[k], given[k][0], out[k])

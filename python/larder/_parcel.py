@@ -291,7 +291,10 @@ def build(shape: Any, values: Sequence[Any], joined: bool = False) -> Any:
     if shape.mark == "(" and shape.keys and not shape.keys[0].isdigit():
         made = _named.get(shape.keys)
         if made is None:
-            made = _named[shape.keys] = namedtuple("Sample", shape.keys)  # type: ignore[misc]
+            try:
+                made = _named[shape.keys] = namedtuple("Sample", shape.keys)
+            except ValueError as e:
+                raise FormatError(f"no names for a named tuple: {e}") from None
         return made(*under)
     return under if shape.mark == "[" or joined else tuple(under)
 
@@ -322,6 +325,13 @@ def _parse(view: memoryview) -> Any:
     return plan
 
 
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as e:
+        raise FormatError(f"text of a parcel is no UTF-8: {e}") from None
+
+
 def _parse_head(raw: bytes, n: int) -> Any:
     at, fields, names, end = 16, [], [], len(raw)
     for _ in range(n):
@@ -333,7 +343,7 @@ def _parse_head(raw: bytes, n: int) -> Any:
             raise FormatError("a field of a parcel makes no sense")
         shape = struct.unpack_from(f"<{ndim}Q", raw, at)
         at += 8 * ndim
-        name = raw[at : at + named].decode("utf-8", "surrogatepass")
+        name = _text(raw[at : at + named])
         at = -(-(at + named) // 8) * 8
         count = 1
         for extent in shape:
@@ -389,7 +399,7 @@ def leaf(view: Any, field: Any, pickles: bool) -> Any:
         return number.item() if dtype in (_I64, _F64) else number[()]
     raw = bytes(view[offset : offset + size])
     if kind == TEXT:
-        return raw.decode("utf-8", "surrogatepass")
+        return _text(raw)
     if kind == PICKLE:
         return _unpickled(raw, pickles)
     return raw if kind == BYTES else None if kind in (NONE, EMPTY) else raw != b"\0"

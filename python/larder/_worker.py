@@ -331,7 +331,7 @@ def _end_with(parent: int, by_signal: bool) -> None:
         os._exit(1)
 
     try:
-        fd = os.pidfd_open(parent)  # type: ignore[attr-defined]
+        fd = os.pidfd_open(parent)
         threading.Thread(target=watch, args=(fd,), daemon=True, name="larder-watch").start()
     except (AttributeError, OSError):
         pass
