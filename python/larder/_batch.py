@@ -115,10 +115,13 @@ class Batch:
     kind     how each came to be here: larder.HIT, MISS, SUBSTITUTE or REPLACED
     number   of the batch, over the whole run; ``epoch`` it belongs to
 
-    It also passes for the pair (x, y): ``for x, y in loader`` works."""
+    It also passes for the pair (x, y): ``for x, y in loader`` works.
+
+    data     of samples of one's own: what default_collate, or collate_fn, makes of them. The batch passes for it:
+             ``a, b, c = batch``, ``batch["image"]``"""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "owner", "_lies", "__weakref__")
+                 "labels_host", "owner", "data", "_lies", "__weakref__")
 
     x: Any
     y: Any
@@ -131,11 +134,14 @@ class Batch:
     served_host: Any
     labels_host: Any
     owner: Any
+    data: Any  # None: x and y are all there is
     _lies: Any  # where arrays nobody has asked for yet are: the hold, the C batch, and are they tensors
 
     def __getattr__(self, name: str) -> Any:
         """Asked for the first time: the array is made then. Most training looks at x and y alone, and
         what is not made does not keep a training step waiting."""
+        if name == "data":
+            return None
         column = _columns.get(name)
         lies = self._lies if column else None
         if column is None or lies is None:
@@ -155,14 +161,23 @@ class Batch:
         for name, value in state.items():
             setattr(self, name, value)
 
+    @property
+    def _parts(self) -> Any:
+        """What it passes for."""
+        return self.data if isinstance(self.data, (list, tuple, dict)) else (self.x, self.y)
+
     def __iter__(self) -> Iterator[Any]:
-        return iter((self.x, self.y))
+        return iter(self._parts)
 
     def __len__(self) -> int:
-        return 2
+        return len(self._parts)
 
-    def __getitem__(self, i: int) -> Any:
-        return (self.x, self.y)[i]
+    def __getitem__(self, i: Any) -> Any:
+        return self._parts[i]
+
+    def keys(self) -> Any:
+        """Of samples that are dicts."""
+        return self._parts.keys()
 
     @property
     def n(self) -> int:
@@ -180,6 +195,10 @@ class Batch:
             if _torch.is_tensor(value):
                 value = value.to(device, non_blocking=non_blocking)
             setattr(other, name, value)
+        if self.data is not None:
+            from ._structure import each_tensor, given
+
+            given(other, each_tensor(self.data, lambda t: t.to(device, non_blocking=non_blocking)))
         return other
 
     def pin_memory(self) -> "Batch":
@@ -187,10 +206,8 @@ class Batch:
         return self
 
     def __repr__(self) -> str:
-        return (
-            f"<larder.Batch {self.number} of epoch {self.epoch}: {self.n} samples, x "
-            f"{tuple(self.x.shape)} {self.x.dtype}>"
-        )
+        x = f", x {tuple(self.x.shape)} {self.x.dtype}" if hasattr(self.x, "shape") else ""
+        return f"<larder.Batch {self.number} of epoch {self.epoch}: {self.n} samples{x}>"
 
 
 _PARTS = tuple(name for name in Batch.__slots__ if name not in ("_lies", "__weakref__"))

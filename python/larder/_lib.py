@@ -104,6 +104,21 @@ class Shape(Structure):
     _fields_ = [("h", c_uint32), ("w", c_uint32), ("c", c_uint32)]
 
 
+class Piece(Structure):
+    """larder_piece"""
+
+    _fields_ = [("data", c_void_p), ("bytes", c_size_t), ("dtype", c_int), ("ndim", c_uint32), ("shape", c_uint64 * 8)]
+
+
+class Column(Structure):
+    """larder_column"""
+
+    _fields_ = [
+        ("name", c_char_p), ("kind", c_char_p), ("dtype", c_int), ("ndim", c_uint32), ("shape", c_uint64 * 8),
+        ("data", c_void_p), ("pieces", POINTER(Piece)), ("use", c_int),
+    ]
+
+
 class BatchStruct(Sized):
     _fields_ = [
         ("size", c_size_t),
@@ -119,6 +134,8 @@ class BatchStruct(Sized):
         ("served", c_void_p),
         ("kind", c_void_p),
         ("weight", c_void_p),
+        ("columns", POINTER(Column)),
+        ("column_count", c_size_t),
     ]
 
 

@@ -40,6 +40,7 @@ from ._own import Own, is_dataset, job_of, unused, workers_of
 from ._resumed import Resumed
 from ._shown import Shown
 from ._stages import Stages
+from ._structure import Structured
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
 
@@ -265,6 +266,8 @@ class Loader(Shown, Habits, Resumed):
         if rc >= 0 or self._own is None:
             return _lib.check(rc)
         e = _lib.error(rc)
+        if "rows of one batch are alike" in str(e):
+            e = type(e)(f"{e}; collate_fn= makes batches of samples that differ")
         wrong = self._own.crew.raised()
         if wrong is not None and not isinstance(wrong, Exception):
             raise wrong
@@ -382,11 +385,10 @@ class Loader(Shown, Habits, Resumed):
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
         s = _lib.BatchStruct.from_address(held.handle.value or 0)
         if self._maker is None:
-            self._maker = Maker(s, self._tensors and not self._stages.own)
+            own = self._own
+            self._maker = Structured(s, self._tensors, own.whole) if own else Maker(s, self._tensors)
         b = self._maker.make(held, s)
         b.owner = self._mark
-        if self._stages.own:
-            self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
         self._batch = b
@@ -418,7 +420,7 @@ class Loader(Shown, Habits, Resumed):
             raise problem
         if rc != StateError.code:  # else Ctrl-C came right after it was given back
             _lib.check(rc)
-        self._carrier.given_back(self._handle, not self._stages.own)
+        self._carrier.given_back(self._handle, self._own is None)
 
 
 class Epoch:

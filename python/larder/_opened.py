@@ -11,7 +11,7 @@ from typing import Any, Optional
 from . import _lib
 from ._errors import StateError
 from ._arguments import whole
-from ._batch import Batch, Maker
+from ._batch import Batch
 from ._carrier import Carrier
 from ._feedback import Desk
 from ._graph import Graph
@@ -44,7 +44,7 @@ class Opened:
         self._ending = False  # as soon as they are over
         self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
-        self._maker: Optional[Maker] = None
+        self._maker: Any = None
         self._last: Optional[int] = None  # number of the batch taken last
         self._served_of: Optional[int] = None  # its epoch
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved

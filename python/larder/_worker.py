@@ -370,7 +370,6 @@ def main(job: Job, index: int, count: int, seed: int, init: Any, socket: Any, in
             pass
     _end_with(parent, by_signal)
     fds = [fd if isinstance(fd, int) else fd.detach() for fd in (socket, into, out)]
-    end = sockets.socket(fileno=fds[0])
     _torch_info(index, count, seed, job.dataset)
     broken = None
     try:
@@ -379,4 +378,5 @@ def main(job: Job, index: int, count: int, seed: int, init: Any, socket: Any, in
     except Exception as e:
         told = failure(e)
         broken = Failed(told.code, f"worker_init_fn: {told.sentence}", told.trace)
-    Desk(job, end, fds[1], fds[2], broken).serve()
+    with sockets.socket(fileno=fds[0]) as end:
+        Desk(job, end, fds[1], fds[2], broken).serve()

@@ -67,6 +67,8 @@ static int check_ahead(const larder_loader_conf *c) {
 
 /* What samples of the program's own are cached as: see larder__draw_conf.guessed. */
 static int share_own(larder_loader *l) {
+    if (l->conf.order_only)
+        return 0;
     if (l->shrink.on)
         return larder__fail(LARDER_E_ARGS,
                             "shrink= makes small pictures of large ones, and samples "
@@ -159,7 +161,7 @@ static int open_crates(larder_loader *l) {
 
 static int open_pipeline(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
-    if (l->conf.order_only || l->own) { /* any shape will do */
+    if (l->conf.order_only) { /* any shape will do */
         larder__free((void *)(uintptr_t)l->conf.augment);
         l->conf.augment = larder__strdup("resize:h=1,w=1");
         if (!l->conf.augment)
@@ -192,29 +194,45 @@ static void note_data(larder_loader *l) {
         larder__note(l->stats, "%s", says);
 }
 
+static int open_own(larder_loader *l, const larder_own_source *own) {
+    int rc = larder__data_open_own(&l->data, own, &l->probes, &l->probe_bytes);
+    larder__stat_add(l->stats, l->stat.storage_reads, l->probes);
+    larder__stat_add(l->stats, l->stat.storage_bytes, l->probe_bytes);
+    return rc;
+}
+
 /* The data set, what is wanted of its samples, and the stages for what are pictures. */
-static int open_data(larder_loader *l) {
+static int open_data(larder_loader *l, const larder_loader_conf *given) {
     larder__columns *c = NULL;
+    if ((l->own || l->maker.make) && (l->conf.fields || l->conf.target))
+        return larder__fail(LARDER_E_ARGS, "fields and target are for sources of larder's whose "
+                                           "samples no function of your own changes");
     int rc = larder__fields_parse(l, &c);
-    if (rc == 0)
+    if (rc == 0 && l->own)
+        rc = open_own(l, given->own);
+    else if (rc == 0)
         rc = larder__data_open_fields(&l->data, l->conf.source,
                                       c ? (const char *const *)c->members : NULL,
                                       c ? c->member_count : 0);
     l->columns = c;
+    if (rc == 0 && l->maker.make && !l->own) /* which is given what the stages make */
+        rc = open_pipeline(l);
     if (l->conf.order_only)
         larder__fields_close(l); /* nothing is made of what is not read */
     else if (rc == 0)
         rc = larder__fields_open(l);
-    if (rc == 0 && (!l->columns || larder__columns_pictures(l->columns)))
+    if (rc < 0 || l->pipeline)
+        return rc;
+    if (!l->columns || larder__columns_pictures(l->columns))
         rc = open_pipeline(l);
-    else if (rc == 0 && l->conf.augment[0])
+    else if (l->conf.augment[0])
         rc = larder__fail(LARDER_E_ARGS, "augment \"%.60s\": there is no picture among the fields",
                           l->conf.augment);
     return rc;
 }
 
-static int open_parts(larder_loader *l) {
-    int rc = open_data(l);
+static int open_parts(larder_loader *l, const larder_loader_conf *given) {
+    int rc = open_data(l, given);
     if (rc == 0 && l->columns)
         rc = larder__fields_settle(l);
     if (rc < 0)
@@ -242,7 +260,7 @@ static int open_parts(larder_loader *l) {
                               .world = l->conf.world,
                               .lag = l->conf.lag,
                               .drop_last = l->conf.drop_last,
-                              .guessed = l->own,
+                              .guessed = l->own && !l->conf.order_only,
                               .stats = l->stats,
                               .parts = l->parts};
     if ((!l->own_scratch && (rc = larder__scratch_open(&l->own_scratch)) < 0) ||
@@ -271,7 +289,7 @@ static uint32_t batches_ahead(const larder_loader *l) {
 
 static int open_pool(larder_loader *l) {
     const larder__pool_conf conf = {.rows = l->conf.batch,
-                                    .row_bytes = l->row_bytes,
+                                    .row_bytes = larder__x_bytes(l),
                                     .columns = l->columns,
                                     .own = l->conf.prefetch,
                                     .most = l->conf.hold_most,

@@ -17,7 +17,8 @@ static int describe(void *st, larder_dataset *out) {
     *out = (larder_dataset){.count = o->given.count,
                             .bytes = (uint64_t)(o->mean * (double)o->given.count),
                             .classes = o->given.classes,
-                            .fingerprint = o->given.fingerprint};
+                            .fingerprint = o->given.fingerprint,
+                            .parcels = true};
     return 0;
 }
 

@@ -77,7 +77,7 @@ static int run_array(const larder__column *c, const larder__sight *sight, const 
 static const larder_param params[] = {
     {"dtype", "auto|float32|float64|int64|int32|int16|int8|uint8|uint16|uint32|uint64|bool", "auto",
      "of the rows; auto: as the first sample has it, float32 of JSON", 0, 0},
-    {"ragged", "bool", "no", "rows may differ in shape, and come as a list", 0, 0},
+    {"ragged", "bool", "0", "rows may differ in shape, and come as a list", 0, 0},
     {0}};
 
 const larder__column_kind larder__column_array = {

@@ -1,6 +1,8 @@
 /* What becomes of samples by functions of the program's own (larder_own_maker): parcels, whose
  * fields are columns, or one parcel of a whole batch. */
 #include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
 #include "base/parcel.h"
 #include "loader/fill/joint.h"
 #include "source/answer.h"
@@ -66,7 +68,7 @@ static int call(larder_loader *l, const uint64_t *ids, const uint64_t *chances,
 
 int larder__made_first(larder_loader *l, larder__scratch *scratch, uint64_t id, larder_buf *bytes,
                        larder_buf **out) {
-    uint64_t chance = larder__mix_chance(l, id);
+    uint64_t chance = larder__mix64(l->conf.seed ^ id) >> 1;
     larder_buf *in = NULL, *lent = larder_buf_ref(bytes);
     larder_read read = {0};
     int rc = given_of(l, scratch, &lent, LARDER_ENCODED, chance, &in);
