@@ -117,6 +117,9 @@ class Crew:
     def raised(self) -> Optional[BaseException]:
         return None
 
+    def stop(self) -> None:
+        self._lib.larder_crew_interrupt(self.handle, True)
+
     def close(self) -> None:
         """After the loader is. Workers that are in the middle of something are not waited for long."""
         _end(self._lib, self.handle, self.processes, self._pid)
@@ -242,6 +245,9 @@ class Here:
         wrong, self.wrong = self.wrong, None
         return wrong
 
+    def stop(self) -> None:
+        """What runs goes on to its end: it cannot be given up."""
+
     def close(self) -> None:
         pass
 
@@ -301,6 +307,7 @@ _PROTOTYPES = [
     ("larder_crew_open", ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(_Ends), ctypes.c_uint32,
                                         ctypes.c_uint64, ctypes.c_uint64]),
     ("larder_crew_close", None, [ctypes.POINTER(ctypes.c_void_p)]),
+    ("larder_crew_interrupt", None, [ctypes.c_void_p, ctypes.c_bool]),
     ("larder_crew_traced", ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]),
     ("larder_buf_new", ctypes.c_void_p, [ctypes.c_size_t]),
     ("larder_buf_data", ctypes.c_void_p, [ctypes.c_void_p]),

@@ -11,10 +11,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
-from ._crew import traced
 from ._errors import ArgumentError, StateError
 from ._arguments import (
     Arguments,
@@ -70,6 +70,32 @@ def _open(lib: Any, handle: Any, conf: Any) -> int:
         if rc >= 0:
             lib.larder_loader_close(ctypes.byref(handle))
         raise raised[0]
+    return int(rc)
+
+
+def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
+    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up."""
+    answer: List[Any] = []
+
+    def run() -> None:
+        with context:
+            rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+        answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
+
+    thread = threading.Thread(target=run, name="larder-open")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_LOOK_UP)
+    except BaseException:
+        own.stop()
+        thread.join()
+        if answer[0][0] >= 0:
+            lib.larder_loader_close(ctypes.byref(handle))
+        raise
+    rc, says = answer[0]
+    if rc < 0:
+        raise own.told(_lib.error(rc, says))
     return int(rc)
 
 
@@ -265,18 +291,15 @@ class Loader(Shown, Habits, Resumed):
         """As _lib.check, with what one's own code said."""
         if rc >= 0 or self._own is None:
             return _lib.check(rc)
-        e = _lib.error(rc)
-        if "rows of one batch are alike" in str(e):
-            e = type(e)(f"{e}; collate_fn= makes batches of samples that differ")
-        wrong = self._own.crew.raised()
-        if wrong is not None and not isinstance(wrong, Exception):
-            raise wrong
-        raise traced(e, self._own.crew.trace)
+        raise self._own.told(_lib.error(rc))
 
     def _open_new(self) -> None:
         handle = ctypes.c_void_p()
-        with self._carrier.context():
-            rc = _open(self._lib, handle, self._conf)
+        if self._own is not None:
+            rc = _open_own(self._lib, handle, self._conf, self._own, self._carrier.context())
+        else:
+            with self._carrier.context():
+                rc = _open(self._lib, handle, self._conf)
         self._handle = handle.value
         self._check(rc)
         if self._decided is not None:

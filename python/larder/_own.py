@@ -11,8 +11,8 @@ from typing import Any, Callable, List, Optional, Sequence
 
 from . import _lib
 from ._arguments import function, whole
-from ._crew import NAME_FN, crew_of
-from ._errors import ArgumentError
+from ._crew import NAME_FN, crew_of, traced
+from ._errors import ArgumentError, Error
 from ._worker import JOIN, MAKE, READ, Job
 
 _COUNT = (1 << 31) - 1
@@ -168,6 +168,19 @@ class Own:
     @property
     def workers(self) -> int:
         return len(getattr(self.crew, "processes", ())) or 1
+
+    def told(self, e: Error) -> BaseException:
+        """An error of the library's, with what one's own code said; or what that raised, such as Ctrl-C."""
+        wrong = self.crew.raised()
+        if wrong is not None and not isinstance(wrong, Exception):
+            return wrong
+        if "rows of one batch are alike" in str(e):
+            e = type(e)(f"{e}; collate_fn= makes batches of samples that differ")
+        return traced(e, self.crew.trace)
+
+    def stop(self) -> None:
+        """Nobody waits for workers any more."""
+        self.crew.stop()
 
     def close(self) -> None:
         self.crew.close()

@@ -27,7 +27,7 @@ static int picture_in(larder_loader *l, larder__scratch *scratch, larder_buf *by
                        .ndim = 3,
                        .shape = {planes ? s.c : s.h, planes ? s.h : s.w, planes ? s.w : s.c},
                        .name = "",
-                       .bytes = l->row_bytes};
+                       .bytes = larder__pipeline_bytes(l->pipeline)};
     int rc = larder__parcel_make(out, &f, 1);
     if (rc == 0)
         rc = larder__pixels_make(l, scratch, bytes, form, seed, (void *)(uintptr_t)f.data);
