@@ -121,7 +121,8 @@ void larder__unread_keep(larder_loader *l, larder__place *p, size_t from) {
         pthread_cond_broadcast(&l->ready);
 }
 
-static void join(larder_loader *l, larder__place *p) {
+/* False: the run is over. */
+static bool join(larder_loader *l, larder__place *p) {
     pthread_mutex_unlock(&l->lock);
     int rc = larder__batch_join(l, p);
     pthread_mutex_lock(&l->lock);
@@ -129,6 +130,7 @@ static void join(larder_loader *l, larder__place *p) {
         larder__loader_fail(l, rc);
         pthread_cond_broadcast(&l->ready);
     }
+    return rc == 0;
 }
 
 static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
@@ -143,8 +145,8 @@ static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p
         larder__bad_replace(l, scratch, p);
         pthread_mutex_lock(&l->lock);
     }
-    if (p->unprepared == 0 && l->maker.whole)
-        join(l, p);
+    if (p->unprepared == 0 && l->maker.whole && !join(l, p))
+        return;
     rows_finished(l, p, n);
 }
 
