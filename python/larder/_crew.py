@@ -117,6 +117,10 @@ class Crew:
     def raised(self) -> Optional[BaseException]:
         return None
 
+    def inside(self) -> bool:
+        """Does this thread run one's own code, for larder?"""
+        return False
+
     def stop(self) -> None:
         self._lib.larder_crew_interrupt(self.handle, True)
 
@@ -223,6 +227,7 @@ class Here:
         self.lock = threading.Lock()
         self.traces: Dict[int, str] = {}
         self.wrong: Optional[BaseException] = None
+        self.running: Optional[int] = None  # the thread that runs one's own code
         self.functions = {
             READ: READ_FN(self._read),
             MAKE: MAKE_FN(lambda *given: self._make(MAKE, *given)),
@@ -244,6 +249,9 @@ class Here:
         """What is no fault of a sample (Ctrl-C), since it was last asked."""
         wrong, self.wrong = self.wrong, None
         return wrong
+
+    def inside(self) -> bool:
+        return self.running == threading.get_ident()
 
     def stop(self) -> None:
         """What runs goes on to its end: it cannot be given up."""
@@ -274,6 +282,7 @@ class Here:
     def _answer(self, task: int, asked: Callable[[], List[Any]], n: int, out: Any) -> int:
         try:
             with self.lock:
+                self.running = threading.get_ident()
                 given = asked()
                 got: List[Any] = []
                 self.chance.put_back(lambda: got.extend(answers(self.job, self.chance, task, given, lambda k: None)))
@@ -283,6 +292,8 @@ class Here:
         except BaseException as e:  # nobody above could catch it
             self.wrong = e
             return failure(e).code
+        finally:
+            self.running = None
 
     def _lay(self, o: Any, i: int, out: Read) -> None:
         out.code, out.why, out.buf = 0, b"", None

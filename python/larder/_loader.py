@@ -209,7 +209,7 @@ class Loader(Shown, Habits, Resumed):
         if dataset is None and is_dataset(uri):
             uri, dataset = None, uri
         if (uri is None) == (dataset is None):
-            raise ArgumentError("a data set is named by uri=, or given as dataset=: one of the two")
+            raise ArgumentError("a data set is named by a text, uri=, or given itself, dataset=: one of the two")
         self.uri = uri_of(uri) if dataset is None else type(dataset).__name__
         self.batch_size, self.drop_last = counts["batch_size"], bool(drop_last)
         self.seed, self.shuffle = seed_of(seed), shuffle
@@ -461,6 +461,7 @@ class Epoch:
             raise StopIteration
         loader = self.loader
         with loader._taking:
+            loader._open()
             loader._inside += 1
             try:
                 b = loader._next_of(self) if self.more else None

@@ -65,6 +65,9 @@ class Opened:
             raise StateError(
                 "this loader was opened before a fork; open one in each process"
             )
+        if self._ending and not self._inside:  # closed by one's own code meanwhile
+            with self._taking:
+                self._end()
         if not self._handle:
             raise StateError("this loader is closed")
         return self._handle
@@ -96,6 +99,10 @@ class Opened:
         """Ends threads and gives memory back; arrays that are still in use stay valid."""
         if not self._handle or self._pid != os.getpid():
             self._handle = None  # a forked child leaves it to its parent
+            return
+        if self._own is not None and self._own.crew.inside():  # called by one's own code, in a thread of larder's
+            self._ending = True
+            self._lib.larder_loader_cancel(self._handle)
             return
         if not self._taking.acquire(blocking=False):  # another thread waits for a batch: wake it
             self._lib.larder_loader_cancel(self._handle)

@@ -43,7 +43,7 @@ class Structured:
             given(b, self._joined(hold, columns[0].pieces[0]))
         else:
             values = [self._column(hold, c, s.n) for c in columns]
-            given(b, _parcel.build(self.tree, values, joined=True))
+            given(b, _parcel.build(self.tree, values, joined=True), bare=not isinstance(self.tree, _parcel.Tree))
         return b
 
     def _joined(self, hold: Hold, piece: Any) -> Any:
@@ -73,10 +73,10 @@ class Structured:
         return self.make_array(_block(hold, c.data, size), c.dtype, shape)
 
 
-def given(b: Batch, data: Any) -> None:
-    """What a batch is made of: its x and y are the first two of it, as in a pair."""
+def given(b: Batch, data: Any, bare: bool = False) -> None:
+    """What a batch is made of: its x and y are the first two of it, as in a pair, unless samples are one value."""
     b.data = data
-    if isinstance(data, (list, tuple)) and data:
+    if isinstance(data, (list, tuple)) and data and not bare:
         b.x = data[0]
         if len(data) > 1:
             b.y = data[1]
