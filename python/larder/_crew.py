@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import warnings
-import weakref
 from typing import Any, Callable, Dict, List, Optional
 
 from . import _lib, _parcel
@@ -92,7 +91,6 @@ class Crew:
                     os.close(fd)
             self.close()
             raise
-        self._finalizer = weakref.finalize(self, _end, self._lib, self.handle, self.processes, self._pid)
 
     @property
     def arg(self) -> Any:

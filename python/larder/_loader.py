@@ -8,10 +8,13 @@ on."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import multiprocessing.util
 import os
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
@@ -43,6 +46,18 @@ from ._stages import Stages
 from ._structure import Structured
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
+
+
+_with_workers: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """At the program's end: loaders first, since their threads ask the workers, which end after them."""
+    for l in list(_with_workers):
+        l.close()
+
+
+atexit.register(_close_all)  # before multiprocessing's own, which is imported above
 
 
 def _open(lib: Any, handle: Any, conf: Any) -> int:
@@ -245,6 +260,8 @@ class Loader(Shown, Habits, Resumed):
             )
         self._own = self._make_own(job_of(dataset, encoded, decode, self._stages.own, collate_fn), counts,
                                    workers_of(workers), start, function("worker_init_fn", worker_init_fn), identity)
+        if self._own is not None:
+            _with_workers.add(self)
         try:
             self._open_new()
         except BaseException:
