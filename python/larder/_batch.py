@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional, Union
 
-from . import _lib, _torch
+from . import _fields, _lib, _torch
 
 HIT, MISS, SUBSTITUTE, REPLACED = range(4)  # values of Batch.kind
 
@@ -115,13 +115,16 @@ class Batch:
     kind     how each came to be here: larder.HIT, MISS, SUBSTITUTE or REPLACED
     number   of the batch, over the whole run; ``epoch`` it belongs to
 
+    With ``fields=`` of the loader, ``batch["json.label"]`` or ``batch.mask`` is a column, and ``batch.fields`` has
+    all of them by name: arrays, or lists (of text, bytes, arrays) where rows differ.
+
     It also passes for the pair (x, y): ``for x, y in loader`` works.
 
     data     of samples of one's own: what default_collate, or collate_fn, makes of them. The batch passes for it:
              ``a, b, c = batch``, ``batch["image"]``"""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "owner", "data", "_lies", "__weakref__")
+                 "labels_host", "owner", "fields", "data", "_lies", "__weakref__")
 
     x: Any
     y: Any
@@ -134,6 +137,7 @@ class Batch:
     served_host: Any
     labels_host: Any
     owner: Any
+    fields: Dict[str, Any]
     data: Any  # None: x and y are all there is
     _lies: Any  # where arrays nobody has asked for yet are: the hold, the C batch, and are they tensors
 
@@ -143,7 +147,13 @@ class Batch:
         if name == "data":
             return None
         column = _columns.get(name)
-        lies = self._lies if column else None
+        lies = None if name == "_lies" else self._lies
+        if name == "fields":
+            made = _fields.values(*lies) if lies is not None else {}
+            setattr(self, name, made)
+            return made
+        if column is None and not name.startswith("_") and name in self.fields:
+            return self.fields[name]
         if column is None or lies is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         hold, s, tensors = lies
@@ -173,11 +183,16 @@ class Batch:
         return len(self._parts)
 
     def __getitem__(self, i: Any) -> Any:
-        return self._parts[i]
+        if not isinstance(i, str) or self.data is not None:
+            return self._parts[i]
+        if i not in self.fields:
+            there = ", ".join(self.fields) or "none: name them in fields="
+            raise KeyError(f"{i!r}; the columns of this batch are {there}")
+        return self.fields[i]
 
     def keys(self) -> Any:
-        """Of samples that are dicts."""
-        return self._parts.keys()
+        """Of samples that have fields."""
+        return self.data.keys() if self.data is not None else self.fields.keys()
 
     @property
     def n(self) -> int:
@@ -198,7 +213,14 @@ class Batch:
         if self.data is not None:
             from ._structure import each_tensor, given
 
+            other.fields = {}
             given(other, each_tensor(self.data, lambda t: t.to(device, non_blocking=non_blocking)))
+            return other
+        other.fields = {name: _fields.moved(value, device, non_blocking) for name, value in self.fields.items()}
+        if _torch.is_tensor(self.x):
+            for name, value in self.fields.items():
+                if value is self.x:
+                    other.fields[name] = other.x
         return other
 
     def pin_memory(self) -> "Batch":
@@ -206,8 +228,10 @@ class Batch:
         return self
 
     def __repr__(self) -> str:
-        x = f", x {tuple(self.x.shape)} {self.x.dtype}" if hasattr(self.x, "shape") else ""
-        return f"<larder.Batch {self.number} of epoch {self.epoch}: {self.n} samples{x}>"
+        what = f"x {tuple(self.x.shape)} {self.x.dtype}" if hasattr(self.x, "shape") else "no x"
+        if self.fields:
+            what = f"fields {', '.join(self.fields)}"
+        return f"<larder.Batch {self.number} of epoch {self.epoch}: {self.n} samples, {what}>"
 
 
 _PARTS = tuple(name for name in Batch.__slots__ if name not in ("_lies", "__weakref__"))
@@ -241,6 +265,7 @@ class Maker:
         self.dtype = numpy.dtype("float32" if s.dtype == _lib.DTYPES["float32"] else "uint8")
         self.row = x_shape(s)[1:]
         self.row_bytes = self.dtype.itemsize * self.row[0] * self.row[1] * self.row[2]
+        self.x_from, self.y_from = _fields.x_and_y(s)
 
     def make(self, hold: Optional[Hold], s: _lib.BatchStruct) -> Batch:
         """All arrays but x are made when somebody asks for them; without a hold that has to be before the
@@ -259,4 +284,8 @@ class Maker:
             b.x = x_array(hold, s) if x else None
             if self.tensor and x:
                 b.x = self.tensor(b.x)
+        if self.x_from is not None:
+            b.x = b.fields[self.x_from]
+        if self.y_from is not None:
+            b.y = b.fields[self.y_from]
         return b

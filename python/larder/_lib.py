@@ -105,17 +105,28 @@ class Shape(Structure):
 
 
 class Piece(Structure):
-    """larder_piece"""
+    _fields_ = [
+        ("data", c_void_p),
+        ("bytes", c_size_t),
+        ("dtype", c_int),
+        ("ndim", c_uint32),
+        ("shape", c_uint64 * 8),
+    ]
 
-    _fields_ = [("data", c_void_p), ("bytes", c_size_t), ("dtype", c_int), ("ndim", c_uint32), ("shape", c_uint64 * 8)]
+
+COLUMN_X, COLUMN_Y = 1, 2
 
 
 class Column(Structure):
-    """larder_column"""
-
     _fields_ = [
-        ("name", c_char_p), ("kind", c_char_p), ("dtype", c_int), ("ndim", c_uint32), ("shape", c_uint64 * 8),
-        ("data", c_void_p), ("pieces", POINTER(Piece)), ("use", c_int),
+        ("name", c_char_p),
+        ("kind", c_char_p),
+        ("dtype", c_int),
+        ("ndim", c_uint32),
+        ("shape", c_uint64 * 8),
+        ("data", c_void_p),
+        ("pieces", POINTER(Piece)),
+        ("use", c_int),
     ]
 
 
@@ -246,6 +257,7 @@ _PROTOTYPES = [
     ("larder_loader_report", c_int, [c_void_p, POINTER(BatchStruct), POINTER(Feedback)]),
     ("larder_loader_validate", c_int, [c_void_p, c_double]),
     ("larder_loader_begin", c_int, [c_void_p, c_uint64]),
+    ("larder_loader_gather", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_void_p)]),
     ("larder_loader_get", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
     ("larder_loader_item", c_int, [c_void_p, c_uint64, c_int, POINTER(Item)]),
     ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),

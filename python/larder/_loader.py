@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
 from ._errors import ArgumentError, StateError
@@ -37,6 +37,7 @@ from ._arguments import (
 from ._batch import Batch, Hold, Maker
 from ._carrier import Carrier, pin_functions
 from ._feedback import Desk, Exchange
+from ._fields import apply, fields_text, target_text
 from ._graph import Graph, wanted as graph_wanted
 from ._habits import Habits
 from ._own import Own, is_dataset, job_of, unused, workers_of
@@ -160,6 +161,10 @@ class Loader(Shown, Habits, Resumed):
     prefetch, ahead, lag, inflight   as in ``larder train --help``; 0: they are chosen
     on_bad      "fail", "skip" or "replace" a sample that cannot be read
     epochs      after so many there is nothing more; 0: no end
+    fields      parts of a sample, as ["jpg", "json.label"] or {"mask": "seg.png:mask"}: ``batch["json.label"]``
+                (docs/guide/fields.md); None: the picture and its label
+    target      what y is: a field ("json.label"), a table ("csv:labels.csv?key=name&value=label"), or a function
+                of a sample's fields
     evaluator   f(batch) -> losses, for recipes that look at losses between epochs (impact)
     record      a file for larder suggest and larder sim --replay; None: as LARDER_RECORD says, "": none
     replay      an earlier run to repeat to the bit, whatever the pace: what it measured (rotate's h=auto,
@@ -212,6 +217,8 @@ class Loader(Shown, Habits, Resumed):
         on_bad: str = "fail",
         parts: str = "read",
         epochs: int = 0,
+        fields: Union[None, str, Sequence[str], Dict[str, str]] = None,
+        target: Any = None,
         evaluator: Optional[Callable[[Batch], Any]] = None,
         record: "Union[None, str, os.PathLike[str]]" = None,
         replay: Any = None,
@@ -242,11 +249,12 @@ class Loader(Shown, Habits, Resumed):
         pins = pin_functions(pin, self._tensors)
         self._carrier = Carrier(to, pins)
         earlier, decided = replay_of(replay)
+        aim, self._target = target_text(target)
         conf = conf_of(
             counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
             seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=dtype,
             layout=layout, on_bad=on_bad, parts=parts, record=record,
-            replay=earlier,
+            replay=earlier, fields=fields_text(fields), target=aim,
         )
         conf.order_only, conf.patience = self._order_only, _LOOK_UP
         if pins:
@@ -258,8 +266,13 @@ class Loader(Shown, Habits, Resumed):
             raise ArgumentError(
                 f"{idle[0]} is for pictures that larder decodes; what becomes of samples of your own is said by transform="
             )
-        self._own = self._make_own(job_of(dataset, encoded, decode, self._stages.own, collate_fn), counts,
-                                   workers_of(workers), start, function("worker_init_fn", worker_init_fn), identity)
+        job = job_of(dataset, encoded, decode, self._stages.own, collate_fn)
+        if conf.fields or conf.target or self._target is not None:
+            if dataset is not None or collate_fn is not None:
+                raise ArgumentError("fields and target are for larder's own sources, and do not go with collate_fn")
+            job.functions = []  # they get x, in the training thread
+        self._own = self._make_own(job, counts, workers_of(workers), start,
+                                   function("worker_init_fn", worker_init_fn), identity)
         if self._own is not None:
             _with_workers.add(self)
         try:
@@ -426,9 +439,14 @@ class Loader(Shown, Habits, Resumed):
         s = _lib.BatchStruct.from_address(held.handle.value or 0)
         if self._maker is None:
             own = self._own
-            self._maker = Structured(s, self._tensors, own.whole) if own else Maker(s, self._tensors)
+            self._maker = Structured(s, self._tensors, own.whole) if own else Maker(
+                s, self._tensors and not self._stages.own)
         b = self._maker.make(held, s)
         b.owner = self._mark
+        if self._target is not None:
+            b.y = apply(self._target, b.fields, b.n, self._tensors)
+        if self._stages.own and self._own is None:
+            self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
         self._batch = b

@@ -256,7 +256,10 @@ class Tree(NamedTuple):
 
 
 def tree(names: Sequence[str], kinds: Sequence[int]) -> Any:
-    """Containers as the names of values say; a bare number where there is one value by itself."""
+    """Containers as the names of values say; a bare number where there is one value by itself. Fields of a source of
+    larder's have names that are no ways ("jpg"): they are a dict."""
+    if names and names[0] and names[0][0] not in "([{":
+        return Tree("{", tuple(names), tuple(range(len(names))))
     return _tree([(steps(n), i) for i, n in enumerate(names)], 0, kinds)
 
 

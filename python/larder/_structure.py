@@ -35,7 +35,7 @@ class Structured:
 
     def make(self, hold: Hold, s: _lib.BatchStruct) -> Batch:
         b = Batch()
-        b.owner = None
+        b.owner, b.fields = None, {}
         b.number, b.epoch = s.number, s.epoch
         b._lies = (hold, s, self.tensors)
         columns = s.columns[: s.column_count]

@@ -51,7 +51,9 @@ class Job:
 
     def sample(self, i: int, raw: Any) -> Any:
         """What becomes of sample i, of which `raw` is cached."""
-        value: Any = bytes(raw) if self.encoded is not None else _parcel.loads(bytearray(raw), pickles=True)
+        # Only of a data set of one's own no other process can have written what is unpickled.
+        own = self.dataset is not None
+        value: Any = bytes(raw) if self.encoded is not None else _parcel.loads(bytearray(raw), pickles=own)
         if self.decode is not None:
             value = self.decode(value, i)
         for f in self.functions:

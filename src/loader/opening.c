@@ -190,7 +190,13 @@ static int open_pipeline(larder_loader *l) {
 /* Who only wants the order reads by other means. */
 static void note_data(larder_loader *l) {
     char says[LARDER__NOTE_BYTES];
-    for (size_t i = 0; !l->conf.order_only && larder__data_note(l->data, i, says, sizeof says); i++)
+    const char *told;
+    if (l->columns) /* labels are as the fields have them; what is left out was not asked for */
+        for (size_t i = 0; !l->conf.fields && (told = larder__data_source_note(l->data, i)); i++)
+            larder__note(l->stats, "%.150s: %s", l->conf.source, told);
+    for (size_t i = 0;
+         !l->columns && !l->conf.order_only && larder__data_note(l->data, i, says, sizeof says);
+         i++)
         larder__note(l->stats, "%s", says);
 }
 
@@ -215,7 +221,8 @@ static int open_data(larder_loader *l, const larder_loader_conf *given) {
                                       c ? (const char *const *)c->members : NULL,
                                       c ? c->member_count : 0);
     l->columns = c;
-    if (rc == 0 && l->maker.make && !l->own) /* which is given what the stages make */
+    /* A function of one's own is given what the stages make, unless samples are no pictures. */
+    if (rc == 0 && l->maker.make && !larder__data_about(l->data)->parcels)
         rc = open_pipeline(l);
     if (l->conf.order_only)
         larder__fields_close(l); /* nothing is made of what is not read */

@@ -41,7 +41,7 @@ static int given_of(larder_loader *l, larder__scratch *scratch, larder_buf **byt
                     larder_form form, uint64_t seed, larder_buf **out) {
     int rc = 0;
     *out = NULL;
-    if (l->own) {
+    if (larder__data_about(l->data)->parcels) { /* the program's own are, too */
         *out = *bytes;
         *bytes = NULL;
     } else
