@@ -27,8 +27,9 @@ class Pictures:
 
     def __init__(self, n=N):
         self.targets = [i % 7 for i in range(n)]
-        self.file = os.path.join(FOLDER.name, f"reads-{os.getpid()}-{id(self)}")
-        self.fd = os.open(self.file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        made, self.file = tempfile.mkstemp(dir=FOLDER.name)
+        os.close(made)
+        self.fd = os.open(self.file, os.O_APPEND | os.O_WRONLY)
 
     def __len__(self):
         return len(self.targets)
