@@ -23,6 +23,7 @@ tape:   base
 shared: base plugins cache
 redis:  base plugins cache shared
 unix:   base plugins cache shared plan see
+crew:   base
 loader: base plugins plan see shared unix redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins shared source cache signal sample loader svm tape

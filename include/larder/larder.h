@@ -226,6 +226,43 @@ typedef enum {
 
 typedef struct larder_loader larder_loader;
 
+/* Samples that the program gives itself, instead of a source's. Calls come from any thread, several
+ * at once. How large samples are is learned: a few are read when the loader opens, and what each
+ * one came to counts for the cache some batches after it was read. Their cache is in this process's
+ * memory alone. */
+struct larder_read; /* see plugin.h */
+typedef struct larder_own_source {
+    size_t size;
+    const char *shown;    /* what messages call it; NULL: "own" */
+    uint64_t count;       /* samples */
+    uint64_t fingerprint; /* which samples there are: what saved states are checked with */
+    void *arg;
+    /* Fills every out[i], as larder_source.read: bytes of any kind, or a parcel of several fields
+     * (docs/guide/own.md). 0 unless nothing at all could be tried. */
+    int (*read)(void *arg, const uint64_t *ids, size_t n, struct larder_read *out);
+    int (*name)(void *arg, uint64_t id, char *out, size_t cap); /* NULL: "item 17" */
+    const int32_t *labels; /* `count` of them, -1: none; lent until close. NULL: there are none */
+    uint32_t classes;      /* 0: not known */
+    /* true: reads under way end soon with E_CANCELLED, and so do later ones; false, when a loader
+     * is opened: no longer. NULL: reads never take long. */
+    void (*interrupt)(void *arg, bool on);
+} larder_own_source;
+
+/* What becomes of a sample, where the program does that itself. Calls come from several threads. */
+typedef struct larder_own_maker {
+    size_t size;
+    void *arg;
+    /* in[i] is what is cached of an own source's sample ids[i]; of another source's it is the row
+     * that `augment` makes, in larder_about's shape. chances[i] seeds whatever is random about it.
+     * out[i] gets a parcel, whose fields become columns of the batch: of one type and shape in all
+     * samples, unless they are text or bytes. */
+    int (*make)(void *arg, const uint64_t *ids, const uint64_t *chances, larder_buf *const *in,
+                size_t n, struct larder_read *out);
+    /* One call has all samples of a batch, and gives one parcel of it in out[0]: a column "" that
+     * is kept as it is. */
+    bool whole;
+} larder_own_maker;
+
 typedef struct larder_loader_conf {
     size_t size;
     const char *source;  /* "dir:photos", "cifar10:folder", "tar:s-{000..009}.tar", … */
@@ -289,6 +326,10 @@ typedef struct larder_loader_conf {
      * "csv:labels.csv?key=name&value=label" beside the data. Anything but one whole number is a
      * column of f32 whose use is LARDER_COLUMN_Y, and larder_batch.y holds -1. NULL: as above. */
     const char *target;
+    /* Samples of the program's own, instead of `source`; and what is made of samples by functions
+     * of its own, instead of x. Both are copied. NULL: neither. */
+    const larder_own_source *own;
+    const larder_own_maker *maker;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */

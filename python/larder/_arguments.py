@@ -111,20 +111,18 @@ def replay_of(replay: Any) -> Tuple[Optional[str], Optional[bytes]]:
 
 # What a DataLoader's arguments are called here, or what does their work.
 _DATALOADER = {
-    "num_workers": "larder's threads read and decode: threads=4, or leave it out for as many as there are cores",
-    "persistent_workers": "larder's threads stay from epoch to epoch: leave it out",
+    "num_workers": "larder's threads read and decode: threads=4, or leave it out for as many as there are cores; "
+                   "processes that run dataset and functions of your own: workers=4",
+    "persistent_workers": "threads and workers stay from epoch to epoch: leave it out",
     "prefetch_factor": "batches are made ahead by prefetch=, or leave it out",
     "pin_memory": "pin=True, or leave it out: with a CUDA device it is so anyway",
     "pin_memory_device": 'device="cuda:1"',
-    "collate_fn": "batches are arrays already; a function of one sample is transform=",
-    "worker_init_fn": "there are no worker processes; seed= sets all chance",
     "generator": "seed= sets order and augmentation",
-    "multiprocessing_context": "there are no worker processes: leave it out",
+    "multiprocessing_context": 'start="fork", "spawn" or "forkserver", for functions of your own',
     "timeout": "leave it out; what storage fails at is said by itself",
     "sampler": 'recipe= says which samples come ("minio": each once an epoch), shuffle=False: in the order of '
                "ids; with a sampler of your own: larder.Dataset in a DataLoader",
     "batch_sampler": "recipe= says which samples come; with a sampler of your own: larder.Dataset in a DataLoader",
-    "dataset": "the data set comes first and is named by its URI or folder: uri=",
     "batch": "batch_size=",
     "root": "the data set comes first and is named by its URI or folder: uri=",
 }

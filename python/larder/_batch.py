@@ -118,10 +118,13 @@ class Batch:
     With ``fields=`` of the loader, ``batch["json.label"]`` or ``batch.mask`` is a column, and ``batch.fields`` has
     all of them by name: arrays, or lists (of text, bytes, arrays) where rows differ.
 
-    It also passes for the pair (x, y): ``for x, y in loader`` works."""
+    It also passes for the pair (x, y): ``for x, y in loader`` works.
+
+    data     of samples of one's own: what default_collate, or collate_fn, makes of them. The batch passes for it:
+             ``a, b, c = batch``, ``batch["image"]``"""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "owner", "fields", "_lies", "__weakref__")
+                 "labels_host", "owner", "fields", "data", "_lies", "__weakref__")
 
     x: Any
     y: Any
@@ -135,11 +138,14 @@ class Batch:
     labels_host: Any
     owner: Any
     fields: Dict[str, Any]
+    data: Any  # None: x and y are all there is
     _lies: Any  # where arrays nobody has asked for yet are: the hold, the C batch, and are they tensors
 
     def __getattr__(self, name: str) -> Any:
         """Asked for the first time: the array is made then. Most training looks at x and y alone, and
         what is not made does not keep a training step waiting."""
+        if name == "data":
+            return None
         column = _columns.get(name)
         lies = None if name == "_lies" else self._lies
         if name == "fields":
@@ -165,19 +171,28 @@ class Batch:
         for name, value in state.items():
             setattr(self, name, value)
 
+    @property
+    def _parts(self) -> Any:
+        """What it passes for."""
+        return self.data if isinstance(self.data, (list, tuple, dict)) else (self.x, self.y)
+
     def __iter__(self) -> Iterator[Any]:
-        return iter((self.x, self.y))
+        return iter(self._parts)
 
     def __len__(self) -> int:
-        return 2
+        return len(self._parts)
 
-    def __getitem__(self, i: Union[int, str]) -> Any:
-        if not isinstance(i, str):
-            return (self.x, self.y)[i]
+    def __getitem__(self, i: Any) -> Any:
+        if not isinstance(i, str) or self.data is not None:
+            return self._parts[i]
         if i not in self.fields:
             there = ", ".join(self.fields) or "none: name them in fields="
             raise KeyError(f"{i!r}; the columns of this batch are {there}")
         return self.fields[i]
+
+    def keys(self) -> Any:
+        """Of samples that have fields."""
+        return self.data.keys() if self.data is not None else self.fields.keys()
 
     @property
     def n(self) -> int:
@@ -195,6 +210,12 @@ class Batch:
             if _torch.is_tensor(value):
                 value = value.to(device, non_blocking=non_blocking)
             setattr(other, name, value)
+        if self.data is not None:
+            from ._structure import each_tensor, given
+
+            other.fields = {}
+            given(other, each_tensor(self.data, lambda t: t.to(device, non_blocking=non_blocking)))
+            return other
         other.fields = {name: _fields.moved(value, device, non_blocking) for name, value in self.fields.items()}
         if _torch.is_tensor(self.x):
             for name, value in self.fields.items():

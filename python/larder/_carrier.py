@@ -43,6 +43,9 @@ class Carrier:
         """The tensors of a batch become the device's; training's stream waits for them, nobody else."""
         torch = _torch.module()
         device = self.device
+        if b.data is not None:
+            self._carry_data(b, hold)
+            return
         if b._lies is not None and b._lies[1].column_count or not _torch.is_tensor(b.x):
             self._carry_fields(b, hold)
             return
@@ -70,6 +73,35 @@ class Carrier:
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
         b.x = x
         b._lies = None
+        if hold.pinned:
+            release_later(hold, event)
+        else:
+            event.synchronize()
+
+    def _carry_data(self, b: Batch, hold: Hold) -> None:
+        """The same of samples of one's own, which have tensors anywhere."""
+        from ._structure import each_tensor, given
+
+        torch = _torch.module()
+        cuda = self.device.type == "cuda"
+        if cuda and self._side is None:
+            self._side = torch.cuda.Stream(self.device)
+        with torch.cuda.stream(self._side) if cuda else contextlib.nullcontext():
+            moved = each_tensor(b.data, lambda t: t.to(self.device, non_blocking=True))
+            y = b.y.to(self.device, non_blocking=True) if _torch.is_tensor(b.y) else b.y
+            weight = b.weight.to(self.device, non_blocking=True)
+        for name in ("ids", "served", "kind"):
+            setattr(b, name, getattr(b, name).clone())
+        b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        b.y, b.weight, b._lies = y, weight, None
+        given(b, moved)
+        if not cuda:
+            return
+        event = torch.cuda.Event()
+        event.record(self._side)
+        now = torch.cuda.current_stream(self.device)
+        now.wait_event(event)
+        each_tensor([moved, y, weight], lambda t: t.record_stream(now))
         if hold.pinned:
             release_later(hold, event)
         else:

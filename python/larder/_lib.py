@@ -95,6 +95,8 @@ class Conf(Sized):
         ("patience", c_double),
         ("fields", c_char_p),
         ("target", c_char_p),
+        ("own", c_void_p),
+        ("maker", c_void_p),
     ]
 
 

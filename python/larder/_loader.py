@@ -8,13 +8,17 @@ on."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import multiprocessing.util
 import os
 import sys
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
-from ._errors import StateError
+from ._errors import ArgumentError, StateError
 from ._arguments import (
     Arguments,
     cache_of,
@@ -36,11 +40,25 @@ from ._feedback import Desk, Exchange
 from ._fields import apply, fields_text, target_text
 from ._graph import Graph, wanted as graph_wanted
 from ._habits import Habits
+from ._own import Own, is_dataset, job_of, unused, workers_of
 from ._resumed import Resumed
 from ._shown import Shown
 from ._stages import Stages
+from ._structure import Structured
 
 _LOOK_UP = 0.1  # seconds between looks at signals while waiting for a batch
+
+
+_with_workers: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """At the program's end: loaders first, since their threads ask the workers, which end after them."""
+    for l in list(_with_workers):
+        l.close()
+
+
+atexit.register(_close_all)  # before multiprocessing's own, which is imported above
 
 
 def _open(lib: Any, handle: Any, conf: Any) -> int:
@@ -71,6 +89,32 @@ def _open(lib: Any, handle: Any, conf: Any) -> int:
     return int(rc)
 
 
+def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
+    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up."""
+    answer: List[Any] = []
+
+    def run() -> None:
+        with context:
+            rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+        answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
+
+    thread = threading.Thread(target=run, name="larder-open")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_LOOK_UP)
+    except BaseException:
+        own.stop()
+        thread.join()
+        if answer[0][0] >= 0:
+            lib.larder_loader_close(ctypes.byref(handle))
+        raise
+    rc, says = answer[0]
+    if rc < 0:
+        raise own.told(_lib.error(rc, says))
+    return int(rc)
+
+
 class Loader(Shown, Habits, Resumed):
     """Batches of a data set through a training-aware cache.
 
@@ -83,7 +127,14 @@ class Loader(Shown, Habits, Resumed):
     ...         loss.mean().backward()
     ...     loader.validate(accuracy)
 
-    uri         "cifar10:folder", "dir:photos", "tar:shard-{000..099}.tar", "pack:…" or a plain folder
+    uri         "cifar10:folder", "dir:photos", "tar:shard-{000..099}.tar", "pack:…" or a plain folder;
+                or a data set of your own:
+    dataset     anything with __getitem__ and __len__. What dataset[i] gives is cached (tensors, arrays,
+                numbers, text, and tuples, lists and dicts of them), and batches are as default_collate
+                makes them. docs/guide/own.md
+    encoded     f(dataset, i) -> bytes, or the name of such a method: these are cached instead, so that
+                repeats are decoded and augmented afresh by
+    decode      f(bytes, i) -> sample
     batch_size  samples a batch and process
     recipe      which samples come and which stay in memory; ``larder list`` and docs/guide/plugins.md. "minio"
                 serves each once an epoch; with "rotate" and others some come more often than others
@@ -92,8 +143,14 @@ class Loader(Shown, Habits, Resumed):
     seed        of order and augmentation: the same seed gives the same run, with recipes that measure
                 nothing (README, "Which recipe"); see replay for the others
     augment     native stages, as a list or a text; functions of one's own may end the list: they get
-                one sample as a NumPy array and their results are stacked
-    transform   such a function by itself
+                one sample as a NumPy array
+    transform   such a function by itself; with dataset= it gets a sample and gives one
+    collate_fn  f(list of samples) -> batch, instead of stacking them; batch.data is what it gave
+    workers     processes that run all that is one's own, with seeds by sample, so that results do not
+                depend on how many there are. None: as many as there are cores; 0: larder's threads
+                do, one sample at a time
+    worker_init_fn, start   as a DataLoader's; "fork", "spawn" or "forkserver"
+    identity    a text that tells this data set from others, for saved states
     shuffle     False: in the order of ids, for validation
     drop_last   leaves out the last, short batch
     dtype, layout   "float32" or "uint8"; "NCHW" or "NHWC"
@@ -128,14 +185,22 @@ class Loader(Shown, Habits, Resumed):
 
     def __init__(
         self,
-        uri: Any,
+        uri: Any = None,
         batch_size: int = 256,
         recipe: str = "minio",
         cache: Union[str, int] = "20%",
         seed: int = 0,
         augment: Union[None, str, Sequence[Any]] = None,
         *,
+        dataset: Any = None,
+        encoded: Union[None, str, Callable[[Any, int], bytes]] = None,
+        decode: Optional[Callable[[bytes, int], Any]] = None,
         transform: Optional[Callable[[Any], Any]] = None,
+        collate_fn: Optional[Callable[[List[Any]], Any]] = None,
+        workers: Optional[int] = None,
+        worker_init_fn: Optional[Callable[[int], None]] = None,
+        start: str = "fork",
+        identity: Optional[str] = None,
         shuffle: bool = True,
         drop_last: bool = False,
         dtype: Any = "float32",
@@ -163,7 +228,12 @@ class Loader(Shown, Habits, Resumed):
         super().__init__()
         counts = counts_of(batch_size=batch_size, threads=threads, prefetch=prefetch, ahead=ahead, lag=lag,
                            inflight=inflight, epochs=epochs)
-        self.uri, self.batch_size, self.drop_last = uri_of(uri), counts["batch_size"], bool(drop_last)
+        if dataset is None and is_dataset(uri):
+            uri, dataset = None, uri
+        if (uri is None) == (dataset is None):
+            raise ArgumentError("a data set is named by a text, uri=, or given itself, dataset=: one of the two")
+        self.uri = uri_of(uri) if dataset is None else type(dataset).__name__
+        self.batch_size, self.drop_last = counts["batch_size"], bool(drop_last)
         self.seed, self.shuffle = seed_of(seed), shuffle
         self.recipe = recipe_in_order(text_of("recipe", recipe), shuffle)
         cache = cache_of(cache)
@@ -191,7 +261,25 @@ class Loader(Shown, Habits, Resumed):
             conf.pin, conf.unpin = pins
         self._conf = conf
         self._decided = decided
-        self._open_new()
+        idle = unused(dataset, augment=self._stages.native)
+        if idle:
+            raise ArgumentError(
+                f"{idle[0]} is for pictures that larder decodes; what becomes of samples of your own is said by transform="
+            )
+        job = job_of(dataset, encoded, decode, self._stages.own, collate_fn)
+        if conf.fields or conf.target or self._target is not None:
+            if dataset is not None or collate_fn is not None:
+                raise ArgumentError("fields and target are for larder's own sources, and do not go with collate_fn")
+            job.functions = []  # they get x, in the training thread
+        self._own = self._make_own(job, counts, workers_of(workers), start,
+                                   function("worker_init_fn", worker_init_fn), identity)
+        if self._own is not None:
+            _with_workers.add(self)
+        try:
+            self._open_new()
+        except BaseException:
+            self._end_own()
+            raise
 
         self._graph = Graph(self.samples) if on_device else None
         about = _lib.about(self._handle)
@@ -210,12 +298,40 @@ class Loader(Shown, Habits, Resumed):
             self.set_evaluator(evaluator)
         self._tell_notes(2)
 
+    def _make_own(self, job: Any, counts: Any, workers: Optional[int], start: str, init: Any,
+                  identity: Any) -> Optional[Own]:
+        """Who runs what is one's own; None: there is nothing. Before there is any thread of larder's."""
+        conf = self._conf
+        if job.dataset is None and not job.makes:
+            return None
+        own = Own(job, workers=workers, start=start, init=init, seed=self.seed, identity=identity)
+        own.fill(conf)
+        if not counts["threads"]:  # a thread each waits for a worker
+            conf.threads = own.workers + 1
+        if not counts["inflight"] and own.source is not None:
+            conf.inflight = own.workers
+        return own
+
+    def _end_own(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    def _check(self, rc: int) -> int:
+        """As _lib.check, with what one's own code said."""
+        if rc >= 0 or self._own is None:
+            return _lib.check(rc)
+        raise self._own.told(_lib.error(rc))
+
     def _open_new(self) -> None:
         handle = ctypes.c_void_p()
-        with self._carrier.context():
-            rc = _open(self._lib, handle, self._conf)
+        if self._own is not None:
+            rc = _open_own(self._lib, handle, self._conf, self._own, self._carrier.context())
+        else:
+            with self._carrier.context():
+                rc = _open(self._lib, handle, self._conf)
         self._handle = handle.value
-        _lib.check(rc)
+        self._check(rc)
         if self._decided is not None:
             _lib.check(
                 self._lib.larder_loader_restore(
@@ -232,7 +348,9 @@ class Loader(Shown, Habits, Resumed):
                 "the state before the first batch"
             )
         with self._taking:
+            own, self._own = self._own, None  # its workers stay
             self._end()
+            self._own = own
             self._open_new()
             self._last = self._served_of = self._loaded_at = self._hooked = None
             if self._evaluator is not None:
@@ -306,7 +424,7 @@ class Loader(Shown, Habits, Resumed):
         if self._raised is not None:
             raised, self._raised = self._raised, None
             raise raised
-        _lib.check(rc)
+        self._check(rc)
         if rc in (_lib.END_EPOCH, _lib.END):
             self._middle = False
             self._taken = 0
@@ -320,12 +438,14 @@ class Loader(Shown, Habits, Resumed):
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
         s = _lib.BatchStruct.from_address(held.handle.value or 0)
         if self._maker is None:
-            self._maker = Maker(s, self._tensors and not self._stages.own)
+            own = self._own
+            self._maker = Structured(s, self._tensors, own.whole) if own else Maker(
+                s, self._tensors and not self._stages.own)
         b = self._maker.make(held, s)
         b.owner = self._mark
         if self._target is not None:
             b.y = apply(self._target, b.fields, b.n, self._tensors)
-        if self._stages.own:
+        if self._stages.own and self._own is None:
             self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
             self._carrier.carry(b, held)
@@ -358,7 +478,7 @@ class Loader(Shown, Habits, Resumed):
             raise problem
         if rc != StateError.code:  # else Ctrl-C came right after it was given back
             _lib.check(rc)
-        self._carrier.given_back(self._handle, not self._stages.own)
+        self._carrier.given_back(self._handle, self._own is None)
 
 
 class Epoch:
@@ -376,6 +496,7 @@ class Epoch:
             raise StopIteration
         loader = self.loader
         with loader._taking:
+            loader._open()
             loader._inside += 1
             try:
                 b = loader._next_of(self) if self.more else None

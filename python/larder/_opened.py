@@ -11,7 +11,7 @@ from typing import Any, Optional
 from . import _lib
 from ._errors import StateError
 from ._arguments import whole
-from ._batch import Batch, Maker
+from ._batch import Batch
 from ._carrier import Carrier
 from ._feedback import Desk
 from ._graph import Graph
@@ -44,7 +44,7 @@ class Opened:
         self._ending = False  # as soon as they are over
         self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
-        self._maker: Optional[Maker] = None
+        self._maker: Any = None
         self._last: Optional[int] = None  # number of the batch taken last
         self._served_of: Optional[int] = None  # its epoch
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
@@ -58,12 +58,16 @@ class Opened:
         self._evaluator: Any = None
         self._noted = 0  # sentences that are no errors, so far
         self._raised: Optional[BaseException] = None  # by the evaluator, inside C
+        self._own: Any = None  # data set and functions of one's own, and who runs them
 
     def _open(self) -> int:
         if self._pid != os.getpid():
             raise StateError(
                 "this loader was opened before a fork; open one in each process"
             )
+        if self._ending and not self._inside:  # closed by one's own code meanwhile
+            with self._taking:
+                self._end()
         if not self._handle:
             raise StateError("this loader is closed")
         return self._handle
@@ -96,6 +100,10 @@ class Opened:
         if not self._handle or self._pid != os.getpid():
             self._handle = None  # a forked child leaves it to its parent
             return
+        if self._own is not None and self._own.crew.inside():  # called by one's own code, in a thread of larder's
+            self._ending = True
+            self._lib.larder_loader_cancel(self._handle)
+            return
         if not self._taking.acquire(blocking=False):  # another thread waits for a batch: wake it
             self._lib.larder_loader_cancel(self._handle)
             self._taking.acquire()
@@ -117,7 +125,11 @@ class Opened:
             self._carrier.forget()
             self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
             self._desk.pending.clear()
+            self._end_own()
             _lib.warn(fresh, 4)  # at last: a warning may be an error
+
+    def _end_own(self) -> None:
+        """Nobody needs workers any more."""
 
     def __exit__(self, *what: Any) -> None:
         self.close()

@@ -10,10 +10,11 @@ bool larder__ticket_stays(const larder__ticket *t) {
     return t->flight && t->flight->slot != LARDER_NO_SLOT;
 }
 
-/* A decoded or shrunk entry may be smaller than what it reserved, and may be kept encoded there. */
+/* A decoded or shrunk entry may be smaller than what it reserved, and may be kept encoded there.
+ * Where what entries reserve is a guess they may be larger, until it is settled. */
 static bool fits(const larder__local *c, const larder__ticket *t, larder_slot s, size_t bytes) {
     if (c->form_of[s] == LARDER_DECODED || c->form_of[s] == LARDER_SHRUNK)
-        return bytes <= c->size_of[s] && t->held != LARDER_AUGMENTED;
+        return (bytes <= c->size_of[s] || c->forms.guessed) && t->held != LARDER_AUGMENTED;
     return bytes == c->size_of[s] && t->held == c->form_of[s];
 }
 

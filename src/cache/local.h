@@ -23,6 +23,7 @@ typedef struct larder__forms {
     uint32_t decoded_bytes;     /* or this if it is more; never less than its encoded size */
     uint32_t row_bytes;         /* of an augmented entry */
     bool movable;               /* the shares may change: larder__cache_share_out */
+    bool guessed;               /* sizes asked with are a guess, which shrunk entries may exceed */
 } larder__forms;
 
 typedef struct larder__tiers { /* an embedded cache in front of a store that is further away */

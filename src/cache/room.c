@@ -174,11 +174,20 @@ void larder__local_share_out(larder__cache *cache, const double share[LARDER_FOR
     pthread_mutex_unlock(&c->lock);
 }
 
-static void shorten(larder__local *c, larder_slot s, uint32_t bytes) {
+/* It has so many bytes now. One that comes to more than was guessed may have taken what others were
+ * promised: then it leaves, and enters as what it is when it is next asked for. */
+static void weigh_anew(larder__local *c, larder_slot s, uint32_t bytes) {
     uint32_t was = c->size_of[s];
-    assert(bytes < was && c->tier.conf.front == 0);
-    c->base.slots.bytes -= was - bytes;
-    c->base.slots.form_bytes[LARDER_SHRUNK] -= was - bytes;
+    assert(bytes != was && c->tier.conf.front == 0);
+    uint64_t more = bytes > was ? bytes - was : 0, room = larder__cache_room(c, c->base.slots.used);
+    if (more &&
+        (c->base.slots.bytes + more > room || c->base.slots.form_bytes[LARDER_SHRUNK] + more >
+                                                  larder__form_room(c, LARDER_SHRUNK, room))) {
+        larder__slot_evict(c, s);
+        return;
+    }
+    c->base.slots.bytes += (uint64_t)bytes - was;
+    c->base.slots.form_bytes[LARDER_SHRUNK] += (uint64_t)bytes - was;
     c->size_of[s] = bytes;
     larder__ask_resized(c, s, was);
 }
@@ -192,8 +201,8 @@ bool larder__cache_settle(larder__cache *cache, uint64_t key, uint32_t bytes) {
         bytes = (uint32_t)larder__slot_bytes(c, s);
     if (there && bytes)
         c->settled[key] = bytes;
-    if (there && bytes && bytes < c->size_of[s])
-        shorten(c, s, bytes);
+    if (there && bytes && (bytes < c->size_of[s] || (c->forms.guessed && bytes > c->size_of[s])))
+        weigh_anew(c, s, bytes);
     pthread_mutex_unlock(&c->lock);
     return !there || bytes;
 }

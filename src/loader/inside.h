@@ -11,7 +11,7 @@
 #include "loader/fill/pixels.h"
 #include "loader/fill/targets.h"
 #include "see/expose.h"
-#include "source/source.h"
+#include "source/own.h"
 #include "stage/pipeline.h"
 #include "tape/tape.h"
 
@@ -119,6 +119,8 @@ struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__cache_text cache;
     larder__data *data;
+    bool own;                   /* its samples are the program's own (source/own.h) */
+    larder_own_maker maker;     /* make NULL: rows are made by the pipeline */
     larder__pipeline *pipeline; /* NULL: samples have no picture */
     larder__columns *columns;   /* NULL: a picture and a label */
     larder__targets *targets;   /* labels that lie beside the data; NULL: none */
@@ -273,6 +275,27 @@ int larder__row_blame(larder_loader *, uint64_t id, int rc);
 /* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);
+/* One sample's bytes, in this form, as the pixels of a row. */
+int larder__pixels_make(larder_loader *, larder__scratch *, larder_buf *bytes, larder_form,
+                        uint64_t seed, void *out);
+/* What chance a row of this place has; as which form it is booked. */
+uint64_t larder__row_chance(const larder_loader *, const larder__place *, size_t row);
+uint8_t larder__row_form(const larder_loader *, const larder__ticket *);
+
+/* made.c: with functions of the program's own. The first sample, to see what becomes of samples;
+ * one row; rows of a place that were read; all of a batch, where it is made as a whole: negative
+ * ends the run. */
+int larder__made_first(larder_loader *, larder__scratch *, uint64_t id, larder_buf *bytes,
+                       larder_buf **out);
+int larder__made_row(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
+                     larder_buf *bytes, larder_form, uint64_t seed, int32_t label);
+void larder__rows_made(larder_loader *, larder__scratch *, larder__place *, size_t from, size_t n);
+int larder__batch_join(larder_loader *, larder__place *);
+/* Bytes of a row of x as the pipeline writes them; 0: what becomes of samples are columns. */
+static inline size_t larder__x_bytes(const larder_loader *l) {
+    return l->maker.make ? 0 : l->row_bytes;
+}
+
 /* fields.c: the columns that conf asks for, settled by a sample that is read for it; their half of
  * a row, of a sample as it was read. */
 int larder__fields_parse(larder_loader *, larder__columns **out);

@@ -14,12 +14,19 @@ static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
     l->conf.record = l->conf.replay = l->conf.fields = l->conf.target = NULL;
-    if (!c->source)
+    l->conf.own = NULL; /* the caller's, until open returns */
+    l->conf.maker = NULL;
+    l->own = c->own != NULL;
+    if (!c->source && !c->own)
         return larder__fail(LARDER_E_ARGS, "no source given");
+    if (c->source && c->own)
+        return larder__fail(LARDER_E_ARGS, "samples come from a source or from the program's own, "
+                                           "not from both");
     if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)
         return larder__fail(LARDER_E_ARGS, "a recipe of %zu bytes; at most %d make sense",
                             strlen(c->recipe), LARDER__RECIPE_CHARS);
-    const char *from[4] = {c->source, c->recipe ? c->recipe : LARDER__DEFAULT_RECIPE,
+    const char *from[4] = {c->source ? c->source : "own",
+                           c->recipe ? c->recipe : LARDER__DEFAULT_RECIPE,
                            c->cache ? c->cache : "20%", c->augment ? c->augment : ""};
     const char **to[4] = {&l->conf.source, &l->conf.recipe, &l->conf.cache, &l->conf.augment};
     for (int i = 0; i < 4; i++)
@@ -58,9 +65,29 @@ static int check_ahead(const larder_loader_conf *c) {
     return 0;
 }
 
+/* What samples of the program's own are cached as: see larder__draw_conf.guessed. */
+static int share_own(larder_loader *l) {
+    if (l->conf.order_only)
+        return 0;
+    if (l->shrink.on)
+        return larder__fail(LARDER_E_ARGS,
+                            "shrink= makes small pictures of large ones, and samples "
+                            "of your own are kept as they come: leave it out");
+    for (size_t i = 0; i < l->cache.tier_count; i++) {
+        double *share = l->cache.tiers[i].budget.share;
+        if (share[LARDER_DECODED] > 0 || share[LARDER_AUGMENTED] > 0)
+            return larder__fail(LARDER_E_ARGS, "samples of your own are cached in one form alone: "
+                                               "leave out the split");
+        share[LARDER_SHRUNK] = share[LARDER_ENCODED];
+        share[LARDER_ENCODED] = 0;
+    }
+    return 0;
+}
+
 static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     int rc = copy_texts(l, c);
-    if (rc < 0)
+    if (rc < 0 || (c->maker && (rc = larder__sized_in(&l->maker, sizeof l->maker, c->maker,
+                                                      "larder_own_maker")) < 0))
         return rc;
     fill_unsaid(&l->conf);
     if ((rc = check_ahead(&l->conf)) < 0)
@@ -73,7 +100,7 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
         return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", c->patience);
     rc = larder__recipe_cache(&l->cache, l->conf.recipe, l->conf.cache, &l->plans, &l->shrink);
     larder__cache_text_heed(&l->cache, c->still, c->still_arg);
-    return rc;
+    return rc == 0 && l->own ? share_own(l) : rc;
 }
 
 uint32_t larder__entry_bytes(void *loader, uint64_t id) {
@@ -173,29 +200,46 @@ static void note_data(larder_loader *l) {
         larder__note(l->stats, "%s", says);
 }
 
+static int open_own(larder_loader *l, const larder_own_source *own) {
+    int rc = larder__data_open_own(&l->data, own, &l->probes, &l->probe_bytes);
+    larder__stat_add(l->stats, l->stat.storage_reads, l->probes);
+    larder__stat_add(l->stats, l->stat.storage_bytes, l->probe_bytes);
+    return rc;
+}
+
 /* The data set, what is wanted of its samples, and the stages for what are pictures. */
-static int open_data(larder_loader *l) {
+static int open_data(larder_loader *l, const larder_loader_conf *given) {
     larder__columns *c = NULL;
+    if ((l->own || l->maker.make) && (l->conf.fields || l->conf.target))
+        return larder__fail(LARDER_E_ARGS, "fields and target are for sources of larder's whose "
+                                           "samples no function of your own changes");
     int rc = larder__fields_parse(l, &c);
-    if (rc == 0)
+    if (rc == 0 && l->own)
+        rc = open_own(l, given->own);
+    else if (rc == 0)
         rc = larder__data_open_fields(&l->data, l->conf.source,
                                       c ? (const char *const *)c->members : NULL,
                                       c ? c->member_count : 0);
     l->columns = c;
+    /* A function of one's own is given what the stages make, unless samples are no pictures. */
+    if (rc == 0 && l->maker.make && !larder__data_about(l->data)->parcels)
+        rc = open_pipeline(l);
     if (l->conf.order_only)
         larder__fields_close(l); /* nothing is made of what is not read */
     else if (rc == 0)
         rc = larder__fields_open(l);
-    if (rc == 0 && (!l->columns || larder__columns_pictures(l->columns)))
+    if (rc < 0 || l->pipeline)
+        return rc;
+    if (!l->columns || larder__columns_pictures(l->columns))
         rc = open_pipeline(l);
-    else if (rc == 0 && l->conf.augment[0])
+    else if (l->conf.augment[0])
         rc = larder__fail(LARDER_E_ARGS, "augment \"%.60s\": there is no picture among the fields",
                           l->conf.augment);
     return rc;
 }
 
-static int open_parts(larder_loader *l) {
-    int rc = open_data(l);
+static int open_parts(larder_loader *l, const larder_loader_conf *given) {
+    int rc = open_data(l, given);
     if (rc == 0 && l->columns)
         rc = larder__fields_settle(l);
     if (rc < 0)
@@ -223,6 +267,7 @@ static int open_parts(larder_loader *l) {
                               .world = l->conf.world,
                               .lag = l->conf.lag,
                               .drop_last = l->conf.drop_last,
+                              .guessed = l->own && !l->conf.order_only,
                               .stats = l->stats,
                               .parts = l->parts};
     if ((!l->own_scratch && (rc = larder__scratch_open(&l->own_scratch)) < 0) ||
@@ -251,7 +296,7 @@ static uint32_t batches_ahead(const larder_loader *l) {
 
 static int open_pool(larder_loader *l) {
     const larder__pool_conf conf = {.rows = l->conf.batch,
-                                    .row_bytes = l->row_bytes,
+                                    .row_bytes = larder__x_bytes(l),
                                     .columns = l->columns,
                                     .own = l->conf.prefetch,
                                     .most = l->conf.hold_most,
@@ -325,7 +370,7 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     larder__pace_open(&l->pace);
     l->owner = getpid();
     if ((rc = copy_conf(l, &given)) < 0 || (rc = larder__measures_open(l)) < 0 ||
-        (rc = open_parts(l)) < 0 || (rc = open_ring(l, &given)) < 0 ||
+        (rc = open_parts(l, &given)) < 0 || (rc = open_ring(l, &given)) < 0 ||
         (rc = larder__recording_open(l, &given)) < 0 ||
         (given.replay && (rc = larder__replaying_open(l, given.replay)) < 0))
         goto fail;

@@ -212,11 +212,10 @@ def fast_collate(batch):
 class TestArguments(unittest.TestCase):
     def test_of_a_dataloader(self):
         for name, value, ours in (("num_workers", 4, "threads=4"), ("pin_memory", True, "pin=True"),
-                                  ("collate_fn", len, "transform="), ("sampler", None, "recipe="),
-                                  ("batch_sampler", None, "recipe="), ("persistent_workers", True, "threads stay"),
-                                  ("prefetch_factor", 2, "prefetch="), ("worker_init_fn", len, "seed="),
-                                  ("generator", None, "seed="), ("dataset", "x", "uri="),
-                                  ("multiprocessing_context", "spawn", "no worker processes"),
+                                  ("sampler", None, "recipe="), ("num_workers", 4, "workers=4"),
+                                  ("batch_sampler", None, "recipe="), ("persistent_workers", True, "workers stay"),
+                                  ("prefetch_factor", 2, "prefetch="), ("generator", None, "seed="),
+                                  ("multiprocessing_context", "spawn", "start="),
                                   ("pin_memory_device", "cuda", "device="), ("timeout", 3, "leave it out")):
             with self.assertRaises(TypeError) as e:
                 larder.Loader(SET, 8, **{name: value})

@@ -44,6 +44,7 @@ from typing import Any
 import larder, larder.svm, torch.utils.data
 from torch.utils.data import DataLoader
 model: Any; criterion: Any; cross_entropy: Any; accuracy: Any; my_transforms: Any; losses: Any
+my_dataset: Any; ImageFolder: Any; augment: Any
 X: Any; y: Any; X_new: Any
 """
 

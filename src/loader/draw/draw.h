@@ -39,6 +39,8 @@ typedef struct larder__draw_conf {
     /* Bytes of a sample as a shrunk entry, found out by reading it; 0: not to be had. NULL: nobody
      * reads samples here. */
     uint32_t (*shrunk_size)(void *arg, uint64_t id);
+    /* What size_of says is a guess: entries are settled as shrunk ones are, which they count as. */
+    bool guessed;
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
     uint64_t batch, seed;

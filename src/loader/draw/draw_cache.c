@@ -59,11 +59,32 @@ static int check_plan(const larder__draw *d) {
                : 0;
 }
 
+/* Samples of the program's own: what is pickled in them may be read by nobody else, and by nobody
+ * who cannot know who wrote it. */
+static int check_guessed(const larder__draw *d) {
+    const larder__cache_text *t = d->conf.cache;
+    if (t->order != LARDER__BY_ITSELF || place_of(t) != LARDER__IN_MEMORY)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "a data set of your own is cached in this process's memory alone, not "
+                            "in a daemon or in Redis: give cache=\"8GiB\" or \"20%%\"");
+    if (d->recipe.replan)
+        return larder__fail(LARDER_E_ARGS, "plan=auto is for pictures in larder's own sources: a "
+                                           "data set of your own is cached as it comes");
+    if (d->recipe.policy->holds_all)
+        return larder__fail(LARDER_E_ARGS,
+                            "policy %s needs to know what all samples come to, and "
+                            "of a data set of your own nobody does",
+                            d->recipe.policy->plugin.name);
+    return 0;
+}
+
 /* Only whoever makes a shrunk entry knows what it came to, and here nobody else has to. */
 static int check_shrink(const larder__draw *d) {
     const larder__cache_text *t = d->conf.cache;
     if (!d->recipe.shrink.on)
         return 0;
+    if (d->conf.guessed)
+        return check_guessed(d);
     if (!is_real(d) || !d->conf.shrunk_size)
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "shrink= does not go with a simulation or with the order alone: what "
@@ -303,7 +324,8 @@ static void measure(opening *o) {
     o->forms = (larder__forms){.decoded_ratio = d->decoded_ratio,
                                .decoded_bytes = d->decoded_bytes,
                                .row_bytes = d->row_bytes,
-                               .movable = r->replan};
+                               .movable = r->replan,
+                               .guessed = d->guessed};
     memcpy(o->forms.share, o->budget.share, sizeof o->forms.share);
     bool ranks = place_of(o->text) == LARDER__IN_DAEMON && o->text->order == LARDER__IN_STEP;
     o->conf = (larder__cache_conf){.policy = r->policy,
@@ -365,8 +387,9 @@ int larder__draw_open_cache(larder__draw *d) {
         rc = check_shrink(d);
     if (rc == 0 && d->recipe.shrink.on && t->wish) {
         larder__note(d->conf.stats,
-                     "shrink= keeps this job's samples in a cache of its own, not in "
-                     "the daemon that LARDER_SOCKET names");
+                     "%s this job's samples in a cache of its own, not in the daemon that "
+                     "LARDER_SOCKET names",
+                     d->conf.guessed ? "a data set of your own keeps" : "shrink= keeps");
         attached = false;
     }
     if (rc == 0)

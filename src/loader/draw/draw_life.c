@@ -176,6 +176,7 @@ static int open_room(larder__draw *d) {
 
 static int open_all(larder__draw *d) {
     int rc = larder__recipe_parse(&d->recipe, d->conf.recipe);
+    d->recipe.shrink.on |= d->conf.guessed;
     if (rc < 0 || (rc = take_scratch(&d->recipe)) < 0 || (rc = check_recipe(d)) < 0 ||
         (rc = open_room(d)) < 0 || (rc = larder__draw_open_cache(d)) < 0 ||
         (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0)

@@ -67,7 +67,8 @@ static int gather(larder_loader *l, larder__place *p) {
         if (p->faults[i].code < 0)
             continue;
         if (kept != i) {
-            memcpy(p->x + kept * l->row_bytes, p->x + i * l->row_bytes, l->row_bytes);
+            size_t x = larder__x_bytes(l);
+            memcpy(p->x + kept * x, p->x + i * x, x);
             if (l->columns)
                 larder__pixel_block_move(p->block, kept, i);
             p->y[kept] = p->y[i];

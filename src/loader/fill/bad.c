@@ -11,6 +11,10 @@
 
 enum { TRIES = 16 }; /* replacements tried for one row */
 
+/* Out of memory, or a worker that has ended, is our trouble, not the sample's: leaving samples out
+ * would hide it. */
+static bool is_ours(int code) { return code == LARDER_E_NOMEM || code == LARDER_E_STATE; }
+
 static int list_bad(larder_loader *l, uint64_t id, const larder__row_fault *f) {
     l->bad_total++;
     larder__stat_add(l->stats, l->stat.bad, 1);
@@ -68,7 +72,7 @@ static void replace_row(larder_loader *l, larder__scratch *scratch, larder__plac
 
 void larder__bad_replace(larder_loader *l, larder__scratch *scratch, larder__place *p) {
     for (size_t i = 0; p->faulty && i < p->plan.n; i++)
-        if (p->faults[i].code < 0 && p->faults[i].code != LARDER_E_NOMEM)
+        if (p->faults[i].code < 0 && !is_ours(p->faults[i].code))
             replace_row(l, scratch, p, i);
 }
 
@@ -81,8 +85,9 @@ static int accept_replacement(larder__place *p, size_t row) {
 }
 
 static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from) {
-    memcpy(p->x + to * l->row_bytes, p->x + from * l->row_bytes, l->row_bytes);
-    if (l->columns)
+    size_t x = larder__x_bytes(l);
+    memcpy(p->x + to * x, p->x + from * x, x);
+    if (l->columns && !l->maker.whole)
         larder__pixel_block_move(p->block, to, from);
     p->y[to] = p->y[from];
     p->served[to] = p->served[from];
@@ -119,8 +124,7 @@ int larder__bad_settle(larder_loader *l, larder__place *p) {
     for (size_t i = 0; p->faulty && i < p->plan.n; i++) {
         if (p->faults[i].code == 0)
             continue;
-        /* Out of memory is our trouble, not the sample's: leaving samples out would hide it. */
-        if (l->conf.on_bad == LARDER_BAD_FAIL || p->faults[i].code == LARDER_E_NOMEM)
+        if (l->conf.on_bad == LARDER_BAD_FAIL || is_ours(p->faults[i].code))
             return larder__fail(p->faults[i].code, "%s", p->faults[i].why);
         int rc = list_bad(l, p->plan.tickets[i].key, &p->faults[i]);
         if (rc == 0 && l->conf.on_bad == LARDER_BAD_REPLACE)

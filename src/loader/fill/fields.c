@@ -35,13 +35,29 @@ int larder__fields_parse(larder_loader *l, larder__columns **out) {
     return rc;
 }
 
+/* As it is read, or as what a function of the program's own makes of it. */
 static int read_sample(larder_loader *l, uint64_t id, larder_buf **out) {
-    int rc = larder__row_alone(l, id, out);
+    larder_buf *read = NULL;
+    if (l->maker.whole) { /* of a batch all that is known is that it is bytes */
+        larder__field f = {.kind = LARDER__FIELD_BYTES, .dtype = LARDER_U8, .name = ""};
+        return larder__parcel_make(out, &f, 1);
+    }
+    int rc = larder__row_alone(l, id, &read);
     if (rc < 0)
         return larder__row_blame(l, id, rc);
     l->probes++; /* nobody asked for it: a background read of the first batch */
-    l->probe_bytes += larder_buf_size(*out);
-    return 0;
+    l->probe_bytes += larder_buf_size(read);
+    if (!l->maker.make) {
+        *out = read;
+        return 0;
+    }
+    rc = larder__made_first(l, l->own_scratch, id, read, out);
+    larder_buf_unref(&read);
+    return rc;
+}
+
+static bool in_parcels(const larder_loader *l) {
+    return l->maker.make || larder__data_about(l->data)->parcels;
 }
 
 /* The k-th of some samples spread over the data set. */
@@ -86,16 +102,18 @@ static int take_as_is(larder_loader *l) {
 int larder__fields_open(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
     bool table = l->conf.target && larder__targets_meant(l->conf.target);
-    if (!l->columns && !table && !about->parcels)
+    if (!l->columns && !table && !about->parcels && !l->maker.make)
         return 0;
-    int rc = 0;
+    int rc = l->own_scratch ? 0 : larder__scratch_open(&l->own_scratch);
+    if (rc < 0)
+        return rc;
     if (l->columns)
         rc = check_source(l);
     else {
         if (!(l->columns = larder__calloc(1, sizeof *l->columns)))
             return LARDER_E_NOMEM;
         l->columns->x = l->columns->y = SIZE_MAX;
-        rc = about->parcels ? take_as_is(l) : larder__columns_whole(l->columns);
+        rc = in_parcels(l) ? take_as_is(l) : larder__columns_whole(l->columns);
     }
     return rc == 0 && table ? add_targets(l) : rc;
 }
@@ -103,6 +121,8 @@ int larder__fields_open(larder_loader *l) {
 /* A cache that several look at, or that holds pixels, knows one picture a sample. */
 static int check_cache(const larder_loader *l) {
     const double *share = larder__cache_back(&l->cache)->budget.share;
+    if (l->maker.make && !l->own) /* it is given what becomes of any of these */
+        return 0;
     if (share[LARDER_DECODED] > 0 || share[LARDER_AUGMENTED] > 0 || l->plans || l->shrink.on)
         return larder__fail(LARDER_E_ARGS,
                             "samples of several fields are cached as they are stored: leave out "
@@ -111,11 +131,10 @@ static int check_cache(const larder_loader *l) {
 }
 
 static int settle_by(larder_loader *l, uint64_t id) {
-    const larder_dataset *about = larder__data_about(l->data);
     larder__sight sight = {
         .scratch = l->own_scratch, .seed = LARDER__NO_CHANCE, .pipeline = l->pipeline, .id = id};
     larder_buf *buf = NULL;
-    if (!about->parcels)
+    if (!in_parcels(l))
         return larder__columns_settle(l->columns, &sight, "", 0, false);
     int rc = read_sample(l, id, &buf);
     if (rc < 0)
@@ -128,7 +147,7 @@ static int settle_by(larder_loader *l, uint64_t id) {
 
 int larder__fields_settle(larder_loader *l) {
     int rc = check_cache(l);
-    if (rc < 0 || (rc = larder__scratch_open(&l->own_scratch)) < 0)
+    if (rc < 0)
         return rc;
     uint64_t n = larder__data_about(l->data)->count;
     rc = settle_by(l, 0);
@@ -195,7 +214,7 @@ int larder__fields_fill(larder_loader *l, larder__scratch *scratch, larder__plac
     p->y[row] = target ? -1 : label;
     larder__sight sight = {.scratch = scratch, .seed = seed, .pipeline = l->pipeline, .id = id};
     int rc = larder__columns_run(c, &sight, larder_buf_data(bytes), larder_buf_size(bytes),
-                                 larder__data_about(l->data)->parcels, cells);
+                                 in_parcels(l), cells);
     for (size_t i = 0; rc == 0 && i < c->count; i++)
         if (c->items[i].ragged)
             rc = keep_piece(p, i, row, &cells[i], bytes);

@@ -34,7 +34,7 @@ int larder__place_open(larder_loader *l, larder__place *p) {
 void larder__place_lend(larder_loader *l, larder__place *p, larder__pixel_block *block) {
     p->block = block;
     p->x = larder__pixel_block_pixels(block);
-    p->batch.x = l->conf.order_only || l->row_bytes == 0 ? NULL : p->x;
+    p->batch.x = l->conf.order_only || larder__x_bytes(l) == 0 ? NULL : p->x;
     p->batch.columns = larder__pixel_block_columns(block, p->y);
     p->batch.column_count = l->columns ? l->columns->count : 0;
 }

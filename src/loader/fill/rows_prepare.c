@@ -32,8 +32,8 @@ static uint64_t entry_seed(const larder_loader *l, uint64_t mark) {
     return larder__mix64(l->conf.seed ^ larder__mix64(~mark));
 }
 
-static int make_row(larder_loader *l, larder__scratch *scratch, larder_buf *bytes, larder_form form,
-                    uint64_t seed, void *out) {
+int larder__pixels_make(larder_loader *l, larder__scratch *scratch, larder_buf *bytes,
+                        larder_form form, uint64_t seed, void *out) {
     const void *data = larder_buf_data(bytes);
     size_t size = larder_buf_size(bytes);
     if (form == LARDER_ENCODED)
@@ -59,10 +59,12 @@ int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place
                        uint64_t id, larder_buf *bytes, larder_form form, uint64_t seed) {
     larder_sample s;
     int rc = larder__data_stat(l->data, id, &s);
-    if (rc == 0 && l->columns)
+    if (rc == 0 && l->maker.make)
+        rc = larder__made_row(l, scratch, p, row, id, bytes, form, seed, s.label);
+    else if (rc == 0 && l->columns)
         rc = larder__fields_fill(l, scratch, p, row, id, bytes, seed, s.label);
     else if (rc == 0)
-        rc = make_row(l, scratch, bytes, form, seed, p->x + row * l->row_bytes);
+        rc = larder__pixels_make(l, scratch, bytes, form, seed, p->x + row * l->row_bytes);
     if (rc < 0)
         return larder__row_blame(l, id, rc);
     if (!l->columns)
@@ -82,7 +84,7 @@ static void probe_pixels(larder_loader *l, larder__scratch *scratch, larder_buf 
     if (row && larder__pipeline_decode(l->pipeline, scratch, encoded, SIZE_MAX, &pixels) == 0 &&
         pixels) {
         double begun = larder__thread_seconds();
-        if (make_row(l, scratch, pixels, LARDER_DECODED, seed, row) == 0)
+        if (larder__pixels_make(l, scratch, pixels, LARDER_DECODED, seed, row) == 0)
             larder__pace_stage(&l->pace, true, larder__thread_seconds() - begun);
     }
     larder_buf_unref(&pixels);
@@ -99,14 +101,23 @@ static void note_stage(larder_loader *l, larder__scratch *scratch, const larder_
         probe_pixels(l, scratch, bytes, seed);
 }
 
+uint64_t larder__row_chance(const larder_loader *l, const larder__place *p, size_t row) {
+    return p->calm      ? LARDER__NO_CHANCE
+           : p->chances ? p->chances[row]
+                        : larder__row_seed(l, &p->plan, row);
+}
+
+/* What is the program's own is kept as it is, whatever way its size is found out. */
+uint8_t larder__row_form(const larder_loader *l, const larder__ticket *t) {
+    return (uint8_t)((l->own ? LARDER_ENCODED : t->form) | (t->front ? LARDER__FRONT : 0));
+}
+
 static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
     p->kind[row] = t->kind;
-    uint64_t seed = p->calm      ? LARDER__NO_CHANCE
-                    : p->chances ? p->chances[row]
-                                 : larder__row_seed(l, &p->plan, row);
-    p->form[row] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
+    uint64_t seed = larder__row_chance(l, p, row);
+    p->form[row] = larder__row_form(l, t);
     double begun = l->plans ? larder__thread_seconds() : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
@@ -130,8 +141,8 @@ int larder__entry_make(larder_loader *l, larder__scratch *scratch, const larder_
     else if (t->make == LARDER_AUGMENTED) {
         if (!(*out = larder_buf_new(l->row_bytes)))
             return LARDER_E_NOMEM;
-        rc = make_row(l, scratch, read, LARDER_ENCODED, entry_seed(l, t->mark),
-                      larder_buf_data(*out));
+        rc = larder__pixels_make(l, scratch, read, LARDER_ENCODED, entry_seed(l, t->mark),
+                                 larder_buf_data(*out));
     }
     larder__seat_turn(was);
     if (rc < 0) {
@@ -217,7 +228,7 @@ static void book_rows(larder_loader *l, larder__place *p, size_t from, size_t n)
         p->y[i] = s.label;
         p->served[i] = t->key;
         p->kind[i] = t->kind;
-        p->form[i] = (uint8_t)(t->form | (t->front ? LARDER__FRONT : 0));
+        p->form[i] = larder__row_form(l, t);
         p->read_bytes[i] = larder__planned_bytes(&p->plan, l->parts, i);
     }
 }
@@ -232,6 +243,11 @@ void larder__rows_prepare(larder_loader *l, larder__scratch *scratch, larder__pl
     split times = {0};
     double begun = larder__now();
     larder__seat_turn(work_of(p, from, n));
+    if (l->maker.make) {
+        larder__rows_made(l, scratch, p, from, n);
+        larder__stat_observe(l->stats, l->stat.decode_time, larder__now() - begun);
+        n = 0;
+    }
     for (size_t i = 0; i < n; i++) {
         larder__ticket *t = &p->plan.tickets[from + i];
         if (t->task == LARDER__READY && t->buf) {

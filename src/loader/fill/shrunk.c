@@ -5,6 +5,8 @@
 
 int larder__shrink_make(larder_loader *l, larder__scratch *scratch, larder_buf *read,
                         larder_buf **out) {
+    if (l->own) /* kept as it is */
+        return 0;
     int rc = larder__pipeline_shrink(l->pipeline, scratch, read, &l->shrink.to, out);
     /* What cannot be decoded as a whole may still be good for a part: it stays as it is. */
     return rc == LARDER_E_NOMEM ? rc : 0;
@@ -36,7 +38,9 @@ static uint32_t find_size(void *loader, uint64_t id) {
     larder_loader *l = loader;
     larder__scratch *scratch = NULL;
     larder_buf *read = NULL, *small = NULL;
-    uint32_t bytes = 0;
+    uint32_t bytes = larder__data_came_to(l->data, id);
+    if (bytes)
+        return bytes;
     if (larder__scratch_open(&scratch) == 0 && read_whole(l, id, &read) == 0 &&
         larder__shrink_make(l, scratch, read, &small) == 0)
         bytes = (uint32_t)larder_buf_size(small ? small : read);
@@ -48,6 +52,8 @@ static uint32_t find_size(void *loader, uint64_t id) {
 
 int larder__shrink_open(larder_loader *l, larder__draw_conf *draw) {
     const larder_dataset *about = larder__data_about(l->data);
+    if (l->own)
+        draw->shrunk_size = find_size;
     if (!l->shrink.on || l->conf.order_only)
         return 0;
     if (!larder__jpeg_can_encode())

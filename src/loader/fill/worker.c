@@ -121,6 +121,18 @@ void larder__unread_keep(larder_loader *l, larder__place *p, size_t from) {
         pthread_cond_broadcast(&l->ready);
 }
 
+/* False: the run is over. */
+static bool join(larder_loader *l, larder__place *p) {
+    pthread_mutex_unlock(&l->lock);
+    int rc = larder__batch_join(l, p);
+    pthread_mutex_lock(&l->lock);
+    if (rc < 0) {
+        larder__loader_fail(l, rc);
+        pthread_cond_broadcast(&l->ready);
+    }
+    return rc == 0;
+}
+
 static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
                     size_t n) {
     lend_pixels(l, p);
@@ -133,6 +145,8 @@ static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p
         larder__bad_replace(l, scratch, p);
         pthread_mutex_lock(&l->lock);
     }
+    if (p->unprepared == 0 && l->maker.whole && !join(l, p))
+        return;
     rows_finished(l, p, n);
 }
 
