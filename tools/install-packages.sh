@@ -19,7 +19,7 @@ packages() {
     case $1 in
     build) echo "gcc|clang=cc libc6-dev|libc-dev make=make cmake=cmake ninja-build=ninja
         pkg-config|pkgconf=pkg-config libjpeg62-turbo-dev|libjpeg-turbo8-dev|libjpeg-dev
-        libspng-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
+        libspng-dev libwebp-dev libtiff-dev libgif-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
         libcurl4-openssl-dev|libcurl4-gnutls-dev libhiredis-dev
         libssl-dev" ;;
     test) echo "libcmocka-dev g++=c++ libhnswlib-dev python3 python3-pip python3-numpy python3-pil python3-torch
