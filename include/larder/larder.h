@@ -93,8 +93,24 @@ size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */
 
-/* Batches come as f32 or u8; embeddings may be given as f32, f16 or bf16. */
-typedef enum { LARDER_F32 = 0, LARDER_U8 = 1, LARDER_F16 = 2, LARDER_BF16 = 3 } larder_dtype;
+/* Pictures come as f32 or u8; embeddings may be given as f32, f16 or bf16; columns have any. */
+typedef enum {
+    LARDER_F32 = 0,
+    LARDER_U8 = 1,
+    LARDER_F16 = 2,
+    LARDER_BF16 = 3,
+    LARDER_I64 = 4,
+    LARDER_I32 = 5,
+    LARDER_I16 = 6,
+    LARDER_I8 = 7,
+    LARDER_U16 = 8,
+    LARDER_F64 = 9,
+    LARDER_BOOL = 10, /* a byte, 0 or 1 */
+    LARDER_U32 = 11,
+    LARDER_U64 = 12,
+    LARDER_C64 = 13 /* two f32 */
+} larder_dtype;
+enum { LARDER_DTYPES = 14, LARDER_NDIM = 8 };
 typedef enum { LARDER_NCHW = 0, LARDER_NHWC = 1 } larder_layout;
 
 typedef struct larder_shape {
@@ -118,6 +134,24 @@ typedef enum {
     LARDER_REPLACED = 3    /* the id asked for was bad; another was read instead (on_bad=replace) */
 } larder_kind;
 
+/* What a batch has of a field beside x and y. Columns stand in the order of conf.fields. */
+typedef struct larder_piece { /* one row of a column whose rows differ */
+    const void *data;         /* 16-byte aligned unless it is bytes or text */
+    size_t bytes;
+    larder_dtype dtype;
+    uint32_t ndim;
+    uint64_t shape[LARDER_NDIM];
+} larder_piece;
+typedef struct larder_column {
+    const char *name;
+    const char *kind; /* "number", "array", "text" …: what the rows are, for those who show them */
+    larder_dtype dtype;
+    uint32_t ndim; /* of one row */
+    uint64_t shape[LARDER_NDIM];
+    const void *data;           /* n rows, contiguous, 64-byte aligned; NULL: rows differ */
+    const larder_piece *pieces; /* then: of each row */
+} larder_column;
+
 typedef struct larder_batch {
     size_t size;
     uint64_t number;        /* counts from 0 over the whole run */
@@ -133,6 +167,8 @@ typedef struct larder_batch {
     const uint64_t *served; /* the ids that are in x: scores and labels belong to these */
     const uint8_t *kind;    /* larder_kind of each */
     const float *weight;    /* 1/(N p) of each draw, 1 for uniform recipes */
+    const larder_column *columns; /* what conf.fields asks for beside x and y */
+    size_t column_count;
 } larder_batch;
 
 /* What training said about a batch. Any pointer may be NULL; arrays have b->n rows. Copied. */
@@ -243,6 +279,15 @@ typedef struct larder_loader_conf {
     /* Seconds that larder_loader_next waits at most before it answers LARDER_NOT_YET, for programs
      * that must look up now and then, at a signal for example. 0: as long as it takes. */
     double patience;
+    /* Which fields of a sample come, with commas between:
+     * "[name=]field[.path][:kind[;key=value…]]", as in "jpg,json.label" or
+     * "jpg,mask=seg.png:mask,npy" (docs/guide/fields.md). The first picture is x, the first number
+     * y, the others are columns. NULL: the picture and the label. */
+    const char *fields;
+    /* What y is, of labels that are no class folder's or .cls member's: a field as above, or
+     * "csv:labels.csv?key=name&value=label" beside the data. Anything but whole numbers is a column
+     * "y", of f32, and larder_batch.y holds -1. NULL: as said above. */
+    const char *target;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */

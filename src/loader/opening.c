@@ -13,7 +13,7 @@
 static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
-    l->conf.record = l->conf.replay = NULL;
+    l->conf.record = l->conf.replay = l->conf.fields = l->conf.target = NULL;
     if (!c->source)
         return larder__fail(LARDER_E_ARGS, "no source given");
     if (c->recipe && strlen(c->recipe) > LARDER__RECIPE_CHARS)

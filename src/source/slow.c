@@ -72,7 +72,7 @@ static int slow_open(void *st, const char *where, const larder_args *args) {
         return larder__fail(LARDER_E_NOMEM, "slow: no memory for a lock");
     pthread_condattr_destroy(&monotonic);
     s->lock_ready = true;
-    return larder__data_open(&s->inner, where);
+    return larder__data_begin(&s->inner, where);
 }
 
 static void slow_close(void *st) {
@@ -174,6 +174,11 @@ static int part_bytes(void *st, uint64_t id, const larder_rect *r, uint32_t *out
     return larder__data_part_bytes(((slow *)st)->inner, id, r, out);
 }
 
+static int choose(void *st, const char *const *names, size_t n) {
+    return larder__data_choose(((slow *)st)->inner, names, n);
+}
+static const char *field(void *st, size_t i) { return larder__data_field(((slow *)st)->inner, i); }
+
 static const char *note(void *st, size_t i) {
     return larder__data_source_note(((slow *)st)->inner, i);
 }
@@ -212,4 +217,6 @@ const larder_source larder__source_slow = {
     .figures = figures,
     .figure = figure,
     .note = note,
+    .choose = choose,
+    .field = field,
 };

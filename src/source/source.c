@@ -16,6 +16,7 @@ struct larder__data {
     const larder_source *source;
     void *st;
     char *uri;
+    char content[CONTENT_NAME]; /* the NAME of content=NAME; "": none */
     larder_dataset about;
 };
 
@@ -173,13 +174,12 @@ static int open_target(larder__data *d, const target *t) {
     const larder_plugin *p = &t->source->plugin;
     const larder_param *const every[] = {larder__source_params, NULL};
     bool wraps = t->source->wraps;
-    char content[CONTENT_NAME] = "";
     larder_args args;
     int rc =
         larder__args_parse(&args, "source", p, t->args, wraps ? ',' : '&', wraps ? NULL : every);
     if (rc < 0)
         return rc == LARDER_E_ARGS ? say_query(p, rc) : rc;
-    if (!wraps && (rc = read_content(t, content)) < 0) {
+    if (!wraps && (rc = read_content(t, d->content)) < 0) {
         larder__args_free(&args);
         return rc;
     }
@@ -187,14 +187,48 @@ static int open_target(larder__data *d, const target *t) {
     d->st = larder__calloc(1, p->state_size);
     rc = d->st ? t->source->open(d->st, t->where, &args) : LARDER_E_NOMEM;
     larder__args_free(&args);
+    return rc;
+}
+
+/* Other fields are other bytes. */
+static uint64_t fields_hash(const char *const *names, size_t n) {
+    uint64_t h = 0;
+    for (size_t i = 0; i < n; i++)
+        h = larder__hash_bytes(h + 1, names[i], strlen(names[i]));
+    return h;
+}
+
+bool larder__data_chooses(const larder__data *d) { return d->source->choose != NULL; }
+
+const char *larder__data_field(larder__data *d, size_t i) {
+    return d->source->field ? d->source->field(d->st, i) : NULL;
+}
+
+int larder__data_choose(larder__data *d, const char *const *names, size_t n) {
+    int rc = d->source->choose ? d->source->choose(d->st, names, n) : 0;
     if (rc == 0)
-        rc = t->source->describe(d->st, &d->about);
-    if (rc == 0 && !wraps) /* what is inside has said it */
-        d->about.identity = identity_of(&d->about, content);
+        rc = d->source->describe(d->st, &d->about);
+    if (rc == 0 && !d->source->wraps) { /* what is inside has said it */
+        d->about.identity = identity_of(&d->about, d->content);
+        if (d->source->choose)
+            d->about.identity ^= fields_hash(names, n);
+    }
     return rc;
 }
 
 int larder__data_open(larder__data **out, const char *uri) {
+    return larder__data_open_fields(out, uri, NULL, 0);
+}
+
+int larder__data_open_fields(larder__data **out, const char *uri, const char *const *names,
+                             size_t n) {
+    int rc = larder__data_begin(out, uri);
+    if (rc == 0 && (rc = larder__data_choose(*out, names, n)) < 0)
+        larder__data_close(out);
+    return rc;
+}
+
+int larder__data_begin(larder__data **out, const char *uri) {
     *out = NULL;
     if (!uri || !uri[0])
         return larder__fail(LARDER_E_ARGS, "no data set was named");

@@ -15,6 +15,15 @@ typedef struct larder__data larder__data;
 extern const larder_param larder__source_params[]; /* those every source has */
 
 int larder__data_open(larder__data **out, const char *uri);
+/* Samples as parcels of these fields, see larder_source.choose. A source that cannot choose gives
+ * what it has: parcels with more in them, or with less. */
+int larder__data_open_fields(larder__data **out, const char *uri, const char *const *names,
+                             size_t n);
+/* In two halves, for sources around others: the second, which comes once, is their `choose`. */
+int larder__data_begin(larder__data **out, const char *uri);
+int larder__data_choose(larder__data *, const char *const *names, size_t n);
+bool larder__data_chooses(const larder__data *);          /* can it? */
+const char *larder__data_field(larder__data *, size_t i); /* as larder_source.field */
 void larder__data_close(larder__data **);
 const larder_dataset *larder__data_about(const larder__data *);
 const char *larder__data_uri(const larder__data *);

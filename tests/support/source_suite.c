@@ -33,6 +33,8 @@ static int rig_open(rig *g, const source_case *c, const char *where, const char 
     g->opened = true;
     rc = g->s->open(g->st, where, &args);
     larder__args_free(&args);
+    if (rc == 0 && g->s->choose)
+        rc = g->s->choose(g->st, NULL, 0);
     return rc < 0 ? rc : g->s->describe(g->st, &g->about);
 }
 
