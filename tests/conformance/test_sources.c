@@ -190,6 +190,10 @@ static const place places[] = {
     {"mem", "", "n=3&h=2&w=3&c=1", "somewhere", 3, NULL, 0, "n=3&h=2&w=3&c=1&seed=2", false},
     {"slow", "dir:{root}/dir", "latency=1us", "dir:{root}/none", 13, "dir/a/01.jpg", 0, NULL,
      false},
+    {"mix", "3*dir:{root}/dir,1*tar:{root}/tar", "epoch=all", "0.5*dir:{root}/none", 40,
+     "tar/s-1.tar", 513, NULL, false},
+    {"mix", "1*dir:{root}/dir?take=2:9,1*list:{root}/list/all.tsv", "epoch=11", "dir:{root}/none",
+     11, NULL, 0, "epoch=13", false},
 };
 
 static const char *fill(char out[600], const char *text) {
