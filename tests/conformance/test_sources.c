@@ -1,6 +1,7 @@
 /* What every registered source must keep (tests/support/source_suite.c), each on a small data set
  * of its own; those of the network on servers of their own. A source that is not in `places` fails:
  * there has to be something to open. */
+#include "array_kit.h"
 #include "aws_kit.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -153,6 +154,31 @@ static void make_cifar(void) {
     }
 }
 
+static void make_arrays(void) {
+    char path[512];
+    path_of(path, "arrays");
+    mkdir(path, 0700);
+    path_of(path, "arrays/x.npy");
+    kit_npy(path, "<f4", "(5, 3)", 60);
+    path_of(path, "arrays/pictures.npy");
+    kit_npy(path, "|u1", "(4, 2, 3, 3)", 72);
+    path_of(path, "arrays/y.npy");
+    kit_npy(path, "<f8", "(5, 2)", 80);
+    path_of(path, "arrays/tokens.npy");
+    kit_npy(path, "<u2", "(41,)", 82);
+}
+
+static void make_tables(void) {
+    static const char rows[] =
+        "a,\"say\",b,kind\r\n1,\"x, \"\"y\"\"\n\",2.5,cat\n,,3,dog\n-1e3,z,4,cat";
+    static const char places[] = "label,length,file,offset\n1,5,bytes.bin,3\n0,0,bytes.bin,20\n"
+                                 "2,7,more.bin,0\n";
+    put("tables/rows.csv", rows, sizeof rows - 1);
+    put("tables/places.csv", places, sizeof places - 1);
+    put("tables/bytes.bin", "0123456789abcdefghij", 20);
+    put("tables/more.bin", "ABCDEFG", 7);
+}
+
 /* In texts, {root} is the folder, {http}, {https} and {s3} are ports, {ca} is a file. */
 typedef struct place {
     const char *source; /* its name; one source may have several */
@@ -190,6 +216,22 @@ static const place places[] = {
     {"mem", "", "n=3&h=2&w=3&c=1", "somewhere", 3, NULL, 0, "n=3&h=2&w=3&c=1&seed=2", false},
     {"slow", "dir:{root}/dir", "latency=1us", "dir:{root}/none", 13, "dir/a/01.jpg", 0, NULL,
      false},
+    {"npy", "{root}/arrays/x.npy", "labels={root}/arrays/y.npy", "{root}/none.npy", 5,
+     "arrays/y.npy", 200, NULL, false},
+    {"npy", "{root}/arrays/pictures.npy", "", "{root}/arrays", 4, "arrays/pictures.npy", 190, NULL,
+     false},
+    {"raw", "{root}/arrays/tokens.npy", "dtype=u16&offset=128", "{root}/none", 41,
+     "arrays/tokens.npy", 150, NULL, false},
+    {"window", "npy:{root}/arrays/tokens.npy", "length=8,stride=4", "npy:{root}/none.npy", 9,
+     "arrays/tokens.npy", 150, NULL, false},
+    {"window", "raw:{root}/arrays/tokens.npy?dtype=u16&offset=128", "length=8", "dir:{root}/dir", 5,
+     NULL, 0, "length=8,stride=7", false},
+    {"csv", "{root}/tables/rows.csv", "target=kind", "{root}/none.csv", 3, "tables/rows.csv", 19,
+     NULL, false},
+    {"csv", "{root}/tables/rows.csv", "target=b&columns=a", "{root}/tables", 3, NULL, 0, "target=b",
+     false},
+    {"table", "{root}/tables/places.csv", "", "{root}/tables/rows.csv", 3, "tables/more.bin", 3,
+     NULL, false},
     {"mix", "3*dir:{root}/dir,1*tar:{root}/tar", "epoch=all", "0.5*dir:{root}/none", 40,
      "tar/s-1.tar", 513, NULL, false},
     {"mix", "1*dir:{root}/dir?take=2:9,1*list:{root}/list/all.tsv", "epoch=11", "dir:{root}/none",
@@ -249,6 +291,8 @@ static int set_up(void **state) {
     make_pack();
     make_idx();
     make_cifar();
+    make_arrays();
+    make_tables();
     return 0;
 }
 
