@@ -14,7 +14,7 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int add_file(larder__array_rows *r, const char *path) {
+int larder__array_rows_file_open(larder__array_rows *r, const char *path) {
     if (r->file_count == 2)
         return larder__fail(LARDER_E_RANGE, "%s: one file too many", path);
     larder__array_rows_file *f = &r->files[r->file_count];
@@ -41,7 +41,7 @@ int larder__array_rows_npy(larder__array_rows *r, const char *path, larder__arra
     enum { HEAD = 8192 };
     unsigned char head[HEAD];
     *out = (larder__array){0};
-    int file = add_file(r, path);
+    int file = larder__array_rows_file_open(r, path);
     if (file < 0)
         return file;
     const larder__array_rows_file *f = &r->files[file];
@@ -91,7 +91,7 @@ int larder__array_rows_plain(larder__array_rows *r, const char *path, const char
         rc = shape_from(shape, &out->is);
     if (rc < 0)
         return rc;
-    int file = add_file(r, path);
+    int file = larder__array_rows_file_open(r, path);
     if (file < 0)
         return file;
     uint64_t size = r->files[file].stamp.size, width = larder__dtype_bytes(out->is.dtype);
@@ -141,38 +141,44 @@ static bool whole_numbers(larder_dtype t) {
            t == LARDER_BOOL;
 }
 
-static int take_labels(larder__array_rows *r, const unsigned char *in, const larder__array *a,
-                       uint64_t first, size_t n) {
-    enum { SOME = 1024 };
-    int64_t values[SOME];
-    const char *path = r->files[a->file].path;
-    int rc = larder__convert(values, LARDER_I64, in, a->is.dtype, n);
-    if (rc < 0)
-        return larder__fail_in(rc, "%s", path);
-    for (size_t i = 0; i < n; i++) {
+bool larder__array_rows_is_classes(const larder__array_rows *r, const larder__array *a) {
+    return whole_numbers(a->is.dtype) && larder__shape_count(a->is.shape, a->is.ndim) == r->count;
+}
+
+int larder__array_rows_classes(larder__array_rows *r, const int64_t *values) {
+    r->labels = larder__malloc(r->count * sizeof *r->labels);
+    if (!r->labels)
+        return LARDER_E_NOMEM;
+    for (uint64_t i = 0; i < r->count; i++) {
         if (values[i] < -1 || values[i] >= INT32_MAX)
-            return larder__fail(LARDER_E_FORMAT, "%s: sample %llu has label %lld", path,
-                                (unsigned long long)(first + i), (long long)values[i]);
-        r->labels[first + i] = (int32_t)values[i];
+            return larder__fail(LARDER_E_FORMAT, "%s: sample %llu has label %lld",
+                                r->files[r->file_count - 1].path, (unsigned long long)i,
+                                (long long)values[i]);
+        r->labels[i] = (int32_t)values[i];
         if (values[i] >= r->classes)
             r->classes = (uint32_t)values[i] + 1;
     }
     return 0;
 }
 
+int larder__array_rows_y(larder__array_rows *r, const larder__array *a) {
+    return add_field(r, "y", a);
+}
+
 static int read_classes(larder__array_rows *r, const larder__array *a) {
-    enum { SOME = 1024 };
-    unsigned char bytes[SOME * 8];
     const larder__array_rows_file *f = &r->files[a->file];
-    size_t width = larder__dtype_bytes(a->is.dtype);
-    r->labels = larder__malloc(r->count * sizeof *r->labels);
-    int rc = r->labels ? 0 : LARDER_E_NOMEM;
-    for (uint64_t at = 0; rc == 0 && at < r->count; at += SOME) {
-        size_t n = r->count - at < SOME ? (size_t)(r->count - at) : SOME;
-        rc = larder__pread_full(f->fd, f->path, bytes, n * width, a->head + at * width);
-        if (rc == 0)
-            rc = take_labels(r, bytes, a, at, n);
-    }
+    unsigned char *bytes = larder__malloc(a->is.bytes);
+    int64_t *values = larder__malloc(r->count * sizeof *values);
+    int rc = bytes && values ? 0 : LARDER_E_NOMEM;
+    if (rc == 0)
+        rc = larder__pread_full(f->fd, f->path, bytes, a->is.bytes, a->head);
+    if (rc == 0 &&
+        (rc = larder__convert(values, LARDER_I64, bytes, a->is.dtype, (size_t)r->count)) < 0)
+        rc = larder__fail_in(rc, "%s", f->path);
+    if (rc == 0)
+        rc = larder__array_rows_classes(r, values);
+    larder__free(bytes);
+    larder__free(values);
     return rc;
 }
 
@@ -187,8 +193,7 @@ int larder__array_rows_labels(larder__array_rows *r, const char *path) {
         return larder__fail(LARDER_E_FORMAT, "%s: %llu labels for %llu samples", path,
                             (unsigned long long)(a.is.ndim ? a.is.shape[0] : 1),
                             (unsigned long long)r->count);
-    bool each_one = larder__shape_count(a.is.shape, a.is.ndim) == r->count;
-    return each_one && whole_numbers(a.is.dtype) ? read_classes(r, &a) : add_field(r, "y", &a);
+    return larder__array_rows_is_classes(r, &a) ? read_classes(r, &a) : add_field(r, "y", &a);
 }
 
 /* Bytes as H x W, H x W x C or C x H x W, of 1 to 4 channels. */
@@ -273,25 +278,38 @@ const char *larder__array_rows_field_name(void *st, size_t i) {
     return r->parcels && i < r->field_count ? r->fields[i].is.name : NULL;
 }
 
+static int read_field(const larder__array_rows *r, uint32_t i, uint64_t id, void *to, size_t more) {
+    const larder__array_rows_field *f = &r->fields[i];
+    const larder__array_rows_file *file = &r->files[f->file];
+    int rc =
+        larder__pread_full(file->fd, file->path, to, f->is.bytes + more, f->head + id * f->step);
+    return rc < 0 ? larder__fail_in(rc, "sample %llu", (unsigned long long)id) : 0;
+}
+
+/* x with what follows it, which y is a copy of; what went past the end of x is taken back. */
+static int read_both(const larder__array_rows *r, uint64_t id, unsigned char *x, unsigned char *y) {
+    size_t n = r->fields[0].is.bytes;
+    int rc = read_field(r, 0, id, x, r->later);
+    memmove(y, x + r->later, n);
+    memset(x + n, 0, (size_t)(y - x) - n);
+    return rc;
+}
+
 static int read_one(const larder__array_rows *r, uint64_t id, unsigned char *to) {
     larder__field all[2] = {r->fields[0].is, r->fields[1].is};
-    if (r->parcels)
-        larder__parcel_lay(to, all, r->field_count);
-    else
-        all[0].data = to;
-    for (uint32_t i = 0; i < r->field_count; i++) {
-        const larder__array_rows_field *f = &r->fields[i];
-        const larder__array_rows_file *file = &r->files[f->file];
-        int rc = larder__pread_full(file->fd, file->path, to + (all[i].data - to), f->is.bytes,
-                                    f->head + id * f->step);
-        if (rc < 0)
-            return larder__fail_in(rc, "sample %llu", (unsigned long long)id);
-    }
-    return 0;
+    int rc = 0;
+    if (!r->parcels)
+        return read_field(r, 0, id, to, 0);
+    larder__parcel_lay(to, all, r->field_count);
+    if (r->later)
+        return read_both(r, id, to + (all[0].data - to), to + (all[1].data - to));
+    for (uint32_t i = 0; rc == 0 && i < r->field_count; i++)
+        rc = read_field(r, i, id, to + (all[i].data - to), 0);
+    return rc;
 }
 
 /* What was read counts if the files are still what they were. */
-static void check_files(const larder__array_rows *r, size_t n, larder_read *out) {
+void larder__array_rows_check(const larder__array_rows *r, size_t n, larder_read *out) {
     for (uint32_t k = 0; k < r->file_count; k++) {
         const larder__array_rows_file *f = &r->files[k];
         if (larder__fd_unchanged(f->fd, f->path, &f->stamp) == 0)
@@ -316,6 +334,6 @@ int larder__array_rows_read(void *st, const uint64_t *ids, size_t n, larder_read
         }
     }
     if (n)
-        check_files(r, n, out);
+        larder__array_rows_check(r, n, out);
     return 0;
 }

@@ -27,6 +27,7 @@ typedef struct larder__array_rows {
     uint32_t file_count, field_count;
     uint64_t count;
     uint64_t bytes;   /* of a sample */
+    uint32_t later;   /* y is x this many bytes later, in the same file: read once; 0: it is not */
     bool parcels;     /* samples are parcels; else the one field's bytes */
     larder_shape raw; /* h > 0: pictures */
     larder_layout layout;
@@ -50,6 +51,14 @@ int larder__array_rows_x(larder__array_rows *, const larder__array *);
 /* As many labels as there are rows: one whole number each is a class, all else the field y. "":
  * none are there. */
 int larder__array_rows_labels(larder__array_rows *, const char *path);
+/* For sources whose arrays lie otherwise: the file, an index or negative; is it one class a row?;
+ * such classes, one each; the field y; what was read counts only if the files are what they were.
+ */
+int larder__array_rows_file_open(larder__array_rows *, const char *path);
+bool larder__array_rows_is_classes(const larder__array_rows *, const larder__array *);
+int larder__array_rows_classes(larder__array_rows *, const int64_t *);
+int larder__array_rows_y(larder__array_rows *, const larder__array *);
+void larder__array_rows_check(const larder__array_rows *, size_t n, larder_read *out);
 /* What samples are, once all fields are known. */
 int larder__array_rows_settle(larder__array_rows *);
 

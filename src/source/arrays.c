@@ -125,6 +125,7 @@ static int window_open(void *st, const char *where, const larder_args *args) {
     r->fields[1] = r->fields[0];
     r->fields[1].is.name = "y";
     r->fields[1].head += width;
+    r->later = (uint32_t)width;
     r->field_count = 2;
     return larder__array_rows_settle(r);
 }

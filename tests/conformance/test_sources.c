@@ -10,6 +10,7 @@
 #include "plugins.h"
 #include "source/source.h"
 #include "source_suite.h"
+#include "stores.h"
 #include "tar_maker.h"
 
 #include <stdio.h>
@@ -179,6 +180,16 @@ static void make_tables(void) {
     put("tables/more.bin", "ABCDEFG", 7);
 }
 
+static void make_stores(void) {
+    static const char *const keys[] = {"a", "b/2", "__len__"}, *const values[] = {"one", "", "2"};
+    char path[512];
+    path_of(path, "lmdb");
+    mkdir(path, 0700);
+    kit_lmdb(path, keys, (const void *const *)values, (const size_t[]){3, 0, 1}, 3);
+    path_of(path, "all.h5");
+    kit_hdf5(path, 5);
+}
+
 /* In texts, {root} is the folder, {http}, {https} and {s3} are ports, {ca} is a file. */
 typedef struct place {
     const char *source; /* its name; one source may have several */
@@ -191,6 +202,8 @@ typedef struct place {
 } place;
 
 #define WEB "retries=0&connect=5s&requests=4&engines=1"
+
+#define TOUCH_LAST SIZE_MAX /* any file of pages: its last byte */
 
 static const place places[] = {
     {"dir", "{root}/dir", "", "{root}/none", 13, "dir/a/01.jpg", 0, NULL, false},
@@ -232,6 +245,11 @@ static const place places[] = {
      false},
     {"table", "{root}/tables/places.csv", "", "{root}/tables/rows.csv", 3, "tables/more.bin", 3,
      NULL, false},
+    {"lmdb", "{root}/lmdb", "", "{root}/dir", 2, "lmdb/data.mdb", TOUCH_LAST, NULL, false},
+    {"lmdb", "{root}/lmdb/data.mdb", "", "{root}/all.h5", 2, "lmdb/data.mdb", TOUCH_LAST, NULL,
+     false},
+    {"hdf5", "{root}/all.h5", "y=t", "{root}/none.h5", 5, NULL, 0, "y=y", false},
+    {"hdf5", "{root}/all.h5", "x=f&y=y", "{root}/lmdb/data.mdb", 5, NULL, 0, "x=t", false},
     {"mix", "3*dir:{root}/dir,1*tar:{root}/tar", "epoch=all", "0.5*dir:{root}/none", 40,
      "tar/s-1.tar", 513, NULL, false},
     {"mix", "1*dir:{root}/dir?take=2:9,1*list:{root}/list/all.tsv", "epoch=11", "dir:{root}/none",
@@ -271,8 +289,8 @@ static void touch(void *arg) {
     path_of(path, p->touched);
     size_t size;
     unsigned char *bytes = kit_read(path, &size);
-    assert_true(p->touched_at < size);
-    bytes[p->touched_at] ^= 1;
+    assert_true(p->touched_at < size || p->touched_at == TOUCH_LAST);
+    bytes[p->touched_at == TOUCH_LAST ? size - 1 : p->touched_at] ^= 1;
     check_write(path, bytes, size);
     free(bytes);
 }
@@ -293,6 +311,7 @@ static int set_up(void **state) {
     make_cifar();
     make_arrays();
     make_tables();
+    make_stores();
     return 0;
 }
 
@@ -309,7 +328,9 @@ static int tear_down(void **state) {
 static bool can_be_had(const place *p) {
     bool curl = strstr(larder_features(), "-curl") == NULL;
     bool jpeg = strstr(larder_features(), "-jpeg") == NULL;
-    if (strcmp(p->source, "pack") == 0 && !jpeg)
+    if ((strcmp(p->source, "pack") == 0 && !jpeg) ||
+        (strcmp(p->source, "lmdb") == 0 && strstr(larder_features(), "-lmdb")) ||
+        (strcmp(p->source, "hdf5") == 0 && strstr(larder_features(), "-hdf5")))
         return false;
     if (!p->network)
         return true;
