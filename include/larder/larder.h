@@ -134,7 +134,7 @@ typedef enum {
     LARDER_REPLACED = 3    /* the id asked for was bad; another was read instead (on_bad=replace) */
 } larder_kind;
 
-/* What a batch has of a field beside x and y. Columns stand in the order of conf.fields. */
+/* What a batch has of each field, in the order of conf.fields. x and y are among them. */
 typedef struct larder_piece { /* one row of a column whose rows differ */
     const void *data;         /* 16-byte aligned unless it is bytes or text */
     size_t bytes;
@@ -150,6 +150,7 @@ typedef struct larder_column {
     uint64_t shape[LARDER_NDIM];
     const void *data;           /* n rows, contiguous, 64-byte aligned; NULL: rows differ */
     const larder_piece *pieces; /* then: of each row */
+    enum { LARDER_COLUMN_OTHER = 0, LARDER_COLUMN_X = 1, LARDER_COLUMN_Y = 2 } use;
 } larder_column;
 
 typedef struct larder_batch {
@@ -167,7 +168,7 @@ typedef struct larder_batch {
     const uint64_t *served; /* the ids that are in x: scores and labels belong to these */
     const uint8_t *kind;    /* larder_kind of each */
     const float *weight;    /* 1/(N p) of each draw, 1 for uniform recipes */
-    const larder_column *columns; /* what conf.fields asks for beside x and y */
+    const larder_column *columns; /* what conf.fields asks for; without it there are none */
     size_t column_count;
 } larder_batch;
 
@@ -285,8 +286,8 @@ typedef struct larder_loader_conf {
      * y, the others are columns. NULL: the picture and the label. */
     const char *fields;
     /* What y is, of labels that are no class folder's or .cls member's: a field as above, or
-     * "csv:labels.csv?key=name&value=label" beside the data. Anything but whole numbers is a column
-     * "y", of f32, and larder_batch.y holds -1. NULL: as said above. */
+     * "csv:labels.csv?key=name&value=label" beside the data. Anything but one whole number is a
+     * column of f32 whose use is LARDER_COLUMN_Y, and larder_batch.y holds -1. NULL: as above. */
     const char *target;
 } larder_loader_conf;
 

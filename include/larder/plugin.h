@@ -503,6 +503,7 @@ typedef struct larder_dataset {
      * it. */
     uint64_t identity;
     uint64_t content; /* hash of some of the bytes, the same for a copy; 0: none were read */
+    bool parcels;     /* samples are parcels of fields */
 } larder_dataset;
 
 /* Pixels x0 <= x < x1, y0 <= y < y1 of a picture that will be decoded to 1/shrink of its size. */

@@ -58,12 +58,13 @@ static int parse_header(larder__field *out, const char *header) {
     if (strncmp(order, "False", 5) != 0)
         return larder__fail(LARDER_E_FORMAT, "a NumPy array in Fortran order: save it in C order");
     size_t i = 0, all = sizeof types / sizeof *types;
-    while (i < all && !(type[0] == '\'' && strncmp(type + 1, types[i].name, 3) == 0 &&
-                        type[4] == '\''))
+    while (i < all &&
+           !(type[0] == '\'' && strncmp(type + 1, types[i].name, 3) == 0 && type[4] == '\''))
         i++;
     if (i == all)
         return larder__fail(LARDER_E_FORMAT,
-                            "a NumPy array of %.8s; little-endian numbers and bool are known", type);
+                            "a NumPy array of %.8s; little-endian numbers and bool are known",
+                            type);
     out->dtype = types[i].dtype;
     if (parse_shape(out, shape) < 0)
         return larder__fail(LARDER_E_FORMAT, "the shape of its NumPy array cannot be read");
@@ -110,7 +111,9 @@ static uint32_t get4(const unsigned char *p) { return get2(p) | get2(p + 2) << 1
 
 enum { END = 22, CENTRAL = 46, LOCAL = 30 };
 
-static int no_zip(void) { return larder__fail(LARDER_E_FORMAT, "this is no .npz file, or cut off"); }
+static int no_zip(void) {
+    return larder__fail(LARDER_E_FORMAT, "this is no .npz file, or cut off");
+}
 
 static bool named(const char *want, const unsigned char *name, size_t n) {
     size_t m = strlen(want);
@@ -122,8 +125,7 @@ static bool named(const char *want, const unsigned char *name, size_t n) {
 
 /* Where its bytes begin stands behind a head of its own. */
 static int locate(larder__zip_member *m, const unsigned char *bytes, size_t size) {
-    if (m->offset > size || size - m->offset < LOCAL ||
-        memcmp(bytes + m->offset, "PK\3\4", 4) != 0)
+    if (m->offset > size || size - m->offset < LOCAL || memcmp(bytes + m->offset, "PK\3\4", 4) != 0)
         return no_zip();
     const unsigned char *l = bytes + m->offset;
     m->offset += LOCAL + get2(l + 26) + get2(l + 28);

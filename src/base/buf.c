@@ -69,6 +69,10 @@ larder_buf *larder__buf_outside_at(larder__outside *o, void *data, uint32_t size
     return set_outside(o, data, size, done, arg, tag, OUTSIDE | LENT);
 }
 
+bool larder__buf_is_outside(const larder_buf *b) {
+    return atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
+}
+
 void *larder__buf_outside_arg(larder_buf *b, larder__buf_done_fn done) {
     bool out = atomic_load_explicit(&b->refs, memory_order_relaxed) & OUTSIDE;
     const larder__outside *o = (const larder__outside *)b;

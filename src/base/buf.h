@@ -33,6 +33,7 @@ typedef void (*larder__buf_done_fn)(void *arg, uint64_t tag);
 larder_buf *larder__buf_outside(void *data, uint32_t size, larder__buf_done_fn, void *arg,
                                 uint64_t tag);
 
+bool larder__buf_is_outside(const larder_buf *);
 /* Whose bytes: `arg` if they lie outside with this `done`, else NULL. */
 void *larder__buf_outside_arg(larder_buf *, larder__buf_done_fn);
 

@@ -135,8 +135,7 @@ int larder__convert(void *out, larder_dtype to, const void *in, larder_dtype fro
     for (size_t i = 0; i < n; i++) {
         number k = load((const unsigned char *)in + i * width, from);
         if (!store((unsigned char *)out + i * wide, to, &k))
-            return larder__fail(LARDER_E_RANGE, "%g cannot be an %s", k.d,
-                                larder__dtype_name(to));
+            return larder__fail(LARDER_E_RANGE, "%g cannot be an %s", k.d, larder__dtype_name(to));
     }
     return 0;
 }

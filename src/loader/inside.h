@@ -9,6 +9,7 @@
 #include "loader/figures/stall.h"
 #include "loader/fill/packages.h"
 #include "loader/fill/pixels.h"
+#include "loader/fill/targets.h"
 #include "see/expose.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
@@ -45,6 +46,7 @@ typedef struct larder__place {
     larder_buf **bytes;         /* of each row, one reference, from reading to preparing */
     larder_batch batch;         /* what the user sees; points at the arrays below */
     unsigned char *x;           /* lent by the loader while rows are prepared and taken */
+    larder__pixel_block *block; /* that it lies in; NULL: in the caller's own memory */
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
@@ -117,8 +119,10 @@ struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__cache_text cache;
     larder__data *data;
-    larder__pipeline *pipeline;
-    larder__parts *parts; /* NULL: samples are read whole */
+    larder__pipeline *pipeline; /* NULL: samples have no picture */
+    larder__columns *columns;   /* NULL: a picture and a label */
+    larder__targets *targets;   /* labels that lie beside the data; NULL: none */
+    larder__parts *parts;       /* NULL: samples are read whole */
     larder__draw *draw;
     larder__ledger *ledger;
     larder__stats *stats;
@@ -218,6 +222,8 @@ void larder__measures_told(larder_loader *, uint64_t epoch);
 int larder__place_open(larder_loader *, larder__place *);
 void larder__place_close(larder__place *);
 void larder__place_begin(larder_loader *, larder__place *);
+/* The memory that its rows go into. */
+void larder__place_lend(larder_loader *, larder__place *, larder__pixel_block *);
 larder__place *larder__place_held(larder_loader *, const larder_batch *);
 
 /* turn.c, with the lock held: a batch that was handed out or is not wanted leaves the ring. */
@@ -267,6 +273,15 @@ int larder__row_blame(larder_loader *, uint64_t id, int rc);
 /* One sample's bytes, in this form, into row `row` of a place. */
 int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size_t row, uint64_t id,
                        larder_buf *bytes, larder_form, uint64_t seed);
+/* fields.c: the columns that conf asks for, settled by a sample that is read for it; their half of
+ * a row, of a sample as it was read. */
+int larder__fields_parse(larder_loader *, larder__columns **out);
+int larder__fields_open(larder_loader *);
+int larder__fields_settle(larder_loader *); /* once there are stages */
+int larder__fields_fill(larder_loader *, larder__scratch *, larder__place *, size_t row,
+                        uint64_t id, larder_buf *bytes, uint64_t seed, int32_t label);
+void larder__fields_close(larder_loader *);
+larder_shape larder__loader_shape(const larder_loader *); /* of x; 0 x 0: there is none */
 /* The chance of one row, the same in any process with the same global batch. */
 uint64_t larder__row_seed(const larder_loader *, const larder__planned *, size_t row);
 

@@ -62,13 +62,14 @@ void larder_loader_close(larder_loader **pl) {
         larder__place_close(&l->ring[k]);
     for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)
         larder__pixel_block_unref(&l->x[k]);
-    larder__pool_close(&l->pool);
     larder__evaluation_close(&l->evaluation);
+    larder__pool_close(&l->pool);
     larder__kept_free(l->kept);
     larder__scratch_close(&l->own_scratch);
     larder__ledger_close(&l->ledger);
     larder__draw_close(&l->draw);
     larder__parts_close(&l->parts);
+    larder__fields_close(l);
     larder__pipeline_close(&l->pipeline);
     larder__data_close(&l->data);
     larder__stats_close(&l->stats);
@@ -83,6 +84,8 @@ void larder_loader_close(larder_loader **pl) {
     larder__free((void *)(uintptr_t)l->conf.recipe);
     larder__free((void *)(uintptr_t)l->conf.cache);
     larder__free((void *)(uintptr_t)l->conf.augment);
+    larder__free((void *)(uintptr_t)l->conf.fields);
+    larder__free((void *)(uintptr_t)l->conf.target);
     larder__pace_close(&l->pace);
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->ready);

@@ -25,6 +25,9 @@ static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     for (int i = 0; i < 4; i++)
         if (!(*to[i] = larder__strdup(from[i])))
             return LARDER_E_NOMEM;
+    if ((c->fields && c->fields[0] && !(l->conf.fields = larder__strdup(c->fields))) ||
+        (c->target && c->target[0] && !(l->conf.target = larder__strdup(c->target))))
+        return LARDER_E_NOMEM;
     return 0;
 }
 
@@ -93,7 +96,7 @@ static uint64_t pipeline_hash(const larder_loader *l) {
 static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     const double *share = larder__cache_back(&l->cache)->budget.share;
     int rc = 0;
-    l->row_bytes = larder__pipeline_bytes(l->pipeline);
+    l->row_bytes = l->pipeline ? larder__pipeline_bytes(l->pipeline) : 0;
     l->spread = share[LARDER_ENCODED] < 1 || l->plans;
     draw->cores = larder__cpu_count();
     draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
@@ -143,7 +146,8 @@ static int open_pipeline(larder_loader *l) {
                                   .dtype = l->conf.dtype,
                                   .layout = l->conf.layout};
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
-    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only)
+    if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only ||
+        l->columns)
         return rc;
     bool together = l->cache.order == LARDER__IN_STEP;
     larder__parts_conf parts = {.data = l->data,
@@ -163,9 +167,32 @@ static void note_data(larder_loader *l) {
         larder__note(l->stats, "%s", says);
 }
 
+/* The data set, what is wanted of its samples, and the stages for what are pictures. */
+static int open_data(larder_loader *l) {
+    larder__columns *c = NULL;
+    int rc = larder__fields_parse(l, &c);
+    if (rc == 0)
+        rc = larder__data_open_fields(&l->data, l->conf.source,
+                                      c ? (const char *const *)c->members : NULL,
+                                      c ? c->member_count : 0);
+    l->columns = c;
+    if (l->conf.order_only)
+        larder__fields_close(l); /* nothing is made of what is not read */
+    else if (rc == 0)
+        rc = larder__fields_open(l);
+    if (rc == 0 && (!l->columns || larder__columns_pictures(l->columns)))
+        rc = open_pipeline(l);
+    else if (rc == 0 && l->conf.augment[0])
+        rc = larder__fail(LARDER_E_ARGS, "augment \"%.60s\": there is no picture among the fields",
+                          l->conf.augment);
+    return rc;
+}
+
 static int open_parts(larder_loader *l) {
-    int rc = larder__data_open(&l->data, l->conf.source);
-    if (rc < 0 || (rc = open_pipeline(l)) < 0)
+    int rc = open_data(l);
+    if (rc == 0 && l->columns)
+        rc = larder__fields_settle(l);
+    if (rc < 0)
         return rc;
     note_data(l);
     const larder_dataset *about = larder__data_about(l->data);
@@ -192,8 +219,8 @@ static int open_parts(larder_loader *l) {
                               .drop_last = l->conf.drop_last,
                               .stats = l->stats,
                               .parts = l->parts};
-    if ((rc = larder__scratch_open(&l->own_scratch)) < 0 || (rc = open_forms(l, &draw)) < 0 ||
-        (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
+    if ((!l->own_scratch && (rc = larder__scratch_open(&l->own_scratch)) < 0) ||
+        (rc = open_forms(l, &draw)) < 0 || (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0 ||
         (larder__draw_sampler(l->draw)->uneven && (rc = larder__ledger_weigh(l->ledger)) < 0))
         return rc;
@@ -219,6 +246,7 @@ static uint32_t batches_ahead(const larder_loader *l) {
 static int open_pool(larder_loader *l) {
     const larder__pool_conf conf = {.rows = l->conf.batch,
                                     .row_bytes = l->row_bytes,
+                                    .columns = l->columns,
                                     .own = l->conf.prefetch,
                                     .most = l->conf.hold_most,
                                     .pin = l->conf.pin,

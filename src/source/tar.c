@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 
 typedef struct tar {
     larder__names paths; /* of the shards */
@@ -26,7 +27,6 @@ typedef struct tar {
     larder__tar_index index; /* of all shards, one after the other */
     larder__fd_pool *pool;
     bool keep;
-    larder__found found;
     larder__found_says says;
 } tar;
 
@@ -53,8 +53,7 @@ static int add_shard(tar *t, uint64_t i) {
     int fd = larder__open_plain(label, stamp), rc = 0;
     if (fd < 0)
         return fd;
-    t->firsts[i] = t->index.count;
-    t->index.found = (larder__found){0};
+    t->firsts[i] = t->index.keys.count;
     if (t->keep && realpath(label, path))
         snprintf(kept, sizeof kept, "tar-%016llx",
                  (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
@@ -63,7 +62,6 @@ static int add_shard(tar *t, uint64_t i) {
         if (rc == 0 && kept[0])
             larder__tar_index_keep(&t->index, t->firsts[i], kept, path, stamp);
     }
-    larder__found_add(&t->found, &t->index.found);
     close(fd);
     return rc;
 }
@@ -82,15 +80,29 @@ static int tar_open(void *st, const char *where, const larder_args *args) {
         return LARDER_E_NOMEM;
     for (uint64_t i = 0; rc == 0 && i < t->paths.count; i++)
         rc = add_shard(t, i);
-    t->firsts[t->paths.count] = t->index.count;
-    if (rc == 0 && t->index.count == 0)
-        rc = larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples",
-                          larder__names_get(&t->paths, 0));
-    if (rc == 0)
-        rc = larder__fd_pool_open(&t->pool, (uint32_t)t->paths.count);
+    t->firsts[t->paths.count] = t->index.keys.count;
+    return rc < 0 ? rc : larder__fd_pool_open(&t->pool, (uint32_t)t->paths.count);
+}
+
+static const char *label_of(void *st, uint64_t shard) {
+    return larder__names_get(&((const tar *)st)->paths, shard);
+}
+
+static int choose(void *st, const char *const *names, size_t n) {
+    tar *t = st;
+    int rc = larder__tar_index_choose(&t->index, names, n, t->firsts, t->paths.count, label_of, t);
+    if (rc == 0 && t->index.count == 0) {
+        const char *there = larder__found_note(&t->index.found, "members", 0, &t->says);
+        rc = larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples%s%s", label_of(t, 0),
+                          there ? "; " : "", there ? there : "");
+    }
     if (rc == 0)
         larder__names_trim(&t->index.names);
     return rc;
+}
+
+static const char *field(void *st, size_t i) {
+    return larder__tar_index_field(&((tar *)st)->index, i);
 }
 
 static void tar_close(void *st) {
@@ -165,7 +177,7 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
 
 static const char *note(void *st, size_t i) {
     tar *t = st;
-    return larder__found_note(&t->found, "members", i, &t->says);
+    return larder__found_note(&t->index.found, "members", i, &t->says);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -194,7 +206,69 @@ static void let_go(tar *t, held *h, const uint64_t *ids, size_t end, larder_read
     h->fd = -1;
 }
 
+enum { GAP = 4096 }; /* read over so much between two members, instead of reading twice */
+
+/* Parts lie one after the other, or nearly: one call for as many as do. */
+static int read_run(const held *h, const char *path, const larder__tar_part **parts,
+                    const larder__field *f, const size_t *order, size_t n) {
+    unsigned char between[GAP];
+    struct iovec to[2 * LARDER__TAR_WANTED];
+    int count = 0;
+    size_t all = 0;
+    uint64_t begin = (uint64_t)parts[order[0]]->block * LARDER__TAR_BLOCK, at = begin;
+    for (size_t i = 0; i < n; i++) {
+        const larder__tar_part *p = parts[order[i]];
+        size_t gap = (size_t)((uint64_t)p->block * LARDER__TAR_BLOCK - at);
+        if (gap)
+            to[count++] = (struct iovec){between, gap};
+        to[count++] = (struct iovec){(void *)(uintptr_t)f[order[i]].data, p->bytes};
+        all += gap + p->bytes;
+        at = (uint64_t)p->block * LARDER__TAR_BLOCK + p->bytes;
+    }
+    if (n > 1 && preadv(h->fd, to, count, (off_t)begin) == (ssize_t)all)
+        return 0;
+    int rc = 0; /* alone, or cut short by a signal: one by one */
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = larder__pread_full(h->fd, path, (void *)(uintptr_t)f[order[i]].data,
+                                parts[order[i]]->bytes,
+                                (uint64_t)parts[order[i]]->block * LARDER__TAR_BLOCK);
+    return rc;
+}
+
+static bool follows(const larder__tar_part *a, const larder__tar_part *b) {
+    uint64_t end = (uint64_t)a->block * LARDER__TAR_BLOCK + a->bytes;
+    uint64_t next = (uint64_t)b->block * LARDER__TAR_BLOCK;
+    return next >= end && next - end <= GAP;
+}
+
+static int read_fields(tar *t, const held *h, uint64_t id, larder_buf **out) {
+    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__field fields[LARDER__TAR_WANTED];
+    size_t order[LARDER__TAR_WANTED], n;
+    int rc = larder__tar_index_parts(&t->index, id, fields, parts, &n);
+    if (rc < 0 || (rc = larder__parcel_make(out, fields, n)) < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) { /* in the order in which they lie there */
+        size_t k = i;
+        for (; k > 0 && parts[order[k - 1]]->block > parts[i]->block; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    rc = h->fd < 0 ? h->fd : 0;
+    for (size_t from = 0, to; rc == 0 && from < n; from = to) {
+        for (to = from + 1; to < n && follows(parts[order[to - 1]], parts[order[to]]);)
+            to++;
+        rc = read_run(h, larder__names_get(&t->paths, h->shard), parts, fields, order + from,
+                      to - from);
+    }
+    if (rc < 0)
+        larder_buf_unref(out);
+    return rc < 0 ? blame(t, id, rc) : 0;
+}
+
 static int read_one(tar *t, const held *h, uint64_t id, larder_buf **out) {
+    if (t->index.wanted_count)
+        return read_fields(t, h, id, out);
     const larder__tar_entry *e = &t->index.entries[id];
     *out = larder_buf_new(e->bytes);
     if (!*out)
@@ -248,4 +322,6 @@ const larder_source larder__source_tar = {
     .name = name,
     .read = tar_read,
     .note = note,
+    .choose = choose,
+    .field = field,
 };

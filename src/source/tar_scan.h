@@ -6,7 +6,7 @@
 
 #include <larder/plugin.h>
 
-enum { LARDER__TAR_PATH = 4096, LARDER__TAR_WINDOW = 4096 };
+enum { LARDER__TAR_PATH = 4096, LARDER__TAR_WINDOW = 4096, LARDER__TAR_BLOCK = 512 };
 
 /* Bytes at an offset that are inside the file, all of them, or a negative code. */
 typedef int (*larder__tar_fetch_fn)(void *arg, void *out, size_t n, uint64_t at);

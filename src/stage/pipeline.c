@@ -222,6 +222,9 @@ void larder__pipeline_close(larder__pipeline **pipeline) {
 
 larder_shape larder__pipeline_shape(const larder__pipeline *p) { return p->shape; }
 
+larder_dtype larder__pipeline_dtype(const larder__pipeline *p) { return p->dtype; }
+larder_layout larder__pipeline_layout(const larder__pipeline *p) { return p->layout; }
+
 size_t larder__pipeline_bytes(const larder__pipeline *p) {
     return (size_t)p->shape.h * p->shape.w * p->shape.c * (p->dtype == LARDER_F32 ? 4 : 1);
 }
@@ -457,9 +460,8 @@ static int emit(const larder__pipeline *p, const larder_view *v, const larder__p
     return 0;
 }
 
-/* Where the pixels of a picture of w x h come from. */
-static int place_sample(const larder__pipeline *p, uint32_t w, uint32_t h, uint64_t seed,
-                        larder_view *v) {
+int larder__pipeline_place(const larder__pipeline *p, uint32_t w, uint32_t h, uint64_t seed,
+                           larder_view *v) {
     larder__view_start(v, w, h);
     int rc = place_all(p, v, seed);
     if (rc < 0 || (v->w == p->shape.w && v->h == p->shape.h))
@@ -479,7 +481,7 @@ int larder__pipeline_reach(const larder__pipeline *p, uint32_t w, uint32_t h, ui
     *out = (larder_rect){0, 0, 1, 1, 1};
     int rc = larder__codec_limit("picture", w, h);
     if (rc == 0)
-        rc = place_sample(p, w, h, seed, &v);
+        rc = larder__pipeline_place(p, w, h, seed, &v);
     if (rc < 0 || !is_visible(&v))
         return rc;
     const sample s = {.w = w, .h = h, .seen_w = w, .seen_h = h};
@@ -495,7 +497,7 @@ static int run(const larder__pipeline *p, larder__scratch *scratch, sample *s, u
                void *out) {
     larder_view v = {0};
     larder__picture pic = {0};
-    int rc = place_sample(p, s->seen_w, s->seen_h, seed, &v);
+    int rc = larder__pipeline_place(p, s->seen_w, s->seen_h, seed, &v);
     if (rc == 0 && is_visible(&v))
         rc = gather(p->whole, s, scratch, &v, &pic);
     if (rc == 0 && pic.at && p->repaints)

@@ -76,6 +76,12 @@ int larder__pipeline_run_shrunk(const larder__pipeline *, larder__scratch *, con
 /* What one of the 255 levels of a pixel comes to in this channel of the output. */
 double larder__pipeline_level(const larder__pipeline *, uint32_t channel);
 
+/* Where the pixels of a picture of w x h come from in the same call. */
+int larder__pipeline_place(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,
+                           larder_view *out);
+larder_dtype larder__pipeline_dtype(const larder__pipeline *);
+larder_layout larder__pipeline_layout(const larder__pipeline *);
+
 /* Which pixels of an encoded picture of w x h the same call would look at: known from the seed,
  * before there are any bytes. */
 int larder__pipeline_reach(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,

@@ -15,6 +15,10 @@ typedef enum {
     LARDER__BLOCK_TAPS_Y,
     LARDER__BLOCK_LINE,    /* one row between the two passes of resampling */
     LARDER__BLOCK_ENCODED, /* a JPEG that is being written */
+    LARDER__BLOCK_VALUE,   /* of a column: unpacked, or read out of a text */
+    LARDER__BLOCK_FIELDS,  /* of a sample */
+    LARDER__BLOCK_CELLS,   /* of a row: where its columns go */
+    LARDER__BLOCK_PLANE,   /* a mask, a byte a pixel */
     LARDER__BLOCKS
 } larder__block;
 

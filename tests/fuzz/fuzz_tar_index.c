@@ -25,14 +25,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     larder__stamp stamp = {.size = 4096, .mtime_ns = 1, .ctime_ns = 2, .inode = 3};
     larder__tar_index x = {0};
     int rc = larder__tar_index_parse(&x, "/s.tar", &stamp, bytes, n);
-    if (rc < 0 && x.count)
+    if (rc < 0 && (x.keys.count || x.part_count))
         abort();
-    for (uint64_t i = 0; i < x.count; i++) {
-        const larder__tar_entry *e = &x.entries[i];
-        if (e->offset > stamp.size || e->bytes > stamp.size - e->offset || e->label < -1)
+    for (uint64_t i = 0; i < x.part_count; i++) {
+        uint64_t offset = (uint64_t)x.parts[i].block * LARDER__TAR_BLOCK;
+        if (offset > stamp.size || x.parts[i].bytes > stamp.size - offset ||
+            x.parts[i].ending >= x.endings.count)
             abort();
-        (void)larder__names_get(&x.names, i);
     }
+    for (uint64_t k = 0; k < x.keys.count; k++)
+        if (x.labels[k] < -1 || x.firsts[k] > x.firsts[k + 1] || !larder__names_get(&x.keys, k))
+            abort();
     larder__tar_index_free(&x);
     free(bytes);
     return 0;

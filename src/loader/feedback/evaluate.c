@@ -14,9 +14,13 @@
 /* Its pixels are its own: it takes no turn among the batches. */
 static int open_calm(larder_loader *l, larder__place *p) {
     p->calm = true;
+    larder__pixel_block *block = NULL;
     int rc = larder__place_open(l, p);
-    p->batch.x = p->x = larder__memalign(64, l->conf.batch * l->row_bytes + 64);
-    return rc < 0 || p->x ? rc : LARDER_E_NOMEM;
+    if (rc == 0)
+        rc = larder__pixel_block_add(l->pool, &block);
+    if (rc == 0)
+        larder__place_lend(l, p, block);
+    return rc;
 }
 
 int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) {
@@ -47,7 +51,7 @@ int larder_loader_evaluator(larder_loader *l, larder_evaluate_fn fn, void *arg) 
 
 void larder__evaluation_close(larder__evaluation *e) {
     for (int k = 0; k < 2; k++) {
-        larder__free(e->places[k].x);
+        larder__pixel_block_unref(&e->places[k].block);
         larder__place_close(&e->places[k]);
     }
     larder__free(e->loss);
@@ -64,6 +68,8 @@ static int gather(larder_loader *l, larder__place *p) {
             continue;
         if (kept != i) {
             memcpy(p->x + kept * l->row_bytes, p->x + i * l->row_bytes, l->row_bytes);
+            if (l->columns)
+                larder__pixel_block_move(p->block, kept, i);
             p->y[kept] = p->y[i];
             p->served[kept] = p->served[i];
             p->kind[kept] = p->kind[i];

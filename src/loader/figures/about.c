@@ -26,7 +26,7 @@ int larder_loader_about(larder_loader *l, larder_about *out) {
     char why[1];
     larder_about own = {.samples = data->count,
                         .payload = data->bytes,
-                        .shape = larder__pipeline_shape(l->pipeline),
+                        .shape = larder__loader_shape(l),
                         .classes = data->classes,
                         .epoch = coming_epoch(l),
                         .batches = ids / batch + (ids % batch != 0),

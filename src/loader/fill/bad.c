@@ -82,6 +82,8 @@ static int accept_replacement(larder__place *p, size_t row) {
 
 static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from) {
     memcpy(p->x + to * l->row_bytes, p->x + from * l->row_bytes, l->row_bytes);
+    if (l->columns)
+        larder__pixel_block_move(p->block, to, from);
     p->y[to] = p->y[from];
     p->served[to] = p->served[from];
     p->kind[to] = p->kind[from];

@@ -4,7 +4,7 @@
 #ifndef LARDER_LOADER_FILL_PIXELS_H
 #define LARDER_LOADER_FILL_PIXELS_H
 
-#include <larder/larder.h>
+#include "stage/column.h"
 
 typedef struct larder__pool larder__pool;
 typedef struct larder__pixel_block larder__pixel_block;
@@ -15,6 +15,7 @@ typedef struct larder__pool_conf {
     uint32_t most;          /* beside these; 0: a quarter of memory */
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
+    const larder__columns *columns; /* for the time of the call; NULL: none */
 } larder__pool_conf;
 
 int larder__pool_open(larder__pool **out, const larder__pool_conf *);
@@ -24,6 +25,18 @@ void larder__pool_close(larder__pool **);
 int larder__pixel_block_take(larder__pool *,
                              larder__pixel_block **out); /* one reference; any thread */
 unsigned char *larder__pixel_block_pixels(const larder__pixel_block *);
+/* One that belongs to no place of the ring and is not counted among those on hold. */
+int larder__pixel_block_add(larder__pool *, larder__pixel_block **out);
+
+/* Columns, of a block that is being filled: where a row of one goes (NULL: it has pieces); a piece,
+ * and the memory it lies in, of which the block gets the caller's reference; a row moved up. */
+const larder_column *larder__pixel_block_columns(larder__pixel_block *, const int64_t *y);
+void *larder__pixel_block_cell(const larder__pixel_block *, size_t column, size_t row);
+void larder__pixel_block_put(larder__pixel_block *, size_t column, size_t row, const larder_piece *,
+                             larder_buf *in);
+void larder__pixel_block_move(larder__pixel_block *, size_t to, size_t from);
+/* Lets go of what the pieces lie in. */
+void larder__pixel_block_clear(larder__pixel_block *);
 bool larder__pixel_block_shared(const larder__pixel_block *); /* somebody beside the ring has it */
 /* One more reference, as this batch, which lies in the block; and back from there. */
 const larder_batch *larder__pixel_block_hold(larder__pixel_block *, const larder_batch *);

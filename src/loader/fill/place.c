@@ -20,7 +20,7 @@ int larder__place_open(larder_loader *l, larder__place *p) {
         !p->read_bytes || !p->faults)
         return LARDER_E_NOMEM;
     p->batch = (larder_batch){.size = sizeof p->batch,
-                              .shape = larder__pipeline_shape(l->pipeline),
+                              .shape = larder__loader_shape(l),
                               .dtype = l->conf.dtype,
                               .layout = l->conf.layout,
                               .y = p->y,
@@ -29,6 +29,14 @@ int larder__place_open(larder_loader *l, larder__place *p) {
                               .kind = p->kind,
                               .weight = p->plan.weights};
     return 0;
+}
+
+void larder__place_lend(larder_loader *l, larder__place *p, larder__pixel_block *block) {
+    p->block = block;
+    p->x = larder__pixel_block_pixels(block);
+    p->batch.x = l->conf.order_only || l->row_bytes == 0 ? NULL : p->x;
+    p->batch.columns = larder__pixel_block_columns(block, p->y);
+    p->batch.column_count = l->columns ? l->columns->count : 0;
 }
 
 void larder__place_close(larder__place *p) {

@@ -59,11 +59,14 @@ int larder__row_decode(larder_loader *l, larder__scratch *scratch, larder__place
                        uint64_t id, larder_buf *bytes, larder_form form, uint64_t seed) {
     larder_sample s;
     int rc = larder__data_stat(l->data, id, &s);
-    if (rc == 0)
+    if (rc == 0 && l->columns)
+        rc = larder__fields_fill(l, scratch, p, row, id, bytes, seed, s.label);
+    else if (rc == 0)
         rc = make_row(l, scratch, bytes, form, seed, p->x + row * l->row_bytes);
     if (rc < 0)
         return larder__row_blame(l, id, rc);
-    p->y[row] = s.label;
+    if (!l->columns)
+        p->y[row] = s.label;
     p->served[row] = id;
     return 0;
 }

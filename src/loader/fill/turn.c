@@ -6,8 +6,10 @@
 /* Memory that somebody else holds stays theirs; the ring goes on with another piece. */
 static int renew_pixels(larder_loader *l, uint64_t number) {
     larder__pixel_block **x = &l->x[number % l->conf.prefetch];
-    if (!larder__pixel_block_shared(*x))
+    if (!larder__pixel_block_shared(*x)) {
+        larder__pixel_block_clear(*x);
         return 0;
+    }
     larder__pixel_block *fresh = NULL;
     int rc = larder__pixel_block_take(l->pool, &fresh);
     if (rc < 0)

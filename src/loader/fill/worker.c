@@ -54,8 +54,7 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
         l->x[at] = warm;
     }
     l->x_of[at] = k;
-    p->x = larder__pixel_block_pixels(l->x[at]);
-    p->batch.x = l->conf.order_only ? NULL : p->x;
+    larder__place_lend(l, p, l->x[at]);
 }
 
 /* The oldest batch with a piece that was read and may be prepared. */

@@ -33,6 +33,9 @@ typedef struct larder__web_kind {
     int (*plan)(larder__web_data *, void **hand, uint64_t id, const larder_rect *,
                 larder__web_wants *, size_t sample, larder_buf **out);
     void (*let_go)(larder__web_data *, void **hand);
+    /* Optional, as in larder_source; about is known from then on. */
+    int (*choose)(larder__web_data *, const char *const *names, size_t n);
+    const char *(*field)(larder__web_data *, size_t i);
     void (*close)(larder__web_data *);
 } larder__web_kind;
 

@@ -218,6 +218,20 @@ static const char *note(void *st, size_t i) {
     return larder__found_note(&d->found, d->labels ? "files" : "members", i, &d->says);
 }
 
+static int choose(void *st, const char *const *names, size_t n) {
+    larder__web_data *d = st;
+    if (d->kind->choose)
+        return d->kind->choose(d, names, n);
+    return n ? larder__fail(LARDER_E_UNSUPPORTED, "%s: only tar shards there have fields to choose",
+                            larder__web_shown(d))
+             : 0;
+}
+
+static const char *field(void *st, size_t i) {
+    larder__web_data *d = st;
+    return d->kind->field ? d->kind->field(d, i) : NULL;
+}
+
 /* ---- the three of them ----------------------------------------------------------------------- */
 
 #define COMMON_PARAMS                                                                              \
@@ -271,6 +285,8 @@ static const larder_param s3_params[] = {
         .figures = figures,                                                                        \
         .figure = figure,                                                                          \
         .note = note,                                                                              \
+        .choose = choose,                                                                          \
+        .field = field,                                                                            \
     }
 
 WEB_SOURCE(http, "//host/folder/, //host/s-{000..009}.tar or //host/manifest.txt of a web server",

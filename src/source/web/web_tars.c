@@ -134,17 +134,6 @@ static int index_all(larder__web_data *d, larder__tar_index *indexes) {
     return c.code < 0 ? larder__fail(c.code, "%s", c.why) : 0;
 }
 
-static int append(larder__tar_index *to, larder__tar_index *from) {
-    int rc = larder__grow(&to->entries, &to->cap, to->count + from->count, sizeof *to->entries);
-    for (uint64_t i = 0; rc == 0 && i < from->count; i++) {
-        const char *name = larder__names_get(&from->names, i);
-        rc = larder__names_add(&to->names, name, strlen(name));
-        if (rc == 0)
-            to->entries[to->count++] = from->entries[i];
-    }
-    return rc;
-}
-
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static int stat_one(larder__web_data *d, uint64_t id, larder_sample *out) {
@@ -160,10 +149,30 @@ static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
+static int plan_fields(larder__web_data *d, uint64_t id, larder__web_wants *wants, size_t sample,
+                       larder_buf **out) {
+    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__field fields[LARDER__TAR_WANTED];
+    size_t n;
+    int rc = larder__tar_index_parts(&d->index, id, fields, parts, &n);
+    if (rc == 0)
+        rc = larder__parcel_make(out, fields, n);
+    uint64_t shard = larder__range_of(d->firsts, d->objects.names.count, id);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        larder__web_want want = {shard, (uint64_t)parts[i]->block * LARDER__TAR_BLOCK,
+                                 parts[i]->bytes, (void *)(uintptr_t)fields[i].data, sample};
+        if (want.n)
+            rc = larder__web_wants_add(wants, &want);
+    }
+    return rc;
+}
+
 static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect *rect,
                 larder__web_wants *wants, size_t sample, larder_buf **out) {
     (void)hand, (void)rect;
     const larder__tar_entry *e = &d->index.entries[id];
+    if (d->index.wanted_count)
+        return plan_fields(d, id, wants, sample, out);
     *out = larder_buf_new(e->bytes);
     if (!*out)
         return LARDER_E_NOMEM;
@@ -172,7 +181,31 @@ static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect
     return e->bytes ? larder__web_wants_add(wants, &want) : 0;
 }
 
-static const larder__web_kind tars = {.stat = stat_one, .name = name, .plan = plan};
+static const char *shard_label(void *arg, uint64_t shard) {
+    static _Thread_local char label[LARDER__KEY_MAX];
+    label_of(arg, shard, label, sizeof label);
+    return label;
+}
+
+static int choose(larder__web_data *d, const char *const *names, size_t n) {
+    uint64_t shards = d->objects.names.count;
+    int rc = larder__tar_index_choose(&d->index, names, n, d->firsts, shards, shard_label, d);
+    if (rc == 0) {
+        d->about = larder__tar_index_about(&d->index);
+        d->found = d->index.found;
+        larder__names_trim(&d->index.names);
+    }
+    return rc == 0 && d->about.count == 0
+               ? larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples", shard_label(d, 0))
+               : rc;
+}
+
+static const char *field(larder__web_data *d, size_t i) {
+    return larder__tar_index_field(&d->index, i);
+}
+
+static const larder__web_kind tars = {
+    .stat = stat_one, .name = name, .plan = plan, .choose = choose, .field = field};
 
 int larder__web_tars_open(larder__web_data *d) {
     uint64_t n = d->objects.names.count;
@@ -181,23 +214,14 @@ int larder__web_tars_open(larder__web_data *d) {
     int rc = indexes && d->firsts ? index_all(d, indexes) : LARDER_E_NOMEM;
     for (uint64_t i = 0; indexes && i < n; i++) {
         if (rc == 0) {
-            d->firsts[i] = d->index.count;
-            rc = append(&d->index, &indexes[i]);
-            larder__found_add(&d->found, &indexes[i].found);
+            d->firsts[i] = d->index.keys.count;
+            rc = larder__tar_index_append(&d->index, &indexes[i]);
         }
         larder__tar_index_free(&indexes[i]);
     }
     larder__free(indexes);
-    if (rc == 0) {
-        d->firsts[n] = d->index.count;
-        d->about = larder__tar_index_about(&d->index);
-        if (d->about.count == 0)
-            rc = larder__fail(LARDER_E_NOTFOUND, "%s%.100s%.100s: holds no samples",
-                              larder__web_shown(d), d->objects.root,
-                              larder__names_get(&d->objects.names, 0));
-    }
     if (rc == 0)
-        larder__names_trim(&d->index.names);
+        d->firsts[n] = d->index.keys.count;
     d->kind = &tars;
     return rc;
 }
