@@ -240,6 +240,7 @@ int larder__array_rows_describe(void *st, larder_dataset *out) {
                             .bytes = r->count * r->bytes,
                             .classes = r->classes,
                             .raw = r->raw,
+                            .parcels = r->parcels,
                             .layout = r->layout};
     for (uint32_t i = 0; i < r->field_count; i++) {
         const larder__field *f = &r->fields[i].is;

@@ -326,6 +326,7 @@ static int describe(void *st, larder_dataset *out) {
     *out = (larder_dataset){.count = c->count,
                             .bytes = c->bytes,
                             .classes = c->labels.classes,
+                            .parcels = true,
                             .identity = larder__stamp_hash(0, &c->stamp)};
     out->fingerprint = larder__hash_bytes(0xc57, &c->count, sizeof c->count);
     for (size_t i = 0; i < c->column_count; i++) {

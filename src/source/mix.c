@@ -217,12 +217,13 @@ static int check_alike(const mix *m) {
     for (size_t i = 1; i < m->n; i++) {
         const larder_dataset *b = about(m, i);
         if (a->raw.h == b->raw.h && a->raw.w == b->raw.w && a->raw.c == b->raw.c &&
-            (a->raw.h == 0 || a->layout == b->layout))
+            a->parcels == b->parcels && (a->raw.h == 0 || a->layout == b->layout))
             continue;
-        return larder__fail(LARDER_E_ARGS,
-                            "mix: raw pixels of one shape cannot be mixed with those of another or "
-                            "with encoded pictures: %.100s and %.100s",
-                            larder__data_uri(m->of[0].data), larder__data_uri(m->of[i].data));
+        return larder__fail(
+            LARDER_E_ARGS,
+            "mix: raw pixels of one shape, encoded samples and typed ones cannot be "
+            "mixed: %.100s and %.100s",
+            larder__data_uri(m->of[0].data), larder__data_uri(m->of[i].data));
     }
     return 0;
 }

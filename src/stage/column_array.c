@@ -65,7 +65,7 @@ static int run_array(const larder__column *c, const larder__sight *sight, const 
         char is[160], was[160];
         return larder__fail(LARDER_E_FORMAT,
                             "an array of %s %s, and the first sample's is of %s %s: rows of one "
-                            "batch are alike (or say :array;ragged=yes)",
+                            "batch are alike (or say :array;ragged=true)",
                             larder__shape_text(f->shape, f->ndim, is), larder__dtype_name(f->dtype),
                             larder__shape_text(c->shape, c->ndim, was),
                             larder__dtype_name(c->dtype));
@@ -77,7 +77,7 @@ static int run_array(const larder__column *c, const larder__sight *sight, const 
 static const larder_param params[] = {
     {"dtype", "auto|float32|float64|int64|int32|int16|int8|uint8|uint16|uint32|uint64|bool", "auto",
      "of the rows; auto: as the first sample has it, float32 of JSON", 0, 0},
-    {"ragged", "bool", "no", "rows may differ in shape, and come as a list", 0, 0},
+    {"ragged", "bool", "false", "rows may differ in shape, and come as a list", 0, 0},
     {0}};
 
 const larder__column_kind larder__column_array = {
