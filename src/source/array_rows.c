@@ -95,15 +95,15 @@ int larder__array_rows_plain(larder__array_rows *r, const char *path, const char
     if (file < 0)
         return file;
     uint64_t size = r->files[file].stamp.size, width = larder__dtype_bytes(out->is.dtype);
-    uint64_t row = larder__shape_count(out->is.shape + 1, out->is.ndim);
-    if (row >= UINT64_MAX / 16 || offset > size || (size - offset) % (row * width) != 0)
+    uint64_t row = larder__shape_count(out->is.shape + 1, out->is.ndim) * width;
+    if (row == 0 || row > size || offset > size || (size - offset) % row != 0)
         return larder__fail(
             LARDER_E_FORMAT, "%s: %llu bytes after %llu are no whole number of rows of %s %s", path,
             (unsigned long long)(size - (offset < size ? offset : size)),
             (unsigned long long)offset, larder__shape_text(out->is.shape + 1, out->is.ndim, text),
             larder__dtype_name(out->is.dtype));
     out->file = (uint32_t)file;
-    out->is.shape[0] = (size - offset) / (row * width);
+    out->is.shape[0] = (size - offset) / row;
     out->is.ndim++;
     out->is.bytes = (size_t)(size - offset);
     return 0;

@@ -18,7 +18,7 @@ static bool ends_in_npy(const char *path) {
 static int probe(const char *where) { return ends_in_npy(where) ? 60 : 0; }
 
 static int npy_open(void *st, const char *where, const larder_args *args) {
-    larder__array a;
+    larder__array a = {0};
     int rc = larder__array_rows_npy(st, where, &a);
     if (rc == 0)
         rc = larder__array_rows_x(st, &a);
@@ -53,7 +53,7 @@ static int raw_array(larder__array_rows *r, const char *where, const larder_args
 }
 
 static int raw_open(void *st, const char *where, const larder_args *args) {
-    larder__array a;
+    larder__array a = {0};
     int rc = raw_array(st, where, args, &a);
     if (rc == 0)
         rc = larder__array_rows_x(st, &a);
@@ -98,7 +98,7 @@ static int long_array(larder__array_rows *r, const char *uri, larder__array *out
 /* Window i begins at i x stride; y is x one element later, which has to be there. */
 static int window_open(void *st, const char *where, const larder_args *args) {
     larder__array_rows *r = st;
-    larder__array a;
+    larder__array a = {0};
     uint64_t length = (uint64_t)larder_args_number(args, "length");
     uint64_t stride = (uint64_t)larder_args_number(args, "stride");
     stride = stride ? stride : length;

@@ -379,15 +379,17 @@ static const char *field(void *st, size_t i) {
 static void put_numbers(const csv_rows *c, char *const *cells, larder__field *fields) {
     unsigned char *x = c->vector ? (unsigned char *)(uintptr_t)fields[0].data : NULL;
     unsigned char *y = (unsigned char *)(uintptr_t)fields[c->vector ? 1 : 0].data;
-    for (size_t i = 0; i < c->column_count; i++) {
+    for (size_t i = 0, i_th = 0; i < c->column_count; i++) {
         double v;
         use u = c->columns[i].use;
         if (u != NUMBER && (u != TARGET || c->labels.are != LARDER__LABELS_FLOATS))
             continue;
         larder__text_number(cells[i], &v);
         float f = (float)v;
-        memcpy(u == NUMBER ? x : y, &f, sizeof f);
-        x += u == NUMBER ? sizeof f : 0;
+        if (u == TARGET)
+            memcpy(y, &f, sizeof f);
+        else if (x)
+            memcpy(x + i_th++ * sizeof f, &f, sizeof f);
     }
 }
 

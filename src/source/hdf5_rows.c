@@ -230,7 +230,7 @@ static int hdf5_read(void *st, const uint64_t *ids, size_t n, larder_read *out) 
     return 0;
 }
 
-static int probe(const char *where) {
+static int hdf5_probe(const char *where) {
     const char *dot = strrchr(where, '.');
     return dot && (strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0) ? 50 : 0;
 }
@@ -249,7 +249,7 @@ static int hdf5_open(void *st, const char *where, const larder_args *args) {
 }
 #define hdf5_close larder__array_rows_close
 #define hdf5_read larder__array_rows_read
-#define probe NULL
+#define hdf5_probe NULL
 #define STATE sizeof(larder__array_rows)
 
 #endif
@@ -259,7 +259,7 @@ const larder_source larder__source_hdf5 = {
                .summary = "rows of an array in an HDF5 file, with labels in another: ?x=a&y=b",
                .params = params,
                .state_size = STATE},
-    .probe = probe,
+    .probe = hdf5_probe,
     .open = hdf5_open,
     .close = hdf5_close,
     .describe = larder__array_rows_describe,

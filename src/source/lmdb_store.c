@@ -231,7 +231,7 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
-static const char *note(void *st, size_t i) {
+static const char *store_note(void *st, size_t i) {
     store *s = st;
     if (i || !s->skipped)
         return NULL;
@@ -240,7 +240,7 @@ static const char *note(void *st, size_t i) {
     return s->says;
 }
 
-static int probe(const char *where) {
+static int store_probe(const char *where) {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/data.mdb", where);
     return n > 0 && (size_t)n < sizeof path && larder__is_file(path) ? 45 : 0;
@@ -273,8 +273,8 @@ static int store_read(void *st, const uint64_t *ids, size_t n, larder_read *out)
     (void)st, (void)ids, (void)n, (void)out;
     return LARDER_E_UNSUPPORTED;
 }
-#define probe NULL
-#define note NULL
+#define store_probe NULL
+#define store_note NULL
 #define STATE 1
 
 #endif
@@ -283,12 +283,12 @@ const larder_source larder__source_lmdb = {
     .plugin = {.name = "lmdb",
                .summary = "an LMDB store, a folder or its file: a sample a key, in their order",
                .state_size = STATE},
-    .probe = probe,
+    .probe = store_probe,
     .open = store_open,
     .close = store_close,
     .describe = describe,
     .stat = stat_one,
     .name = name,
     .read = store_read,
-    .note = note,
+    .note = store_note,
 };

@@ -171,7 +171,7 @@ static double epoch_of_all(const mix *m) {
 
 /* Whole numbers that add up to n: what rounding down leaves goes to the largest remainders. */
 static void divide(mix *m, uint64_t n) {
-    double rest[MOST];
+    double rest[MOST] = {0};
     uint64_t given = 0;
     for (size_t i = 0; i < m->n; i++) {
         double exact = m->of[i].share * (double)n;

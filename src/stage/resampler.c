@@ -7,7 +7,7 @@
 enum { CROSSINGS = 32, MOST_TAPS = 4 << 20 };
 #define PI 3.14159265358979323846
 #define ROLL_OFF 0.91 /* the cut lies so far below half the rate: what fades is gone by there */
-#define BETA 9.0       /* of Kaiser's window */
+#define BETA 9.0      /* of Kaiser's window */
 
 static double bessel(double x) {
     double sum = 1, term = 1;
@@ -48,6 +48,9 @@ static void fill_taps(larder__resampler *r, double cut) {
 
 int larder__resampler_open(larder__resampler *r, uint32_t from, uint32_t to) {
     uint32_t common = divisor(from, to);
+    *r = (larder__resampler){0};
+    if (from == 0 || to == 0)
+        return larder__fail(LARDER_E_RANGE, "sound: a rate of nothing");
     double shrink = from > to ? (double)from / to : 1;
     *r = (larder__resampler){.from = from, .to = to, .up = to / common, .down = from / common};
     r->half = (uint32_t)ceil(CROSSINGS * shrink / ROLL_OFF) + 1;
