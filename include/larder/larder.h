@@ -331,6 +331,10 @@ int larder_loader_begin(larder_loader *, uint64_t epoch);
  * then nothing is read, and any recipe will do. */
 int larder_loader_get(larder_loader *, const uint64_t *ids, size_t n, const uint64_t *chance,
                       void *x, int64_t *y);
+/* The same as a batch on hold, with all its columns, to be released: at most 64 samples, and no
+ * more than conf.batch. ids and served are the ids, kind says where each came from. */
+int larder_loader_gather(larder_loader *, const uint64_t *ids, size_t n, const uint64_t *chance,
+                         const larder_batch **out);
 /* One sample before any stage: its file's bytes, or its pixels, u8 at native size. */
 typedef struct larder_item {
     size_t size;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional, Union
 
-from . import _lib, _torch
+from . import _fields, _lib, _torch
 
 HIT, MISS, SUBSTITUTE, REPLACED = range(4)  # values of Batch.kind
 
@@ -115,10 +115,13 @@ class Batch:
     kind     how each came to be here: larder.HIT, MISS, SUBSTITUTE or REPLACED
     number   of the batch, over the whole run; ``epoch`` it belongs to
 
+    With ``fields=`` of the loader, ``batch["json.label"]`` or ``batch.mask`` is a column, and ``batch.fields`` has
+    all of them by name: arrays, or lists (of text, bytes, arrays) where rows differ.
+
     It also passes for the pair (x, y): ``for x, y in loader`` works."""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "owner", "_lies", "__weakref__")
+                 "labels_host", "owner", "fields", "_lies", "__weakref__")
 
     x: Any
     y: Any
@@ -131,13 +134,20 @@ class Batch:
     served_host: Any
     labels_host: Any
     owner: Any
+    fields: Dict[str, Any]
     _lies: Any  # where arrays nobody has asked for yet are: the hold, the C batch, and are they tensors
 
     def __getattr__(self, name: str) -> Any:
         """Asked for the first time: the array is made then. Most training looks at x and y alone, and
         what is not made does not keep a training step waiting."""
         column = _columns.get(name)
-        lies = self._lies if column else None
+        lies = None if name == "_lies" else self._lies
+        if name == "fields":
+            made = _fields.values(*lies) if lies is not None else {}
+            setattr(self, name, made)
+            return made
+        if column is None and not name.startswith("_") and name in self.fields:
+            return self.fields[name]
         if column is None or lies is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         hold, s, tensors = lies
@@ -161,8 +171,13 @@ class Batch:
     def __len__(self) -> int:
         return 2
 
-    def __getitem__(self, i: int) -> Any:
-        return (self.x, self.y)[i]
+    def __getitem__(self, i: Union[int, str]) -> Any:
+        if not isinstance(i, str):
+            return (self.x, self.y)[i]
+        if i not in self.fields:
+            there = ", ".join(self.fields) or "none: name them in fields="
+            raise KeyError(f"{i!r}; the columns of this batch are {there}")
+        return self.fields[i]
 
     @property
     def n(self) -> int:
@@ -180,6 +195,11 @@ class Batch:
             if _torch.is_tensor(value):
                 value = value.to(device, non_blocking=non_blocking)
             setattr(other, name, value)
+        other.fields = {name: _fields.moved(value, device, non_blocking) for name, value in self.fields.items()}
+        if _torch.is_tensor(self.x):
+            for name, value in self.fields.items():
+                if value is self.x:
+                    other.fields[name] = other.x
         return other
 
     def pin_memory(self) -> "Batch":
@@ -187,10 +207,10 @@ class Batch:
         return self
 
     def __repr__(self) -> str:
-        return (
-            f"<larder.Batch {self.number} of epoch {self.epoch}: {self.n} samples, x "
-            f"{tuple(self.x.shape)} {self.x.dtype}>"
-        )
+        what = f"x {tuple(self.x.shape)} {self.x.dtype}" if hasattr(self.x, "shape") else "no x"
+        if self.fields:
+            what = f"fields {', '.join(self.fields)}"
+        return f"<larder.Batch {self.number} of epoch {self.epoch}: {self.n} samples, {what}>"
 
 
 _PARTS = tuple(name for name in Batch.__slots__ if name not in ("_lies", "__weakref__"))
@@ -224,6 +244,7 @@ class Maker:
         self.dtype = numpy.dtype("float32" if s.dtype == _lib.DTYPES["float32"] else "uint8")
         self.row = x_shape(s)[1:]
         self.row_bytes = self.dtype.itemsize * self.row[0] * self.row[1] * self.row[2]
+        self.x_from, self.y_from = _fields.x_and_y(s)
 
     def make(self, hold: Optional[Hold], s: _lib.BatchStruct) -> Batch:
         """All arrays but x are made when somebody asks for them; without a hold that has to be before the
@@ -242,4 +263,8 @@ class Maker:
             b.x = x_array(hold, s) if x else None
             if self.tensor and x:
                 b.x = self.tensor(b.x)
+        if self.x_from is not None:
+            b.x = b.fields[self.x_from]
+        if self.y_from is not None:
+            b.y = b.fields[self.y_from]
         return b

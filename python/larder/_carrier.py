@@ -7,7 +7,7 @@ import ctypes
 import warnings
 from typing import Any, Optional
 
-from . import _lib, _torch
+from . import _fields, _lib, _torch
 from ._batch import Batch, Hold, release_later, sweep, x_array
 
 
@@ -43,6 +43,9 @@ class Carrier:
         """The tensors of a batch become the device's; training's stream waits for them, nobody else."""
         torch = _torch.module()
         device = self.device
+        if b._lies is not None and b._lies[1].column_count or not _torch.is_tensor(b.x):
+            self._carry_fields(b, hold)
+            return
         if device.type != "cuda":
             b.x, b.y, b.weight = b.x.to(device), b.y.to(device), b.weight.to(device)
             return
@@ -72,6 +75,21 @@ class Carrier:
         else:
             event.synchronize()
 
+    def _carry_fields(self, b: Batch, hold: Hold) -> None:
+        """All columns that are tensors. Text and bytes stay."""
+        to, x, y = self.device, b.x, b.y
+        at = {id(v): _fields.moved(v, to, False) for v in b.fields.values()}
+        b.fields = {name: at[id(v)] for name, v in b.fields.items()}
+        b.x = at[id(x)] if id(x) in at else _fields.moved(x, to, False)
+        b.y = at[id(y)] if id(y) in at else _fields.moved(y, to, False)
+        b.weight = b.weight.to(to)
+        for name in ("ids", "served", "kind"):
+            setattr(b, name, getattr(b, name).clone())
+        b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        b._lies = None
+        if hold.pinned:
+            release_later(hold)
+
     def _copy(self, x: Any) -> Any:
         torch = _torch.module()
         if self._side is None:
@@ -93,6 +111,8 @@ class Carrier:
         if _lib.load().larder_loader_peek(handle, ctypes.byref(coming)) != 0:
             return
         s = coming.contents
+        if s.column_count or not s.x:
+            return
         x = _torch.module().from_numpy(x_array(None, s))
         self._copied = (s.number,) + self._copy(x)
 

@@ -24,6 +24,8 @@ from ._arguments import (
     text_of,
     uri_of,
 )
+from ._batch import Hold, Maker
+from ._fields import fields_text, row, target_text
 from ._stages import Stages
 
 if TYPE_CHECKING:  # to a checker it is one of PyTorch's; nobody needs PyTorch for it
@@ -61,7 +63,8 @@ class Dataset(_Base):
     target_transform    a function of the label
     recipe      a cache policy: "minio" (keeps what came first; for shuffled epochs), "lru", …
     seed        of the native stages' chance, with PyTorch's worker seeds
-    ids         True: samples are (x, label, id)"""
+    ids         True: samples are (x, label, id)
+    fields      as in larder.Loader: samples are tuples of these, in their order; target: what the label is"""
 
     if not TYPE_CHECKING:  # which sees what __init__ takes
         __signature__ = Arguments()
@@ -85,6 +88,8 @@ class Dataset(_Base):
         layout: str = "NCHW",
         shared: Optional[bool] = None,
         ids: bool = False,
+        fields: Union[None, str, Sequence[str], Dict[str, str]] = None,
+        target: Any = None,
         torch: Optional[bool] = None,
     ) -> None:
         global _forks_watched
@@ -94,6 +99,8 @@ class Dataset(_Base):
         function("target_transform", target_transform)
         self.target_transform, self.pil, self.ids = target_transform, pil, ids
         self._native = bool(self._stages.native)
+        self._fields, (self._aim, self._target) = fields_text(fields), target_text(target)
+        self._parcels = self._fields is not None or self._aim is not None
         self._targets: Optional[List[int]] = None
         if pil and self._native:
             raise ValueError("pil=True hands out pictures as they are: leave augment out")
@@ -141,8 +148,9 @@ class Dataset(_Base):
         conf.source, conf.cache = _lib.text(self.uri), _lib.text(cache)
         conf.recipe = _lib.text(self.recipe)
         # Without native stages its shape is not used: pictures come as they are.
-        conf.augment = _lib.text(self._stages.native or "resize:h=1,w=1")
-        conf.batch, conf.prefetch, conf.threads, conf.inflight = 1, 1, 1, 1
+        conf.augment = _lib.text(self._stages.native or (None if self._parcels else "resize:h=1,w=1"))
+        conf.batch, conf.prefetch, conf.threads, conf.inflight = 64 if self._parcels else 1, 1, 1, 1
+        conf.fields, conf.target = _lib.text(self._fields), _lib.text(self._aim)
         conf.seed, conf.parts = self.seed, _lib.PARTS["off"]
         conf.dtype, conf.layout = self._dtype, self._layout
         handle = ctypes.c_void_p()
@@ -261,6 +269,33 @@ class Dataset(_Base):
         )
         return x, y
 
+    def _gathered(self, ids: List[int]) -> List[Any]:
+        """Samples of several fields: tuples of them, or (x, y) where only a target is named."""
+        import numpy
+
+        index, chances = numpy.array(ids, "uint64"), self._chances(len(ids))
+        held = Hold(False, self._pid)
+        _lib.check(
+            _lib.load().larder_loader_gather(
+                self._open(), index.ctypes.data, len(ids), chances.ctypes.data, ctypes.byref(held.handle)
+            )
+        )
+        s = _lib.BatchStruct.from_address(held.handle.value or 0)
+        b = Maker(s, self._tensors).make(held, s)
+        rows = []
+        for k, i in enumerate(ids):
+            at = row(b.fields, k)
+            for name, value in at.items():
+                if isinstance(value, numpy.generic) or (_torch.is_tensor(value) and value.dim() == 0):
+                    at[name] = value.item()
+            y = self._target(at) if self._target is not None else b.y[k]
+            if self._fields is None or self._target is not None:
+                y = y.item() if getattr(y, "ndim", 1) == 0 else y
+                rows.append(self._finish(self._stages.run(b.x[k]), y, i))
+            else:
+                rows.append(tuple(at.values()) + ((i,) if self.ids else ()))
+        return rows
+
     def pixels(self, i: int) -> Any:
         """The decoded picture i as a NumPy array, HWC, uint8, at its own size; and its label."""
         import numpy
@@ -306,6 +341,8 @@ class Dataset(_Base):
 
     def __getitem__(self, i: int) -> Any:
         i = self._index(i)
+        if self._parcels:
+            return self._gathered([i])[0]
         if self._native:
             x, y = self._rows([i])
             return self._finish(self._stages.run(x[0]), int(y[0]), i)
@@ -322,6 +359,8 @@ class Dataset(_Base):
     def __getitems__(self, indices: Sequence[int]) -> List[Any]:
         """A batch at once, as newer DataLoaders ask for it: one joint read."""
         ids = [self._index(i) for i in indices]
+        if self._parcels:
+            return [sample for at in range(0, len(ids), 64) for sample in self._gathered(ids[at:at + 64])]
         if not self._native:
             return [self[i] for i in ids]
         x, y = self._rows(ids)

@@ -93,11 +93,39 @@ class Conf(Sized):
         ("still", STILL),
         ("still_arg", c_void_p),
         ("patience", c_double),
+        ("fields", c_char_p),
+        ("target", c_char_p),
     ]
 
 
 class Shape(Structure):
     _fields_ = [("h", c_uint32), ("w", c_uint32), ("c", c_uint32)]
+
+
+class Piece(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("bytes", c_size_t),
+        ("dtype", c_int),
+        ("ndim", c_uint32),
+        ("shape", c_uint64 * 8),
+    ]
+
+
+COLUMN_X, COLUMN_Y = 1, 2
+
+
+class Column(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("kind", c_char_p),
+        ("dtype", c_int),
+        ("ndim", c_uint32),
+        ("shape", c_uint64 * 8),
+        ("data", c_void_p),
+        ("pieces", POINTER(Piece)),
+        ("use", c_int),
+    ]
 
 
 class BatchStruct(Sized):
@@ -115,6 +143,8 @@ class BatchStruct(Sized):
         ("served", c_void_p),
         ("kind", c_void_p),
         ("weight", c_void_p),
+        ("columns", POINTER(Column)),
+        ("column_count", c_size_t),
     ]
 
 
@@ -225,6 +255,7 @@ _PROTOTYPES = [
     ("larder_loader_report", c_int, [c_void_p, POINTER(BatchStruct), POINTER(Feedback)]),
     ("larder_loader_validate", c_int, [c_void_p, c_double]),
     ("larder_loader_begin", c_int, [c_void_p, c_uint64]),
+    ("larder_loader_gather", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_void_p)]),
     ("larder_loader_get", c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
     ("larder_loader_item", c_int, [c_void_p, c_uint64, c_int, POINTER(Item)]),
     ("larder_loader_evaluator", c_int, [c_void_p, EVALUATE_FN, c_void_p]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _lib, _torch
 from ._errors import StateError
@@ -33,6 +33,7 @@ from ._arguments import (
 from ._batch import Batch, Hold, Maker
 from ._carrier import Carrier, pin_functions
 from ._feedback import Desk, Exchange
+from ._fields import apply, fields_text, target_text
 from ._graph import Graph, wanted as graph_wanted
 from ._habits import Habits
 from ._resumed import Resumed
@@ -103,6 +104,10 @@ class Loader(Shown, Habits, Resumed):
     prefetch, ahead, lag, inflight   as in ``larder train --help``; 0: they are chosen
     on_bad      "fail", "skip" or "replace" a sample that cannot be read
     epochs      after so many there is nothing more; 0: no end
+    fields      parts of a sample, as ["jpg", "json.label"] or {"mask": "seg.png:mask"}: ``batch["json.label"]``
+                (docs/guide/fields.md); None: the picture and its label
+    target      what y is: a field ("json.label"), a table ("csv:labels.csv?key=name&value=label"), or a function
+                of a sample's fields
     evaluator   f(batch) -> losses, for recipes that look at losses between epochs (impact)
     record      a file for larder suggest and larder sim --replay; None: as LARDER_RECORD says, "": none
     replay      an earlier run to repeat to the bit, whatever the pace: what it measured (rotate's h=auto,
@@ -147,6 +152,8 @@ class Loader(Shown, Habits, Resumed):
         on_bad: str = "fail",
         parts: str = "read",
         epochs: int = 0,
+        fields: Union[None, str, Sequence[str], Dict[str, str]] = None,
+        target: Any = None,
         evaluator: Optional[Callable[[Batch], Any]] = None,
         record: "Union[None, str, os.PathLike[str]]" = None,
         replay: Any = None,
@@ -172,11 +179,12 @@ class Loader(Shown, Habits, Resumed):
         pins = pin_functions(pin, self._tensors)
         self._carrier = Carrier(to, pins)
         earlier, decided = replay_of(replay)
+        aim, self._target = target_text(target)
         conf = conf_of(
             counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
             seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=dtype,
             layout=layout, on_bad=on_bad, parts=parts, record=record,
-            replay=earlier,
+            replay=earlier, fields=fields_text(fields), target=aim,
         )
         conf.order_only, conf.patience = self._order_only, _LOOK_UP
         if pins:
@@ -315,6 +323,8 @@ class Loader(Shown, Habits, Resumed):
             self._maker = Maker(s, self._tensors and not self._stages.own)
         b = self._maker.make(held, s)
         b.owner = self._mark
+        if self._target is not None:
+            b.y = apply(self._target, b.fields, b.n, self._tensors)
         if self._stages.own:
             self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:

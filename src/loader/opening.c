@@ -163,7 +163,13 @@ static int open_pipeline(larder_loader *l) {
 /* Who only wants the order reads by other means. */
 static void note_data(larder_loader *l) {
     char says[LARDER__NOTE_BYTES];
-    for (size_t i = 0; !l->conf.order_only && larder__data_note(l->data, i, says, sizeof says); i++)
+    const char *told;
+    if (l->columns) /* labels are as the fields have them; what is left out was not asked for */
+        for (size_t i = 0; !l->conf.fields && (told = larder__data_source_note(l->data, i)); i++)
+            larder__note(l->stats, "%.150s: %s", l->conf.source, told);
+    for (size_t i = 0;
+         !l->columns && !l->conf.order_only && larder__data_note(l->data, i, says, sizeof says);
+         i++)
         larder__note(l->stats, "%s", says);
 }
 

@@ -117,8 +117,9 @@ const char *larder__found_note(const larder__found *f, const char *what, size_t 
     char endings[256], *out = says->text[0];
     if (unused && i == 0) {
         list(&f->unused, endings);
-        snprintf(out, sizeof says->text[0], "%llu %s are not used: %s", (unsigned long long)unused,
-                 what, endings);
+        snprintf(out, sizeof says->text[0], "%llu %s are not used: %s%s",
+                 (unsigned long long)unused, what, endings,
+                 strcmp(what, "members") == 0 ? "; fields= takes them" : "");
         return out;
     }
     if (!strange || i != (unused ? 1u : 0u))

@@ -361,10 +361,12 @@ static bool say_unlabelled(larder__data *d, char *out, size_t cap) {
     if (none == 0)
         return false;
     larder__data_name(d, first, name, sizeof name);
-    snprintf(out, cap,
-             "%.150s: %llu of %llu samples have no label, the first is %.120s; labels come from "
-             "class folders, from .cls members of tar shards, or from a manifest",
-             d->uri, (unsigned long long)none, (unsigned long long)d->about.count, name);
+    snprintf(
+        out, cap,
+        "%.150s: %llu of %llu samples have no label, the first is %.120s; labels come from "
+        "class folders, from .cls members of tar shards, from a manifest, or from what target= "
+        "names",
+        d->uri, (unsigned long long)none, (unsigned long long)d->about.count, name);
     return true;
 }
 

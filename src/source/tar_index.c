@@ -235,6 +235,7 @@ static void name_fields(const larder__tar_index *x, const larder__tar_part *cons
 static int choose_fields(larder__tar_index *x, uint64_t k, const char *key) {
     const larder__tar_part *parts[LARDER__TAR_WANTED];
     larder__field fields[LARDER__TAR_WANTED];
+    char path[2 * LARDER__TAR_PATH];
     size_t found = find_parts(x, k, parts);
     for (uint64_t i = x->firsts[k]; i < x->firsts[k + 1]; i++) {
         bool used = false;
@@ -250,7 +251,12 @@ static int choose_fields(larder__tar_index *x, uint64_t k, const char *key) {
     uint64_t bytes = larder__parcel_bytes(fields, x->wanted_count);
     if (!bytes)
         return larder__fail(LARDER_E_FORMAT, "%.200s: 4 GiB or more is no sample", key);
-    return add_entry(x, &(larder__tar_entry){k, (uint32_t)bytes, x->labels[k]}, key, strlen(key));
+    size_t first = 0;
+    while (!parts[first])
+        first++;
+    int n = snprintf(path, sizeof path, "%s.%s", key,
+                     larder__names_get(&x->endings, parts[first]->ending));
+    return add_entry(x, &(larder__tar_entry){k, (uint32_t)bytes, x->labels[k]}, path, (size_t)n);
 }
 
 /* Which endings will do for "jpg|png", the first one best. */

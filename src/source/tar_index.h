@@ -30,7 +30,7 @@ typedef struct larder__tar_index {
     larder__tar_entry *entries; /* the samples */
     size_t cap;
     uint64_t count;
-    larder__names names; /* path of each image member; with fields: the key */
+    larder__names names; /* path of each image member; with fields: of the first one */
     larder__found found; /* what is no part of them */
     /* What they are chosen from: empty once they are, unless there are fields. */
     larder__names keys, endings; /* the first ending is "": none, or one of too many */

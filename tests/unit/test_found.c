@@ -124,14 +124,20 @@ static void test_tars(void **st) {
     put_tar(p, "s1.tar", 2, false, true);
     for (int i = 0; i < 2; i++) {
         EXPECT("tar:", p, "/plain.tar", NULL);
-        EXPECT("tar:", p, "/s0.tar", "9 members are not used: 3 .json, 3 .txt, 3 .seg.png",
-               "1 of 3 samples have no label, the first is s0.tar:000001.jpg; labels come from "
-               "class folders, from .cls members of tar shards, or from a manifest",
-               NULL);
-        EXPECT("tar:", p, "/s{0..1}.tar", "15 members are not used: 5 .json, 5 .txt, 5 .seg.png",
-               "3 of 5 samples have no label, the first is s0.tar:000001.jpg; labels come from "
-               "class folders, from .cls members of tar shards, or from a manifest",
-               NULL);
+        EXPECT(
+            "tar:", p, "/s0.tar",
+            "9 members are not used: 3 .json, 3 .txt, 3 .seg.png; fields= takes them",
+            "1 of 3 samples have no label, the first is s0.tar:000001.jpg; labels come from "
+            "class folders, from .cls members of tar shards, from a manifest, or from what target= "
+            "names",
+            NULL);
+        EXPECT(
+            "tar:", p, "/s{0..1}.tar",
+            "15 members are not used: 5 .json, 5 .txt, 5 .seg.png; fields= takes them",
+            "3 of 5 samples have no label, the first is s0.tar:000001.jpg; labels come from "
+            "class folders, from .cls members of tar shards, from a manifest, or from what target= "
+            "names",
+            NULL);
     }
 }
 

@@ -17,6 +17,12 @@ static uint64_t coming_epoch(larder_loader *l) {
     return epoch - l->epoch_over;
 }
 
+/* A table beside the data knows better. */
+static uint32_t class_count(const larder_loader *l) {
+    uint32_t told = l->targets ? larder__targets_classes(l->targets) : 0;
+    return told ? told : larder__data_about(l->data)->classes;
+}
+
 int larder_loader_about(larder_loader *l, larder_about *out) {
     int rc = larder__sized_check(out, "larder_about");
     if (rc < 0 || (rc = larder__loader_enter(l)) < 0)
@@ -27,7 +33,7 @@ int larder_loader_about(larder_loader *l, larder_about *out) {
     larder_about own = {.samples = data->count,
                         .payload = data->bytes,
                         .shape = larder__loader_shape(l),
-                        .classes = data->classes,
+                        .classes = class_count(l),
                         .epoch = coming_epoch(l),
                         .batches = ids / batch + (ids % batch != 0),
                         .listens = larder__draw_listens(l->draw) || l->tape,
@@ -62,9 +68,12 @@ static int say_sample(larder_loader *l, uint64_t id, char *out, size_t cap) {
 }
 
 static int say_class(larder_loader *l, uint64_t label, char *out, size_t cap) {
-    uint32_t all = larder__data_about(l->data)->classes;
+    uint32_t all = class_count(l);
+    bool told = l->targets && larder__targets_classes(l->targets);
     return label < all
-               ? say(out, cap, larder__data_class(l->data, (uint32_t)label))
+               ? say(out, cap,
+                     told ? larder__targets_class(l->targets, (uint32_t)label)
+                          : larder__data_class(l->data, (uint32_t)label))
                : larder__fail(LARDER_E_RANGE, "class %llu of %u", (unsigned long long)label, all);
 }
 

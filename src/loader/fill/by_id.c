@@ -89,11 +89,8 @@ static int begin_visit(larder_loader *l, visit *v, const uint64_t *ids, size_t n
     return 0;
 }
 
-static int get_some(larder_loader *l, larder__scratch *scratch, visit *v, const uint64_t *ids,
-                    size_t n, const uint64_t *chance, void *x, int64_t *y) {
-    int rc = begin_visit(l, v, ids, n);
-    if (rc < 0)
-        return rc;
+static int finish_visit(larder_loader *l, larder__scratch *scratch, visit *v, size_t n,
+                        const uint64_t *chance, void *x, int64_t *y) {
     v->place.calm = chance == NULL;
     v->place.chances = chance;
     v->place.x = x;
@@ -103,6 +100,12 @@ static int get_some(larder_loader *l, larder__scratch *scratch, visit *v, const 
         if (v->faults[i].code < 0)
             return larder__fail(v->faults[i].code, "%s", v->faults[i].why);
     return 0;
+}
+
+static int get_some(larder_loader *l, larder__scratch *scratch, visit *v, const uint64_t *ids,
+                    size_t n, const uint64_t *chance, void *x, int64_t *y) {
+    int rc = begin_visit(l, v, ids, n);
+    return rc < 0 ? rc : finish_visit(l, scratch, v, n, chance, x, y);
 }
 
 /* Without the lock: whoever comes by id waits for storage and for the cache, not for batches. */
@@ -126,6 +129,71 @@ static void visit_close(larder__scratch **scratch, visit **v) {
     *v = NULL;
 }
 
+/* A batch of its own, which is on hold from the start. */
+static int gather(larder_loader *l, larder__scratch *scratch, visit *v, const uint64_t *ids,
+                  size_t n, const uint64_t *chance, const larder_batch **out) {
+    larder__pixel_block *block;
+    int64_t y[LARDER__ROWS_AT_ONCE];
+    float weight[LARDER__ROWS_AT_ONCE];
+    if (n > LARDER__ROWS_AT_ONCE || n > l->conf.batch)
+        return larder__fail(LARDER_E_ARGS, "%zu samples at once; at most %d, and a batch of %zu", n,
+                            LARDER__ROWS_AT_ONCE, l->conf.batch);
+    int rc = larder__pixel_block_take(l->pool, &block);
+    if (rc == 0)
+        rc = begin_visit(l, v, ids, n);
+    if (rc == 0) {
+        larder__place_lend(l, &v->place, block);
+        rc = finish_visit(l, scratch, v, n, chance, v->place.x, y);
+    }
+    if (rc == 0) {
+        for (size_t i = 0; i < n; i++)
+            weight[i] = 1;
+        larder_batch b = v->place.batch;
+        b.size = sizeof b;
+        b.n = n;
+        b.shape = larder__loader_shape(l);
+        b.dtype = l->conf.dtype;
+        b.layout = l->conf.layout;
+        b.y = y;
+        b.ids = b.served = v->served;
+        b.kind = v->kind;
+        b.weight = weight;
+        *out = larder__pixel_block_hold(block, &b);
+    }
+    larder__pixel_block_unref(&block);
+    return rc;
+}
+
+int larder_loader_gather(larder_loader *l, const uint64_t *ids, size_t n, const uint64_t *chance,
+                         const larder_batch **out) {
+    larder__scratch *scratch;
+    visit *v;
+    *out = NULL;
+    int rc = visit_open(l, ids, n, &scratch, &v);
+    if (rc == 0)
+        rc = gather(l, scratch, v, ids, n, chance, out);
+    visit_close(&scratch, &v);
+    return rc;
+}
+
+/* By way of a batch: columns have no other place to go. */
+static int get_of_columns(larder_loader *l, larder__scratch *scratch, visit *v, const uint64_t *ids,
+                          size_t n, const uint64_t *chance, void *x, int64_t *y) {
+    size_t most = l->conf.batch < LARDER__ROWS_AT_ONCE ? l->conf.batch : LARDER__ROWS_AT_ONCE;
+    int rc = 0;
+    for (size_t at = 0, some; rc == 0 && at < n; at += some) {
+        const larder_batch *b = NULL;
+        some = n - at < most ? n - at : most;
+        rc = gather(l, scratch, v, ids + at, some, chance ? chance + at : NULL, &b);
+        if (rc == 0 && b->x)
+            memcpy((unsigned char *)x + at * l->row_bytes, b->x, some * l->row_bytes);
+        if (rc == 0)
+            memcpy(y + at, b->y, some * sizeof *y);
+        larder_batch_release(&b);
+    }
+    return rc;
+}
+
 static int get_labels(larder_loader *l, const uint64_t *ids, size_t n, int64_t *y) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
@@ -135,7 +203,7 @@ static int get_labels(larder_loader *l, const uint64_t *ids, size_t n, int64_t *
     for (size_t i = 0; rc == 0 && i < n; i++) {
         larder_sample s = {.label = -1};
         rc = larder__data_stat(l->data, ids[i], &s);
-        y[i] = s.label;
+        y[i] = l->targets ? larder__targets_label(l->targets, ids[i]) : s.label;
     }
     return rc;
 }
@@ -147,6 +215,10 @@ int larder_loader_get(larder_loader *l, const uint64_t *ids, size_t n, const uin
     if (!x)
         return get_labels(l, ids, n, y);
     int rc = visit_open(l, ids, n, &scratch, &v);
+    if (rc == 0 && l->columns) {
+        rc = get_of_columns(l, scratch, v, ids, n, chance, x, y);
+        n = 0;
+    }
     for (size_t at = 0, some; rc == 0 && at < n; at += some) {
         some = n - at < LARDER__ROWS_AT_ONCE ? n - at : LARDER__ROWS_AT_ONCE;
         rc = get_some(l, scratch, v, ids + at, some, chance ? chance + at : NULL,
@@ -207,6 +279,8 @@ int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_i
         return rc;
     if (form != LARDER_ENCODED && form != LARDER_DECODED)
         return larder__fail(LARDER_E_ARGS, "a sample before any stage is encoded or decoded");
+    if (l && form == LARDER_DECODED && (!l->pipeline || larder__data_about(l->data)->parcels))
+        return larder__fail(LARDER_E_ARGS, "a sample of several fields has no one picture");
     rc = take_item(l, id, form, &own);
     larder__sized_out(out, &own, sizeof own, "larder_item");
     return rc;

@@ -359,6 +359,12 @@ void larder__targets_close(larder__targets **pt) {
 }
 
 const larder__given *larder__targets_given(const larder__targets *t) { return &t->given; }
+int64_t larder__targets_label(const larder__targets *t, uint64_t id) {
+    int64_t v = -1;
+    if (t->given.dtype == LARDER_I64 && t->given.ndim == 0 && t->known[id])
+        memcpy(&v, t->values + id * 8, 8);
+    return v;
+}
 uint64_t larder__targets_missing(const larder__targets *t) { return t->missing; }
 uint32_t larder__targets_classes(const larder__targets *t) { return t->class_count; }
 const char *larder__targets_class(const larder__targets *t, uint32_t label) {

@@ -11,6 +11,7 @@ typedef struct larder__targets larder__targets;
 bool larder__targets_meant(const char *target); /* is it such a text? */
 int larder__targets_open(larder__targets **out, const char *target, larder__data *);
 void larder__targets_close(larder__targets **);
+int64_t larder__targets_label(const larder__targets *, uint64_t id); /* -1: it has none */
 const larder__given *larder__targets_given(const larder__targets *);
 uint64_t larder__targets_missing(const larder__targets *); /* samples without a line */
 /* Names of classes where the table has words: sorted, their places are the labels. */
