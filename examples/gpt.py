@@ -103,8 +103,8 @@ def main():
         model = GPT(a.length, a.width, a.layers).to(device)
         optimizer = torch.optim.AdamW(model.parameters(), a.rate)
         with larder.Loader(uri.format(train), batch_size=a.batch, epochs=a.epochs, seed=a.seed) as loader, \
-                larder.Loader(uri.format(test), batch_size=a.batch, sampler="sequential") as held:
-            print(f"{len(loader.dataset)} windows of {a.length} tokens, {device}")
+                larder.Loader(uri.format(test), batch_size=a.batch, shuffle=False) as held:
+            print(f"{loader.samples} windows of {a.length} tokens, {device}")
             for epoch in range(a.epochs):
                 start, seen = time.time(), 0
                 for batch in loader:

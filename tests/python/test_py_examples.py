@@ -55,7 +55,8 @@ def make_cifar(folder, train, test):
 
 class Examples(unittest.TestCase):
     def test_all_are_here(self):
-        tested = {"cifar10.py", "ddp.py", "gpt.py", "imagefolder.py", "sounds.py", "svm_digits.py"}
+        tested = {"cifar10.py", "ddp.py", "gpt.py", "imagefolder.py", "segmentation.py", "sounds.py",
+                  "svm_digits.py"}
         self.assertEqual({p.name for p in EXAMPLES.glob("*.py")}, tested)
 
     def test_cifar10(self):
@@ -110,6 +111,10 @@ class Examples(unittest.TestCase):
             self.assertEqual(len(bits), 2)
             self.assertLess(bits[1], 2.5)  # of the 4.1 that its letters alone take
             self.assertIn("windows of 32 tokens", out)
+
+    def test_segmentation(self):
+        out = run("segmentation.py", "--samples", 60, "--epochs", 2)
+        self.assertGreaterEqual(float(out.split("epoch 1: ")[1].split("overlap ")[1].split(" %")[0]), 50)
 
     def test_sounds(self):
         if "-sound" in larder.features().split():
