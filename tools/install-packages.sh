@@ -19,13 +19,14 @@ packages() {
     case $1 in
     build) echo "gcc|clang=cc libc6-dev|libc-dev make=make cmake=cmake ninja-build=ninja
         pkg-config|pkgconf=pkg-config libjpeg62-turbo-dev|libjpeg-turbo8-dev|libjpeg-dev
-        libspng-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
+        libspng-dev libwebp-dev libtiff-dev libgif-dev liblmdb-dev libhdf5-dev
+        libsndfile1-dev zlib1g-dev liblzma-dev libzstd-dev libopenblas-dev liburing-dev
         libcurl4-openssl-dev|libcurl4-gnutls-dev libhiredis-dev
         libssl-dev" ;;
     test) echo "libcmocka-dev g++=c++ libhnswlib-dev python3 python3-pip python3-numpy python3-pil python3-torch
         python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
         libsvm-tools=svm-train redis-server=redis-server nginx-light|nginx=nginx
-        openssl=openssl python3-botocore python3-cvxopt tmux=tmux mypy=mypy" ;;
+        openssl=openssl python3-botocore python3-cvxopt python3-lmdb python3-h5py python3-soundfile tmux=tmux mypy=mypy" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
         shellcheck=shellcheck" ;;
     long) echo "clang=clang musl-tools=musl-gcc libclang-rt-dev|libclang-rt-14-dev chromium=chromium

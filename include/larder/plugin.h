@@ -561,6 +561,8 @@ typedef struct larder_source {
     /* Optional, after choose: the i-th field that samples have, chosen or not; NULL past the end.
      */
     const char *(*field)(void *st, size_t i);
+    /* Wraps several: parameters may be left out, and open gets all that follows them. */
+    bool many;
 } larder_source;
 
 /* ---- stages: from bytes to tensors ----------------------------------------------------------- */

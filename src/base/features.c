@@ -13,8 +13,11 @@ const char *larder_version(void) { return LARDER_VERSION; }
 
 const char *larder_features(void) {
     return PART(LARDER_HAVE_JPEG, "jpeg") PART(LARDER_HAVE_SPNG, "png")
-        PART(LARDER_HAVE_ZLIB, "zlib") PART(LARDER_HAVE_LZMA, "xz") PART(LARDER_HAVE_ZSTD, "zstd")
-            PART(LARDER_HAVE_CBLAS, "cblas") PART(LARDER_HAVE_URING, "uring")
-                PART(LARDER_HAVE_CURL, "curl") PART(LARDER_HAVE_HIREDIS, "redis")
-                    PART(LARDER_HAVE_OPENSSL, "tls");
+        PART(LARDER_HAVE_WEBP, "webp") PART(LARDER_HAVE_TIFF, "tiff") PART(LARDER_HAVE_GIF, "gif")
+            PART(LARDER_HAVE_LMDB, "lmdb") PART(LARDER_HAVE_HDF5, "hdf5")
+                PART(LARDER_HAVE_SNDFILE, "sound") PART(LARDER_HAVE_ZLIB, "zlib")
+                    PART(LARDER_HAVE_LZMA, "xz") PART(LARDER_HAVE_ZSTD, "zstd")
+                        PART(LARDER_HAVE_CBLAS, "cblas") PART(LARDER_HAVE_URING, "uring")
+                            PART(LARDER_HAVE_CURL, "curl") PART(LARDER_HAVE_HIREDIS, "redis")
+                                PART(LARDER_HAVE_OPENSSL, "tls");
 }

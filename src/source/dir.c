@@ -71,8 +71,8 @@ static int add_file(dir *d, const larder__walk *w, size_t i) {
     return larder__file_set_add(&d->set, path, (size_t)n, bytes, larder__walk_stamp(w, i));
 }
 
-static int list_files(dir *d) {
-    larder__walk w = {0};
+static int list_files(dir *d, const char *endings) {
+    larder__walk w = {.endings = endings};
     int rc = 0;
     d->firsts = larder__calloc(d->class_count + 1, sizeof *d->firsts);
     if (!d->firsts)
@@ -83,8 +83,8 @@ static int list_files(dir *d) {
             larder__hash_bytes(d->set.fingerprint, d->classes[c], strlen(d->classes[c]));
         rc = larder__walk_class(&w, d->set.root, d->classes[c]);
         if (rc == 0 && w.files_used == 0)
-            rc = larder__fail(LARDER_E_NOTFOUND, "%s/%s: a class folder without images",
-                              d->set.root, d->classes[c]);
+            rc = larder__fail(LARDER_E_NOTFOUND, "%s/%s: a class folder without %s", d->set.root,
+                              d->classes[c], endings[0] ? "files of these endings" : "images");
         for (size_t i = 0; rc == 0 && i < w.files_used; i++)
             rc = add_file(d, &w, i);
     }
@@ -109,7 +109,9 @@ static int dir_open(void *st, const char *where, const larder_args *args) {
     if (rc == 0)
         rc = list_classes(d);
     if (rc == 0)
-        rc = list_files(d);
+        rc = list_files(d, larder_args_text(args, "endings"));
+    if (larder_args_text(args, "endings")[0]) /* who names them knows what to do with them */
+        d->set.found.strange = (larder__tally){0};
     return rc < 0 ? rc : larder__file_set_end(&d->set, larder_args_text(args, "io"));
 }
 
@@ -153,7 +155,12 @@ static int dir_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
     return larder__file_set_read(st, name, ids, n, out);
 }
 
-static const larder_param params[] = {LARDER__SPLIT_PARAM, LARDER__IO_PARAM, {0}};
+static const larder_param params[] = {
+    LARDER__SPLIT_PARAM,
+    LARDER__IO_PARAM,
+    {"endings", "text", "", "of the files to list, as wav/flac, or any; else those of images", 0,
+     0},
+    {0}};
 
 const larder_source larder__source_dir = {
     .plugin = {.name = "dir",

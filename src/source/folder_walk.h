@@ -21,6 +21,7 @@ typedef struct larder__walk { /* working memory, used again for each class */
     struct larder__walk_file *files;
     size_t files_used, files_cap;
     larder__found found; /* in all classes so far: what is no image */
+    const char *endings; /* of what is listed, "wav/flac" or "any"; NULL or "": of images */
 } larder__walk;
 
 /* Lists the images below `root`/`name`; they are then taken one by one, in order. */

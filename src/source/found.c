@@ -11,6 +11,12 @@
 #ifndef LARDER_HAVE_SPNG
 #define LARDER_HAVE_SPNG 0
 #endif
+#ifndef LARDER_HAVE_TIFF
+#define LARDER_HAVE_TIFF 0
+#endif
+#ifndef LARDER_HAVE_WEBP
+#define LARDER_HAVE_WEBP 0
+#endif
 
 static const struct {
     const char *ending;
@@ -18,12 +24,12 @@ static const struct {
 } pictures[] = {{"jpg", LARDER_HAVE_JPEG},
                 {"jpeg", LARDER_HAVE_JPEG},
                 {"png", LARDER_HAVE_SPNG},
-                {"ppm", false},
-                {"bmp", false},
-                {"pgm", false},
-                {"tif", false},
-                {"tiff", false},
-                {"webp", false}};
+                {"ppm", true},
+                {"bmp", true},
+                {"pgm", true},
+                {"tif", LARDER_HAVE_TIFF},
+                {"tiff", LARDER_HAVE_TIFF},
+                {"webp", LARDER_HAVE_WEBP}};
 enum { PICTURES = sizeof pictures / sizeof *pictures };
 
 const char *larder__ending(const char *path) {
@@ -105,13 +111,6 @@ static void list(const larder__tally *t, char out[256]) {
                  at ? "others" : "without a known ending");
 }
 
-static const char *decoders(void) {
-    return LARDER_HAVE_JPEG && LARDER_HAVE_SPNG ? "JPEG and PNG"
-           : LARDER_HAVE_JPEG                   ? "JPEG alone"
-           : LARDER_HAVE_SPNG                   ? "PNG alone"
-                                                : "no decoder";
-}
-
 const char *larder__found_note(const larder__found *f, const char *what, size_t i,
                                larder__found_says *says) {
     uint64_t unused = sum(&f->unused), strange = sum(&f->strange);
@@ -128,8 +127,9 @@ const char *larder__found_note(const larder__found *f, const char *what, size_t 
     out = says->text[1];
     list(&f->strange, endings);
     snprintf(out, sizeof says->text[1],
-             "%llu samples cannot be decoded, by their names (%s; this build has %s), the first is "
-             "%.120s: convert them, pass over them (on_bad=skip) or take their bytes as they are",
-             (unsigned long long)strange, endings, decoders(), f->first);
+             "%llu samples cannot be decoded, by their names (%s; larder --version says what this "
+             "build has), the first is %.120s: convert them, pass over them (on_bad=skip) or take "
+             "their bytes as they are",
+             (unsigned long long)strange, endings, f->first);
     return out;
 }

@@ -8,6 +8,7 @@
 #include "source/answer.h"
 #include "source/own.h"
 #include "source/own_source.h"
+#include "source/subset.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@ struct larder__data {
     void *st;
     char *uri;
     char content[CONTENT_NAME]; /* the NAME of content=NAME; "": none */
+    char *take, *ids;           /* the values of these parameters, until it is described */
+    larder__subset some;        /* ids here are places in it; the source's own are its ids */
     larder_dataset about;
 };
 
@@ -68,6 +71,11 @@ static int recognise(target *t) {
 /* "name:parameters:URI"; a first word without '=' is the value of the first parameter. */
 static int cut_wrapper(target *t, char *rest) {
     const larder_plugin *p = &t->source->plugin;
+    if (t->source->many && rest[strcspn(rest, "=*:")] != '=') {
+        t->where = rest;
+        t->args = rest + strlen(rest);
+        return rest[0] ? 0 : larder__fail(LARDER_E_ARGS, "%s: of nothing", p->name);
+    }
     char *colon = strchr(rest, ':');
     if (!colon || !colon[1])
         return larder__fail(LARDER_E_ARGS,
@@ -140,17 +148,14 @@ static int say_query(const larder_plugin *p, int code) {
 }
 
 const larder_param larder__source_params[] = {
-    {"content", "text", "", "a name: whatever has it is the same data, copied or not", 0, 0}, {0}};
+    {"content", "text", "", "a name: whatever has it is the same data, copied or not", 0, 0},
+    {"take", "text", "", "a part: first:last, 10% or 5000 (spread evenly), -10% (all others)", 0,
+     0},
+    {"ids", "text", "", "a file with the ids or names of the samples to take, one a line", 0, 0},
+    {0}};
 
-/* The NAME of content=NAME, which every source takes; "": none. */
-static int read_content(const target *t, char name[CONTENT_NAME]) {
-    const larder_plugin every = {.name = t->source->plugin.name, .params = larder__source_params};
-    const larder_param *const own[] = {t->source->plugin.params, NULL};
-    larder_args args;
-    int rc = larder__args_parse(&args, "source", &every, t->args, '&', own);
-    if (rc < 0)
-        return rc;
-    const char *text = larder_args_text(&args, "content");
+static int read_content(const char *text, char name[CONTENT_NAME]) {
+    int rc = 0;
     size_t n = strlen(text);
     if (n >= CONTENT_NAME ||
         strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") < n)
@@ -161,8 +166,22 @@ static int read_content(const target *t, char name[CONTENT_NAME]) {
                          CONTENT_NAME - 1);
     else
         memcpy(name, text, n + 1);
-    larder__args_free(&args);
     return rc;
+}
+
+/* What every source takes. */
+static int read_every(larder__data *d, const target *t) {
+    const larder_plugin every = {.name = t->source->plugin.name, .params = larder__source_params};
+    const larder_param *const own[] = {t->source->plugin.params, NULL};
+    larder_args args;
+    int rc = larder__args_parse(&args, "source", &every, t->args, '&', own);
+    if (rc < 0)
+        return rc;
+    rc = read_content(larder_args_text(&args, "content"), d->content);
+    d->take = larder__strdup(larder_args_text(&args, "take"));
+    d->ids = larder__strdup(larder_args_text(&args, "ids"));
+    larder__args_free(&args);
+    return rc < 0 ? rc : d->take && d->ids ? 0 : LARDER_E_NOMEM;
 }
 
 /* A name stands for the files' times and numbers, which copies do not have in common; what was
@@ -182,7 +201,7 @@ static int open_target(larder__data *d, const target *t) {
         larder__args_parse(&args, "source", p, t->args, wraps ? ',' : '&', wraps ? NULL : every);
     if (rc < 0)
         return rc == LARDER_E_ARGS ? say_query(p, rc) : rc;
-    if (!wraps && (rc = read_content(t, d->content)) < 0) {
+    if (!wraps && (rc = read_every(d, t)) < 0) {
         larder__args_free(&args);
         return rc;
     }
@@ -207,10 +226,29 @@ const char *larder__data_field(larder__data *d, size_t i) {
     return d->source->field ? d->source->field(d->st, i) : NULL;
 }
 
+/* Leaves what take= and ids= name. The same content, but other samples. */
+static int take_some(larder__data *d) {
+    int rc = larder__subset_make(&d->some, d->source, d->st, d->about.count, d->take, d->ids);
+    if (rc < 0 || d->some.count == 0)
+        return rc;
+    d->about.bytes = 0;
+    for (uint64_t i = 0; rc == 0 && i < d->some.count; i++) {
+        larder_sample s;
+        rc = d->source->stat(d->st, d->some.ids[i], &s);
+        d->about.bytes += rc == 0 ? s.bytes : 0;
+    }
+    d->about.count = d->some.count;
+    d->about.fingerprint =
+        larder__hash_bytes(d->about.fingerprint, d->some.ids, d->some.count * sizeof *d->some.ids);
+    return rc;
+}
+
 int larder__data_choose(larder__data *d, const char *const *names, size_t n) {
     int rc = d->source->choose ? d->source->choose(d->st, names, n) : 0;
     if (rc == 0)
         rc = d->source->describe(d->st, &d->about);
+    if (rc == 0 && !d->source->wraps)
+        rc = take_some(d);
     if (rc == 0 && !d->source->wraps) { /* what is inside has said it */
         d->about.identity = identity_of(&d->about, d->content);
         if (d->source->choose)
@@ -292,6 +330,9 @@ void larder__data_close(larder__data **pd) {
         d->source->close(d->st);
     larder__free(d->st);
     larder__free(d->uri);
+    larder__free(d->take);
+    larder__free(d->ids);
+    larder__subset_free(&d->some);
     larder__free(d);
 }
 
@@ -308,14 +349,19 @@ static int check_id(const larder__data *d, uint64_t id) {
                         d->uri, (unsigned long long)id, (unsigned long long)d->about.count);
 }
 
+/* The source's own id. */
+static uint64_t inner(const larder__data *d, uint64_t id) {
+    return larder__subset_id(&d->some, id);
+}
+
 int larder__data_stat(larder__data *d, uint64_t id, larder_sample *out) {
     int rc = check_id(d, id);
-    return rc < 0 ? rc : d->source->stat(d->st, id, out);
+    return rc < 0 ? rc : d->source->stat(d->st, inner(d, id), out);
 }
 
 int larder__data_name(larder__data *d, uint64_t id, char *out, size_t cap) {
     int rc = check_id(d, id);
-    return rc < 0 ? rc : d->source->name(d->st, id, out, cap);
+    return rc < 0 ? rc : d->source->name(d->st, inner(d, id), out, cap);
 }
 
 const char *larder__data_class(larder__data *d, uint32_t label) {
@@ -335,7 +381,7 @@ static uint64_t unlabelled(larder__data *d, uint64_t *first) {
     uint64_t n = 0;
     for (uint64_t id = 0; id < d->about.count; id++) {
         larder_sample s = {.label = -1};
-        if (d->source->stat(d->st, id, &s) == 0 && s.label >= 0)
+        if (d->source->stat(d->st, inner(d, id), &s) == 0 && s.label >= 0)
             continue;
         if (n++ == 0)
             *first = id;
@@ -390,7 +436,7 @@ static void check_answers(larder__data *d, const uint64_t *ids, bool whole, size
         if (out[i].code < 0)
             continue;
         if (out[i].buf &&
-            (!whole || larder__data_is_own(d) || d->source->stat(d->st, ids[i], &s) < 0 ||
+            (!whole || larder__data_is_own(d) || d->source->stat(d->st, inner(d, ids[i]), &s) < 0 ||
              s.bytes == larder_buf_size(out[i].buf)))
             continue;
         int rc = larder__fail(
@@ -402,6 +448,25 @@ static void check_answers(larder__data *d, const uint64_t *ids, bool whole, size
     }
 }
 
+/* Asks the source, by its own ids. What was read before a failure is let go. */
+static int ask(larder__data *d, const uint64_t *ids, const larder_rect *rects, size_t n,
+               larder_read *out) {
+    enum { AT_ONCE = 256 };
+    uint64_t own_ids[AT_ONCE];
+    int rc = 0;
+    for (size_t at = 0, k; rc == 0 && at < n; at += k) {
+        k = d->some.count && n - at > AT_ONCE ? AT_ONCE : n - at;
+        for (size_t i = 0; d->some.count && i < k; i++)
+            own_ids[i] = inner(d, ids[at + i]);
+        const uint64_t *those = d->some.count ? own_ids : ids + at;
+        rc = rects ? d->source->read_parts(d->st, those, rects + at, k, out + at)
+                   : d->source->read(d->st, those, k, out + at);
+        for (size_t i = 0; rc < 0 && i < at; i++)
+            larder_buf_unref(&out[i].buf);
+    }
+    return rc;
+}
+
 /* Runs of known ids go to the source together; an unknown one is answered here. */
 static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *rects, size_t n,
                      larder_read *out) {
@@ -410,8 +475,7 @@ static int read_some(larder__data *d, const uint64_t *ids, const larder_rect *re
         while (run < n && ids[run] < d->about.count)
             run++;
         if (run > at) {
-            int rc = rects ? d->source->read_parts(d->st, ids + at, rects + at, run - at, out + at)
-                           : d->source->read(d->st, ids + at, run - at, out + at);
+            int rc = ask(d, ids + at, rects ? rects + at : NULL, run - at, out + at);
             if (rc < 0) {
                 for (size_t i = 0; i < at; i++)
                     larder_buf_unref(&out[i].buf);
@@ -440,12 +504,12 @@ static int check_part(const larder__data *d, uint64_t id) {
 
 int larder__data_extent(larder__data *d, uint64_t id, uint32_t *w, uint32_t *h) {
     int rc = check_part(d, id);
-    return rc < 0 ? rc : d->source->extent(d->st, id, w, h);
+    return rc < 0 ? rc : d->source->extent(d->st, inner(d, id), w, h);
 }
 
 int larder__data_part_bytes(larder__data *d, uint64_t id, const larder_rect *r, uint32_t *out) {
     int rc = check_part(d, id);
-    return rc < 0 ? rc : d->source->part_bytes(d->st, id, r, out);
+    return rc < 0 ? rc : d->source->part_bytes(d->st, inner(d, id), r, out);
 }
 
 int larder__data_read_parts(larder__data *d, const uint64_t *ids, const larder_rect *rects,

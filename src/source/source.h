@@ -3,8 +3,9 @@
  *
  * Ids are dense from 0 and mean the same sample as long as the fingerprint stays, and the same
  * bytes as long as the identity does. A query "?content=NAME", of any source, says that all that is
- * opened by this NAME has the same content, however often it was copied. All calls but open and
- * close may come from any thread. */
+ * opened by this NAME has the same content, however often it was copied; "?take=10%" and
+ * "?ids=FILE" leave some of its samples (see subset.h). All calls but open and close may come from
+ * any thread. */
 #ifndef LARDER_SOURCE_SOURCE_H
 #define LARDER_SOURCE_SOURCE_H
 

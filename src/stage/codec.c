@@ -4,20 +4,16 @@
 
 #include <string.h>
 
-static const larder__codec *const codecs[] = {&larder__codec_jpeg, &larder__codec_png,
-                                              &larder__codec_part};
+static const larder__codec *const codecs[] = {
+    &larder__codec_jpeg, &larder__codec_png, &larder__codec_part, &larder__codec_webp,
+    &larder__codec_tiff, &larder__codec_gif, &larder__codec_bmp,  &larder__codec_pnm};
 
 /* What people really have in their folders besides pictures we decode. */
 static const struct {
     const char *looks_like;
     size_t at, n;
     const char *bytes;
-} known[] = {{"GIF", 0, 4, "GIF8"},
-             {"WebP", 8, 4, "WEBP"},
-             {"BMP", 0, 2, "BM"},
-             {"TIFF", 0, 4, "II*\0"},
-             {"TIFF", 0, 4, "MM\0*"},
-             {"AVIF or HEIC", 4, 4, "ftyp"},
+} known[] = {{"AVIF or HEIC", 4, 4, "ftyp"},
              {"JPEG 2000", 4, 4, "jP  "},
              {"HTML or XML", 0, 1, "<"},
              {"gzip", 0, 2, "\x1f\x8b"},
@@ -47,11 +43,18 @@ const larder__codec *larder__codec_find(const uint8_t *bytes, size_t size) {
         larder__fail(LARDER_E_FORMAT, "empty: no bytes to decode");
     else
         larder__fail(LARDER_E_FORMAT,
-                     "neither JPEG nor PNG: its %zu bytes look like %s (first bytes %02x %02x %02x "
-                     "%02x)",
+                     "no picture larder knows: its %zu bytes look like %s (first bytes %02x %02x "
+                     "%02x %02x)",
                      size, guess(bytes, size), bytes[0], size > 1 ? bytes[1] : 0,
                      size > 2 ? bytes[2] : 0, size > 3 ? bytes[3] : 0);
     return NULL;
+}
+
+int larder__codec_missing(const char *format, const char *library, const char *package) {
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "this build decodes no %s: %s was missing (apt install %s, then build "
+                        "again)",
+                        format, library, package);
 }
 
 int larder__codec_limit(const char *name, uint64_t w, uint64_t h) {

@@ -8,8 +8,9 @@
 
 /* No picture with more pixels is decoded: a few bytes can declare gigapixels. What a decode may
  * take: 4 bytes a pixel for the result (256 MiB), for a JPEG in several scans 8 more while it runs
- * (its coefficients), and a constant of 64 MiB for rows, tables and the unpacker, which the limit
- * on a side makes one. Nothing that is no pixel is kept: no text, no profile, no thumbnail. */
+ * (its coefficients), as for a WebP or a TIFF (its rows before they are converted), and a constant
+ * of 64 MiB for rows, tables and the unpacker, which the limit on a side makes one. Nothing that is
+ * no pixel is kept: no text, no profile, no thumbnail. */
 #define LARDER__MAX_PIXELS (64u << 20)
 #define LARDER__DECODED_SIDE (1u << 20)
 #define LARDER__DECODE_CONSTANT (64u << 20)
@@ -39,10 +40,13 @@ typedef struct larder__codec {
     uint32_t max_denominator; /* 1, or a power of two up to this */
 } larder__codec;
 
-extern const larder__codec larder__codec_jpeg, larder__codec_png, larder__codec_part;
+extern const larder__codec larder__codec_jpeg, larder__codec_png, larder__codec_part,
+    larder__codec_webp, larder__codec_tiff, larder__codec_gif, larder__codec_bmp, larder__codec_pnm;
 
 /* The codec for these bytes, or NULL with a sentence that says what they look like instead. */
 const larder__codec *larder__codec_find(const uint8_t *bytes, size_t size);
+/* E_UNSUPPORTED: what was missing when this was built, and the package to install. */
+int larder__codec_missing(const char *format, const char *library, const char *package);
 /* 0, or E_RANGE with a sentence. */
 int larder__codec_limit(const char *name, uint64_t w, uint64_t h);
 /* A picture of any codec as w x h pixels of 4 bytes, in the scratch until its next use. */

@@ -10,6 +10,9 @@ static int need_array(const larder__field *f) {
     return larder__fail(LARDER_E_FORMAT, "there is no array where one should be");
 }
 
+/* What the first sample's array is of: without dtype= all are. */
+static larder_dtype *stored(const larder__column *c) { return c->state; }
+
 static bool of_json(const larder__column *c) { return c->reading == LARDER__IN_JSON; }
 
 static int open_array(larder__column *c, const larder_args *args, const larder__sight *sight,
@@ -23,6 +26,7 @@ static int open_array(larder__column *c, const larder_args *args, const larder__
     for (unsigned d = 0; d < LARDER_DTYPES; d++)
         if (strcmp(said, larder__dtype_name(d)) == 0)
             to = (larder_dtype)d;
+    *stored(c) = first->dtype;
     c->ragged = larder_args_number(args, "ragged") != 0;
     if (first->kind == LARDER__FIELD_TENSOR)
         c->shows = "tensor";
@@ -60,7 +64,7 @@ static int run_array(const larder__column *c, const larder__sight *sight, const 
     if (c->ragged)
         return as_piece(c, sight, f, out);
     bool exact =
-        !of_json(c) && !c->target && f->dtype != c->dtype && c->reading == LARDER__AS_IT_IS;
+        !of_json(c) && !c->target && f->dtype != *stored(c) && c->reading == LARDER__AS_IT_IS;
     if (exact || !larder__shape_same(f->shape, f->ndim, c->shape, c->ndim)) {
         char is[160], was[160];
         return larder__fail(LARDER_E_FORMAT,
@@ -68,7 +72,7 @@ static int run_array(const larder__column *c, const larder__sight *sight, const 
                             "batch are alike (or say :array;ragged=true)",
                             larder__shape_text(f->shape, f->ndim, is), larder__dtype_name(f->dtype),
                             larder__shape_text(c->shape, c->ndim, was),
-                            larder__dtype_name(c->dtype));
+                            larder__dtype_name(*stored(c)));
     }
     return larder__convert(out->row, c->dtype, f->data, f->dtype,
                            (size_t)larder__shape_count(f->shape, f->ndim));
@@ -81,7 +85,10 @@ static const larder_param params[] = {
     {0}};
 
 const larder__column_kind larder__column_array = {
-    .plugin = {.name = "array", .summary = "an array: npy, npz, JSON", .params = params},
+    .plugin = {.name = "array",
+               .summary = "an array: npy, npz, JSON",
+               .params = params,
+               .state_size = sizeof(larder_dtype)},
     .endings = " npy npz ",
     .open = open_array,
     .run = run_array,

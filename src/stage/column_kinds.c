@@ -4,13 +4,13 @@
 #include <strings.h>
 
 extern const larder__column_kind larder__column_number, larder__column_array, larder__column_text,
-    larder__column_bytes, larder__column_picture, larder__column_mask, larder__column_boxes;
+    larder__column_bytes, larder__column_picture, larder__column_mask, larder__column_boxes,
+    larder__column_sound;
 
 static const larder__column_kind *const kinds[] = {
-    &larder__column_picture, /* the first one is x */
-    &larder__column_mask,    &larder__column_boxes,
-    &larder__column_number, /* the first one is y */
-    &larder__column_array,   &larder__column_text,
+    &larder__column_picture,                                                /* the first one is x */
+    &larder__column_mask,    &larder__column_boxes, &larder__column_number, /* the first one is y */
+    &larder__column_array,   &larder__column_text,  &larder__column_sound,
     &larder__column_bytes, /* whatever is none of the others */
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

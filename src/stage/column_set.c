@@ -125,11 +125,14 @@ static bool is_whole(larder_dtype d) {
            d == LARDER_U8 || d == LARDER_U16 || d == LARDER_U32 || d == LARDER_BOOL;
 }
 
-/* Which one is y: what is said to be, or the first number. */
+/* Which one is y: what is said to be, what is called so, or the first number. */
 static void choose_y(larder__columns *c) {
     size_t y = SIZE_MAX;
     for (size_t i = 0; i < c->count; i++)
         if (c->items[i].target)
+            y = i;
+    for (size_t i = 0; y == SIZE_MAX && i < c->count; i++)
+        if (strcmp(c->items[i].name, "y") == 0)
             y = i;
     for (size_t i = 0; y == SIZE_MAX && i < c->count; i++)
         if (is_kind(&c->items[i], "number"))

@@ -268,9 +268,7 @@ void larder__jpeg_close(larder__scratch *s) { (void)s; }
 static int jpeg_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
                      uint32_t *h) {
     (void)s, (void)bytes, (void)size, (void)w, (void)h;
-    return larder__fail(LARDER_E_UNSUPPORTED,
-                        "this build decodes no JPEG: libjpeg-turbo was missing (apt install "
-                        "libjpeg62-turbo-dev, then build again)");
+    return larder__codec_missing("JPEG", "libjpeg-turbo", "libjpeg62-turbo-dev");
 }
 #define jpeg_pixels NULL
 

@@ -192,9 +192,7 @@ void larder__png_close(larder__scratch *s) { (void)s; }
 static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
                     uint32_t *h) {
     (void)s, (void)bytes, (void)size, (void)w, (void)h;
-    return larder__fail(LARDER_E_UNSUPPORTED,
-                        "this build decodes no PNG: libspng was missing (apt install libspng-dev, "
-                        "then build again)");
+    return larder__codec_missing("PNG", "libspng", "libspng-dev");
 }
 #define png_pixels NULL
 

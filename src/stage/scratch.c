@@ -16,6 +16,7 @@ void larder__scratch_close(larder__scratch **scratch) {
     larder__jpeg_close(s);
     larder__jpeg_writer_close(s);
     larder__png_close(s);
+    larder__sound_close(s);
     for (int i = 0; i < LARDER__BLOCKS; i++)
         larder__free(s->block[i]);
     larder__free(s);

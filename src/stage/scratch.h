@@ -37,6 +37,7 @@ struct larder__scratch {
     void *jpeg_writer; /* by the first one written */
     void *png;         /* open only between head and pixels */
     larder__png_bytes png_bytes;
+    void *sound;  /* the change of rates used last */
     bool indices; /* of a picture with a palette the numbers are wanted, not the colours */
     bool timed;   /* what decoding takes is added up */
     double decode_seconds;
@@ -50,5 +51,6 @@ void larder__scratch_trim(larder__scratch *);
 void larder__jpeg_close(larder__scratch *);
 void larder__jpeg_writer_close(larder__scratch *);
 void larder__png_close(larder__scratch *);
+void larder__sound_close(larder__scratch *);
 
 #endif

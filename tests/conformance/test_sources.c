@@ -1,6 +1,7 @@
 /* What every registered source must keep (tests/support/source_suite.c), each on a small data set
  * of its own; those of the network on servers of their own. A source that is not in `places` fails:
  * there has to be something to open. */
+#include "array_kit.h"
 #include "aws_kit.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -9,6 +10,7 @@
 #include "plugins.h"
 #include "source/source.h"
 #include "source_suite.h"
+#include "stores.h"
 #include "tar_maker.h"
 
 #include <stdio.h>
@@ -153,6 +155,41 @@ static void make_cifar(void) {
     }
 }
 
+static void make_arrays(void) {
+    char path[512];
+    path_of(path, "arrays");
+    mkdir(path, 0700);
+    path_of(path, "arrays/x.npy");
+    kit_npy(path, "<f4", "(5, 3)", 60);
+    path_of(path, "arrays/pictures.npy");
+    kit_npy(path, "|u1", "(4, 2, 3, 3)", 72);
+    path_of(path, "arrays/y.npy");
+    kit_npy(path, "<f8", "(5, 2)", 80);
+    path_of(path, "arrays/tokens.npy");
+    kit_npy(path, "<u2", "(41,)", 82);
+}
+
+static void make_tables(void) {
+    static const char rows[] =
+        "a,\"say\",b,kind\r\n1,\"x, \"\"y\"\"\n\",2.5,cat\n,,3,dog\n-1e3,z,4,cat";
+    static const char places[] = "label,length,file,offset\n1,5,bytes.bin,3\n0,0,bytes.bin,20\n"
+                                 "2,7,more.bin,0\n";
+    put("tables/rows.csv", rows, sizeof rows - 1);
+    put("tables/places.csv", places, sizeof places - 1);
+    put("tables/bytes.bin", "0123456789abcdefghij", 20);
+    put("tables/more.bin", "ABCDEFG", 7);
+}
+
+static void make_stores(void) {
+    static const char *const keys[] = {"a", "b/2", "__len__"}, *const values[] = {"one", "", "2"};
+    char path[512];
+    path_of(path, "lmdb");
+    mkdir(path, 0700);
+    kit_lmdb(path, keys, (const void *const *)values, (const size_t[]){3, 0, 1}, 3);
+    path_of(path, "all.h5");
+    kit_hdf5(path, 5);
+}
+
 /* In texts, {root} is the folder, {http}, {https} and {s3} are ports, {ca} is a file. */
 typedef struct place {
     const char *source; /* its name; one source may have several */
@@ -165,6 +202,8 @@ typedef struct place {
 } place;
 
 #define WEB "retries=0&connect=5s&requests=4&engines=1"
+
+#define TOUCH_LAST SIZE_MAX /* any file of pages: its last byte */
 
 static const place places[] = {
     {"dir", "{root}/dir", "", "{root}/none", 13, "dir/a/01.jpg", 0, NULL, false},
@@ -190,6 +229,31 @@ static const place places[] = {
     {"mem", "", "n=3&h=2&w=3&c=1", "somewhere", 3, NULL, 0, "n=3&h=2&w=3&c=1&seed=2", false},
     {"slow", "dir:{root}/dir", "latency=1us", "dir:{root}/none", 13, "dir/a/01.jpg", 0, NULL,
      false},
+    {"npy", "{root}/arrays/x.npy", "labels={root}/arrays/y.npy", "{root}/none.npy", 5,
+     "arrays/y.npy", 200, NULL, false},
+    {"npy", "{root}/arrays/pictures.npy", "", "{root}/arrays", 4, "arrays/pictures.npy", 190, NULL,
+     false},
+    {"raw", "{root}/arrays/tokens.npy", "dtype=u16&offset=128", "{root}/none", 41,
+     "arrays/tokens.npy", 150, NULL, false},
+    {"window", "npy:{root}/arrays/tokens.npy", "length=8,stride=4", "npy:{root}/none.npy", 9,
+     "arrays/tokens.npy", 150, NULL, false},
+    {"window", "raw:{root}/arrays/tokens.npy?dtype=u16&offset=128", "length=8", "dir:{root}/dir", 5,
+     NULL, 0, "length=8,stride=7", false},
+    {"csv", "{root}/tables/rows.csv", "target=kind", "{root}/none.csv", 3, "tables/rows.csv", 19,
+     NULL, false},
+    {"csv", "{root}/tables/rows.csv", "target=b&columns=a", "{root}/tables", 3, NULL, 0, "target=b",
+     false},
+    {"table", "{root}/tables/places.csv", "", "{root}/tables/rows.csv", 3, "tables/more.bin", 3,
+     NULL, false},
+    {"lmdb", "{root}/lmdb", "", "{root}/dir", 2, "lmdb/data.mdb", TOUCH_LAST, NULL, false},
+    {"lmdb", "{root}/lmdb/data.mdb", "", "{root}/all.h5", 2, "lmdb/data.mdb", TOUCH_LAST, NULL,
+     false},
+    {"hdf5", "{root}/all.h5", "y=t", "{root}/none.h5", 5, NULL, 0, "y=y", false},
+    {"hdf5", "{root}/all.h5", "x=f&y=y", "{root}/lmdb/data.mdb", 5, NULL, 0, "x=t", false},
+    {"mix", "3*dir:{root}/dir,1*tar:{root}/tar", "epoch=all", "0.5*dir:{root}/none", 40,
+     "tar/s-1.tar", 513, NULL, false},
+    {"mix", "1*dir:{root}/dir?take=2:9,1*list:{root}/list/all.tsv", "epoch=11", "dir:{root}/none",
+     11, NULL, 0, "epoch=13", false},
 };
 
 static const char *fill(char out[600], const char *text) {
@@ -225,8 +289,8 @@ static void touch(void *arg) {
     path_of(path, p->touched);
     size_t size;
     unsigned char *bytes = kit_read(path, &size);
-    assert_true(p->touched_at < size);
-    bytes[p->touched_at] ^= 1;
+    assert_true(p->touched_at < size || p->touched_at == TOUCH_LAST);
+    bytes[p->touched_at == TOUCH_LAST ? size - 1 : p->touched_at] ^= 1;
     check_write(path, bytes, size);
     free(bytes);
 }
@@ -245,6 +309,9 @@ static int set_up(void **state) {
     make_pack();
     make_idx();
     make_cifar();
+    make_arrays();
+    make_tables();
+    make_stores();
     return 0;
 }
 
@@ -261,7 +328,9 @@ static int tear_down(void **state) {
 static bool can_be_had(const place *p) {
     bool curl = strstr(larder_features(), "-curl") == NULL;
     bool jpeg = strstr(larder_features(), "-jpeg") == NULL;
-    if (strcmp(p->source, "pack") == 0 && !jpeg)
+    if ((strcmp(p->source, "pack") == 0 && !jpeg) ||
+        (strcmp(p->source, "lmdb") == 0 && strstr(larder_features(), "-lmdb")) ||
+        (strcmp(p->source, "hdf5") == 0 && strstr(larder_features(), "-hdf5")))
         return false;
     if (!p->network)
         return true;

@@ -50,11 +50,10 @@ static void fuzz_put(const char *name, const void *bytes, size_t size) {
     close(fd);
 }
 
-/* Opens what the folder holds and reads some of it; what opens must read. */
-static void fuzz_open(const char *source) {
-    char uri[256], name[256];
+/* Opens a data set and reads some of it; what opens must read. `labelled`: every sample is. */
+static void fuzz_uri(const char *uri, bool labelled) {
+    char name[256];
     larder__data *d = NULL;
-    snprintf(uri, sizeof uri, "%s:%s", source, fuzz_path);
     if (larder__data_open(&d, uri) < 0) {
         if (d)
             abort();
@@ -65,7 +64,7 @@ static void fuzz_open(const char *source) {
         larder_sample s;
         larder_read out;
         if (larder__data_stat(d, i, &s) < 0 || larder__data_name(d, i, name, sizeof name) < 0 ||
-            s.label < 0 || (uint32_t)s.label >= about->classes)
+            (labelled && (s.label < 0 || (uint32_t)s.label >= about->classes)))
             abort();
         if (larder__data_read(d, &i, 1, &out) < 0 || out.code < 0 ||
             larder_buf_size(out.buf) != s.bytes)
@@ -73,6 +72,20 @@ static void fuzz_open(const char *source) {
         larder_buf_unref(&out.buf);
     }
     larder__data_close(&d);
+}
+
+/* All that the folder holds, as one source. */
+static inline void fuzz_open(const char *source) {
+    char uri[256];
+    snprintf(uri, sizeof uri, "%s:%s", source, fuzz_path);
+    fuzz_uri(uri, true);
+}
+
+/* A file of the folder, by its name in a URI: "csv:%s/name". */
+static inline void fuzz_file(const char *format) {
+    char uri[512];
+    snprintf(uri, sizeof uri, format, fuzz_path, fuzz_path);
+    fuzz_uri(uri, false);
 }
 
 #endif

@@ -55,7 +55,8 @@ def make_cifar(folder, train, test):
 
 class Examples(unittest.TestCase):
     def test_all_are_here(self):
-        tested = {"cifar10.py", "ddp.py", "imagefolder.py", "svm_digits.py"}
+        tested = {"cifar10.py", "ddp.py", "gpt.py", "imagefolder.py", "segmentation.py", "sounds.py",
+                  "svm_digits.py"}
         self.assertEqual({p.name for p in EXAMPLES.glob("*.py")}, tested)
 
     def test_cifar10(self):
@@ -100,6 +101,27 @@ class Examples(unittest.TestCase):
             if os.environ.get("LARDER_LONG"):  # a process of its own
                 out = run("imagefolder.py", *common, "--workers", 1)
                 self.assertIn("epoch 1: 48 pictures", out)
+
+    def test_gpt(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = Path(folder) / "text"
+            text.write_text("one two three four five six seven eight nine ten " * 400)
+            out = run("gpt.py", text, "--length", 32, "--width", 32, "--layers", 1, "--epochs", 2, "--rate", 0.01)
+            bits = [float(line.split(": ")[1].split(" bits")[0]) for line in out.splitlines() if "bits a byte" in line]
+            self.assertEqual(len(bits), 2)
+            self.assertLess(bits[1], 2.5)  # of the 4.1 that its letters alone take
+            self.assertIn("windows of 32 tokens", out)
+
+    def test_segmentation(self):
+        out = run("segmentation.py", "--samples", 60, "--epochs", 2)
+        self.assertGreaterEqual(float(out.split("epoch 1: ")[1].split("overlap ")[1].split(" %")[0]), 50)
+
+    def test_sounds(self):
+        if "-sound" in larder.features().split():
+            self.skipTest("this build has no libsndfile")
+        out = run("sounds.py", "--each", 30, "--epochs", 4)
+        self.assertIn("epoch 3:", out)
+        self.assertGreaterEqual(float(out.split("epoch 3: ")[1].split(", ")[1].split(" %")[0]), 50)  # 25 by chance
 
     def test_ddp(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ PATH=$scratch/bin make core CORE_CFLAGS=-O0 CORE_DIR="$core" >"$scratch/out" 2>&
 }
 "$core/larder" --version
 parts=" $("$core/larder" --version | sed -n 's/^parts: *//p') "
-for part in jpeg png zlib xz zstd cblas uring redis; do
+for part in jpeg png webp tiff gif lmdb hdf5 sound zlib xz zstd cblas uring redis; do
     case $parts in *" -$part "*) ;; *) die "--version does not say that $part is off" ;; esac
 done
 # Everything but the optional parts works.

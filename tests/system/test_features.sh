@@ -5,7 +5,7 @@
 set -eu
 "$LARDER" --version
 parts=" $("$LARDER" --version | sed -n 's/^parts: *//p') "
-for part in jpeg png zlib xz zstd cblas uring redis tls; do
+for part in jpeg png webp tiff gif lmdb hdf5 sound zlib xz zstd cblas uring redis tls; do
     case $parts in
     *" $part "*) ;;
     *" -$part "*)

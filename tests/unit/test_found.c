@@ -78,10 +78,6 @@ static void test_folders(void **st) {
     put(p, "mixed/cat/README", "x");
     put(p, "mixed/classes.csv", "x");
     put(p, "mixed/9.jpg", "x");
-    static const char *const strange =
-        "3 samples cannot be decoded, by their names (1 .webp, 2 .tif; this build has JPEG and "
-        "PNG), the first is 2.webp: convert them, pass over them (on_bad=skip) or take their bytes "
-        "as they are";
     char slow[100];
     snprintf(slow, sizeof slow, "slow:latency=1us:dir:");
     for (int i = 0; i < 2; i++) {
@@ -96,10 +92,8 @@ static void test_folders(void **st) {
         assert_non_null(strstr(out, "1 .csv"));
         assert_non_null(strstr(out, "1 .jpg"));
         assert_non_null(strstr(out, ", 1 others"));
-        assert_non_null(larder__data_note(d, 1, out, sizeof out));
-        if (!strstr(out, strange) && strstr(larder_features(), "-") == NULL)
-            fail_msg("%s", out);
-        assert_null(larder__data_note(d, 2, out, sizeof out));
+        if (strstr(larder_features(), "-") == NULL) /* else some decoder may be missing */
+            assert_null(larder__data_note(d, 1, out, sizeof out));
         larder__data_close(&d);
     }
 }
@@ -147,6 +141,47 @@ static void test_tars(void **st) {
     }
 }
 
+static void test_endings(void **st) {
+    place *p = *st;
+    char out[64];
+    put(p, "sounds/cat/1.WAV", "x");
+    put(p, "sounds/cat/2.flac", "x");
+    put(p, "sounds/dog/3.wav", "x");
+    put(p, "sounds/dog/3.jpg", "x");
+    put(p, "sounds/dog/.hidden", "x");
+    static const struct {
+        const char *query;
+        uint64_t count;
+    } cases[] = {{"wav/flac", 3}, {"wav", 2}, {"any", 4}, {"av/jpg/wav", 3}};
+    for (size_t i = 0; i < 4; i++) {
+        char uri[200];
+        larder__data *d;
+        snprintf(uri, sizeof uri, "dir:%s/sounds?endings=%s", p->root, cases[i].query);
+        check_ok(larder__data_open(&d, uri));
+        assert_int_equal(larder__data_about(d)->count, cases[i].count);
+        check_ok(larder__data_name(d, 0, out, sizeof out));
+        assert_string_equal(out, "cat/1.WAV");
+        for (size_t k = 0; larder__data_note(d, k, uri, sizeof uri); k++)
+            assert_null(strstr(uri, "cannot be decoded"));
+        larder__data_close(&d);
+    }
+}
+
+static void test_strange(void **st) {
+    (void)st;
+    larder__found f = {0};
+    larder__found_says says;
+    larder__found_sample(&f, "a/1.jpg");
+    larder__found_sample(&f, "a/2.heic");
+    larder__found_sample(&f, "a/3.Heic");
+    if (strstr(larder_features(), "-jpeg"))
+        return;
+    assert_string_equal(larder__found_note(&f, "files", 0, &says),
+                        "2 samples cannot be decoded, by their names (2 .heic; larder --version "
+                        "says what this build has), the first is a/2.heic: convert them, pass over "
+                        "them (on_bad=skip) or take their bytes as they are");
+}
+
 static void test_many_endings(void **st) {
     (void)st;
     larder__found f = {0}, all = {0};
@@ -171,6 +206,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_folders, open_place, close_place),
         cmocka_unit_test_setup_teardown(test_tars, open_place, close_place),
+        cmocka_unit_test_setup_teardown(test_endings, open_place, close_place),
+        cmocka_unit_test(test_strange),
         cmocka_unit_test(test_many_endings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

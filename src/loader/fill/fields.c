@@ -81,10 +81,12 @@ static int add_targets(larder_loader *l) {
 
 static int check_source(const larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
-    if (about->parcels || l->columns->member_count == 0)
+    size_t n = l->columns->member_count;
+    if (about->parcels || n == 0 || (n == 1 && about->raw.h == 0)) /* all of a sample is one */
         return 0;
-    return larder__fail(LARDER_E_ARGS, "source %s has no fields to choose: leave out fields=",
-                        larder__data_plugin(l->data)->name);
+    return larder__fail(LARDER_E_ARGS, "source %s has no fields to choose: %s fields=",
+                        larder__data_plugin(l->data)->name,
+                        about->raw.h ? "leave out" : "one alone, the whole sample, is for");
 }
 
 /* Typed samples are what they are, as the first one has them. */
@@ -134,13 +136,13 @@ static int settle_by(larder_loader *l, uint64_t id) {
     larder__sight sight = {
         .scratch = l->own_scratch, .seed = LARDER__NO_CHANCE, .pipeline = l->pipeline, .id = id};
     larder_buf *buf = NULL;
-    if (!in_parcels(l))
+    if (!in_parcels(l) && !l->conf.fields) /* a picture, whatever it is */
         return larder__columns_settle(l->columns, &sight, "", 0, false);
     int rc = read_sample(l, id, &buf);
     if (rc < 0)
         return rc;
     rc = larder__columns_settle(l->columns, &sight, larder_buf_data(buf), larder_buf_size(buf),
-                                true);
+                                in_parcels(l));
     larder_buf_unref(&buf);
     return rc < 0 ? larder__row_blame(l, id, rc) : 0;
 }

@@ -1,0 +1,8 @@
+/* Any bytes as a Windows bitmap. */
+#include "fuzz_codec.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    return fuzz_codec(&larder__codec_bmp, data, size);
+}

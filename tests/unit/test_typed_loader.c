@@ -1,0 +1,167 @@
+/* Arrays, tokens, tables and sounds through a loader: columns are what lies in the files, for the
+ * id that was served, whether it comes from storage or from the cache. */
+#include "array_kit.h"
+#include "base/parcel.h"
+#include "check.h"
+#include "loader_kit.h"
+#include "source/source.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char root[256];
+
+static int set_up(void **state) {
+    (void)state;
+    check_folder(root);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    check_folder_remove(root);
+    return 0;
+}
+
+static const char *path_of(const char *name) {
+    static char out[4][300];
+    static unsigned turn;
+    char *to = out[turn++ % 4];
+    snprintf(to, sizeof out[0], "%s/%s", root, name);
+    return to;
+}
+
+static const larder_column *column(const larder_batch *b, const char *name) {
+    for (size_t i = 0; i < b->column_count; i++)
+        if (strcmp(b->columns[i].name, name) == 0)
+            return &b->columns[i];
+    fail_msg("there is no column %s", name);
+    return NULL;
+}
+
+static const void *row_of(const larder_column *c, size_t row, size_t bytes) {
+    return c->data ? (const char *)c->data + row * bytes : c->pieces[row].data;
+}
+
+/* Every array field of every sample, in two epochs. */
+static void expect_all(const char *uri) {
+    larder_loader_conf c = kit_conf(uri, "lru");
+    larder__data *d = NULL;
+    larder_loader *l = NULL;
+    const larder_batch *b;
+    size_t compared = 0;
+    int rc;
+    c.augment = NULL;
+    c.epochs = 2;
+    c.batch = 3;
+    check_ok(larder__data_open(&d, uri));
+    check_ok(larder_loader_open(&l, &c));
+    while ((rc = larder_loader_next(l, &b)) == 0 || rc == LARDER_END_EPOCH) {
+        for (size_t i = 0; rc == 0 && i < b->n; i++) {
+            larder_read r;
+            larder__parcel p;
+            larder__field f;
+            check_ok(larder__data_read(d, &b->served[i], 1, &r));
+            check_ok(larder__parcel_open(&p, larder_buf_data(r.buf), larder_buf_size(r.buf)));
+            for (size_t at = 0; larder__parcel_next(&p, &at, &f);) {
+                char name[32];
+                snprintf(name, sizeof name, "%.*s", (int)f.name_bytes, f.name);
+                const larder_column *col = column(b, name);
+                if (f.kind == LARDER__FIELD_ARRAY) {
+                    assert_int_equal(col->dtype, f.dtype);
+                    assert_int_equal(col->ndim, f.ndim);
+                }
+                assert_memory_equal(row_of(col, i, f.bytes), f.data, f.bytes);
+                compared++;
+            }
+            larder_buf_unref(&r.buf);
+        }
+        if (rc == 0)
+            larder_loader_done(l, b);
+    }
+    assert_true(compared >= 2 * larder__data_about(d)->count);
+    larder_loader_close(&l);
+    larder__data_close(&d);
+}
+
+static void arrays(void **state) {
+    (void)state;
+    char uri[700];
+    kit_npy(path_of("x.npy"), "<f4", "(10, 3)", 120);
+    kit_npy(path_of("y.npy"), "<f8", "(10, 2)", 160);
+    kit_npy(path_of("t.npy"), "<u2", "(100,)", 200);
+    snprintf(uri, sizeof uri, "npy:%s?labels=%s", path_of("x.npy"), path_of("y.npy"));
+    expect_all(uri);
+    snprintf(uri, sizeof uri, "window:length=16,stride=5:npy:%s", path_of("t.npy"));
+    expect_all(uri);
+    snprintf(uri, sizeof uri, "raw:%s?dtype=i16&shape=2/5&take=-20%%", path_of("t.bin"));
+    check_write(path_of("t.bin"),
+                "0123456789012345678901234567890123456789012345678901234567890"
+                "123456789012345678901234567890123456789",
+                100);
+    expect_all(uri);
+    snprintf(uri, sizeof uri, "mix:1*npy:%s,3*npy:%s", path_of("x.npy"), path_of("x.npy"));
+    expect_all(uri);
+}
+
+static void tables(void **state) {
+    (void)state;
+    char uri[400];
+    static const char text[] = "a,word,b,c\n1,one,2,0.5\n3,two,4,1.5\n5,\"th,ree\",6,2\n7,,8,3\n";
+    check_write(path_of("t.csv"), text, sizeof text - 1);
+    snprintf(uri, sizeof uri, "csv:%s?target=c", path_of("t.csv"));
+    expect_all(uri);
+}
+
+#if LARDER_HAVE_SNDFILE
+/* A folder of sounds, a class each: what a sample is, its one field says. */
+static void sounds(void **state) {
+    (void)state;
+    char uri[400];
+    mkdir(path_of("sounds"), 0700);
+    for (unsigned char k = 0; k < 3; k++) {
+        /* 400 samples of 8 kHz, 8 bits, all of one level */
+        unsigned char wav[444] = "RIFF\xb4\1\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0"
+                                 "\1\0\x08\0data\x90\1\0";
+        char name[40];
+        memset(wav + 44, 128 + 32 * k, 400);
+        snprintf(name, sizeof name, "sounds/%c", 'a' + k);
+        mkdir(path_of(name), 0700);
+        snprintf(name, sizeof name, "sounds/%c/1.wav", 'a' + k);
+        check_write(path_of(name), wav, sizeof wav);
+    }
+    snprintf(uri, sizeof uri, "dir:%s?endings=wav", path_of("sounds"));
+    larder_loader_conf c = kit_conf(uri, "lru");
+    larder_loader *l = NULL;
+    const larder_batch *b;
+    c.augment = NULL;
+    c.batch = 3;
+    c.fields = "sound=wav:sound;seconds=0.02;rate=16000";
+    check_ok(larder_loader_open(&l, &c));
+    check_ok(larder_loader_next(l, &b));
+    const larder_column *col = column(b, "sound");
+    assert_true(col->dtype == LARDER_F32 && col->ndim == 2 && col->shape[0] == 1 &&
+                col->shape[1] == 320);
+    for (size_t i = 0; i < b->n; i++) {
+        float v;
+        memcpy(&v, (const char *)col->data + (i * 320 + 160) * sizeof v, sizeof v);
+        assert_true(v > 0.25f * (float)b->y[i] - 0.01f && v < 0.25f * (float)b->y[i] + 0.01f);
+    }
+    larder_loader_close(&l);
+    c.fields = "wav,txt";
+    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "no fields to choose"));
+}
+#else
+static void sounds(void **state) { (void)state; }
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(sounds),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
