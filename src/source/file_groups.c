@@ -112,7 +112,7 @@ int larder__file_groups_end(larder__file_groups *g, larder__file_groups_put put,
     uint64_t file = g->count ? g->firsts[g->count] : 0;
     if (g->files_used)
         qsort_r(g->files, g->files_used, sizeof *g->files, by_place, g->text);
-    for (size_t i = 0; rc == 0 && i < g->files_used; i++) {
+    for (size_t i = 0; g->files && rc == 0 && i < g->files_used; i++) {
         const grouped *f = &g->files[i], *before = i ? f - 1 : NULL;
         bool same = before && by_stem(f, before, g->text) == 0;
         if (same && before->which == f->which)
