@@ -50,7 +50,8 @@ int larder_crew_open(larder_crew **out, const larder_crew_worker *, uint32_t cou
 void larder_crew_close(larder_crew **);
 
 /* As in larder_own_source and larder_own_maker; `crew` is the larder_crew. A worker that ends ends
- * the crew: E_STATE, with the sample it was at and how it ended. */
+ * the crew: E_STATE, with the sample it was at and how it ended. What larder_crew_make gives may
+ * lie in the worker's memory: it is busy until all of it is let go, which is before close. */
 int larder_crew_read(void *crew, const uint64_t *ids, size_t n, larder_read *out);
 int larder_crew_make(void *crew, const uint64_t *ids, const uint64_t *chances,
                      larder_buf *const *in, size_t n, larder_read *out);

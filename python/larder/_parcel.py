@@ -22,7 +22,7 @@ DTYPES = ("float32", "uint8", "float16", "bfloat16", "int64", "int32", "int16", 
           "uint32", "uint64", "complex64")
 ITEM = (4, 1, 2, 2, 8, 4, 2, 1, 2, 8, 1, 4, 8, 8)
 _NUMBER = {name: i for i, name in enumerate(DTYPES)}
-_I64, _F64, _U8 = _NUMBER["int64"], _NUMBER["float64"], _NUMBER["uint8"]
+_I64, _F64, _U8, _C64 = (_NUMBER[name] for name in ("int64", "float64", "uint8", "complex64"))
 _HEAD, _FIELD = struct.Struct("<4sBBHII"), struct.Struct("<BBBBIQQ")
 _MOST_FIELDS, _MOST_NAME, _MOST_DIMS, _KEPT = 4096, 255, 8, 512
 _i64, _f64 = struct.Struct("<q").pack, struct.Struct("<d").pack
@@ -190,8 +190,65 @@ def _head_of(sig: Sequence[Any]) -> Any:
     return bytes(head), places, end
 
 
+# ---- samples like the one before ----------------------------------------------------------------
+
+_flat: Dict[Any, Any] = {}  # what is in a container of plain values: head, size, and where each goes
+_PLAIN = {int: _i64, float: _f64}
+
+
+def _flat_key(value: Any) -> Any:
+    """What two samples have in common that may have one head; None: it is not that simple."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return (kind, *map(type, value))
+    if kind is dict:
+        return (kind, *value, *map(type, value.values()))
+    return None
+
+
+def _learn_flat(key: Any, value: Any, sig: Sequence[Any], known: Any) -> None:
+    """Remembers a sample of tensors and numbers, one of each in its container."""
+    torch = sys.modules.get("torch")
+    parts = list(value.values() if type(value) is dict else value)
+    plain = torch is not None and len(parts) == len(sig) and hasattr(torch.Tensor, "is_cpu")
+    specs = []
+    for v, (_, kind, dtype, shape, _), (at, n) in zip(parts, sig, known[1]):
+        if type(v) in _PLAIN and kind == ARRAY:
+            specs.append((at, n, _PLAIN[type(v)], None, None))
+        elif plain and type(v) is torch.Tensor and kind == TENSOR and dtype != _C64:
+            specs.append((at, n, None, v.dtype, v.shape))
+        else:
+            plain = False
+    if plain:
+        if len(_flat) >= _KEPT:
+            _flat.clear()
+        _flat[key] = known[0], known[2], specs
+
+
+def _pack_flat(value: Any, plan: Any) -> Optional[Packed]:
+    """The same as pack does, where the sample is like the one that was remembered."""
+    head, size, specs = plan
+    leaves: List[Leaf] = []
+    for v, (at, n, number, dtype, shape) in zip(value.values() if type(value) is dict else value, specs):
+        if number is not None:
+            try:
+                leaves.append((at, n, number(v)))
+            except struct.error:
+                return None
+        elif v.dtype is dtype and v.shape == shape and v.is_cpu and not v.is_sparse and v.is_contiguous():
+            leaves.append((at, n, v.data_ptr()))
+        else:
+            return None
+    return Packed(head, leaves, size, value)
+
+
 def pack(value: Any) -> Packed:
     """A sample, looked at; nothing of it is copied yet."""
+    flat = _flat_key(value)
+    plan = _flat.get(flat)
+    packed = _pack_flat(value, plan) if plan is not None else None
+    if packed is not None:
+        return packed
     walk = _Walk()
     walk.value(value, "")
     key = tuple(walk.sig)
@@ -201,6 +258,8 @@ def pack(value: Any) -> Packed:
         if len(_heads) >= _KEPT:  # text of any length: its heads are all different
             _heads.clear()
         _heads[key] = known
+    if flat is not None:
+        _learn_flat(flat, value, key, known)
     head, places, size = known
     return Packed(head, [(at, n, d) for (at, n), d in zip(places, walk.data)], size, walk.kept)
 

@@ -123,6 +123,8 @@ class Chance:
     def __init__(self) -> None:
         self.known: Dict[str, Any] = {}
         self.used: List[Any] = []
+        self.looked = False
+        self.last: Dict[str, Any] = {}  # states as they were found, where nobody else draws
 
     def _idle(self) -> List[Any]:
         for kind in (_Random, _Numpy, _Torch):
@@ -132,15 +134,30 @@ class Chance:
         return [g for g in self.known.values() if g not in self.used]
 
     def run(self, chances: Sequence[int], one: Callable[[int], None]) -> None:
-        """one(k) for each chance, as if all generators were seeded with it."""
+        """one(k) for each chance, as if all generators were seeded with it. The very first by itself: what is run
+        again to no purpose should be little."""
+        first = int(not self.looked)
+        self.looked = True
+        if first:
+            self._run(chances[:1], one, 0)
+        if len(chances) > first:
+            self._run(chances[first:], one, first)
+
+    def _run(self, chances: Sequence[int], one: Callable[[int], None], begin: int) -> None:
         while True:
-            before = [(g, g.state()) for g in self._idle()]
-            for k, chance in enumerate(chances):
+            before = [(g, self.last.pop(g.name, None) or g.state()) for g in self._idle()]
+            for k, chance in enumerate(chances, begin):
                 for g in self.used:
                     g.seed(chance)
                 one(k)
             were = {g.name for g, _ in before} | {g.name for g in self.used}
-            moved = [g for g, state in before if g.state() != state]
+            moved = []
+            for g, state in before:
+                now = g.state()
+                if now != state:
+                    moved.append(g)
+                else:
+                    self.last[g.name] = now
             moved += [g for g in self._idle() if g.name not in were]  # imported meanwhile
             if not moved:
                 return
@@ -148,6 +165,7 @@ class Chance:
 
     def put_back(self, run: Callable[[], None]) -> None:
         """The same in the process that trains: its own generators go on as if nothing had been."""
+        self.last.clear()
         states = [(g, g.state()) for g in [*self._idle(), *self.used]]
         try:
             run()
@@ -306,20 +324,22 @@ class Desk:
         at = -(-(_PROGRESS + n * _RECORD.size) // 64) * 64
         places = []
         for o in out:
-            size = o.size if isinstance(o, _parcel.Packed) else len(o.text if isinstance(o, Failed) else o)
+            size = o.size if type(o) is _parcel.Packed else len(o.text if isinstance(o, Failed) else o)
             places.append((at, size))
             at = -(-(at + size) // 64) * 64
         self.out.grow(at)
-        for k, (o, (offset, size)) in enumerate(zip(out, places)):
+        records: List[int] = []
+        for o, (offset, size) in zip(out, places):
             code = 0
-            if isinstance(o, _parcel.Packed):
+            if type(o) is _parcel.Packed:
                 _parcel.lay(o, self.out.address + offset)
             elif isinstance(o, Failed):
                 code = o.code
                 ctypes.memmove(self.out.address + offset, o.text, size)
             else:
                 ctypes.memmove(self.out.address + offset, o, size)
-            _RECORD.pack_into(self.out.map, _PROGRESS + k * _RECORD.size, offset, size, code, 0)
+            records += (offset, size, code, 0)
+        struct.pack_into("=" + "QQiI" * len(out), self.out.map, _PROGRESS, *records)
         return at
 
 

@@ -23,20 +23,21 @@ static void failure(larder_read *r, int code, const char *why, size_t bytes) {
     snprintf(r->why, sizeof r->why, "%.*s", (int)(n < sizeof r->why ? n : sizeof r->why - 1), why);
 }
 
-static int copy(larder_read *r, const unsigned char *at, uint64_t bytes) {
+static int take(larder_read *r, unsigned char *at, uint64_t bytes, const larder__crew_taker *t) {
     if (bytes >= UINT32_MAX)
         return larder__fail(LARDER_E_RANGE, "it came to %llu bytes; a sample has less than 4 GiB",
                             (unsigned long long)bytes);
-    *r = (larder_read){.buf = larder_buf_new((size_t)bytes)};
-    if (!r->buf)
+    *r = (larder_read){.buf = t->lend ? t->lend(t->arg, at, (uint32_t)bytes) : NULL};
+    if (r->buf)
+        return 0;
+    if (!(r->buf = larder_buf_new((size_t)bytes)))
         return larder__fail(LARDER_E_NOMEM, "out of memory");
     memcpy(larder_buf_data(r->buf), at, (size_t)bytes);
     return 0;
 }
 
-int larder__crew_take(const larder__crew_answer *a, const unsigned char *memory, size_t size,
-                      const uint64_t *ids, larder_read *out, larder__crew_trace_fn trace,
-                      void *arg) {
+int larder__crew_take(const larder__crew_answer *a, unsigned char *memory, size_t size,
+                      const uint64_t *ids, larder_read *out, const larder__crew_taker *t) {
     if (a->used > size)
         return larder__fail(LARDER_E_FORMAT, "a worker's answer is longer than its memory");
     for (size_t i = 0; i < a->n; i++) {
@@ -46,7 +47,7 @@ int larder__crew_take(const larder__crew_answer *a, const unsigned char *memory,
         if (r.offset > a->used || r.bytes > a->used - r.offset)
             rc = larder__fail(LARDER_E_FORMAT, "a worker's answer lies outside of its memory");
         else if (r.code >= 0)
-            rc = copy(&out[i], memory + r.offset, r.bytes);
+            rc = take(&out[i], memory + r.offset, r.bytes, t);
         else {
             char text[LARDER__CREW_TRACE];
             size_t n = r.bytes < sizeof text ? (size_t)r.bytes : sizeof text - 1;
@@ -55,7 +56,7 @@ int larder__crew_take(const larder__crew_answer *a, const unsigned char *memory,
             failure(&out[i], r.code, text, n);
             size_t sentence = strlen(text);
             if (sentence + 1 < n)
-                trace(arg, ids[i], text + sentence + 1, n - sentence - 1);
+                t->trace(t->arg, ids[i], text + sentence + 1, n - sentence - 1);
         }
         if (rc < 0)
             failure(&out[i], rc, larder_errmsg(), sizeof out[i].why);

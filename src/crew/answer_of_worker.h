@@ -35,8 +35,17 @@ int larder__crew_message(larder__crew_answer *, const void *bytes, size_t size, 
 /* A failure has more to it than fits a sentence: called with all of it, where there is more. */
 typedef void (*larder__crew_trace_fn)(void *arg, uint64_t id, const char *text, size_t bytes);
 
-/* Fills every out[i] from the worker's memory, of which `size` bytes are mapped: all is copied. */
-int larder__crew_take(const larder__crew_answer *, const unsigned char *memory, size_t size,
-                      const uint64_t *ids, larder_read *out, larder__crew_trace_fn, void *arg);
+/* A buffer of what lies there, without a copy, or NULL: it is to be copied. */
+typedef larder_buf *(*larder__crew_lend_fn)(void *arg, unsigned char *at, uint32_t bytes);
+
+typedef struct larder__crew_taker { /* both get `arg`; `lend` may be NULL */
+    larder__crew_trace_fn trace;
+    larder__crew_lend_fn lend;
+    void *arg;
+} larder__crew_taker;
+
+/* Fills every out[i] from the worker's memory, of which `size` bytes are mapped. */
+int larder__crew_take(const larder__crew_answer *, unsigned char *memory, size_t size,
+                      const uint64_t *ids, larder_read *out, const larder__crew_taker *);
 
 #endif

@@ -1,5 +1,6 @@
 /* The loader's side of a crew: a thread takes a worker that has nothing to do, lays down what it
  * asks for, waits, and copies the answer. */
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -19,15 +20,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRACES = 16 };
+enum { TRACES = 16, LENT_FROM = 64 << 10 /* bytes */ };
 
 typedef struct worker {
+    larder_crew *crew;
     larder_crew_worker ends;
     unsigned char *in, *out; /* mapped */
     size_t in_size, out_size;
     uint64_t number; /* of its last request */
     size_t asked;    /* answers that it owes: of a request nobody waits for any more */
     bool busy;
+    _Atomic uint32_t lent; /* who asked, and buffers of its memory that are still in use */
 } worker;
 
 typedef struct trace {
@@ -103,7 +106,7 @@ int larder_crew_open(larder_crew **out, const larder_crew_worker *given, uint32_
         return count ? LARDER_E_NOMEM : larder__fail(LARDER_E_ARGS, "a crew of nobody");
     }
     for (uint32_t i = 0; i < count; i++)
-        workers[i].ends = given[i];
+        workers[i] = (worker){.crew = c, .ends = given[i]};
     c->workers = workers;
     c->count = count;
     c->samples = samples;
@@ -285,22 +288,42 @@ static int take_worker(larder_crew *c, worker **out) {
     int rc = c->failed        ? larder__fail(c->failed, "%s", c->why)
              : c->interrupted ? larder__fail(LARDER_E_CANCELLED, "cancelled")
                               : 0;
-    if (rc == 0)
+    if (rc == 0) {
         w->busy = true;
+        atomic_store(&w->lent, 1);
+    }
     pthread_mutex_unlock(&c->lock);
     *out = w;
     return rc;
 }
 
-static void give_worker(larder_crew *c, worker *w) {
+/* By whoever is the last to need what it answered. */
+static void let_go(void *of, uint64_t tag) {
+    worker *w = of;
+    larder_crew *c = w->crew;
+    (void)tag;
+    if (atomic_fetch_sub(&w->lent, 1) > 1)
+        return;
     pthread_mutex_lock(&c->lock);
     w->busy = false;
     pthread_cond_signal(&c->idle);
     pthread_mutex_unlock(&c->lock);
 }
 
-static void keep_trace(void *crew, uint64_t id, const char *text, size_t bytes) {
-    larder_crew *c = crew;
+/* What is made of a sample is copied once more, into a batch: large ones from where they lie. The
+ * worker has nothing to do until they are let go, so nobody writes there. */
+static larder_buf *lend(void *of, unsigned char *at, uint32_t bytes) {
+    worker *w = of;
+    if (bytes < LENT_FROM)
+        return NULL;
+    larder_buf *b = larder__buf_outside(at, bytes, let_go, w, 0);
+    if (b)
+        atomic_fetch_add(&w->lent, 1);
+    return b;
+}
+
+static void keep_trace(void *of, uint64_t id, const char *text, size_t bytes) {
+    larder_crew *c = ((worker *)of)->crew;
     pthread_mutex_lock(&c->lock);
     char *copy = c->traced < TRACES ? larder__malloc(bytes + 1) : NULL;
     if (copy) {
@@ -327,11 +350,12 @@ static int ask(larder_crew *c, larder_crew_task task, const uint64_t *ids, const
         rc = lay_request(w, task, ids, chances, in, n);
     if (rc == 0)
         rc = hear(c, w, &a);
+    larder__crew_taker taker = {keep_trace, task == LARDER_CREW_MAKE ? lend : NULL, w};
     if (rc == 0)
-        rc = larder__crew_take(&a, w->out, w->out_size, ids, out, keep_trace, c);
+        rc = larder__crew_take(&a, w->out, w->out_size, ids, out, &taker);
     if (rc == LARDER_E_STATE)
         rc = worker_ended(c, w, ids, sent ? n : 0);
-    give_worker(c, w);
+    let_go(w, 0);
     return rc;
 }
 

@@ -318,7 +318,9 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
         !larder__draw_ranks(l->draw)) /* ranks are at most `lag` batches apart */
         l->conf.ahead = batches_ahead(l);
     larder__draw_settle_after(l->draw, l->conf.ahead); /* batch k is given back by then */
-    size_t share = l->conf.batch / (2 * (size_t)l->conf.threads);
+    /* Workers are asked less often: a request costs more than a call. */
+    size_t parts = l->own || l->maker.make ? 1 : 2;
+    size_t share = l->conf.batch / (parts * (size_t)l->conf.threads);
     l->piece = share < 1 ? 1 : share > LARDER__ROWS_AT_ONCE ? LARDER__ROWS_AT_ONCE : share;
     l->readers.most = l->conf.inflight;
     l->ring = larder__calloc(l->conf.ahead, sizeof *l->ring);

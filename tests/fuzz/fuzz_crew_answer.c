@@ -23,7 +23,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t head = size < sizeof a ? size : sizeof a;
     if (larder__crew_message(&a, data, head, 1, N) < 0)
         return 0;
-    if (larder__crew_take(&a, data + head, size - head, ids, out, trace, (void *)&sum) < 0)
+    static unsigned char memory[1 << 20];
+    size_t left = size - head < sizeof memory ? size - head : sizeof memory;
+    memcpy(memory, data + head, left);
+    const larder__crew_taker taker = {.trace = trace, .arg = (void *)&sum};
+    if (larder__crew_take(&a, memory, left, ids, out, &taker) < 0)
         return 0;
     for (size_t i = 0; i < N; i++) {
         if ((out[i].code == 0) != (out[i].buf != NULL) || out[i].code > 0)
