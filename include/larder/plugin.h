@@ -567,52 +567,114 @@ typedef struct larder_source {
 
 /* ---- stages: from bytes to tensors ----------------------------------------------------------- */
 
-/* The picture as the next stage sees it: w x h pixels, some of them perhaps zeros from padding.
- * Stages change `flipped` and, through the two calls below, the rest. */
+enum { LARDER_CHANNELS_MAX = 4 };
+typedef enum { LARDER_BILINEAR = 0, LARDER_BICUBIC = 1, LARDER_NEAREST = 2 } larder_filter;
+typedef enum {                           /* what lies beyond a picture's edge */
+               LARDER_EDGE_FILL = 0,     /* one colour */
+               LARDER_EDGE_REPEAT = 1,   /* the last pixel */
+               LARDER_EDGE_REFLECT = 2,  /* the picture mirrored, without its last pixel */
+               LARDER_EDGE_SYMMETRIC = 3 /* mirrored, with it */
+} larder_edge;
+
+/* The picture as the next stage sees it: w x h pixels, some of them perhaps from padding. Stages
+ * change `flipped`, `upended`, `filter` and `aliased` and, through the calls below, the rest. */
 typedef struct larder_view {
     int64_t w, h;
     bool flipped; /* left and right change places, after everything else */
     /* How it is made: box of the source, resampled to full_w x full_h; of that the window that
-     * starts at win_x, win_y; whatever lies outside vis_* is zero. */
+     * starts at win_x, win_y; whatever lies outside vis_* is padding. */
     int64_t box_x, box_y, box_w, box_h;
     int64_t full_w, full_h, win_x, win_y;
     int64_t vis_x0, vis_y0, vis_x1, vis_y1;
     double gap; /* the decoder may shrink the box while it keeps gap x the target; 0: never */
     bool resized, padded;
+    bool upended;         /* up and down change places */
+    bool aliased;         /* resampling looks at the nearest pixels alone, however many there are */
+    larder_filter filter; /* of the resampling */
+    larder_edge edge;
+    uint8_t fill[LARDER_CHANNELS_MAX];          /* colour of LARDER_EDGE_FILL */
+    int64_t edge_x0, edge_y0, edge_x1, edge_y1; /* what other edges mirror or repeat */
+    bool over; /* a call below was refused, as it does not fit what was asked for before; it would
+                  on pixels that are there. Then the stage is asked again when they are */
 } larder_view;
 /* A window of what is there; parts beyond the edge become zeros. */
 int larder_view_crop(larder_view *, int64_t x, int64_t y, int64_t w, int64_t h);
-/* Bilinear with antialias; once a pipeline, and not over padding. */
+/* So many pixels on each side; fill NULL: zeros. */
+int larder_view_pad(larder_view *, const int64_t left_top_right_bottom[4], larder_edge,
+                    const uint8_t *fill);
+/* Unless `filter` and `aliased` are set: bilinear with antialias. */
 int larder_view_resize(larder_view *, int64_t w, int64_t h, double gap);
 
-/* What has been decoded, cropped and resized: c bytes a pixel, pixel after pixel, row after row.
- * Padding is not among it, and a flip is still to come. */
+/* What has been decoded, cropped, padded, flipped and resized: c bytes a pixel, pixel after pixel,
+ * row after row. */
 typedef struct larder_pixels {
     uint8_t *at;
     uint32_t w, h, c;
 } larder_pixels;
 
-enum { LARDER_CHANNELS_MAX = 4 };
-/* What a pixel becomes in f32 output: scale * value + bias, value 0..255, per channel. The first
- * stage finds 1/255 and 0, values of 0..1. Output of u8 has no tone: such stages are refused. */
+/* The same for stages that also move pixels. They do so alike for a picture, for a mask that
+ * belongs to it (whose numbers are names: nearest pixel, nothing but geometry) and for points. */
+typedef struct larder_canvas {
+    uint8_t *at;   /* row after row; NULL: only the size and the points are wanted */
+    uint32_t w, h; /* a stage may change these */
+    uint32_t c;    /* channels of a pixel */
+    uint32_t step; /* bytes of a pixel: 1 where c is 1, else 4, of which those past c are spare */
+    bool mask;
+    double *points; /* count pairs x, y in pixels, (0, 0) the picture's corner: moved along */
+    size_t count;
+    /* Memory for w x h pixels beside `at`, until the next call; NULL: no memory. */
+    uint8_t *(*beside)(struct larder_canvas *, uint32_t w, uint32_t h);
+    void *inside; /* of who calls the stage */
+} larder_canvas;
+/* Are there pixels, and do their colours mean something? */
+static inline bool larder_canvas_colours(const larder_canvas *k) { return k->at && !k->mask; }
+
+/* What a pixel becomes in floating-point output: scale * value + bias, value 0..255, per channel.
+ * The first stage finds 1/255 and 0, values of 0..1. Output of u8 has no tone: such stages are
+ * refused. */
 typedef struct larder_tone {
     uint32_t channels;
     double scale[LARDER_CHANNELS_MAX], bias[LARDER_CHANNELS_MAX];
 } larder_tone;
 
-/* A stage changes where pixels come from (place), the pixels themselves, or what they are worth
- * (tone). The first and the last only describe, so that no more of a picture is decoded than is
- * wanted and one pass is enough; a pipeline has its stages in this order. State is read-only after
- * init, so any number of threads run it. */
+/* A finished row of a batch. */
+typedef struct larder_row {
+    void *at;
+    larder_shape shape;
+    larder_dtype dtype;
+    larder_layout layout;
+    /* What a value of 0..1 is in it, after the stages of tone that follow: scale * value + bias. */
+    double scale[LARDER_CHANNELS_MAX], bias[LARDER_CHANNELS_MAX];
+} larder_row;
+/* Writes values[channel] (0..1) at one pixel. */
+void larder_row_put(const larder_row *, uint32_t x, uint32_t y, const double *values);
+
+/* What is done to a batch. weight 1: nothing. */
+typedef struct larder_mixing {
+    uint32_t w, h;           /* of a row, given */
+    double weight;           /* share of a row itself; its partner has the rest */
+    bool pasted;             /* a box comes from the partner; else all of it is blended */
+    uint32_t x0, y0, x1, y1; /* that box */
+} larder_mixing;
+
+/* A stage changes where pixels come from (place), their colours (pixels), colours and places
+ * (canvas), what they are worth (tone), the finished row (late) or a batch of them (mix). place and
+ * tone only describe, so that no more of a picture is decoded than is wanted and one pass is
+ * enough. Those of the first three kinds stand in any order, then those of the next two, then mix;
+ * of several of these one is drawn for each batch. State is read-only after init, so any number of
+ * threads run it. */
 typedef struct larder_stage {
     larder_plugin plugin;
     bool random; /* takes chance: the same sample gives another picture with another seed */
     int (*init)(void *st, const larder_args *);
-    /* Exactly one of these three; rng is this stage's own for this sample; NULL for a random stage:
+    /* Exactly one of these; rng is this stage's own for this sample; NULL for a random stage:
      * without chance, the middle of what it may do, in the same size. */
     int (*place)(const void *st, larder_view *, larder_rng *);
     int (*pixels)(const void *st, const larder_pixels *, larder_rng *);
     int (*tone)(const void *st, larder_tone *, larder_rng *);
+    int (*canvas)(const void *st, larder_canvas *, larder_rng *);
+    int (*late)(const void *st, const larder_row *, larder_rng *);
+    int (*mix)(const void *st, larder_mixing *, larder_rng *);
 } larder_stage;
 
 /* ---- recipes: the named combination a user picks --------------------------------------------- */

@@ -3,9 +3,7 @@
 #include "base/convert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "stage/codec.h"
 #include "stage/column.h"
-#include "stage/mask.h"
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
@@ -46,19 +44,14 @@ const larder__column_kind larder__column_picture = {
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-typedef struct mask {
-    uint8_t fill;
-} mask;
-
 static int open_mask(larder__column *c, const larder_args *args, const larder__sight *sight,
                      const larder__field *first) {
-    (void)first;
+    (void)args, (void)first;
     int rc = need_pipeline(sight);
     if (rc < 0)
         return rc;
     larder_shape s = larder__pipeline_shape(sight->pipeline);
     uint64_t shape[2] = {s.h, s.w};
-    ((mask *)c->state)->fill = (uint8_t)larder_args_number(args, "fill");
     larder__column_fix(c, LARDER_U8, shape, 2);
     return 0;
 }
@@ -67,31 +60,22 @@ static int picture_size(const larder__sight *sight, uint32_t *w, uint32_t *h) {
     const larder__field *p = sight->picture;
     if (!p || !p->data)
         return larder__fail(LARDER_E_NOTFOUND, "there is no picture that it lies on");
-    const larder__codec *codec = larder__codec_find(p->data, p->bytes);
-    return codec ? codec->head(sight->scratch, p->data, p->bytes, w, h) : LARDER_E_FORMAT;
+    return larder__pipeline_extent(sight->pipeline, sight->scratch, p->data, p->bytes, w, h);
 }
 
 static int run_mask(const larder__column *c, const larder__sight *sight, const larder__field *f,
                     larder__cell *out) {
+    (void)c;
     uint32_t w = 0, h = 0;
-    larder__plane plane;
     int rc = sight->picture ? picture_size(sight, &w, &h) : 0;
-    if (rc == 0)
-        rc = larder__plane_decode(&plane, sight->scratch, f->data, f->bytes);
-    if (rc < 0)
-        return rc;
-    return larder__pipeline_mask(sight->pipeline, &plane, w ? w : plane.w, h ? h : plane.h,
-                                 sight->seed, ((const mask *)c->state)->fill, out->row);
+    return rc < 0 ? rc
+                  : larder__pipeline_run_mask(sight->pipeline, sight->scratch, f->data, f->bytes, w,
+                                              h, sight->seed, out->row);
 }
-
-static const larder_param mask_params[] = {
-    {"fill", "int", "0", "the number of pixels beyond the mask's edge, such as 255", 0, 255}, {0}};
 
 const larder__column_kind larder__column_mask = {
     .plugin = {.name = "mask",
-               .summary = "class numbers of pixels, on top of x: geometry alone, nearest pixel",
-               .params = mask_params,
-               .state_size = sizeof(mask)},
+               .summary = "class numbers of pixels, on top of x: geometry alone, nearest pixel"},
     .plain = true,
     .pictures = true,
     .open = open_mask,
@@ -127,24 +111,27 @@ static int open_boxes(larder__column *c, const larder_args *args, const larder__
 static int run_boxes(const larder__column *c, const larder__sight *sight, const larder__field *f,
                      larder__cell *out) {
     uint32_t w, h;
-    larder_view v;
     int rc = check_boxes(f);
     if (rc == 0)
         rc = picture_size(sight, &w, &h);
-    if (rc == 0)
-        rc = larder__pipeline_place(sight->pipeline, w, h, sight->seed, &v);
     size_t n = f->bytes / larder__dtype_bytes(f->dtype) / 4;
     if (rc == 0 && !(out->own = larder_buf_new(n * 16)))
         rc = LARDER_E_NOMEM;
     if (rc < 0)
         return rc;
     float *b = larder_buf_data(out->own);
-    if (n && (rc = larder__convert(b, LARDER_F32, f->data, f->dtype, n * 4)) < 0) {
+    if (n)
+        rc = larder__convert(b, LARDER_F32, f->data, f->dtype, n * 4);
+    for (size_t i = 0; ((const boxes *)c->state)->sides && i < n; i++) {
+        b[i * 4 + 2] += b[i * 4];
+        b[i * 4 + 3] += b[i * 4 + 1];
+    }
+    if (rc == 0)
+        rc = larder__pipeline_boxes(sight->pipeline, w, h, sight->seed, b, n);
+    if (rc < 0) {
         larder_buf_unref(&out->own);
         return rc;
     }
-    for (size_t i = 0; i < n; i++)
-        larder__box_move(&v, b + i * 4, ((const boxes *)c->state)->sides);
     out->piece =
         (larder_piece){.data = b, .bytes = n * 16, .dtype = LARDER_F32, .ndim = 2, .shape = {n, 4}};
     return 0;

@@ -38,6 +38,26 @@ double larder__scratch_decoding(const larder__scratch *);
 int larder__pipeline_run(const larder__pipeline *, larder__scratch *, const void *bytes,
                          size_t size, uint64_t seed, void *out);
 
+/* What belongs to a picture of w x h (0: the mask's own size) and goes through the same chance:
+ * a mask, another picture whose numbers are names, which geometry moves by nearest pixel and
+ * nothing else changes: u8, h x w of larder__pipeline_shape. Of pictures with a palette the
+ * numbers. */
+int larder__pipeline_run_mask(const larder__pipeline *, larder__scratch *, const void *bytes,
+                              size_t size, uint32_t w, uint32_t h, uint64_t seed, void *out);
+/* Points, pairs x, y in pixels from the picture's corner; they may come to lie outside. */
+int larder__pipeline_move(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,
+                          double *points, size_t count);
+/* n boxes x0 y0 x1 y1: what encloses their corners, cut off at the edge; outside: of no area. */
+int larder__pipeline_boxes(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,
+                           float *boxes, size_t n);
+/* The size of a sample's picture; looks at the head alone. */
+int larder__pipeline_extent(const larder__pipeline *, larder__scratch *, const void *bytes,
+                            size_t size, uint32_t *w, uint32_t *h);
+
+/* Batch stages: what becomes of a batch whose rows have this type, once all are there. */
+bool larder__pipeline_mixes(const larder__pipeline *); /* are there any? */
+int larder__pipeline_mix(const larder__pipeline *, uint64_t seed, larder_mixing *out);
+
 /* Decoded samples: all pixels at native size, u8. Of raw ones that is what they are anyway; of
  * others 3 bytes a pixel and the size in front. */
 
@@ -76,9 +96,6 @@ int larder__pipeline_run_shrunk(const larder__pipeline *, larder__scratch *, con
 /* What one of the 255 levels of a pixel comes to in this channel of the output. */
 double larder__pipeline_level(const larder__pipeline *, uint32_t channel);
 
-/* Where the pixels of a picture of w x h come from in the same call. */
-int larder__pipeline_place(const larder__pipeline *, uint32_t w, uint32_t h, uint64_t seed,
-                           larder_view *out);
 larder_dtype larder__pipeline_dtype(const larder__pipeline *);
 larder_layout larder__pipeline_layout(const larder__pipeline *);
 

@@ -128,6 +128,28 @@ static int read_rows(spng_ctx *ctx, uint8_t *to, size_t width, larder__rect want
     return err;
 }
 
+/* The numbers of a picture with a palette, spread to the first of 4 bytes each. */
+static int read_indices(larder__scratch *s, spng_ctx *ctx, const struct spng_ihdr *head,
+                        uint8_t *to, larder__rect want) {
+    size_t packed = 0, bits = head->bit_depth, width = head->width;
+    int err = spng_decoded_image_size(ctx, SPNG_FMT_RAW, &packed);
+    uint8_t *raw = err ? NULL : larder__scratch_take(s, LARDER__BLOCK_REPACKED, packed + 64);
+    if (!err && !raw)
+        return SPNG_EMEM;
+    if (!err) { /* bits of interlaced pictures are only ever added */
+        memset(raw, 0, packed);
+        err = spng_decode_image(ctx, raw, packed, SPNG_FMT_RAW, 0);
+    }
+    size_t row_bytes = (width * bits + 7) / 8;
+    for (size_t y = (size_t)want.y0; !err && y < (size_t)want.y1; y++)
+        for (size_t x = 0; x < width; x++, to += 4) {
+            size_t at = x * bits;
+            unsigned byte = raw[y * row_bytes + at / 8];
+            to[0] = to[1] = to[2] = (uint8_t)((byte >> (8 - bits - at % 8)) & ((1u << bits) - 1));
+        }
+    return err;
+}
+
 static int png_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t denominator,
                       larder__rect want, larder__picture *out) {
     (void)bytes, (void)denominator;
@@ -150,7 +172,9 @@ static int png_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uin
         larder__png_close(s);
         return LARDER_E_NOMEM;
     }
-    if (head.interlace_method)
+    if (s->indices && head.color_type == SPNG_COLOR_TYPE_INDEXED)
+        err = read_indices(s, ctx, &head, to, want);
+    else if (head.interlace_method)
         err = spng_decode_image(ctx, to, bytes_wanted, SPNG_FMT_RGBA8, 0);
     else
         err = read_rows(ctx, to, width, want, &row);

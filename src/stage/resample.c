@@ -63,6 +63,9 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     larder__taps tx = {0}, ty = {0};
     larder__picture part = *in;
     int64_t from, to;
+    if (x->filter != LARDER_BILINEAR)
+        return (x->filter == LARDER_NEAREST ? larder__resample_nearest
+                                            : larder__resample_sharp)(s, in, x, y, out);
     larder__axis_reach(x, &from, &to);
     part.at += (from - in->is.x0) * 4;
     int rc = larder__taps_build(&tx, s, LARDER__BLOCK_TAPS_X, x, from);

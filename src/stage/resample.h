@@ -1,4 +1,4 @@
-/* Bilinear resampling with antialias, as Pillow and torchvision (antialias=True) define it: a
+/* Resampling. Bilinear with antialias, as Pillow and torchvision (antialias=True) define it: a
  * triangle as wide as the larger of source and target pixel, cut off at the box and renormalised.
  * First down, then across; one rounding at the end. No multiply-add is fused, so that every
  * machine gives the same pixels. */
@@ -8,11 +8,15 @@
 #include "stage/codec.h"
 #include "stage/scratch.h"
 
+#include <larder/plugin.h>
+
 /* One axis: the box [in0, in1) of the source becomes `full` pixels, of which first..last-1 are
  * wanted. Source pixels outside lo..hi-1 do not exist. */
 typedef struct larder__axis {
     double in0, in1;
     int64_t lo, hi, full, first, last;
+    larder_filter filter;
+    bool aliased; /* no antialias: however many source pixels there are */
 } larder__axis;
 
 /* The source pixels that these outputs look at. */
@@ -32,8 +36,14 @@ int larder__taps_build(larder__taps *, larder__scratch *, larder__block, const l
  * are added. `end` is the source's, counted from `origin`; nobody reaches past it. */
 void larder__taps_even(larder__taps *, int32_t end);
 
-/* `in` has 4 bytes a pixel and covers the reach of both axes. */
+/* `in` has 4 bytes a pixel and covers the reach of both axes. The first by the filter of the axes;
+ * the others are its parts. */
 int larder__resample(larder__scratch *, const larder__picture *in, const larder__axis *x,
                      const larder__axis *y, larder__picture *out);
+
+int larder__resample_nearest(larder__scratch *, const larder__picture *in, const larder__axis *x,
+                             const larder__axis *y, larder__picture *out);
+int larder__resample_sharp(larder__scratch *, const larder__picture *in, const larder__axis *x,
+                           const larder__axis *y, larder__picture *out);
 
 #endif

@@ -10,6 +10,8 @@
 typedef struct rrc_state {
     larder__extent to;
     double scale[2], ratio[2], log_ratio[2], gap;
+    larder_filter filter;
+    bool aliased;
 } rrc_state;
 
 static int read_range(double out[2], const char *name, const larder_args *args, double max) {
@@ -27,6 +29,8 @@ static int read_range(double out[2], const char *name, const larder_args *args, 
 static int rrc_init(void *st, const larder_args *args) {
     rrc_state *s = st;
     s->gap = larder_args_number(args, "gap");
+    s->filter = larder__filter_read(args);
+    s->aliased = !larder__yes(args, "antialias");
     int rc = larder__extent_read(&s->to, "rrc", args);
     if (rc == 0)
         rc = read_range(s->scale, "scale", args, 1);
@@ -74,6 +78,8 @@ static int rrc_place(const void *st, larder_view *v, larder_rng *rng) {
         y = (v->h - h) / 2;
         x = (v->w - w) / 2;
     }
+    v->filter = s->filter;
+    v->aliased = s->aliased;
     int rc = larder_view_crop(v, x, y, w, h);
     return rc < 0 ? rc : larder_view_resize(v, s->to.w, s->to.h, s->gap);
 }
@@ -82,6 +88,8 @@ static const larder_param params[] = {
     LARDER__EXTENT_PARAMS("both sides of the result in pixels"),
     {"scale", "text", "0.08/1", "low/high share of the picture's area", 0, 0},
     {"ratio", "text", "0.75/1.3333333333333333", "low/high width to height", 0, 0},
+    LARDER__FILTER_PARAM("bilinear"),
+    LARDER__ALIAS_PARAM,
     {"gap", "float", "2", "JPEG may be decoded smaller while gap x the target is left; 0: never", 0,
      16},
     {0}};

@@ -6,11 +6,15 @@
 #include "stage/pipeline.h"
 
 typedef enum {
-    LARDER__BLOCK_SPLICED,   /* a small JPEG made of parts */
-    LARDER__BLOCK_DECODED,   /* pixels from the decoder */
-    LARDER__BLOCK_REPACKED,  /* raw pixels made 4 bytes each */
-    LARDER__BLOCK_RESIZED,   /* pixels after resampling */
-    LARDER__BLOCK_REPAINTED, /* a copy for stages that change pixels */
+    LARDER__BLOCK_SPLICED,  /* a small JPEG made of parts */
+    LARDER__BLOCK_DECODED,  /* pixels from the decoder */
+    LARDER__BLOCK_REPACKED, /* raw pixels made 4 bytes each */
+    LARDER__BLOCK_RESIZED,  /* pixels after resampling */
+    LARDER__BLOCK_CANVAS,   /* pixels that stages change, */
+    LARDER__BLOCK_BESIDE,   /* and what these become; the two change places */
+    LARDER__BLOCK_PACKED,   /* for stages from outside: without spare bytes */
+    LARDER__BLOCK_WORK,     /* of one stage while it runs */
+    LARDER__BLOCK_ROWS,     /* between the two passes of a sharp filter */
     LARDER__BLOCK_TAPS_X,
     LARDER__BLOCK_TAPS_Y,
     LARDER__BLOCK_LINE,    /* one row between the two passes of resampling */
@@ -18,7 +22,6 @@ typedef enum {
     LARDER__BLOCK_VALUE,   /* of a column: unpacked, or read out of a text */
     LARDER__BLOCK_FIELDS,  /* of a sample */
     LARDER__BLOCK_CELLS,   /* of a row: where its columns go */
-    LARDER__BLOCK_PLANE,   /* a mask, a byte a pixel */
     LARDER__BLOCKS
 } larder__block;
 
@@ -34,8 +37,9 @@ struct larder__scratch {
     void *jpeg_writer; /* by the first one written */
     void *png;         /* open only between head and pixels */
     larder__png_bytes png_bytes;
-    void *sound; /* the change of rates used last */
-    bool timed;  /* what decoding takes is added up */
+    void *sound;  /* the change of rates used last */
+    bool indices; /* of a picture with a palette the numbers are wanted, not the colours */
+    bool timed;   /* what decoding takes is added up */
     double decode_seconds;
 };
 

@@ -4,17 +4,24 @@
 #include <math.h>
 #include <string.h>
 
-/* Half the width of the triangle, in source pixels. */
-static double support_of(const larder__axis *a) {
+/* How far a filter reaches, in pixels of the coarser side. */
+static double radius_of(const larder__axis *a) { return a->filter == LARDER_BICUBIC ? 2 : 1; }
+
+/* Source pixels a unit of the filter is wide. */
+static double width_of(const larder__axis *a) {
     double scale = (a->in1 - a->in0) / (double)a->full;
-    return scale > 1 ? scale : 1;
+    return scale > 1 && !a->aliased ? scale : 1;
 }
 
 static void reach_of(const larder__axis *a, int64_t i, int64_t *from, int64_t *to, double *centre) {
-    double support = support_of(a);
+    double support = radius_of(a) * width_of(a);
     *centre = a->in0 + ((double)i + 0.5) * ((a->in1 - a->in0) / (double)a->full);
     *from = (int64_t)floor(*centre - support + 0.5);
     *to = (int64_t)floor(*centre + support + 0.5);
+    if (a->filter == LARDER_NEAREST) {
+        *from = (int64_t)floor(*centre);
+        *to = *from + 1;
+    }
     *from = *from < a->lo ? a->lo : *from > a->hi - 1 ? a->hi - 1 : *from;
     *to = *to > a->hi ? a->hi : *to <= *from ? *from + 1 : *to;
 }
@@ -42,11 +49,38 @@ void larder__taps_even(larder__taps *t, int32_t end) {
     }
 }
 
+/* Weight at a distance. Cubic convolution as Pillow has it, and as PyTorch's without antialias. */
+static double weight_at(const larder__axis *a, double away) {
+    if (a->filter != LARDER_BICUBIC)
+        return away < 1 ? 1 - away : 0;
+    const double k = a->aliased ? -0.75 : -0.5;
+    if (away < 1)
+        return ((k + 2) * away - (k + 3)) * away * away + 1;
+    return away < 2 ? (((away - 5) * away + 8) * away - 4) * k : 0;
+}
+
+/* Without antialias the pixel at the edge stands for those beyond it; with it they are left out and
+ * the rest makes up for them. */
+static double weigh(const larder__axis *a, double centre, int64_t from, int64_t to, float *w) {
+    double width = width_of(a), sum = 0;
+    for (int64_t k = from; k < to; k++) {
+        double v = weight_at(a, fabs(((double)k + 0.5 - centre) / width));
+        w[k - from] = (float)v;
+        sum += v;
+    }
+    if (!a->aliased || a->filter != LARDER_BICUBIC)
+        return sum;
+    for (int64_t k = (int64_t)floor(centre - 1.5); k < from; k++)
+        w[0] += (float)weight_at(a, fabs((double)k + 0.5 - centre));
+    for (int64_t k = (int64_t)floor(centre + 2.5) - 1; k >= to; k--)
+        w[to - from - 1] += (float)weight_at(a, fabs((double)k + 0.5 - centre));
+    return 1;
+}
+
 int larder__taps_build(larder__taps *t, larder__scratch *s, larder__block block,
                        const larder__axis *a, int64_t origin) {
-    double support = support_of(a);
     t->n = (size_t)(a->last - a->first);
-    t->width = (size_t)ceil(support) * 2 + 2;
+    t->width = (size_t)ceil(radius_of(a) * width_of(a)) * 2 + 2;
     t->from =
         larder__scratch_take(s, block, t->n * (2 * sizeof *t->from + t->width * sizeof *t->weight));
     if (!t->from)
@@ -55,17 +89,12 @@ int larder__taps_build(larder__taps *t, larder__scratch *s, larder__block block,
     t->weight = (float *)(void *)(t->count + t->n);
     for (size_t i = 0; i < t->n; i++) {
         int64_t from, to;
-        double centre, sum = 0;
+        double centre;
         reach_of(a, a->first + (int64_t)i, &from, &to, &centre);
         float *w = t->weight + i * t->width;
         size_t n = (size_t)(to - from);
-        for (size_t k = 0; k < n; k++) {
-            double away = fabs(((double)from + (double)k + 0.5 - centre) / support);
-            double v = away < 1 ? 1 - away : 0;
-            w[k] = (float)v;
-            sum += v;
-        }
-        if (sum <= 0) { /* the box ends inside a shrunk pixel: take what is nearest */
+        double sum = weigh(a, centre, from, to, w);
+        if (!(fabs(sum) > 1e-9)) { /* the box ends inside a shrunk pixel: take what is nearest */
             w[0] = 1;
             sum = 1;
         }

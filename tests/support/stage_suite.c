@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "pictures.h"
+#include "stage/canvas.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -154,6 +155,129 @@ static bool check_all_pixels(const rig *g, bool *differ) {
     return true;
 }
 
+/* ---- stages that move pixels ---- */
+
+typedef struct moved { /* what became of a canvas */
+    larder__canvas k;
+    larder__scratch *scratch;
+    uint8_t *given;
+    double points[6];
+    int rc;
+} moved;
+
+static bool move_pixels(const rig *g, larder_pixels p, bool mask, uint64_t seed, bool chance,
+                        moved *m) {
+    larder_rng rng;
+    larder_rng_seed(&rng, seed, 1);
+    assert_int_equal(larder__scratch_open(&m->scratch), 0);
+    larder__canvas_start(&m->k, m->scratch, p.c, mask);
+    size_t n = (size_t)p.w * p.h * m->k.is.step;
+    m->k.is.w = p.w;
+    m->k.is.h = p.h;
+    m->k.is.at = m->given = guarded_new(n);
+    memcpy(m->points, (double[6]){0, 0, 1, 0, 0.25, 0.5}, sizeof m->points);
+    m->k.is.points = m->points;
+    m->k.is.count = 3;
+    for (size_t i = 0; i < n; i++)
+        m->given[i] = mask ? (uint8_t)(7 * (i % 5)) : (uint8_t)(i * 37 + i / 11);
+    forget();
+    m->rc = g->s->canvas(g->st, &m->k.is, chance ? &rng : NULL);
+    holds(m->rc == 0 || told(), "refuses a picture without a sentence");
+    holds(guarded_whole(m->given, n), "writes past its pixels");
+    for (size_t i = 0; m->rc == 0 && mask && i < (size_t)m->k.is.w * m->k.is.h; i++)
+        holds(m->k.is.at[i] % 7 == 0 && m->k.is.at[i] < 35,
+              "makes numbers of a mask that it had not");
+    return true;
+}
+
+static void unmove(moved *m) {
+    guarded_free(m->given);
+    larder__scratch_close(&m->scratch);
+    *m = (moved){0};
+}
+
+static bool same_canvas(const moved *a, const moved *b) {
+    const larder_canvas *x = &a->k.is, *y = &b->k.is;
+    if (a->rc < 0 || b->rc < 0)
+        return a->rc == b->rc;
+    if (x->w != y->w || x->h != y->h || memcmp(a->points, b->points, sizeof a->points) != 0)
+        return false;
+    for (size_t i = 0; i < (size_t)x->w * x->h; i++) /* spare bytes are anything */
+        if (memcmp(x->at + i * x->step, y->at + i * y->step, x->c) != 0)
+            return false;
+    return true;
+}
+
+/* Size and points follow from the seed, whether there are pixels or not. */
+static bool same_walk(const rig *g, larder_pixels p, uint64_t seed, bool chance, const moved *m) {
+    larder__canvas k;
+    larder_rng rng;
+    double points[6] = {0, 0, 1, 0, 0.25, 0.5};
+    larder_rng_seed(&rng, seed, 1);
+    larder__canvas_start(&k, NULL, p.c, false);
+    k.is.w = p.w;
+    k.is.h = p.h;
+    k.is.points = points;
+    k.is.count = 3;
+    int rc = g->s->canvas(g->st, &k.is, chance ? &rng : NULL);
+    holds(rc == m->rc && (rc < 0 || (k.is.w == m->k.is.w && k.is.h == m->k.is.h &&
+                                     memcmp(points, m->points, sizeof points) == 0)),
+          "moves points or sizes otherwise without pixels");
+    return true;
+}
+
+static bool check_canvas(const rig *g, larder_pixels p, bool mask, bool *differ) {
+    moved first = {0}, once = {0}, twice = {0};
+    bool right = move_pixels(g, p, mask, 0, true, &first);
+    for (uint64_t seed = 0; right && seed <= SEEDS; seed++) {
+        bool chance = seed < SEEDS || !g->s->random;
+        right = move_pixels(g, p, mask, seed, chance, &once) &&
+                move_pixels(g, p, mask, seed, chance, &twice) &&
+                (same_canvas(&once, &twice) || wrong("makes other pixels with the same seed")) &&
+                (once.rc == first.rc || wrong("fails or not by chance")) &&
+                same_walk(g, p, seed, chance, &once);
+        bool other = right && !same_canvas(&once, &first);
+        right = right && (g->s->random || !other || wrong("takes chance and says it does not"));
+        *differ |= other;
+        unmove(&once);
+        unmove(&twice);
+    }
+    unmove(&first);
+    return right && read_only(g);
+}
+
+static bool check_all_canvases(const rig *g, bool *differ) {
+    static const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {5, 3}, {17, 9}, {40, 33}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        larder_pixels p = {.w = sizes[i][0], .h = sizes[i][1], .c = 1};
+        bool none = false;
+        if (!check_canvas(g, p, true, &none))
+            return false;
+        for (; p.c <= LARDER_CHANNELS_MAX; p.c++)
+            if (!check_canvas(g, p, false, differ))
+                return false;
+    }
+    return true;
+}
+
+static bool check_mix(const rig *g, bool *differ) {
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        larder_mixing m[3];
+        larder_rng rng;
+        for (int i = 0; i < 3; i++) {
+            m[i] = (larder_mixing){.w = 9, .h = 5, .weight = 1};
+            larder_rng_seed(&rng, i < 2 ? seed : seed + 1, 1);
+            holds(g->s->mix(g->st, &m[i], &rng) == 0, "mixes no batch");
+        }
+        holds(m[0].weight == m[1].weight && m[0].x0 == m[1].x0, "mixes otherwise by the same seed");
+        holds(m[0].weight >= 0 && m[0].weight <= 1 && m[0].x0 <= m[0].x1 && m[0].y0 <= m[0].y1 &&
+                  m[0].x1 <= 9 && m[0].y1 <= 5,
+              "mixes with a box or a weight that cannot be");
+        *differ |= m[0].weight != m[2].weight;
+    }
+    return read_only(g);
+}
+
 static bool check_views(const rig *g) {
     bool differ = false;
     for (size_t i = 0; g->s->place && i < SIDES; i++)
@@ -163,7 +287,11 @@ static bool check_views(const rig *g) {
         return false;
     if (g->s->pixels && !check_all_pixels(g, &differ))
         return false;
-    holds(differ || !g->s->random, "says that it takes chance and does not");
+    if (g->s->canvas && !check_all_canvases(g, &differ))
+        return false;
+    if (g->s->mix && !check_mix(g, &differ))
+        return false;
+    holds(differ || !g->s->random || g->s->late, "says that it takes chance and does not");
     return true;
 }
 
@@ -171,8 +299,8 @@ bool stage_suite(const larder_stage *s, const char *text) {
     rig g = {.s = s};
     larder_args args;
     size_t size = s->plugin.state_size;
-    holds(s->init && !!s->place + !!s->tone + !!s->pixels == 1,
-          "has not init and exactly one of place, pixels and tone");
+    holds(s->init && !!s->place + !!s->tone + !!s->pixels + !!s->canvas + !!s->late + !!s->mix == 1,
+          "has not init and exactly one of place, pixels, canvas, tone, late and mix");
     if (!check_plugin("stage", &s->plugin, ','))
         return false;
     holds(larder__args_parse(&args, "stage", &s->plugin, text, ',', NULL) == 0, "%s",

@@ -24,26 +24,26 @@ static void wrong_specs_are_told_apart(void **state) {
     (void)state;
     static const struct {
         const char *spec, *says;
-    } cases[] = {{"rrc:size=224||flip", "joined by one |"},
-                 {"rrc:size=224|", "joined by one |"},
-                 {"|flip", "joined by one |"},
-                 {"  |  ", "joined by one |"},
-                 {"rrx:size=224", "did you mean rrc?"},
-                 {"rrc:siz=224", "has no parameter \"siz\""},
-                 {"rrc:size=0", "say either size=N"},
-                 {"rrc:size=-4", "not within"},
-                 {"rrc:size=1.5", "whole number"},
-                 {"rrc:size=nan", "not a number"},
-                 {"flip:p=2", "not within"},
-                 {"", "add a stage that fixes it"},
-                 {NULL, "rrc:size=224"},
-                 {"flip", "add a stage that fixes it"},
-                 {"resize:size=256", "add a stage that fixes it"},
-                 {"resize:size=256|rrc:size=224", "only one resize"},
-                 {"crop:size=32,pad=4|resize:size=8", "before a stage that pads"},
-                 {"normalize:preset=imagenet|rrc:size=8", "before normalize"},
-                 {"rrc:size=8|normalize:mean=1/2,std=1/2", "2 means"},
-                 {"centercrop:size=16384", "the limit is"}};
+    } cases[] = {
+        {"rrc:size=224||flip", "joined by one |"},
+        {"rrc:size=224|", "joined by one |"},
+        {"|flip", "joined by one |"},
+        {"  |  ", "joined by one |"},
+        {"rrx:size=224", "did you mean rrc?"},
+        {"rrc:siz=224", "has no parameter \"siz\""},
+        {"rrc:size=0", "say either size=N"},
+        {"rrc:size=-4", "not within"},
+        {"rrc:size=1.5", "whole number"},
+        {"rrc:size=nan", "not a number"},
+        {"flip:p=2", "not within"},
+        {"", "add a stage that fixes it"},
+        {NULL, "rrc:size=224"},
+        {"flip", "add a stage that fixes it"},
+        {"resize:size=256", "add a stage that fixes it"},
+        {"crop:size=32,pad=4,mode=reflect|rrc:size=8|pad:by=99,mode=reflect", "mirrors more than"},
+        {"normalize:preset=imagenet|rrc:size=8", "before normalize"},
+        {"rrc:size=8|normalize:mean=1/2,std=1/2", "2 means"},
+        {"centercrop:size=16384", "the limit is"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(open_only(cases[i].spec, none, LARDER_F32) < 0);
         if (!strstr(larder_errmsg(), cases[i].says))
@@ -54,6 +54,9 @@ static void wrong_specs_are_told_apart(void **state) {
     assert_int_equal(open_only("crop:size=41,pad=4", cifar, LARDER_U8), LARDER_E_RANGE);
     check_ok(open_only("crop:size=40,pad=4", cifar, LARDER_U8));
     check_ok(open_only(" rrc:size=8 | flip ", none, LARDER_U8));
+    check_ok(open_only("resize:size=256|rrc:size=224", none, LARDER_U8));
+    check_ok(
+        open_only("crop:size=32,pad=4|resize:h=8,w=8|pad:by=1|pad:by=2,fill=1", none, LARDER_U8));
     assert_int_equal(open_only("", (larder_shape){4, 4, 5}, LARDER_U8), LARDER_E_UNSUPPORTED);
     assert_int_equal(open_only("", (larder_shape){1 << 20, 1 << 20, 1}, LARDER_U8), LARDER_E_RANGE);
     assert_int_equal(open_only("", (larder_shape){4, 0, 1}, LARDER_U8), LARDER_E_FORMAT);

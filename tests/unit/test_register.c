@@ -96,7 +96,7 @@ static void operations_are_checked(void **state) {
     larder_stage stage = *larder__stage_find("flip");
     stage.plugin.name = "other";
     stage.place = NULL;
-    refused(larder_register_stage(&stage), LARDER_E_ARGS, "exactly one of place, pixels and tone");
+    refused(larder_register_stage(&stage), LARDER_E_ARGS, "exactly one of place");
     larder_recipe r = {{"other", "of nothing", NULL, 0}, "uniform", "nobody", ""};
     refused(larder_register_recipe(&r), LARDER_E_ARGS, "recipe other: there is no policy");
     r.policy = "lru";
@@ -160,14 +160,13 @@ static int nothing(void *st, const larder_args *args) {
     return 0;
 }
 
-/* A stage that changes pixels, between those that place them and those that say what they are
- * worth. Padding stays zero, and the sample itself as it is. */
+/* A stage that changes colours sees padding too, and leaves the sample itself as it is. */
 static void stages_may_change_pixels(void **state) {
     (void)state;
     const larder_stage s = {
-        .plugin = {"invert", "light becomes dark", NULL, 1}, .init = nothing, .pixels = invert};
+        .plugin = {"negative", "light becomes dark", NULL, 1}, .init = nothing, .pixels = invert};
     check_ok(larder_register_stage(&s));
-    larder__pipeline_conf conf = {.spec = "crop:size=3,pad=1|invert",
+    larder__pipeline_conf conf = {.spec = "crop:size=3,pad=1|negative",
                                   .raw = {.h = 1, .w = 1, .c = 3},
                                   .raw_layout = LARDER_NHWC,
                                   .dtype = LARDER_U8,
@@ -180,20 +179,21 @@ static void stages_may_change_pixels(void **state) {
     uint8_t out[27];
     check_ok(larder__pipeline_run(p, scratch, sample, sizeof sample, 1, out));
     for (size_t i = 0; i < sizeof out; i++)
-        assert_int_equal(out[i], i / 3 == 4 ? 255 - sample[i % 3] : 0);
+        assert_int_equal(out[i], i / 3 == 4 ? 255 - sample[i % 3] : 255);
     assert_int_equal(sample[0], 10);
     larder__pipeline_close(&p);
-    conf.spec = "crop:size=3,pad=1|invert|normalize:mean=0,std=1";
+    conf.spec = "crop:size=3,pad=1|negative|flip|normalize:mean=0,std=1";
     conf.dtype = LARDER_F32;
     conf.layout = LARDER_NCHW;
     check_ok(larder__pipeline_open(&p, &conf));
     float f[27];
     check_ok(larder__pipeline_run(p, scratch, sample, sizeof sample, 1, f));
-    assert_true(f[4] > 244.9 / 255 && f[4] < 245.1 / 255 && f[0] == 0);
+    assert_true(f[4] > 244.9 / 255 && f[4] < 245.1 / 255 && f[0] == 1);
     larder__pipeline_close(&p);
     larder__scratch_close(&scratch);
-    conf.spec = "invert|flip";
-    refused(larder__pipeline_open(&p, &conf), LARDER_E_ARGS, "stage flip stands before invert");
+    conf.spec = "normalize:mean=0,std=1|negative";
+    refused(larder__pipeline_open(&p, &conf), LARDER_E_ARGS,
+            "stage negative stands before normalize");
 }
 
 /* ---- structs of other sizes ------------------------------------------------------------------ */

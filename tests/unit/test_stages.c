@@ -43,7 +43,8 @@ static void every_stage_has_one_job_and_help(void **state) {
     (void)state;
     for (size_t i = 0; larder__stages[i]; i++) {
         const larder_stage *s = larder__stages[i];
-        assert_int_equal(!!s->place + !!s->pixels + !!s->tone, 1);
+        assert_int_equal(!!s->place + !!s->pixels + !!s->tone + !!s->canvas + !!s->late + !!s->mix,
+                         1);
         assert_non_null(s->init);
         assert_true(strlen(s->plugin.summary) > 5 && s->plugin.state_size > 0);
         for (const larder_param *p = s->plugin.params; p && p->name; p++)
