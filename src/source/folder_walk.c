@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,22 +28,6 @@ typedef struct larder__walk_folder folder;
 typedef struct larder__walk_file file;
 
 bool larder__is_image_name(const char *name) { return larder__is_picture(larder__ending(name)); }
-
-/* Is it one of these, as "wav/flac"? */
-static bool among(const char *ending, const char *endings) {
-    size_t n = ending ? strlen(ending) : 0;
-    for (const char *at = endings; n && *at; at += strcspn(at, "/"), at += *at == '/')
-        if (strcspn(at, "/") == n && strncasecmp(at, ending, n) == 0)
-            return true;
-    return false;
-}
-
-static bool is_listed(const larder__walk *w, const char *name) {
-    if (!w->endings || !w->endings[0])
-        return larder__is_image_name(name);
-    return strcmp(w->endings, "any") == 0 ? name[0] != '.'
-                                          : among(larder__ending(name), w->endings);
-}
 
 static int add_text(larder__walk *w, size_t *at, const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b), slash = n > 0 && m > 0;
@@ -109,7 +92,9 @@ static int take_entry(larder__walk *w, const char *root, int fd, uint32_t in,
     struct stat st;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return 0;
-    bool image = is_listed(w, name), there = false;
+    bool image =
+        w->groups ? larder__file_groups_take(w->groups, name) : larder__is_image_name(name);
+    bool there = false;
     if (image || e->d_type != DT_REG) {
         there = fstatat(fd, name, &st, 0) == 0;
         if (there && S_ISDIR(st.st_mode))
