@@ -74,8 +74,8 @@ def main():
         folder = a.folder or os.path.join(made, "sounds")
         if not a.folder:
             make(folder, a.each)
-        data = f"dir:{folder}?endings=wav/flac/ogg/mp3&take="
-        window = f"sound=wav:sound;seconds={a.seconds};rate={a.rate}"
+        data = f"dir:{folder}?take="
+        window = f"sound=wav|flac|ogg|mp3:sound;seconds={a.seconds};rate={a.rate}"
         # A tenth of the recordings, spread over all classes, is held out.
         with larder.Loader(data + "-10%", fields=window, batch_size=a.batch, epochs=a.epochs, seed=1) as loader, \
                 larder.Loader(data + "10%", fields=window + ";at=centre", batch_size=a.batch) as held:

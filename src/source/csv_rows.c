@@ -334,7 +334,7 @@ static int describe(void *st, larder_dataset *out) {
         out->fingerprint =
             larder__hash_bytes(out->fingerprint + (uint64_t)col->use, col->name, strlen(col->name));
     }
-    if (c->labels.labels)
+    if (c->target && c->labels.labels)
         out->fingerprint = larder__hash_bytes(out->fingerprint, c->labels.labels,
                                               c->count * sizeof *c->labels.labels);
     larder__content_begin(&content, c->stamp.size);

@@ -419,7 +419,8 @@ const char *larder__data_note(larder__data *d, size_t i, char *out, size_t cap) 
         own++;
     if (says)
         snprintf(out, cap, "%.150s: %s", d->uri, says);
-    return says || (i == own && say_unlabelled(d, out, cap)) ? out : NULL;
+    /* Typed samples may well have their y beside x. */
+    return says || (i == own && !d->about.parcels && say_unlabelled(d, out, cap)) ? out : NULL;
 }
 
 const larder_figure *larder__data_figures(larder__data *d) {

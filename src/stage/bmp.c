@@ -235,6 +235,8 @@ static int bmp_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uin
     int rc = bmp_read(&b, bytes, size);
     if (rc < 0)
         return rc;
+    for (uint32_t i = 0; s->indices && i < 256; i++)
+        memset(b.colours[i], (int)i, 3);
     size_t row = (size_t)(want.x1 - want.x0) * 4, rows = (size_t)(want.y1 - want.y0);
     uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, row * rows + 64);
     if (!to)

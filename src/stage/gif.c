@@ -107,12 +107,12 @@ static int gif_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint3
     return larder__codec_limit("gif", *w, *h);
 }
 
-/* Indices without a colour are greys, as Pillow has it. */
-static void read_colours(const GifFileType *g, uint8_t colours[256][4]) {
+/* Indices without a colour are greys, as Pillow has it; and so are all where they are wanted. */
+static void read_colours(const GifFileType *g, bool plain, uint8_t colours[256][4]) {
     const ColorMapObject *map = g->Image.ColorMap ? g->Image.ColorMap : g->SColorMap;
     for (int i = 0; i < 256; i++) {
         memset(colours[i], i, 4);
-        if (map && i < map->ColorCount) {
+        if (!plain && map && i < map->ColorCount) {
             colours[i][0] = map->Colors[i].Red;
             colours[i][1] = map->Colors[i].Green;
             colours[i][2] = map->Colors[i].Blue;
@@ -165,7 +165,7 @@ static int gif_pixels(larder__scratch *s, const uint8_t *bytes, size_t size, uin
     c.line = larder__scratch_take(s, LARDER__BLOCK_LINE, (size_t)g->Image.Width + 1);
     if (!c.to || !c.line)
         rc = LARDER_E_NOMEM;
-    read_colours(g, c.colours);
+    read_colours(g, s->indices, c.colours);
     for (size_t i = 0; rc == 0 && i < n; i++)
         memcpy(c.to + i * 4, c.colours[clear < 0 ? 0 : clear], 4);
     if (rc == 0 && !read_lines(g, &c))

@@ -141,32 +141,6 @@ static void test_tars(void **st) {
     }
 }
 
-static void test_endings(void **st) {
-    place *p = *st;
-    char out[64];
-    put(p, "sounds/cat/1.WAV", "x");
-    put(p, "sounds/cat/2.flac", "x");
-    put(p, "sounds/dog/3.wav", "x");
-    put(p, "sounds/dog/3.jpg", "x");
-    put(p, "sounds/dog/.hidden", "x");
-    static const struct {
-        const char *query;
-        uint64_t count;
-    } cases[] = {{"wav/flac", 3}, {"wav", 2}, {"any", 4}, {"av/jpg/wav", 3}};
-    for (size_t i = 0; i < 4; i++) {
-        char uri[200];
-        larder__data *d;
-        snprintf(uri, sizeof uri, "dir:%s/sounds?endings=%s", p->root, cases[i].query);
-        check_ok(larder__data_open(&d, uri));
-        assert_int_equal(larder__data_about(d)->count, cases[i].count);
-        check_ok(larder__data_name(d, 0, out, sizeof out));
-        assert_string_equal(out, "cat/1.WAV");
-        for (size_t k = 0; larder__data_note(d, k, uri, sizeof uri); k++)
-            assert_null(strstr(uri, "cannot be decoded"));
-        larder__data_close(&d);
-    }
-}
-
 static void test_strange(void **st) {
     (void)st;
     larder__found f = {0};
@@ -206,7 +180,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_folders, open_place, close_place),
         cmocka_unit_test_setup_teardown(test_tars, open_place, close_place),
-        cmocka_unit_test_setup_teardown(test_endings, open_place, close_place),
         cmocka_unit_test(test_strange),
         cmocka_unit_test(test_many_endings),
     };
