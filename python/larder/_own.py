@@ -221,4 +221,3 @@ def job_of(dataset: Any, encoded: Any, decode: Any, functions: Sequence[Callable
 
 def workers_of(workers: Any) -> Optional[int]:
     return None if workers is None else whole("workers", workers, most=1024)
-
