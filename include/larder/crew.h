@@ -11,7 +11,7 @@
  *              u64 bytes used of the memory, u64 its size, u64 0
  *     memory   of each sample: u64 id, u64 chance, u64 offset, u64 bytes (0, 0: to be read)
  *     answer   u32 LARDER_CREW_TELLS, u32 n, u64 number of the request, u64 size of the memory,
- *              u64 bytes used of it, u64 0
+ *              u64 bytes used of it, u64 flags: 1, random numbers were drawn for it
  *     memory   u32 which sample the worker is at, 60 bytes unused, then
  *              of each answer: u64 offset, u64 bytes, i32 code, u32 0
  *
@@ -58,6 +58,9 @@ int larder_crew_make(void *crew, const uint64_t *ids, const uint64_t *chances,
 int larder_crew_join(void *crew, const uint64_t *ids, const uint64_t *chances,
                      larder_buf *const *in, size_t n, larder_read *out);
 void larder_crew_interrupt(void *crew, bool on);
+
+/* Have random numbers been drawn to read samples? Then what is cached is one draw of several. */
+bool larder_crew_draws(larder_crew *);
 
 /* All that is known of the failure of a sample (a traceback), of the first 16; "": nothing. */
 int larder_crew_traced(larder_crew *, uint64_t id, char *out, size_t cap);

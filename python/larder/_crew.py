@@ -119,6 +119,10 @@ class Crew:
         """Does this thread run one's own code, for larder?"""
         return False
 
+    def draws(self) -> bool:
+        """Does reading a sample draw random numbers?"""
+        return bool(self._lib.larder_crew_draws(self.handle))
+
     def stop(self) -> None:
         self._lib.larder_crew_interrupt(self.handle, True)
 
@@ -220,7 +224,8 @@ class Here:
     def __init__(self, job: Job, init: Optional[Callable[[int], None]], samples: int, seed: int) -> None:
         self._lib: Any = _lib.load()
         _lib.declare(self._lib, _PROTOTYPES)
-        self.job, self.seed, self.chance = job, seed, Chance()
+        self.job, self.seed = job, seed
+        self.chances = {task: Chance() for task in (READ, MAKE, JOIN)}
         self.reads = [0] * samples
         self.lock = threading.Lock()
         self.traces: Dict[int, str] = {}
@@ -247,6 +252,9 @@ class Here:
         """What is no fault of a sample (Ctrl-C), since it was last asked."""
         wrong, self.wrong = self.wrong, None
         return wrong
+
+    def draws(self) -> bool:
+        return bool(self.chances[READ].used)
 
     def inside(self) -> bool:
         return self.running == threading.get_ident()
@@ -283,7 +291,8 @@ class Here:
                 self.running = threading.get_ident()
                 given = asked()
                 got: List[Any] = []
-                self.chance.put_back(lambda: got.extend(answers(self.job, self.chance, task, given, lambda k: None)))
+                chance = self.chances[task]
+                chance.put_back(lambda: got.extend(answers(self.job, chance, task, given, lambda k: None)))
                 for k in range(n):
                     self._lay(got[k], given[k][0], out[k])
             return 0
@@ -316,6 +325,7 @@ _PROTOTYPES = [
     ("larder_crew_open", ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(_Ends), ctypes.c_uint32,
                                         ctypes.c_uint64, ctypes.c_uint64]),
     ("larder_crew_close", None, [ctypes.POINTER(ctypes.c_void_p)]),
+    ("larder_crew_draws", ctypes.c_bool, [ctypes.c_void_p]),
     ("larder_crew_interrupt", None, [ctypes.c_void_p, ctypes.c_bool]),
     ("larder_crew_traced", ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]),
     ("larder_buf_new", ctypes.c_void_p, [ctypes.c_size_t]),

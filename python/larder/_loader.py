@@ -40,7 +40,7 @@ from ._feedback import Desk, Exchange
 from ._fields import apply, fields_text, target_text
 from ._graph import Graph, wanted as graph_wanted
 from ._habits import Habits
-from ._own import Own, is_dataset, job_of, unused, workers_of
+from ._own import Own, is_dataset, job_of, workers_of
 from ._resumed import Resumed
 from ._shown import Shown
 from ._stages import Stages
@@ -261,10 +261,9 @@ class Loader(Shown, Habits, Resumed):
             conf.pin, conf.unpin = pins
         self._conf = conf
         self._decided = decided
-        idle = unused(dataset, augment=self._stages.native)
-        if idle:
+        if dataset is not None and self._stages.native:
             raise ArgumentError(
-                f"{idle[0]} is for pictures that larder decodes; what becomes of samples of your own is said by transform="
+                "augment is for pictures that larder decodes; what becomes of samples of your own is said by transform="
             )
         job = job_of(dataset, encoded, decode, self._stages.own, collate_fn)
         if conf.fields or conf.target or self._target is not None:
@@ -506,6 +505,8 @@ class Epoch:
                     loader._end()
             if b is None:
                 self.more = False
+                if loader._own is not None:
+                    _lib.warn(loader._own.notes(), 2)
                 loader._tell_notes(3)  # at last: a warning may be an error
                 raise StopIteration
             return b

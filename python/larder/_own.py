@@ -53,9 +53,9 @@ def length(dataset: Any) -> int:
     kind = type(dataset).__name__
     if _iterable(dataset) or (hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")):
         raise ArgumentError(
-            f"{kind} gives samples in an order of its own (an IterableDataset); larder decides on the order, and needs "
-            "samples by index: __getitem__ and __len__. Shards of WebDataset are a source: \"tar:shard-{000..099}.tar\"; "
-            "others can be laid down once, in a folder or a list"
+            f"{kind} gives samples in an order of its own (an IterableDataset); larder decides on the order, and "
+            "needs samples by index: __getitem__ and __len__. Shards of WebDataset are a source, "
+            "\"tar:shard-{000..099}.tar\"; others can be laid down once, in a folder or a list"
         )
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise ArgumentError(f"dataset has samples by index, __getitem__ and __len__, and {kind} has not")
@@ -129,6 +129,7 @@ class Own:
         self.samples = length(job.dataset) if job.dataset is not None else 0
         self.whole = job.collate is not None
         self.crew = crew_of(job, workers, start, init, self.samples, seed)
+        self.noted = False
         self.source: Any = None
         self.maker: Any = None
         if job.dataset is not None:
@@ -178,6 +179,16 @@ class Own:
             e = type(e)(f"{e}; collate_fn= makes batches of samples that differ")
         return traced(e, self.crew.trace)
 
+    def notes(self) -> List[str]:
+        """What should be known, said once."""
+        if self.noted or self.source is None or not self.crew.draws():
+            return []
+        self.noted = True
+        return [
+            f"{type(self.job.dataset).__name__} draws random numbers when a sample is read, and what is cached repeats that "
+            "draw: leave chance to transform=, or give encoded= and decode= (docs/guide/own.md)"
+        ]
+
     def stop(self) -> None:
         """Nobody waits for workers any more."""
         self.crew.stop()
@@ -210,8 +221,3 @@ def job_of(dataset: Any, encoded: Any, decode: Any, functions: Sequence[Callable
 
 def workers_of(workers: Any) -> Optional[int]:
     return None if workers is None else whole("workers", workers, most=1024)
-
-
-def unused(dataset: Any, **given: Any) -> List[str]:
-    """Arguments of the library's pictures, that a data set of one's own has no use for."""
-    return [name for name, value in given.items() if value] if dataset is not None else []

@@ -208,10 +208,10 @@ def _flat_key(value: Any) -> Any:
 
 def _learn_flat(key: Any, value: Any, sig: Sequence[Any], known: Any) -> None:
     """Remembers a sample of tensors and numbers, one of each in its container."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     parts = list(value.values() if type(value) is dict else value)
     plain = torch is not None and len(parts) == len(sig) and hasattr(torch.Tensor, "is_cpu")
-    specs = []
+    specs: List[Any] = []
     for v, (_, kind, dtype, shape, _), (at, n) in zip(parts, sig, known[1]):
         if type(v) in _PLAIN and kind == ARRAY:
             specs.append((at, n, _PLAIN[type(v)], None, None))

@@ -43,9 +43,10 @@ class Job:
         """What is cached of sample i: bytes, or what is to become a parcel."""
         if self.encoded is None:
             return _parcel.pack(self.dataset[i])
-        given = getattr(self.dataset, self.encoded)(i) if isinstance(self.encoded, str) else self.encoded(self.dataset, i)
+        named = isinstance(self.encoded, str)
+        given = getattr(self.dataset, self.encoded)(i) if named else self.encoded(self.dataset, i)
         if not isinstance(given, (bytes, bytearray, memoryview)):
-            raise TypeError(f"encoded= gave {type(given).__name__}, not bytes; decode= makes of bytes what training gets")
+            raise TypeError(f"encoded= gave {type(given).__name__}, not bytes, which decode= makes samples of")
         given = bytes(given)
         return given if self.makes else _parcel.pack(given)
 
@@ -279,7 +280,8 @@ class Desk:
     """A worker's end: takes a request, answers it."""
 
     def __init__(self, job: Job, socket: Any, into: int, out: int, broken: Optional["Failed"] = None) -> None:
-        self.job, self.socket, self.chance = job, socket, Chance()
+        self.job, self.socket = job, socket
+        self.chances = {task: Chance() for task in (READ, MAKE, JOIN)}
         self.broken = broken  # it could not be made ready: what all requests are answered with
         self.into, self.out = Memory(into), Memory(out)
 
@@ -293,18 +295,19 @@ class Desk:
             if len(message) != _REQUEST.size:
                 return
             magic, task, number, n, _, _, size, _ = _REQUEST.unpack(message)
-            if magic != _ASKS:
+            if magic != _ASKS or task not in self.chances:
                 return
             self.into.see(size)
             asked, few = self._asked(n), 1 if task == JOIN else n
             if self.broken is not None:
                 out = [self.broken] * few
             else:
-                out = answers(self.job, self.chance, task, asked, self._progress)
+                out = answers(self.job, self.chances[task], task, asked, self._progress)
             used = self._lay(out, n)
             del asked, out
             try:
-                self.socket.send(_ANSWER.pack(_TELLS, few, number, self.out.size, used, 0))
+                drawn = int(bool(self.chances[task].used))
+                self.socket.send(_ANSWER.pack(_TELLS, few, number, self.out.size, used, drawn))
             except OSError:
                 return
 

@@ -19,7 +19,7 @@ typedef struct larder__crew_asked {
 
 typedef struct larder__crew_answer {
     uint32_t magic, n;
-    uint64_t number, size, used, zeros;
+    uint64_t number, size, used, flags;
 } larder__crew_answer;
 
 typedef struct larder__crew_record {

@@ -49,6 +49,7 @@ struct larder_crew {
     char why[512];
     uint64_t samples, seed;
     _Atomic uint32_t *reads; /* of each sample so far */
+    _Atomic bool draws;
     trace traces[TRACES];
     size_t traced;
     pid_t owner;
@@ -353,6 +354,8 @@ static int ask(larder_crew *c, larder_crew_task task, const uint64_t *ids, const
     larder__crew_taker taker = {keep_trace, task == LARDER_CREW_MAKE ? lend : NULL, w};
     if (rc == 0)
         rc = larder__crew_take(&a, w->out, w->out_size, ids, out, &taker);
+    if (rc == 0 && task == LARDER_CREW_READ && a.flags & 1)
+        atomic_store(&c->draws, true);
     if (rc == LARDER_E_STATE)
         rc = worker_ended(c, w, ids, sent ? n : 0);
     let_go(w, 0);
@@ -386,6 +389,8 @@ int larder_crew_join(void *crew, const uint64_t *ids, const uint64_t *chances,
                      larder_buf *const *in, size_t n, larder_read *out) {
     return ask(crew, LARDER_CREW_JOIN, ids, chances, in, n, out);
 }
+
+bool larder_crew_draws(larder_crew *c) { return atomic_load(&c->draws); }
 
 int larder_crew_traced(larder_crew *c, uint64_t id, char *out, size_t cap) {
     if (cap == 0)

@@ -65,7 +65,8 @@ def doubled(samples):
 
 
 def opened(ds=None, **given):
-    return larder.Loader(**{**dict(dataset=Pictures() if ds is None else ds, batch_size=BATCH, seed=3, workers=2), **given})
+    usual = dict(dataset=Pictures() if ds is None else ds, batch_size=BATCH, seed=3, workers=2)
+    return larder.Loader(**{**usual, **given})
 
 
 def shown(value):
@@ -182,10 +183,13 @@ class Same(unittest.TestCase):
             def __getitem__(self, i):
                 return torch.rand(2), random.random()
 
-        want = run(1, ds=Noisy(), workers=1, epochs=1)
-        self.assertEqual(run(1, ds=Noisy(), workers=3, epochs=1), want)
-        with opened(Noisy(), cache="0", prefetch=1) as l:  # else those ahead share a read
-            first, second = ({i: y for b in l for i, y in zip(b.ids.tolist(), b.y.tolist())} for _ in range(2))
+        with self.assertWarnsRegex(larder.LarderWarning, "Noisy draws random numbers"):
+            want = run(1, ds=Noisy(), workers=1, epochs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(run(1, ds=Noisy(), workers=3, epochs=1), want)
+            with opened(Noisy(), cache="0", prefetch=1) as l:  # else those ahead share a read
+                first, second = ({i: y for b in l for i, y in zip(b.ids.tolist(), b.y.tolist())} for _ in range(2))
         self.assertGreater(sum(first[i] != second[i] for i in first), N - 5)  # drawn again where it is read again
 
     def test_the_program_draws_on_as_before(self):
@@ -438,6 +442,43 @@ class Native(unittest.TestCase):
         self.assertNotIn(os.getpid(), pids)
         with larder.Loader(SOURCE, BATCH, transform=own, workers=0) as l:
             self.assertEqual({p for b in l for p in b.x[:, 0].tolist()}, {os.getpid()})
+
+
+class Others(unittest.TestCase):
+    """What docs/guide/own.md shows, where it is installed."""
+
+    def test_parquet(self):
+        try:
+            import pyarrow
+            import pyarrow.parquet as pq
+        except ImportError:
+            self.skipTest("no pyarrow here")
+        path = os.path.join(FOLDER.name, "rows.parquet")
+        pq.write_table(pyarrow.table({"a": list(range(100)), "t": [f"row {i}" for i in range(100)]}), path)
+
+        class Table:
+            def __init__(self, path):
+                self.table = pq.read_table(path, memory_map=True)
+
+            def __len__(self):
+                return self.table.num_rows
+
+            def __getitem__(self, i):
+                return {name: self.table[name][i].as_py() for name in self.table.column_names}
+
+        with opened(Table(path)) as l:
+            for b in l:
+                self.assertEqual(b["t"], [f"row {i}" for i in b["a"].tolist()])
+
+    def test_hugging_face(self):
+        try:
+            import datasets
+        except ImportError:
+            self.skipTest("no Hugging Face datasets here")
+        ds = datasets.Dataset.from_dict({"a": list(range(100)), "t": [f"row {i}" for i in range(100)]})
+        with opened(ds.with_format("torch")) as l:
+            for b in l:
+                self.assertEqual(b["t"], [f"row {i}" for i in b["a"].tolist()])
 
 
 class Processes(unittest.TestCase):
