@@ -74,7 +74,7 @@ FORCED = [  # no chance in them: compared pixel by pixel
      T.ToTensor()],
     [T.Resize((33, 33), NEAR), T.RandomAdjustSharpness(2, 1.0), T.GaussianBlur(5, (1.0, 1.0)), T.RandomEqualize(1.0),
      T.CenterCrop(40), T.RandomVerticalFlip(1.0), T.PILToTensor()],
-    [T.Resize((40, 41)), T.RandomAffine((7, 7), scale=(1.2, 1.2), shear=(3, 3)), T.RandomInvert(1.0),
+    [T.Resize((40, 41), NEAR), T.RandomAffine((7, 7), scale=(1.2, 1.2), shear=(3, 3)), T.RandomInvert(1.0),
      T.ColorJitter(hue=(0.2, 0.2)), T.ToTensor(), T.ConvertImageDtype(torch.float16)],
 ]
 
@@ -130,9 +130,9 @@ class Translation(unittest.TestCase):
         chain = T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ColorJitter(0.4), T.ToTensor()])
         torch.manual_seed(1)
         want = [chain(self.pictures[0]).mean().item() for _ in range(200)]
-        with larder.Dataset(self.folder.name, augment=chain) if hasattr(larder.Dataset, "__enter__") else _none():
-            data = larder.Dataset(self.folder.name, augment=chain)
-            got = [data[0][0].mean().item() for _ in range(200)]
+        data = larder.Dataset(self.folder.name, augment=chain)
+        got = [data[0][0].mean().item() for _ in range(200)]
+        data.close()
         self.assertLess(abs(np.mean(want) - np.mean(got)), 4 * np.std(want) / 10)
         self.assertLess(abs(np.std(want) / np.std(got) - 1), 0.3)
 
@@ -145,7 +145,7 @@ class Translation(unittest.TestCase):
         self.assertTrue(torch.equal(x[:, 0], one))
         self.assertFalse(torch.equal(x[:, 1], one))
         self.assertFalse(torch.equal(x[:, 1], x[:, 2]))
-        with self.assertRaisesRegex(larder.LarderError, "views"):
+        with self.assertRaisesRegex(larder.ArgumentError, "views"):
             self.loader("rrc:size=12", views=2, fields="png")
 
     def test_types_of_16_bits(self):
@@ -202,14 +202,6 @@ class Translation(unittest.TestCase):
                 for b in loader:
                     seen.add(round(b.mix_weight * 64, 4) % 1 == 0)
         self.assertEqual(seen, {True, False})
-
-
-class _none:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
 
 
 if __name__ == "__main__":
