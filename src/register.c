@@ -73,7 +73,8 @@ static const char *source_lacks(const void *plugin) {
 
 static const char *stage_lacks(const void *plugin) {
     const larder_stage *s = plugin;
-    return !s->init || !!s->place + !!s->pixels + !!s->tone + !!s->canvas + !!s->late + !!s->mix != 1
+    return !s->init ||
+                   !!s->place + !!s->pixels + !!s->tone + !!s->canvas + !!s->late + !!s->mix != 1
                ? "it needs init and exactly one of place, pixels, tone, canvas, late and mix"
                : NULL;
 }

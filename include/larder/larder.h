@@ -93,7 +93,8 @@ size_t larder_buf_size(const larder_buf *);
 
 /* ---- what a batch looks like ----------------------------------------------------------------- */
 
-/* Pictures come as f32 or u8; embeddings may be given as f32, f16 or bf16; columns have any. */
+/* Pictures come as f32, u8, f16 or bf16; embeddings may be given as f32, f16 or bf16; columns have
+ * any. */
 typedef enum {
     LARDER_F32 = 0,
     LARDER_U8 = 1,
@@ -170,6 +171,9 @@ typedef struct larder_batch {
     const float *weight;    /* 1/(N p) of each draw, 1 for uniform recipes */
     const larder_column *columns; /* what conf.fields asks for; without it there are none */
     size_t column_count;
+    uint32_t views;   /* rows of x that each sample has, one after the other; 1 unless asked for */
+    float mix_weight; /* stages mixup and cutmix: the share of each sample that is its own, the rest
+                         is of the one before it (of the first: the last); 1: nothing is mixed */
 } larder_batch;
 
 /* What training said about a batch. Any pointer may be NULL; arrays have b->n rows. Copied. */
@@ -278,7 +282,7 @@ typedef struct larder_loader_conf {
     uint32_t prefetch;    /* batches prepared ahead; 0: 4 */
     uint32_t lag;         /* feedback of batch k acts before batch k+lag; 0: ahead + 2 */
     uint32_t rank, world; /* this process is one of `world`; 0: of 1 */
-    larder_dtype dtype;   /* LARDER_F32 or LARDER_U8 */
+    larder_dtype dtype;   /* LARDER_F32, LARDER_U8, LARDER_F16 or LARDER_BF16 */
     larder_layout layout;
     larder_on_bad on_bad;
     bool drop_last;
@@ -330,6 +334,8 @@ typedef struct larder_loader_conf {
      * of its own, instead of x. Both are copied. NULL: neither. */
     const larder_own_source *own;
     const larder_own_maker *maker;
+    /* Pictures made of each sample, each by chance of its own: x is n x views x …; 0: 1. */
+    uint32_t views;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */

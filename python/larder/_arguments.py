@@ -161,6 +161,7 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     conf.layout = choice(_lib.LAYOUTS, "layout", given["layout"])
     conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
     conf.parts = choice(_lib.PARTS, "parts", given["parts"])
+    conf.views = whole("views", given.get("views", 1), 1)
     for name in ("fields", "target"):
         if given.get(name) is not None:
             setattr(conf, name, _lib.text(given[name]))

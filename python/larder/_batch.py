@@ -106,7 +106,8 @@ def _columns_of_a_batch() -> dict:
 class Batch:
     """What training gets, and what it needs to say something about it later.
 
-    x        samples, ``float32`` or ``uint8``, NCHW or NHWC: a tensor (or a NumPy array) over larder's
+    x        samples, ``float32``, ``uint8``, ``float16`` or ``bfloat16``, NCHW or NHWC (with ``views=`` an axis more,
+             after the first): a tensor (or a NumPy array) over larder's
              own memory, without a copy; with ``device=`` a tensor there
     y        labels of the served samples, int64
     ids      ids that were asked for
@@ -114,6 +115,8 @@ class Batch:
     weight   1/(N p) of each draw, to correct a loss with; 1 for uniform recipes
     kind     how each came to be here: larder.HIT, MISS, SUBSTITUTE or REPLACED
     number   of the batch, over the whole run; ``epoch`` it belongs to
+    mix_weight  with the stages mixup and cutmix: how much of each sample is its own; the rest is of the one before it
+             (``mix_with``), the first one's of the last. ``mixed_targets(classes)`` has labels for that
 
     With ``fields=`` of the loader, ``batch["json.label"]`` or ``batch.mask`` is a column, and ``batch.fields`` has
     all of them by name: arrays, or lists (of text, bytes, arrays) where rows differ.
@@ -124,10 +127,11 @@ class Batch:
              ``a, b, c = batch``, ``batch["image"]``"""
 
     __slots__ = ("x", "y", "ids", "served", "weight", "kind", "number", "epoch", "served_host",
-                 "labels_host", "owner", "fields", "data", "_lies", "__weakref__")
+                 "labels_host", "owner", "fields", "data", "mix_weight", "_lies", "__weakref__")
 
     x: Any
     y: Any
+    mix_weight: float
     ids: Any
     served: Any
     weight: Any
@@ -181,6 +185,24 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self._parts)
+
+    @property
+    def mix_with(self) -> Any:
+        """The row that each one is mixed with."""
+        import numpy
+
+        return numpy.roll(numpy.arange(self.n), 1)
+
+    def mixed_targets(self, classes: int) -> Any:
+        """Labels as probabilities, n x classes: each sample's own class has mix_weight, its partner's the rest."""
+        import numpy
+
+        if _torch.is_tensor(self.y):
+            torch = _torch.module()
+            own = torch.nn.functional.one_hot(self.y, classes).float()
+            return own * self.mix_weight + own.roll(1, 0) * (1 - self.mix_weight)
+        own = numpy.eye(classes, dtype="float32")[self.y]
+        return own * numpy.float32(self.mix_weight) + numpy.roll(own, 1, 0) * numpy.float32(1 - self.mix_weight)
 
     def __getitem__(self, i: Any) -> Any:
         if not isinstance(i, str) or self.data is not None:
@@ -239,16 +261,14 @@ _PARTS = tuple(name for name in Batch.__slots__ if name not in ("_lies", "__weak
 
 def x_shape(s: _lib.BatchStruct) -> Any:
     shape = s.shape
-    if s.layout == _lib.LAYOUTS["NCHW"]:
-        return (s.n, shape.c, shape.h, shape.w)
-    return (s.n, shape.h, shape.w, shape.c)
+    row = (shape.c, shape.h, shape.w) if s.layout == _lib.LAYOUTS["NCHW"] else (shape.h, shape.w, shape.c)
+    return (s.n, s.views, *row) if s.views > 1 else (s.n, *row)
 
 
 def x_array(hold: Optional[Hold], s: _lib.BatchStruct) -> Any:
     import numpy
 
-    dtype = "float32" if s.dtype == _lib.DTYPES["float32"] else "uint8"
-    return _array(hold, s.x, numpy.dtype(dtype), x_shape(s))
+    return _array(hold, s.x, numpy.dtype(_fields.NUMPY[s.dtype]), x_shape(s))
 
 
 class Maker:
@@ -262,9 +282,14 @@ class Maker:
         self.tensors = tensors
         self.array = numpy.ndarray
         self.tensor = _torch.module().from_numpy if tensors else None
-        self.dtype = numpy.dtype("float32" if s.dtype == _lib.DTYPES["float32"] else "uint8")
+        self.dtype = numpy.dtype(_fields.NUMPY[s.dtype])
+        if tensors and s.dtype == _fields.BFLOAT16:
+            torch = _torch.module()
+            self.tensor = lambda x: torch.from_numpy(x.view("int16")).view(torch.bfloat16)
         self.row = x_shape(s)[1:]
-        self.row_bytes = self.dtype.itemsize * self.row[0] * self.row[1] * self.row[2]
+        self.row_bytes = self.dtype.itemsize
+        for side in self.row:
+            self.row_bytes *= side
         self.x_from, self.y_from = _fields.x_and_y(s)
 
     def make(self, hold: Optional[Hold], s: _lib.BatchStruct) -> Batch:
@@ -272,7 +297,7 @@ class Maker:
         memory is gone."""
         b = Batch()
         b.owner = None
-        b.number, b.epoch = s.number, s.epoch
+        b.number, b.epoch, b.mix_weight = s.number, s.epoch, s.mix_weight
         b._lies = (hold, s, self.tensors)
         x, n = s.x, s.n
         if x and n:

@@ -109,7 +109,7 @@ class Dataset(_Base):
                 "shrink= keeps what native stages need, and without any pictures come as their files have them: "
                 "name some in augment, or leave shrink= out"
             )
-        self._dtype = dtype_of(dtype)
+        self._dtype = dtype_of(self._stages.dtype or dtype)
         self._layout = choice(_lib.LAYOUTS, "layout", layout)
         self._tensors = _torch.wanted(torch)
         elsewhere = self.cache.startswith("unix:") or bool(os.environ.get("LARDER_SOCKET"))
@@ -253,13 +253,13 @@ class Dataset(_Base):
         handle = self._open()
         index = numpy.array(ids, "uint64")
         y = numpy.empty(len(ids), "int64")
-        shape, floats = (len(ids),) + self._shape, self._dtype == _lib.DTYPES["float32"]
+        shape, dtype = (len(ids),) + self._shape, next(n for n, v in _lib.DTYPES.items() if v == self._dtype)
         if self._tensors and not self._stages.own:
             torch = _torch.module()
-            x = torch.empty(shape, dtype=torch.float32 if floats else torch.uint8)
+            x = torch.empty(shape, dtype=getattr(torch, dtype))
             address = x.data_ptr()
         else:
-            x = numpy.empty(shape, "float32" if floats else "uint8")
+            x = numpy.empty(shape, "uint16" if dtype == "bfloat16" else dtype)
             address = x.ctypes.data
         chances = self._chances(len(ids))
         _lib.check(

@@ -40,7 +40,7 @@ HERE = Path(__file__).resolve().parent
 
 END_EPOCH, END, NOT_YET = 1, 2, 3
 ENCODED, DECODED = 0, 1
-DTYPES = {"float32": 0, "uint8": 1}
+DTYPES = {"float32": 0, "uint8": 1, "float16": 2, "bfloat16": 3}
 LAYOUTS = {"NCHW": 0, "NHWC": 1}
 ON_BAD = {"fail": 0, "skip": 1, "replace": 2}
 PARTS = {"read": 0, "keep": 1, "off": 2}
@@ -97,6 +97,7 @@ class Conf(Sized):
         ("target", c_char_p),
         ("own", c_void_p),
         ("maker", c_void_p),
+        ("views", c_uint32),
     ]
 
 
@@ -147,6 +148,8 @@ class BatchStruct(Sized):
         ("weight", c_void_p),
         ("columns", POINTER(Column)),
         ("column_count", c_size_t),
+        ("views", c_uint32),
+        ("mix_weight", c_float),
     ]
 
 

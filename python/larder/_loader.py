@@ -142,8 +142,8 @@ class Loader(Shown, Habits, Resumed):
                 jobs, and by the processes of this one (docs/guide/share.md)
     seed        of order and augmentation: the same seed gives the same run, with recipes that measure
                 nothing (README, "Which recipe"); see replay for the others
-    augment     native stages, as a list or a text; functions of one's own may end the list: they get
-                one sample as a NumPy array
+    augment     native stages, as a list or a text, or torchvision's Compose, which becomes such a text;
+                functions of one's own may end the list: they get one sample as a NumPy array
     transform   such a function by itself; with dataset= it gets a sample and gives one
     collate_fn  f(list of samples) -> batch, instead of stacking them; batch.data is what it gave
     workers     processes that run all that is one's own, with seeds by sample, so that results do not
@@ -153,7 +153,8 @@ class Loader(Shown, Habits, Resumed):
     identity    a text that tells this data set from others, for saved states
     shuffle     False: in the order of ids, for validation
     drop_last   leaves out the last, short batch
-    dtype, layout   "float32" or "uint8"; "NCHW" or "NHWC"
+    dtype, layout   "float32", "uint8", "float16" or "bfloat16"; "NCHW" or "NHWC" (channels last)
+    views       pictures made of each sample, each by chance of its own: x is n x views x …
     device      where x and y go, copied beside training ("cuda", "cuda:1"); None: they stay
     pin         batch memory is locked in place; None: where a CUDA device is there
     rank, world     this process among those of the job; None: as torch.distributed says
@@ -205,6 +206,7 @@ class Loader(Shown, Habits, Resumed):
         drop_last: bool = False,
         dtype: Any = "float32",
         layout: str = "NCHW",
+        views: int = 1,
         device: Any = None,
         pin: Optional[bool] = None,
         rank: Optional[int] = None,
@@ -252,8 +254,8 @@ class Loader(Shown, Habits, Resumed):
         aim, self._target = target_text(target)
         conf = conf_of(
             counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
-            seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=dtype,
-            layout=layout, on_bad=on_bad, parts=parts, record=record,
+            seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=self._stages.dtype or dtype,
+            layout=layout, views=views, on_bad=on_bad, parts=parts, record=record,
             replay=earlier, fields=fields_text(fields), target=aim,
         )
         conf.order_only, conf.patience = self._order_only, _LOOK_UP

@@ -8,6 +8,7 @@ from . import _lib, _torch
 from ._errors import ArgumentError
 from ._arguments import function
 from ._batch import Batch
+from ._translate import is_torchvision, translate
 
 
 def augment_text(augment: Union[None, str, Sequence[str]]) -> Optional[str]:
@@ -22,7 +23,13 @@ class Stages:
 
     def __init__(self, augment: Any, transform: Optional[Callable]) -> None:
         own: List[Callable] = []
+        self.dtype: Optional[str] = None  # where torchvision's transforms say which
         function("transform", transform)
+        if is_torchvision(augment):
+            said = translate(augment)
+            if said.text is None:
+                raise ArgumentError(f"augment: torchvision's {said.why}; as a function of one's own it is transform=")
+            augment, self.dtype = said.text, said.dtype if said.dtype != "float32" else None
         if callable(augment):
             augment = [augment]
         if augment is not None and not isinstance(augment, (str, list, tuple)):

@@ -266,6 +266,8 @@ void larder__rows_read(larder_loader *, larder__place *, size_t from, size_t n);
 void larder__rows_prepare(larder_loader *, larder__scratch *, larder__place *, size_t from,
                           size_t n);
 /* The bytes of one row that was read, and not prepared, in the form they are held in. */
+/* What batch stages make of a batch whose rows are there. */
+int larder__mixing_do(larder_loader *, larder__place *);
 int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf **out,
                       uint8_t *held);
 /* One sample from storage, past the cache. */

@@ -42,6 +42,7 @@ static void unless_said(uint32_t *number, uint32_t usual) { *number = *number ? 
 
 static void fill_unsaid(larder_loader_conf *c) {
     unless_said(&c->world, 1);
+    unless_said(&c->views, 1);
     c->batch = c->batch ? c->batch : 256;
     unless_said(&c->threads, larder__cpu_count());
     unless_said(&c->prefetch, 4);
@@ -92,10 +93,13 @@ static int copy_conf(larder_loader *l, const larder_loader_conf *c) {
     fill_unsaid(&l->conf);
     if ((rc = check_ahead(&l->conf)) < 0)
         return rc;
-    if (c->on_bad > LARDER_BAD_REPLACE || c->dtype > LARDER_U8 || c->layout > LARDER_NHWC ||
+    if (c->on_bad > LARDER_BAD_REPLACE || c->dtype > LARDER_BF16 || c->layout > LARDER_NHWC ||
         c->parts > LARDER_PARTS_OFF)
         return larder__fail(LARDER_E_ARGS,
                             "on_bad, dtype, layout or parts is none of the known ones");
+    if (c->views > 64 || (c->views > 1 && (c->fields || c->target || c->own || c->maker)))
+        return larder__fail(LARDER_E_ARGS, "at most 64 views of a sample, and not with fields=, "
+                                           "target= or functions of one's own");
     if (!(c->patience >= 0))
         return larder__fail(LARDER_E_ARGS, "waiting for %g seconds makes no sense", c->patience);
     rc = larder__recipe_cache(&l->cache, l->conf.recipe, l->conf.cache, &l->plans, &l->shrink);
@@ -115,7 +119,7 @@ uint32_t larder__entry_bytes(void *loader, uint64_t id) {
 /* Jobs that share a cache may exchange pixels and rows where this agrees. */
 static uint64_t pipeline_hash(const larder_loader *l) {
     const char *augment = l->conf.augment ? l->conf.augment : "";
-    uint64_t about[] = {l->conf.dtype, l->conf.layout, l->row_bytes};
+    uint64_t about[] = {l->conf.dtype, l->conf.layout, l->row_bytes}; /* of all views */
     return larder__hash_bytes(larder__hash_bytes(1, about, sizeof about), augment, strlen(augment));
 }
 
@@ -123,7 +127,7 @@ static uint64_t pipeline_hash(const larder_loader *l) {
 static int open_forms(larder_loader *l, larder__draw_conf *draw) {
     const double *share = larder__cache_back(&l->cache)->budget.share;
     int rc = 0;
-    l->row_bytes = l->pipeline ? larder__pipeline_bytes(l->pipeline) : 0;
+    l->row_bytes = l->pipeline ? larder__pipeline_bytes(l->pipeline) * l->conf.views : 0;
     l->spread = share[LARDER_ENCODED] < 1 || l->plans;
     draw->cores = larder__cpu_count();
     draw->cores = draw->cores < l->conf.threads ? draw->cores : l->conf.threads;
@@ -173,8 +177,13 @@ static int open_pipeline(larder_loader *l) {
                                   .dtype = l->conf.dtype,
                                   .layout = l->conf.layout};
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
+    if (rc == 0 && larder__pipeline_mixes(l->pipeline) && (l->conf.fields || l->maker.make))
+        return larder__fail(LARDER_E_ARGS,
+                            "augment \"%.60s\": pictures and their labels are mixed, "
+                            "not fields, nor what functions of one's own make",
+                            l->conf.augment);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only ||
-        l->columns)
+        l->columns || l->conf.views > 1) /* what several crops need is most of it */
         return rc;
     bool together = l->cache.order == LARDER__IN_STEP;
     larder__parts_conf parts = {.data = l->data,

@@ -13,22 +13,37 @@ static double width_of(const larder__axis *a) {
     return scale > 1 && !a->aliased ? scale : 1;
 }
 
+/* The source pixel nearest to output i. Pillow adds up steps from the first one, so whoever lies
+ * between two pixels goes where its rounding sends it. */
+static int64_t nearest_to(const larder__axis *a, int64_t i, double *sum, int64_t *at) {
+    double step = (a->in1 - a->in0) / (double)a->full, whole = floor(a->in0);
+    if (*at < 0) {
+        *sum = (a->in0 - whole) + step * 0.5;
+        *at = 0;
+    }
+    for (; *at < i; ++*at)
+        *sum += step;
+    int64_t from = (int64_t)(whole + floor(*sum));
+    return from < a->lo ? a->lo : from > a->hi - 1 ? a->hi - 1 : from;
+}
+
 static void reach_of(const larder__axis *a, int64_t i, int64_t *from, int64_t *to, double *centre) {
     double support = radius_of(a) * width_of(a);
     *centre = a->in0 + ((double)i + 0.5) * ((a->in1 - a->in0) / (double)a->full);
     *from = (int64_t)floor(*centre - support + 0.5);
     *to = (int64_t)floor(*centre + support + 0.5);
-    if (a->filter == LARDER_NEAREST) {
-        *from = (int64_t)floor(*centre);
-        *to = *from + 1;
-    }
     *from = *from < a->lo ? a->lo : *from > a->hi - 1 ? a->hi - 1 : *from;
     *to = *to > a->hi ? a->hi : *to <= *from ? *from + 1 : *to;
 }
 
 void larder__axis_reach(const larder__axis *a, int64_t *from, int64_t *to) {
-    int64_t other;
-    double centre;
+    int64_t other, at = -1;
+    double centre, sum = 0;
+    if (a->filter == LARDER_NEAREST) {
+        *from = nearest_to(a, a->first, &sum, &at);
+        *to = nearest_to(a, a->last - 1, &sum, &at) + 1;
+        return;
+    }
     reach_of(a, a->first, from, &other, &centre);
     reach_of(a, a->last - 1, &other, to, &centre);
 }
@@ -87,7 +102,11 @@ int larder__taps_build(larder__taps *t, larder__scratch *s, larder__block block,
         return LARDER_E_NOMEM;
     t->count = t->from + t->n;
     t->weight = (float *)(void *)(t->count + t->n);
-    for (size_t i = 0; i < t->n; i++) {
+    int64_t at = -1;
+    double walked = 0;
+    for (size_t i = 0; i < t->n && a->filter == LARDER_NEAREST; i++)
+        t->from[i] = (int32_t)(nearest_to(a, a->first + (int64_t)i, &walked, &at) - origin);
+    for (size_t i = 0; i < t->n && a->filter != LARDER_NEAREST; i++) {
         int64_t from, to;
         double centre;
         reach_of(a, a->first + (int64_t)i, &from, &to, &centre);

@@ -199,6 +199,8 @@ static void fill_canvas(uint8_t *to, size_t n, const uint8_t *fill, uint32_t ste
 int larder__warp_run(larder_canvas *k, const larder__warp *o) {
     if (!(fabs(o->at[0] * o->at[4] - o->at[1] * o->at[3]) > 1e-12))
         return larder__fail(LARDER_E_ARGS, "nothing is left of a picture that is sheared so");
+    if (k->at && (uint64_t)o->w * o->h > LARDER__MAX_PIXELS)
+        return larder__codec_limit("canvas", o->w, o->h);
     move_points(k, o->at);
     if (k->at) {
         uint8_t *to = k->beside(k, o->w, o->h);

@@ -1,4 +1,5 @@
-/* Any text as a list of stages; what opens must run on a sample of its shape. */
+/* Any text as a list of stages; what opens must run on a sample of its shape, on what belongs to
+ * it, and on a batch. */
 #include "stage/pipeline.h"
 
 #include <stdlib.h>
@@ -28,6 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (out && (scratch || larder__scratch_open(&scratch) == 0))
             larder__pipeline_run(p, scratch, pixels, sizeof pixels, size, out);
         free(out);
+        float boxes[] = {1, 2, 9, 11};
+        larder_mixing mixing;
+        larder__pipeline_boxes(p, 16, 24, size, boxes, 1);
+        larder__pipeline_mix(p, size, &mixing);
         larder__pipeline_close(&p);
     }
     free(spec);

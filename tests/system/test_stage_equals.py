@@ -129,7 +129,7 @@ def tensor_resize(size, mode):
 
 
 def test_filters(p):
-    for h, w in [(20, 31), (90, 100), (47, 13)]:
+    for h, w in [(20, 31), (90, 100), (47, 13), (33, 33), (10, 183)]:
         for name, mode in [("nearest", NEAR), ("bilinear", LINE), ("bicubic", CUBIC)]:
             same(p, f"resize:h={h},w={w},interpolation={name}",
                  lambda i, s=(h, w), m=mode: F.resize(i, s, m), (h, w), 0 if mode == NEAR else 1)

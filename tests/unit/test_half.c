@@ -84,6 +84,7 @@ static void back_again(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number), cmocka_unit_test(back_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number),
+                                       cmocka_unit_test(back_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,9 @@ int larder__place_open(larder_loader *l, larder__place *p) {
                               .ids = p->plan.ids,
                               .served = p->served,
                               .kind = p->kind,
-                              .weight = p->plan.weights};
+                              .weight = p->plan.weights,
+                              .views = l->conf.views,
+                              .mix_weight = 1};
     return 0;
 }
 

@@ -32,16 +32,31 @@ static uint64_t entry_seed(const larder_loader *l, uint64_t mark) {
     return larder__mix64(l->conf.seed ^ larder__mix64(~mark));
 }
 
-int larder__pixels_make(larder_loader *l, larder__scratch *scratch, larder_buf *bytes,
-                        larder_form form, uint64_t seed, void *out) {
+static int make_view(larder_loader *l, larder__scratch *scratch, larder_buf *bytes,
+                     larder_form form, uint64_t seed, void *out) {
     const void *data = larder_buf_data(bytes);
     size_t size = larder_buf_size(bytes);
     if (form == LARDER_ENCODED)
         return larder__pipeline_run(l->pipeline, scratch, data, size, seed, out);
     if (form == LARDER_DECODED)
         return larder__pipeline_run_decoded(l->pipeline, scratch, data, size, seed, out);
-    if (form == LARDER_SHRUNK)
-        return larder__pipeline_run_shrunk(l->pipeline, scratch, data, size, seed, out);
+    return larder__pipeline_run_shrunk(l->pipeline, scratch, data, size, seed, out);
+}
+
+/* The chance of a view: the first has the row's own. */
+static uint64_t view_seed(uint64_t seed, uint32_t view) {
+    return view == 0 || seed == LARDER__NO_CHANCE ? seed : larder__mix64(seed + view);
+}
+
+int larder__pixels_make(larder_loader *l, larder__scratch *scratch, larder_buf *bytes,
+                        larder_form form, uint64_t seed, void *out) {
+    const void *data = larder_buf_data(bytes);
+    size_t size = larder_buf_size(bytes), each = l->row_bytes / l->conf.views;
+    int rc = 0;
+    for (uint32_t v = 0; form != LARDER_AUGMENTED && v < l->conf.views && rc == 0; v++)
+        rc = make_view(l, scratch, bytes, form, view_seed(seed, v), (char *)out + v * each);
+    if (form != LARDER_AUGMENTED)
+        return rc;
     if (size != l->row_bytes)
         return larder__fail(LARDER_E_FORMAT, "an augmented sample of %zu bytes, not %zu", size,
                             l->row_bytes);

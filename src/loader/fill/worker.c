@@ -2,6 +2,7 @@
  * else read rows of the oldest batch that still has any. Drawing is done by one thread at a time
  * and in order; the rest by all. */
 #include "base/clock.h"
+#include "loader/fill/joint.h"
 #include "loader/inside.h"
 
 #include <sched.h>
@@ -140,13 +141,21 @@ static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p
     larder__rows_prepare(l, scratch, p, from, n);
     pthread_mutex_lock(&l->lock);
     p->unprepared -= n;
-    if (p->unprepared == 0 && l->conf.on_bad == LARDER_BAD_REPLACE && !p->calm) {
+    bool last = p->unprepared == 0 && !p->calm;
+    if (last && l->conf.on_bad == LARDER_BAD_REPLACE) {
         pthread_mutex_unlock(&l->lock);
         larder__bad_replace(l, scratch, p);
         pthread_mutex_lock(&l->lock);
     }
     if (p->unprepared == 0 && l->maker.whole && !join(l, p))
         return;
+    if (last && l->pipeline && !l->conf.order_only && larder__pipeline_mixes(l->pipeline)) {
+        pthread_mutex_unlock(&l->lock);
+        int rc = larder__mixing_do(l, p);
+        if (rc < 0)
+            larder__row_failed(p, 0, rc, larder_errmsg());
+        pthread_mutex_lock(&l->lock);
+    }
     rows_finished(l, p, n);
 }
 
