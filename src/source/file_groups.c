@@ -95,6 +95,30 @@ static int by_place(const void *p, const void *q, void *text) {
     return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+static bool has_stem(const larder__file_groups *g, const grouped *want) {
+    size_t low = 0, high = g->files_used;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = by_stem(&g->files[mid], want, g->text);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return false;
+}
+
+/* 7.seg.png where 7.png is a sample: a field of that one which nobody asked for. */
+static bool belongs(const larder__file_groups *g, const grouped *f) {
+    const char *path = g->text + f->path, *name = larder__name_in(path);
+    for (size_t k = (size_t)(name - path) + 1; k < f->stem; k++)
+        if (path[k] == '.' && has_stem(g, &(grouped){.path = f->path, .stem = k}))
+            return true;
+    return false;
+}
+
 static int put_file(larder__file_groups *g, uint64_t file, const grouped *f,
                     larder__file_groups_put put, void *arg) {
     int rc = larder__grow(&g->which, &g->which_cap, file + 1, 1);
@@ -112,11 +136,11 @@ int larder__file_groups_end(larder__file_groups *g, larder__file_groups_put put,
     uint64_t file = g->count ? g->firsts[g->count] : 0;
     if (g->files_used)
         qsort_r(g->files, g->files_used, sizeof *g->files, by_place, g->text);
-    for (size_t i = 0; rc == 0 && i < g->files_used; i++) {
+    for (size_t i = 0; g->files && rc == 0 && i < g->files_used; i++) {
         const grouped *f = &g->files[i], *before = i ? f - 1 : NULL;
         bool same = before && by_stem(f, before, g->text) == 0;
-        if (same && before->which == f->which)
-            continue; /* another that would do as well */
+        if ((same && before->which == f->which) || belongs(g, f))
+            continue; /* another that would do as well, or one of another sample's */
         if (!same)
             g->firsts[g->count++] = file;
         rc = put_file(g, file++, f, put, arg);

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import random
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -400,6 +401,22 @@ class Fields(unittest.TestCase):
             self.assertEqual(loader.classes, ["a", "b"])
         with self.assertRaisesRegex(larder.Error, "without images; 6 files are not used: 6 .txt .fields="):
             self.load(f"dir:{self.at}/words")
+
+    def test_unpacked(self):
+        """larder unpack leaves all members, and what it leaves reads the same."""
+        out = self.at / "again"
+        subprocess.run([os.environ.get("LARDER", larder._lib.program()), "unpack", self.uri, str(out), "--quiet"],
+                       check=True, capture_output=True)
+        for i in range(N):
+            for ending, data in sample(i)[0].items():
+                if ending != "cls":  # the manifest has it
+                    self.assertEqual((out / "d" / f"{i:05d}.{ending}").read_bytes(), data)
+        with self.load(str(out)) as loader:
+            for b in loader:
+                self.assertEqual([i % 5 for i in b.served.tolist()], b.y.tolist())
+        with self.load(f"dir:{out}", fields="png,npy", target="json.label") as loader:
+            for b in loader:
+                self.assertEqual([sample(i)[1]["label"] for i in b.served.tolist()], b.y.tolist())
 
     # ---- by index ----------------------------------------------------------------------------------------
 
