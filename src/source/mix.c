@@ -42,7 +42,7 @@ typedef struct mix {
     char **classes; /* names of all, each once, in the order of the sources */
     size_t class_count, classes_cap;
     larder_figure figures[MOST + 1];
-    char names[MOST][24], helps[MOST][128];
+    char names[MOST][40], helps[MOST][160];
     char says[400];
 } mix;
 

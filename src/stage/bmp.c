@@ -179,7 +179,7 @@ static bool read_literal(runs *r, size_t n) {
     if ((size_t)(r->end - r->at) < bytes)
         return false;
     for (size_t i = 0; i < n; i++)
-        put_index(r, r->four ? (uint8_t)(r->at[i / 2] >> (i % 2 ? 0 : 4) & 15) : r->at[i]);
+        put_index(r, (uint8_t)(r->four ? r->at[i / 2] >> (i % 2 ? 0 : 4) & 15 : r->at[i]));
     r->at += bytes;
     r->at += bytes % 2 && r->at < r->end;
     return true;
@@ -193,7 +193,7 @@ static bool read_runs(runs *r) {
         size_t n = *r->at++;
         uint8_t v = *r->at++;
         for (size_t i = 0; i < n; i++)
-            put_index(r, r->four ? (uint8_t)(v >> (i % 2 ? 0 : 4) & 15) : v);
+            put_index(r, (uint8_t)(r->four ? v >> (i % 2 ? 0 : 4) & 15 : v));
         if (n == 0 && v == 0) {
             r->x = 0;
             r->y++;

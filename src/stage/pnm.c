@@ -72,7 +72,8 @@ static int pnm_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint3
 
 static uint8_t level(const pnm *p, uint32_t v) {
     v = v < p->most ? v : p->most;
-    return p->most == 255 ? (uint8_t)v : (uint8_t)((v * 510 + p->most) / (2 * p->most));
+    v = p->most == 255 ? v : (v * 510 + p->most) / (2 * p->most);
+    return (uint8_t)v;
 }
 
 /* ---- rows of bytes --------------------------------------------------------------------------- */
