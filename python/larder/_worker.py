@@ -282,6 +282,7 @@ class Desk:
     def __init__(self, job: Job, socket: Any, into: int, out: int, broken: Optional["Failed"] = None) -> None:
         self.job, self.socket = job, socket
         self.chances = {task: Chance() for task in (READ, MAKE, JOIN)}
+        self.task = 0  # that was run last
         self.broken = broken  # it could not be made ready: what all requests are answered with
         self.into, self.out = Memory(into), Memory(out)
 
@@ -302,6 +303,9 @@ class Desk:
             if self.broken is not None:
                 out = [self.broken] * few
             else:
+                if task != self.task:  # what was run meanwhile may have drawn
+                    self.chances[task].last.clear()
+                self.task = task
                 out = answers(self.job, self.chances[task], task, asked, self._progress)
             used = self._lay(out, n)
             del asked, out

@@ -17,6 +17,7 @@ import larder
 import numpy
 import torch
 
+warnings.simplefilter("error", larder.LarderWarning)  # nothing is said without need
 N, BATCH = 300, 32
 Pair = namedtuple("Pair", "image target")
 FOLDER = tempfile.TemporaryDirectory()
@@ -574,5 +575,4 @@ class Processes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("error", larder.LarderWarning)
-    sys.exit(unittest.main(verbosity=0))
+    sys.exit(unittest.main(verbosity=0, warnings=None))
