@@ -13,6 +13,7 @@ from . import _lib
 from ._arguments import function, whole
 from ._crew import NAME_FN, crew_of, traced
 from ._errors import ArgumentError, Error
+from ._folders import files_of
 from ._worker import JOIN, MAKE, READ, Job
 
 _COUNT = (1 << 31) - 1
@@ -65,7 +66,7 @@ def length(dataset: Any) -> int:
     return n
 
 
-def _behind(dataset: Any) -> Any:
+def behind(dataset: Any) -> Any:
     """A torch Subset's data set, and which of it; else itself."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(dataset, torch.utils.data.Subset):
@@ -75,7 +76,7 @@ def _behind(dataset: Any) -> Any:
 
 def labels_of(dataset: Any, n: int) -> Any:
     """The label of each sample, as int32, where the data set has them at hand; None: it has not."""
-    inner, which = _behind(dataset)
+    inner, which = behind(dataset)
     found: Any = None
     for name in ("targets", "labels"):
         found = found if found is not None else getattr(inner, name, None)
@@ -98,7 +99,7 @@ def labels_of(dataset: Any, n: int) -> Any:
 
 def name_of(dataset: Any, i: int) -> str:
     """What people call sample i: its file, where there is one."""
-    inner, which = _behind(dataset)
+    inner, which = behind(dataset)
     k = int(which[i]) if which is not None else i
     samples = getattr(inner, "samples", None) or getattr(inner, "imgs", None)
     try:
@@ -216,6 +217,8 @@ def job_of(dataset: Any, encoded: Any, decode: Any, functions: Sequence[Callable
     elif decode is not None and encoded is None:
         raise ArgumentError("decode makes samples of what encoded= gives: give both, or transform= alone, which gets "
                             "what dataset[i] gives")
+    if encoded is None:
+        encoded, decode = files_of(*behind(dataset)) or (None, None)
     return Job(dataset, encoded, decode, functions, collate_fn)
 
 
