@@ -65,12 +65,11 @@ class Folder(unittest.TestCase):
     def test_without_chance_it_is_what_the_data_set_gives(self):
         same = datasets.ImageFolder(self.at.name, transforms.ToTensor())
         part = torch.utils.data.Subset(same, [5, 2, 17, 11, 9, 0, 1, 3])
-        for dataset in (same, part):
-            for start in ("fork", "spawn"):
-                for epoch, _ in self.run_of(dataset, start=start):
-                    for i, (mean, label) in epoch.items():
-                        x, y = dataset[i]
-                        self.assertEqual((mean, label), (number(x), y))
+        for dataset, start in ((same, "fork"), (part, "spawn")):
+            for epoch, _ in self.run_of(dataset, start=start):
+                for i, (mean, label) in epoch.items():
+                    x, y = dataset[i]
+                    self.assertEqual((mean, label), (number(x), y))
 
     def test_one_of_ones_own_kind_is_left_alone(self):
         class Other(datasets.ImageFolder):
