@@ -270,7 +270,9 @@ int larder__json_numbers(const larder__json_value *v, double *out, int64_t *inte
             deepest = depth > deepest ? depth : deepest;
             if (!take(&s, ']'))
                 continue;
-        } else if ((rc = take_number(&s, &k, depth)) < 0)
+        } else if (depth < deepest) /* beside a number lies an array, be it empty */
+            return larder__fail(LARDER_E_FORMAT, "its rows are not all of one shape");
+        else if ((rc = take_number(&s, &k, depth)) < 0)
             return rc;
         else {
             counts[depth - 1]++;

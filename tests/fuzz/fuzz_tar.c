@@ -50,7 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
     }
     for (uint64_t k = 0; k < x.keys.count; k++)
-        if (x.labels[k] < -1 || x.firsts[k] >= x.firsts[k + 1])
+        if (x.labels[k] < -1 || x.firsts[k] > x.firsts[k + 1] ||
+            (rc == 0 && x.firsts[k] == x.firsts[k + 1]))
             abort();
     if (rc > 0)
         abort();

@@ -216,6 +216,10 @@ static void json(void **state) {
     check_ok(larder__json_find(text, sizeof text - 1, "r", &v));
     assert_int_equal(larder__json_numbers(&v, d, i, 8, &n, shape, &ndim, 8, &whole),
                      LARDER_E_FORMAT);
+    static const char odd[] = "[[], 1]"; /* an array of two, and one number */
+    check_ok(larder__json_find(odd, sizeof odd - 1, "", &v));
+    assert_int_equal(larder__json_numbers(&v, d, i, 8, &n, shape, &ndim, 8, &whole),
+                     LARDER_E_FORMAT);
     assert_int_equal(larder__json_find(text, sizeof text - 1, "a.2", &v), LARDER_E_NOTFOUND);
     for (size_t cut = 0; cut < sizeof text - 1; cut++) /* all of it is asked for */
         assert_true(larder__json_find(text, cut, "", &v) < 0);
