@@ -1,7 +1,7 @@
 """Networks for pictures of 32 and 64 pixels, and one training step of them as a CUDA graph.
 
 At batches of a few hundred the step is bound by launching kernels, not by computing: captured once and replayed
-it takes a third of the time. Batches of another size (an epoch's last) run uncaptured.
+it takes a third of the time. Batches of another size (an epoch's last) run uncaptured and uncompiled.
 """
 import math
 
@@ -171,7 +171,7 @@ class Trainer:
         self.device, self.smooth, self.batch, self.graph = device, smooth, batch, None
         self.model = NETS[net](classes, side).to(device).to(memory_format=torch.channels_last)
         self.begin = [t.detach().clone() for t in self.model.buffers()]
-        self.forward = torch.compile(self.model) if compiled else self.model
+        self.compiled = torch.compile(self.model, dynamic=False) if compiled else self.model
         self.params = list(self.model.parameters())
         self.optimizer = {"sgd": SGD, "adamw": AdamW}[optimizer](self.params)
         self.top = self.optimizer.top * (batch / 256 if optimizer == "sgd" else 1)
@@ -193,8 +193,9 @@ class Trainer:
             t.fill_(1) if t is getattr(self.optimizer, "shrunk", None) else t.zero_()
 
     def _step(self, x, y, w):
+        forward = self.compiled if len(x) == self.batch else self.model
         with torch.autocast(self.device, torch.bfloat16, self.device != "cpu", cache_enabled=False):
-            logits, e = self.forward(x.contiguous(memory_format=torch.channels_last))
+            logits, e = forward(x.contiguous(memory_format=torch.channels_last))
         logits = logits.float()
         loss = F.cross_entropy(logits, y, reduction="none", label_smoothing=self.smooth)
         g = list(torch.autograd.grad((loss * w).mean(), self.params))

@@ -7,6 +7,8 @@
 *less* is what a recipe loses to `minio` (plain training) in the same seeds, with a 95 % interval of Student's t
 over the paired differences: with two seeds it spans points, with five tenths. *minutes* are those of a run where
 storage gives a quarter of what the GPU takes, computed from the bytes of each epoch.
+
+What `minio` learns does not depend on the cache, so for other sizes it is not run again: its bytes are computed.
 """
 import argparse
 import json
@@ -23,9 +25,9 @@ from run_lines import read_runs  # noqa: E402
 TITLES = {"cifar10": "CIFAR-10", "cifar10-noisy": "CIFAR-10, 40 % of the labels random",
           "cifar10-long": "CIFAR-10, class sizes falling 100:1", "tiny": "Tiny ImageNet-200"}
 T95 = [float("inf"), 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26]
-COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.8": "#0550ae", "rotate:h=0.5,gate=0.3": "#1a7f37",
-           "rotate:h=0.8,gate=0.3": "#0550ae", "echo:factor=4": "#bc4c00",
-           "echo:factor=5": "#cf222e"}
+# Of the picture, where all of its sets have them.
+COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.5,rested=8,strata=none": "#4c9a2a",
+           "rotate:h=0.8": "#0550ae", "echo:factor=4": "#e08b1a", "echo:factor=5": "#cf222e"}
 
 
 def merge(runs, path):
@@ -52,10 +54,15 @@ def paired(mine, base):
     return [100 * (by[r["seed"]] - r["accuracy"]) for r in mine if r["seed"] in by]
 
 
+def gaps(run):
+    """Of the epochs that have one."""
+    return [e["fresh_loss"] - e["reused_loss"] for e in run["curve"]
+            if e.get("fresh_loss") is not None and e.get("reused_loss") is not None]
+
+
 def gap(runs):
     """Of the last quarter of the epochs."""
-    all_ = [e["fresh_loss"] - e["reused_loss"] for r in runs for e in r["curve"][-(len(r["curve"]) // 4):]
-            if e.get("fresh_loss") is not None and e.get("reused_loss") is not None]
+    all_ = [g for r in runs for g in gaps(r)[-(len(r["curve"]) // 4):]]
     return f"{statistics.mean(all_):.3f}" if all_ else ""
 
 
@@ -69,8 +76,28 @@ def times(run, rate, eats):
 
 
 def same(run):
-    """All that two runs must share to be compared but recipe and seed."""
-    return tuple(run.get(k, KEY[k]) for k in KEY if k not in ("recipe", "seed"))
+    """All that two runs must share to stand in one table."""
+    return tuple(run.get(k, KEY[k]) for k in KEY if k not in ("recipe", "seed", "epochs"))
+
+
+def name(run):
+    return run["recipe"] + (f", {run['epochs']} epochs" if run["epochs"] != KEY["epochs"] else "")
+
+
+def with_cache(run, cache):
+    """A run of minio with another cache: from the second epoch on all is read but what is in it."""
+    whole = run["curve"][0]["storage_bytes"]
+    rest = round(whole * (1 - float(cache.rstrip("%")) / 100))
+    curve = [dict(e, storage_bytes=rest if i else whole) for i, e in enumerate(run["curve"])]
+    return dict(run, cache=cache, curve=curve, storage_bytes=sum(e["storage_bytes"] for e in curve))
+
+
+def plain(runs, like):
+    """What the runs of a table are compared with."""
+    at = dict(zip([k for k in KEY if k not in ("recipe", "seed", "epochs")], like))
+    out = [r for r in runs if name(r) == "minio" and same(r) == like]
+    return out or [with_cache(r, at["cache"]) for r in runs
+                   if name(r) == "minio" and same(dict(r, cache=at["cache"])) == like and r["cache"] == KEY["cache"]]
 
 
 def table(runs, base, eats):
@@ -78,8 +105,8 @@ def table(runs, base, eats):
     print("| recipe | seeds | top-1 % | less | read MB | fewer | repeats % | gap | minutes |")
     print("|---|---|---|---|---|---|---|---|---|")
     by = {}
-    for r in runs:
-        by.setdefault(r["recipe"], []).append(r)
+    for r in runs + [b for b in base if b not in runs]:
+        by.setdefault(name(r), []).append(r)
     for recipe, g in sorted(by.items(), key=lambda i: -mean(i[1], "storage_bytes")):
         lost = paired(g, base)
         less = ""
@@ -94,8 +121,28 @@ def table(runs, base, eats):
 
 def describe(run):
     return (f"{TITLES[run.get('set', 'cifar10')]}, {run.get('net', 'resnet18')}, {run.get('optimizer', 'sgd')}, "
-            f"{run['epochs']} epochs, batches of {run['batch']}, cache {run['cache']}"
+            f"{KEY['epochs']} epochs, batches of {run['batch']}, cache {run['cache']}"
             + (f", {run['slow']}" if run["slow"] else ""))
+
+
+def print_gaps(runs):
+    """Points lost beside the gap as a share of the first loss, a line a recipe and set, the seeds in order. A run
+    that did not note its first loss takes that of the others of its set."""
+    print("\n| set | recipe | highest gap of an epoch / first loss | last quarter | points lost, by seed |")
+    print("|---|---|---|---|---|")
+    lines = []
+    for s in CORE_SETS:
+        mine = [r for r in runs if r.get("set") == s]
+        first = statistics.mean([r["first_loss"] for r in mine if "first_loss" in r] or [math.nan])
+        for recipe in sorted({name(r) for r in mine if gaps(r)}):
+            g = sorted((r for r in mine if name(r) == recipe), key=lambda r: r["seed"])
+            top = [max(gaps(r)) / r.get("first_loss", first) for r in g if gaps(r)]
+            end = [statistics.mean(gaps(r)[-(len(r["curve"]) // 4):]) / r.get("first_loss", first) for r in g if gaps(r)]
+            lost = " ".join(f"{x:+.2f}" for x in paired(g, plain(runs, same(g[0]))))
+            lines.append((CORE_SETS.index(s), max(top), f"| {TITLES[s]} | {recipe} | {statistics.mean(top):.3f} | "
+                          f"{statistics.mean(end):.3f} | {lost} |"))
+    for line in sorted(lines):
+        print(line[2])
 
 
 # ---- the picture ---------------------------------------------------------------------------------
@@ -136,6 +183,11 @@ class Panel:
         return out
 
 
+def size(recipe, usual):
+    """Of a point: rotate's shows behind one that lies on it."""
+    return usual + 3 * recipe.startswith("rotate")
+
+
 def by_bytes(panel, by):
     out = []
     for recipe, g in by.items():
@@ -145,7 +197,7 @@ def by_bytes(panel, by):
         spread = statistics.stdev(acc) if len(acc) > 1 else 0
         up, down = panel.at(panel.x0, statistics.mean(acc) + spread)[1], panel.at(panel.x0, statistics.mean(acc) - spread)[1]
         out.append(f'<path d="M{x:.1f} {up:.1f}V{down:.1f}M{x - 5:.1f} {up:.1f}h10M{x - 5:.1f} {down:.1f}h10" '
-                   f'stroke="{colour}" stroke-width="1.5"/><circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+                   f'stroke="{colour}" stroke-width="1.5"/><circle cx="{x:.1f}" cy="{y:.1f}" r="{size(recipe, 5)}" fill="{colour}"/>')
     return out
 
 
@@ -153,12 +205,13 @@ def by_time(panel, by, rate, eats):
     out = []
     for recipe, g in by.items():
         colour = COLOURS.get(recipe, "#888")
+        tested = [i for i, e in enumerate(g[0]["curve"]) if all("accuracy" in r["curve"][i] for r in g)]
         x = [statistics.mean(t) for t in zip(*(times(r, rate, eats) for r in g))]
-        y = [100 * statistics.mean(a) for a in zip(*([e["accuracy"] for e in r["curve"]] for r in g))]
-        points = [panel.at(a, b) for a, b in zip(x, y) if b >= panel.y0]
+        y = {i: 100 * statistics.mean(r["curve"][i]["accuracy"] for r in g) for i in tested}
+        points = [panel.at(x[i], y[i]) for i in tested if y[i] >= panel.y0]
         out.append('<path d="M' + "L".join(f"{a:.1f} {b:.1f}" for a, b in points)
                    + f'" fill="none" stroke="{colour}" stroke-width="2"/>'
-                   f'<circle cx="{points[-1][0]:.1f}" cy="{points[-1][1]:.1f}" r="4" fill="{colour}"/>')
+                   f'<circle cx="{points[-1][0]:.1f}" cy="{points[-1][1]:.1f}" r="{size(recipe, 4)}" fill="{colour}"/>')
     return out
 
 
@@ -194,6 +247,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("results", nargs="*", default=[os.path.join(HERE, "results", "reuse.jsonl")])
     p.add_argument("--svg", metavar="FILE", help="the picture of the core sets")
+    p.add_argument("--gaps", action="store_true", help="a table of gaps and points lost, and end")
     p.add_argument("--merge", metavar="FILE", help="write all runs into one file, and end")
     p.add_argument("--eats", type=float, default=60000,
                    help="samples the GPU takes a second (bench/gpu/steps.py)")
@@ -204,28 +258,34 @@ def main():
     if a.merge:
         merge(runs, a.merge)
         return
+    if a.gaps:
+        print_gaps([r for r in runs if r["epochs"] == KEY["epochs"] and r["cache"] == KEY["cache"]])
+        return
     alike = {}
     for r in runs:
         alike.setdefault(same(r), []).append(r)
-    for g in alike.values():
-        base = [r for r in g if r["recipe"] == "minio"]
+    for like, g in alike.items():
+        base = plain(runs, like)
         if base:
             print(f"\n{describe(g[0])}:\n")
             table(g, base, a.eats)
         else:
             print(f"\n{describe(g[0])}: no minio to compare with, {len(g)} runs")
+    usual = [r for r in runs if same(r)[1:] == tuple(KEY[k] for k in ("cache", "batch", "net", "optimizer", "slow"))
+             and r["epochs"] == KEY["epochs"]]
     missing = [f"{s} {r}: {5 - n} of 5 seeds" for s in CORE_SETS for r in CORE
-               for n in [len({x["seed"] for x in runs if x.get("set") == s and x["recipe"] == r})] if n < 5]
+               for n in [len({x["seed"] for x in usual if x.get("set") == s and x["recipe"] == r})] if n < 5]
     if missing:
         print("\nMissing of the core: " + "; ".join(missing) + ".")
     if a.svg:
         groups = {}
         for s in CORE_SETS:
-            mine = [r for r in runs if r.get("set") == s and r["recipe"] in COLOURS and r["cache"] == "20%" and not r["slow"]
-                    and r.get("net", "resnet18") == "resnet18" and r["epochs"] == 30]
+            mine = [r for r in usual if r.get("set") == s and r["recipe"] in COLOURS]
             if any(r["recipe"] == "minio" for r in mine):
                 groups[s] = {c: [r for r in mine if r["recipe"] == c] for c in COLOURS
                              if any(r["recipe"] == c for r in mine)}
+        every = [c for c in COLOURS if all(c in by for by in groups.values())]
+        groups = {s: {c: by[c] for c in every} for s, by in groups.items()}
         picture(groups, {s: a.eats for s in groups}, a.svg)
 
 

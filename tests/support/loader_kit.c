@@ -55,6 +55,30 @@ size_t kit_run(larder_loader *l, uint64_t *digests, size_t max) {
     return at;
 }
 
+larder_loader *kit_resume(const larder_loader_conf *conf, size_t before, const uint64_t *whole,
+                          size_t count) {
+    larder_loader_conf c = *conf;
+    larder_loader *l = NULL;
+    uint64_t *got = calloc(count + 1, sizeof *got); /* one more would be too many */
+    void *bytes;
+    size_t size;
+    assert_non_null(got);
+    check_ok(larder_loader_open(&l, &c));
+    assert_int_equal(kit_run(l, got, before), before);
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
+    larder_loader_close(&l);
+    c.threads = 1 + (uint32_t)before % 5;
+    c.prefetch = 1 + (uint32_t)before % 7;
+    check_ok(larder_loader_open(&l, &c));
+    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
+    larder_free(bytes);
+    assert_int_equal(kit_run(l, got + before, count + 1 - before), count - before);
+    if (memcmp(got, whole, count * sizeof *got) != 0)
+        fail_msg("%s: resumed after %zu of %zu, the rest differs", c.recipe, before, count);
+    free(got);
+    return l;
+}
+
 void kit_write_array(const char *folder, const char *name, const char *type, uint64_t rows,
                      uint64_t cols, const void *data, size_t size) {
     char path[512], head[129] = "", *bytes = malloc(128 + size);

@@ -20,6 +20,11 @@ float kit_loss(uint64_t id, uint64_t epoch);
  * written as 1. Returns how many entries were written. */
 size_t kit_run(larder_loader *, uint64_t *digests, size_t max);
 
+/* Opens, runs `before` entries, saves, and goes on in another loader with other threads and batches
+ * ahead; fails unless all `count` entries are those of `whole`. The second one, still open. */
+larder_loader *kit_resume(const larder_loader_conf *, size_t before, const uint64_t *whole,
+                          size_t count);
+
 /* A matrix as NumPy writes it, into folder/name. */
 void kit_write_array(const char *folder, const char *name, const char *type, uint64_t rows,
                      uint64_t cols, const void *data, size_t size);

@@ -56,7 +56,7 @@ static void feedback_acts_after_the_lag(void **state) {
         }
         larder_feedback fb = {.size = sizeof fb, .loss = loss};
         check_ok(larder__feedback_note(larder__draw_feedback(d), p.number, p.epoch, p.n, served[k],
-                                       labels, &fb));
+                                       labels, &fb, NULL, NULL));
     }
     larder__planned_close(&p);
     larder__draw_close(&d);
@@ -73,10 +73,13 @@ static void late_and_early_notes_are_refused(void **state) {
     float loss[BATCH] = {0};
     int64_t labels[BATCH] = {0};
     larder_feedback fb = {.size = sizeof fb, .loss = loss};
-    assert_int_equal(larder__feedback_note(f, 3, 0, BATCH, p.ids, labels, &fb), LARDER_E_STATE);
-    assert_int_equal(larder__feedback_note(f, 99, 0, BATCH, p.ids, labels, &fb), LARDER_E_STATE);
-    check_ok(larder__feedback_note(f, 7, 0, BATCH, p.ids, labels, &fb));
-    assert_int_equal(larder__feedback_note(f, 7, 0, BATCH, p.ids, labels, &fb), LARDER_E_STATE);
+    assert_int_equal(larder__feedback_note(f, 3, 0, BATCH, p.ids, labels, &fb, NULL, NULL),
+                     LARDER_E_STATE);
+    assert_int_equal(larder__feedback_note(f, 99, 0, BATCH, p.ids, labels, &fb, NULL, NULL),
+                     LARDER_E_STATE);
+    check_ok(larder__feedback_note(f, 7, 0, BATCH, p.ids, labels, &fb, NULL, NULL));
+    assert_int_equal(larder__feedback_note(f, 7, 0, BATCH, p.ids, labels, &fb, NULL, NULL),
+                     LARDER_E_STATE);
     larder__planned_close(&p);
     larder__draw_close(&d);
 }
@@ -91,7 +94,8 @@ static void logits_give_the_stable_cross_entropy(void **state) {
     int64_t labels[3] = {1, 0, 7};
     float logits[9] = {1000, 1000, -1000, 3, 1, 0.5f, 1, 1, 1};
     larder_feedback fb = {.size = sizeof fb, .logits = logits, .classes = 3};
-    check_ok(larder__feedback_note(larder__draw_feedback(d), 0, 0, 3, ids, labels, &fb));
+    check_ok(
+        larder__feedback_note(larder__draw_feedback(d), 0, 0, 3, ids, labels, &fb, NULL, NULL));
     for (int k = 0; k < LAG; k++)
         check_ok(larder__draw_next(d, &p));
     const float *s = larder__draw_scores(d);

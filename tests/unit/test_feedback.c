@@ -16,9 +16,9 @@ static void a_note_comes_back_once(void **state) {
     larder_report r;
     larder__losses told;
     check_ok(larder__feedback_open(&f, 4, 3));
-    check_ok(
-        larder__feedback_note(f, 0, 0, 2, ids, labels,
-                              &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}));
+    check_ok(larder__feedback_note(
+        f, 0, 0, 2, ids, labels,
+        &(larder_feedback){.size = sizeof(larder_feedback), .loss = losses}, NULL, NULL));
     check_ok(larder__feedback_note_accuracy(f, 1, 0.25));
     assert_int_equal(larder__feedback_note_accuracy(f, 5, 0.5), LARDER_E_STATE); /* too early */
     assert_true(larder__feedback_take(f, 0, &r, &told));
@@ -46,7 +46,7 @@ static void narrow_embeddings_widen(void **state) {
                               .dim = 2,
                               .embeddings_dtype = kind ? LARDER_BF16 : LARDER_F16};
         check_ok(larder__feedback_open(&f, 4, 3));
-        check_ok(larder__feedback_note(f, 0, 0, 2, ids, labels, &fb));
+        check_ok(larder__feedback_note(f, 0, 0, 2, ids, labels, &fb, NULL, NULL));
         assert_true(larder__feedback_take(f, 0, &r, &told));
         assert_true(r.embeddings[0] == 1 && r.embeddings[1] == -2 && isinf(r.embeddings[3]));
         assert_true(r.embeddings[2] == 0x1p-24f && r.dim == 2);

@@ -256,22 +256,7 @@ static void threads_never_matter(void **state) {
  * size, when it is due. */
 static void resume_at(const larder_loader_conf *conf, size_t before, const uint64_t *whole,
                       size_t count) {
-    larder_loader_conf c = *conf;
-    larder_loader *l = open_loader(&c);
-    uint64_t got[MANY];
-    assert_int_equal(kit_run(l, got, before), before);
-    void *bytes;
-    size_t size;
-    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
-    larder_loader_close(&l);
-    c.threads = 1 + (uint32_t)before % 4;
-    c.prefetch = 1 + (uint32_t)before % 5;
-    l = open_loader(&c);
-    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
-    larder_free(bytes);
-    assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
-    if (memcmp(got, whole, count * sizeof *got) != 0)
-        fail_msg("%s: resumed after %zu of %zu, the rest differs", c.recipe, before, count);
+    larder_loader *l = kit_resume(conf, before, whole, count);
     larder_loader_close(&l);
 }
 

@@ -48,21 +48,7 @@ static void read_sorts(larder_loader *l, sorts *out) {
 static void resume_once(const char *recipe, bool repeats, size_t before, const uint64_t *whole,
                         size_t count, const sorts *said) {
     larder_loader_conf c = conf_of(recipe);
-    larder_loader *l = open_loader(&c);
-    uint64_t got[MANY];
-    assert_int_equal(kit_run(l, got, before), before);
-    void *bytes;
-    size_t size;
-    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
-    larder_loader_close(&l);
-    c.threads = 1 + (uint32_t)before % 5;
-    c.prefetch = 1 + (uint32_t)before % 7;
-    l = open_loader(&c);
-    check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
-    larder_free(bytes);
-    assert_int_equal(kit_run(l, got + before, MANY - before), count - before);
-    if (memcmp(got, whole, count * sizeof *got) != 0)
-        fail_msg("%s: resumed after %zu of %zu, the rest differs", recipe, before, count);
+    larder_loader *l = kit_resume(&c, before, whole, count);
     larder_figures f = {.size = sizeof f};
     for (uint64_t e = 0; e < EPOCHS; e++) { /* served counts go on over the break */
         check_ok(larder_loader_figures(l, e, &f));

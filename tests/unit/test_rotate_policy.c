@@ -38,13 +38,12 @@ static larder__cache *rotate_cache(const char *args_text, uint64_t keys, uint64_
     return c;
 }
 
-/* The oldest of eight at random: who is j-th of R by the time of its last service, oldest first, is
- * drawn with a chance of ((R - j)^8 - (R - j - 1)^8) / R^8. Who is drawn or asked for is the newest
- * then; a copy of the state draws the same. */
-static void the_longest_rested_is_drawn(void **state) {
-    (void)state;
+/* The oldest of `of` at random: who is j-th of R by the time of its last service, oldest first, is
+ * drawn with a chance of ((R - j)^of - (R - j - 1)^of) / R^of. Who is drawn or asked for is the
+ * newest then; a copy of the state draws the same. */
+static void check_draws(const char *text, int of) {
     enum { R = 24, DRAWS = 200000 };
-    larder__cache *c = rotate_cache("", R, R), *copy = rotate_cache("", R, R);
+    larder__cache *c = rotate_cache(text, R, R), *copy = rotate_cache(text, R, R);
     int line[R]; /* all residents, served longest ago first */
     for (int k = 0; k < R; k++) {
         larder_access a = ask((uint64_t)k, 1, 0);
@@ -80,7 +79,7 @@ static void the_longest_rested_is_drawn(void **state) {
     }
     double chi = 0;
     for (int j = 0; j < R; j++) {
-        double expect = DRAWS * (pow((double)(R - j) / R, 8) - pow((double)(R - j - 1) / R, 8));
+        double expect = DRAWS * (pow((double)(R - j) / R, of) - pow((double)(R - j - 1) / R, of));
         if (expect < 10) { /* the last few together come less than once in DRAWS */
             assert_true(times[j] < 30);
             continue;
@@ -90,6 +89,13 @@ static void the_longest_rested_is_drawn(void **state) {
     assert_true(chi < 45); /* at most 23 degrees of freedom, p < 0.005 */
     larder__cache_close(&c);
     larder__cache_close(&copy);
+}
+
+static void the_rested_are_drawn_as_asked(void **state) {
+    (void)state;
+    check_draws("", 1); /* anybody */
+    check_draws("rested=2", 2);
+    check_draws("rested=8", 8);
 }
 
 /* ---- who leaves ------------------------------------------------------------------------------ */
@@ -241,8 +247,10 @@ static void those_to_come_stay(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_longest_rested_is_drawn), cmocka_unit_test(the_most_served_leaves),
-        cmocka_unit_test(all_are_served_alike),        cmocka_unit_test(the_easiest_leaves),
+        cmocka_unit_test(the_rested_are_drawn_as_asked),
+        cmocka_unit_test(the_most_served_leaves),
+        cmocka_unit_test(all_are_served_alike),
+        cmocka_unit_test(the_easiest_leaves),
         cmocka_unit_test(those_to_come_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,7 @@ static void report(run *r, uint64_t batch) {
             emb[i * 3 + k] = (float)(batch + 2 * i + k);
     }
     larder_feedback fb = {.size = sizeof fb, .loss = loss, .embeddings = emb, .dim = 3};
-    check_ok(larder__feedback_note(r->feedback, batch, 0, ROWS, ids, labels, &fb));
+    check_ok(larder__feedback_note(r->feedback, batch, 0, ROWS, ids, labels, &fb, NULL, NULL));
     check_ok(larder__scoring_collect(r->scoring, r->feedback));
 }
 
@@ -372,7 +372,7 @@ static void memory_may_run_out(void **state) {
             float emb[6] = {0};
             larder_report due;
             larder_feedback fb = {.size = sizeof fb, .embeddings = emb, .dim = 3};
-            int rc = larder__feedback_note(r.feedback, k, 0, 2, ids, labels, &fb);
+            int rc = larder__feedback_note(r.feedback, k, 0, 2, ids, labels, &fb, NULL, NULL);
             assert_true(rc == 0 || rc == LARDER_E_NOMEM);
             rc = larder__scoring_collect(r.scoring, r.feedback);
             assert_true(rc == 0 || rc == LARDER_E_NOMEM);

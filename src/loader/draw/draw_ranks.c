@@ -104,8 +104,8 @@ static int note(larder__draw *d, const larder_report *said, const larder_feedbac
     bool part = d->relay && !all;
     if (d->watched && !part)
         larder__recent_tell(d->recent, &(larder__ranks){0}, said, &told);
-    int rc = larder__feedback_note_own(d->feedback, said->batch, said->epoch, said->n, said->ids,
-                                       said->labels, fb, &told, part ? &w : NULL);
+    int rc = larder__feedback_note(d->feedback, said->batch, said->epoch, said->n, said->ids,
+                                   said->labels, fb, &told, part ? &w : NULL);
     if (rc == 0 && part)
         return post(d, ROWS, said->batch, &w);
     larder__writer_free(&w);

@@ -116,15 +116,8 @@ static void write_own(const note *at, larder_writer *w) {
 }
 
 int larder__feedback_note(larder__feedback *f, uint64_t batch, uint64_t epoch, size_t n,
-                          const uint64_t *served, const int64_t *labels,
-                          const larder_feedback *fb) {
-    return larder__feedback_note_own(f, batch, epoch, n, served, labels, fb, NULL, NULL);
-}
-
-int larder__feedback_note_own(larder__feedback *f, uint64_t batch, uint64_t epoch, size_t n,
-                              const uint64_t *served, const int64_t *labels,
-                              const larder_feedback *fb, const larder__losses *told,
-                              larder_writer *w) {
+                          const uint64_t *served, const int64_t *labels, const larder_feedback *fb,
+                          const larder__losses *told, larder_writer *w) {
     pthread_mutex_lock(&f->lock);
     note *at = place(f, batch);
     int rc = at ? 0 : LARDER_E_STATE;

@@ -11,8 +11,13 @@ typedef struct larder__feedback larder__feedback;
 int larder__feedback_open(larder__feedback **out, uint64_t n, uint32_t lag);
 void larder__feedback_close(larder__feedback **);
 
+/* `told`: what its losses come to (draw/recent.h); NULL: nobody asks. Ranks that tell each other
+ * give a writer: this is their own part, which is also written as larder__report_write does, after
+ * the epoch, to be sent to the others. Until `whole` replaces it, or makes a note where there was
+ * none, nobody lifts it. */
 int larder__feedback_note(larder__feedback *, uint64_t batch, uint64_t epoch, size_t n,
-                          const uint64_t *served, const int64_t *labels, const larder_feedback *);
+                          const uint64_t *served, const int64_t *labels, const larder_feedback *,
+                          const larder__losses *told, larder_writer *);
 int larder__feedback_note_accuracy(larder__feedback *, uint64_t batch, double accuracy);
 
 /* Takes out what was reported about `batch`, which must be the next in order; later notes for it
@@ -27,13 +32,6 @@ bool larder__feedback_take(larder__feedback *, uint64_t batch, larder_report *ou
 bool larder__feedback_lift(larder__feedback *, uint64_t batch, larder_report *out, void **memory);
 uint64_t larder__feedback_next(larder__feedback *); /* the first batch not taken */
 
-/* Ranks that tell each other: as note, but of this rank's part, which is also written as
- * larder__report_write does, after the epoch, to be sent to the others. Until `whole` replaces it,
- * or makes a note where there was none, nobody lifts it. Without a writer it is all there will be,
- * and `told` what its losses come to (draw/recent.h); NULL: nobody asks. */
-int larder__feedback_note_own(larder__feedback *, uint64_t batch, uint64_t epoch, size_t n,
-                              const uint64_t *served, const int64_t *labels,
-                              const larder_feedback *, const larder__losses *told, larder_writer *);
 void larder__feedback_own(larder__feedback *, uint64_t batch,
                           larder_writer *); /* if there is one */
 int larder__feedback_whole(larder__feedback *, uint64_t batch, const larder_report *,
