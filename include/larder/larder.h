@@ -294,7 +294,7 @@ typedef struct larder_loader_conf {
      * column of f32 whose use is LARDER_COLUMN_Y, and larder_batch.y holds -1. NULL: as above. */
     const char *target;
     /* Pictures made of each sample, each by chance of its own: x is n x views x …; 0: 1. */
-    uint32_t views;
+    size_t views;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */

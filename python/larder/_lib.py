@@ -95,7 +95,7 @@ class Conf(Sized):
         ("patience", c_double),
         ("fields", c_char_p),
         ("target", c_char_p),
-        ("views", c_uint32),
+        ("views", c_size_t),
     ]
 
 
