@@ -556,7 +556,8 @@ typedef struct larder_source {
     const char *(*note)(void *st, size_t i);
     /* Optional, once, between open and describe: what is read of a sample are these fields ("jpg",
      * "seg.png"), in this order, as a parcel (docs/guide/fields.md); n 0: as it is without them.
-     * Samples that lack one are read as bad ones. A source without this gives what it has. */
+     * Samples that lack one are read as bad ones, but for names that end in "?". A source without
+     * this gives what it has. */
     int (*choose)(void *st, const char *const *names, size_t n);
     /* Optional, after choose: the i-th field that samples have, chosen or not; NULL past the end.
      */

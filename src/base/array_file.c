@@ -90,7 +90,7 @@ int larder__npy_look(larder__field *out, size_t *head, const unsigned char *byte
     uint64_t count = larder__shape_count(out->shape, out->ndim);
     size_t width = larder__dtype_bytes(out->dtype);
     *head = start + length;
-    if (*head > size || count > (size - *head) / width)
+    if (*head > size || count == UINT64_MAX || count * width > size - *head)
         return larder__fail(LARDER_E_FORMAT, "its NumPy array is cut off");
     out->bytes = (size_t)(count * width);
     return 0;

@@ -132,6 +132,11 @@ static void print_json(larder__data *d, const tally *t, uint64_t limit) {
         larder__json_text(&j, "layout", about->layout == LARDER_NCHW ? "chw" : "hwc");
         larder__json_close(&j, '}');
     }
+    larder__json_open(&j, "fields", '[');
+    const char *field;
+    for (size_t i = 0; (field = larder__data_field(d, i)); i++)
+        larder__json_text(&j, NULL, field);
+    larder__json_close(&j, ']');
     json_classes(&j, d, t);
     json_samples(&j, d, limit);
     larder__json_close(&j, '}');
@@ -165,6 +170,11 @@ static void print_head(larder__data *d, const tally *t) {
         printf("unknown");
     if (t->unlabelled)
         printf(", %" PRIu64 " samples without a label", t->unlabelled);
+    const char *field;
+    for (size_t i = 0; i < 32 && (field = larder__data_field(d, i)); i++) {
+        printf("%s", i ? ", " : "\n  fields    ");
+        larder__shown_print(stdout, field);
+    }
     putchar('\n');
 }
 

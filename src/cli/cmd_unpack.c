@@ -33,6 +33,7 @@ static int parse_options(unpack_args *a, int argc, char **argv) {
         "Where the folders do not tell the classes, a manifest.tsv beside the files does: the "
         "folder\n"
         "opens as the same data set.\n"
+        "Other members of tar samples (.json, .txt, .seg.png) are written beside them.\n"
         "A file that is there with other bytes stays: the sample gets its number into its name.\n"
         "Stopped or killed, the same command goes on; every file that is there is whole.",
         "  larder unpack packed/ photos-again/", table};

@@ -3,7 +3,9 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/parcel.h"
 #include "pack/labels.h"
+#include "source/found.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 enum { AT_ONCE = 64, AT_ONCE_BYTES = 64 << 20, NAME = 4096 };
+enum { MEMBERS = 63, NAME_OF_MEMBER = 40 };
 
 typedef struct extract {
     const larder__extract_conf *conf;
@@ -50,6 +53,12 @@ static void with_number(char *out, size_t cap, const char *name, uint64_t id) {
     const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
     int stem = dot ? (int)(dot - name) : (int)strlen(name);
     snprintf(out, cap, "%.*s~%llu%s", stem, name, (unsigned long long)id, dot ? dot : "");
+}
+
+static int asked_to_stop(const extract *x) {
+    return x->conf->stop && *x->conf->stop
+               ? larder__fail(LARDER_E_CANCELLED, "interrupted; the same command goes on")
+               : 0;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -100,19 +109,15 @@ static int write_file(const extract *x, const char *name, const unsigned char *b
     return rc;
 }
 
-static int put_sample(extract *x, uint64_t id, const larder_read *r) {
-    char given[NAME] = "", name[NAME], other[NAME + 32];
+/* One file; `other` is under which name, if not this one. */
+static int put_file(extract *x, uint64_t id, const char *name, const unsigned char *bytes,
+                    size_t size, char other[NAME + 32]) {
     const char *to = name;
-    int rc = r->code < 0 ? larder__fail(r->code, "%s", r->why)
-                         : larder__data_name(x->data, id, given, sizeof given);
-    if (rc < 0)
-        return rc;
-    const unsigned char *bytes = larder_buf_data(r->buf);
-    size_t size = larder_buf_size(r->buf);
-    larder__extract_name(name, sizeof name, given, id);
+    int rc;
+    other[0] = 0;
     int found = compare_file(x, name, bytes, size);
     if (found < 0) {
-        with_number(other, sizeof other, name, id);
+        with_number(other, NAME + 32, name, id);
         to = other;
         found = compare_file(x, to, bytes, size);
         x->out->renamed++;
@@ -121,10 +126,83 @@ static int put_sample(extract *x, uint64_t id, const larder_read *r) {
         return larder__fail(LARDER_E_STATE, "%s: is there with other bytes", to);
     x->out->there += found == 1;
     x->out->bytes += size;
-    if ((rc = larder__names_add(&x->names, to, strlen(to))) < 0 || found == 1)
-        return rc;
+    if (found == 1)
+        return 0;
     rc = write_file(x, to, bytes, size);
     x->out->written += rc == 0;
+    return rc;
+}
+
+static int put_sample(extract *x, uint64_t id, const larder_read *r) {
+    char given[NAME] = "", name[NAME], other[NAME + 32];
+    int rc = r->code < 0 ? larder__fail(r->code, "%s", r->why)
+                         : larder__data_name(x->data, id, given, sizeof given);
+    if (rc < 0)
+        return rc;
+    larder__extract_name(name, sizeof name, given, id);
+    rc = put_file(x, id, name, larder_buf_data(r->buf), larder_buf_size(r->buf), other);
+    const char *to = other[0] ? other : name;
+    return rc < 0 ? rc : larder__names_add(&x->names, to, strlen(to));
+}
+
+/* ---- what lies beside the pictures ----------------------------------------------------------- */
+
+/* All members of a key but the label, which the manifest has. Those that a sample lacks are not
+ * missed. */
+static int open_beside(const extract *x, larder__data **out) {
+    char names[MEMBERS][NAME_OF_MEMBER];
+    const char *wanted[MEMBERS], *field;
+    size_t n = 0, more = 0;
+    *out = NULL;
+    for (size_t i = 0; n < MEMBERS && (field = larder__data_field(x->data, i)); i++) {
+        if (strcmp(field, "cls") == 0 || strlen(field) + 2 > NAME_OF_MEMBER)
+            continue;
+        snprintf(names[n], NAME_OF_MEMBER, "%s?", field);
+        wanted[n] = names[n];
+        n++;
+        more += !larder__is_picture(field);
+    }
+    return more || n > 1 ? larder__data_open_fields(out, x->conf->source, wanted, n) : 0;
+}
+
+static int put_members(extract *x, larder__data *d, uint64_t id, larder_buf *buf) {
+    char given[NAME] = "", path[NAME + NAME_OF_MEMBER], name[NAME], other[NAME + 32];
+    larder__parcel p;
+    larder__field f;
+    int rc = larder__data_name(d, id, given, sizeof given);
+    if (rc == 0)
+        rc = larder__parcel_open(&p, larder_buf_data(buf), larder_buf_size(buf));
+    const char *colon = strrchr(given, ':'), *key = colon ? colon + 1 : given; /* of a shard */
+    size_t n = (size_t)(larder__name_in(key) - key);
+    n += strcspn(key + n, ".");
+    for (size_t at = 0; rc == 0 && larder__parcel_next(&p, &at, &f);) {
+        snprintf(path, sizeof path, "%.*s.%.*s", (int)n, key, (int)f.name_bytes, f.name);
+        larder__extract_name(name, sizeof name, path, id);
+        uint64_t there = x->out->there, bytes = x->out->bytes;
+        rc = put_file(x, id, name, f.data, f.bytes, other);
+        if (x->out->there > there && larder__is_picture(larder__ending(name))) {
+            x->out->there = there; /* the sample's own, which is counted */
+            x->out->bytes = bytes;
+        }
+    }
+    return rc;
+}
+
+static int put_beside(extract *x) {
+    larder__data *d;
+    int rc = open_beside(x, &d);
+    for (uint64_t id = 0; d && rc == 0 && id < larder__data_about(d)->count; id++) {
+        larder_read read = {0};
+        rc = larder__data_read(d, &id, 1, &read);
+        if (rc == 0 && read.code < 0)
+            rc = larder__fail(read.code, "%s", read.why);
+        if (rc == 0)
+            rc = put_members(x, d, id, read.buf);
+        larder_buf_unref(&read.buf);
+        if (x->conf->stop && *x->conf->stop)
+            rc = asked_to_stop(x);
+    }
+    larder__data_close(&d);
     return rc;
 }
 
@@ -156,12 +234,6 @@ static size_t size_some(const extract *x, uint64_t first, uint64_t all) {
         n++;
     }
     return n;
-}
-
-static int asked_to_stop(const extract *x) {
-    return x->conf->stop && *x->conf->stop
-               ? larder__fail(LARDER_E_CANCELLED, "interrupted; the same command goes on")
-               : 0;
 }
 
 static void show_progress(const extract *x, uint64_t done, uint64_t all) {
@@ -201,6 +273,8 @@ int larder__extract_run(const larder__extract_conf *conf, larder__extract_result
         int stop = at < all || rc < 0 ? asked_to_stop(&x) : 0;
         rc = stop < 0 ? stop : rc; /* what failed was perhaps interrupted */
     }
+    if (rc == 0)
+        rc = put_beside(&x);
     if (rc == 0)
         rc = larder__labels_keep(x.data, &x.names, conf->folder, &out->manifest);
     if (rc == 0)

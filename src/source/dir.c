@@ -21,6 +21,8 @@ typedef struct dir {
     char **classes;       /* sorted */
     uint64_t *firsts;     /* first id of each class, and the count at the end */
     size_t class_count, classes_cap;
+    char io[16];
+    larder__file_groups groups; /* fields: files that are a sample together */
 } dir;
 
 /* ---- listing --------------------------------------------------------------------------------- */
@@ -71,8 +73,39 @@ static int add_file(dir *d, const larder__walk *w, size_t i) {
     return larder__file_set_add(&d->set, path, (size_t)n, bytes, larder__walk_stamp(w, i));
 }
 
+/* Other files are no accident: it is said how they are taken. */
+static int without_images(const dir *d, const larder__walk *w, size_t c) {
+    larder__found_says says;
+    const char *there = larder__found_note(&w->found, "files", 0, &says);
+    return larder__fail(LARDER_E_NOTFOUND, "%s/%s: a class folder without %s%s%s%s", d->set.root,
+                        d->classes[c], w->groups ? "files of these fields" : "images",
+                        there ? "; " : "", there ? there : "",
+                        there && !w->groups ? " (fields= takes others: fields=wav)" : "");
+}
+
+typedef struct group_file {
+    dir *d;
+    const larder__walk *w;
+} group_file;
+
+static int put_grouped(void *arg, size_t i) {
+    const group_file *g = arg;
+    return add_file(g->d, g->w, i);
+}
+
+/* The files of a class, sample by sample. */
+static int add_groups(dir *d, const larder__walk *w) {
+    char path[2 * PATH_MAX];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < w->files_used; i++) {
+        larder__walk_path(w, i, path, sizeof path);
+        rc = larder__file_groups_add(&d->groups, path, i);
+    }
+    return rc < 0 ? rc : larder__file_groups_end(&d->groups, put_grouped, &(group_file){d, w});
+}
+
 static int list_files(dir *d) {
-    larder__walk w = {0};
+    larder__walk w = {.groups = d->groups.wanted_count ? &d->groups : NULL};
     int rc = 0;
     d->firsts = larder__calloc(d->class_count + 1, sizeof *d->firsts);
     if (!d->firsts)
@@ -83,9 +116,10 @@ static int list_files(dir *d) {
             larder__hash_bytes(d->set.fingerprint, d->classes[c], strlen(d->classes[c]));
         rc = larder__walk_class(&w, d->set.root, d->classes[c]);
         if (rc == 0 && w.files_used == 0)
-            rc = larder__fail(LARDER_E_NOTFOUND, "%s/%s: a class folder without images",
-                              d->set.root, d->classes[c]);
-        for (size_t i = 0; rc == 0 && i < w.files_used; i++)
+            rc = without_images(d, &w, c);
+        if (rc == 0 && w.groups)
+            rc = add_groups(d, &w);
+        for (size_t i = 0; rc == 0 && !w.groups && i < w.files_used; i++)
             rc = add_file(d, &w, i);
     }
     d->firsts[d->class_count] = d->set.names.count;
@@ -108,9 +142,16 @@ static int dir_open(void *st, const char *where, const larder_args *args) {
         rc = larder__file_set_begin(&d->set, root);
     if (rc == 0)
         rc = list_classes(d);
+    snprintf(d->io, sizeof d->io, "%s", larder_args_text(args, "io"));
+    return rc;
+}
+
+static int choose(void *st, const char *const *names, size_t n) {
+    dir *d = st;
+    int rc = larder__file_groups_want(&d->groups, names, n);
     if (rc == 0)
         rc = list_files(d);
-    return rc < 0 ? rc : larder__file_set_end(&d->set, larder_args_text(args, "io"));
+    return rc < 0 ? rc : larder__file_set_end(&d->set, d->io);
 }
 
 static void dir_close(void *st) {
@@ -119,6 +160,7 @@ static void dir_close(void *st) {
         larder__free(d->classes[i]);
     larder__free(d->classes);
     larder__free(d->firsts);
+    larder__file_groups_free(&d->groups);
     larder__file_set_free(&d->set);
 }
 
@@ -128,16 +170,28 @@ static size_t class_of(const dir *d, uint64_t id) {
     return (size_t)larder__range_of(d->firsts, d->class_count, id);
 }
 
+/* The first file of a sample. */
+static uint64_t file_of(const dir *d, uint64_t id) {
+    return d->groups.wanted_count ? d->groups.firsts[id] : id;
+}
+
 static int stat_one(void *st, uint64_t id, larder_sample *out) {
     const dir *d = st;
-    *out = (larder_sample){larder__file_set_bytes(d, id), (int32_t)class_of(d, id)};
+    uint64_t file = file_of(d, id);
+    uint64_t bytes = d->groups.wanted_count ? larder__file_groups_bytes(&d->groups, &d->set, id)
+                                            : larder__file_set_bytes(d, id);
+    *out = (larder_sample){(uint32_t)bytes, (int32_t)class_of(d, file)};
+    return 0;
+}
+
+static int file_name(void *st, uint64_t id, char *out, size_t cap) {
+    const dir *d = st;
+    snprintf(out, cap, "%s/%s", d->classes[class_of(d, id)], larder__names_get(&d->set.names, id));
     return 0;
 }
 
 static int name(void *st, uint64_t id, char *out, size_t cap) {
-    const dir *d = st;
-    snprintf(out, cap, "%s/%s", d->classes[class_of(d, id)], larder__names_get(&d->set.names, id));
-    return 0;
+    return file_name(st, file_of(st, id), out, cap);
 }
 
 static const char *class_name(void *st, uint32_t label) {
@@ -146,11 +200,22 @@ static const char *class_name(void *st, uint32_t label) {
 }
 
 static int describe(void *st, larder_dataset *out) {
-    return larder__file_set_describe(st, name, (uint32_t)((dir *)st)->class_count, out);
+    dir *d = st;
+    int rc = larder__file_set_describe(st, file_name, (uint32_t)d->class_count, out);
+    if (rc < 0 || !d->groups.wanted_count)
+        return rc;
+    out->parcels = true;
+    out->count = d->groups.count;
+    out->bytes = 0;
+    for (uint64_t i = 0; i < out->count; i++)
+        out->bytes += larder__file_groups_bytes(&d->groups, &d->set, i);
+    return 0;
 }
 
 static int dir_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
-    return larder__file_set_read(st, name, ids, n, out);
+    dir *d = st;
+    return d->groups.wanted_count ? larder__file_groups_read(&d->groups, st, file_name, ids, n, out)
+                                  : larder__file_set_read(st, file_name, ids, n, out);
 }
 
 static const larder_param params[] = {LARDER__SPLIT_PARAM, LARDER__IO_PARAM, {0}};
@@ -169,4 +234,5 @@ const larder_source larder__source_dir = {
     .class_name = class_name,
     .read = dir_read,
     .note = larder__file_set_note,
+    .choose = choose,
 };

@@ -4,6 +4,7 @@
 #ifndef LARDER_SOURCE_FOLDER_WALK_H
 #define LARDER_SOURCE_FOLDER_WALK_H
 
+#include "source/file_groups.h"
 #include "source/found.h"
 #include "source/names.h"
 #include "source/stamp.h"
@@ -20,7 +21,8 @@ typedef struct larder__walk { /* working memory, used again for each class */
     size_t folders_used, folders_cap;
     struct larder__walk_file *files;
     size_t files_used, files_cap;
-    larder__found found; /* in all classes so far: what is no image */
+    larder__found found;               /* in all classes so far: what is no image */
+    const larder__file_groups *groups; /* files of these fields instead of images; NULL: images */
 } larder__walk;
 
 /* Lists the images below `root`/`name`; they are then taken one by one, in order. */

@@ -222,14 +222,21 @@ static size_t find_parts(const larder__tar_index *x, uint64_t k, const larder__t
     return found;
 }
 
-static void name_fields(const larder__tar_index *x, const larder__tar_part *const *parts,
-                        larder__field *out) {
-    for (size_t w = 0; w < x->wanted_count; w++)
-        out[w] = (larder__field){.kind = LARDER__FIELD_BYTES,
+/* Those that are there, moved together; returns how many. */
+static size_t name_fields(const larder__tar_index *x, const larder__tar_part **parts,
+                          larder__field *out) {
+    size_t n = 0;
+    for (size_t w = 0; w < x->wanted_count; w++) {
+        if (!parts[w])
+            continue;
+        out[n] = (larder__field){.kind = LARDER__FIELD_BYTES,
                                  .dtype = LARDER_U8,
                                  .name = x->wanted[w],
                                  .name_bytes = strlen(x->wanted[w]),
-                                 .bytes = parts[w] ? parts[w]->bytes : 0};
+                                 .bytes = parts[w]->bytes};
+        parts[n++] = parts[w];
+    }
+    return n;
 }
 
 static int choose_fields(larder__tar_index *x, uint64_t k, const char *key) {
@@ -247,15 +254,11 @@ static int choose_fields(larder__tar_index *x, uint64_t k, const char *key) {
     }
     if (found == 0)
         return 0;
-    name_fields(x, parts, fields);
-    uint64_t bytes = larder__parcel_bytes(fields, x->wanted_count);
+    uint64_t bytes = larder__parcel_bytes(fields, name_fields(x, parts, fields));
     if (!bytes)
         return larder__fail(LARDER_E_FORMAT, "%.200s: 4 GiB or more is no sample", key);
-    size_t first = 0;
-    while (!parts[first])
-        first++;
-    int n = snprintf(path, sizeof path, "%s.%s", key,
-                     larder__names_get(&x->endings, parts[first]->ending));
+    int n =
+        snprintf(path, sizeof path, "%s.%s", key, larder__names_get(&x->endings, parts[0]->ending));
     return add_entry(x, &(larder__tar_entry){k, (uint32_t)bytes, x->labels[k]}, path, (size_t)n);
 }
 
@@ -280,6 +283,10 @@ static int want_fields(larder__tar_index *x, const char *const *names, size_t n)
     for (size_t w = 0; w < n; w++) {
         if (!(x->wanted[w] = larder__strdup(names[w])))
             return LARDER_E_NOMEM;
+        size_t length = strlen(names[w]);
+        x->optional[w] = length > 1 && names[w][length - 1] == '?';
+        if (x->optional[w])
+            x->wanted[w][length - 1] = 0;
         x->wanted_count++;
         rank_endings(x, w);
     }
@@ -317,12 +324,11 @@ const char *larder__tar_index_field(const larder__tar_index *x, size_t i) {
 int larder__tar_index_parts(const larder__tar_index *x, uint64_t id, larder__field *fields,
                             const larder__tar_part **parts, size_t *n) {
     size_t found = find_parts(x, x->entries[id].offset, parts);
-    *n = x->wanted_count;
     for (size_t w = 0; found < x->wanted_count && w < x->wanted_count; w++)
-        if (!parts[w])
+        if (!parts[w] && !x->optional[w])
             return larder__fail(LARDER_E_NOTFOUND, "%.120s has no member \"%.60s\"",
                                 larder__names_get(&x->names, id), x->wanted[w]);
-    name_fields(x, parts, fields);
+    *n = name_fields(x, parts, fields);
     return 0;
 }
 

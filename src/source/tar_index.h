@@ -39,7 +39,8 @@ typedef struct larder__tar_index {
     larder__tar_part *parts;
     size_t labels_cap, firsts_cap, parts_cap;
     uint64_t part_count;
-    char *wanted[LARDER__TAR_WANTED]; /* "jpg|png" */
+    char *wanted[LARDER__TAR_WANTED];  /* "jpg|png" */
+    bool optional[LARDER__TAR_WANTED]; /* it was "json?": samples may lack it */
     size_t wanted_count;
     uint8_t rank[LARDER__TAR_WANTED][LARDER__TAR_ENDINGS]; /* of an ending among what will do; 0:
                                                               it will not */
@@ -60,8 +61,8 @@ void larder__tar_index_free(larder__tar_index *);
 /* Counts, bytes, classes and the fingerprint, the same wherever the shards lie. */
 larder_dataset larder__tar_index_about(const larder__tar_index *);
 
-/* With fields: the parts of a sample and the fields they are, without data; E_NOTFOUND with a
- * sentence for one that lacks any. */
+/* With fields: the parts of a sample and the fields they are, without data, n of them; E_NOTFOUND
+ * with a sentence for one that lacks what it must have. */
 int larder__tar_index_parts(const larder__tar_index *, uint64_t id, larder__field *,
                             const larder__tar_part **, size_t *n);
 

@@ -114,7 +114,7 @@ static int run_boxes(const larder__column *c, const larder__sight *sight, const 
     int rc = check_boxes(f);
     if (rc == 0)
         rc = picture_size(sight, &w, &h);
-    size_t n = f->bytes / larder__dtype_bytes(f->dtype) / 4;
+    size_t n = f->bytes ? (size_t)f->shape[0] : 0;
     if (rc == 0 && !(out->own = larder_buf_new(n * 16)))
         rc = LARDER_E_NOMEM;
     if (rc < 0)

@@ -135,6 +135,8 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.recipe = conf->recipe;
     lc.cache = conf->cache;
     lc.augment = t->augment;
+    lc.fields = conf->fields;
+    lc.target = conf->target;
     lc.batch = conf->batch;
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
@@ -178,6 +180,8 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.cache = "256MiB";
     lc.record = "";
     lc.augment = conf->test_augment ? conf->test_augment : augment;
+    lc.fields = conf->fields;
+    lc.target = conf->target;
     lc.batch = conf->batch;
     lc.seed = conf->seed;
     lc.epochs = 0;

@@ -3,6 +3,7 @@ import io
 import json
 import os
 import random
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -358,6 +359,64 @@ class Fields(unittest.TestCase):
                     continue
             self.assertEqual(got, {i: f for i, f in enumerate(expected) if None not in f})
         self.assertGreater(compared, 6)
+
+    # ---- folders -----------------------------------------------------------------------------------------
+
+    def test_files_of_one_stem(self):
+        root = self.at / "photos"
+        for i in range(20):
+            parts, _ = sample(i)
+            folder = root / ("cat" if i % 2 else "dog") / "deep"
+            folder.mkdir(parents=True, exist_ok=True)
+            for ending in ("png", "json", "seg.png", "txt"):
+                if (i, ending) != (8, "txt"):
+                    (folder / f"p.{i:02d}.{ending}").write_bytes(parts[ending])
+        order = [i for i in range(20) if i % 2] + [i for i in range(20) if i % 2 == 0]
+        with self.load(f"dir:{root}", fields="png,mask=seg.png:mask,txt,json.label", on_bad="skip", layout="NHWC",
+                       target="json.score") as loader:
+            self.assertEqual(loader.samples, 20)
+            served = []
+            for b in loader:
+                for k, at in enumerate(b.served.tolist()):
+                    i = order[at]
+                    parts, meta = sample(i)
+                    served.append(i)
+                    self.assertTrue((b.x[k].numpy() == numpy.asarray(Image.open(io.BytesIO(parts["png"])))).all())
+                    self.assertTrue((b.mask[k].numpy() == numpy.asarray(Image.open(io.BytesIO(parts["seg.png"])))).all())
+                    self.assertEqual((b["txt"][k], b["json.label"][k].item(), b.y[k].item()),
+                                     (parts["txt"].decode(), meta["label"], meta["score"]))
+            (bad,) = loader.bad()
+        self.assertEqual(sorted(served), [i for i in range(20) if i != 8])
+        self.assertIn('dog/deep/p.08.png has no file "txt" beside it', bad["why"])
+
+    def test_folders_without_pictures(self):
+        for i in range(12):
+            folder = self.at / "words" / "ab"[i % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{i:02d}.txt").write_text(f"text {i}")
+        with self.load(f"dir:{self.at}/words", fields="txt", augment=None) as loader:
+            for b in loader:
+                for text, label in zip(b.x, b.y.tolist()):  # the class folder's label
+                    self.assertEqual(int(text.split()[1]) % 2, label)
+            self.assertEqual(loader.classes, ["a", "b"])
+        with self.assertRaisesRegex(larder.Error, "without images; 6 files are not used: 6 .txt .fields="):
+            self.load(f"dir:{self.at}/words")
+
+    def test_unpacked(self):
+        """larder unpack leaves all members, and what it leaves reads the same."""
+        out = self.at / "again"
+        subprocess.run([os.environ.get("LARDER", larder._lib.program()), "unpack", self.uri, str(out), "--quiet"],
+                       check=True, capture_output=True)
+        for i in range(N):
+            for ending, data in sample(i)[0].items():
+                if ending != "cls":  # the manifest has it
+                    self.assertEqual((out / "d" / f"{i:05d}.{ending}").read_bytes(), data)
+        with self.load(str(out)) as loader:
+            for b in loader:
+                self.assertEqual([i % 5 for i in b.served.tolist()], b.y.tolist())
+        with self.load(f"dir:{out}", fields="png,npy", target="json.label") as loader:
+            for b in loader:
+                self.assertEqual([sample(i)[1]["label"] for i in b.served.tolist()], b.y.tolist())
 
     # ---- by index ----------------------------------------------------------------------------------------
 

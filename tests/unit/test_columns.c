@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a source of typed samples ---------------------------------------------------------------- */
+/* ---- a source of typed samples --------------------------------------------------------------- */
 
 enum { N = 50, ODD = 17 };
 
@@ -185,7 +185,7 @@ static void without_memory(void **state) {
     assert_true(reached > 20);
 }
 
-/* ---- what they are made of --------------------------------------------------------------------- */
+/* ---- what they are made of ------------------------------------------------------------------- */
 
 static void json(void **state) {
     (void)state;

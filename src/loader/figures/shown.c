@@ -181,4 +181,11 @@ void larder__loader_hide(larder_loader *l) {
     larder__expose_end(&l->exposed);
 }
 
-int larder__loader_check_labels(larder_loader *l) { return larder__data_check_labels(l->data); }
+int larder__loader_check_labels(larder_loader *l) {
+    if (!l->columns)
+        return larder__data_check_labels(l->data);
+    return l->columns->y != SIZE_MAX
+               ? 0
+               : larder__fail(LARDER_E_ARGS, "there is no whole number among "
+                                             "the fields; target= says which");
+}

@@ -259,7 +259,9 @@ static int take_item(larder_loader *l, uint64_t id, larder_form form, larder_ite
             rc = larder__row_alone(l, id, &out->buf);
             held = LARDER_ENCODED;
         }
-        if (rc == 0 && form == LARDER_DECODED) {
+        if (rc == 0 && form == LARDER_DECODED && larder__data_about(l->data)->parcels)
+            rc = larder__fail(LARDER_E_ARGS, "a sample of several fields has no one picture");
+        else if (rc == 0 && form == LARDER_DECODED) {
             rc = pixels_of(l, scratch, &out->buf, held, out);
             rc = rc < 0 ? larder__row_blame(l, id, rc) : 0;
         } else if (rc == 0) {
@@ -281,8 +283,6 @@ int larder_loader_item(larder_loader *l, uint64_t id, larder_form form, larder_i
         return rc;
     if (form != LARDER_ENCODED && form != LARDER_DECODED)
         return larder__fail(LARDER_E_ARGS, "a sample before any stage is encoded or decoded");
-    if (l && form == LARDER_DECODED && (!l->pipeline || larder__data_about(l->data)->parcels))
-        return larder__fail(LARDER_E_ARGS, "a sample of several fields has no one picture");
     rc = take_item(l, id, form, &own);
     larder__sized_out(out, &own, sizeof own, "larder_item");
     return rc;

@@ -213,10 +213,23 @@ static int name_classes(larder__targets *t) {
     return 0;
 }
 
+/* Whole numbers from 0 on are labels; where they go further than lines do, they are none. */
+static uint32_t count_classes(const larder__targets *t) {
+    long long highest = -1;
+    for (size_t i = 0; i < t->count; i++) {
+        long long v = strtoll(t->cells[i], NULL, 10);
+        if (v < 0 || v >= (long long)t->count + 1000)
+            return 0;
+        highest = v > highest ? v : highest;
+    }
+    return (uint32_t)(highest + 1);
+}
+
 static int judge_values(larder__targets *t) {
-    if (t->given.ndim == 0 && all_cells(t, is_integer))
+    if (t->given.ndim == 0 && all_cells(t, is_integer)) {
         t->given.dtype = LARDER_I64;
-    else if (all_cells(t, is_number))
+        t->class_count = count_classes(t);
+    } else if (all_cells(t, is_number))
         t->given.dtype = LARDER_F32;
     else if (t->width == 1 && t->given.ndim == 0) {
         t->given.dtype = LARDER_I64;
@@ -368,5 +381,5 @@ int64_t larder__targets_label(const larder__targets *t, uint64_t id) {
 uint64_t larder__targets_missing(const larder__targets *t) { return t->missing; }
 uint32_t larder__targets_classes(const larder__targets *t) { return t->class_count; }
 const char *larder__targets_class(const larder__targets *t, uint32_t label) {
-    return label < t->class_count ? t->classes[label] : NULL;
+    return t->classes && label < t->class_count ? t->classes[label] : NULL;
 }
