@@ -2,7 +2,7 @@
 """Transforms of pixels: torchvision's in a DataLoader against larder's, samples per core-second (CPU time of the
 process and its workers), round by round in turn, as ratios.
 
-    transforms.py FOLDER [--rounds 5] [--batch 64] [--passes 2]
+    transforms.py FOLDER [--rounds 5] [--batch 64] [--passes 6]
 
 FOLDER has photographs in folders by class. Both read files that the system has in memory; larder's cache is off.
 Exits with 77 where torchvision is not installed."""
@@ -65,7 +65,7 @@ def main():
     args.add_argument("folder")
     args.add_argument("--rounds", type=int, default=5)
     args.add_argument("--batch", type=int, default=64)
-    args.add_argument("--passes", type=int, default=2)
+    args.add_argument("--passes", type=int, default=6)
     args.add_argument("--case", default=",".join(CASES))
     args = args.parse_args()
     torch.set_num_threads(1)

@@ -335,7 +335,7 @@ typedef struct larder_loader_conf {
     const larder_own_source *own;
     const larder_own_maker *maker;
     /* Pictures made of each sample, each by chance of its own: x is n x views x …; 0: 1. */
-    uint32_t views;
+    size_t views;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */

@@ -97,7 +97,7 @@ class Conf(Sized):
         ("target", c_char_p),
         ("own", c_void_p),
         ("maker", c_void_p),
-        ("views", c_uint32),
+        ("views", c_size_t),
     ]
 
 

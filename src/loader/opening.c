@@ -42,7 +42,7 @@ static void unless_said(uint32_t *number, uint32_t usual) { *number = *number ? 
 
 static void fill_unsaid(larder_loader_conf *c) {
     unless_said(&c->world, 1);
-    unless_said(&c->views, 1);
+    c->views = c->views ? c->views : 1;
     c->batch = c->batch ? c->batch : 256;
     unless_said(&c->threads, larder__cpu_count());
     unless_said(&c->prefetch, 4);

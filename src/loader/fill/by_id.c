@@ -154,7 +154,7 @@ static int gather(larder_loader *l, larder__scratch *scratch, visit *v, const ui
         b.shape = larder__loader_shape(l);
         b.dtype = l->conf.dtype;
         b.layout = l->conf.layout;
-        b.views = l->conf.views;
+        b.views = (uint32_t)l->conf.views;
         b.mix_weight = 1;
         b.y = y;
         b.ids = b.served = v->served;

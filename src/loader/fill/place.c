@@ -28,7 +28,7 @@ int larder__place_open(larder_loader *l, larder__place *p) {
                               .served = p->served,
                               .kind = p->kind,
                               .weight = p->plan.weights,
-                              .views = l->conf.views,
+                              .views = (uint32_t)l->conf.views,
                               .mix_weight = 1};
     return 0;
 }

@@ -44,7 +44,7 @@ static int make_view(larder_loader *l, larder__scratch *scratch, larder_buf *byt
 }
 
 /* The chance of a view: the first has the row's own. */
-static uint64_t view_seed(uint64_t seed, uint32_t view) {
+static uint64_t view_seed(uint64_t seed, size_t view) {
     return view == 0 || seed == LARDER__NO_CHANCE ? seed : larder__mix64(seed + view);
 }
 
@@ -53,7 +53,7 @@ int larder__pixels_make(larder_loader *l, larder__scratch *scratch, larder_buf *
     const void *data = larder_buf_data(bytes);
     size_t size = larder_buf_size(bytes), each = l->row_bytes / l->conf.views;
     int rc = 0;
-    for (uint32_t v = 0; form != LARDER_AUGMENTED && v < l->conf.views && rc == 0; v++)
+    for (size_t v = 0; form != LARDER_AUGMENTED && v < l->conf.views && rc == 0; v++)
         rc = make_view(l, scratch, bytes, form, view_seed(seed, v), (char *)out + v * each);
     if (form != LARDER_AUGMENTED)
         return rc;
