@@ -285,7 +285,7 @@ static void no_struct_ends_in_padding(void **state) {
     assert_int_equal(UP_TO(larder_loader_conf, maker), sizeof(larder_loader_conf));
     assert_int_equal(UP_TO(larder_own_source, interrupt), sizeof(larder_own_source));
     assert_int_equal(UP_TO(larder_own_maker, make), sizeof(larder_own_maker));
-    assert_int_equal(UP_TO(larder_batch, weight), sizeof(larder_batch));
+    assert_int_equal(UP_TO(larder_batch, column_count), sizeof(larder_batch));
     assert_int_equal(UP_TO(larder_feedback, rows), sizeof(larder_feedback));
     assert_int_equal(UP_TO(larder_figures, reused_loss), sizeof(larder_figures));
     assert_int_equal(UP_TO(larder_item, label), sizeof(larder_item));
