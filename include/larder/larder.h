@@ -256,15 +256,15 @@ typedef struct larder_own_source {
 typedef struct larder_own_maker {
     size_t size;
     void *arg;
-    /* in[i] is what is cached of an own source's sample ids[i]; of another source's it is the row
-     * that `augment` makes, in larder_about's shape. chances[i] seeds whatever is random about it.
-     * out[i] gets a parcel, whose fields become columns of the batch: of one type and shape in all
-     * samples, unless they are text or bytes. */
-    int (*make)(void *arg, const uint64_t *ids, const uint64_t *chances, larder_buf *const *in,
-                size_t n, struct larder_read *out);
     /* One call has all samples of a batch, and gives one parcel of it in out[0]: a column "" that
      * is kept as it is. */
     bool whole;
+    /* in[i] is what is cached of an own source's sample ids[i]; of another source's it is a parcel
+     * of the row that `augment` makes, in larder_about's shape. chances[i] seeds whatever is random
+     * about it. out[i] gets a parcel, whose fields become columns of the batch: of one type and
+     * shape in all samples, unless they are text or bytes. */
+    int (*make)(void *arg, const uint64_t *ids, const uint64_t *chances, larder_buf *const *in,
+                size_t n, struct larder_read *out);
 } larder_own_maker;
 
 typedef struct larder_loader_conf {

@@ -31,7 +31,7 @@ class OwnSource(_lib.Sized):
 class OwnMaker(_lib.Sized):
     """larder_own_maker"""
 
-    _fields_ = [("size", c_size_t), ("arg", c_void_p), ("make", c_void_p), ("whole", c_bool)]
+    _fields_ = [("size", c_size_t), ("arg", c_void_p), ("whole", c_bool), ("make", c_void_p)]
 
 
 # ---- what is known of a data set ----------------------------------------------------------------
