@@ -75,7 +75,7 @@ static int add_file(dir *d, const larder__walk *w, size_t i) {
 
 /* Other files are no accident: it is said how they are taken. */
 static int without_images(const dir *d, const larder__walk *w, size_t c) {
-    larder__found_says says;
+    larder__found_says says = {0};
     const char *there = larder__found_note(&w->found, "files", 0, &says);
     return larder__fail(LARDER_E_NOTFOUND, "%s/%s: a class folder without %s%s%s%s", d->set.root,
                         d->classes[c], w->groups ? "files of these fields" : "images",

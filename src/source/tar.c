@@ -211,7 +211,7 @@ enum { GAP = 4096 }; /* read over so much between two members, instead of readin
 /* Parts lie one after the other, or nearly: one call for as many as do. */
 static int read_run(const held *h, const char *path, const larder__tar_part **parts,
                     const larder__field *f, const size_t *order, size_t n) {
-    unsigned char between[GAP];
+    unsigned char between[GAP] = {0};
     struct iovec to[2 * LARDER__TAR_WANTED];
     int count = 0;
     size_t all = 0;

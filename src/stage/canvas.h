@@ -17,7 +17,7 @@ void larder__canvas_start(larder__canvas *, larder__scratch *, uint32_t c, bool 
  * `last` it may stay where it lies. Masks take their first channel. */
 int larder__canvas_lay(larder__canvas *, const larder__picture *, const larder_view *, bool last);
 
-/* ---- for stages ---- */
+/* ---- for stages ------------------------------------------------------------------------------ */
 
 /* Every channel c of every pixel becomes table[c][value]. */
 void larder__canvas_look_up(const larder_canvas *, uint8_t table[LARDER_CHANNELS_MAX][256]);

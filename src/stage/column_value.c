@@ -29,11 +29,12 @@ static int read_npz(const larder__column *c, larder__scratch *scratch, const lar
 /* Numbers as f64, or i64 where all are whole, in the scratch. */
 static int json_array(larder__scratch *scratch, const larder__json_value *v, larder__field *out) {
     size_t most = v->n / 2 + 1, n;
-    double *to = larder__scratch_take(scratch, LARDER__BLOCK_VALUE, most * 16);
-    int64_t *whole_to = (int64_t *)(to + most);
+    unsigned char *room = larder__scratch_take(scratch, LARDER__BLOCK_VALUE, most * 16);
     bool whole;
-    if (!to)
+    if (!room)
         return LARDER_E_NOMEM;
+    double *to = (void *)room;
+    int64_t *whole_to = (void *)(room + most * 8);
     int rc = larder__json_numbers(v, to, whole_to, most, &n, out->shape, &out->ndim, LARDER_NDIM,
                                   &whole);
     if (rc < 0)

@@ -143,7 +143,7 @@ static float between(const larder_canvas *k, const uint8_t *at, int64_t x, int64
             rows[j] = rows[j - 1];
             continue;
         }
-        float v[4];
+        float v[4] = {0};
         for (int i = 0; i < taps; i++)
             v[i] = at[((size_t)line * k->w + (size_t)clamped(x + i, k->w)) * k->step];
         rows[j] = taps == 2 ? v[0] + (v[1] - v[0]) * dx : cubic(v, dx);

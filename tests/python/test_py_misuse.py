@@ -34,7 +34,7 @@ class Arguments(unittest.TestCase):
         self.refused("augment is a list", augment=5)
         self.refused("recipe is a text", recipe=None)
         self.refused("named by a text", uri=None)
-        self.refused("dtype is one of", dtype="float16")
+        self.refused("dtype is one of", dtype="float64")
         self.refused("dtype is one of", dtype=numpy.float64)
         self.refused("layout is one of", layout=None)
         self.refused("world is a whole number from 1", world=0)

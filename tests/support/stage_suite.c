@@ -155,7 +155,7 @@ static bool check_all_pixels(const rig *g, bool *differ) {
     return true;
 }
 
-/* ---- stages that move pixels ---- */
+/* ---- stages that move pixels ----------------------------------------------------------------- */
 
 typedef struct moved { /* what became of a canvas */
     larder__canvas k;
