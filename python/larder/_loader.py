@@ -270,7 +270,8 @@ class Loader(Shown, Habits, Resumed):
         job = job_of(dataset, encoded, decode, self._stages.own, collate_fn)
         if conf.fields or conf.target or self._target is not None:
             if dataset is not None or collate_fn is not None:
-                raise ArgumentError("fields and target are for larder's own sources, and do not go with collate_fn")
+                raise ArgumentError(f"fields and target are for larder's own sources, and do not go with "
+                                    f"{'dataset' if dataset is not None else 'collate_fn'}=")
             job.functions = []  # they get x, in the training thread
         self._own = self._make_own(job, counts, workers_of(workers), start,
                                    function("worker_init_fn", worker_init_fn), identity)
