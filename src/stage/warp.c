@@ -136,7 +136,7 @@ static float cubic(const float v[4], float d) {
 /* One channel from `taps` x `taps` pixels; rows beyond the edge are as the one before them. */
 static float between(const larder_canvas *k, const uint8_t *at, int64_t x, int64_t y, int taps,
                      float dx, float dy) {
-    float rows[4];
+    float rows[4] = {0};
     for (int j = 0; j < taps; j++) {
         int64_t line = taps == 2 || j == 0 ? clamped(y + j, k->h) : y + j;
         if (j > 0 && (y + j < 0 || y + j >= k->h)) {
