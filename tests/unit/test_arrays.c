@@ -3,29 +3,8 @@
 #include "array_kit.h"
 #include "base/parcel.h"
 #include "check.h"
+#include "root_kit.h"
 #include "source/source.h"
-
-static char root[256];
-
-static int set_up(void **state) {
-    (void)state;
-    check_folder(root);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    check_folder_remove(root);
-    return 0;
-}
-
-static const char *path_of(const char *name) {
-    static char out[4][300];
-    static unsigned turn;
-    char *to = out[turn++ % 4];
-    snprintf(to, sizeof out[0], "%s/%s", root, name);
-    return to;
-}
 
 static larder_buf *read_one(larder__data *d, uint64_t id) {
     larder_read r;
@@ -70,8 +49,8 @@ static void rows(void **state) {
                  {"|i1", "(2, 3, 10)", LARDER_I8, 2, 2}, {"|b1", "(60,)", LARDER_BOOL, 0, 60},
                  {"<f2", "(30,)", LARDER_F16, 0, 30}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kit_npy(path_of("a.npy"), cases[i].type, cases[i].shape, 60);
-        larder__data *d = opened("npy:%s%s", path_of("a.npy"), "");
+        kit_npy(kit_path("a.npy"), cases[i].type, cases[i].shape, 60);
+        larder__data *d = opened("npy:%s%s", kit_path("a.npy"), "");
         assert_int_equal(larder__data_about(d)->count, cases[i].count);
         size_t row = (cases[i].dtype == LARDER_F64 || cases[i].dtype == LARDER_I64 ? 56u : 60u) /
                      cases[i].count;
@@ -96,8 +75,8 @@ static void pictures(void **state) {
                  {"(2, 30)", {0}, LARDER_NCHW},
                  {"(2, 5, 1, 6)", {0}, LARDER_NCHW}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kit_npy(path_of("p.npy"), "|u1", cases[i].shape, 60);
-        larder__data *d = opened("%s%s", path_of("p.npy"), ""); /* known by its ending */
+        kit_npy(kit_path("p.npy"), "|u1", cases[i].shape, 60);
+        larder__data *d = opened("%s%s", kit_path("p.npy"), ""); /* known by its ending */
         const larder_dataset *a = larder__data_about(d);
         assert_true(a->raw.h == cases[i].is.h && a->raw.w == cases[i].is.w &&
                     a->raw.c == cases[i].is.c);
@@ -117,9 +96,9 @@ static void pictures(void **state) {
 static void labels(void **state) {
     (void)state;
     static const int16_t classes[] = {4, -1, 0, 4, 2};
-    kit_npy(path_of("x.npy"), "<f4", "(5, 3)", 60);
-    kit_npy_of(path_of("y.npy"), "<i2", "(5, 1)", classes, sizeof classes);
-    larder__data *d = opened("npy:%s?labels=%s", path_of("x.npy"), path_of("y.npy"));
+    kit_npy(kit_path("x.npy"), "<f4", "(5, 3)", 60);
+    kit_npy_of(kit_path("y.npy"), "<i2", "(5, 1)", classes, sizeof classes);
+    larder__data *d = opened("npy:%s?labels=%s", kit_path("x.npy"), kit_path("y.npy"));
     assert_int_equal(larder__data_about(d)->classes, 5);
     for (uint64_t id = 0; id < 5; id++) {
         larder_sample s;
@@ -128,8 +107,8 @@ static void labels(void **state) {
     }
     larder__data_close(&d);
     static const float numbers[] = {0.5f, 1, 2, 3, 4};
-    kit_npy_of(path_of("y.npy"), "<f4", "(5,)", numbers, sizeof numbers);
-    d = opened("npy:%s?labels=%s", path_of("x.npy"), path_of("y.npy"));
+    kit_npy_of(kit_path("y.npy"), "<f4", "(5,)", numbers, sizeof numbers);
+    d = opened("npy:%s?labels=%s", kit_path("x.npy"), kit_path("y.npy"));
     larder_buf *b = read_one(d, 3);
     expect_field(b, "y", LARDER_F32, 0, &numbers[3], 4);
     larder_buf_unref(&b);
@@ -143,8 +122,8 @@ static void windows(void **state) {
     uint16_t tokens[TOKENS];
     for (unsigned i = 0; i < TOKENS; i++)
         tokens[i] = (uint16_t)(i * 1000);
-    check_write(path_of("t.bin"), tokens, sizeof tokens);
-    kit_npy_of(path_of("t.npy"), "<u2", "(29,)", tokens, sizeof tokens);
+    check_write(kit_path("t.bin"), tokens, sizeof tokens);
+    kit_npy_of(kit_path("t.npy"), "<u2", "(29,)", tokens, sizeof tokens);
     for (unsigned length = 1; length < TOKENS; length += 3)
         for (unsigned stride = 0; stride < 9; stride++)
             for (int raw = 0; raw < 2; raw++) {
@@ -152,7 +131,7 @@ static void windows(void **state) {
                 larder__data *d = NULL;
                 snprintf(uri, sizeof uri, "window:length=%u,stride=%u:%s", length, stride,
                          raw ? "raw:" : "");
-                snprintf(uri + strlen(uri), 300, "%s%s", path_of(raw ? "t.bin" : "t.npy"),
+                snprintf(uri + strlen(uri), 300, "%s%s", kit_path(raw ? "t.bin" : "t.npy"),
                          raw ? "?dtype=u16" : "");
                 check_ok(larder__data_open(&d, uri));
                 uint64_t n = 0;
@@ -180,27 +159,27 @@ static void refused(const char *format, const char *path, const char *more, cons
 
 static void wrong_files(void **state) {
     (void)state;
-    kit_npy(path_of("x.npy"), "<f4", "(5, 3)", 60);
-    kit_npy(path_of("y.npy"), "<i4", "(4,)", 16);
-    kit_npy(path_of("cut.npy"), "<f4", "(5, 3)", 59);
-    kit_npy(path_of("none.npy"), "<f4", "(0, 3)", 0);
-    kit_npy(path_of("one.npy"), "<f4", "()", 4);
-    kit_npy(path_of("big.npy"), ">f4", "(5, 3)", 60);
-    check_write(path_of("raw"), "12345", 5);
-    refused("npy:%s?labels=%s", path_of("x.npy"), path_of("y.npy"), "4 labels for 5 samples");
-    refused("npy:%s%s", path_of("cut.npy"), "", "cut.npy: its NumPy array is cut off");
-    refused("npy:%s%s", path_of("none.npy"), "", "holds no samples");
-    refused("npy:%s%s", path_of("one.npy"), "", "one number");
-    refused("npy:%s%s", path_of("big.npy"), "", "little-endian");
-    refused("npy:%s%s", path_of("raw"), "", "raw: this is no NumPy array");
-    refused("npy:%s%s", path_of("gone.npy"), "", "gone.npy");
-    refused("raw:%s%s", path_of("raw"), "?dtype=f32", "no whole number of rows of one float32");
-    refused("raw:%s%s", path_of("raw"), "?dtype=f31", "is no type");
-    refused("raw:%s%s", path_of("raw"), "?shape=2/x", "is none: sides");
-    refused("raw:%s%s", path_of("raw"), "?offset=6", "no whole number of rows");
-    refused("raw:%s%s", path_of("raw"), "?offset=5", "holds no samples");
-    refused("window:length=5:raw:%s%s", path_of("raw"), "", "one row of more than 5");
-    refused("window:length=5:dir:%s%s", path_of("raw"), "", "is no long array");
+    kit_npy(kit_path("x.npy"), "<f4", "(5, 3)", 60);
+    kit_npy(kit_path("y.npy"), "<i4", "(4,)", 16);
+    kit_npy(kit_path("cut.npy"), "<f4", "(5, 3)", 59);
+    kit_npy(kit_path("none.npy"), "<f4", "(0, 3)", 0);
+    kit_npy(kit_path("one.npy"), "<f4", "()", 4);
+    kit_npy(kit_path("big.npy"), ">f4", "(5, 3)", 60);
+    check_write(kit_path("raw"), "12345", 5);
+    refused("npy:%s?labels=%s", kit_path("x.npy"), kit_path("y.npy"), "4 labels for 5 samples");
+    refused("npy:%s%s", kit_path("cut.npy"), "", "cut.npy: its NumPy array is cut off");
+    refused("npy:%s%s", kit_path("none.npy"), "", "holds no samples");
+    refused("npy:%s%s", kit_path("one.npy"), "", "one number");
+    refused("npy:%s%s", kit_path("big.npy"), "", "little-endian");
+    refused("npy:%s%s", kit_path("raw"), "", "raw: this is no NumPy array");
+    refused("npy:%s%s", kit_path("gone.npy"), "", "gone.npy");
+    refused("raw:%s%s", kit_path("raw"), "?dtype=f32", "no whole number of rows of one float32");
+    refused("raw:%s%s", kit_path("raw"), "?dtype=f31", "is no type");
+    refused("raw:%s%s", kit_path("raw"), "?shape=2/x", "is none: sides");
+    refused("raw:%s%s", kit_path("raw"), "?offset=6", "no whole number of rows");
+    refused("raw:%s%s", kit_path("raw"), "?offset=5", "holds no samples");
+    refused("window:length=5:raw:%s%s", kit_path("raw"), "", "one row of more than 5");
+    refused("window:length=5:dir:%s%s", kit_path("raw"), "", "is no long array");
 }
 
 int main(void) {
@@ -208,5 +187,5 @@ int main(void) {
         cmocka_unit_test(rows),    cmocka_unit_test(pictures),    cmocka_unit_test(labels),
         cmocka_unit_test(windows), cmocka_unit_test(wrong_files),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kit_root_make, kit_root_remove);
 }

@@ -1,30 +1,17 @@
 /* LMDB and HDF5: every value is what was written, and what is no such store is refused. */
 #include "base/parcel.h"
 #include "check.h"
+#include "root_kit.h"
 #include "source/source.h"
 #include "stores.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static char root[256];
-
-static int set_up(void **state) {
-    (void)state;
-    check_folder(root);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    check_folder_remove(root);
-    return 0;
-}
-
 static larder__data *opened(const char *source, const char *rest) {
     char uri[400];
     larder__data *d = NULL;
-    snprintf(uri, sizeof uri, "%s:%s%s", source, root, rest);
+    snprintf(uri, sizeof uri, "%s:%s%s", source, kit_root, rest);
     check_ok(larder__data_open(&d, uri));
     return d;
 }
@@ -42,7 +29,7 @@ static void keys_in_order(void **state) {
     static const char *const values[] = {"second", "", "first", "?"};
     static const char *const names[] = {"a", "a\\x01", "b"}, *const want[] = {"first", "",
                                                                               "second"};
-    if (!kit_lmdb(root, keys, (const void *const *)values, (const size_t[]){6, 0, 5, 1}, 4))
+    if (!kit_lmdb(kit_root, keys, (const void *const *)values, (const size_t[]){6, 0, 5, 1}, 4))
         skip();
     larder__data *d = opened("lmdb", "");
     char text[200];
@@ -75,7 +62,7 @@ static void rows(void **state) {
     (void)state;
     enum { N = 7 };
     char path[300];
-    snprintf(path, sizeof path, "%s/all.h5", root);
+    snprintf(path, sizeof path, "%s/all.h5", kit_root);
     if (!kit_hdf5(path, N))
         skip();
     larder__data *pictures = opened("hdf5", "/all.h5?y=y"), *d = opened("hdf5", "/all.h5?x=f&y=t");
@@ -131,5 +118,5 @@ int main(void) {
         cmocka_unit_test(rows),
         cmocka_unit_test(missing_libraries),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kit_root_make, kit_root_remove);
 }

@@ -1,6 +1,7 @@
 /* Parts of a data set and mixes of several: each against a slow list of what must be there. */
 #include "base/err.h"
 #include "check.h"
+#include "root_kit.h"
 #include "source/source.h"
 
 #include <math.h>
@@ -8,26 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static char root[256];
-
-static int set_up(void **state) {
-    (void)state;
-    check_folder(root);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    check_folder_remove(root);
-    return 0;
-}
-
-static void put(const char *name, const char *text) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    check_write(path, text, strlen(text));
-}
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
@@ -114,10 +95,10 @@ static void indices(void **state) {
     check_ok(larder__data_name(d, 9, name, sizeof name));
     larder__data_close(&d);
     snprintf(text, sizeof text, "22\r\n%s\n\n0\n17", name);
-    put("some.txt", text);
-    snprintf(uri, sizeof uri, WHOLE "&ids=%s/some.txt", root);
+    kit_put("some.txt", text);
+    snprintf(uri, sizeof uri, WHOLE "&ids=%s/some.txt", kit_root);
     expect_ids(uri, (const uint64_t[]){22, 9, 0, 17}, 4, WHOLE);
-    snprintf(uri, sizeof uri, WHOLE "&ids=%s/some.txt&take=2", root);
+    snprintf(uri, sizeof uri, WHOLE "&ids=%s/some.txt&take=2", kit_root);
     expect_ids(uri, (const uint64_t[]){22, 0}, 2, WHOLE);
 }
 
@@ -142,10 +123,10 @@ static void wrong_parts(void **state) {
         refused(query, "is no part of 23 samples");
     }
     char query[400];
-    put("far.txt", "3\n23\n");
-    put("twice.txt", "3\n4\n3\n");
-    put("empty.txt", "\n\n");
-    put("none.txt", "3\nnobody\n");
+    kit_put("far.txt", "3\n23\n");
+    kit_put("twice.txt", "3\n4\n3\n");
+    kit_put("empty.txt", "\n\n");
+    kit_put("none.txt", "3\nnobody\n");
     static const struct {
         const char *file, *says;
     } files[] = {{"far.txt", "far.txt, line 2: there is no sample \"23\""},
@@ -154,7 +135,7 @@ static void wrong_parts(void **state) {
                  {"none.txt", "none.txt, line 2: there is no sample \"nobody\""},
                  {"gone.txt", "gone.txt"}};
     for (size_t i = 0; i < 5; i++) {
-        snprintf(query, sizeof query, "ids=%s/%s", root, files[i].file);
+        snprintf(query, sizeof query, "ids=%s/%s", kit_root, files[i].file);
         refused(query, files[i].says);
     }
 }
@@ -227,13 +208,13 @@ static void classes(void **state) {
     static const char *const files[] = {"a", "a/cat", "a/dog", "b", "b/ant", "b/cat"};
     char path[512], uri[1200];
     for (size_t i = 0; i < 6; i++) {
-        snprintf(path, sizeof path, "%s/%s", root, files[i]);
+        snprintf(path, sizeof path, "%s/%s", kit_root, files[i]);
         mkdir(path, 0700);
     }
-    put("a/cat/1.jpg", "1"), put("a/dog/2.jpg", "2"), put("b/ant/3.jpg", "3"),
-        put("b/cat/4.jpg", "4");
+    kit_put("a/cat/1.jpg", "1"), kit_put("a/dog/2.jpg", "2"), kit_put("b/ant/3.jpg", "3"),
+        kit_put("b/cat/4.jpg", "4");
     larder__data *d;
-    snprintf(uri, sizeof uri, "mix:1*dir:%s/a,1*dir:%s/b", root, root);
+    snprintf(uri, sizeof uri, "mix:1*dir:%s/a,1*dir:%s/b", kit_root, kit_root);
     check_ok(larder__data_open(&d, uri));
     static const char *const want[] = {"cat", "dog", "ant", "cat"};
     assert_int_equal(larder__data_about(d)->classes, 3);
@@ -272,5 +253,5 @@ int main(void) {
         cmocka_unit_test(takes), cmocka_unit_test(indices), cmocka_unit_test(wrong_parts),
         cmocka_unit_test(mixes), cmocka_unit_test(classes), cmocka_unit_test(wrong_mixes),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kit_root_make, kit_root_remove);
 }

@@ -3,6 +3,7 @@
 #include "base/csv.h"
 #include "base/parcel.h"
 #include "check.h"
+#include "root_kit.h"
 #include "source/label_column.h"
 #include "source/source.h"
 
@@ -13,30 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char root[256];
-
-static int set_up(void **state) {
-    (void)state;
-    check_folder(root);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    check_folder_remove(root);
-    return 0;
-}
-
-static void put(const char *name, const char *text) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    check_write(path, text, strlen(text));
-}
-
 static larder__data *opened(const char *source, const char *name, const char *query) {
     char uri[400];
     larder__data *d = NULL;
-    snprintf(uri, sizeof uri, "%s:%s/%s%s", source, root, name, query);
+    snprintf(uri, sizeof uri, "%s:%s/%s%s", source, kit_root, name, query);
     check_ok(larder__data_open(&d, uri));
     return d;
 }
@@ -150,8 +131,8 @@ static void expect_text(larder_buf *b, const char *name, const char *want) {
 
 static void csv_rows(void **state) {
     (void)state;
-    put("t.csv", "a,words,b,kind,price\n1,\"x, \"\"y\"\"\n\",2.5,cat,1.5\n,,3,dog,2\n"
-                 "\n-1e3,z,4,cat,3\n");
+    kit_put("t.csv", "a,words,b,kind,price\n1,\"x, \"\"y\"\"\n\",2.5,cat,1.5\n,,3,dog,2\n"
+                     "\n-1e3,z,4,cat,3\n");
     larder__data *d = opened("csv", "t.csv", "?target=kind");
     assert_int_equal(larder__data_about(d)->count, 3);
     assert_int_equal(larder__data_about(d)->classes, 2);
@@ -175,7 +156,7 @@ static void csv_rows(void **state) {
     expect_floats(b, "y", (const float[]){3}, 1);
     larder_buf_unref(&b);
     larder__data_close(&d);
-    put("n.csv", "3,1\n4,0\n");
+    kit_put("n.csv", "3,1\n4,0\n");
     d = opened("csv", "n.csv", "?header=no&target=2");
     larder_sample s;
     check_ok(larder__data_stat(d, 0, &s));
@@ -186,8 +167,8 @@ static void csv_rows(void **state) {
 static void refused(const char *source, const char *text, const char *query, const char *says) {
     char uri[400];
     larder__data *d = NULL;
-    put("bad.csv", text);
-    snprintf(uri, sizeof uri, "%s:%s/bad.csv%s", source, root, query);
+    kit_put("bad.csv", text);
+    snprintf(uri, sizeof uri, "%s:%s/bad.csv%s", source, kit_root, query);
     assert_true(larder__data_open(&d, uri) < 0);
     if (!strstr(larder_errmsg(), says))
         fail_msg("%s: %s", text, larder_errmsg());
@@ -203,7 +184,7 @@ static void wrong_lines(void **state) {
     refused("csv", "", "", "holds no samples");
     refused("csv", "a,b\n1,2\n", "?target=c", "no column \"c\" for target=; it has a, b");
     refused("csv", "a,b\n1,2\n", "?columns=b/x", "no column \"x\" for columns=");
-    put("bytes", "0123456789");
+    kit_put("bytes", "0123456789");
     refused("table", "file,offset\nbytes,1\n", "", "no column \"length\"");
     refused("table", "bytes,1,5\nbytes,6,5\n", "", "bad.csv line 2: 5 bytes from 6 on, but ");
     refused("table", "bytes,1,5\nbytes,-1,5\n", "", "line 2: offset or length");
@@ -216,8 +197,8 @@ static void wrong_lines(void **state) {
 
 static void places(void **state) {
     (void)state;
-    put("bytes", "0123456789");
-    put("p.csv", "bytes,3,4,dog\nbytes,0,10,ant\nbytes,10,0,dog\nbytes,3,4,\n");
+    kit_put("bytes", "0123456789");
+    kit_put("p.csv", "bytes,3,4,dog\nbytes,0,10,ant\nbytes,10,0,dog\nbytes,3,4,\n");
     larder__data *d = opened("table", "p.csv", "");
     static const char *const want[] = {"3456", "0123456789", "", "3456"};
     static const int labels[] = {1, 0, 1, -1};
@@ -231,7 +212,7 @@ static void places(void **state) {
         larder_buf_unref(&b);
     }
     /* What is there later is not what the table was checked against. */
-    put("bytes", "01234567");
+    kit_put("bytes", "01234567");
     uint64_t id = 0;
     larder_read r;
     check_ok(larder__data_read(d, &id, 1, &r));
@@ -244,5 +225,5 @@ int main(void) {
         cmocka_unit_test(any_cells),   cmocka_unit_test(numbers), cmocka_unit_test(csv_rows),
         cmocka_unit_test(wrong_lines), cmocka_unit_test(places),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kit_root_make, kit_root_remove);
 }

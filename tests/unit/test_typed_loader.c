@@ -4,33 +4,12 @@
 #include "base/parcel.h"
 #include "check.h"
 #include "loader_kit.h"
+#include "root_kit.h"
 #include "source/source.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static char root[256];
-
-static int set_up(void **state) {
-    (void)state;
-    check_folder(root);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    check_folder_remove(root);
-    return 0;
-}
-
-static const char *path_of(const char *name) {
-    static char out[4][300];
-    static unsigned turn;
-    char *to = out[turn++ % 4];
-    snprintf(to, sizeof out[0], "%s/%s", root, name);
-    return to;
-}
 
 static const larder_column *column(const larder_batch *b, const char *name) {
     for (size_t i = 0; i < b->column_count; i++)
@@ -88,20 +67,20 @@ static void expect_all(const char *uri) {
 static void arrays(void **state) {
     (void)state;
     char uri[700];
-    kit_npy(path_of("x.npy"), "<f4", "(10, 3)", 120);
-    kit_npy(path_of("y.npy"), "<f8", "(10, 2)", 160);
-    kit_npy(path_of("t.npy"), "<u2", "(100,)", 200);
-    snprintf(uri, sizeof uri, "npy:%s?labels=%s", path_of("x.npy"), path_of("y.npy"));
+    kit_npy(kit_path("x.npy"), "<f4", "(10, 3)", 120);
+    kit_npy(kit_path("y.npy"), "<f8", "(10, 2)", 160);
+    kit_npy(kit_path("t.npy"), "<u2", "(100,)", 200);
+    snprintf(uri, sizeof uri, "npy:%s?labels=%s", kit_path("x.npy"), kit_path("y.npy"));
     expect_all(uri);
-    snprintf(uri, sizeof uri, "window:length=16,stride=5:npy:%s", path_of("t.npy"));
+    snprintf(uri, sizeof uri, "window:length=16,stride=5:npy:%s", kit_path("t.npy"));
     expect_all(uri);
-    snprintf(uri, sizeof uri, "raw:%s?dtype=i16&shape=2/5&take=-20%%", path_of("t.bin"));
-    check_write(path_of("t.bin"),
+    snprintf(uri, sizeof uri, "raw:%s?dtype=i16&shape=2/5&take=-20%%", kit_path("t.bin"));
+    check_write(kit_path("t.bin"),
                 "0123456789012345678901234567890123456789012345678901234567890"
                 "123456789012345678901234567890123456789",
                 100);
     expect_all(uri);
-    snprintf(uri, sizeof uri, "mix:1*npy:%s,3*npy:%s", path_of("x.npy"), path_of("x.npy"));
+    snprintf(uri, sizeof uri, "mix:1*npy:%s,3*npy:%s", kit_path("x.npy"), kit_path("x.npy"));
     expect_all(uri);
 }
 
@@ -109,8 +88,8 @@ static void tables(void **state) {
     (void)state;
     char uri[400];
     static const char text[] = "a,word,b,c\n1,one,2,0.5\n3,two,4,1.5\n5,\"th,ree\",6,2\n7,,8,3\n";
-    check_write(path_of("t.csv"), text, sizeof text - 1);
-    snprintf(uri, sizeof uri, "csv:%s?target=c", path_of("t.csv"));
+    check_write(kit_path("t.csv"), text, sizeof text - 1);
+    snprintf(uri, sizeof uri, "csv:%s?target=c", kit_path("t.csv"));
     expect_all(uri);
 }
 
@@ -119,7 +98,7 @@ static void tables(void **state) {
 static void sounds(void **state) {
     (void)state;
     char uri[400];
-    mkdir(path_of("sounds"), 0700);
+    mkdir(kit_path("sounds"), 0700);
     for (unsigned char k = 0; k < 3; k++) {
         /* 400 samples of 8 kHz, 8 bits, all of one level */
         unsigned char wav[444] = "RIFF\xb4\1\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0"
@@ -127,11 +106,11 @@ static void sounds(void **state) {
         char name[40];
         memset(wav + 44, 128 + 32 * k, 400);
         snprintf(name, sizeof name, "sounds/%c", 'a' + k);
-        mkdir(path_of(name), 0700);
+        mkdir(kit_path(name), 0700);
         snprintf(name, sizeof name, "sounds/%c/1.wav", 'a' + k);
-        check_write(path_of(name), wav, sizeof wav);
+        check_write(kit_path(name), wav, sizeof wav);
     }
-    snprintf(uri, sizeof uri, "dir:%s", path_of("sounds"));
+    snprintf(uri, sizeof uri, "dir:%s", kit_path("sounds"));
     larder_loader_conf c = kit_conf(uri, "lru");
     larder_loader *l = NULL;
     const larder_batch *b;
@@ -151,8 +130,8 @@ static void sounds(void **state) {
     larder_loader_close(&l);
     /* Plain bytes of a source without fields are one, whatever it is called. */
     static const char rows[] = "sounds/a/1.wav,0,444,0\nsounds/c/1.wav,0,444,2\n";
-    check_write(path_of("places.csv"), rows, sizeof rows - 1);
-    snprintf(uri, sizeof uri, "table:%s", path_of("places.csv"));
+    check_write(kit_path("places.csv"), rows, sizeof rows - 1);
+    snprintf(uri, sizeof uri, "table:%s", kit_path("places.csv"));
     c.fields = "sound=any:sound;seconds=0.02";
     c.source = uri;
     check_ok(larder_loader_open(&l, &c));
@@ -173,5 +152,5 @@ int main(void) {
         cmocka_unit_test(tables),
         cmocka_unit_test(sounds),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, kit_root_make, kit_root_remove);
 }
