@@ -201,6 +201,11 @@ int larder__warp_run(larder_canvas *k, const larder__warp *o) {
         return larder__fail(LARDER_E_ARGS, "nothing is left of a picture that is sheared so");
     if (k->at && (uint64_t)o->w * o->h > LARDER__MAX_PIXELS)
         return larder__codec_limit("canvas", o->w, o->h);
+    if (k->at && (k->w > UINT16_MAX || k->h > UINT16_MAX)) /* pixels are counted in 16 bits */
+        return larder__fail(LARDER_E_RANGE,
+                            "a picture of %u x %u pixels is turned or sheared; at "
+                            "most %d a side can be: make it smaller before",
+                            k->h, k->w, UINT16_MAX);
     move_points(k, o->at);
     if (k->at) {
         uint8_t *to = k->beside(k, o->w, o->h);
