@@ -48,7 +48,6 @@ format: ## applies .clang-format
 
 lint: ## formatting, layers, style, cppcheck, clang-tidy, shellcheck
 	@$(PACKAGES) build lint
-	@$(CONFIGURE)
 	@tools/lint.sh
 
 docs: build ## writes the tables in docs that are generated

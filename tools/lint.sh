@@ -62,6 +62,8 @@ if [ "${1:-}" = --tidy-file ]; then
     tidy_file "$2"
     exit
 fi
+# clang-tidy goes by build/compile_commands.json: an old one would leave new files out.
+tools/configure.sh release
 step format tools/format.sh --check
 step layers tools/check-layers.sh
 step style tools/check-style.sh

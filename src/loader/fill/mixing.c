@@ -34,15 +34,15 @@ static void blend_bf16(uint16_t *restrict a, const uint16_t *restrict b, size_t 
 }
 
 static void blend(const larder_loader *l, void *a, const void *b, float own) {
-    size_t n = l->row_bytes / larder__dtype_bytes(l->conf.dtype);
+    size_t bytes = l->row_bytes;
     if (l->conf.dtype == LARDER_F32)
-        blend_f32(a, b, n, own);
+        blend_f32(a, b, bytes / sizeof(float), own);
     else if (l->conf.dtype == LARDER_U8)
-        blend_u8(a, b, n, own);
+        blend_u8(a, b, bytes, own);
     else if (l->conf.dtype == LARDER_F16)
-        blend_f16(a, b, n, own);
+        blend_f16(a, b, bytes / sizeof(uint16_t), own);
     else
-        blend_bf16(a, b, n, own);
+        blend_bf16(a, b, bytes / sizeof(uint16_t), own);
 }
 
 /* The box, in all planes (or packed rows) of all views. */
