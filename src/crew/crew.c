@@ -276,8 +276,8 @@ static int worker_ended(larder_crew *c, worker *w, const uint64_t *ids, size_t n
 
 /* ---- the crew -------------------------------------------------------------------------------- */
 
-/* 0 and a worker of one's own; or why there will be none. */
-static int take_worker(larder_crew *c, worker **out) {
+/* A worker of one's own; or NULL, and *rc says why there will be none. */
+static worker *take_worker(larder_crew *c, int *rc) {
     pthread_mutex_lock(&c->lock);
     worker *w = NULL;
     while (!c->failed && !c->interrupted && !w) {
@@ -286,16 +286,15 @@ static int take_worker(larder_crew *c, worker **out) {
         if (!w)
             pthread_cond_wait(&c->idle, &c->lock);
     }
-    int rc = c->failed        ? larder__fail(c->failed, "%s", c->why)
-             : c->interrupted ? larder__fail(LARDER_E_CANCELLED, "cancelled")
-                              : 0;
-    if (rc == 0) {
+    if (w) {
         w->busy = true;
         atomic_store(&w->lent, 1);
     }
+    *rc = w           ? 0
+          : c->failed ? larder__fail(c->failed, "%s", c->why)
+                      : larder__fail(LARDER_E_CANCELLED, "cancelled");
     pthread_mutex_unlock(&c->lock);
-    *out = w;
-    return rc;
+    return w;
 }
 
 /* By whoever is the last to need what it answered. */
@@ -337,12 +336,12 @@ static void keep_trace(void *of, uint64_t id, const char *text, size_t bytes) {
 
 static int ask(larder_crew *c, larder_crew_task task, const uint64_t *ids, const uint64_t *chances,
                larder_buf *const *in, size_t n, larder_read *out) {
-    worker *w;
+    int rc;
     larder__crew_answer a;
     if (c->owner != getpid())
         return larder__fail(LARDER_E_STATE, "a forked child has no crew: its parent has");
-    int rc = take_worker(c, &w);
-    if (rc < 0)
+    worker *w = take_worker(c, &rc);
+    if (!w)
         return rc;
     if (w->asked) /* somebody gave up waiting: what it makes of that is not wanted */
         rc = hear(c, w, &a);

@@ -50,10 +50,9 @@ static int given_of(larder_loader *l, larder__scratch *scratch, larder_buf **byt
     return rc;
 }
 
-/* Calls it; every out[i] is filled, whatever it answers. */
-static int call(larder_loader *l, const uint64_t *ids, const uint64_t *chances,
-                larder_buf *const *in, size_t n, larder_read *out) {
-    size_t answers = l->maker.whole ? 1 : n;
+/* Calls it; every out[i] of so many answers is filled, whatever it says. */
+static void call(larder_loader *l, const uint64_t *ids, const uint64_t *chances,
+                 larder_buf *const *in, size_t n, larder_read *out, size_t answers) {
     for (size_t i = 0; i < answers; i++)
         out[i] = (larder_read){.code = LARDER_E_STATE, .why = "it was not answered"};
     int rc = l->maker.make(l->maker.arg, ids, chances, in, n, out);
@@ -63,7 +62,6 @@ static int call(larder_loader *l, const uint64_t *ids, const uint64_t *chances,
         else if (out[i].code == 0 && !out[i].buf)
             larder__answer_failure(&out[i], larder__fail(LARDER_E_FORMAT, "nothing came of it"));
     }
-    return rc;
 }
 
 int larder__made_first(larder_loader *l, larder__scratch *scratch, uint64_t id, larder_buf *bytes,
@@ -73,7 +71,7 @@ int larder__made_first(larder_loader *l, larder__scratch *scratch, uint64_t id, 
     larder_read read = {0};
     int rc = given_of(l, scratch, &lent, LARDER_ENCODED, chance, &in);
     if (rc == 0)
-        call(l, &id, &chance, &in, 1, &read);
+        call(l, &id, &chance, &in, 1, &read, 1);
     larder_buf_unref(&in);
     if (rc == 0 && read.code < 0)
         rc = larder__fail(read.code, "%s", read.why);
@@ -94,7 +92,7 @@ int larder__made_row(larder_loader *l, larder__scratch *scratch, larder__place *
         return 0;
     }
     if (rc == 0) {
-        call(l, &id, &seed, &in, 1, &read);
+        call(l, &id, &seed, &in, 1, &read, 1);
         rc = read.code < 0 ? larder__fail(read.code, "%s", read.why)
                            : larder__fields_fill(l, scratch, p, row, id, read.buf, seed, label);
     }
@@ -129,7 +127,7 @@ static void take_row(larder_loader *l, larder__scratch *scratch, larder__place *
         rc = given_of(l, scratch, &bytes, held, seed, &m->in[m->n]);
         rc = rc < 0 ? larder__row_blame(l, id, rc) : 0;
     }
-    if (rc < 0) {
+    if (rc != 0) {
         larder__row_failed(p, row, rc, larder_errmsg());
         return;
     }
@@ -140,7 +138,7 @@ static void take_row(larder_loader *l, larder__scratch *scratch, larder__place *
 }
 
 static void finish(larder_loader *l, larder__scratch *scratch, larder__place *p, making *m) {
-    call(l, m->ids, m->chances, m->in, m->n, m->out);
+    call(l, m->ids, m->chances, m->in, m->n, m->out, m->n);
     for (size_t k = 0; k < m->n; k++) {
         larder_read *r = &m->out[k];
         int rc = r->code < 0 ? larder__fail(r->code, "%s", r->why)
@@ -157,8 +155,7 @@ static void finish(larder_loader *l, larder__scratch *scratch, larder__place *p,
 
 void larder__rows_made(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
                        size_t n) {
-    making m;
-    m.n = 0;
+    making m = {.n = 0};
     for (size_t i = from; i < from + n && i < p->plan.n; i++) {
         if (p->faults[i].code < 0) {
             larder_buf_unref(&p->bytes[i]);
@@ -193,7 +190,7 @@ int larder__batch_join(larder_loader *l, larder__place *p) {
         in[n++] = p->bytes[i];
     }
     if (rc == 0 && n && !lost) { /* else whoever takes it hears why */
-        call(l, ids, chances, in, n, &read);
+        call(l, ids, chances, in, n, &read, 1);
         rc = read.code < 0 ? larder__fail(read.code, "%s", read.why) : 0;
     }
     if (rc == 0 && read.buf) {
