@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Stages that change pixels against torchvision on PIL pictures: with the same parameters every level
-within 1, by chance the same distributions. Exits with 77 where torchvision or the tool is missing."""
+within 1, by chance the same distributions; and on tensors (of v2 where there is one), where that does the
+same as on PIL pictures. Exits with 77 where torchvision or the tool is missing."""
 import math
 import os
 import subprocess
@@ -22,6 +23,11 @@ TOOL = os.environ.get("TOOL_STAGE", os.path.join(os.environ.get("LARDER_BUILD", 
 if not os.access(TOOL, os.X_OK):
     print(f"skipped: no {TOOL}")
     sys.exit(77)
+
+try:
+    import torchvision.transforms.v2.functional as V
+except ImportError:
+    V = F
 
 failures = []
 NEAR, LINE, CUBIC = T.InterpolationMode.NEAREST, T.InterpolationMode.BILINEAR, T.InterpolationMode.BICUBIC
@@ -140,6 +146,54 @@ def test_filters(p):
     same(p, "resize:size=30,max=35", lambda i: F.resize(i, 30, max_size=35), want.size[::-1])
 
 
+def on_tensors(pictures, spec, f, shape=None):
+    """How far apart at most, over all pictures."""
+    off = 0
+    for i, got in enumerate(pictures.run(spec, shape)):
+        want = f(torch.from_numpy(pictures.all[i]).permute(2, 0, 1).contiguous())
+        off = max(off, worst(got, want.permute(1, 2, 0)))
+    return off
+
+
+def test_tensors(p):
+    """torchvision's two ways differ from each other: on tensors hue is not rounded to 256 levels, a turned
+    picture is blended with what is outside of it, and a half goes to the other neighbour. larder does as PIL
+    pictures are done; how far that is from tensors is printed."""
+    equal = [("jitter:brightness=0.3/0.3", lambda i: V.adjust_brightness(i, 0.3)),
+             ("jitter:brightness=1.7/1.7", lambda i: V.adjust_brightness(i, 1.7)),
+             ("jitter:contrast=0.6/0.6", lambda i: V.adjust_contrast(i, 0.6)),
+             ("jitter:saturation=1.4/1.4", lambda i: V.adjust_saturation(i, 1.4)),
+             ("grey:p=1", lambda i: V.rgb_to_grayscale(i, 3)), ("invert:p=1", V.invert),
+             ("equalize:p=1", V.equalize), ("autocontrast:p=1", V.autocontrast),
+             ("solarize:threshold=77,p=1", lambda i: V.solarize(i, 77)),
+             ("posterize:bits=3,p=1", lambda i: V.posterize(i, 3)),
+             ("sharpness:factor=0.4,p=1", lambda i: V.adjust_sharpness(i, 0.4)),
+             ("sharpness:factor=2,p=1", lambda i: V.adjust_sharpness(i, 2)),
+             ("blur:kernel=5/9,sigma=1.3", lambda i: V.gaussian_blur(i, [5, 9], [1.3, 1.3])),
+             ("vflip:p=1", V.vflip), ("flip:p=1", V.hflip),
+             ("rotation:degrees=90/90,interpolation=bilinear", lambda i: V.rotate(i, 90, LINE)),
+             ("rotation:degrees=180/180", lambda i: V.rotate(i, 180))]
+    for spec, f in equal:
+        off = on_tensors(p, spec, f)
+        check(off <= 1, f"{spec}: off by {off} on tensors")
+    for h, w in [(20, 31), (90, 100), (47, 13), (10, 183)]:
+        # Before v2 bicubic did not round between its two passes, as PIL does.
+        for name, mode in [("bilinear", LINE)] + ([] if V is F else [("bicubic", CUBIC)]):
+            off = on_tensors(p, f"resize:h={h},w={w},interpolation={name}",
+                             lambda i, s=[h, w], m=mode: V.resize(i, s, m, antialias=True), (h, w))
+            check(off <= 1, f"resize to {h} x {w} {name}: off by {off} on tensors")
+    for mode in ["edge", "reflect", "symmetric"]:
+        off = on_tensors(p, f"pad:by=3/5/7/1,mode={mode}",
+                         lambda i, m=mode: V.pad(i, [3, 5, 7, 1], padding_mode=m), (53, 71))
+        check(off == 0, f"pad {mode}: off by {off} on tensors")
+    for spec, f in [("jitter:hue=0.1/0.1", lambda i: V.adjust_hue(i, 0.1)),
+                    ("jitter:hue=0.5/0.5", lambda i: V.adjust_hue(i, 0.5)),
+                    ("jitter:contrast=4/4", lambda i: V.adjust_contrast(i, 4)),
+                    ("jitter:saturation=4/4", lambda i: V.adjust_saturation(i, 4)),
+                    ("rotation:degrees=12.5/12.5,interpolation=bilinear", lambda i: V.rotate(i, 12.5, LINE))]:
+        print(f"{spec}: {on_tensors(p, spec, f)} levels from {V.__name__} on tensors")
+
+
 def test_drawn_operations(p):
     """One operation by chance is one of those torchvision has at that magnitude; how often which."""
     image = Image.fromarray(p.all[1])
@@ -241,7 +295,7 @@ def main():
     torch.manual_seed(5)  # or one run in some hundred would draw what no bound allows
     with tempfile.TemporaryDirectory() as folder:
         p = Pictures(folder)
-        for test in [test_parameters, test_geometry, test_filters, test_drawn_operations, test_autoaugment,
+        for test in [test_parameters, test_geometry, test_filters, test_tensors, test_drawn_operations, test_autoaugment,
                      test_chance, test_erase]:
             test(p)
     print(f"{len(failures)} failed")
