@@ -1,9 +1,14 @@
 """Batches on a CUDA device: pinned memory, copies beside training, feedback that does not stall."""
 
+import io
+import os
 import sys
+import tarfile
+import tempfile
 import unittest
 
 import kit
+import numpy as np
 from kit import larder, torch
 
 if not torch.cuda.is_available():
@@ -129,6 +134,64 @@ class Cuda(unittest.TestCase):
                 for b in l:
                     l.report(loss=b.x.flatten(1).mean(1))
         self.assertTrue(seen and all(seen))
+
+    def test_own_samples(self):
+        """Tensors anywhere in a batch go over; text stays; the same as without a device."""
+        conf = dict(dataset=Own(), batch_size=50, workers=0, seed=4, cache="40%")
+        with larder.Loader(device="cuda", **conf) as a, larder.Loader(**conf) as b:
+            for _ in range(3):
+                for p, q in zip(a, b):
+                    self.assertEqual(p.data["name"], q.data["name"])
+                    for got, want in ((p.data["x"], q.data["x"]), (p.data["more"][1], q.data["more"][1])):
+                        self.assertTrue(got.is_cuda)
+                        self.assertTrue(torch.equal(got.cpu(), want))
+                    self.assertEqual(p.served.tolist(), q.served.tolist())
+
+    def test_own_samples_under_a_queue(self):
+        """What was handed out stays as it is while the device is far behind."""
+        conf = dict(dataset=Own(), batch_size=50, workers=0, seed=4, prefetch=2)
+        with larder.Loader(device="cuda", **conf) as a, larder.Loader(**conf) as b:
+            big, kept = torch.randn(4096, 4096, device="cuda"), []
+            for p in a:
+                for _ in range(4):
+                    big = big @ big
+                    big = big / big.norm()
+                kept.append(p.data["x"].clone())
+            for x, q in zip(kept, b):
+                self.assertTrue(torch.equal(x.cpu(), q.data["x"]))
+
+    def test_fields(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.tar")
+            with tarfile.open(path, "w") as tar:
+                for i in range(200):
+                    for name, raw in ((f"{i:04}.txt", b"n%d" % i), (f"{i:04}.cls", b"%d" % (i % 7)),
+                                      (f"{i:04}.npy", array_bytes(i))):
+                        member = tarfile.TarInfo(name)
+                        member.size = len(raw)
+                        tar.addfile(member, io.BytesIO(raw))
+            conf = dict(batch_size=30, fields=["npy", "cls", "txt"], seed=5)
+            with larder.Loader("tar:" + path, device="cuda", **conf) as a, larder.Loader("tar:" + path, **conf) as b:
+                for _ in range(2):
+                    for p, q in zip(a, b):
+                        self.assertTrue(p["npy"].is_cuda and p.y.is_cuda)
+                        self.assertTrue(torch.equal(p["npy"].cpu(), q["npy"]))
+                        self.assertTrue(torch.equal(p.y.cpu(), q.y))
+                        self.assertEqual(p["txt"], q["txt"])
+
+
+class Own(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, i):
+        return {"x": torch.full((3, 40, 40), float(i)), "name": f"n{i}", "more": (i, torch.arange(3) + i)}
+
+
+def array_bytes(i):
+    out = io.BytesIO()
+    np.save(out, np.full((5, 4), i, np.float32))
+    return out.getvalue()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A Loader, a Dataset and samplers in the hands of Lightning and Accelerate themselves, where they are installed
-(test_py_habits.py does without them what they do). Every test says what it skips for."""
+"""A Loader, a Dataset and samplers in the hands of Lightning, Accelerate and transformers' Trainer themselves,
+where they are installed (test_py_habits.py does without them what they do). Every test says what it skips for."""
 
 import functools
 import os
@@ -27,6 +27,10 @@ try:
     from accelerate.state import AcceleratorState, GradientState
 except ImportError:
     accelerate = None
+try:
+    import transformers
+except ImportError:
+    transformers = None
 
 SOURCE = "mem:?n=230&h=8&w=8&c=3&classes=10"
 BATCH, BATCHES = 25, 10
@@ -368,8 +372,80 @@ class Accelerate(unittest.TestCase):
         self.assertEqual(skipped[1], seen[1][2:])
 
 
+class Numbered(torch.utils.data.Dataset):
+    """What a program that uses transformers has: samples that are dicts."""
+
+    def __len__(self):
+        return 230
+
+    def __getitem__(self, i):
+        return {"x": torch.full((192,), i / 230), "labels": i % 10, "number": i}
+
+
+class Inputs:
+    """What Trainer takes for a DataLoader, over a Loader: batches that are dicts."""
+
+    def __init__(self, l):
+        self.loader = l
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __iter__(self):
+        for batch in self.loader:
+            yield dict(batch.data)
+
+
+class Noting(torch.nn.Module):
+    """Notes the numbers it is trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.line, self.seen = torch.nn.Linear(192, 10), []
+
+    def forward(self, x, labels, number):
+        self.seen.append(number.tolist())
+        logits = self.line(x)
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+@unittest.skipIf(transformers is None, "no transformers")
+class Transformers(unittest.TestCase):
+    def trained(self, recipe, workers=0):
+        class Trainer(transformers.Trainer):
+            def get_train_dataloader(self):
+                return Inputs(l)
+
+        with tempfile.TemporaryDirectory() as folder, larder.Loader(
+                dataset=Numbered(), batch_size=BATCH, recipe=recipe, workers=workers, seed=3) as l:
+            net = Noting()
+            how = transformers.TrainingArguments(output_dir=folder, num_train_epochs=3, report_to=[],
+                                                 per_device_train_batch_size=BATCH, save_strategy="no",
+                                                 disable_tqdm=True, logging_strategy="no", seed=1)
+            Trainer(model=net, args=how).train()
+            return net.seen, l.figures()
+
+    def test_trainer(self):
+        seen, _ = self.trained("minio")
+        self.assertEqual(len(seen), 3 * BATCHES)
+        for epoch in range(3):
+            numbers = sum(seen[epoch * BATCHES:(epoch + 1) * BATCHES], [])
+            self.assertEqual(sorted(numbers), list(range(230)))
+        with larder.Loader(dataset=Numbered(), batch_size=BATCH, workers=0, seed=3) as l:
+            self.assertEqual(seen, [b.data["number"].tolist() for _ in range(3) for b in l])
+
+    def test_reuse(self):
+        seen, figures = self.trained("rotate:h=0.5")
+        self.assertEqual(len(sum(seen, [])), 3 * 230)
+        self.assertGreater(figures["hits"], 0.3 * 230)  # of the last epoch
+
+    @without_cuda
+    def test_workers(self):
+        self.assertEqual(self.trained("minio", workers=2)[0], self.trained("minio")[0])
+
+
 if __name__ == "__main__":
     if pl is None and accelerate is None:
-        print("skipped: neither Lightning nor Accelerate is installed")
+        print("skipped: neither Lightning, Accelerate nor transformers is installed")
         sys.exit(77)
     unittest.main()
