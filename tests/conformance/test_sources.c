@@ -224,6 +224,8 @@ static const place places[] = {
      "dir/a/01.jpg", 0, NULL, true},
     {"s3", "//data/dir/", WEB "&anonymous=1&endpoint=http://127.0.0.1:{s3}", "//data/none/", 13,
      "dir/a/01.jpg", 0, NULL, true},
+    {"gs", "//data/dir/", WEB "&anonymous=1&endpoint=http://127.0.0.1:{s3}", "//data/none/", 13,
+     "dir/a/01.jpg", 0, NULL, true},
     {"mem", "", "n=20&bytes=0-50&bad=99", "somewhere", 20, NULL, 0, "n=20&bytes=0-50&seed=2",
      false},
     {"mem", "", "n=3&h=2&w=3&c=1", "somewhere", 3, NULL, 0, "n=3&h=2&w=3&c=1&seed=2", false},

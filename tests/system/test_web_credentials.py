@@ -135,16 +135,16 @@ class Credentials(unittest.TestCase):
         token = f"aws_session_token = {token}\n" if token else ""
         return f"aws_access_key_id={web_kit.KEY}\naws_secret_access_key = {web_kit.SECRET}\n{token}"
 
-    def check(self, query="", **more):
+    def check(self, query="", scheme="s3", **more):
         env = dict(self.env, **more)
-        there = json.loads(self.command("ls", f"s3://data/images/{query}", "--json", env=env))
+        there = json.loads(self.command("ls", f"{scheme}://data/images/{query}", "--json", env=env))
         here = json.loads(self.images)
         for about in (there, here):
             del about["uri"], about["source"], about["identity"]  # another place: not the same bytes
         self.assertEqual(there, here)
 
-    def refused(self, *says, query="", code=1, **more):
-        line = self.command("ls", f"s3://data/images/{query}", env=dict(self.env, **more), code=code)
+    def refused(self, *says, query="", code=1, scheme="s3", **more):
+        line = self.command("ls", f"{scheme}://data/images/{query}", env=dict(self.env, **more), code=code)
         for text in says:
             self.assertIn(text, line)
 
@@ -288,6 +288,28 @@ class Credentials(unittest.TestCase):
         self.assertIn("has the session expired?", line)
 
     # -- signed by somebody else
+
+    def test_google(self):
+        """The same protocol with keys of its own; Amazon's are not shown to it, nor its endpoint asked."""
+        here = f"?endpoint=http://127.0.0.1:{self.s3.port}"
+        self.s3.region = "auto"
+        amazon = dict(AWS_ACCESS_KEY_ID=web_kit.KEY, AWS_SECRET_ACCESS_KEY=web_kit.SECRET)
+        google = dict(GS_ACCESS_KEY_ID=web_kit.KEY, GS_SECRET_ACCESS_KEY=web_kit.SECRET)
+        self.check(here, scheme="gs", **google)
+        self.file("credentials", f"[default]\n{self.keys()}[google]\n{self.keys()}[half]\naws_access_key_id=x\n")
+        self.s3.seen.clear()
+        self.refused("GS_ACCESS_KEY_ID", query=here, scheme="gs", **amazon)
+        self.assertFalse(any("authorization" in h for _, _, h in self.s3.seen))
+        self.check(here + "&profile=google", scheme="gs")
+        self.refused("no pair of keys", query=here + "&profile=half", scheme="gs", code=2, **amazon)
+        self.s3.bearer = web_kit.TOKEN
+        self.check(here + "&bearer=GRANTED", scheme="gs", GRANTED=web_kit.TOKEN, **google)
+        self.s3.public = True
+        self.check(here + "&anonymous=true", scheme="gs", **google)
+        self.s3.seen.clear()
+        proxy = dict(https_proxy="http://127.0.0.1:9", no_proxy="", NO_PROXY="")  # nobody listens there
+        self.refused("gs://data/", query="?retries=0", scheme="gs", **proxy)
+        self.assertEqual(self.s3.seen, [])
 
     def test_signed_url(self):
         url = web_kit.presign(f"http://127.0.0.1:{self.s3.port}/data/s.tar")

@@ -127,14 +127,19 @@ static void take_variable(char *out, size_t cap, const char *name) {
 }
 
 /* Two halves of a key from different places would be a wrong key. */
+static void take_pair(larder__aws_conf *out, const char *key_name, const char *secret_name) {
+    const char *key = getenv(key_name), *secret = getenv(secret_name);
+    if (out->key[0] || !key || !key[0] || !secret || !secret[0])
+        return;
+    take_variable(out->key, sizeof out->key, key_name);
+    take_variable(out->secret, sizeof out->secret, secret_name);
+    out->fixed = true;
+}
+
 static void take_environment(larder__aws_conf *out) {
-    const char *key = getenv("AWS_ACCESS_KEY_ID"), *secret = getenv("AWS_SECRET_ACCESS_KEY");
-    if (!out->key[0] && key && key[0] && secret && secret[0]) {
-        take_variable(out->key, sizeof out->key, "AWS_ACCESS_KEY_ID");
-        take_variable(out->secret, sizeof out->secret, "AWS_SECRET_ACCESS_KEY");
+    take_pair(out, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
+    if (out->fixed)
         take_variable(out->token, sizeof out->token, "AWS_SESSION_TOKEN");
-        out->fixed = true;
-    }
     take_variable(out->region, sizeof out->region, "AWS_REGION");
     take_variable(out->region, sizeof out->region, "AWS_DEFAULT_REGION");
     take_variable(out->endpoint, sizeof out->endpoint, "AWS_ENDPOINT_URL_S3");
@@ -190,6 +195,23 @@ int larder__aws_conf_load(larder__aws_conf *out, const char *profile) {
         memcpy(out->region, from_files.region, sizeof out->region);
     if (!out->endpoint[0])
         memcpy(out->endpoint, from_files.endpoint, sizeof out->endpoint);
+    explicit_bzero(&from_files, sizeof from_files);
+    return rc;
+}
+
+int larder__gs_conf_load(larder__aws_conf *out, const char *profile) {
+    larder__aws_conf from_files = {0};
+    if (!profile[0]) {
+        take_pair(out, "GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY");
+        return 0;
+    }
+    int rc = take_files(&from_files, profile, true);
+    if (rc == 0 && from_files.key[0] && from_files.secret[0]) {
+        memcpy(out->key, from_files.key, sizeof out->key);
+        memcpy(out->secret, from_files.secret, sizeof out->secret);
+    } else if (rc == 0)
+        rc = larder__fail(LARDER_E_ARGS, "profile \"%.60s\" has no pair of keys, as gs: needs",
+                          profile);
     explicit_bzero(&from_files, sizeof from_files);
     return rc;
 }

@@ -23,6 +23,9 @@ typedef struct larder__aws_conf {
 /* Everything that is not set yet. `profile`: "" means AWS_PROFILE or "default". E_ARGS for a
  * profile that was named and is in neither file; a file that is not there is none. */
 int larder__aws_conf_load(larder__aws_conf *, const char *profile);
+/* The same of Google's HMAC keys: GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY, or those of a profile
+ * that is named. What is set for Amazon is not looked at: it is nobody else's to see. */
+int larder__gs_conf_load(larder__aws_conf *, const char *profile);
 /* Takes what section `[section]` of such a file says and `out` does not have yet. `found`: it is
  * there. */
 int larder__aws_conf_parse(larder__aws_conf *out, bool *found, const char *section,

@@ -165,7 +165,7 @@ int larder__web_open(larder__web **out, larder__web_site *site, const larder__we
     *out = NULL;
     larder__web_site_close(&site);
     return larder__fail(LARDER_E_UNSUPPORTED,
-                        "this build reads no http:, https: or s3: (it lacks libcurl; install "
+                        "this build reads no http:, https:, s3: or gs: (it lacks libcurl; install "
                         "libcurl4-openssl-dev and build again)");
 }
 

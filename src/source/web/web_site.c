@@ -14,6 +14,7 @@
 enum { HOST_MAX = 300 };
 static const double renewed_every = 2;   /* seconds: files are looked at again no more often */
 static const double renewed_early = 300; /* seconds before credentials end */
+static const char google_endpoint[] = "https://storage.googleapis.com";
 
 struct larder__web_site {
     char *shown;           /* "s3://bucket/" */
@@ -23,7 +24,8 @@ struct larder__web_site {
     char *bearer;          /* a whole header, or NULL */
     char *query;           /* goes behind every URL, or NULL */
     bool s3;
-    /* S3 alone. */
+    /* S3 and what speaks it alone. */
+    bool google;
     char *bucket, *profile;
     bool anonymous, hosted, amazon; /* hosted: the bucket is part of the host's name */
     bool lock_ready;
@@ -45,12 +47,16 @@ static bool host_fits(const char *text, size_t n) {
     return n > 0 && n < HOST_MAX / 2;
 }
 
+static const char *what_hosts(const char *scheme) {
+    return strcmp(scheme, "s3") == 0 || strcmp(scheme, "gs") == 0 ? "bucket" : "host";
+}
+
 /* "//host/path": n bytes of a host, and what follows it. A name and password there would end up in
  * logs and reports. */
 static int split_host(const char *scheme, const char *where, size_t *n) {
     if (strncmp(where, "//", 2) != 0)
         return larder__fail(LARDER_E_ARGS, "%s: is written with two slashes, as in %s://%s/folder/",
-                            scheme, scheme, strcmp(scheme, "s3") == 0 ? "bucket" : "host");
+                            scheme, scheme, what_hosts(scheme));
     *n = strcspn(where + 2, "/");
     const char *at = memchr(where + 2, '@', *n);
     if (at)
@@ -60,8 +66,7 @@ static int split_host(const char *scheme, const char *where, size_t *n) {
                             scheme, (int)(*n - (size_t)(at - where - 2)), at);
     if (!host_fits(where + 2, *n))
         return larder__fail(LARDER_E_ARGS, "%s:%.*s is not the name of a %s", scheme,
-                            (int)(*n < 100 ? *n + 2 : 100), where,
-                            strcmp(scheme, "s3") == 0 ? "bucket" : "host");
+                            (int)(*n < 100 ? *n + 2 : 100), where, what_hosts(scheme));
     return 0;
 }
 
@@ -194,17 +199,31 @@ static int place_bucket(larder__web_site *s) {
     return 0;
 }
 
+/* Keys as they are now. Amazon's ways of getting some are not Google's. */
+static int load_keys(const larder__web_site *s, larder__aws_conf *out) {
+    return s->google ? larder__gs_conf_load(out, s->profile)
+                     : larder__aws_conf_load(out, s->profile);
+}
+
+static int given_keys(const larder__web_site *s, larder__aws_conf *out) {
+    return s->google ? 0 : larder__aws_given(out);
+}
+
 static int settle_s3(larder__web_site *s, const larder__s3_conf *conf) {
     if (strlen(conf->region) >= sizeof s->aws.region ||
         strlen(conf->endpoint) >= sizeof s->aws.endpoint)
         return larder__fail(LARDER_E_ARGS, "region or endpoint is too long");
     memcpy(s->aws.region, conf->region, strlen(conf->region) + 1);
     memcpy(s->aws.endpoint, conf->endpoint, strlen(conf->endpoint) + 1);
-    int rc = larder__aws_conf_load(&s->aws, conf->profile);
+    if (s->google && !conf->endpoint[0])
+        memcpy(s->aws.endpoint, google_endpoint, sizeof google_endpoint);
+    int rc = load_keys(s, &s->aws);
+    if (rc == 0 && conf->bearer && conf->bearer[0])
+        rc = take_bearer(s, conf->bearer);
     if (rc < 0)
         return rc;
     if (!s->aws.region[0])
-        memcpy(s->aws.region, "us-east-1", 10);
+        snprintf(s->aws.region, sizeof s->aws.region, s->google ? "auto" : "us-east-1");
     if (!host_fits(s->aws.region, strlen(s->aws.region)))
         return larder__fail(LARDER_E_ARGS, "\"%.60s\" is not the name of a region", s->aws.region);
     bool custom = s->aws.endpoint[0] != 0;
@@ -217,9 +236,9 @@ static int settle_s3(larder__web_site *s, const larder__s3_conf *conf) {
                             "eval \"$(aws configure export-credentials --format env)\" puts them "
                             "into the environment, and anonymous=true does without",
                             s->aws.elsewhere);
-    if (!conf->anonymous && (rc = larder__aws_given(&s->aws)) < 0)
+    if (!conf->anonymous && (rc = given_keys(s, &s->aws)) < 0)
         return rc;
-    s->anonymous = conf->anonymous || !s->aws.key[0];
+    s->anonymous = conf->anonymous || s->bearer || !s->aws.key[0];
     s->signer = 1;
     return place_bucket(s);
 }
@@ -229,20 +248,22 @@ int larder__web_site_s3(larder__web_site **out, char **key, const char *where,
     size_t n = 0;
     *out = NULL;
     *key = NULL;
-    int rc = split_host("s3", where, &n);
+    const char *scheme = conf->google ? "gs" : "s3";
+    int rc = split_host(scheme, where, &n);
     if (rc == 0 && memchr(where + 2, ':', n))
         rc = larder__fail(LARDER_E_ARGS,
-                          "s3:%.*s: a bucket has no port; endpoint=http://host:port "
+                          "%s:%.*s: a bucket has no port; endpoint=http://host:port "
                           "names a server",
-                          (int)n + 2, where);
+                          scheme, (int)n + 2, where);
     if (rc < 0)
         return rc;
     larder__web_site *s = larder__calloc(1, sizeof *s);
     if (!s)
         return LARDER_E_NOMEM;
     s->s3 = true;
+    s->google = conf->google;
     s->lock_ready = pthread_mutex_init(&s->lock, NULL) == 0;
-    s->shown = joined("s3://", where + 2, n, "/");
+    s->shown = joined(conf->google ? "gs://" : "s3://", where + 2, n, "/");
     s->bucket = joined("", where + 2, n, "");
     s->profile = larder__strdup(conf->profile);
     *key = key_of(where + 2 + n, false);
@@ -268,10 +289,12 @@ const char *larder__web_site_asker(const larder__web_site *s) {
         return s->bearer  ? ""
                : s->query ? "; has the query's signature expired?"
                           : "; bearer=VARIABLE sends a token";
-    return s->anonymous
-               ? "; it was asked without credentials: none were found (environment, ~/.aws), "
-                 "or anonymous=true was said"
-               : "";
+    if (!s->anonymous || s->bearer)
+        return "";
+    return s->google ? "; it was asked without credentials: GS_ACCESS_KEY_ID and "
+                       "GS_SECRET_ACCESS_KEY, or bearer=VARIABLE, or anonymous=true was said"
+                     : "; it was asked without credentials: none were found (environment, ~/.aws), "
+                       "or anonymous=true was said";
 }
 
 bool larder__web_site_has_session(larder__web_site *s) {
@@ -333,8 +356,7 @@ bool larder__web_site_renew(larder__web_site *s, uint64_t signer) {
     if (!fresh && (s->renewed == 0 || now - s->renewed > renewed_every)) {
         larder__aws_conf again = {0};
         s->renewed = now;
-        if (larder__aws_conf_load(&again, s->profile) == 0 && larder__aws_given(&again) == 0 &&
-            again.key[0] &&
+        if (load_keys(s, &again) == 0 && given_keys(s, &again) == 0 && again.key[0] &&
             (strcmp(again.key, s->aws.key) != 0 || strcmp(again.token, s->aws.token) != 0)) {
             memcpy(s->aws.key, again.key, sizeof again.key);
             memcpy(s->aws.secret, again.secret, sizeof again.secret);

@@ -1,5 +1,6 @@
-/* A site that requests go to: a web server, or a bucket of S3. Knows how an object's URL is
- * written, which headers a request carries, and how to speak of it without giving anything away. */
+/* A site that requests go to: a web server, or a bucket of S3 or of Google, whose storage speaks
+ * the same protocol. Knows how an object's URL is written, which headers a request carries, and how
+ * to speak of it without giving anything away. */
 #ifndef LARDER_SOURCE_WEB_SITE_H
 #define LARDER_SOURCE_WEB_SITE_H
 
@@ -23,6 +24,8 @@ typedef struct larder__s3_conf {
     const char *profile, *region, *endpoint; /* "": as the environment and files say */
     const char *style;                       /* "auto", "virtual" or "path" */
     bool anonymous;
+    bool google;        /* gs: its server and keys, unless said otherwise */
+    const char *bearer; /* as in larder__http_conf; NULL: none */
 } larder__s3_conf;
 
 /* "//bucket/key" */

@@ -1,4 +1,4 @@
-/* http:, https: and s3:, from the text of a URI to a data set. */
+/* http:, https:, s3: and gs:, from the text of a URI to a data set. */
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/limit.h"
@@ -65,22 +65,37 @@ static int https_open(void *st, const char *where, const larder_args *args) {
     return open_http(st, "https", where, args);
 }
 
-static int s3_open(void *st, const char *where, const larder_args *args) {
-    larder__web_data *d = st;
+static int open_bucket(larder__web_data *d, const char *where, const larder_args *args,
+                       const larder__s3_conf *conf) {
     larder__web_site *site;
     char *key;
-    larder__s3_conf conf = {.profile = larder_args_text(args, "profile"),
-                            .region = larder_args_text(args, "region"),
-                            .endpoint = larder_args_text(args, "endpoint"),
-                            .style = larder_args_text(args, "style"),
-                            .anonymous = larder_args_number(args, "anonymous") != 0};
-    int rc = larder__web_site_s3(&site, &key, where, &conf);
+    int rc = larder__web_site_s3(&site, &key, where, conf);
     if (rc == 0)
         rc = open_site(d, site, args);
     if (rc == 0)
         rc = larder__web_data_open(d, &key, larder_args_text(args, "split"));
     larder__free(key);
     return rc;
+}
+
+static int s3_open(void *st, const char *where, const larder_args *args) {
+    larder__s3_conf conf = {.profile = larder_args_text(args, "profile"),
+                            .region = larder_args_text(args, "region"),
+                            .endpoint = larder_args_text(args, "endpoint"),
+                            .style = larder_args_text(args, "style"),
+                            .anonymous = larder_args_number(args, "anonymous") != 0};
+    return open_bucket(st, where, args, &conf);
+}
+
+static int gs_open(void *st, const char *where, const larder_args *args) {
+    larder__s3_conf conf = {.profile = larder_args_text(args, "profile"),
+                            .region = "",
+                            .endpoint = larder_args_text(args, "endpoint"),
+                            .style = "path",
+                            .anonymous = larder_args_number(args, "anonymous") != 0,
+                            .google = true,
+                            .bearer = larder_args_text(args, "bearer")};
+    return open_bucket(st, where, args, &conf);
 }
 
 static void web_close(void *st) {
@@ -232,7 +247,7 @@ static const char *field(void *st, size_t i) {
     return d->kind->field ? d->kind->field(d, i) : NULL;
 }
 
-/* ---- the three of them ----------------------------------------------------------------------- */
+/* ---- the four of them ------------------------------------------------------------------------ */
 
 #define COMMON_PARAMS                                                                              \
     LARDER__SPLIT_PARAM, {"requests", "int", "64", "requests under way at once", 1, 4096},         \
@@ -265,6 +280,14 @@ static const larder_param s3_params[] = {
     {"anonymous", "bool", "false", "sign nothing, whatever credentials there are", 0, 0},
     {0}};
 
+static const larder_param gs_params[] = {
+    COMMON_PARAMS,
+    {"endpoint", "text", "", "http://host:port of a server; if not given, Google's own", 0, 0},
+    {"profile", "text", "", "section of ~/.aws/credentials with HMAC keys", 0, 0},
+    {"bearer", "text", "", "name of the environment variable that holds a token to send", 0, 0},
+    {"anonymous", "bool", "false", "sign nothing, whatever keys there are", 0, 0},
+    {0}};
+
 #define WEB_SOURCE(scheme, text, table)                                                            \
     const larder_source larder__source_##scheme = {                                                \
         .plugin = {.name = #scheme,                                                                \
@@ -294,3 +317,4 @@ WEB_SOURCE(http, "//host/folder/, //host/s-{000..009}.tar or //host/manifest.txt
 WEB_SOURCE(https, "the same, through TLS", http_params);
 WEB_SOURCE(s3, "//bucket/folder/, //bucket/s-{000..009}.tar or //bucket/manifest.txt of S3",
            s3_params);
+WEB_SOURCE(gs, "the same of Google Cloud Storage", gs_params);
