@@ -138,6 +138,7 @@ void larder__slot_strip(larder__local *, larder_slot);
 void larder__slot_evict(larder__local *, larder_slot);
 int larder__cache_make_room(larder__local *, const larder_access *, uint32_t mask, uint32_t held,
                             larder_slot growing);
+bool larder__cache_has_room(const larder__local *, const larder_access *, int form);
 larder_slot larder__cache_enter(larder__local *, const larder_access *, int form);
 
 /* What a policy says is checked before it is believed (policy_faults.c): a resident slot, or

@@ -84,8 +84,8 @@ static int open_tables(larder__local *c, larder_slot *lent) {
 
 static void close_local(larder__cache *cache) {
     larder__local *c = larder__local_of(cache);
-    for (larder_slot s = 0; s < c->base.slots.used; s++)
-        if (c->key_of[s] != UINT32_MAX && c->store->real)
+    for (larder_slot s = 0; s < c->base.slots.used && c->store->real && !c->store->lasts; s++)
+        if (c->key_of[s] != UINT32_MAX)
             c->store->drop(c->store_state, s);
     if (c->policy_state && c->policy->fini)
         c->policy->fini(c->policy_state);

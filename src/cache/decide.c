@@ -36,6 +36,27 @@ static void board(larder__local *c, larder__ticket *t, larder_slot s, uint32_t s
     }
 }
 
+/* Bytes that a store has from before: of slot s, or, where that is none, for this request alone. */
+static bool found(larder__local *c, larder__ticket *t, larder_slot s, uint32_t size) {
+    if (!c->store->find || t->make != LARDER_ENCODED || c->elsewhere)
+        return false;
+    larder__entry e = {.key = t->key, .form = LARDER_ENCODED, .held = LARDER_ENCODED};
+    e.front = s != LARDER_NO_SLOT && c->tier.conf.front && c->tier.front[s];
+    t->buf = c->store->find(c->store_state, s, size, &e);
+    if (!t->buf)
+        return false;
+    t->size = size;
+    t->held = LARDER_ENCODED;
+    t->front = false; /* it comes from where it lay */
+    if (s != LARDER_NO_SLOT) {
+        c->state[s] = LARDER__FULL;
+        c->filled_bytes += size;
+        if (c->held)
+            c->held[s] = LARDER_ENCODED;
+    }
+    return true;
+}
+
 /* Serves resident slot s. */
 static void serve(larder__local *c, larder__ticket *t, larder_slot s) {
     assert(s < c->base.slots.used && c->key_of[s] == t->key);
@@ -54,6 +75,8 @@ static void serve(larder__local *c, larder__ticket *t, larder_slot s) {
         c->state[s] = LARDER__COLD;
     }
     if (c->state[s] == LARDER__COLD) {
+        if (found(c, t, s, c->size_of[s]))
+            return;
         t->front = false;
         t->kind = t->kind == LARDER_HIT ? LARDER_MISS : t->kind;
     }
@@ -135,7 +158,11 @@ static void miss(larder__local *c, const larder_access *a, larder__ticket *t) {
         }
     }
     t->kept = s != LARDER_NO_SLOT;
-    if (c->store->real)
+    if (!c->store->real)
+        return;
+    if (found(c, t, s, a->size))
+        t->kind = LARDER_HIT;
+    else
         board(c, t, s, s == LARDER_NO_SLOT ? a->size : c->size_of[s]);
 }
 
@@ -364,6 +391,29 @@ int larder__local_reclaim(larder__cache *cache, uint64_t key, uint32_t size, lar
     if (c->store->send)
         larder__cache_send_for(c, NULL, 1, out);
     return 0;
+}
+
+bool larder__cache_adopt(larder__cache *cache, uint64_t key, uint32_t size) {
+    larder__local *c = larder__local_of(cache);
+    larder_access a = {.key = key,
+                       .next_use = LARDER_UNKNOWN,
+                       .size = size,
+                       .group = LARDER_NO_GROUP,
+                       .score = NAN,
+                       .rng = &c->rng};
+    larder__ticket t = {.key = key};
+    pthread_mutex_lock(&c->lock);
+    bool there = c->slot_of[key] == LARDER_NO_SLOT && found(c, &t, LARDER_NO_SLOT, size);
+    bool room = !there || larder__cache_has_room(c, &a, LARDER_ENCODED);
+    larder__ticket_drop(&t);
+    if (there && room && larder__ask_admit(c, &a)) {
+        larder_slot s = larder__cache_enter(c, &a, LARDER_ENCODED);
+        c->state[s] = LARDER__COLD;
+        found(c, &t, s, size);
+    }
+    pthread_mutex_unlock(&c->lock);
+    larder__ticket_drop(&t);
+    return room;
 }
 
 static void offer_one(larder__local *c, larder_access *a, larder_buf *b) {

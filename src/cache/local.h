@@ -61,6 +61,9 @@ int larder__cache_claim_batch(larder__cache *, larder_access *a, size_t n, larde
  * are counted and no more. E_RANGE: there is no such key, and then nothing has changed. */
 int larder__cache_touch(larder__cache *, const larder__touch *, size_t n, uint32_t job,
                         uint64_t now);
+/* Before the first request: a sample that the store has from before is a resident from now on, if
+ * there is room and the policy lets it in. False: there is no room for it. */
+bool larder__cache_adopt(larder__cache *, uint64_t key, uint32_t size);
 /* MAKE: will the cache keep it, as decided so far? */
 bool larder__ticket_stays(const larder__ticket *);
 

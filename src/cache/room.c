@@ -94,6 +94,12 @@ static int form_with_room(const larder__local *c, const larder_access *a, uint32
     return LARDER__NO_FORM;
 }
 
+bool larder__cache_has_room(const larder__local *c, const larder_access *a, int form) {
+    uint32_t used = c->base.slots.used + (c->free_slot == LARDER_NO_SLOT);
+    return form_with_room(c, a, 1u << form, used, c->base.slots.form_bytes, 0, LARDER_NO_SLOT) ==
+           form;
+}
+
 /* Makes room for an entry of which `held` bytes are there already, in slot `growing` unless there
  * are none. Answers the form it enters in, or LARDER__NO_FORM: it stays out. When the entry that is
  * to grow is itself evicted, that is the policy's word: LARDER__NO_FORM too. */
@@ -178,7 +184,7 @@ void larder__local_share_out(larder__cache *cache, const double share[LARDER_FOR
  * promised: then it leaves, and enters as what it is when it is next asked for. */
 static void weigh_anew(larder__local *c, larder_slot s, uint32_t bytes) {
     uint32_t was = c->size_of[s];
-    assert(bytes != was && c->tier.conf.front == 0);
+    assert(bytes != was);
     uint64_t more = bytes > was ? bytes - was : 0, room = larder__cache_room(c, c->base.slots.used);
     if (more &&
         (c->base.slots.bytes + more > room || c->base.slots.form_bytes[LARDER_SHRUNK] + more >
@@ -188,6 +194,10 @@ static void weigh_anew(larder__local *c, larder_slot s, uint32_t bytes) {
     }
     c->base.slots.bytes += (uint64_t)bytes - was;
     c->base.slots.form_bytes[LARDER_SHRUNK] += (uint64_t)bytes - was;
+    if (more)
+        larder__tier_grow(c, s, more);
+    else
+        larder__tier_shrink(c, s, was - bytes);
     c->size_of[s] = bytes;
     larder__ask_resized(c, s, was);
 }

@@ -14,6 +14,7 @@ typedef struct larder__entry { /* what is put */
 typedef struct larder__store {
     const char *name;
     bool real;        /* false: entries count as filled at once, nobody makes or reads bytes */
+    bool lasts;       /* what it holds stays for the next cache: nothing is dropped at the end */
     size_t slot_size; /* its bytes of metadata a slot */
     int (*open)(void **st, uint64_t slots); /* NULL: whoever opens the cache brings its state */
     void (*close)(void **st);
@@ -21,6 +22,9 @@ typedef struct larder__store {
     larder_buf *(*get)(void *st, larder_slot); /* a new reference; NULL: bytes are gone */
     void (*drop)(void *st, larder_slot);
     void (*place)(void *st, larder_slot, bool front); /* optional: it changes its tier */
+    /* Optional, of a store that lasts: bytes that lie there without having been put by this cache,
+     * or a token for them; NULL: none. They are the slot's from now on, unless it is NO_SLOT. */
+    larder_buf *(*find)(void *st, larder_slot, uint32_t size, const larder__entry *);
     /* Optional: soon asked for. First where the entry is noted, and later its head. */
     void (*prefetch)(const void *st, larder_slot, bool head);
     /* Optional, of a store behind a network, where get may give a token for bytes that are not

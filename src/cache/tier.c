@@ -83,6 +83,14 @@ void larder__tier_grow(larder__local *c, larder_slot s, uint64_t more) {
         t->back_bytes += more;
 }
 
+void larder__tier_shrink(larder__local *c, larder_slot s, uint64_t less) {
+    larder__tier_table *t = &c->tier;
+    if (t->conf.front == 0)
+        return;
+    t->front_bytes -= t->front[s] ? less : 0;
+    t->back_bytes -= !t->front[s] || t->conf.inclusive ? less : 0;
+}
+
 /* The next resident in front, or none: not worth looking further. */
 static larder_slot next_in_front(larder__local *c) {
     larder__tier_table *t = &c->tier;

@@ -25,6 +25,7 @@ bool larder__tier_room(const struct larder__local *, uint64_t size, larder_slot 
 void larder__tier_enter(struct larder__local *, larder_slot);
 void larder__tier_leave(struct larder__local *, larder_slot);
 void larder__tier_grow(struct larder__local *, larder_slot, uint64_t more);
+void larder__tier_shrink(struct larder__local *, larder_slot, uint64_t less);
 /* It is asked for: does it lie in front? It may from here on. */
 bool larder__tier_hit(struct larder__local *, larder_slot);
 void larder__tier_save(const struct larder__local *, larder_writer *);

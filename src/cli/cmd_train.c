@@ -304,7 +304,7 @@ static void print_tail(const output *out) {
             share(t->hits_augmented, hits), share(t->hits_shrunk, hits));
     double all = (double)(t->hits + t->substitutes);
     if (!out->o->json && all > 0 && isfinite(t->hits_front))
-        printf("%s: hits by tier: %.1f%% in front of Redis, %.1f%% in Redis\n", out->o->name,
+        printf("%s: hits by tier: %.1f%% in memory, %.1f%% behind it\n", out->o->name,
                share(t->hits_front, all), share(all - t->hits_front, all));
 }
 

@@ -53,6 +53,8 @@ void larder__disk_spare(larder__disk *, uint64_t key); /* also stops it from bei
 /* Writes in the background. Not at all: what lies there already, what the disk refuses, what is
  * spare again before its turn, what is above `wear` or would displace wanted values. */
 void larder__disk_put(larder__disk *, const larder__value *, larder_buf *);
+/* Bytes of a key that are still to be written; NULL: none are. */
+larder_buf *larder__disk_queued(larder__disk *, uint64_t key);
 /* Until what was put so far is written or given up; false: it takes longer than that. */
 bool larder__disk_settle(larder__disk *, double seconds);
 

@@ -119,6 +119,7 @@ struct larder_loader {
     larder_loader_conf conf; /* texts are our copies */
     larder__cache_text cache;
     larder__data *data;
+    struct larder__disk *below; /* where values lie that a shared cache lacks; NULL: nowhere */
     bool own;                   /* its samples are the program's own (source/own.h) */
     larder_own_maker maker;     /* make NULL: rows are made by the pipeline */
     larder__pipeline *pipeline; /* NULL: samples have no picture */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "loader/fill/below.h"
 #include "loader/inside.h"
 
 #include <errno.h>
@@ -68,6 +69,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__scratch_close(&l->own_scratch);
     larder__ledger_close(&l->ledger);
     larder__draw_close(&l->draw);
+    larder__below_close(l);
     larder__parts_close(&l->parts);
     larder__fields_close(l);
     larder__pipeline_close(&l->pipeline);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/notes.h"
 #include "base/sized.h"
+#include "loader/fill/below.h"
 #include "loader/inside.h"
 
 #include <stdio.h>
@@ -255,7 +256,8 @@ static int open_parts(larder_loader *l, const larder_loader_conf *given) {
         return rc;
     note_data(l);
     const larder_dataset *about = larder__data_about(l->data);
-    larder__draw_conf draw = {.recipe = l->conf.recipe,
+    larder__draw_conf draw = {.name = l->conf.source,
+                              .recipe = l->conf.recipe,
                               .cache = &l->cache,
                               .store =
                                   l->conf.order_only ? &larder__store_null : &larder__store_heap,
@@ -280,7 +282,8 @@ static int open_parts(larder_loader *l, const larder_loader_conf *given) {
                               .stats = l->stats,
                               .parts = l->parts};
     if ((!l->own_scratch && (rc = larder__scratch_open(&l->own_scratch)) < 0) ||
-        (rc = open_forms(l, &draw)) < 0 || (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
+        (rc = open_forms(l, &draw)) < 0 || (rc = larder__below_open(l)) < 0 ||
+        (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0 ||
         (larder__draw_sampler(l->draw)->uneven && (rc = larder__ledger_weigh(l->ledger)) < 0))
         return rc;

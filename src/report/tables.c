@@ -104,7 +104,7 @@ static const run_column columns[] = {
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},
     {"forms %", "hits from encoded/decoded/augmented samples, and shrunk ones", cell_forms},
-    {"tiers %", "hits from the cache in front of Redis/from Redis", cell_tiers},
+    {"tiers %", "hits from memory in front/from Redis or the disk behind", cell_tiers},
     {"held up by", "what limited feeding when plan=auto last shared the cache out",
      cell_bottleneck},
     {"misses %", "read from storage for this request", cell_misses},

@@ -11,8 +11,10 @@ enum { TEXT_MOST = 4000, DAEMON_BUDGET_MOST = 31 };
 /* ---- options --------------------------------------------------------------------------------- */
 
 static bool copy(char *out, size_t cap, const char *text) {
-    snprintf(out, cap, "%s", text);
-    return strlen(text) < cap;
+    size_t n = strlen(text), kept = n < cap ? n : cap - 1;
+    memcpy(out, text, kept);
+    out[kept] = '\0';
+    return n < cap;
 }
 
 static bool seconds_in(const char *text, double least, double most, double *out) {
@@ -56,6 +58,23 @@ static bool read_job(larder__cache_text *t, const char *value) {
 
 static bool read_patience(larder__cache_text *t, const char *value) {
     return seconds_in(value, 1, 86400, &t->patience);
+}
+
+static bool read_disk_patience(larder__cache_text *t, const char *value) {
+    return seconds_in(value, 0.01, 600, &t->disk.patience);
+}
+
+static bool read_quota(larder__cache_text *t, const char *value) {
+    return !strchr(value, ':') && larder__parse_budget(value, &t->disk.quota) == 0;
+}
+
+static bool read_wear(larder__cache_text *t, const char *value) {
+    larder__budget rate;
+    bool fine = strchr(value, '%') == NULL && strchr(value, ':') == NULL &&
+                larder__parse_budget(value, &rate) == 0;
+    if (fine)
+        t->disk.wear = (double)rate.bytes;
+    return fine;
 }
 
 static bool read_wait(larder__cache_text *t, const char *value) {
@@ -109,7 +128,12 @@ static bool read_tls_name(larder__cache_text *t, const char *value) {
     return copy(t->redis.tls_name, sizeof t->redis.tls_name, value);
 }
 
-enum { DAEMON = 1 << LARDER__IN_DAEMON, REDIS = 1 << LARDER__IN_REDIS, BOTH = DAEMON | REDIS };
+enum {
+    DAEMON = 1 << LARDER__IN_DAEMON,
+    REDIS = 1 << LARDER__IN_REDIS,
+    BOTH = DAEMON | REDIS,
+    DISK = 1 << LARDER__ON_DISK
+};
 
 typedef struct option {
     const char *key;
@@ -120,7 +144,11 @@ typedef struct option {
 
 #define BUDGET_IS "budget=64GiB, budget=20% or budget=20%:58/42/0"
 static const option options[] = {
-    {"budget", BOTH, read_budget, BUDGET_IS},
+    {"budget", BOTH | DISK, read_budget, BUDGET_IS},
+    {"quota", DISK, read_quota, "quota=100GiB or quota=50%: what this job may keep there"},
+    {"wear", DISK, read_wear, "wear=200MiB: written a second at most; 0: no bound"},
+    {"patience", DISK, read_disk_patience,
+     "patience=2s, from 10ms to 600s: how long the disk may take to read a sample"},
     {"tier", REDIS, read_tier, "tier=exclusive or tier=inclusive"},
     {"shared", REDIS, read_shared,
      "shared=NAME, of letters, digits and _.-, at most 39; or shared=0; not with job="},
@@ -199,7 +227,9 @@ static int read_options(larder__cache_text *t, const char *cache, const char *at
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static const char UNIX[] = "unix:", TCP[] = "tcp://";
+static const char UNIX[] = "unix:", TCP[] = "tcp://", ON_DISK[] = "disk:", BELOW[] = "+disk:";
+/* Fills a terabyte in an hour and a half, and leaves a disk time to read. */
+static const double WEAR = 200 << 20;
 
 static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
@@ -241,6 +271,40 @@ static int read_redis(larder__cache_text *t, const char *cache, const char *at) 
     return rc;
 }
 
+/* A warm start needs all that memory holds on the disk, too. */
+static int read_disk(larder__cache_text *t, const char *cache, const char *at) {
+    at += sizeof ON_DISK - 1;
+    size_t n = strcspn(at, "?");
+    back(t)->place = LARDER__ON_DISK;
+    t->inclusive = true;
+    t->disk = (larder__disk_place){
+        .quota = {.relative = true, .fraction = 1}, .wear = WEAR, .patience = 2};
+    if (n == 0)
+        return larder__cache_wrong(cache, "which folder? ", "disk:/mnt/nvme/larder?budget=500GiB");
+    if (n >= sizeof t->disk.folder)
+        return larder__fail(LARDER_E_ARGS, "cache \"%.60s…\": a folder's path has at most %zu bytes",
+                            t->shown, sizeof t->disk.folder - 1);
+    memcpy(t->disk.folder, at, n);
+    return read_options(t, cache, at + n);
+}
+
+/* Behind a place that others share stands a disk of this machine, which none of those order. */
+static int read_below(larder__cache_text *t, const char *cache, const char *at) {
+    larder__cache_tier shared = *back(t);
+    bool inclusive = t->inclusive;
+    *back(t) = (larder__cache_tier){0};
+    int rc = read_disk(t, cache, at);
+    t->below = *back(t);
+    if (rc == 0 && t->below.text[0] &&
+        (strchr(t->below.text, ':') || larder__parse_budget(t->below.text, &t->below.budget) < 0))
+        rc = not_so(t, cache, "budget", t->below.text, "budget=500GiB or budget=50%");
+    if (rc == 0 && (!t->disk.quota.relative || t->disk.quota.fraction < 1))
+        rc = larder__cache_wrong(cache, "quota= is for a disk that one job orders", "");
+    *back(t) = shared;
+    t->inclusive = inclusive;
+    return rc;
+}
+
 static int read_memory(larder__cache_text *t, const char *cache, const char *at) {
     const char *socket = getenv("LARDER_SOCKET");
     if (begins(at, TCP))
@@ -250,10 +314,11 @@ static int read_memory(larder__cache_text *t, const char *cache, const char *at)
                             t->shown);
     if (strstr(at, "://"))
         return larder__cache_wrong(
-            cache, "it is a size or a place: ", "20%, 8GiB, unix:PATH, redis://HOST");
+            cache, "it is a size or a place: ", "20%, 8GiB, unix:PATH, redis://HOST, disk:FOLDER");
     if (t->tier_count > 1)
         return larder__cache_wrong(cache,
-                                   "behind the + stands a place further away: ", "redis://…");
+                                   "behind the + stands a place further away: ",
+                                   "redis://… or disk:FOLDER");
     if (!copy(back(t)->text, sizeof back(t)->text, at))
         return larder__fail(LARDER_E_ARGS, "cache \"%.60s…\" is no size: 20%% or 8GiB", cache);
     t->wish = socket && *socket;
@@ -268,7 +333,7 @@ static int read_front(larder__cache_text *t, const char *cache, const char **at)
         if ((*at)[n] != '+' || (*at)[0] < '0' || (*at)[0] > '9')
             return 0;
         if (t->tier_count == LARDER__CACHE_TIERS || n >= sizeof tier->text)
-            return larder__cache_wrong(cache, "in front stands one size, as in 2GiB+redis://…", "");
+            return larder__cache_wrong(cache, "in front stands one size, as in 2GiB+redis://… or 8GiB+disk:…", "");
         memcpy(tier->text, *at, n);
         *at += n + 1;
     }
@@ -290,7 +355,8 @@ static int agree(const larder__cache_tier *b, const char *split) {
 /* The split may come with the text, with the recipe, or with both if they agree. */
 static int settle_back(larder__cache_text *t, const char *cache, const char *split) {
     larder__cache_tier *b = back(t);
-    bool any = b->place == LARDER__IN_DAEMON && !b->text[0]; /* then only the split counts */
+    bool any = !b->text[0] && (b->place == LARDER__IN_DAEMON || b->place == LARDER__ON_DISK);
+    /* then only the split counts */
     const char *text = any ? "100%" : b->text;
     char whole[160];
     bool joined = split[0] && !strchr(text, ':');
@@ -305,7 +371,7 @@ static int settle_front(larder__cache_text *t, const char *cache) {
     for (uint32_t i = 0; i + 1 < t->tier_count; i++) {
         larder__cache_tier *f = &t->tiers[i];
         if (larder__parse_budget(f->text, &f->budget) < 0)
-            return larder__cache_wrong(cache, "in front stands a size, as in 2GiB+redis://…", "");
+            return larder__cache_wrong(cache, "in front stands a size, as in 2GiB+redis://… or 8GiB+disk:…", "");
     }
     return 0;
 }
@@ -316,12 +382,19 @@ int larder__cache_text_parse(larder__cache_text *t, const char *cache, const cha
         return larder__fail(LARDER_E_ARGS, "a cache text of %zu bytes; %d are enough",
                             strlen(cache), TEXT_MOST);
     larder__cache_mask(cache, t->shown, sizeof t->shown);
-    const char *at = cache;
-    int rc = read_front(t, cache, &at);
+    const char *at = cache, *below = strstr(cache, BELOW);
+    char front[TEXT_MOST + 1];
+    bool shared = below && (begins(at, UNIX) || larder__redis_named(at));
+    snprintf(front, sizeof front, "%.*s", shared ? (int)(below - cache) : TEXT_MOST, cache);
+    at = front;
+    int rc = read_front(t, front, &at);
     if (rc == 0)
-        rc = begins(at, UNIX)          ? read_daemon(t, cache, at)
-             : larder__redis_named(at) ? read_redis(t, cache, at)
-                                       : read_memory(t, cache, at);
+        rc = begins(at, UNIX)          ? read_daemon(t, front, at)
+             : begins(at, ON_DISK)     ? read_disk(t, front, at)
+             : larder__redis_named(at) ? read_redis(t, front, at)
+                                       : read_memory(t, front, at);
+    if (rc == 0 && shared)
+        rc = read_below(t, cache, below + 1);
     if (rc == 0)
         rc = settle_front(t, cache);
     return rc < 0 ? rc : settle_back(t, cache, split);

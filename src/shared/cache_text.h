@@ -4,7 +4,10 @@
  *     8GiB, 20%, 20%:58/42/0             in this process's memory, maybe split between forms
  *     unix:[PATH][?budget=20%&…]         in a daemon on this machine
  *     redis://host[?budget=20%&…]        in Redis (shared/redis_address.h)
- *     2GiB+redis://…                     tiers, from the nearest on: a size of memory, then a place
+ *     disk:FOLDER[?budget=500GiB&…]      on a disk of this machine (disk/disk.h)
+ *     2GiB+redis://…, 8GiB+disk:…        tiers, from the nearest on: a size of memory, then a place
+ *
+ *     unix:…+disk:…, redis://…+disk:…    a disk below what others share: asked before storage is
  *
  * Two questions are answered: where bytes lie, and who orders what happens to them. */
 #ifndef LARDER_SHARED_CACHE_TEXT_H
@@ -18,7 +21,8 @@
 typedef enum larder__cache_place {
     LARDER__IN_MEMORY,
     LARDER__IN_DAEMON,
-    LARDER__IN_REDIS
+    LARDER__IN_REDIS,
+    LARDER__ON_DISK
 } larder__cache_place;
 
 typedef enum larder__cache_order {
@@ -30,11 +34,18 @@ typedef enum larder__cache_order {
 
 typedef struct larder__cache_tier {
     larder__cache_place place;
-    char text[96];         /* size and split as given; "": whatever a daemon has */
+    char text[96];         /* size and split as given; "": whatever a daemon or a folder has */
     larder__budget budget; /* with the recipe's split, which counts for the last tier alone */
 } larder__cache_tier;
 
 enum { LARDER__CACHE_TIERS = 2 };
+
+typedef struct larder__disk_place {
+    char folder[1024];
+    larder__budget quota; /* of the folder, for this job; fraction 1: all of it */
+    double wear;          /* bytes a second that are written at most; 0: no bound */
+    double patience;      /* seconds a read may take until the disk is left alone for a while */
+} larder__disk_place;
 
 typedef struct larder__cache_text {
     char shown[200];                               /* the text without its password */
@@ -48,6 +59,8 @@ typedef struct larder__cache_text {
     larder__await await;         /* at the start, where daemon or Redis is away */
     larder__door door;           /* of a daemon; not of one that is a wish */
     larder__redis_conf redis;    /* with what of the above concerns it */
+    larder__cache_tier below;    /* a disk that is asked before storage is; else no place */
+    larder__disk_place disk;     /* the last tier's, or that one's */
 } larder__cache_text;
 
 /* `split`: the recipe's, "": none. */

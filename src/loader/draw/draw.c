@@ -270,6 +270,8 @@ static int decide_next(larder__draw *d, larder__planned *p) {
     int rc = observe_due(d);
     if (rc < 0)
         return rc;
+    if (d->warm)
+        larder__draw_adopt(d);
     if (wants_evaluation(d))
         return LARDER__EVALUATE;
     double cores = d->conf.cores ? d->conf.cores : 1;

@@ -21,8 +21,9 @@
 typedef struct larder__draw larder__draw;
 
 typedef struct larder__draw_conf {
+    const char *name; /* of the data set, for people; NULL: none. Borrowed for open, as */
     const char *recipe;
-    const larder__cache_text *cache; /* both are borrowed for open */
+    const larder__cache_text *cache; /* are these two */
     const larder__store *store;
     uint64_t n, payload;  /* samples and their bytes in all */
     uint64_t fingerprint; /* of the data set: by this ranks of a job find each other */

@@ -1,14 +1,17 @@
 /* The cache of a draw, composed: who orders what happens in it, and where its bytes lie. Nobody
  * else in the loader knows which cache it has.
  *
- *     order            decided by            bytes
- *     by itself        this process          its memory, Redis, or both; nowhere where nothing is
- * read by the daemon    the daemon            the daemon's memory, mapped by a journal     every
- * job, alike      Redis in step          every rank, alike     the daemon's memory, or Redis
+ *     order           decided by           bytes
+ *     by itself       this process         its memory, and Redis or a disk behind it; nowhere where
+ *                                          nothing is read
+ *     by the daemon   the daemon           the daemon's memory, mapped
+ *     by a journal    every job, alike     Redis
+ *     in step         every rank, alike    the daemon's memory, or Redis
  */
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/limit.h"
+#include "disk/disk_store.h"
 #include "loader/draw/draw_inside.h"
 #include "redis/group.h"
 #include "redis/job_depot.h"
@@ -30,6 +33,7 @@ typedef struct opening {
     larder__budget budget;
     larder__forms forms;
     larder__tiers tiers;
+    uint64_t folder; /* bytes that the disk's folder may take, of all who use it */
     larder__cache_conf conf;
 } opening;
 
@@ -44,7 +48,7 @@ static int check_parts(const larder__draw *d) {
     const larder__cache_text *t = d->conf.cache;
     bool elsewhere = place_of(t) != LARDER__IN_MEMORY || t->wish;
     return is_real(d) && elsewhere && larder__parts_keep(d->conf.parts)
-               ? larder__fail(LARDER_E_ARGS, "a shared cache keeps whole samples, not parts")
+               ? larder__fail(LARDER_E_ARGS, "a cache that is shared or on a disk keeps whole samples, not parts")
                : 0;
 }
 
@@ -66,7 +70,7 @@ static int check_guessed(const larder__draw *d) {
     if (t->order != LARDER__BY_ITSELF || place_of(t) != LARDER__IN_MEMORY)
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "a data set of your own is cached in this process's memory alone, not "
-                            "in a daemon or in Redis: give cache=\"8GiB\" or \"20%%\"");
+                            "in a daemon, in Redis or on a disk: give cache=\"8GiB\" or \"20%%\"");
     if (d->recipe.replan)
         return larder__fail(LARDER_E_ARGS, "plan=auto is for pictures in larder's own sources: a "
                                            "data set of your own is cached as it comes");
@@ -89,7 +93,7 @@ static int check_shrink(const larder__draw *d) {
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "shrink= does not go with a simulation or with the order alone: what "
                             "pictures come to is known only when they are read");
-    if (t->order != LARDER__BY_ITSELF || place_of(t) != LARDER__IN_MEMORY)
+    if (t->order != LARDER__BY_ITSELF || place_of(t) == LARDER__IN_REDIS)
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "shrink= does not go with a cache that is shared or in Redis, which "
                             "keeps samples as they are");
@@ -103,6 +107,19 @@ static int check_shrink(const larder__draw *d) {
                             "shrink= is for samples that would be kept encoded, and here %s",
                             d->recipe.policy->holds_all ? "all are kept as they are" : "none are");
     return 0;
+}
+
+/* An augmented row serves a job once: not worth wearing a disk out for. */
+static int check_disk(const larder__draw *d) {
+    const larder__cache_text *t = d->conf.cache;
+    if (place_of(t) != LARDER__ON_DISK ||
+        (!d->recipe.replan && !(larder__cache_back(t)->budget.share[LARDER_AUGMENTED] > 0)))
+        return 0;
+    return larder__fail(LARDER_E_ARGS,
+                        "a disk keeps encoded, decoded or shrunk samples, but no augmented ones, "
+                        "which serve once: %s",
+                        d->recipe.replan ? "plan=auto is for a cache in memory"
+                                         : "give a split that ends in /0");
 }
 
 /* Of a policy's own ways, where this process decides. */
@@ -139,7 +156,9 @@ static uint64_t with_pixels(const larder__draw *d, uint64_t h, bool pixels) {
 /* What bytes are kept under: which they are, and how pixels are made of them where those are. */
 static uint64_t identity(const opening *o) {
     bool pixels = o->forms.share[LARDER_ENCODED] < 1 || o->forms.movable;
-    return with_pixels(o->d, o->d->conf.identity, pixels);
+    const larder__shrink *to = &o->d->conf.shrink;
+    uint64_t shrunk = o->d->recipe.shrink.on ? larder__mix64((uint64_t)to->side << 32 | to->quality) : 0;
+    return with_pixels(o->d, o->d->conf.identity, pixels) ^ shrunk;
 }
 
 /* ---- the daemon orders ----------------------------------------------------------------------- */
@@ -295,20 +314,97 @@ static int lay_in_redis(opening *o) {
     return rc < 0 ? rc : larder__redis_store_open(&o->conf.store_state, &store);
 }
 
+/* What tables take of the memory in front, so that the size given for it holds for all of it. */
+static int leave_room_for_tables(opening *o) {
+    const larder__draw_conf *d = &o->d->conf;
+    const larder_policy *p = o->d->recipe.policy;
+    double mean = fmax((double)d->payload / (double)d->n, 1);
+    double slots = fmin((double)o->conf.budget / mean, (double)d->n);
+    double tables = (double)d->n * (double)(sizeof(larder_slot) + sizeof(uint64_t) + p->key_size) +
+                    slots * (double)(larder__store_disk.slot_size + p->slot_size + 12);
+    char has[32], wants[32];
+    if (o->tiers.front == 0 || o->text->tiers[0].budget.relative)
+        return 0;
+    if ((double)o->tiers.front <= tables)
+        return larder__fail(LARDER_E_ARGS,
+                            "cache \"%s\": %s in front of the disk are less than the %s that its "
+                            "tables take; give it more, or nothing: disk:FOLDER",
+                            o->text->shown, larder__print_bytes((double)o->tiers.front, has),
+                            larder__print_bytes(tables, wants));
+    o->tiers.front -= (uint64_t)tables;
+    return 0;
+}
+
+static int lay_on_disk(opening *o) {
+    const larder__draw_conf *d = &o->d->conf;
+    const larder__disk_place *at = &o->text->disk;
+    larder__disk_conf conf = {.folder = at->folder,
+                              .budget = o->folder,
+                              .identity = identity(o),
+                              .keys = d->n,
+                              .name = d->name ? d->name : "",
+                              .wear = at->wear,
+                              .patience = at->patience,
+                              .stats = d->stats};
+    larder__disk_store_conf store = {.slots = d->n,
+                                     .tiered = o->tiers.front > 0,
+                                     .forms = o->forms.share[LARDER_ENCODED] < 1 ||
+                                              o->forms.movable};
+    int rc = fits_memory("what stands in front of the disk", o->tiers.front);
+    if (rc == 0)
+        rc = leave_room_for_tables(o);
+    if (rc == 0)
+        rc = larder__disk_open(&store.disk, &conf);
+    o->conf.store = &larder__store_disk;
+    o->d->warm = o->d->recipe.sampler->fixed_order;
+    return rc < 0 ? rc : larder__disk_store_open(&o->conf.store_state, &store);
+}
+
 /* This process decides; with others in step, all of them decide the same. */
 static int decide_here(opening *o) {
     bool real = is_real(o->d);
     int rc = !real                                   ? 0 /* bytes lie nowhere */
              : o->text->order == LARDER__IN_STEP     ? lay_with_ranks(o)
              : place_of(o->text) == LARDER__IN_REDIS ? lay_in_redis(o)
+             : place_of(o->text) == LARDER__ON_DISK  ? lay_on_disk(o)
                                                      : lay_in_memory(o);
     return rc < 0 ? rc : larder__cache_open(&o->d->cache, &o->conf);
 }
 
 /* ---- how large ------------------------------------------------------------------------------- */
 
+/* A folder's size is that of all that lies below it; a share of the data set is what it holds. What
+ * this job may keep there does not depend on what others do. Where no size is given the folder has
+ * one already. */
+static int measure_disk(opening *o) {
+    const larder__draw_conf *d = &o->d->conf;
+    const larder__cache_tier *back = larder__cache_back(o->text);
+    const larder__budget *quota = &o->text->disk.quota;
+    bool alike = d->size != 0, all = o->d->recipe.policy->holds_all;
+    uint64_t asked = larder__cache_tier_bytes(back, d->payload);
+    int rc = 0;
+    if (!back->text[0] && !all) {
+        larder__disk_figures found = {0};
+        rc = larder__disk_list(o->text->disk.folder, &found, NULL, NULL);
+        o->folder = found.budget;
+    } else
+        o->folder = back->budget.relative || all
+                        ? larder__disk_takes(all ? d->payload : asked, d->n, d->payload, alike)
+                        : asked;
+    uint64_t holds = back->budget.relative && back->text[0]
+                         ? asked
+                         : larder__disk_holds(o->folder, d->n, d->payload, alike);
+    if (quota->relative)
+        holds = (uint64_t)((double)holds * quota->fraction);
+    else if (quota->bytes < holds)
+        holds = quota->bytes;
+    o->conf.budget = o->tiers.back = all ? d->payload : holds;
+    o->conf.budget_covers_all = false;
+    return rc;
+}
+
 /* "20%" is a share of the payload with metadata on top; "8GiB" is all the memory there may be. */
-static void measure(opening *o) {
+static int measure(opening *o) {
     const larder__draw_conf *d = &o->d->conf;
     const larder__recipe *r = &o->d->recipe;
     larder__cache_tier back = *larder__cache_back(o->text);
@@ -340,6 +436,7 @@ static void measure(opening *o) {
                                    .epochs = d->epochs,
                                    .stats = d->stats,
                                    .alone = d->parts != NULL};
+    return place_of(o->text) == LARDER__ON_DISK ? measure_disk(o) : 0;
 }
 
 static int percent(double share) { return (int)(share * 100 + 0.5); }
@@ -369,9 +466,12 @@ static void open_replan(larder__draw *d, const double share[LARDER_FORMS]) {
 
 static int open_own(larder__draw *d) {
     opening o = {.d = d, .text = d->conf.cache};
-    measure(&o);
+    int rc = measure(&o);
+    if (rc < 0)
+        return rc;
     bool step = o.text->order == LARDER__IN_STEP && place_of(o.text) == LARDER__IN_DAEMON;
-    int rc = step && d->conf.beside ? join_ranks(&o) : 0;
+    if (step && d->conf.beside)
+        rc = join_ranks(&o);
     if (rc == 0)
         rc = check_policy(&o);
     if (rc < 0)
@@ -385,6 +485,8 @@ int larder__draw_open_cache(larder__draw *d) {
     int rc = check_parts(d);
     if (rc == 0)
         rc = check_shrink(d);
+    if (rc == 0)
+        rc = check_disk(d);
     if (rc == 0 && d->recipe.shrink.on && t->wish) {
         larder__note(d->conf.stats,
                      "%s this job's samples in a cache of its own, not in the daemon that "

@@ -46,6 +46,7 @@ struct larder__draw {
     larder_pick *picks;          /* of one batch */
     uint64_t *fetched;           /* ids brought in with it */
     larder__unsettled unsettled; /* shrunk entries, oldest first */
+    bool warm; /* residents of earlier runs are to be looked for before the first batch */
     larder_pace pace;
     uint64_t number, epoch, drawn, length; /* next batch; its epoch, ids drawn and in all there */
     uint64_t now;                          /* requests so far */
@@ -92,5 +93,7 @@ int larder__draw_open_cache(larder__draw *);
 int larder__draw_open_relay(larder__draw *);
 /* A cache that was asked for and can hold nothing: says so. */
 void larder__draw_note_room(larder__draw *);
+/* warm.c: whatever lies there from before is resident, as far as there is room. */
+void larder__draw_adopt(larder__draw *);
 
 #endif

@@ -199,7 +199,7 @@ int larder__draw_open(larder__draw **out, const larder__draw_conf *conf) {
         return rc;
     }
     larder__draw_note_room(d);
-    d->conf.recipe = NULL;
+    d->conf.name = d->conf.recipe = NULL;
     d->conf.cache = NULL;
     *out = d;
     return 0;

@@ -1,7 +1,7 @@
 /* The bytes of rows: from a cache elsewhere, from storage by one joint read, or past the cache. */
 #include "base/clock.h"
 #include "base/err.h"
-#include "loader/fill/joint.h"
+#include "loader/fill/below.h"
 
 #include <stdatomic.h>
 
@@ -51,6 +51,21 @@ static int read_rows(larder_loader *l, larder__place *p, size_t from, size_t m,
     return larder__data_read_parts(l->data, j->ids, j->rects, m, j->reads);
 }
 
+/* From storage, and how long that took. */
+static int read_far(larder_loader *l, larder__place *p, size_t from, size_t m, larder__joint *j) {
+    double begun = larder__now(), cpu = larder__thread_seconds();
+    larder__pace_read paced = larder__pace_read_begin(&l->pace, begun, m);
+    atomic_fetch_add(&p->reading, 1);
+    larder__seat_turn(LARDER__AT_READ);
+    int rc = read_rows(l, p, from, m, j);
+    larder__seat_turn(LARDER__AT_CACHE);
+    double ended = larder__now();
+    larder__pace_read_end(&l->pace, ended, paced);
+    larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
+    larder__readers_note(l, p, ended - begun, larder__thread_seconds() - cpu);
+    return rc;
+}
+
 /* Reads what has to be made, all together, and hands it to the cache. */
 void larder__joint_read(larder_loader *l, larder__place *p, size_t from, size_t n,
                         larder__joint *j) {
@@ -65,21 +80,16 @@ void larder__joint_read(larder_loader *l, larder__place *p, size_t from, size_t 
         }
     if (m == 0)
         return;
-    double begun = larder__now(), cpu = larder__thread_seconds();
-    larder__pace_read paced = larder__pace_read_begin(&l->pace, begun, m);
-    atomic_fetch_add(&p->reading, 1);
-    larder__seat_turn(LARDER__AT_READ);
-    int rc = read_rows(l, p, from, m, j);
-    larder__seat_turn(LARDER__AT_CACHE);
-    double ended = larder__now();
-    larder__pace_read_end(&l->pace, ended, paced);
-    larder__stat_observe(l->stats, l->stat.read_time, ended - begun);
-    larder__readers_note(l, p, ended - begun, larder__thread_seconds() - cpu);
+    size_t far = l->below ? larder__below_take(l, j, m) : m;
+    int rc = far ? read_far(l, p, from, far, j) : 0;
+    if (l->below && rc == 0)
+        larder__below_keep(l, j, far);
     uint64_t total = 0;
     larder__scratch *scratch = entry_scratch(p, from, n);
     for (size_t k = 0; k < m; k++) {
         size_t row = from + rows[k];
-        int code = rc < 0 ? rc : reads[k].code;
+        bool read = k < far;
+        int code = rc < 0 && read ? rc : reads[k].code;
         if (code < 0) {
             const char *why = rc < 0 ? larder_errmsg() : reads[k].why;
             if (row < p->plan.n)
@@ -88,14 +98,16 @@ void larder__joint_read(larder_loader *l, larder__place *p, size_t from, size_t 
             continue;
         }
         bytes[rows[k]] = reads[k].buf;
-        total += larder_buf_size(reads[k].buf);
-        if (row < p->plan.n)
+        total += read ? larder_buf_size(reads[k].buf) : 0;
+        if (read && row < p->plan.n)
             p->read_bytes[row] = (uint32_t)larder_buf_size(reads[k].buf);
+        if (!read && p->plan.tickets[row].kind == LARDER_MISS) /* the tier below had it */
+            p->plan.tickets[row].kind = LARDER_HIT;
         settle_entry(l, scratch, p, row, &bytes[rows[k]]);
     }
     larder__scratch_close(&scratch);
     larder__seat_turn(LARDER__AT_NOTHING);
-    larder__stat_add(l->stats, l->stat.storage_reads, m);
+    larder__stat_add(l->stats, l->stat.storage_reads, far);
     larder__stat_add(l->stats, l->stat.storage_bytes, total);
 }
 
