@@ -21,17 +21,18 @@ plan:   base
 see:    base
 tape:   base
 shared: base plugins cache
+disk:   base shared
 redis:  base plugins cache shared
 unix:   base plugins cache shared plan see
 crew:   base
-loader: base plugins plan see shared unix redis source stage cache signal sample tape
+loader: base plugins plan see shared disk unix redis source stage cache signal sample tape
 svm:    base plugins cache source see
 sim:    base plugins shared source cache signal sample loader svm tape
 pack:   base plugins source stage
 profile: base plugins shared source stage cache plan unix redis loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins shared source stage cache signal sample plan see unix redis loader svm sim profile train report pack tape
+cli:    base plugins shared disk source stage cache signal sample plan see unix redis loader svm sim profile train report pack tape
 TABLE
 }
 
@@ -121,9 +122,9 @@ resume: draw
 figures: draw
 ROOMS
 
-# Who shares a cache asks for time, chance and sockets' bytes through base/world.h alone.
+# Who shares a cache, or a disk, asks for time, chance and sockets' bytes through base/world.h alone.
 outside=$(grep -rnE '\b(larder__now|larder__sleep_until|clock_gettime|getrandom|sendmsg|recvmsg|nanosleep|usleep)\(' \
-    src/shared src/unix src/redis || true)
+    src/shared src/unix src/redis src/disk || true)
 [ -z "$outside" ] || {
     echo "$outside"
     echo "check-layers: not through base/world.h (above)"
