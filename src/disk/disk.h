@@ -1,6 +1,7 @@
 /* Values on a local disk: a folder that all processes of one machine share, below memory and above
  * storage. It decides nothing about training: whoever owns a cache says what it wants kept (put,
- * want) and what no longer (spare), and finds what lies there from earlier runs or other jobs (has).
+ * want) and what no longer (spare), and finds what lies there from earlier runs or other jobs
+ * (has).
  *
  *     FOLDER/head          version, machine, budget, who is attached; mapped by all
  *     FOLDER/space         one bit a block of `data`; mapped, and made anew from the indices
@@ -12,9 +13,10 @@
  * there. Only blocks are given out under a lock (of the file, so the system takes it back from who
  * dies). Nothing waits for the disk but who has asked for bytes; writing is done by a thread.
  *
- * An entry is wanted while its era is the current one (put, want, or a read of it); others are spare
- * and make room for what comes. The era changes when a process opens the folder and nobody else has
- * it, and when nothing is spare although all that lies there could have been read once since. */
+ * An entry is wanted while its era is the current one (put, want, or a read of it); others are
+ * spare and make room for what comes. The era changes when a process opens the folder and nobody
+ * else has it, and when nothing is spare although all that lies there could have been read once
+ * since. */
 #ifndef LARDER_DISK_DISK_H
 #define LARDER_DISK_DISK_H
 
@@ -28,7 +30,7 @@ typedef struct larder__disk_fetch larder__disk_fetch; /* one value on its way he
 
 typedef struct larder__disk_conf {
     const char *folder;
-    uint64_t budget;   /* bytes of all files below it, as the file system counts them; 0: as found */
+    uint64_t budget; /* bytes of all files below it, as the file system counts them; 0: as found */
     uint64_t identity; /* of the bytes and how they are made */
     uint64_t keys;
     const char *name;     /* of the data set, for people; without secrets */
@@ -48,13 +50,14 @@ uint64_t larder__disk_value_bytes(uint64_t payload);
 /* Without a lock or a system call. `has` is a hint: a fetch may come back empty. */
 bool larder__disk_has(const larder__disk *, uint64_t key);
 void larder__disk_want(larder__disk *, uint64_t key);
-void larder__disk_spare(larder__disk *, uint64_t key); /* also stops it from being written */
+void larder__disk_spare(larder__disk *, uint64_t key);  /* also stops it from being written */
+void larder__disk_forget(larder__disk *, uint64_t key); /* it is to have other bytes */
 
 /* Writes in the background. Not at all: what lies there already, what the disk refuses, what is
  * spare again before its turn, what is above `wear` or would displace wanted values. */
 void larder__disk_put(larder__disk *, const larder__value *, larder_buf *);
-/* Bytes of a key that are still to be written; NULL: none are. */
-larder_buf *larder__disk_queued(larder__disk *, uint64_t key);
+/* Bytes of it that are still to be written; NULL: none are. Asked for as with a fetch. */
+larder_buf *larder__disk_queued(larder__disk *, const larder__value *);
 /* Until what was put so far is written or given up; false: it takes longer than that. */
 bool larder__disk_settle(larder__disk *, double seconds);
 
@@ -70,8 +73,8 @@ uint8_t larder__disk_fetch_held(const larder__disk_fetch *);
 
 typedef struct larder__disk_figures { /* of this process, but for the last three */
     uint64_t reads, read_bytes, writes, written_bytes;
-    uint64_t refused;  /* puts that were not written */
-    uint64_t damaged;  /* values that did not pass */
+    uint64_t refused;                     /* puts that were not written */
+    uint64_t damaged;                     /* values that did not pass */
     uint64_t entries, used_bytes, budget; /* of the folder */
 } larder__disk_figures;
 void larder__disk_read_figures(larder__disk *, larder__disk_figures *);
@@ -85,7 +88,7 @@ typedef struct larder__disk_set {
     char name[200];
     int64_t used_at; /* seconds since 1970 */
 } larder__disk_set;
-/* Calls `each` for all data sets there. Does not change anything. */
+/* Calls `each`, unless it is NULL, for all data sets there. Does not change anything. */
 int larder__disk_list(const char *folder, larder__disk_figures *,
                       void (*each)(void *arg, const larder__disk_set *), void *arg);
 /* Reads every value; those that do not pass are taken out and counted. `progress` may end it. */

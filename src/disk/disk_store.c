@@ -2,7 +2,6 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "shared/value.h"
 
 #include <pthread.h>
 
@@ -101,7 +100,8 @@ static larder_buf *in_memory(disk_store *s, larder_slot slot) {
         out = s->front[slot] ? larder_buf_ref(s->front[slot]) : NULL;
         pthread_mutex_unlock(&s->lock);
     }
-    return out ? out : larder__disk_queued(s->disk, s->keys[slot]);
+    larder__value v = value_of(s, slot);
+    return out ? out : larder__disk_queued(s->disk, &v);
 }
 
 static larder_buf *disk_get(void *st, larder_slot slot) {
@@ -145,7 +145,9 @@ static void disk_place(void *st, larder_slot slot, bool front) {
 
 static void disk_drop(void *st, larder_slot slot) {
     disk_store *s = st;
-    if (s->notes[slot] & THERE)
+    if (s->notes[slot] & THERE && s->sizes) /* it may come back in another form */
+        larder__disk_forget(s->disk, s->keys[slot]);
+    else if (s->notes[slot] & THERE)
         larder__disk_spare(s->disk, s->keys[slot]);
     lay_in_front(s, slot, NULL, false);
     s->notes[slot] = 0;
@@ -198,27 +200,31 @@ static larder_buf *disk_receive(void *st, larder_buf *b, uint8_t *held) {
 
 /* Head, bits of blocks and index; and a hundredth for what the file system keeps of its own and for
  * gaps between values. */
-enum { FIXED = 1 << 20, INDEX_WORD = 8, BLOCKS_A_BYTE = 8, SPARE_PART = 100 };
+enum { FIXED = 1 << 20, INDEX_WORD = 8, BLOCK = 4096, BITS = 8, SPARE_PART = 100 };
 
-static double bytes_each(uint64_t keys, uint64_t payload, bool alike) {
-    double mean = keys ? (double)payload / (double)keys : 1, block = 4096;
-    if (alike)
-        return (double)larder__disk_value_bytes((uint64_t)mean);
-    return mean + LARDER__VALUE_HEAD + block / 2;
+larder__disk_measure larder__disk_measured(uint64_t keys, uint64_t payload, uint32_t size,
+                                           uint32_t (*size_of)(void *arg, uint64_t id), void *arg) {
+    enum { ASKED = 4096 };
+    uint64_t asked = size ? 1 : keys < ASKED ? keys : ASKED, all = 0;
+    for (uint64_t i = 0; i < asked; i++)
+        all += larder__disk_value_bytes(size ? size : size_of(arg, keys / asked * i));
+    return (larder__disk_measure){keys, payload, asked ? (double)all / (double)asked : 1};
 }
 
-uint64_t larder__disk_holds(uint64_t budget, uint64_t keys, uint64_t payload, bool alike) {
-    double mean = keys ? (double)payload / (double)keys : 1;
-    double fixed = FIXED + (double)(keys * INDEX_WORD) + (double)budget / 4096 / BLOCKS_A_BYTE;
+static double mean(const larder__disk_measure *m) {
+    return m->keys && m->payload ? (double)m->payload / (double)m->keys : 1;
+}
+
+uint64_t larder__disk_holds(const larder__disk_measure *m, uint64_t budget) {
+    double fixed = FIXED + (double)(m->keys * INDEX_WORD) + (double)budget / BLOCK / BITS;
     double room = ((double)budget - fixed) * (1 - 1.0 / SPARE_PART);
-    return room > 0 ? (uint64_t)(room * (mean / bytes_each(keys, payload, alike))) : 0;
+    return room > 0 ? (uint64_t)(room * (mean(m) / m->each)) : 0;
 }
 
-uint64_t larder__disk_takes(uint64_t bytes, uint64_t keys, uint64_t payload, bool alike) {
-    double mean = keys && payload ? (double)payload / (double)keys : 1;
-    double room = (double)bytes / mean * bytes_each(keys, payload, alike);
-    double with = room / (1 - 1.0 / SPARE_PART) + FIXED + (double)(keys * INDEX_WORD);
-    return (uint64_t)(with * (1 + 1.0 / 4096)) + 1;
+uint64_t larder__disk_takes(const larder__disk_measure *m, uint64_t bytes) {
+    double room = (double)bytes / mean(m) * m->each;
+    double with = room / (1 - 1.0 / SPARE_PART) + FIXED + (double)(m->keys * INDEX_WORD);
+    return (uint64_t)(with * (1 + 1.0 / BLOCK)) + 1;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -236,7 +242,6 @@ static void disk_close(void **st) {
     larder__free(s->sizes);
     larder__free(s->front);
     larder__free(s->in_front);
-    larder__free(s->marks);
     pthread_mutex_destroy(&s->lock);
     larder__free(s);
 }

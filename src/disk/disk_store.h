@@ -17,10 +17,17 @@ typedef struct larder__disk_store_conf {
 } larder__disk_store_conf;
 
 /* How large a folder is and how much of a data set it holds, by arithmetic: decisions must not
- * follow what else happens to lie there. `keys` samples of `payload` bytes in all, alike in size or
- * not. What `bytes` of them take on the disk, and what of them `budget` has room for. */
-uint64_t larder__disk_takes(uint64_t bytes, uint64_t keys, uint64_t payload, bool alike);
-uint64_t larder__disk_holds(uint64_t budget, uint64_t keys, uint64_t payload, bool alike);
+ * follow what else happens to lie there. */
+typedef struct larder__disk_measure {
+    uint64_t keys, payload; /* samples and their bytes in all */
+    double each;            /* bytes of a sample on the disk, on average */
+} larder__disk_measure;
+
+/* `each` from some of the samples, which are `size` bytes or what size_of says. */
+larder__disk_measure larder__disk_measured(uint64_t keys, uint64_t payload, uint32_t size,
+                                           uint32_t (*size_of)(void *arg, uint64_t id), void *arg);
+uint64_t larder__disk_takes(const larder__disk_measure *, uint64_t bytes); /* so many of them */
+uint64_t larder__disk_holds(const larder__disk_measure *, uint64_t budget);
 
 /* State for larder__cache_conf.store_state. */
 int larder__disk_store_open(void **out, const larder__disk_store_conf *);

@@ -69,6 +69,9 @@ void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__v
 }
 
 uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]) { return head[6]; }
+uint32_t larder__value_size(const unsigned char head[LARDER__VALUE_HEAD]) {
+    return (uint32_t)get(head + 8, 4);
+}
 
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size) {

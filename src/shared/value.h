@@ -1,4 +1,4 @@
-/* A value as it lies outside of any process (Redis; a disk one day): a head of 40 bytes, then its
+/* A value as it lies outside of any process (Redis, a disk): a head of 40 bytes, then its
  * payload. What was cut, changed on the way or written by something else does not pass.
  * Little-endian: magic 4, version 1, form 1, held 1, payload 1, size 4, zeros 4, id 8, mark 8,
  * checksum 8. */
@@ -20,6 +20,7 @@ void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__v
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size);
 uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]);
+uint32_t larder__value_size(const unsigned char head[LARDER__VALUE_HEAD]);
 /* And are these its bytes? */
 bool larder__value_sound(const unsigned char head[LARDER__VALUE_HEAD], const void *bytes,
                          size_t size);

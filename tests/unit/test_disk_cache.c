@@ -39,7 +39,8 @@ static int tear_down(void **unused) {
 
 static const char *on_disk(const char *front, const char *options) {
     static char text[300];
-    snprintf(text, sizeof text, "%sdisk:%s?%s", front, folder, options);
+    snprintf(text, sizeof text, "%sdisk:%s%s%s", front, folder, *options ? "?" : "",
+             options);
     return text;
 }
 
@@ -82,7 +83,7 @@ static void same_batches(const outcome *a, const outcome *b, const char *what) {
         fail_msg("%s: other samples or pixels", what);
 }
 
-/* Whoever was let go may still lie there, so there are never fewer hits. */
+/* How many hits there are is a matter of what the disk takes, but for those who never evict. */
 static void compare(const char *recipe, const char *memory, const char *front, const char *options,
                     bool same_figures) {
     static outcome a, b;
@@ -91,13 +92,8 @@ static void compare(const char *recipe, const char *memory, const char *front, c
         empty_folder();
         run(&b, SOURCE, recipe, on_disk(front, options), threads);
         same_batches(&a, &b, recipe);
-        for (int e = 0; e < 3; e++) {
-            assert_true(b.figures[e].hits >= a.figures[e].hits);
-            assert_true(b.figures[e].storage_bytes <= a.figures[e].storage_bytes);
-            if (same_figures)
-                assert_memory_equal(&a.figures[e], &b.figures[e],
-                                    offsetof(larder_figures, front_hits));
-        }
+        for (int e = 0; e < 3 && same_figures; e++)
+            assert_memory_equal(&a.figures[e], &b.figures[e], offsetof(larder_figures, front_hits));
     }
 }
 
@@ -132,12 +128,14 @@ static void test_starts_warm(void **unused) {
     }
     /* A recipe that looks at who is resident decides as on an empty disk, and reads from it. */
     static outcome alone, beside;
-    run(&alone, SOURCE, "rotate:h=0.5", "30%", 2);
-    run(&beside, SOURCE, "rotate:h=0.5", on_disk("", ""), 2);
-    same_batches(&alone, &beside, "rotate on a warm disk");
+    run(&beside, SOURCE, "rotate:h=0.5", on_disk("", "quota=30%"), 2);
     assert_int_equal(beside.figures[0].storage_bytes, 0);
     run(&warm, SOURCE, "minio", on_disk("", ""), 1); /* its size is known by now */
     assert_int_equal(warm.figures[0].misses, 0);
+    empty_folder();
+    run(&alone, SOURCE, "rotate:h=0.5", on_disk("", "budget=100%&quota=30%"), 2);
+    assert_true(alone.figures[0].storage_bytes > 0);
+    same_batches(&alone, &beside, "rotate on a warm disk");
 }
 
 static void test_data_sets_apart(void **unused) {
@@ -220,7 +218,8 @@ static void refused(const char *cache, const char *because) {
     larder_loader_conf c = kit_conf(SOURCE, "minio");
     larder_loader *l = NULL;
     c.cache = cache;
-    assert_true(larder_loader_open(&l, &c) < 0);
+    if (larder_loader_open(&l, &c) == 0)
+        fail_msg("\"%s\" is taken", cache);
     if (!strstr(larder_errmsg(), because))
         fail_msg("\"%s\" does not say \"%s\"", larder_errmsg(), because);
     larder_loader_close(&l);
@@ -235,6 +234,7 @@ static void test_refused(void **unused) {
     refused(on_disk("", "budget=1GiB:50/0/50"), "augmented");
     refused("disk:?budget=1GiB", "which folder?");
     refused(on_disk("1KiB+", "budget=100MiB"), "tables");
+    empty_folder();
     FILE *f = fopen(folder, "w");
     assert_non_null(f);
     fclose(f);

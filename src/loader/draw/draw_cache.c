@@ -380,20 +380,24 @@ static int measure_disk(opening *o) {
     const larder__draw_conf *d = &o->d->conf;
     const larder__cache_tier *back = larder__cache_back(o->text);
     const larder__budget *quota = &o->text->disk.quota;
-    bool alike = d->size != 0, all = o->d->recipe.policy->holds_all;
+    bool all = o->d->recipe.policy->holds_all;
+    larder__disk_measure m =
+        larder__disk_measured(d->n, d->payload, d->size, d->size_of, d->size_arg);
     uint64_t asked = larder__cache_tier_bytes(back, d->payload);
     int rc = 0;
     if (!back->text[0] && !all) {
         larder__disk_figures found = {0};
-        rc = larder__disk_list(o->text->disk.folder, &found, NULL, NULL);
+        if (larder__disk_list(o->text->disk.folder, &found, NULL, NULL) < 0)
+            rc = larder__fail_in(LARDER_E_ARGS, "nothing says how large the cache may become, so "
+                                                "give it a size, as ?budget=100GiB");
         o->folder = found.budget;
     } else
         o->folder = back->budget.relative || all
-                        ? larder__disk_takes(all ? d->payload : asked, d->n, d->payload, alike)
+                        ? larder__disk_takes(&m, all ? d->payload : asked)
                         : asked;
     uint64_t holds = back->budget.relative && back->text[0]
                          ? asked
-                         : larder__disk_holds(o->folder, d->n, d->payload, alike);
+                         : larder__disk_holds(&m, o->folder);
     if (quota->relative)
         holds = (uint64_t)((double)holds * quota->fraction);
     else if (quota->bytes < holds)

@@ -18,13 +18,13 @@ int larder__below_open(larder_loader *l) {
                                                   "process's memory alone, not on a disk");
     if (l->parts)
         return larder__fail(LARDER_E_ARGS, "a cache on a disk keeps whole samples, not parts");
+    larder__disk_measure m =
+        larder__disk_measured(about->count, about->bytes, 0, larder__entry_bytes, l);
     uint64_t bytes = larder__cache_tier_bytes(below, about->bytes);
     larder__disk_conf conf = {.folder = l->cache.disk.folder,
-                              .budget = !below->text[0] ? 0
-                                        : below->budget.relative
-                                            ? larder__disk_takes(bytes, about->count, about->bytes,
-                                                                 false)
-                                            : bytes,
+                              .budget = !below->text[0]          ? 0
+                                        : below->budget.relative ? larder__disk_takes(&m, bytes)
+                                                                 : bytes,
                               .identity = larder__mix64(about->identity),
                               .keys = about->count,
                               .name = l->conf.source,
@@ -60,7 +60,7 @@ static void fetch_some(larder__disk *disk, const uint64_t *ids, larder_read *rea
     size_t of[LARDER__ROWS_AT_ONCE], n = 0;
     for (size_t k = 0; k < m; k++) {
         larder__value v = encoded(ids[k], 0);
-        reads[k] = (larder_read){.buf = larder__disk_queued(disk, ids[k])};
+        reads[k] = (larder_read){.buf = larder__disk_queued(disk, &v)};
         if (reads[k].buf || !larder__disk_has(disk, ids[k]) ||
             !(fetches[n] = larder__disk_fetch_new(&v)))
             continue;

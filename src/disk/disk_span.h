@@ -1,0 +1,27 @@
+/* Memory for whole blocks of a disk, aligned as reads past the page cache want it, and kept for the
+ * next read when the last reader lets go: fresh pages for every value would cost more than reading
+ * it does. Lives until the last of its spans is back. */
+#ifndef LARDER_DISK_DISK_SPAN_H
+#define LARDER_DISK_DISK_SPAN_H
+
+#include "base/buf.h"
+
+typedef struct larder__disk_pool larder__disk_pool;
+typedef struct larder__disk_span {
+    larder__disk_pool *pool;
+    struct larder__disk_span *next;
+    unsigned char *bytes;
+    uint32_t blocks; /* at least as many as were asked for */
+    uint32_t bin;
+    larder__outside outside; /* of what is handed out */
+} larder__disk_span;
+
+larder__disk_pool *larder__disk_pool_new(void);
+void larder__disk_pool_unref(larder__disk_pool **);
+larder__disk_span *larder__disk_span_get(larder__disk_pool *,
+                                         uint32_t blocks); /* NULL: no memory */
+void larder__disk_span_back(larder__disk_span *);
+/* Bytes from `at` on as a buffer, which takes the span with it. */
+larder_buf *larder__disk_span_hand_out(larder__disk_span *, size_t at, uint32_t size);
+
+#endif
