@@ -105,7 +105,8 @@ static void put(twin *t, size_t h, uint64_t key, uint64_t capacity) {
     t->wanted[s][key] = true;
 }
 
-/* One leaves or comes back; its data set stays open by the other, so that nothing happens unseen. */
+/* One leaves or comes back; its data set stays open by the other, so that nothing happens unseen.
+ */
 static void come_or_go(size_t h) {
     if (!handles[h])
         open_handle(h);
@@ -228,9 +229,8 @@ static void test_threads(void **state) {
     for (size_t h = 0; h < HANDLES; h++)
         open_handle(h);
     for (size_t i = 0; i < THREADS; i++) {
-        w[i] = (worker){.disk = handles[i % HANDLES],
-                        .seed = i,
-                        .identity = 100 + set_of(i % HANDLES)};
+        w[i] = (worker){
+            .disk = handles[i % HANDLES], .seed = i, .identity = 100 + set_of(i % HANDLES)};
         assert_int_equal(pthread_create(&w[i].thread, NULL, churn, &w[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) {
