@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spec.h"
 #include "base/world.h"
 #include "shared/value.h"
 
@@ -25,11 +26,13 @@ static int check_conf(const larder__disk_conf *conf) {
 
 static void say_budget(larder__disk *d, uint64_t asked) {
     uint64_t has = d->folder->head->budget;
+    char theirs[32], ours[32];
     if (asked && asked != has)
         larder__note(d->stats,
-                     "%s: other jobs use it with a budget of %llu bytes, which holds until they "
-                     "end (asked for: %llu)",
-                     d->folder->path, (unsigned long long)has, (unsigned long long)asked);
+                     "%s: other jobs use it with a budget of %s, which holds until they end, and "
+                     "not the %s asked for",
+                     d->folder->path, larder__print_bytes((double)has, theirs),
+                     larder__print_bytes((double)asked, ours));
 }
 
 int larder__disk_open(larder__disk **out, const larder__disk_conf *conf) {
@@ -59,6 +62,8 @@ int larder__disk_open(larder__disk **out, const larder__disk_conf *conf) {
     }
     if (rc == 0)
         rc = larder__disk_queue_open(d);
+    if (rc == 0)
+        rc = larder__disk_show(d);
     if (rc < 0) {
         larder__disk_close(&d);
         return rc;

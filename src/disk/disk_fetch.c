@@ -13,6 +13,7 @@ struct larder__disk_fetch {
     larder__value asked;
     uint8_t held;
     bool sent;
+    bool given_up; /* the read may still come, so its memory is not used again */
     uint64_t word;
     double sent_at;
     larder__disk_span *span;
@@ -51,7 +52,7 @@ static void read_done(larder__disk_job *j) {
 static bool prepare(larder__disk *d, larder__disk_fetch *f) {
     uint64_t key = f->asked.id;
     f->sent = false;
-    f->word = key < d->own->keys ? atomic_load(&d->own->words[key]) : 0;
+    f->word = key < d->own->keys && !f->given_up ? atomic_load(&d->own->words[key]) : 0;
     if (!f->word)
         return false;
     uint64_t limit = atomic_load_explicit(&d->folder->head->limit, memory_order_relaxed);
@@ -154,7 +155,8 @@ static larder_buf *take_in(larder__disk *d, larder__disk_fetch *f) {
 /* Waits, and reads what is missing of it: 0, or an errno. */
 static int complete(larder__disk *d, larder__disk_fetch *f) {
     larder__disk_job *j = &f->job;
-    if (!larder__disk_reader_wait(d->reader, j, f->sent_at + d->patience))
+    f->given_up = !larder__disk_reader_wait(d->reader, j, f->sent_at + d->patience);
+    if (f->given_up)
         return ETIMEDOUT;
     if (j->got < 0 && j->got != -EINTR && j->got != -EAGAIN)
         return (int)-j->got;

@@ -38,5 +38,6 @@ __attribute__((format(printf, 3, 4))) void larder__disk_rest(larder__disk *, _At
 /* Gives an entry the current era, if it is this one still. */
 void larder__disk_touch(larder__disk *, uint64_t key, uint64_t word);
 uint32_t larder__disk_blocks_of(uint64_t payload); /* 0: too many */
+int larder__disk_show(larder__disk *);             /* disk_shown.c: among the stats */
 
 #endif

@@ -43,7 +43,7 @@ struct larder__disk_queue {
     /* The thread's own. */
     double tokens, tokens_at;
     unsigned rare; /* of what would displace something, one in 2^rare is written */
-    uint64_t turn, offered, written_then, read_then;
+    uint64_t turn, displacing, read_then; /* displacing: bytes that did, since the last look */
 };
 
 static item **bucket_of(larder__disk_queue *q, uint64_t key) {
@@ -166,28 +166,23 @@ static bool wear_allows(larder__disk *d, uint64_t bytes) {
     q->tokens_at = now;
     if (q->tokens > most)
         q->tokens = most;
-    if (q->tokens < (double)bytes)
-        return false;
-    q->tokens -= (double)bytes;
-    return true;
+    return q->tokens >= (double)bytes;
 }
 
-/* Values that displace others do not pay where a disk is written WASTE times more than it is read,
- * as under a shuffled order with a cache that keeps the latest: judged anew whenever a sixteenth of
- * the folder has asked. */
-static bool worth_displacing(larder__disk *d, uint64_t bytes) {
+/* Values that displace others do not pay where they write WASTE times more than is read, as under a
+ * shuffled order with a cache that keeps the latest: judged anew whenever both together come to a
+ * sixteenth of the folder. */
+static bool worth_displacing(larder__disk *d) {
     larder__disk_queue *q = d->queue;
-    q->offered += bytes;
-    if (q->offered > larder__disk_room(d) / 16) {
-        uint64_t written = atomic_load(&d->written_bytes), read = atomic_load(&d->read_bytes);
-        bool waste = written - q->written_then > WASTE * (read - q->read_then);
+    uint64_t all_read = atomic_load(&d->read_bytes), read = all_read - q->read_then;
+    if (q->displacing + read > larder__disk_room(d) / 16) {
+        bool waste = q->displacing > WASTE * read;
         if (waste && q->rare < RAREST)
             q->rare++;
         else if (!waste && q->rare > 0)
             q->rare--;
-        q->offered = 0;
-        q->written_then = written;
-        q->read_then = read;
+        q->displacing = 0;
+        q->read_then = all_read;
     }
     return (q->turn++ & ((1u << q->rare) - 1)) == 0;
 }
@@ -201,8 +196,12 @@ static void find_place(larder__disk *d, item *i) {
     if (i->spare || atomic_load(&d->own->words[i->value.id]) || !wear_allows(d, bytes))
         return;
     i->place = larder__disk_take(d->folder, i->blocks);
-    if (i->place == LARDER__DISK_NOWHERE && worth_displacing(d, bytes))
+    if (i->place == LARDER__DISK_NOWHERE && worth_displacing(d)) {
         i->place = larder__disk_take_spare(d->folder, i->blocks);
+        d->queue->displacing += i->place != LARDER__DISK_NOWHERE ? bytes : 0;
+    }
+    if (i->place != LARDER__DISK_NOWHERE)
+        d->queue->tokens -= (double)bytes;
 }
 
 static void fill(unsigned char *to, const item *i) {

@@ -227,18 +227,6 @@ static void test_era_by_opening(void **state) {
     larder__disk_close(&d);
 }
 
-static void test_spare_stops_a_write(void **state) {
-    (void)state;
-    larder__disk *d = open_set(96 * MIB, 9, 1000);
-    for (uint64_t k = 0; k < 100; k++)
-        disk_put(d, 9, k, 500000);
-    larder__disk_spare(d, 99); /* the last of some 50 MB */
-    assert_true(larder__disk_settle(d, LONG_AGO));
-    bool there = larder__disk_has(d, 99);
-    assert_int_equal(disk_figures(d).writes, there ? 100 : 99);
-    larder__disk_close(&d);
-}
-
 /* ---- several data sets and handles ----------------------------------------------------------- */
 
 static void test_two_sets(void **state) {
@@ -478,15 +466,23 @@ static void test_words(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(test_sizes),           T(test_blocks_of_sizes),
-        T(test_too_large),       T(test_many_at_once),
-        T(test_let_go_early),    T(test_what_was_asked),
-        T(test_spare_make_room), T(test_era_by_reading),
-        T(test_era_by_opening),  T(test_spare_stops_a_write),
-        T(test_two_sets),        T(test_new_set_takes_room),
-        T(test_budget_changes),  T(test_refused),
-        T(test_other_version),   T(test_tend),
-        T(test_damage_is_seen),  T(test_space),
+        T(test_sizes),
+        T(test_blocks_of_sizes),
+        T(test_too_large),
+        T(test_many_at_once),
+        T(test_let_go_early),
+        T(test_what_was_asked),
+        T(test_spare_make_room),
+        T(test_era_by_reading),
+        T(test_era_by_opening),
+        T(test_two_sets),
+        T(test_new_set_takes_room),
+        T(test_budget_changes),
+        T(test_refused),
+        T(test_other_version),
+        T(test_tend),
+        T(test_damage_is_seen),
+        T(test_space),
         T(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
