@@ -29,7 +29,7 @@ loader: base plugins plan see shared unix redis disk source stage cache signal s
 svm:    base plugins cache source see
 sim:    base plugins shared source cache signal sample loader svm tape
 pack:   base plugins source stage
-profile: base plugins shared source stage cache plan unix redis loader
+profile: base plugins shared source stage cache plan unix redis disk loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
 cli:    base plugins shared source stage cache signal sample plan see unix redis disk loader svm sim profile train report pack tape

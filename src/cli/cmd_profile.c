@@ -66,7 +66,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"job", LARDER__NUMBER, &o->job, "PID",
          "or from a job that runs now (larder top shows them)"},
         {"cache", LARDER__TEXT, &o->cache, "X",
-         "the cache to plan for: 20%, 8GiB, or unix:PATH or redis://host, which is measured (20%)"},
+         "the cache to plan for: 20%, 8GiB, or unix:PATH, redis://host or disk:FOLDER, which is "
+         "measured (20%)"},
         {"shrink", LARDER__TEXT, &o->shrink, "X",
          "also what a recipe's shrink=X saves, takes and does to pixels: auto, 256, 256:q=85"},
         {"batch", LARDER__NUMBER, &o->batch, "B", "samples a step (256)"},
@@ -216,6 +217,7 @@ static int find_place(larder__cache_text *text, const char *cache, larder__profi
         return rc;
     larder__cache_place place = larder__cache_back(text)->place;
     conf->redis = place == LARDER__IN_REDIS ? &text->redis : NULL;
+    conf->disk = place == LARDER__ON_DISK ? &text->disk : NULL;
     conf->door = place == LARDER__IN_DAEMON || text->wish ? &text->door : NULL;
     return text->wish ? larder__door_usual(&text->door, false) : 0;
 }

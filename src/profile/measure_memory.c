@@ -219,8 +219,9 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
 }
 
 int larder__measure_memory(larder__profiler *p, double seconds, larder__profile *out) {
-    double each = seconds / (3 + (p->conf.door != NULL) + (p->conf.redis != NULL));
-    out->daemon = out->redis = NAN;
+    double each = seconds / (3 + (p->conf.door != NULL) + (p->conf.redis != NULL) +
+                            (p->conf.disk != NULL));
+    out->daemon = out->redis = out->disk = NAN;
     int rc = measure_panes(p, out->threads, false, each, &out->memory_read);
     if (rc == 0)
         rc = measure_panes(p, out->threads, true, each, &out->memory_copy);
@@ -231,6 +232,8 @@ int larder__measure_memory(larder__profiler *p, double seconds, larder__profile 
         larder__profiler_tell(p, "daemon: %.1f GB/s read in place", out->daemon / 1e9);
     if (rc == 0 && p->conf.redis && (rc = larder__measure_redis(p, each, out)) == 0)
         larder__profiler_tell(p, "Redis: %.3f GB/s", out->redis / 1e9);
+    if (rc == 0 && p->conf.disk && (rc = larder__measure_disk(p, each, out)) == 0)
+        larder__profiler_tell(p, "disk: %.3f GB/s", out->disk / 1e9);
     return rc == 0 && larder__profiler_stopped(p) ? larder__fail(LARDER_E_CANCELLED, "stopped")
                                                   : rc;
 }

@@ -8,7 +8,7 @@
 
 #include "loader/draw/recipe.h"
 #include "shared/daemon_address.h"
-#include "shared/redis_address.h"
+#include "shared/cache_text.h"
 
 #include <larder/plan.h>
 #include <larder/plugin.h>
@@ -51,6 +51,7 @@ typedef struct larder__profile {
     larder__unix_ranks_rate whole;           /* decode into pixels of native size */
     double cache, daemon;                    /* bytes/s read in place; daemon NAN: none was asked */
     double redis;                            /* bytes/s that came from it; NAN: none was asked */
+    double disk;                             /* the same of a disk */
     double memory_read, memory_copy;         /* bytes/s of all threads */
     larder__shrunk shrunk;
 } larder__profile;
@@ -64,6 +65,7 @@ typedef struct larder__profiler_conf {
     larder__shrinking shrink;        /* to measure besides; not on: not */
     const larder__door *door;        /* of a daemon to measure besides; NULL: none */
     const larder__redis_conf *redis; /* a Redis to measure besides; NULL: none */
+    const larder__disk_place *disk;  /* or a disk */
     void (*tell)(void *arg, const char *line); /* what was found, step by step; NULL: nobody */
     void *tell_arg;
 } larder__profiler_conf;

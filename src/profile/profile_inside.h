@@ -47,5 +47,6 @@ int larder__measure_storage(larder__profiler *, double seconds, larder__profile 
 int larder__measure_stages(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_memory(larder__profiler *, double seconds, larder__profile *);
 int larder__measure_redis(larder__profiler *, double seconds, larder__profile *);
+int larder__measure_disk(larder__profiler *, double seconds, larder__profile *);
 
 #endif

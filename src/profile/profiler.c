@@ -132,7 +132,10 @@ void larder__profile_rates(const larder__profile *p, larder_rates *r) {
     r->t_a = p->augment.all;
     r->t_d = p->whole.all;
     r->b_storage = larder__profile_storage(p, &small);
-    r->b_cache = !isnan(p->redis) ? p->redis : isnan(p->daemon) ? p->cache : p->daemon;
+    r->b_cache = !isnan(p->disk)    ? p->disk
+                 : !isnan(p->redis) ? p->redis
+                 : isnan(p->daemon) ? p->cache
+                                    : p->daemon;
 }
 
 /* ---- as JSON --------------------------------------------------------------------------------- */
@@ -204,6 +207,7 @@ int larder__profile_write(FILE *to, const larder__profile *p, const larder_rates
     larder__json_f64(&j, "embedded_cache_bytes_s", p->cache);
     larder__json_f64(&j, "daemon_bytes_s", p->daemon);
     larder__json_f64(&j, "redis_bytes_s", p->redis);
+    larder__json_f64(&j, "disk_bytes_s", p->disk);
     larder__json_f64(&j, "memory_read_bytes_s", p->memory_read);
     larder__json_f64(&j, "memory_copy_bytes_s", p->memory_copy);
     if (!isnan(p->shrunk.bytes))

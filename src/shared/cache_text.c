@@ -382,9 +382,9 @@ int larder__cache_text_parse(larder__cache_text *t, const char *cache, const cha
         return larder__fail(LARDER_E_ARGS, "a cache text of %zu bytes; %d are enough",
                             strlen(cache), TEXT_MOST);
     larder__cache_mask(cache, t->shown, sizeof t->shown);
-    const char *at = cache, *below = strstr(cache, BELOW);
+    const char *at = strrchr(cache, '@'), *below = strstr(at ? at : cache, BELOW);
     char front[TEXT_MOST + 1];
-    bool shared = below && (begins(at, UNIX) || larder__redis_named(at));
+    bool shared = below && (begins(cache, UNIX) || larder__redis_named(cache));
     snprintf(front, sizeof front, "%.*s", shared ? (int)(below - cache) : TEXT_MOST, cache);
     at = front;
     int rc = read_front(t, front, &at);

@@ -57,6 +57,29 @@ static void redis_is_read(void **unused) {
     forget_environment();
 }
 
+static void disks_are_read(void **unused) {
+    (void)unused;
+    larder__cache_text t;
+    check_ok(larder__cache_text_parse(&t, "8GiB+disk:/nvme/a b+c?budget=500GiB&quota=50%", ""));
+    assert_true(t.tier_count == 2 && t.inclusive && t.order == LARDER__BY_ITSELF);
+    assert_true(larder__cache_back(&t)->place == LARDER__ON_DISK);
+    assert_int_equal(larder__cache_tier_bytes(larder__cache_back(&t), 1), (uint64_t)500 << 30);
+    assert_string_equal(t.disk.folder, "/nvme/a b+c");
+    assert_true(t.disk.quota.relative && fabs(t.disk.quota.fraction - 0.5) < 1e-9);
+    assert_true(t.disk.wear > 0 && t.disk.patience > 0 && t.below.place != LARDER__ON_DISK);
+    check_ok(larder__cache_text_parse(&t, "disk:d?wear=0&patience=100ms&budget=20%:50/50/0", ""));
+    assert_true(t.tier_count == 1 && !(t.disk.wear > 0) && fabs(t.disk.patience - 0.1) < 1e-9);
+    assert_true(fabs(larder__cache_back(&t)->budget.share[LARDER_DECODED] - 0.5) < 1e-9);
+    check_ok(larder__cache_text_parse(&t, "unix:/s?budget=20%+disk:/n?budget=1GiB&wear=1MiB", ""));
+    assert_true(t.tier_count == 1 && t.order == LARDER__BY_DAEMON);
+    assert_string_equal(larder__cache_back(&t)->text, "20%");
+    assert_true(t.below.place == LARDER__ON_DISK && t.below.budget.bytes == 1 << 30);
+    assert_string_equal(t.disk.folder, "/n");
+    check_ok(larder__cache_text_parse(&t, "redis://:p+disk:w@h?shared=x+disk:/n", ""));
+    assert_string_equal(t.redis.password, "p+disk:w");
+    assert_true(t.order == LARDER__BY_JOURNAL && t.below.place == LARDER__ON_DISK);
+}
+
 static void wrong_texts_are_refused(void **unused) {
     (void)unused;
     static const char *const wrong[] = {
@@ -96,6 +119,19 @@ static void wrong_texts_are_refused(void **unused) {
         "tcp://u:hunter2@h:7000",
         "unix:/run/x?redis://u:hunter2=0&wait=@h",
         "unix:/run/x?budget=redis://u:hunter2&wait=@h",
+        "redis://u:hunter2@h+disk:",
+        "redis://u:hunter2@h+disk:/n?budget=1GiB:50/50/0",
+        "redis://u:hunter2@h+disk:/n?quota=1GiB",
+        "redis://u:p+disk:hunter2@h?colour=red",
+        "disk:",
+        "disk:?budget=1GiB",
+        "disk:/n?budget=x",
+        "disk:/n?quota=50%:50/50/0",
+        "disk:/n?wear=20%",
+        "disk:/n?patience=0",
+        "disk:/n?shared=a",
+        "1GiB+1GiB+disk:/n",
+        "disk:/n+disk:/m?budget=1GiB&colour=red",
     };
     larder__cache_text t;
     char shown[100];
@@ -172,6 +208,7 @@ static void daemons_are_read(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_read),          cmocka_unit_test(splits_join),
+        cmocka_unit_test(disks_are_read),
         cmocka_unit_test(daemons_are_read),        cmocka_unit_test(redis_is_read),
         cmocka_unit_test(wrong_texts_are_refused),
     };
