@@ -144,7 +144,9 @@ class Loader(Shown, Habits, Resumed):
                 nothing (README, "Which recipe"); see replay for the others
     augment     native stages, as a list or a text, or torchvision's Compose, which becomes such a text;
                 functions of one's own may end the list: they get one sample as a NumPy array
+                (torchvision's with a part that larder has no stage for is such a function, and gets PIL images)
     transform   such a function by itself; with dataset= it gets a sample and gives one
+    pil         functions get PIL images, as they are, and PIL decodes what larder cannot; no native stages
     collate_fn  f(list of samples) -> batch, instead of stacking them; batch.data is what it gave
     workers     processes that run all that is one's own, with seeds by sample, so that results do not
                 depend on how many there are. None: as many as there are cores; 0: larder's threads
@@ -197,6 +199,7 @@ class Loader(Shown, Habits, Resumed):
         encoded: Union[None, str, Callable[[Any, int], bytes]] = None,
         decode: Optional[Callable[[bytes, int], Any]] = None,
         transform: Optional[Callable[[Any], Any]] = None,
+        pil: bool = False,
         collate_fn: Optional[Callable[[List[Any]], Any]] = None,
         workers: Optional[int] = None,
         worker_init_fn: Optional[Callable[[int], None]] = None,
@@ -267,11 +270,17 @@ class Loader(Shown, Habits, Resumed):
             raise ArgumentError(
                 "augment is for pictures that larder decodes; what becomes of samples of your own is said by transform="
             )
-        job = job_of(dataset, encoded, decode, self._stages.own, collate_fn)
+        pil = bool(pil or self._stages.unknown)
+        if pil and self._stages.native:
+            raise ArgumentError("pil=True hands out pictures as they are: leave the stages of augment out")
+        job = job_of(dataset, encoded, decode, self._stages.own, collate_fn, pil)
         if conf.fields or conf.target or self._target is not None:
             if dataset is not None or collate_fn is not None:
                 raise ArgumentError(f"fields and target are for larder's own sources, and do not go with "
                                     f"{'dataset' if dataset is not None else 'collate_fn'}=")
+            if pil:
+                raise ArgumentError(f"augment: torchvision's {self._stages.unknown}; with fields= there are native "
+                                    "stages alone" if self._stages.unknown else "pil=True does not go with fields=")
             job.functions = []  # they get x, in the training thread
         self._own = self._make_own(job, counts, workers_of(workers), start,
                                    function("worker_init_fn", worker_init_fn), identity)
@@ -298,7 +307,15 @@ class Loader(Shown, Habits, Resumed):
             _torch.warn_unheard(self.world)
         if evaluator is not None:
             self.set_evaluator(evaluator)
+        if self._stages.unknown and self._own is not None:
+            _lib.warn([f"augment: torchvision's {self._stages.unknown}; so all of it runs on PIL images, "
+                       f"{self._own.shown} (loader.augment says what runs where)"], 2)
         self._tell_notes(2)
+
+    @property
+    def augment(self) -> str:
+        """What is done to a sample: native stages, as larder's text, then functions of one's own by name."""
+        return self._stages.shown
 
     def _make_own(self, job: Any, counts: Any, workers: Optional[int], start: str, init: Any,
                   identity: Any) -> Optional[Own]:
