@@ -90,29 +90,45 @@ def _open(lib: Any, handle: Any, conf: Any) -> int:
 
 
 def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
-    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up."""
+    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up. What is waited for is an
+    event: a join that Ctrl-C interrupts takes a thread for ended that still runs."""
     answer: List[Any] = []
+    over = threading.Event()
 
     def run() -> None:
-        with context:
-            rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
-        answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
+        try:
+            with context:
+                rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+            answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
+        except BaseException as e:
+            answer.append(e)
+        over.set()
 
-    thread = threading.Thread(target=run, name="larder-open")
-    thread.start()
+    threading.Thread(target=run, name="larder-open").start()
     try:
-        while thread.is_alive():
-            thread.join(_LOOK_UP)
+        while not over.wait(_LOOK_UP):
+            pass
     except BaseException:
         own.stop()
-        thread.join()
-        if answer[0][0] >= 0:
+        _wait_out(over)
+        if isinstance(answer[0], tuple) and answer[0][0] >= 0:
             lib.larder_loader_close(ctypes.byref(handle))
         raise
+    if not isinstance(answer[0], tuple):
+        raise answer[0]
     rc, says = answer[0]
     if rc < 0:
         raise own.told(_lib.error(rc, says))
     return int(rc)
+
+
+def _wait_out(over: threading.Event) -> None:
+    """However often Ctrl-C is pressed: what the thread works with is taken away next."""
+    while not over.is_set():
+        try:
+            over.wait()
+        except KeyboardInterrupt:
+            pass
 
 
 class Loader(Shown, Habits, Resumed):

@@ -321,7 +321,10 @@ class Desk:
                     self.chances[task].last.clear()
                 self.task = task
                 out = answers(self.job, self.chances[task], task, asked, self._progress)
-            used = self._lay(out, n)
+            try:
+                used = self._lay(out, n)
+            except (OSError, MemoryError) as e:  # no room for it: a sentence finds some
+                used = self._lay([failure(e)] * few, n)
             del asked, out
             try:
                 drawn = int(bool(self.chances[task].used))
