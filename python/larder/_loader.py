@@ -298,6 +298,9 @@ class Loader(Shown, Habits, Resumed):
                 raise ArgumentError(f"augment: torchvision's {self._stages.unknown}; with fields= there are native "
                                     "stages alone" if self._stages.unknown else "pil=True does not go with fields=")
             job.functions = []  # they get x, in the training thread
+            if self._stages.own:
+                _lib.warn(["with fields= one's own functions run in the training thread; workers run them for "
+                           "Loader(dataset=larder.Dataset(uri, cache=\"0\", fields=…), transform=…)"], 2)
         self._own = self._make_own(job, counts, workers_of(workers), start,
                                    function("worker_init_fn", worker_init_fn), identity)
         if self._own is not None:

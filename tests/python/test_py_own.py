@@ -576,6 +576,15 @@ class Processes(unittest.TestCase):
         self.assertIn(b"KeyboardInterrupt", err)
         self.wait_for(pids)
 
+    def test_a_main_module_that_spawn_runs_again(self):
+        path = os.path.join(FOLDER.name, "unguarded.py")
+        with open(path, "w") as f:
+            f.write(f"import sys; sys.path.insert(0, {str(kit.ROOT / 'python')!r}); import larder\n"
+                    "larder.Loader(dataset=[1, 2], workers=1, start='spawn', torch=False)\n")
+        p = subprocess.run([sys.executable, path], capture_output=True, text=True)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn('below if __name__ == "__main__":', p.stderr)
+
     def test_ctrl_c_while_it_opens(self):
         text = (
             "import sys, os, signal; sys.path.insert(0, sys.argv[1]); import kit, larder\n"
