@@ -259,6 +259,9 @@ typedef struct larder_own_maker {
     /* One call has all samples of a batch, and gives one parcel of it in out[0]: a column "" that
      * is kept as it is. */
     bool whole;
+    /* Of a source of larder's: in[i] has the picture as it is, h x w x c levels, or where larder
+     * decodes no such picture its bytes. Then there is no `augment`. */
+    bool pictures;
     /* in[i] is what is cached of an own source's sample ids[i]; of another source's it is a parcel
      * of the row that `augment` makes, in larder_about's shape. chances[i] seeds whatever is random
      * about it. out[i] gets a parcel, whose fields become columns of the batch: of one type and

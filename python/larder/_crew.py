@@ -145,6 +145,11 @@ def _start(p: Any, start: str) -> None:
     except Exception as e:
         if start == "fork" or isinstance(e, OSError):
             raise
+        if "bootstrapping" in str(e):  # multiprocessing's word for it
+            raise StateError(
+                f'start={start!r} runs the main module again in each worker: what opens a loader there stands below '
+                'if __name__ == "__main__":'
+            ) from None
         raise ArgumentError(
             f"start={start!r} sends dataset, decode, transform and collate_fn to the workers by pickle, and something "
             f"of them cannot be: {type(e).__name__}: {e}. Functions of a module can; or start=\"fork\""

@@ -97,7 +97,7 @@ class Dataset(_Base):
         self.recipe, self.seed = text_of("recipe", recipe), seed_of(seed)
         self._stages = Stages(augment, transform)
         function("target_transform", target_transform)
-        self.target_transform, self.pil, self.ids = target_transform, pil, ids
+        self.target_transform, self.pil, self.ids = target_transform, pil or bool(self._stages.unknown), ids
         self._native = bool(self._stages.native)
         self._fields, (self._aim, self._target) = fields_text(fields), target_text(target)
         self._parcels = self._fields is not None or self._aim is not None

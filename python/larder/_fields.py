@@ -68,10 +68,9 @@ def array_at(hold: Any, address: int, dtype: int, shape: Tuple[int, ...], tensor
     torch = _torch.module()
     if dtype == BFLOAT16:
         return torch.from_numpy(out.view("int16")).view(torch.bfloat16)
-    try:
-        return torch.from_numpy(out)
-    except TypeError:  # a type that this PyTorch has not
-        return out
+    if kind.name in ("uint16", "uint32", "uint64") and not hasattr(torch, kind.name):
+        out = out.astype("int64")  # types this PyTorch does not have
+    return torch.from_numpy(out)
 
 
 def _piece(hold: Any, kind: str, p: Any, tensors: bool) -> Any:

@@ -90,29 +90,45 @@ def _open(lib: Any, handle: Any, conf: Any) -> int:
 
 
 def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
-    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up."""
+    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up. What is waited for is an
+    event: a join that Ctrl-C interrupts takes a thread for ended that still runs."""
     answer: List[Any] = []
+    over = threading.Event()
 
     def run() -> None:
-        with context:
-            rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
-        answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
+        try:
+            with context:
+                rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+            answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
+        except BaseException as e:
+            answer.append(e)
+        over.set()
 
-    thread = threading.Thread(target=run, name="larder-open")
-    thread.start()
+    threading.Thread(target=run, name="larder-open").start()
     try:
-        while thread.is_alive():
-            thread.join(_LOOK_UP)
+        while not over.wait(_LOOK_UP):
+            pass
     except BaseException:
         own.stop()
-        thread.join()
-        if answer[0][0] >= 0:
+        _wait_out(over)
+        if isinstance(answer[0], tuple) and answer[0][0] >= 0:
             lib.larder_loader_close(ctypes.byref(handle))
         raise
+    if not isinstance(answer[0], tuple):
+        raise answer[0]
     rc, says = answer[0]
     if rc < 0:
         raise own.told(_lib.error(rc, says))
     return int(rc)
+
+
+def _wait_out(over: threading.Event) -> None:
+    """However often Ctrl-C is pressed: what the thread works with is taken away next."""
+    while not over.is_set():
+        try:
+            over.wait()
+        except KeyboardInterrupt:
+            pass
 
 
 class Loader(Shown, Habits, Resumed):
@@ -144,7 +160,9 @@ class Loader(Shown, Habits, Resumed):
                 nothing (README, "Which recipe"); see replay for the others
     augment     native stages, as a list or a text, or torchvision's Compose, which becomes such a text;
                 functions of one's own may end the list: they get one sample as a NumPy array
+                (torchvision's with a part that larder has no stage for is such a function, and gets PIL images)
     transform   such a function by itself; with dataset= it gets a sample and gives one
+    pil         functions get PIL images, as they are, and PIL decodes what larder cannot; no native stages
     collate_fn  f(list of samples) -> batch, instead of stacking them; batch.data is what it gave
     workers     processes that run all that is one's own, with seeds by sample, so that results do not
                 depend on how many there are. None: as many as there are cores; 0: larder's threads
@@ -197,6 +215,7 @@ class Loader(Shown, Habits, Resumed):
         encoded: Union[None, str, Callable[[Any, int], bytes]] = None,
         decode: Optional[Callable[[bytes, int], Any]] = None,
         transform: Optional[Callable[[Any], Any]] = None,
+        pil: bool = False,
         collate_fn: Optional[Callable[[List[Any]], Any]] = None,
         workers: Optional[int] = None,
         worker_init_fn: Optional[Callable[[int], None]] = None,
@@ -267,12 +286,21 @@ class Loader(Shown, Habits, Resumed):
             raise ArgumentError(
                 "augment is for pictures that larder decodes; what becomes of samples of your own is said by transform="
             )
-        job = job_of(dataset, encoded, decode, self._stages.own, collate_fn)
+        pil = bool(pil or self._stages.unknown)
+        if pil and self._stages.native:
+            raise ArgumentError("pil=True hands out pictures as they are: leave the stages of augment out")
+        job = job_of(dataset, encoded, decode, self._stages.own, collate_fn, pil)
         if conf.fields or conf.target or self._target is not None:
             if dataset is not None or collate_fn is not None:
                 raise ArgumentError(f"fields and target are for larder's own sources, and do not go with "
                                     f"{'dataset' if dataset is not None else 'collate_fn'}=")
+            if pil:
+                raise ArgumentError(f"augment: torchvision's {self._stages.unknown}; with fields= there are native "
+                                    "stages alone" if self._stages.unknown else "pil=True does not go with fields=")
             job.functions = []  # they get x, in the training thread
+            if self._stages.own:
+                _lib.warn(["with fields= one's own functions run in the training thread; workers run them for "
+                           "Loader(dataset=larder.Dataset(uri, cache=\"0\", fields=…), transform=…)"], 2)
         self._own = self._make_own(job, counts, workers_of(workers), start,
                                    function("worker_init_fn", worker_init_fn), identity)
         if self._own is not None:
@@ -298,7 +326,15 @@ class Loader(Shown, Habits, Resumed):
             _torch.warn_unheard(self.world)
         if evaluator is not None:
             self.set_evaluator(evaluator)
+        if self._stages.unknown and self._own is not None:
+            _lib.warn([f"augment: torchvision's {self._stages.unknown}; so all of it runs on PIL images, "
+                       f"{self._own.shown} (loader.augment says what runs where)"], 2)
         self._tell_notes(2)
+
+    @property
+    def augment(self) -> str:
+        """What is done to a sample: native stages, as larder's text, then functions of one's own by name."""
+        return self._stages.shown
 
     def _make_own(self, job: Any, counts: Any, workers: Optional[int], start: str, init: Any,
                   identity: Any) -> Optional[Own]:

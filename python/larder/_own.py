@@ -31,7 +31,7 @@ class OwnSource(_lib.Sized):
 class OwnMaker(_lib.Sized):
     """larder_own_maker"""
 
-    _fields_ = [("size", c_size_t), ("arg", c_void_p), ("whole", c_bool), ("make", c_void_p)]
+    _fields_ = [("size", c_size_t), ("arg", c_void_p), ("whole", c_bool), ("pictures", c_bool), ("make", c_void_p)]
 
 
 # ---- what is known of a data set ----------------------------------------------------------------
@@ -137,7 +137,7 @@ class Own:
             self.source = self._source_of(job.dataset, identity)
         if job.makes:
             self.maker = OwnMaker(arg=self.crew.arg, make=self.crew.function(JOIN if self.whole else MAKE),
-                                  whole=self.whole)
+                                  whole=self.whole, pictures=job.pil)
 
     def _source_of(self, dataset: Any, identity: Any) -> OwnSource:
         self.labels = labels_of(dataset, self.samples)
@@ -171,6 +171,11 @@ class Own:
     def workers(self) -> int:
         return len(getattr(self.crew, "processes", ())) or 1
 
+    @property
+    def shown(self) -> str:
+        n = len(getattr(self.crew, "processes", ()))
+        return f"in {n} worker processes" if n > 1 else "in one worker process" if n else "in larder's threads"
+
     def told(self, e: Error) -> BaseException:
         """An error of the library's, with what one's own code said; or what that raised, such as Ctrl-C."""
         wrong = self.crew.raised()
@@ -199,8 +204,12 @@ class Own:
 
 
 def job_of(dataset: Any, encoded: Any, decode: Any, functions: Sequence[Callable[[Any], Any]],
-           collate_fn: Any) -> Job:
+           collate_fn: Any, pil: bool = False) -> Job:
     """What one's own part of a loader is, checked."""
+    if pil and dataset is not None:
+        raise ArgumentError("pil=True is for pictures of larder's sources: samples of your own come as you make them")
+    if pil and not functions and collate_fn is None:
+        raise ArgumentError("pil=True hands out PIL images, which transform= or collate_fn= makes batches of: give one")
     if encoded is not None and not callable(encoded):
         if not isinstance(encoded, str) or not callable(getattr(dataset, encoded, None)):
             raise ArgumentError(
@@ -219,7 +228,7 @@ def job_of(dataset: Any, encoded: Any, decode: Any, functions: Sequence[Callable
                             "what dataset[i] gives")
     if encoded is None:
         encoded, decode = files_of(*behind(dataset)) or (None, None)
-    return Job(dataset, encoded, decode, functions, collate_fn)
+    return Job(dataset, encoded, decode, functions, collate_fn, pil)
 
 
 def workers_of(workers: Any) -> Optional[int]:

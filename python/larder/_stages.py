@@ -24,12 +24,14 @@ class Stages:
     def __init__(self, augment: Any, transform: Optional[Callable]) -> None:
         own: List[Callable] = []
         self.dtype: Optional[str] = None  # where torchvision's transforms say which
+        self.unknown = ""  # what of torchvision's transforms is no stage of ours: they get a PIL image
         function("transform", transform)
         if is_torchvision(augment):
             said = translate(augment)
             if said.text is None:
-                raise ArgumentError(f"augment: torchvision's {said.why}; as a function of one's own it is transform=")
-            augment, self.dtype = said.text, said.dtype if said.dtype != "float32" else None
+                augment, self.unknown = [augment], said.why
+            else:
+                augment, self.dtype = said.text, said.dtype if said.dtype != "float32" else None
         if callable(augment):
             augment = [augment]
         if augment is not None and not isinstance(augment, (str, list, tuple)):
@@ -53,6 +55,12 @@ class Stages:
     @property
     def own(self) -> List[Callable]:
         return self.listed if self.transform is None else [*self.listed, self.transform]
+
+    @property
+    def shown(self) -> str:
+        """What is done, and who does it."""
+        own = [getattr(f, "__name__", type(f).__name__) for f in self.own]
+        return " | ".join([*([self.native] if self.native else []), *(f"{name} (own code)" for name in own)])
 
     def run(self, sample: Any) -> Any:
         """One's own functions, on one sample."""

@@ -30,9 +30,10 @@ class Job:
         decode: Optional[Callable[[bytes, int], Any]] = None,
         functions: Sequence[Callable[[Any], Any]] = (),
         collate: Optional[Callable[[List[Any]], Any]] = None,
+        pil: bool = False,
     ) -> None:
         self.dataset, self.decode, self.functions, self.collate = dataset, decode, list(functions), collate
-        self.encoded = encoded
+        self.encoded, self.pil = encoded, pil
 
     @property
     def makes(self) -> bool:
@@ -55,6 +56,8 @@ class Job:
         # Only of a data set of one's own no other process can have written what is unpickled.
         own = self.dataset is not None
         value: Any = bytes(raw) if self.encoded is not None else _parcel.loads(bytearray(raw), pickles=own)
+        if self.pil:
+            value = picture(value)
         if self.decode is not None:
             value = self.decode(value, i)
         for f in self.functions:
@@ -64,6 +67,17 @@ class Job:
     def joined(self, samples: List[Any]) -> Any:
         assert self.collate is not None
         return self.collate(samples)
+
+
+def picture(given: Any) -> Any:
+    """A PIL image: of larder's pixels, or of a file's bytes, where larder does not decode such files."""
+    from PIL import Image
+
+    if isinstance(given, bytes):
+        import io
+
+        return Image.open(io.BytesIO(given)).convert("RGB")
+    return Image.fromarray(given[:, :, 0] if given.shape[2] == 1 else given)
 
 
 # ---- chance -------------------------------------------------------------------------------------
@@ -307,7 +321,10 @@ class Desk:
                     self.chances[task].last.clear()
                 self.task = task
                 out = answers(self.job, self.chances[task], task, asked, self._progress)
-            used = self._lay(out, n)
+            try:
+                used = self._lay(out, n)
+            except (OSError, MemoryError) as e:  # no room for it: a sentence finds some
+                used = self._lay([failure(e)] * few, n)
             del asked, out
             try:
                 drawn = int(bool(self.chances[task].used))

@@ -166,7 +166,11 @@ static int open_crates(larder_loader *l) {
 
 static int open_pipeline(larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
-    if (l->conf.order_only) { /* any shape will do */
+    if (l->maker.pictures && l->conf.augment && l->conf.augment[0])
+        return larder__fail(LARDER_E_ARGS,
+                            "augment \"%.60s\": pictures are wanted as they are, without stages",
+                            l->conf.augment);
+    if (l->conf.order_only || l->maker.pictures) { /* any shape will do */
         larder__free((void *)(uintptr_t)l->conf.augment);
         l->conf.augment = larder__strdup("resize:h=1,w=1");
         if (!l->conf.augment)
@@ -184,7 +188,7 @@ static int open_pipeline(larder_loader *l) {
                             "not fields, nor what functions of one's own make",
                             l->conf.augment);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only ||
-        l->columns || l->conf.views > 1) /* what several crops need is most of it */
+        l->columns || l->maker.pictures || l->conf.views > 1) /* several crops need most of it */
         return rc;
     bool together = l->cache.order == LARDER__IN_STEP;
     larder__parts_conf parts = {.data = l->data,

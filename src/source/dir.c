@@ -22,6 +22,7 @@ typedef struct dir {
     uint64_t *firsts;     /* first id of each class, and the count at the end */
     size_t class_count, classes_cap;
     char io[16];
+    bool all;                   /* files of any name, not those of pictures alone */
     larder__file_groups groups; /* fields: files that are a sample together */
 } dir;
 
@@ -77,10 +78,10 @@ static int add_file(dir *d, const larder__walk *w, size_t i) {
 static int without_images(const dir *d, const larder__walk *w, size_t c) {
     larder__found_says says = {0};
     const char *there = larder__found_note(&w->found, "files", 0, &says);
-    return larder__fail(LARDER_E_NOTFOUND, "%s/%s: a class folder without %s%s%s%s", d->set.root,
-                        d->classes[c], w->groups ? "files of these fields" : "images",
-                        there ? "; " : "", there ? there : "",
-                        there && !w->groups ? " (fields= takes others: fields=wav)" : "");
+    return larder__fail(
+        LARDER_E_NOTFOUND, "%s/%s: a class folder without %s%s%s%s", d->set.root, d->classes[c],
+        w->groups ? "files of these fields" : "images", there ? "; " : "", there ? there : "",
+        there && !w->groups ? " (fields=wav takes those, ?files=all any file)" : "");
 }
 
 typedef struct group_file {
@@ -105,7 +106,7 @@ static int add_groups(dir *d, const larder__walk *w) {
 }
 
 static int list_files(dir *d) {
-    larder__walk w = {.groups = d->groups.wanted_count ? &d->groups : NULL};
+    larder__walk w = {.groups = d->groups.wanted_count ? &d->groups : NULL, .all = d->all};
     int rc = 0;
     d->firsts = larder__calloc(d->class_count + 1, sizeof *d->firsts);
     if (!d->firsts)
@@ -143,6 +144,7 @@ static int dir_open(void *st, const char *where, const larder_args *args) {
     if (rc == 0)
         rc = list_classes(d);
     snprintf(d->io, sizeof d->io, "%s", larder_args_text(args, "io"));
+    d->all = strcmp(larder_args_text(args, "files"), "all") == 0;
     return rc;
 }
 
@@ -218,7 +220,11 @@ static int dir_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
                                   : larder__file_set_read(st, file_name, ids, n, out);
 }
 
-static const larder_param params[] = {LARDER__SPLIT_PARAM, LARDER__IO_PARAM, {0}};
+static const larder_param params[] = {LARDER__SPLIT_PARAM,
+                                      LARDER__IO_PARAM,
+                                      {"files", "pictures|all", "pictures",
+                                       "which are samples: those ImageFolder takes, or all", 0, 0},
+                                      {0}};
 
 const larder_source larder__source_dir = {
     .plugin = {.name = "dir",

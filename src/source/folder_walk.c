@@ -92,8 +92,8 @@ static int take_entry(larder__walk *w, const char *root, int fd, uint32_t in,
     struct stat st;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return 0;
-    bool image =
-        w->groups ? larder__file_groups_take(w->groups, name) : larder__is_image_name(name);
+    bool image = w->groups ? larder__file_groups_take(w->groups, name)
+                           : (w->all && name[0] != '.') || larder__is_image_name(name);
     bool there = false;
     if (image || e->d_type != DT_REG) {
         there = fstatat(fd, name, &st, 0) == 0;

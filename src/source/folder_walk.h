@@ -23,6 +23,7 @@ typedef struct larder__walk { /* working memory, used again for each class */
     size_t files_used, files_cap;
     larder__found found;               /* in all classes so far: what is no image */
     const larder__file_groups *groups; /* files of these fields instead of images; NULL: images */
+    bool all;                          /* or all files but hidden ones */
 } larder__walk;
 
 /* Lists the images below `root`/`name`; they are then taken one by one, in order. */

@@ -11,6 +11,9 @@
 #ifndef LARDER_HAVE_SPNG
 #define LARDER_HAVE_SPNG 0
 #endif
+#ifndef LARDER_HAVE_GIF
+#define LARDER_HAVE_GIF 0
+#endif
 #ifndef LARDER_HAVE_TIFF
 #define LARDER_HAVE_TIFF 0
 #endif
@@ -21,15 +24,18 @@
 static const struct {
     const char *ending;
     bool decoded; /* by this build */
-} pictures[] = {{"jpg", LARDER_HAVE_JPEG},
-                {"jpeg", LARDER_HAVE_JPEG},
-                {"png", LARDER_HAVE_SPNG},
-                {"ppm", true},
-                {"bmp", true},
-                {"pgm", true},
-                {"tif", LARDER_HAVE_TIFF},
-                {"tiff", LARDER_HAVE_TIFF},
-                {"webp", LARDER_HAVE_WEBP}};
+    bool asked;   /* ImageFolder passes over it, and so do we unless we are asked for it */
+} pictures[] = {{"jpg", LARDER_HAVE_JPEG, false},
+                {"jpeg", LARDER_HAVE_JPEG, false},
+                {"png", LARDER_HAVE_SPNG, false},
+                {"ppm", true, false},
+                {"bmp", true, false},
+                {"pgm", true, false},
+                {"tif", LARDER_HAVE_TIFF, false},
+                {"tiff", LARDER_HAVE_TIFF, false},
+                {"webp", LARDER_HAVE_WEBP, false},
+                {"gif", LARDER_HAVE_GIF, true},
+                {"pbm", true, true}};
 enum { PICTURES = sizeof pictures / sizeof *pictures };
 
 const char *larder__ending(const char *path) {
@@ -44,7 +50,10 @@ static int find_picture(const char *ending) {
     return -1;
 }
 
-bool larder__is_picture(const char *ending) { return find_picture(ending) >= 0; }
+bool larder__is_picture(const char *ending) {
+    int i = find_picture(ending);
+    return i >= 0 && !pictures[i].asked;
+}
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
@@ -127,9 +136,9 @@ const char *larder__found_note(const larder__found *f, const char *what, size_t 
     out = says->text[1];
     list(&f->strange, endings);
     snprintf(out, sizeof says->text[1],
-             "%llu samples cannot be decoded, by their names (%s; larder --version says what this "
-             "build has), the first is %.120s: convert them, pass over them (on_bad=skip) or take "
-             "their bytes as they are",
+             "larder does not decode %llu samples, by their names (%s; larder --version says what "
+             "this build has), the first is %.120s: convert them, leave them to PIL (pil=True in "
+             "Python), pass over them (on_bad=skip) or take their bytes as they are",
              (unsigned long long)strange, endings, f->first);
     return out;
 }

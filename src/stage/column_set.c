@@ -93,11 +93,13 @@ static bool is_kind(const larder__column *c, const char *name) {
     return c->kind && c->kind != &given && strcmp(c->kind->plugin.name, name) == 0;
 }
 
-/* Of JSON and NumPy files the value says what it is. */
+/* Of JSON, NumPy files and typed samples the value says what it is. */
 static const char *kind_by_value(const larder__field *v) {
     if (v->kind == LARDER__FIELD_ARRAY || v->kind == LARDER__FIELD_TENSOR)
         return v->ndim ? "array" : "number";
-    return v->kind == LARDER__FIELD_BOOL ? "number" : "text";
+    return v->kind == LARDER__FIELD_BOOL   ? "number"
+           : v->kind == LARDER__FIELD_TEXT ? "text"
+                                           : "bytes";
 }
 
 static int settle_one(larder__column *col, const larder__sight *sight, const larder__field *value) {

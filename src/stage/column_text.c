@@ -125,8 +125,9 @@ static int parse_one(larder__columns *c, char *text) {
     char ending[16];
     if (kind)
         return set_kind(col, kind);
-    if (col->reading == LARDER__AS_IT_IS) /* of others the first sample's value tells */
-        col->kind = larder__column_kind_for(ending_of(col->field, ending));
+    const larder__column_kind *usual = larder__column_kind_for(ending_of(col->field, ending));
+    if (col->reading == LARDER__AS_IT_IS && usual != larder__column_kind_named("bytes"))
+        col->kind = usual; /* of others the first sample's value tells */
     return 0;
 }
 

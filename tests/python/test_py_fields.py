@@ -150,6 +150,25 @@ class Fields(unittest.TestCase):
         self.assertIn(f"{N} .json", str(told[0].message))
         self.assertIn("fields=", str(told[0].message))
 
+    def test_functions_of_ones_own(self):
+        here = os.getpid()
+
+        def elsewhere(sample):
+            x, y = sample
+            return x, y, os.getpid() != here
+
+        with self.assertWarnsRegex(larder.LarderWarning, "run in the training thread; workers run them for"):
+            self.load(fields="npy,cls", augment=None, transform=lambda x: x).close()
+        data = larder.Dataset(self.uri, cache="0", fields="npy,cls")
+        with larder.Loader(dataset=data, batch_size=8, transform=elsewhere, workers=1, shuffle=False) as loader:
+            x, y, away = next(iter(loader))
+        self.assertTrue(away.all())
+        for i in range(8):
+            want = data[i]
+            self.assertTrue(torch.equal(x[i], want[0]))
+            self.assertEqual(int(y[i]), want[1])
+        data.close()
+
     def test_without_a_picture(self):
         with self.load(fields="npy,cls", augment=None) as loader:
             for x, y in loader:

@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -367,6 +368,14 @@ class Trouble(unittest.TestCase):
             self.assertIn(f"sample {at}", str(e.exception))
             self.assertIn(says, str(e.exception))
 
+    def test_no_room_for_an_answer(self):
+        def little(_):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+        with self.assertRaisesRegex(larder.StorageError, "File too large"):
+            larder.Loader(dataset=[torch.zeros(1 << 19)] * 4, batch_size=2, workers=1, worker_init_fn=little)
+
     def test_init_that_fails(self):
         def init(k):
             raise RuntimeError("not here")
@@ -566,6 +575,34 @@ class Processes(unittest.TestCase):
         out, err = p.communicate()
         self.assertIn(b"KeyboardInterrupt", err)
         self.wait_for(pids)
+
+    def test_a_main_module_that_spawn_runs_again(self):
+        path = os.path.join(FOLDER.name, "unguarded.py")
+        with open(path, "w") as f:
+            f.write(f"import sys; sys.path.insert(0, {str(kit.ROOT / 'python')!r}); import larder\n"
+                    "larder.Loader(dataset=[1, 2], workers=1, start='spawn', torch=False)\n")
+        p = subprocess.run([sys.executable, path], capture_output=True, text=True)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn('below if __name__ == "__main__":', p.stderr)
+
+    def test_ctrl_c_while_it_opens(self):
+        text = (
+            "import sys, os, signal; sys.path.insert(0, sys.argv[1]); import kit, larder\n"
+            "class D:\n"
+            "    def __len__(self): return 1000\n"
+            "    def __getitem__(self, i):\n"
+            "        os.write(1, b'%d\\n' % os.getpid())\n"
+            "        signal.pause()\n"
+            "larder.Loader(dataset=D(), workers=1)\n"
+        )
+        p = subprocess.Popen([sys.executable, "-c", text, os.path.dirname(__file__)], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, start_new_session=True)
+        worker = int(p.stdout.readline())
+        os.killpg(p.pid, signal.SIGINT)
+        _, err = p.communicate()
+        self.assertTrue(err.rstrip().endswith(b"KeyboardInterrupt"), err)
+        self.assertEqual(p.returncode, -signal.SIGINT)
+        self.wait_for([worker])
 
     def test_left_open(self):
         p, pids = self.ended("")

@@ -445,7 +445,7 @@ class Transformers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if pl is None and accelerate is None:
+    if pl is None and accelerate is None and transformers is None:
         print("skipped: neither Lightning, Accelerate nor transformers is installed")
         sys.exit(77)
     unittest.main()

@@ -109,8 +109,24 @@ class Translation(unittest.TestCase):
             said = translate(transforms)
             self.assertIsNone(said.text, word)
             self.assertIn(word, said.why)
-        with self.assertRaisesRegex(larder.ArgumentError, "RandomPerspective: there is no such stage"):
-            self.loader(T.Compose([T.Resize((8, 8)), T.RandomPerspective()]))
+
+    def test_not_known_runs_in_workers(self):
+        chain = T.Compose([T.Resize((8, 8)), T.RandomPerspective(p=0), T.ToTensor()])
+        want = torch.stack([chain(p) for p in self.pictures])
+        with self.assertWarnsRegex(larder.LarderWarning, "RandomPerspective: there is no such stage.* in 2 worker"):
+            loader = self.loader(chain, workers=2)
+        with loader:
+            batch = next(iter(loader))
+            self.assertEqual(loader.augment, "Compose (own code)")
+        self.assertLessEqual((batch.x - want).abs().max().item(), 1.05 / 255)
+        self.assertEqual(batch.y.tolist(), [0, 0, 0, 1, 1, 1])
+        data = larder.Dataset(self.folder.name, augment=chain)  # whose workers are a DataLoader's
+        self.assertLessEqual((data[0][0] - want[0]).abs().max().item(), 1.05 / 255)
+        data.close()
+
+    def test_known_says_so(self):
+        with self.loader(T.Compose([T.Resize((8, 8)), T.ToTensor()])) as loader:
+            self.assertEqual(loader.augment, "resize:h=8,w=8")
 
     def test_pixels(self):
         for transforms in FORCED:

@@ -131,6 +131,21 @@ static void test_nothing_there(void **state) {
     check_folder_remove(root);
 }
 
+static void test_files_of_any_name(void **state) {
+    (void)state;
+    char root[256];
+    larder__data *d;
+    check_folder(root);
+    put(root, "c/.hidden", "no sample");
+    put(root, "c/1.tga", "x");
+    put(root, "c/2.jpg", "x");
+    put(root, "c/deep/3", "x");
+    check_ok(open_dir(&d, root, "?files=all"));
+    expect_order(d, (const char *const[]){"c/1.tga", "c/2.jpg", "c/deep/3"}, 3);
+    larder__data_close(&d);
+    check_folder_remove(root);
+}
+
 /* Each way of going wrong, once read plainly and once in a batch. */
 static void bad_files(const char *query) {
     char root[256], path[400];
@@ -257,6 +272,7 @@ int main(void) {
         cmocka_unit_test(test_order_of_imagefolder),
         cmocka_unit_test(test_split_layout),
         cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_files_of_any_name),
         cmocka_unit_test(test_bad_files_plain),
         cmocka_unit_test(test_bad_files_uring),
         cmocka_unit_test(test_many_at_once),

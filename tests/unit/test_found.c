@@ -150,10 +150,12 @@ static void test_strange(void **st) {
     larder__found_sample(&f, "a/3.Heic");
     if (strstr(larder_features(), "-jpeg"))
         return;
-    assert_string_equal(larder__found_note(&f, "files", 0, &says),
-                        "2 samples cannot be decoded, by their names (2 .heic; larder --version "
-                        "says what this build has), the first is a/2.heic: convert them, pass over "
-                        "them (on_bad=skip) or take their bytes as they are");
+    assert_string_equal(
+        larder__found_note(&f, "files", 0, &says),
+        "larder does not decode 2 samples, by their names (2 .heic; larder --version "
+        "says what this build has), the first is a/2.heic: convert them, leave them "
+        "to PIL (pil=True in Python), pass over them (on_bad=skip) or take their "
+        "bytes as they are");
 }
 
 static void test_many_endings(void **st) {

@@ -123,12 +123,14 @@ int larder__fields_open(larder_loader *l) {
 /* A cache that several look at, or that holds pixels, knows one picture a sample. */
 static int check_cache(const larder_loader *l) {
     const double *share = larder__cache_back(&l->cache)->budget.share;
-    if (l->maker.make && !l->own) /* it is given what becomes of any of these */
+    if (l->maker.make && !l->own &&
+        !l->maker.pictures) /* it is given what becomes of any of these */
         return 0;
     if (share[LARDER_DECODED] > 0 || share[LARDER_AUGMENTED] > 0 || l->plans || l->shrink.on)
         return larder__fail(LARDER_E_ARGS,
-                            "samples of several fields are cached as they are stored: leave out "
-                            "plan=, shrink= and the shares of decoded and augmented samples");
+                            "samples of several fields, or for functions of one's own that take "
+                            "pictures as they are, are cached as they are stored: leave out plan=, "
+                            "shrink= and the shares of decoded and augmented samples");
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/parcel.h"
 #include "loader/fill/joint.h"
 #include "source/answer.h"
+#include "stage/codec.h"
 
 #include <stdio.h>
 
@@ -36,6 +37,63 @@ static int picture_in(larder_loader *l, larder__scratch *scratch, larder_buf *by
     return rc;
 }
 
+/* All pixels of a picture in the order h, w, c, as a parcel of one array. */
+static int levels_in(const larder_item *item, larder_buf **out) {
+    larder_shape s = item->shape;
+    larder__field f = {.kind = LARDER__FIELD_ARRAY,
+                       .dtype = LARDER_U8,
+                       .ndim = 3,
+                       .shape = {s.h, s.w, s.c},
+                       .name = "",
+                       .bytes = item->bytes};
+    int rc = larder__parcel_make(out, &f, 1);
+    if (rc < 0)
+        return rc;
+    const uint8_t *from = item->data;
+    uint8_t *to = (void *)(uintptr_t)f.data;
+    size_t plane = (size_t)s.h * s.w;
+    if (item->layout == LARDER_NHWC || s.c == 1)
+        memcpy(to, from, item->bytes);
+    else
+        for (size_t i = 0; i < plane; i++)
+            for (size_t c = 0; c < s.c; c++)
+                *to++ = from[c * plane + i];
+    return 0;
+}
+
+static int bytes_in(larder_buf *bytes, larder_buf **out) {
+    larder__field f = {.kind = LARDER__FIELD_BYTES,
+                       .dtype = LARDER_U8,
+                       .name = "",
+                       .bytes = larder_buf_size(bytes)};
+    int rc = larder__parcel_make(out, &f, 1);
+    if (rc == 0)
+        memcpy((void *)(uintptr_t)f.data, larder_buf_data(bytes), f.bytes);
+    return rc;
+}
+
+/* Does no decoder of this build know what these are? */
+static bool is_strange(larder_loader *l, larder_buf *bytes, int rc) {
+    size_t size = larder_buf_size(bytes);
+    return rc == LARDER_E_UNSUPPORTED ||
+           (rc == LARDER_E_FORMAT && larder__data_about(l->data)->raw.h == 0 && size &&
+            !larder__codec_find(larder_buf_data(bytes), size));
+}
+
+static int whole_in(larder_loader *l, larder__scratch *scratch, larder_buf *bytes,
+                    larder_buf **out) {
+    larder_buf *pixels = NULL;
+    larder_item item = {0};
+    int rc = larder__pipeline_decode(l->pipeline, scratch, bytes, SIZE_MAX, &pixels);
+    if (rc < 0)
+        return is_strange(l, bytes, rc) ? bytes_in(bytes, out) : rc;
+    rc = larder__pipeline_pixels(l->pipeline, pixels, &item);
+    if (rc == 0)
+        rc = levels_in(&item, out);
+    larder_buf_unref(&pixels);
+    return rc;
+}
+
 /* What the program's function is given of a sample; takes over the reference. */
 static int given_of(larder_loader *l, larder__scratch *scratch, larder_buf **bytes,
                     larder_form form, uint64_t seed, larder_buf **out) {
@@ -44,7 +102,9 @@ static int given_of(larder_loader *l, larder__scratch *scratch, larder_buf **byt
     if (larder__data_about(l->data)->parcels) { /* the program's own are, too */
         *out = *bytes;
         *bytes = NULL;
-    } else
+    } else if (l->maker.pictures)
+        rc = whole_in(l, scratch, *bytes, out);
+    else
         rc = picture_in(l, scratch, *bytes, form, seed, out);
     larder_buf_unref(bytes);
     return rc;
