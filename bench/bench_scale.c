@@ -74,14 +74,15 @@ static void measure(const char *name, const char *source, const char *recipe, do
                             .threads = 1,
                             .order_only = true};
     larder_loader *l = NULL;
-    double begin = larder__now();
+    double begin = larder__now(), spent = larder__cpu_seconds();
     if (larder_loader_open(&l, &c) < 0)
         die(source);
     double opened = larder__now() - begin, peak = status_mib("VmHWM:");
+    spent = larder__cpu_seconds() - spent;
     double files = status_mib("RssFile:"), first = take(l, 1);
     double heap = status_mib("RssAnon:"), before = larder__cpu_seconds(), wall = take(l, BATCHES);
-    printf("%-8s %-8s %11.0f %8.2f %8.2f %9.0f %9.0f %9.0f %9.0f %9.0f\n", name, recipe, n, opened,
-           first, heap, mapped_mib(), peak - files,
+    printf("%-8s %-8s %11.0f %8.2f %8.2f %8.2f %9.0f %9.0f %9.0f %9.0f %9.0f\n", name, recipe, n,
+           opened, spent, first, heap, mapped_mib(), peak - files,
            (larder__cpu_seconds() - before) / BATCHES / BATCH * 1e9, BATCHES / wall);
     fflush(stdout);
     larder_loader_close(&l);
@@ -109,8 +110,9 @@ int main(int argc, char **argv) {
         die(folder);
     snprintf(kept, sizeof kept, "%s/kept", folder);
     setenv("LARDER_CACHE_DIR", kept, 1);
-    printf("%-8s %-8s %11s %8s %8s %9s %9s %9s %9s %9s\n", "source", "recipe", "samples", "open s",
-           "first s", "heap MiB", "mapped", "peak heap", "draw ns", "batches/s");
+    printf("%-8s %-8s %11s %8s %8s %8s %9s %9s %9s %9s %9s\n", "source", "recipe", "samples",
+           "open s", "its CPU", "first s", "heap MiB", "mapped", "peak heap", "draw ns",
+           "batches/s");
     uint64_t made = 0;
     for (double n = 1e6; n <= most; n *= 10) {
         uint64_t shards = (uint64_t)n / TAR_MANY_SHARD;
