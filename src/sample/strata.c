@@ -35,7 +35,9 @@ int larder__strata_open(larder__strata *s, const larder_draw_env *env) {
     s->count = larder__calloc(2 * ((uint64_t)s->classes + 1), sizeof *s->count);
     s->ends = larder__malloc(((uint64_t)stretches(s) + 1) * sizeof *s->ends);
     s->other = larder__malloc(env->n * sizeof *s->other);
-    if (!s->count || !s->ends || !s->other)
+    bool few = s->classes < UINT16_MAX;
+    s->known = few ? larder__malloc(env->n * sizeof *s->known) : NULL;
+    if (!s->count || !s->ends || !s->other || (few && !s->known))
         return LARDER_E_NOMEM;
     for (uint64_t id = 0; id < env->n; id++)
         s->count[class_of(s, id)]++;
@@ -46,6 +48,14 @@ void larder__strata_close(larder__strata *s) {
     larder__free(s->count);
     larder__free(s->ends);
     larder__free(s->other);
+    larder__free(s->known);
+}
+
+/* All classes, asked for in the order of ids: in the random one that follows, a source might have
+ * to fetch each from far, which takes ten times as long. */
+static void know_classes(larder__strata *s) {
+    for (uint64_t id = 0; s->known && id < s->env->n; id++)
+        s->known[id] = (uint16_t)class_of(s, id);
 }
 
 /* Walks the random order and says of each id in which stretch it belongs: into `ends` how many
@@ -57,7 +67,7 @@ static void walk(larder__strata *s, const uint32_t *order, uint64_t seed, uint64
     larder_rng_seed(&rng, seed, 0x57a70000u + sweep);
     memset(passed, 0, ((uint64_t)s->classes + 1) * sizeof *passed);
     for (uint64_t i = 0; i < s->env->n; i++) {
-        uint32_t c = class_of(s, order[i]);
+        uint32_t c = s->known ? s->known[order[i]] : class_of(s, order[i]);
         double way = (passed[c]++ + larder_rng_unit(&rng)) / s->count[c];
         /* Rounding may take the last of a class to the very end, or it has grown since. */
         uint32_t at = (uint32_t)fmin(way * stretches(s), stretches(s) - 1.0);
@@ -71,6 +81,7 @@ static void walk(larder__strata *s, const uint32_t *order, uint64_t seed, uint64
 void larder__strata_spread(larder__strata *s, uint32_t **order, uint64_t seed, uint64_t sweep) {
     if (!s->classes)
         return;
+    know_classes(s);
     memset(s->ends, 0, ((uint64_t)stretches(s) + 1) * sizeof *s->ends);
     walk(s, *order, seed, sweep, NULL);
     for (uint32_t i = 0; i < stretches(s); i++)

@@ -4,7 +4,7 @@
  *
  * The samples of a class stand at (r + u) / count of the way, r = 0, 1, … in random order, u random
  * in [0, 1). Places are told apart to 64; within that the order is a random one. A sample without a
- * class is of a class of its own kind. O(n) time, 4 bytes a sample. */
+ * class is of a class of its own kind. O(n) time, 6 bytes a sample. */
 #ifndef LARDER_SAMPLE_STRATA_H
 #define LARDER_SAMPLE_STRATA_H
 
@@ -18,6 +18,7 @@ typedef struct larder__strata {
     uint32_t *count;  /* class: its samples, then how many of them were passed */
     uint32_t *ends;   /* stretch: where its part of the order begins */
     uint32_t *other;  /* room for an order */
+    uint16_t *known;  /* id: its class, when the order was made; NULL: there are too many */
 } larder__strata;
 
 /* Also fine where classes are not known, or nearly every sample has its own. */

@@ -44,7 +44,7 @@ static int list_classes(dir *d) {
             (size_t)n >= sizeof path)
             continue;
         if (e->d_type == DT_REG || !larder__is_folder(path)) { /* of no class */
-            larder__found_unused(&d->set.found, e->d_name, larder__ending(e->d_name));
+            larder__found_unused(&d->set.found, e->d_name, larder__ending(e->d_name), 1);
             continue;
         }
         rc = larder__grow(&d->classes, &d->classes_cap, d->class_count + 1, sizeof *d->classes);

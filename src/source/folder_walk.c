@@ -102,7 +102,7 @@ static int take_entry(larder__walk *w, const char *root, int fd, uint32_t in,
     }
     if (image)
         return add_file(w, in, name, there ? &st : NULL);
-    larder__found_unused(&w->found, name, larder__ending(name));
+    larder__found_unused(&w->found, name, larder__ending(name), 1);
     return 0;
 }
 

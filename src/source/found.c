@@ -55,6 +55,11 @@ bool larder__is_picture(const char *ending) {
     return i >= 0 && !pictures[i].asked;
 }
 
+bool larder__is_decoded(const char *ending) {
+    int i = find_picture(ending);
+    return i >= 0 && pictures[i].decoded;
+}
+
 /* ---- counting -------------------------------------------------------------------------------- */
 
 static void count(larder__tally *t, const char *ending, uint64_t n) {
@@ -71,15 +76,14 @@ static void count(larder__tally *t, const char *ending, uint64_t n) {
     t->others += n;
 }
 
-void larder__found_unused(larder__found *f, const char *path, const char *ending) {
-    if (larder__name_in(path)[0] != '.')
-        count(&f->unused, ending, 1);
+void larder__found_unused(larder__found *f, const char *path, const char *ending, uint64_t n) {
+    if (n && larder__name_in(path)[0] != '.')
+        count(&f->unused, ending, n);
 }
 
 void larder__found_sample(larder__found *f, const char *path) {
     const char *ending = larder__ending(path);
-    int i = find_picture(ending);
-    if (i >= 0 && pictures[i].decoded)
+    if (larder__is_decoded(ending))
         return;
     count(&f->strange, ending, 1);
     if (!f->first[0])

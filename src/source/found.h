@@ -23,9 +23,12 @@ typedef struct larder__found {
 const char *larder__ending(const char *path);
 /* "jpg" is; as torchvision's ImageFolder has it. NULL is not. */
 bool larder__is_picture(const char *ending);
+/* And this build decodes it. */
+bool larder__is_decoded(const char *ending);
 
-/* `ending` may be NULL. Hidden files (.DS_Store) are nobody's loss and are not counted. */
-void larder__found_unused(larder__found *, const char *path, const char *ending);
+/* So many of them; `ending` may be NULL. Hidden files (.DS_Store) are nobody's loss and are not
+ * counted. */
+void larder__found_unused(larder__found *, const char *path, const char *ending, uint64_t n);
 void larder__found_sample(larder__found *, const char *path);
 void larder__found_add(larder__found *to, const larder__found *from);
 

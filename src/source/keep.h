@@ -4,10 +4,20 @@
 #ifndef LARDER_SOURCE_KEEP_H
 #define LARDER_SOURCE_KEEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* The file's bytes, or E_NOTFOUND and the like. larder__free(*bytes). */
-int larder__keep_load(const char *name, unsigned char **bytes, size_t *size);
+typedef struct larder__keep_file {
+    unsigned char *bytes; /* not to be written to */
+    size_t size;
+    bool mapped;
+} larder__keep_file;
+
+/* The file's bytes, or E_NOTFOUND and the like. Mapped, so that they take no memory of this
+ * process, unless somebody else could write to the file or there are too many mappings already:
+ * then they are read. A file that is replaced meanwhile stays as it was for whoever has it. */
+int larder__keep_map(const char *name, larder__keep_file *out);
+void larder__keep_free(larder__keep_file *);
 int larder__keep_store(const char *name, const void *bytes, size_t size);
 
 /* Where it is or would be. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 16 };
+enum { BLOCK = LARDER__NAMES_BLOCK };
 
 int larder__names_add(larder__names *n, const char *text, size_t len) {
     int rc = larder__grow(&n->bytes, &n->cap, n->size + len + 1, 1);

@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { LARDER__NAMES_BLOCK = 16 };
+
 typedef struct larder__names {
     char *bytes;
     size_t size, cap;
-    uint64_t *starts; /* where every 16th name begins */
+    uint64_t *starts; /* where every 16th name begins (LARDER__NAMES_BLOCK) */
     size_t starts_cap;
     uint64_t count;
 } larder__names;

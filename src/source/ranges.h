@@ -6,13 +6,11 @@
 
 /* The last of n ranges that begins at or before id; empty ones begin where the next one does. */
 static inline uint64_t larder__range_of(const uint64_t *firsts, uint64_t n, uint64_t id) {
-    uint64_t low = 0, high = n;
-    while (high - low > 1) {
-        uint64_t mid = low + (high - low) / 2;
-        if (firsts[mid] <= id)
-            low = mid;
-        else
-            high = mid;
+    uint64_t low = 0;
+    while (n > 1) { /* without a branch that cannot be foreseen */
+        uint64_t half = n / 2;
+        low += firsts[low + half] <= id ? half : 0;
+        n -= half;
     }
     return low;
 }

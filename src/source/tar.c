@@ -1,6 +1,6 @@
 /* WebDataset shards: tar files in which members of the same key make a sample. Any sample can be
- * read at once, by an index that is built when a shard is first seen and kept for the next run. In
- * memory a sample takes 17 bytes and its name. */
+ * read at once, by an index that is built when a shard is first seen and kept for the next run,
+ * which maps it: samples then take no memory. */
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -10,7 +10,6 @@
 #include "source/content.h"
 #include "source/fd_pool.h"
 #include "source/pread_full.h"
-#include "source/ranges.h"
 #include "source/shards.h"
 #include "source/split.h"
 #include "source/tar_index.h"
@@ -22,7 +21,6 @@
 
 typedef struct tar {
     larder__names paths; /* of the shards */
-    uint64_t *firsts;    /* first id of each shard, and the count at the end */
     larder__stamp *stamps;
     larder__tar_index index; /* of all shards, one after the other */
     larder__fd_pool *pool;
@@ -32,38 +30,40 @@ typedef struct tar {
 
 /* ---- the index of one shard ------------------------------------------------------------------ */
 
-static int build(tar *t, const char *label, int fd, const larder__stamp *stamp) {
+static int build(larder__tar_block *out, const char *label, int fd, const char *path,
+                 const larder__stamp *stamp) {
     struct stat after;
     larder__tar *scan = larder__malloc(sizeof *scan);
     if (!scan)
         return LARDER_E_NOMEM;
     larder__tar_begin_fd(scan, label, fd, stamp->size);
-    int rc = stamp->size ? larder__tar_index_build(&t->index, scan)
+    int rc = stamp->size ? larder__tar_block_scan(out, scan, path, stamp)
                          : larder__fail(LARDER_E_FORMAT, "%s is empty", label);
     larder__free(scan);
     if (rc == 0 && (fstat(fd, &after) != 0 || !larder__stamp_holds(stamp, &after)))
         rc = larder__fail(LARDER_E_CHANGED, "%s changed while it was indexed", label);
+    if (rc < 0)
+        larder__tar_block_free(out);
     return rc;
 }
 
 static int add_shard(tar *t, uint64_t i) {
     const char *label = larder__names_get(&t->paths, i);
     larder__stamp *stamp = &t->stamps[i];
-    char path[PATH_MAX], kept[32] = "";
+    larder__tar_block block = {0};
+    char path[PATH_MAX] = "", kept[LARDER__TAR_KEPT] = "";
     int fd = larder__open_plain(label, stamp), rc = 0;
     if (fd < 0)
         return fd;
-    t->firsts[i] = t->index.keys.count;
     if (t->keep && realpath(label, path))
-        snprintf(kept, sizeof kept, "tar-%016llx",
-                 (unsigned long long)larder__hash_bytes(1, path, strlen(path)));
-    if (!kept[0] || !larder__tar_index_load(&t->index, kept, path, stamp)) {
-        rc = build(t, label, fd, stamp);
+        larder__tar_block_name(path, kept);
+    if (!kept[0] || !larder__tar_block_load(&block, kept, path, stamp)) {
+        rc = build(&block, label, fd, path, stamp);
         if (rc == 0 && kept[0])
-            larder__tar_index_keep(&t->index, t->firsts[i], kept, path, stamp);
+            larder__tar_block_keep(&block, kept, path, stamp);
     }
     close(fd);
-    return rc;
+    return rc < 0 ? rc : larder__tar_index_add(&t->index, &block);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -74,13 +74,12 @@ static int tar_open(void *st, const char *where, const larder_args *args) {
     int rc = larder__shards_expand(&t->paths, where, larder_args_text(args, "split"));
     if (rc < 0)
         return rc;
-    t->firsts = larder__calloc(t->paths.count + 1, sizeof *t->firsts);
     t->stamps = larder__calloc(t->paths.count, sizeof *t->stamps);
-    if (!t->firsts || !t->stamps)
+    if (!t->stamps)
         return LARDER_E_NOMEM;
+    rc = larder__tar_index_open(&t->index, t->paths.count);
     for (uint64_t i = 0; rc == 0 && i < t->paths.count; i++)
         rc = add_shard(t, i);
-    t->firsts[t->paths.count] = t->index.keys.count;
     return rc < 0 ? rc : larder__fd_pool_open(&t->pool, (uint32_t)t->paths.count);
 }
 
@@ -90,14 +89,12 @@ static const char *label_of(void *st, uint64_t shard) {
 
 static int choose(void *st, const char *const *names, size_t n) {
     tar *t = st;
-    int rc = larder__tar_index_choose(&t->index, names, n, t->firsts, t->paths.count, label_of, t);
-    if (rc == 0 && t->index.count == 0) {
+    int rc = larder__tar_index_choose(&t->index, names, n, label_of, t);
+    if (rc == 0 && larder__tar_index_count(&t->index) == 0) {
         const char *there = larder__found_note(&t->index.found, "members", 0, &t->says);
         rc = larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples%s%s", label_of(t, 0),
                           there ? "; " : "", there ? there : "");
     }
-    if (rc == 0)
-        larder__names_trim(&t->index.names);
     return rc;
 }
 
@@ -110,7 +107,6 @@ static void tar_close(void *st) {
     larder__fd_pool_close(&t->pool);
     larder__tar_index_free(&t->index);
     larder__names_free(&t->paths);
-    larder__free(t->firsts);
     larder__free(t->stamps);
 }
 
@@ -159,19 +155,17 @@ static int describe(void *st, larder_dataset *out) {
 }
 
 static int stat_one(void *st, uint64_t id, larder_sample *out) {
-    const larder__tar_entry *e = &((const tar *)st)->index.entries[id];
-    *out = (larder_sample){.bytes = e->bytes, .label = e->label};
+    larder__tar_sample s = larder__tar_index_sample(&((const tar *)st)->index, id);
+    *out = (larder_sample){.bytes = s.bytes, .label = s.label};
     return 0;
-}
-
-static uint32_t shard_of(const tar *t, uint64_t id) {
-    return (uint32_t)larder__range_of(t->firsts, t->paths.count, id);
 }
 
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     const tar *t = st;
-    snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&t->paths, shard_of(t, id))),
-             larder__names_get(&t->index.names, id));
+    char member[LARDER__TAR_NAME];
+    uint64_t shard = larder__tar_index_sample(&t->index, id).shard;
+    larder__tar_index_name(&t->index, id, member);
+    snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&t->paths, shard)), member);
     return 0;
 }
 
@@ -189,7 +183,9 @@ typedef struct held { /* the shard that a call has in hand: checked once, not fo
 } held;
 
 static int blame(const tar *t, uint64_t id, int code) {
-    return larder__fail_in(code, "%.120s", larder__names_get(&t->index.names, id));
+    char member[LARDER__TAR_NAME];
+    larder__tar_index_name(&t->index, id, member);
+    return larder__fail_in(code, "%.120s", member);
 }
 
 /* Samples [h->first, end) count only if their shard is what it was, now that they are read. */
@@ -266,16 +262,16 @@ static int read_fields(tar *t, const held *h, uint64_t id, larder_buf **out) {
     return rc < 0 ? blame(t, id, rc) : 0;
 }
 
-static int read_one(tar *t, const held *h, uint64_t id, larder_buf **out) {
+static int read_one(tar *t, const held *h, uint64_t id, const larder__tar_sample *s,
+                    larder_buf **out) {
     if (t->index.wanted_count)
         return read_fields(t, h, id, out);
-    const larder__tar_entry *e = &t->index.entries[id];
-    *out = larder_buf_new(e->bytes);
+    *out = larder_buf_new(s->bytes);
     if (!*out)
         return LARDER_E_NOMEM;
     int rc = h->fd < 0 ? h->fd
                        : larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
-                                            larder_buf_data(*out), e->bytes, e->offset);
+                                            larder_buf_data(*out), s->bytes, s->offset);
     if (rc == 0)
         return 0;
     larder_buf_unref(out);
@@ -287,14 +283,15 @@ static int tar_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
     held h = {.fd = -1};
     for (size_t i = 0; i < n; i++) {
         larder_buf *buf;
-        uint32_t shard = shard_of(t, ids[i]);
+        larder__tar_sample s = larder__tar_index_sample(&t->index, ids[i]);
+        uint32_t shard = (uint32_t)s.shard;
         if (h.fd < 0 || h.shard != shard) {
             let_go(t, &h, ids, i, out);
             h = (held){shard,
                        larder__fd_pool_take(t->pool, shard, larder__names_get(&t->paths, shard)),
                        i};
         }
-        int rc = read_one(t, &h, ids[i], &buf);
+        int rc = read_one(t, &h, ids[i], &s, &buf);
         if (rc < 0)
             larder__answer_failure(&out[i], rc);
         else

@@ -167,9 +167,9 @@ static void test_many_endings(void **st) {
         char ending[16], path[32];
         snprintf(ending, sizeof ending, "e%d", i);
         snprintf(path, sizeof path, "x.%s", ending);
-        larder__found_unused(&f, path, ending);
+        larder__found_unused(&f, path, ending, 1);
     }
-    larder__found_unused(&f, "a.b", "an-ending-that-no-file-should-ever-have");
+    larder__found_unused(&f, "a.b", "an-ending-that-no-file-should-ever-have", 1);
     larder__found_add(&all, &f);
     larder__found_add(&all, &f);
     assert_string_equal(larder__found_note(&all, "files", 0, &says),

@@ -106,6 +106,8 @@ static void test_samples(void **state) {
         assert_int_equal(larder__data_about(d)->count, 4);
         assert_int_equal(larder__data_about(d)->classes, 13);
         assert_int_equal(larder__data_about(d)->bytes, 17);
+        /* Saved states hold it: it stays what it was. */
+        assert_int_equal(larder__data_about(d)->fingerprint, 0x52fd066cf9f0d388);
         expect(d, 0, "a-00.tar:folder/one.jpg", 3, "first");
         expect(d, 1, "a-00.tar:two.PNG", 12, "second");
         expect(d, 2, "a-00.tar:three.jpg", -1, "");

@@ -50,7 +50,7 @@ struct larder__web_data {
     bool keep;           /* indexes are kept in the user's cache folder */
     uint32_t margin;
     int32_t *labels;         /* images: of each */
-    uint64_t *firsts;        /* tar shards: first id of each, and the count at the end */
+    uint64_t *firsts;        /* packs: first id of each, and the count at the end */
     larder__tar_index index; /* tar shards */
     struct larder__web_packs *packs;
     larder__found found;

@@ -196,7 +196,7 @@ int larder__web_images_walked(larder__web_data *d, larder__web_walk *w) {
         int32_t label = class_of(d, path);
         /* What lies beside class folders belongs to none of them. */
         if (!larder__is_image_name(path) || (d->classes.count && label < 0)) {
-            larder__found_unused(&d->found, path, larder__ending(path));
+            larder__found_unused(&d->found, path, larder__ending(path), 1);
             continue;
         }
         uint64_t k = d->objects.names.count;

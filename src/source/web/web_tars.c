@@ -8,7 +8,6 @@
 #include "base/grow.h"
 #include "base/mem.h"
 #include "base/threads.h"
-#include "source/ranges.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -68,14 +67,15 @@ static larder__stamp stamp_of(const larder__web_data *d, uint64_t shard) {
                            .mtime_ns = larder__web_objects_tag(&d->objects, shard)};
 }
 
-static int scan(larder__web_data *d, uint64_t shard, larder__tar_index *x, const char *label) {
+static int scan(larder__web_data *d, uint64_t shard, larder__tar_block *out, const char *label,
+                const larder__stamp *stamp) {
     window w = {.d = d, .shard = shard, .size = d->objects.bytes[shard], .wide = FIRST_WINDOW};
     larder__tar *t = larder__malloc(sizeof *t);
     w.bytes = larder__malloc(MOST_WINDOW);
     int rc = t && w.bytes ? 0 : LARDER_E_NOMEM;
     if (rc == 0) {
         larder__tar_begin_fetch(t, label, fetch, &w, w.size);
-        rc = w.size ? larder__tar_index_build(x, t)
+        rc = w.size ? larder__tar_block_scan(out, t, label, stamp)
                     : larder__fail(LARDER_E_FORMAT, "%s is empty", label);
     }
     larder__free(t);
@@ -83,18 +83,18 @@ static int scan(larder__web_data *d, uint64_t shard, larder__tar_index *x, const
     return rc;
 }
 
-static int index_shard(larder__web_data *d, uint64_t shard, larder__tar_index *x) {
+static int index_shard(larder__web_data *d, uint64_t shard, larder__tar_block *out) {
     char label[LARDER__KEY_MAX], kept[40];
     larder__stamp stamp = stamp_of(d, shard);
     label_of(d, shard, label, sizeof label);
     snprintf(kept, sizeof kept, "web-tar-%016llx",
              (unsigned long long)larder__web_object_id(d, &d->objects, shard));
     bool keep = d->keep && stamp.mtime_ns; /* without a tag there is no telling */
-    if (keep && larder__tar_index_load(x, kept, label, &stamp))
+    if (keep && larder__tar_block_load(out, kept, label, &stamp))
         return 0;
-    int rc = scan(d, shard, x, label);
+    int rc = scan(d, shard, out, label, &stamp);
     if (rc == 0 && keep)
-        larder__tar_index_keep(x, 0, kept, label, &stamp);
+        larder__tar_block_keep(out, kept, label, &stamp);
     return rc;
 }
 
@@ -102,8 +102,8 @@ static int index_shard(larder__web_data *d, uint64_t shard, larder__tar_index *x
 
 typedef struct scans {
     larder__web_data *d;
-    larder__tar_index *indexes; /* one a shard */
-    pthread_mutex_t lock;       /* guards the rest */
+    larder__tar_block *blocks; /* one a shard */
+    pthread_mutex_t lock;      /* guards the rest */
     uint64_t next;
     int code;
     char why[512];
@@ -116,7 +116,7 @@ static void work(void *arg, uint32_t number) {
     while (c->code == 0 && c->next < c->d->objects.names.count) {
         uint64_t shard = c->next++;
         pthread_mutex_unlock(&c->lock);
-        int rc = index_shard(c->d, shard, &c->indexes[shard]);
+        int rc = index_shard(c->d, shard, &c->blocks[shard]);
         pthread_mutex_lock(&c->lock);
         if (rc < 0 && c->code == 0) {
             c->code = rc;
@@ -126,8 +126,8 @@ static void work(void *arg, uint32_t number) {
     pthread_mutex_unlock(&c->lock);
 }
 
-static int index_all(larder__web_data *d, larder__tar_index *indexes) {
-    scans c = {.d = d, .indexes = indexes, .lock = PTHREAD_MUTEX_INITIALIZER};
+static int index_all(larder__web_data *d, larder__tar_block *blocks) {
+    scans c = {.d = d, .blocks = blocks, .lock = PTHREAD_MUTEX_INITIALIZER};
     uint64_t shards = d->objects.names.count;
     larder__threads_run(work, &c, shards < SCANS ? (uint32_t)shards : SCANS);
     pthread_mutex_destroy(&c.lock);
@@ -137,15 +137,17 @@ static int index_all(larder__web_data *d, larder__tar_index *indexes) {
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static int stat_one(larder__web_data *d, uint64_t id, larder_sample *out) {
-    const larder__tar_entry *e = &d->index.entries[id];
-    *out = (larder_sample){.bytes = e->bytes, .label = e->label};
+    larder__tar_sample s = larder__tar_index_sample(&d->index, id);
+    *out = (larder_sample){.bytes = s.bytes, .label = s.label};
     return 0;
 }
 
 static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
-    uint64_t shard = larder__range_of(d->firsts, d->objects.names.count, id);
+    char member[LARDER__TAR_NAME];
+    uint64_t shard = larder__tar_index_sample(&d->index, id).shard;
+    larder__tar_index_name(&d->index, id, member);
     snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&d->objects.names, shard)),
-             larder__names_get(&d->index.names, id));
+             member);
     return 0;
 }
 
@@ -157,7 +159,7 @@ static int plan_fields(larder__web_data *d, uint64_t id, larder__web_wants *want
     int rc = larder__tar_index_parts(&d->index, id, fields, parts, &n);
     if (rc == 0)
         rc = larder__parcel_make(out, fields, n);
-    uint64_t shard = larder__range_of(d->firsts, d->objects.names.count, id);
+    uint64_t shard = larder__tar_index_sample(&d->index, id).shard;
     for (size_t i = 0; rc == 0 && i < n; i++) {
         larder__web_want want = {shard, (uint64_t)parts[i]->block * LARDER__TAR_BLOCK,
                                  parts[i]->bytes, (void *)(uintptr_t)fields[i].data, sample};
@@ -170,15 +172,14 @@ static int plan_fields(larder__web_data *d, uint64_t id, larder__web_wants *want
 static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect *rect,
                 larder__web_wants *wants, size_t sample, larder_buf **out) {
     (void)hand, (void)rect;
-    const larder__tar_entry *e = &d->index.entries[id];
     if (d->index.wanted_count)
         return plan_fields(d, id, wants, sample, out);
-    *out = larder_buf_new(e->bytes);
+    larder__tar_sample s = larder__tar_index_sample(&d->index, id);
+    *out = larder_buf_new(s.bytes);
     if (!*out)
         return LARDER_E_NOMEM;
-    larder__web_want want = {larder__range_of(d->firsts, d->objects.names.count, id), e->offset,
-                             e->bytes, larder_buf_data(*out), sample};
-    return e->bytes ? larder__web_wants_add(wants, &want) : 0;
+    larder__web_want want = {s.shard, s.offset, s.bytes, larder_buf_data(*out), sample};
+    return s.bytes ? larder__web_wants_add(wants, &want) : 0;
 }
 
 static const char *shard_label(void *arg, uint64_t shard) {
@@ -188,12 +189,10 @@ static const char *shard_label(void *arg, uint64_t shard) {
 }
 
 static int choose(larder__web_data *d, const char *const *names, size_t n) {
-    uint64_t shards = d->objects.names.count;
-    int rc = larder__tar_index_choose(&d->index, names, n, d->firsts, shards, shard_label, d);
+    int rc = larder__tar_index_choose(&d->index, names, n, shard_label, d);
     if (rc == 0) {
         d->about = larder__tar_index_about(&d->index);
         d->found = d->index.found;
-        larder__names_trim(&d->index.names);
     }
     return rc == 0 && d->about.count == 0
                ? larder__fail(LARDER_E_NOTFOUND, "%s: holds no samples", shard_label(d, 0))
@@ -209,19 +208,15 @@ static const larder__web_kind tars = {
 
 int larder__web_tars_open(larder__web_data *d) {
     uint64_t n = d->objects.names.count;
-    larder__tar_index *indexes = larder__calloc(n, sizeof *indexes);
-    d->firsts = larder__calloc(n + 1, sizeof *d->firsts);
-    int rc = indexes && d->firsts ? index_all(d, indexes) : LARDER_E_NOMEM;
-    for (uint64_t i = 0; indexes && i < n; i++) {
-        if (rc == 0) {
-            d->firsts[i] = d->index.keys.count;
-            rc = larder__tar_index_append(&d->index, &indexes[i]);
-        }
-        larder__tar_index_free(&indexes[i]);
-    }
-    larder__free(indexes);
+    larder__tar_block *blocks = larder__calloc(n, sizeof *blocks);
+    int rc = blocks ? larder__tar_index_open(&d->index, n) : LARDER_E_NOMEM;
     if (rc == 0)
-        d->firsts[n] = d->index.keys.count;
+        rc = index_all(d, blocks);
+    for (uint64_t i = 0; rc == 0 && i < n; i++)
+        rc = larder__tar_index_add(&d->index, &blocks[i]);
+    for (uint64_t i = 0; blocks && i < n; i++)
+        larder__tar_block_free(&blocks[i]); /* what is left after a failure */
+    larder__free(blocks);
     d->kind = &tars;
     return rc;
 }
