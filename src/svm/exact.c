@@ -11,21 +11,35 @@ enum { WIDE = 8, TILE = 256 /* columns before they are added up */ };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
+/* Of the linear kernel: the mean's squared length over the points' from it, from which on moving is
+ * worth it. Below, products are the data's own, as those of a precomputed kernel are. */
+static const double far = 1000;
+
 /* Far from zero differences of points would lose digits. Where most features are zero they are not:
  * moving would fill them all. */
-static double *find_mean(const larder__exact *e, uint64_t pairs, bool balanced) {
+static int find_mean(larder__exact *e, uint64_t pairs, bool balanced) {
     const larder_svm_data *d = e->data;
     size_t dim = e->kernel->dim;
     larder_svm_kernel type = e->kernel->conf.type;
     bool may = type == LARDER_SVM_RBF || (type == LARDER_SVM_LINEAR && balanced);
     if (!may || pairs < e->n * dim / 2)
-        return NULL;
-    double *mean = larder__calloc(dim, sizeof *mean);
-    for (size_t i = 0; mean && i < e->n; i++)
+        return 0;
+    double *mean = larder__calloc(dim, sizeof *mean), size = 0, moved = 0;
+    if (!mean)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu features", dim);
+    for (size_t i = 0; i < e->n; i++)
         for (uint64_t p = d->start[e->row[i]]; p < d->start[e->row[i] + 1]; p++)
-            if (d->value[p] != 0)
+            if (d->value[p] != 0) {
                 mean[larder__kernel_feature(e->kernel, d->index[p])] += d->value[p] / (double)e->n;
-    return mean;
+                size += d->value[p] * d->value[p] / (double)e->n;
+            }
+    for (size_t f = 0; f < dim; f++)
+        moved += mean[f] * mean[f];
+    if (type == LARDER_SVM_LINEAR && moved < far * (size - moved))
+        larder__free(mean);
+    else
+        e->mean = mean;
+    return 0;
 }
 
 /* x - mean, and what rounding left out of it (Knuth). */
@@ -69,7 +83,9 @@ int larder__exact_open(larder__exact *e, const larder__kernel *k, const larder_s
     uint64_t pairs = 0;
     for (size_t i = 0; i < n; i++)
         pairs += d->start[row[i] + 1] - d->start[row[i]];
-    e->mean = find_mean(e, pairs, balanced);
+    int rc = find_mean(e, pairs, balanced);
+    if (rc < 0)
+        return rc;
     if (e->mean)
         pairs = n * k->dim;
     e->begin = larder__calloc(n + 1, sizeof *e->begin);

@@ -312,6 +312,13 @@ static int go_exact(solver *s) {
     return rc;
 }
 
+/* Doubles cost next to nothing here, and a small model's digits are looked at. Not where rows are
+ * recorded or kept on purpose. */
+static bool is_small(const solver *s) {
+    enum { SMALL = 320 };
+    return s->conf->data && s->qp->n <= SMALL && !s->conf->enter && !s->conf->rows;
+}
+
 /* Steps of two get nowhere: those of all free variables at once, which want doubles, may. Not where
  * points are so many that rows of doubles cost more. */
 static bool creeps(const solver *s) {
@@ -535,8 +542,12 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
     int rc = open_solver(s);
     if (rc == 0) {
         larder__kernel_diagonal(k, all, s->diagonal);
-        begin_gradient(s);
-        rc = rounds(s);
+        if (is_small(s))
+            rc = go_exact(s);
+        else
+            begin_gradient(s);
+        if (rc == 0)
+            rc = rounds(s);
         bring_back(s);
     }
     out->rows_made += s->held_rows.made;

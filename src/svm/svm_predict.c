@@ -55,10 +55,14 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
             deal(d, i, tile + (i - s) * n, sums, n);
     }
     for (size_t c = c0; c < c1; c++)
-        for (size_t v = 0; v < values; v++)
-            d->out[c * values + v] = larder__border_settle(
-                &d->border, v, d->data, d->ids ? d->ids[c] : c, (double)d->rows.norm[c],
-                sums[v * LARDER__TILE + c - c0] - d->m->rho[v]);
+        for (size_t v = 0; v < values; v++) {
+            size_t row = d->ids ? d->ids[c] : c;
+            double value = sums[v * LARDER__TILE + c - c0] - d->m->rho[v];
+            double error =
+                larder__border_error(&d->border, v, d->data, row, (double)d->rows.norm[c]);
+            d->out[c * values + v] =
+                larder__border_settle(&d->border, v, d->data, row, error, value);
+        }
 }
 
 static int check_serials(const larder_svm_model *m, const larder_svm_data *data) {
@@ -122,6 +126,8 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
         return 0;
     }
     int rc = check_serials(m, data);
+    if (rc == 0 && larder__linear_fits(m, data))
+        return larder__linear_decide(m, data, rows, n, team, out);
     if (rc == 0)
         rc = open_panels(&d, data, rows, n);
     if (rc == 0)
