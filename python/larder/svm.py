@@ -15,12 +15,13 @@ bound: quicker where there are many, but ``dual_coef_`` may then exceed C), and 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from . import _lib, _svm
 from ._machine import Fitted, Machine, wants_probability  # first: it says what is missing without scikit-learn
+from . import _model_file
 
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
@@ -29,7 +30,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
-__all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "load"]
 
 
 def _has_probability(estimator) -> bool:
@@ -286,3 +287,11 @@ class OneClassSVM(OutlierMixin, Machine):
     def predict(self, X: Any) -> np.ndarray:
         """+1 inside, -1 outside."""
         return np.where(self.decision_function(X) > 0, 1, -1)
+
+
+def load(path: Any, n_features: Optional[int] = None) -> Machine:
+    """The machine of a model file: LIBSVM's svm-train, ``larder svm-train`` or ``save`` wrote it.
+    Parameters that files do not have (C, tol …) are the defaults. A file knows the highest feature of
+    its vectors only: ``n_features`` says how many rows have (of a precomputed kernel: the rows of
+    training), and is then checked by predictions."""
+    return _model_file.read(path, (SVC, NuSVC, OneClassSVM, SVR, NuSVR), n_features)
