@@ -111,9 +111,9 @@ static double exact(const larder__border *b, size_t v, const larder_svm_data *da
     return (double)(sum - m->rho[v]);
 }
 
-double larder__border_error(const larder__border *b, size_t v, const larder_svm_data *data,
-                            size_t row, double norm) {
-    return stray * b->spread[v] * size_of(b, data, row, norm);
+double larder__border_error(const larder__border *b, const larder_svm_data *data, size_t row,
+                            double norm) {
+    return stray * size_of(b, data, row, norm);
 }
 
 double larder__border_settle(const larder__border *b, size_t v, const larder_svm_data *data,
