@@ -34,8 +34,8 @@ static ends find_ends(const larder__smo *s, unsigned g) {
 }
 
 static double curve(const larder__smo_exact *x, size_t i, size_t j) {
-    const double *a = x->k + i * x->stride, *b = x->k + j * x->stride;
-    double eta = (a[i] - a[j]) - (a[j] - b[j]);
+    double a = x->k[i * x->stride + j];
+    double eta = (x->diagonal[i] - a) - (a - x->diagonal[j]);
     return eta > flat ? eta : flat;
 }
 
@@ -80,12 +80,14 @@ static bool one_step(larder__smo_exact *x, double tolerance) {
         x->gap = fmax(x->gap, e.highest - e.lowest);
         if (!(e.highest > e.lowest))
             continue;
+        larder__smo_want(x->smo, e.rise);
         size_t best = partner(x, g, &e, &most);
         if (best != SIZE_MAX)
             rise = e.rise, fall = best;
     }
     if (!(x->gap >= tolerance) || rise == SIZE_MAX)
         return false;
+    larder__smo_want(x->smo, fall);
     step(x, rise, fall);
     return true;
 }
@@ -114,6 +116,9 @@ uint64_t larder__smo_exact_run(larder__smo_exact *x, double tolerance, double sh
             done++;
         if (done < end || (turn % LOOK == 0 && stands(x)))
             break;
+        for (size_t i = 0; i < x->smo->n; i++)
+            if (x->smo->beta[i] > x->smo->lo[i] && x->smo->beta[i] < x->smo->hi[i])
+                larder__smo_want(x->smo, i);
         done += larder__face_descend(&x->face, x->smo, x->k, x->stride, tolerance);
         x->gained += x->face.gained;
         double next = x->face.work / (8 * (double)x->smo->n);
