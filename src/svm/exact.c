@@ -12,8 +12,8 @@ enum { WIDE = 8, TILE = 256 /* columns before they are added up */ };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Of the linear kernel: the mean's squared length over the points' from it, from which on moving is
- * worth it. Below, products are the data's own, as those of a precomputed kernel are. */
+/* The mean's squared length over the points' from it, from which on moving is worth it. Below,
+ * products are the data's own, as those of a precomputed kernel are. */
 static const double far = 1000;
 
 /* Far from zero differences of points would lose digits. Where most features are zero they are not:
@@ -36,7 +36,7 @@ static int find_mean(larder__exact *e, uint64_t pairs, bool balanced) {
             }
     for (size_t f = 0; f < dim; f++)
         moved += mean[f] * mean[f];
-    if (type == LARDER_SVM_LINEAR && moved < far * (size - moved))
+    if (moved < far * (size - moved))
         larder__free(mean);
     else
         e->mean = mean;

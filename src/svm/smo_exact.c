@@ -16,19 +16,18 @@ typedef struct ends { /* of one group */
     size_t rise;
 } ends;
 
+/* Unused slots can neither rise nor fall. */
 static bool in_group(const larder__smo *s, unsigned g, size_t i) {
-    return s->in_group[g][i / 8] >> i % 8 & 1;
+    return s->groups == 1 || (s->in_group[g][i / 8] >> i % 8 & 1);
 }
 
 static ends find_ends(const larder__smo *s, unsigned g) {
     ends e = {INFINITY, -INFINITY, SIZE_MAX};
     for (size_t i = 0; i < s->n; i++) {
-        if (!in_group(s, g, i))
-            continue;
-        if (s->beta[i] < s->hi[i] && s->f[i] < e.lowest)
+        if (s->beta[i] < s->hi[i] && s->f[i] < e.lowest && in_group(s, g, i))
             e.lowest = s->f[i], e.rise = i;
-        if (s->beta[i] > s->lo[i])
-            e.highest = fmax(e.highest, s->f[i]);
+        if (s->beta[i] > s->lo[i] && s->f[i] > e.highest && in_group(s, g, i))
+            e.highest = s->f[i];
     }
     return e;
 }
@@ -44,11 +43,11 @@ static size_t partner(const larder__smo_exact *x, unsigned g, const ends *e, dou
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < s->n; i++) {
         double b = s->f[i] - e->lowest;
-        if (!(b > 0) || !in_group(s, g, i) || !(s->beta[i] > s->lo[i]))
+        if (!(b > 0) || !(s->beta[i] > s->lo[i]) || !in_group(s, g, i))
             continue;
-        double gain = b * b / curve(x, e->rise, i);
-        if (gain > *most)
-            *most = gain, best = i;
+        double eta = curve(x, e->rise, i), squared = b * b;
+        if (squared > *most * eta) /* a division only where it wins */
+            *most = squared / eta, best = i;
     }
     return best;
 }

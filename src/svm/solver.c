@@ -318,8 +318,9 @@ static int go_exact(solver *s) {
 /* Doubles cost next to nothing here, and a small model's digits are looked at. Not where rows are
  * recorded or kept on purpose. */
 static bool is_small(const solver *s) {
-    enum { SMALL = 320 };
-    return s->conf->data && s->qp->n <= SMALL && !s->conf->enter && !s->conf->rows;
+    enum { SMALL = 320, CHEAP = 800 /* numbers of all points */ };
+    bool cheap = s->kernel->engine == LARDER__ENGINE_GIVEN || s->all->n * s->kernel->dim <= CHEAP;
+    return s->conf->data && s->qp->n <= SMALL && cheap && !s->conf->enter && !s->conf->rows;
 }
 
 /* Steps of two get nowhere: those of all free variables at once, which want doubles, may. Not where
