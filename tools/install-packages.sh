@@ -24,7 +24,7 @@ packages() {
         libcurl4-openssl-dev|libcurl4-gnutls-dev libhiredis-dev
         libssl-dev" ;;
     test) echo "libcmocka-dev g++=c++ libhnswlib-dev python3 python3-pip python3-numpy python3-pil python3-torch
-        python3-torchvision python3-sklearn dataset-fashion-mnist zstd=zstd xz-utils=xz
+        python3-torchvision python3-sklearn python3-pytest dataset-fashion-mnist zstd=zstd xz-utils=xz
         libsvm-tools=svm-train redis-server=redis-server nginx-light|nginx=nginx
         openssl=openssl python3-botocore python3-cvxopt python3-lmdb python3-h5py python3-soundfile tmux=tmux mypy=mypy" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck

@@ -53,6 +53,8 @@ typedef struct larder_svm_matrix {
     uint64_t flags;
 } larder_svm_matrix;
 int larder_svm_copy(larder_svm_data **out, const larder_svm_matrix *);
+/* What a data set holds, with `start` and `index`; valid as long as the data. */
+int larder_svm_view(const larder_svm_data *, larder_svm_matrix *out);
 void larder_svm_data_close(larder_svm_data **);
 /* One a row (the first of a list, NAN of an empty one), and how many rows there are. */
 const double *larder_svm_labels(const larder_svm_data *, size_t *rows);
@@ -215,6 +217,7 @@ typedef struct larder_svm_parts {
     /* Of each support vector: its row in the data the model was trained on (the first of equal
      * ones). NULL: the model was read from a file or made of parts. */
     const uint32_t *support;
+    const uint64_t *iterations; /* of each decision value: the solver's steps; NULL: the same */
 } larder_svm_parts;
 int larder_svm_disassemble(const larder_svm_model *, larder_svm_parts *out);
 int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *);

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 try:
+    import scipy.sparse as sp
     from sklearn.base import BaseEstimator
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+    from sklearn.exceptions import ConvergenceWarning, NotFittedError
+    from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, column_or_1d
+    from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 except ImportError as missing:
     raise ImportError(
         "larder.svm wants scikit-learn (apt install python3-sklearn, or pip install scikit-learn)"
@@ -29,6 +30,8 @@ except ImportError:  # before 1.6 it was a method
 
 from . import _lib, _svm
 
+NO_TARGETS = "no_validation"  # scikit-learn's word for it
+NOT_FINITE = "The dual coefficients or intercepts are not finite"
 Fitted = TypeVar("Fitted", bound="Machine")  # fit gives the machine itself
 
 
@@ -78,6 +81,8 @@ class Machine(BaseEstimator):
                 variance = X.multiply(X).mean() - X.mean() ** 2
             else:
                 variance = X.var()
+            if not np.isfinite(variance):
+                raise ValueError(f"{NOT_FINITE}: nor is the variance of X; scale the data (StandardScaler)")
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if not self.gamma > 0:
             raise ValueError(f"gamma={self.gamma!r}: a number above 0, 'scale' or 'auto'")
@@ -126,7 +131,7 @@ class Machine(BaseEstimator):
         """What a kernel function says, a row each of X and a column each of the rows of training: the
         library reads that many."""
         K = self.kernel(X, self._X_fit)
-        wanted = (X.shape[0], self._X_fit.shape[0])
+        wanted = (_num_samples(X), _num_samples(self._X_fit))
         if hasattr(K, "toarray"):
             K = K.toarray()
         try:
@@ -145,45 +150,60 @@ class Machine(BaseEstimator):
             raise ValueError("the kernel function returned NaN or infinity")
         return K
 
-    def _check_X_y(self, X, y, **options):
+    def _check_rows(self, X, y=NO_TARGETS, **options):
+        """What fit takes: rows of numbers, or whatever a kernel function understands."""
         self._check_kernel()
-        X, y = validate(
-            self, X, y, dtype=np.float64, order="C", accept_sparse="csr",
-            accept_large_sparse=False, **options,
-        )
-        self._check_given(X)
-        return X, y
-
-    def _check_given(self, X):
+        sparse = sp.issparse(X)
+        if sparse and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported.")
+        self._sparse = sparse and not callable(self.kernel)
+        if callable(self.kernel):
+            if y is not NO_TARGETS:
+                y = column_or_1d(y, warn=True)
+                check_consistent_length(X, y)
+        else:
+            X = validate(
+                self, X, y, dtype=np.float64, order="C", accept_sparse="csr",
+                accept_large_sparse=False, **options,
+            )
+            X, y = (X, y) if y is NO_TARGETS else X
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
-                f"a precomputed kernel is square; X has {X.shape[0]} rows and {X.shape[1]} columns"
+                f"Precomputed matrix must be a square matrix: X is {X.shape[0]}x{X.shape[1]}"
             )
-        if self._is_given() and hasattr(X, "toarray"):
-            raise TypeError("sparse precomputed kernels and kernels by a function are not supported")
+        return X, y
+
+    def _weights(self, X, y, sample_weight):
+        """Weights of those rows that take part, and which these are (None: all). As in scikit-learn
+        rows of weight zero or less take none."""
+        if sample_weight is None:
+            return None, None
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        kept = np.flatnonzero(weight > 0)
+        nu = "specified nu is infeasible: " if self._task == _svm.NU_SVC else "Invalid input - "
+        if len(kept) == 0:
+            raise ValueError(nu + "all samples have zero or negative weights.")
+        if self._class_count():
+            left = len(np.unique(y[kept]))
+            if left == 1:
+                raise ValueError(nu + "all samples with positive weights belong to the same class")
+            if left < len(self.classes_):
+                raise ValueError(
+                    f"sample_weight: only {left} of {len(self.classes_)} classes have a row of weight "
+                    "above zero; leave the others out"
+                )
+        return weight[kept], None if len(kept) == len(weight) else kept
 
     def _train(self, X, y, sample_weight, class_weights=()):
-        """Sets the attributes that all tasks have. Rows of weight 0 take no part."""
+        """Sets the attributes that all tasks have."""
         conf = self._conf(X)
-        kept = None
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if (sample_weight < 0).any():
-                raise ValueError("sample_weight: weights are 0 or more")
-            if (sample_weight == 0).any():
-                kept = np.flatnonzero(sample_weight)
-                if len(kept) == 0:
-                    raise ValueError("sample_weight: all weights are zero")
-        self._X_fit = X if callable(self.kernel) else None
+        sample_weight, kept = self._weights(X, y, sample_weight)
         part, target = X, y
         if kept is not None:
-            target, sample_weight = y[kept], sample_weight[kept]
-            if self.kernel == "precomputed":
-                part = X[np.ix_(kept, kept)]
-            else:
-                part = X[kept]
-            if callable(self.kernel):
-                self._X_fit = part
+            target = y[kept]
+            square = self.kernel == "precomputed"
+            part = X[np.ix_(kept, kept)] if square else _safe_indexing(X, kept)
+        self._X_fit = part if callable(self.kernel) else None
         if class_weights:
             conf.weights = (_svm.Weight * len(class_weights))(*class_weights)
             conf.weight_count = len(class_weights)
@@ -195,9 +215,13 @@ class Machine(BaseEstimator):
             conf.print = _svm.PRINT(lambda _, line: print(line.decode(), end=""))
         stats = _svm.Stats()
         said = _svm.sentences(conf)
-        data = self._data(part, target, sample_weight)
-        model = _svm.train(data, conf, stats)
+        model = _svm.train(self._data(part, target, sample_weight), conf, stats)
         self._take(model, X, kept, stats)
+        if not (np.isfinite(self._coef).all() and np.isfinite(self._rho).all()):
+            raise ValueError(f"{NOT_FINITE}; scale the data (StandardScaler)")
+        if stats.ran_out and self.max_iter != -1:
+            said = [f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your "
+                    "data with StandardScaler or MinMaxScaler."] + said
         for sentence in said:
             warnings.warn(sentence, ConvergenceWarning if stats.unreached else UserWarning)
 
@@ -209,16 +233,23 @@ class Machine(BaseEstimator):
         self._serial = rows + 1  # columns of a precomputed kernel, among the rows that took part
         self._columns = kept
         self.support_vectors_ = X[self.support_] if not self._is_given() else np.empty((0, 0))
-        self._coef = _svm.array(parts.coef, parts.coef_lines, n)
+        self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
+        self.stats_ = stats.as_dict()
+        steps = np.maximum(_svm.array(parts.iterations, values), 1).astype(np.int32)
+        self.n_iter_ = steps if self._class_count() else int(steps[0])
+        self.fit_status_ = int(stats.unreached > 0)
+        self._take_parts(model, parts)
+
+    def _take_parts(self, model, parts):
+        """Those attributes that every model has, wherever it comes from."""
+        values = parts.values
+        self._coef = _svm.array(parts.coef, parts.coef_lines, parts.vector_count)
         self._rho = _svm.array(parts.rho, values)
         a, b = parts.sigmoid_a, parts.sigmoid_b
         self._sigmoid_a = _svm.array(a, max(values, 1)) if a and b else None
         self._sigmoid_b = _svm.array(b, values) if a and b else None
-        self._class_vectors = _svm.array(parts.class_vectors, parts.classes).astype(np.uint64)
-        self.shape_fit_ = X.shape
-        self.stats_ = stats.as_dict()
-        self.n_iter_ = max(1, int(stats.iterations))
-        self.fit_status_ = int(stats.unreached > 0)
+        vectors = _svm.array(parts.class_vectors, parts.classes)
+        self._n_support = (vectors if self._class_count() else np.array([parts.vector_count])).astype(np.int32)
         self._model = model
 
     # ---- the model -------------------------------------------------------------------------------
@@ -226,10 +257,11 @@ class Machine(BaseEstimator):
     @property
     def n_support_(self) -> np.ndarray:
         """Support vectors of each class, or of all in one figure."""
-        check_is_fitted(self)
-        if self._class_count():
-            return self._class_vectors.astype(np.int32)
-        return np.array([len(self.support_)], dtype=np.int32)
+        try:
+            check_is_fitted(self)
+        except NotFittedError as e:
+            raise AttributeError(str(e)) from e
+        return self._n_support
 
     def _class_count(self) -> int:
         return len(self.classes_) if hasattr(self, "classes_") else 0
@@ -239,11 +271,32 @@ class Machine(BaseEstimator):
         """scikit-learn's binary decision is above zero for the second class, LIBSVM's for the first."""
         return -1.0 if self._class_count() == 2 else 1.0
 
+    def _as_fitted(self, a):
+        """Sparse, with every number, where the model was fitted to sparse rows."""
+        if not self._sparse:
+            return a
+        lines, n = a.shape
+        start, index = np.arange(lines + 1) * n, np.tile(np.arange(n), lines)
+        return sp.csr_matrix((a.ravel(), index, start), a.shape) if n else sp.csr_matrix(a)
+
     @property
-    def dual_coef_(self) -> np.ndarray:
+    def dual_coef_(self) -> Any:
         """Coefficients of the support vectors, scikit-learn's signs."""
         check_is_fitted(self)
-        return self._flip * self._coef
+        return self._as_fitted(self._flip * self._coef)
+
+    @property
+    def _dual_coef_(self) -> Any:
+        """The same with LIBSVM's signs; these may be set, and predictions follow."""
+        check_is_fitted(self)
+        return self._as_fitted(self._coef)
+
+    @_dual_coef_.setter
+    def _dual_coef_(self, value):
+        value = np.asarray(_dense(value), dtype=np.float64)
+        if value.shape != self._coef.shape:
+            raise ValueError(f"_dual_coef_ has the shape {value.shape}; {self._coef.shape} is wanted")
+        self._coef, self._model = value, None
 
     @property
     def intercept_(self) -> np.ndarray:
@@ -251,36 +304,47 @@ class Machine(BaseEstimator):
         return -self._flip * self._rho
 
     @property
-    def coef_(self) -> np.ndarray:
-        """Weights of the features, of a linear kernel."""
+    def _intercept_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return -self._rho
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, of a linear kernel; not to be written to."""
         if self.kernel != "linear":
-            raise AttributeError("coef_ is there with a linear kernel alone")
+            raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
         if self._class_count() <= 2:
-            return _dense(self.dual_coef_ @ self.support_vectors_)
-        ends = np.concatenate([[0], np.cumsum(self._class_vectors.astype(int))])
-        out = []
+            coef = self.dual_coef_ @ self.support_vectors_
+        else:
+            coef = self._coef_of_pairs()
+        (coef.data if sp.issparse(coef) else coef).flags.writeable = False
+        return coef
+
+    def _coef_of_pairs(self):
+        ends = np.concatenate([[0], np.cumsum(self._n_support)])
+        vectors, out = self.support_vectors_, []
         for i in range(self._class_count()):
             for j in range(i + 1, self._class_count()):
                 a, b = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
-                out.append(
-                    self._coef[j - 1, a] @ self.support_vectors_[a]
-                    + self._coef[i, b] @ self.support_vectors_[b]
-                )
-        return _dense(np.vstack(out))
+                one, other = self._coef[None, j - 1, a], self._coef[None, i, b]
+                if self._sparse:
+                    one, other = sp.csr_matrix(one), sp.csr_matrix(other)
+                out.append(one @ vectors[a] + other @ vectors[b])
+        return sp.vstack(out).tocsr() if self._sparse else np.vstack(out)
 
-    def _assemble(self):
+    def _assemble(self, label=None):
         """The library's model from the attributes: a pickled estimator has them alone."""
         lib = _svm.library()
         classes = self._class_count() or 2
-        label = np.arange(classes, dtype=np.float64)
+        label = np.arange(classes, dtype=np.float64) if label is None else label
         if self._is_given():
             vectors = _svm.rows_of(self._serial[:, None].astype(float), None, index_zero=True)
         elif len(self.support_):
             vectors = _svm.rows_of(self.support_vectors_, None)
         else:
             raise ValueError("a model without support vectors cannot be assembled")
-        coef = np.ascontiguousarray(self._coef)
+        coef, of_class = np.ascontiguousarray(self._coef), self._n_support.astype(np.uint64)
         parts = _svm.Parts(
             task=self._task,
             kernel=_svm.KERNELS["precomputed" if self._is_given() else self.kernel],
@@ -289,7 +353,7 @@ class Machine(BaseEstimator):
             coef0=float(self.coef0),
             classes=classes,
             label=_svm.pointer(label),
-            class_vectors=_svm.pointer(self._class_vectors),
+            class_vectors=_svm.pointer(of_class),
             coef=_svm.pointer(coef),
             rho=_svm.pointer(self._rho),
             vectors=vectors.value,
@@ -305,32 +369,56 @@ class Machine(BaseEstimator):
         state = super().__getstate__()
         return {k: v for k, v in state.items() if k != "_model"}
 
+    def __setstate__(self, state):
+        state = dict(state)
+        if "_class_vectors" in state:  # larder 0.1's
+            of_class = state.pop("_class_vectors").astype(np.int32)
+            named = "classes_" in state
+            state["_n_support"] = of_class if named else np.array([len(state["support_"])], dtype=np.int32)
+            state["_sparse"] = sp.issparse(state["support_vectors_"])
+        super().__setstate__(state)
+
     def _ready(self):
         check_is_fitted(self)
+        if len(self.support_) != self._n_support.sum():
+            raise ValueError(f"The internal representation of {type(self).__name__} was altered")
         if getattr(self, "_model", None) is None:
             self._model = self._assemble()
         return self._model.value
 
     def save(self, path: Any) -> None:
-        """Writes the model as LIBSVM's svm-predict and ``larder svm-predict`` read it. Classes are
-        written as their places in ``classes_``, support vectors with 8 digits (LIBSVM's format)."""
-        _lib.check(_svm.library().larder_svm_save(self._ready(), _lib.text(path)))
+        """Writes the model as LIBSVM's svm-predict, ``larder svm-predict`` and ``larder.svm.load`` read
+        it. Classes that are no whole numbers are written as their places in ``classes_``; support
+        vectors have 8 digits (LIBSVM's format)."""
+        model = self._ready()
+        if self._class_count() and len(self.support_):
+            labels = _as_labels(self.classes_)
+            if labels is not None:
+                named = self._assemble(labels)
+                model = named.value
+        _lib.check(_svm.library().larder_svm_save(model, _lib.text(path)))
 
     # ---- prediction ------------------------------------------------------------------------------
 
     def _check_X(self, X):
         check_is_fitted(self)
+        if callable(self.kernel):
+            if _num_samples(X) == 0:
+                raise ValueError("X has 0 rows; 1 or more are wanted")
+            return X
         X = validate(
             self, X, dtype=np.float64, order="C", accept_sparse="csr", accept_large_sparse=False,
             reset=False,
         )
-        if self._is_given() and hasattr(X, "toarray"):
-            raise TypeError("sparse precomputed kernels and kernels by a function are not supported")
+        if sp.issparse(X) and not self._sparse:
+            raise ValueError(
+                f"cannot use sparse input in {type(self).__name__!r} trained on dense data"
+            )
         if self.kernel == "precomputed":
             if X.shape[1] != self.shape_fit_[0]:
                 raise ValueError(
-                    f"X has {X.shape[1]} columns; a precomputed kernel wants one for each of the "
-                    f"{self.shape_fit_[0]} rows of training"
+                    f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, the number of "
+                    "samples at training time"
                 )
             if self._columns is not None:
                 X = X[:, self._columns]
@@ -339,9 +427,17 @@ class Machine(BaseEstimator):
     def _values(self, X) -> np.ndarray:
         """Decision values as LIBSVM has them: rows x decision functions."""
         model = self._ready()
-        out = np.empty((X.shape[0], len(self._rho)))
+        out = np.empty((_num_samples(X), len(self._rho)))
         _svm.predict(model, self._data(X), values=out)
         return out
+
+
+def _as_labels(classes):
+    """Classes as LIBSVM's files have them, or None."""
+    if classes.dtype.kind not in "iuf" or np.abs(classes).max() > 2**31 - 1:
+        return None
+    whole = classes.astype(np.float64)
+    return whole if (whole == np.rint(whole)).all() else None
 
 
 def wants_probability(machine) -> bool:

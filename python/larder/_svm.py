@@ -162,6 +162,7 @@ class Parts(_lib.Sized):
         ("coef_lines", c_size_t),
         ("values", c_size_t),
         ("support", POINTER(c_uint32)),
+        ("iterations", POINTER(c_uint64)),
     ]
 
 
@@ -181,6 +182,7 @@ class Matrix(_lib.Sized):
 
 _PROTOTYPES = [
     ("larder_svm_copy", c_int, [POINTER(c_void_p), POINTER(Matrix)]),
+    ("larder_svm_view", c_int, [c_void_p, POINTER(Matrix)]),
     ("larder_svm_data_close", None, [POINTER(c_void_p)]),
     ("larder_svm_defaults", c_int, [POINTER(Conf)]),
     (
@@ -188,6 +190,7 @@ _PROTOTYPES = [
         c_int,
         [POINTER(c_void_p), c_void_p, POINTER(Conf), POINTER(Stats)],
     ),
+    ("larder_svm_load", c_int, [POINTER(c_void_p), c_char_p]),
     ("larder_svm_save", c_int, [c_void_p, c_char_p]),
     ("larder_svm_model_close", None, [POINTER(c_void_p)]),
     ("larder_svm_disassemble", c_int, [c_void_p, POINTER(Parts)]),

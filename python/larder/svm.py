@@ -15,32 +15,34 @@ bound: quicker where there are many, but ``dual_coef_`` may then exceed C), and 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from . import _lib, _svm
-from ._machine import Fitted, Machine, validate, wants_probability  # first: it says what is missing without scikit-learn
+from ._machine import Fitted, Machine, wants_probability  # first: it says what is missing without scikit-learn
+from . import _model_file
 
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _num_samples
 
-__all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "load"]
 
 
 def _has_probability(estimator) -> bool:
     if not wants_probability(estimator):
-        raise AttributeError("predict_proba is there with probability=True alone")
+        raise AttributeError("predict_proba is not available when probability=False")
     return True
 
 
 class _Classifier(ClassifierMixin, Machine):
     def fit(self: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
         """Trains on the rows of X with the labels y; weights multiply C, row by row."""
-        X, y = self._check_X_y(X, y)
+        X, y = self._check_rows(X, y)
         check_classification_targets(y)
         if self.decision_function_shape not in ("ovr", "ovo"):
             raise ValueError(
@@ -48,11 +50,9 @@ class _Classifier(ClassifierMixin, Machine):
             )
         self.classes_, place = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"at least two classes are wanted; y has {len(self.classes_)} class")
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if len(np.unique(place[weight > 0])) < len(self.classes_):
-                raise ValueError("sample_weight: a class has no row of weight above zero")
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class"
+            )
         self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         weights = [
             _svm.Weight(i, w) for i, w in enumerate(self.class_weight_) if w != 1
@@ -73,11 +73,11 @@ class _Classifier(ClassifierMixin, Machine):
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row."""
         if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties wants decision_function_shape='ovr'")
+            raise ValueError("break_ties must be False where decision_function_shape is 'ovo'")
         if self.break_ties and len(self.classes_) > 2:
             return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         X = self._check_X(X)
-        places = np.empty(X.shape[0])
+        places = np.empty(_num_samples(X))
         _svm.predict(self._ready(), self._data(X), labels=places)
         return self.classes_[places.astype(np.intp)]
 
@@ -85,7 +85,9 @@ class _Classifier(ClassifierMixin, Machine):
     def predict_proba(self, X: Any) -> np.ndarray:
         """A column each class, by sigmoids fitted to five folds (Platt)."""
         X = self._check_X(X)
-        out = np.empty((X.shape[0], len(self.classes_)))
+        if self._sigmoid_a is None:
+            raise NotFittedError("predict_proba is not available when fitted with probability=False")
+        out = np.empty((_num_samples(X), len(self.classes_)))
         _svm.predict(self._ready(), self._data(X), probabilities=out)
         return out
 
@@ -185,7 +187,7 @@ class NuSVC(_Classifier):
 class _Regressor(RegressorMixin, Machine):
     def fit(self: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Fitted:
         """Trains on the rows of X with the targets y; weights multiply C, row by row."""
-        X, y = self._check_X_y(X, y, y_numeric=True)
+        X, y = self._check_rows(X, y, y_numeric=True)
         self._train(X, np.asarray(y, dtype=np.float64), sample_weight)
         return self
 
@@ -269,12 +271,8 @@ class OneClassSVM(OutlierMixin, Machine):
 
     def fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:
         """Trains on the rows of X; y is there for the interface's sake."""
-        self._check_kernel()
-        X = validate(
-            self, X, dtype=np.float64, order="C", accept_sparse="csr", accept_large_sparse=False
-        )
-        self._check_given(X)
-        self._train(X, np.zeros(X.shape[0]), sample_weight)
+        X, _ = self._check_rows(X)
+        self._train(X, np.zeros(_num_samples(X)), sample_weight)
         self.offset_ = -self.intercept_
         return self
 
@@ -289,3 +287,11 @@ class OneClassSVM(OutlierMixin, Machine):
     def predict(self, X: Any) -> np.ndarray:
         """+1 inside, -1 outside."""
         return np.where(self.decision_function(X) > 0, 1, -1)
+
+
+def load(path: Any, n_features: Optional[int] = None) -> Machine:
+    """The machine of a model file: LIBSVM's svm-train, ``larder svm-train`` or ``save`` wrote it.
+    Parameters that files do not have (C, tol …) are the defaults. A file knows the highest feature of
+    its vectors only: ``n_features`` says how many rows have (of a precomputed kernel: the rows of
+    training), and is then checked by predictions."""
+    return _model_file.read(path, (SVC, NuSVC, OneClassSVM, SVR, NuSVR), n_features)

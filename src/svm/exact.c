@@ -5,27 +5,42 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { WIDE = 8, TILE = 256 /* columns before they are added up */ };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
+/* The mean's squared length over the points' from it, from which on moving is worth it. Below,
+ * products are the data's own, as those of a precomputed kernel are. */
+static const double far = 1000;
+
 /* Far from zero differences of points would lose digits. Where most features are zero they are not:
  * moving would fill them all. */
-static double *find_mean(const larder__exact *e, uint64_t pairs, bool balanced) {
+static int find_mean(larder__exact *e, uint64_t pairs, bool balanced) {
     const larder_svm_data *d = e->data;
     size_t dim = e->kernel->dim;
     larder_svm_kernel type = e->kernel->conf.type;
     bool may = type == LARDER_SVM_RBF || (type == LARDER_SVM_LINEAR && balanced);
     if (!may || pairs < e->n * dim / 2)
-        return NULL;
-    double *mean = larder__calloc(dim, sizeof *mean);
-    for (size_t i = 0; mean && i < e->n; i++)
+        return 0;
+    double *mean = larder__calloc(dim, sizeof *mean), size = 0, moved = 0;
+    if (!mean)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu features", dim);
+    for (size_t i = 0; i < e->n; i++)
         for (uint64_t p = d->start[e->row[i]]; p < d->start[e->row[i] + 1]; p++)
-            if (d->value[p] != 0)
+            if (d->value[p] != 0) {
                 mean[larder__kernel_feature(e->kernel, d->index[p])] += d->value[p] / (double)e->n;
-    return mean;
+                size += d->value[p] * d->value[p] / (double)e->n;
+            }
+    for (size_t f = 0; f < dim; f++)
+        moved += mean[f] * mean[f];
+    if (moved < far * (size - moved))
+        larder__free(mean);
+    else
+        e->mean = mean;
+    return 0;
 }
 
 /* x - mean, and what rounding left out of it (Knuth). */
@@ -69,7 +84,9 @@ int larder__exact_open(larder__exact *e, const larder__kernel *k, const larder_s
     uint64_t pairs = 0;
     for (size_t i = 0; i < n; i++)
         pairs += d->start[row[i] + 1] - d->start[row[i]];
-    e->mean = find_mean(e, pairs, balanced);
+    int rc = find_mean(e, pairs, balanced);
+    if (rc < 0)
+        return rc;
     if (e->mean)
         pairs = n * k->dim;
     e->begin = larder__calloc(n + 1, sizeof *e->begin);
@@ -155,6 +172,44 @@ static double value_of(const larder__exact *e, uint32_t a, uint32_t b, double pr
     return larder__kernel_value(&e->kernel->conf, product, distance > 0 && a != b ? distance : 0);
 }
 
+/* e^x of numbers up to 700, as kernel_apply.c's of floats: within an unit or two of the last place;
+ * 0 below -708. */
+LARDER__CLONES static void exp_all(double *x, size_t n) {
+    const double magic = 6755399441055744.0; /* 1.5 * 2^52: rounds to whole numbers */
+    static const double over[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
+                                  1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
+                                  1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
+    for (size_t i = 0; i < n; i++) {
+        double inside = x[i] > -708 ? x[i] : -708, shifted = inside * 1.4426950408889634 + magic;
+        double whole = shifted - magic, p = over[0], scale;
+        double r =
+            (inside - whole * 6.93147180369123816490e-01) - whole * 1.90821492927058770002e-10;
+        for (size_t k = 1; k < sizeof over / sizeof *over; k++)
+            p = p * r + over[k];
+        p = p * r * r + r + 1;
+        uint64_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        bits = (bits + 1023) << 52;
+        memcpy(&scale, &bits, sizeof scale);
+        x[i] = x[i] > -708 ? p * scale : 0;
+    }
+}
+
+/* Values of one row from its products, which stand WIDE apart. */
+static void put_row(const larder__exact *e, uint32_t left, const uint32_t *right, size_t n,
+                    const double *products, double *out) {
+    if (e->kernel->conf.type != LARDER_SVM_RBF) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = value_of(e, left, right[i], products[i * WIDE]);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double distance = e->norm[left] + e->norm[right[i]] - 2 * products[i * WIDE];
+        out[i] = -e->kernel->conf.gamma * (distance > 0 && left != right[i] ? distance : 0);
+    }
+    exp_all(out, n);
+}
+
 static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
                       const uint32_t *right, size_t columns, double *out, size_t stride,
                       double *table) {
@@ -164,8 +219,7 @@ static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
         size_t m = columns - c < TILE ? columns - c : TILE;
         eight(e, table, right + c, m, tile);
         for (size_t r = 0; r < rows; r++)
-            for (size_t i = 0; i < m; i++)
-                out[r * stride + c + i] = value_of(e, left[r], right[c + i], tile[i * WIDE + r]);
+            put_row(e, left[r], right + c, m, tile + r, out + r * stride + c);
     }
     put(e, table, left, rows, true);
 }

@@ -13,29 +13,22 @@ static const double most_work = 4e8; /* a call; a larger system gets one factori
 
 int larder__face_open(larder__face *f, size_t room) {
     *f = (larder__face){.room = room};
-    f->free = larder__malloc((room + 1) * sizeof *f->free);
-    f->order = larder__malloc((room + 1) * sizeof *f->order);
-    f->base = larder__malloc((room + 1) * sizeof *f->base);
-    f->factor = larder__malloc((room * room + 1) * sizeof *f->factor);
-    f->left = larder__malloc((room + 1) * sizeof *f->left);
-    f->slope = larder__malloc((room + 1) * sizeof *f->slope);
-    f->along = larder__malloc((room + 1) * sizeof *f->along);
-    f->solved = larder__malloc((room + 1) * sizeof *f->solved);
-    if (f->free && f->order && f->base && f->factor && f->left && f->slope && f->along && f->solved)
-        return 0;
-    larder__face_close(f);
-    return larder__fail(LARDER_E_NOMEM, "no memory for a system of %zu variables", room);
+    f->factor = larder__malloc((room + 4) * (room + 1) * sizeof *f->factor +
+                               3 * (room + 1) * sizeof *f->free);
+    if (!f->factor)
+        return larder__fail(LARDER_E_NOMEM, "no memory for a system of %zu variables", room);
+    f->left = f->factor + room * room; /* all in one block: many small problems want it */
+    f->slope = f->left + room;
+    f->along = f->slope + room;
+    f->solved = f->along + room;
+    f->free = (uint32_t *)(f->solved + room);
+    f->order = f->free + room + 1;
+    f->base = f->order + room + 1;
+    return 0;
 }
 
 void larder__face_close(larder__face *f) {
-    larder__free(f->free);
-    larder__free(f->order);
-    larder__free(f->base);
     larder__free(f->factor);
-    larder__free(f->left);
-    larder__free(f->slope);
-    larder__free(f->along);
-    larder__free(f->solved);
     *f = (larder__face){0};
 }
 

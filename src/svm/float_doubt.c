@@ -164,11 +164,14 @@ int larder__precision_begin(solver *s) {
         return rc;
     p->smo.smo = &s->smo;
     p->smo.stride = s->slots;
-    if (!(p->smo.k = zeros(s->slots * s->slots, sizeof *p->smo.k)))
+    p->smo.k = larder__memalign(64, s->slots * s->slots * sizeof *p->smo.k);
+    p->smo.diagonal = zeros(s->slots, sizeof *p->smo.diagonal);
+    if (!p->smo.k || !p->smo.diagonal)
         return larder__fail(LARDER_E_NOMEM, "no memory to solve in doubles");
     if ((rc = larder__face_open(&p->smo.face, s->slots)) < 0)
         return rc;
     p->on = s->out->exact = true;
+    memset(s->smo.made, false, s->slots * sizeof *s->smo.made);
     p->objective = INFINITY;
     larder__precision_refresh(s);
     return 0;
@@ -257,6 +260,7 @@ void larder__precision_close(solver *s) {
     larder__exact_close(&p->points);
     larder__face_close(&p->smo.face);
     larder__free(p->smo.k);
+    larder__free(p->smo.diagonal);
     larder__free(p->everybody);
     larder__free(p->left);
     larder__free(p->weight);

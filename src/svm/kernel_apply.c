@@ -106,6 +106,59 @@ LARDER__CLONES void larder__add_row(double *sum, const float *row, double weight
         sum[i] += weight * (double)row[i];
 }
 
+enum { LINES = 4, WIDE = 8 };
+
+/* Eight columns, whose sums stay in registers; four lines share what is read of the rows. */
+LARDER__INLINE void eight(double *sum, size_t sum_stride, const double *weight,
+                          size_t weight_stride, const float *rows, size_t m, size_t stride) {
+    double a[WIDE], b[WIDE], d[WIDE], e[WIDE];
+    memcpy(a, sum, sizeof a);
+    memcpy(b, sum + sum_stride, sizeof b);
+    memcpy(d, sum + 2 * sum_stride, sizeof d);
+    memcpy(e, sum + 3 * sum_stride, sizeof e);
+    for (size_t r = 0; r < m; r++) {
+        const double *w = weight + r;
+        double w0 = w[0], w1 = w[weight_stride], w2 = w[2 * weight_stride],
+               w3 = w[3 * weight_stride];
+        for (size_t i = 0; i < WIDE; i++) {
+            double x = (double)rows[r * stride + i];
+            a[i] += w0 * x;
+            b[i] += w1 * x;
+            d[i] += w2 * x;
+            e[i] += w3 * x;
+        }
+    }
+    memcpy(sum, a, sizeof a);
+    memcpy(sum + sum_stride, b, sizeof b);
+    memcpy(sum + 2 * sum_stride, d, sizeof d);
+    memcpy(sum + 3 * sum_stride, e, sizeof e);
+}
+
+LARDER__CLONES static void four_lines(double *sum, size_t sum_stride, const double *weight,
+                                      size_t weight_stride, const float *rows, size_t m,
+                                      size_t stride, size_t n) {
+    for (size_t c = 0; c + WIDE <= n; c += WIDE)
+        eight(sum + c, sum_stride, weight, weight_stride, rows + c, m, stride);
+}
+
+void larder__add_rows(double *sum, size_t sum_stride, const double *weight, size_t weight_stride,
+                      size_t lines, const float *rows, size_t m, size_t stride, size_t n) {
+    size_t l = 0, whole = n / WIDE * WIDE;
+    for (; l + LINES <= lines; l += LINES) {
+        double *to = sum + l * sum_stride;
+        const double *by = weight + l * weight_stride;
+        four_lines(to, sum_stride, by, weight_stride, rows, m, stride, n);
+        for (size_t k = 0; k < LINES && whole < n; k++)
+            for (size_t r = 0; r < m; r++)
+                larder__add_row(to + k * sum_stride + whole, rows + r * stride + whole,
+                                by[k * weight_stride + r], n - whole);
+    }
+    for (; l < lines; l++)
+        for (size_t r = 0; r < m; r++)
+            larder__add_row(sum + l * sum_stride, rows + r * stride, weight[l * weight_stride + r],
+                            n);
+}
+
 double larder__kernel_value(const larder__kernel_conf *c, double product, double distance) {
     double power = 1, base = c->gamma * product + c->coef0;
     switch (c->type) {

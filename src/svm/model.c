@@ -37,6 +37,7 @@ void larder_svm_model_close(larder_svm_model **model) {
     larder__free(m->prob_b);
     larder__free(m->coef);
     larder__free(m->rows);
+    larder__free(m->iterations);
     larder_svm_data_close(&m->vectors);
     larder__free(m);
     *model = NULL;

@@ -17,8 +17,9 @@ struct larder_svm_model {
     size_t coefs;            /* coefficients a vector: classes - 1, or classes of one-vs-all */
     uint64_t *class_vectors; /* support vectors of each class, NULL as label */
     larder_svm_data *vectors;
-    uint32_t *rows; /* a vector each: its row in the training data; NULL: read from a file */
-    double *coef;   /* coefs x vectors->rows */
+    uint32_t *rows;       /* a vector each: its row in the training data; NULL: read from a file */
+    double *coef;         /* coefs x vectors->rows */
+    uint64_t *iterations; /* a decision function each: steps of its solver; NULL: as rows */
 };
 
 int larder__model_new(larder_svm_model **out, larder_svm_task, const larder__kernel_conf *,

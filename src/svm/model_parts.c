@@ -82,7 +82,8 @@ int larder_svm_disassemble(const larder_svm_model *m, larder_svm_parts *out) {
                             .vector_count = larder__model_vectors(m),
                             .coef_lines = m->coefs,
                             .values = m->values,
-                            .support = m->rows};
+                            .support = m->rows,
+                            .iterations = m->iterations};
     return larder__sized_out(out, &own, sizeof own, "larder_svm_parts");
 }
 

@@ -13,15 +13,8 @@ static const double stray = 8.0 / (1 << 23);
  * scaled. What they stray is an estimate from above, mostly twentyfold. */
 static const double no_digits = 0.01;
 
-/* A decision function as a sum over runs of support vectors, which stand by class: all of them, or
- * those of the two classes of a pair. */
-typedef struct run {
-    size_t begin, end;
-    const double *coef; /* by vector */
-} run;
-
-static run run_of_class(const larder_svm_model *m, size_t class, size_t line) {
-    run r = {.coef = m->coef + line * m->vectors->rows};
+static larder__run run_of_class(const larder_svm_model *m, size_t class, size_t line) {
+    larder__run r = {.coef = m->coef + line * m->vectors->rows};
     for (size_t c = 0; c < class; c++)
         r.begin += m->class_vectors[c];
     r.end = r.begin + m->class_vectors[class];
@@ -29,9 +22,9 @@ static run run_of_class(const larder_svm_model *m, size_t class, size_t line) {
     return r;
 }
 
-static size_t runs_of(const larder_svm_model *m, size_t v, run out[2]) {
+size_t larder__runs_of(const larder_svm_model *m, size_t v, larder__run out[2]) {
     if (!larder__task_has_classes(m->task) || m->one_vs_all) {
-        out[0] = (run){0, m->vectors->rows, m->coef + v * m->vectors->rows};
+        out[0] = (larder__run){0, m->vectors->rows, m->coef + v * m->vectors->rows};
         return 1;
     }
     size_t a = 0;
@@ -51,9 +44,9 @@ int larder__border_open(larder__border *b, const larder_svm_model *m, const lard
     for (size_t i = 0; i < m->vectors->rows; i++)
         b->most_norm = fmax(b->most_norm, (double)vectors->norm[i]);
     for (size_t v = 0; v < m->values; v++) {
-        run runs[2];
+        larder__run runs[2];
         double sum = 0;
-        for (size_t n = runs_of(m, v, runs); n-- > 0;)
+        for (size_t n = larder__runs_of(m, v, runs); n-- > 0;)
             for (size_t i = runs[n].begin; i < runs[n].end; i++)
                 sum += runs[n].coef[i] * runs[n].coef[i];
         b->spread[v] = sqrt(sum);
@@ -107,9 +100,9 @@ static double given(const larder_svm_data *data, size_t row, const larder_svm_da
 
 static double exact(const larder__border *b, size_t v, const larder_svm_data *data, size_t row) {
     const larder_svm_model *m = b->model;
-    run runs[2];
+    larder__run runs[2];
     long double sum = 0;
-    size_t many = runs_of(m, v, runs);
+    size_t many = larder__runs_of(m, v, runs);
     for (size_t n = 0; n < many; n++)
         for (size_t i = runs[n].begin; i < runs[n].end; i++)
             sum += runs[n].coef[i] * (m->kernel.type == LARDER_SVM_PRECOMPUTED
@@ -118,11 +111,15 @@ static double exact(const larder__border *b, size_t v, const larder_svm_data *da
     return (double)(sum - m->rho[v]);
 }
 
+double larder__border_error(const larder__border *b, const larder_svm_data *data, size_t row,
+                            double norm) {
+    return stray * size_of(b, data, row, norm);
+}
+
 double larder__border_settle(const larder__border *b, size_t v, const larder_svm_data *data,
-                             size_t row, double norm, double value) {
+                             size_t row, double error, double value) {
     bool by_sign =
         larder__task_has_classes(b->model->task) || b->model->task == LARDER_SVM_ONE_CLASS;
-    double error = stray * b->spread[v] * size_of(b, data, row, norm);
     bool signless = by_sign && fabs(value) < error;
     return signless || error > no_digits * (1 + fabs(value)) ? exact(b, v, data, row) : value;
 }

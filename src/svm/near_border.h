@@ -13,12 +13,25 @@ typedef struct larder__border {
     double most_norm; /* of the support vectors, squared, as the engine lays them out */
 } larder__border;
 
+/* A decision function as a sum over runs of support vectors, which stand by class: all of them, or
+ * those of the two classes of a pair. */
+typedef struct larder__run {
+    size_t begin, end;
+    const double *coef; /* by vector */
+} larder__run;
+/* Returns how many there are. */
+size_t larder__runs_of(const larder_svm_model *, size_t v, larder__run out[2]);
+
 int larder__border_open(larder__border *, const larder_svm_model *, const larder__kernel *,
                         const larder__panel *vectors);
 void larder__border_close(larder__border *);
+/* What rows of floats may be off at this row of the data: so many times the spread of a decision
+ * function. `norm`: the row's squared length, as the engine lays it out. */
+double larder__border_error(const larder__border *, const larder_svm_data *, size_t row,
+                            double norm);
 /* `value` of decision function v at this row of the data, or a better one where its sign or its
- * digits are in doubt. `norm`: the row's squared length, as the engine lays it out. */
+ * digits are in doubt. Of the border only the model is looked at. */
 double larder__border_settle(const larder__border *, size_t v, const larder_svm_data *, size_t row,
-                             double norm, double value);
+                             double error, double value);
 
 #endif

@@ -37,6 +37,7 @@ static void place_coefs(const trainer *t, larder_svm_model *m, const uint32_t *p
     size_t a = 0, b = 1;
     for (size_t f = 0; f < t->at; f++) {
         m->rho[f] = t->made[f].rho;
+        m->iterations[f] = t->made[f].solved.iterations;
         for (size_t i = 0; i < t->member_count[f]; i++) {
             uint32_t s = t->members[f][i];
             if (place[s] != UINT32_MAX)
@@ -100,7 +101,8 @@ int larder__session_model(trainer *t, larder_svm_model **out) {
         if (named)
             memcpy(m->label, t->label, t->classes * sizeof *m->label);
         m->coef = larder__calloc(m->coefs * vectors + 1, sizeof *m->coef);
-        if (m->coef) {
+        m->iterations = larder__calloc(m->values + 1, sizeof *m->iterations);
+        if (m->coef && m->iterations) {
             place_coefs(t, m, place, vectors);
             take_probabilities(t, m);
             rc = take_vectors(t, m, list, vectors);

@@ -122,7 +122,9 @@ int larder__session_decide_rows(trainer *t) {
     size_t largest;
     int rc = find_largest(t, &largest);
     /* A problem that fits the working set computes each value once. */
-    if (rc < 0 || cache_budget(t, t->samples.points) == 0 || largest <= LARDER__WS)
+    bool told = t->conf->cache_always || t->conf->access_log || t->fold_of_row;
+    size_t fits = told ? LARDER__WS : LARDER__WHOLE;
+    if (rc < 0 || cache_budget(t, t->samples.points) == 0 || largest <= fits)
         return rc;
     rc = larder__held_measure(&t->kernel, &t->panel, &s->make_us, &s->keep_us);
     t->keeps = t->conf->cache_always || s->make_us > worth_keeping * s->keep_us;

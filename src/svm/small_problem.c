@@ -2,10 +2,13 @@
 #include "base/clock.h"
 #include "svm/solver_state.h"
 
+#include <math.h>
+#include <string.h>
+
 /* A round's small problem ends at a tenth of its first violation: more would be undone by the
  * variables outside, less would waste the rows. */
 static const double local_share = 0.1;
-enum { FILL_ROWS = 64, BLOCK = 16 };
+enum { FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = 128, FEW = 8 };
 typedef larder__solver solver;
 
 void larder__small_seat(solver *s, size_t slot, uint32_t v) {
@@ -24,105 +27,174 @@ void larder__small_seat(solver *s, size_t slot, uint32_t v) {
     m->diagonal[slot] = none ? 0 : s->diagonal[q->point[v]];
 }
 
-/* ---- kernel values --------------------------------------------------------------------------- */
+/* ---- kernel rows ----------------------------------------------------------------------------- */
 
+/* Rows of some slots, columns from..to: of the panels, or of the points in doubles. */
 typedef struct filling {
     solver *s;
-    size_t from, to;
+    const uint32_t *slots;
+    size_t n, from, to;
 } filling;
 
-static size_t rows_of(const filling *j, size_t piece, size_t *r0) {
-    size_t rows = j->to - j->from;
-    *r0 = piece * FILL_ROWS;
-    return rows - *r0 < FILL_ROWS ? rows - *r0 : FILL_ROWS;
+static void copy_row(void *to, const void *from, size_t at, size_t n, size_t bytes) {
+    memcpy((char *)to + at * bytes, from, n * bytes);
 }
 
-static void compute_piece(void *arg, size_t piece, unsigned thread) {
+/* Rows of a piece are made side by side, which is quicker, and then put where they belong. */
+static void make_piece(void *arg, size_t piece, unsigned thread) {
     filling *j = arg;
     solver *s = j->s;
-    size_t r0, n = rows_of(j, piece, &r0);
-    larder__kernel_block(s->kernel, &s->left, r0, r0 + n, &s->right, 0, s->slots,
-                         s->smo.k + (j->from + r0) * s->smo.stride, s->smo.stride,
-                         s->scratch[thread]);
+    larder__precision *p = &s->precision;
+    double *tile = s->tile + (size_t)thread * PIECE * s->slots;
+    size_t r0 = piece * PIECE, r1 = r0 + PIECE < j->n ? r0 + PIECE : j->n, n = j->to - j->from;
+    if (p->on) {
+        uint32_t left[PIECE];
+        for (size_t r = r0; r < r1; r++)
+            left[r - r0] = s->seated[j->slots[r]];
+        larder__exact_block(&p->points, left, r1 - r0, s->seated + j->from, n, tile, n,
+                            p->scratch[thread]);
+    } else {
+        const larder__panel *right = s->as_seated ? s->all : &s->right;
+        larder__kernel_block(s->kernel, &s->left, r0, r1, right, j->from, j->to, (float *)tile, n,
+                             s->scratch[thread]);
+    }
+    for (size_t r = r0; r < r1; r++) {
+        size_t at = j->slots[r], done = (r - r0) * n;
+        if (p->on)
+            copy_row(p->smo.k + at * p->smo.stride, tile + done, j->from, n, sizeof(double));
+        else
+            copy_row(s->smo.k + at * s->smo.stride, (float *)tile + done, j->from, n,
+                     sizeof(float));
+    }
 }
 
-/* The same from rows that lie at hand. */
+static void make_rows(solver *s, const uint32_t *slots, size_t n, size_t from, size_t to) {
+    filling j = {s, slots, n, from, to};
+    double start = larder__now();
+    if (!s->precision.on) {
+        for (size_t i = 0; i < n; i++)
+            s->points[i] = s->seated[slots[i]];
+        larder__panel_pick(&s->left, s->kernel, s->all, s->points, n);
+    }
+    larder__team_run(s->conf->team, make_piece, &j, (n + PIECE - 1) / PIECE);
+    for (size_t i = 0; i < n; i++)
+        s->smo.made[slots[i]] = true;
+    s->out->values += n * (to - from);
+    s->out->times.kernel += larder__now() - start;
+    s->making += larder__now() - start;
+}
+
+/* How far each slot without a row is from the end it could be chosen at, into s->up. */
+static size_t list_unmade(solver *s, size_t but) {
+    const larder__smo *m = &s->smo;
+    size_t found = 0;
+    double lowest[2] = {INFINITY, INFINITY}, highest[2] = {-INFINITY, -INFINITY};
+    for (size_t i = 0; i < s->slots; i++) {
+        unsigned g = m->in_group[1][i / 8] >> i % 8 & 1;
+        if (m->beta[i] < m->hi[i] && m->f[i] < lowest[g])
+            lowest[g] = m->f[i];
+        if (m->beta[i] > m->lo[i] && m->f[i] > highest[g])
+            highest[g] = m->f[i];
+    }
+    for (uint32_t i = 0; i < s->slots; i++) {
+        unsigned g = m->in_group[1][i / 8] >> i % 8 & 1;
+        double rise = m->beta[i] < m->hi[i] ? m->f[i] - lowest[g] : INFINITY;
+        double fall = m->beta[i] > m->lo[i] ? highest[g] - m->f[i] : INFINITY;
+        if (!m->made[i] && s->var[i] != LARDER__NO_VARIABLE && i != but)
+            s->up[found++] = (larder__candidate){rise < fall ? rise : fall, i};
+    }
+    return found;
+}
+
+/* The few smallest to the front, where few are wanted of many: most are only looked at. */
+static size_t bring_few(larder__candidate *c, size_t n, size_t want) {
+    size_t few = 0;
+    for (size_t i = 0; i < n; i++) {
+        larder__candidate x = c[i];
+        size_t at = few < want ? few : want;
+        if (at == want && (at == 0 || !(x.key < c[at - 1].key)))
+            continue;
+        for (at -= at == want; at > 0 && x.key < c[at - 1].key; at--)
+            c[at] = c[at - 1];
+        c[at] = x;
+        few += few < want;
+    }
+    return few;
+}
+
+/* A step wants a row. Those who violate most are likely to be next; the more were wanted so far,
+ * the more are made at once: easy problems end with few rows, hard ones want all of them. */
+static void make_some(void *arg, size_t slot) {
+    solver *s = arg;
+    uint32_t slots[BATCH];
+    /* SGEMM wants many at once, the others a few. */
+    bool many = s->kernel->engine == LARDER__ENGINE_DENSE && !s->kernel->direct && !s->precision.on;
+    size_t n = 1, most = many ? BATCH : FEW, found = list_unmade(s, slot);
+    found = s->batch <= FEW ? bring_few(s->up, found, s->batch - 1)
+                            : larder__candidates_part(s->up, found, s->batch - 1);
+    slots[0] = (uint32_t)slot;
+    for (size_t i = 0; i < found; i++)
+        slots[n++] = s->up[i].id;
+    s->batch = 2 * s->batch < most ? 2 * s->batch : most;
+    make_rows(s, slots, n, 0, s->as_seated ? s->all->n : s->slots);
+}
+
+/* Point after point: the panel of all is that of the slots. */
+static bool is_as_seated(const solver *s) {
+    if (s->all->n > s->slots)
+        return false;
+    for (size_t i = 0; i < s->all->n; i++)
+        if (s->var[i] == LARDER__NO_VARIABLE || s->seated[i] != i)
+            return false;
+    return s->qp->n == s->all->n;
+}
+
+/* From rows that lie at hand: those of new slots, and the new columns of the others. */
 static void copy_piece(void *arg, size_t piece, unsigned thread) {
     (void)thread;
     filling *j = arg;
     solver *s = j->s;
-    size_t r0, n = rows_of(j, piece, &r0);
-    for (size_t i = j->from + r0; i < j->from + r0 + n; i++) {
+    size_t end = (piece + 1) * FILL_ROWS;
+    for (size_t i = piece * FILL_ROWS; i < end && i < s->slots; i++) {
         if (s->var[i] == LARDER__NO_VARIABLE)
             continue;
-        const float *row = larder__held_row(&s->held_rows, s->points[i]);
+        bool fresh = i >= j->from && i < j->to;
+        const float *row = larder__held_row(&s->held_rows, s->seated[i]);
         float *to = s->smo.k + i * s->smo.stride;
-        for (size_t c = 0; c < s->slots; c++)
+        for (size_t c = fresh ? 0 : j->from; c < (fresh ? s->slots : j->to); c++)
             to[c] = row[s->columns[c]];
     }
 }
 
-/* The columns from..to of slots that are not new, from the rows of those that are. */
-static void mirror_piece(void *arg, size_t piece, unsigned thread) {
-    (void)thread;
-    filling *j = arg;
-    solver *s = j->s;
-    float *k = s->smo.k;
-    size_t stride = s->smo.stride, i0 = piece * BLOCK;
-    if (i0 >= j->from && i0 < j->to)
-        return;
-    for (size_t r0 = j->from; r0 < j->to; r0 += BLOCK)
-        for (size_t i = i0; i < i0 + BLOCK; i++)
-            for (size_t r = r0; r < r0 + BLOCK; r++)
-                k[i * stride + r] = k[r * stride + i];
-}
-
-static void exact_piece(void *arg, size_t piece, unsigned thread) {
-    filling *j = arg;
-    solver *s = j->s;
-    larder__precision *p = &s->precision;
-    size_t r0, n = rows_of(j, piece, &r0);
-    larder__exact_block(&p->points, s->points + j->from + r0, n, s->points, s->slots,
-                        p->smo.k + (j->from + r0) * p->smo.stride, p->smo.stride,
-                        p->scratch[thread]);
-}
-
-static void fill_exact(solver *s, filling *j, size_t pieces) {
-    double *k = s->precision.smo.k;
-    size_t stride = s->precision.smo.stride;
-    larder__team_run(s->conf->team, exact_piece, j, pieces);
-    for (size_t i = 0; i < s->slots; i++)
-        for (size_t r = j->from; (i < j->from || i >= j->to) && r < j->to; r++)
-            k[i * stride + r] = k[r * stride + i];
-    s->out->values += (j->to - j->from) * s->slots;
-}
-
-/* An empty slot stands for point 0, whose values nobody uses. from and to are multiples of BLOCK.
- */
+/* An empty slot stands for point 0, whose values nobody uses. */
 void larder__small_fill(solver *s, size_t from, size_t to) {
     double start = larder__now();
-    filling j = {s, from, to};
-    size_t pieces = (to - from + FILL_ROWS - 1) / FILL_ROWS;
+    larder__smo *m = &s->smo;
+    size_t n = 0;
     for (size_t i = 0; i < s->slots; i++)
-        s->points[i] = s->var[i] == LARDER__NO_VARIABLE ? 0 : s->qp->point[s->var[i]];
-    if (s->precision.on) {
-        fill_exact(s, &j, pieces);
+        s->seated[i] = s->var[i] == LARDER__NO_VARIABLE ? 0 : s->qp->point[s->var[i]];
+    m->make = make_some, m->make_arg = s;
+    memset(m->made + from, s->rows != NULL, to - from);
+    if (s->rows) {
+        for (size_t i = 0; i < s->slots; i++)
+            s->columns[i] = s->held_rows.column[s->seated[i]];
+        filling j = {.s = s, .from = from, .to = to};
+        larder__team_run(s->conf->team, copy_piece, &j, (s->slots + FILL_ROWS - 1) / FILL_ROWS);
         s->out->times.kernel += larder__now() - start;
         return;
     }
-    if (s->rows) {
-        for (size_t i = 0; i < s->slots; i++)
-            s->columns[i] = s->held_rows.column[s->points[i]];
-        larder__team_run(s->conf->team, copy_piece, &j, pieces);
-    } else {
-        larder__panel_pick(&s->right, s->kernel, s->all, s->points, s->slots);
-        larder__panel_pick(&s->left, s->kernel, s->all, s->points + from, to - from);
-        larder__team_run(s->conf->team, compute_piece, &j, pieces);
-        s->out->values += (to - from) * s->slots;
-    }
-    if (to - from < s->slots)
-        larder__team_run(s->conf->team, mirror_piece, &j, s->slots / BLOCK);
+    if (s->precision.on)
+        for (size_t i = from; i < to; i++)
+            larder__exact_block(&s->precision.points, s->seated + i, 1, s->seated + i, 1,
+                                s->precision.smo.diagonal + i, 1, s->precision.scratch[0]);
+    else if (!(s->as_seated = is_as_seated(s)))
+        larder__panel_pick(&s->right, s->kernel, s->all, s->seated, s->slots);
+    for (uint32_t i = 0; i < s->slots; i++)
+        if (m->made[i])
+            s->fresh[n++] = i;
     s->out->times.kernel += larder__now() - start;
+    if (n)
+        make_rows(s, s->fresh, n, from, to);
 }
 
 /* ---- solving --------------------------------------------------------------------------------- */
@@ -130,6 +202,7 @@ void larder__small_fill(solver *s, size_t from, size_t to) {
 void larder__small_solve(solver *s, bool whole) {
     double start = larder__now();
     larder__smo *m = &s->smo;
+    s->making = 0;
     for (size_t i = 0; i < s->slots; i++) {
         uint32_t v = s->var[i];
         m->beta[i] = s->before[i] = v == LARDER__NO_VARIABLE ? 0 : s->qp->beta[v];
@@ -137,8 +210,8 @@ void larder__small_solve(solver *s, bool whole) {
     }
     uint64_t most = s->last_step - s->out->iterations;
     /* Not for ever, even where there is nobody else: floats may not be enough. */
-    if (most > UINT64_C(100) * LARDER__WS)
-        most = UINT64_C(100) * LARDER__WS;
+    if (most > UINT64_C(100) * LARDER__WHOLE)
+        most = UINT64_C(100) * LARDER__WHOLE;
     double share = whole ? 0 : local_share;
     s->out->iterations += s->precision.on
                               ? larder__smo_exact_run(&s->precision.smo, s->target, share, most)
@@ -146,5 +219,5 @@ void larder__small_solve(solver *s, bool whole) {
     for (size_t i = 0; i < s->slots; i++)
         if (s->var[i] != LARDER__NO_VARIABLE)
             s->qp->beta[s->var[i]] = m->beta[i];
-    s->out->times.solve += larder__now() - start;
+    s->out->times.solve += larder__now() - start - s->making;
 }

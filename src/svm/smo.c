@@ -241,12 +241,14 @@ uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_
         for (unsigned g = 0; g < s->groups; g++) {
             if (!(e[g].highest > e[g].lowest))
                 continue;
+            larder__smo_want(s, (size_t)e[g].rise);
             partner p = cpu.partner(s, s->in_group[g], &e[g]);
             if (p.fall != NOBODY && p.gain > best.gain)
                 best = p, rise = e[g].rise;
         }
         if (rise == NOBODY)
             break;
+        larder__smo_want(s, (size_t)best.fall);
         double t = step(s, (size_t)rise, (size_t)best.fall);
         cpu.advance(s, t, s->k + (size_t)rise * s->stride, s->k + (size_t)best.fall * s->stride, e);
     }

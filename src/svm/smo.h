@@ -1,4 +1,5 @@
-/* Sequential minimal optimisation inside a working set whose kernel values all lie at hand.
+/* Sequential minimal optimisation inside a working set whose kernel rows lie at hand, or are made
+ * when a step first wants them.
  *
  * A variable is beta = y alpha with bounds lo <= beta <= hi, so all tasks look alike: minimise
  * 1/2 beta' K beta + linear' beta with the sum of beta fixed (within each group where there are
@@ -11,18 +12,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LARDER__WS = 1024, LARDER__WS_BYTES = LARDER__WS / 8 };
+enum {
+    LARDER__WS = 1024,   /* variables of a round */
+    LARDER__WHOLE = 2048 /* up to so many are one round: rows nobody wants are not made */
+};
 
 typedef struct larder__smo {
-    size_t n;                   /* slots in use or not, a multiple of 16, at most LARDER__WS */
+    size_t n;                   /* slots in use or not, a multiple of 16 */
     unsigned groups;            /* 1 or 2 */
     float *k;                   /* n rows, `stride` apart */
     size_t stride;              /* n and a line more: rows fall on different cache sets */
     double *f, *beta, *lo, *hi; /* a slot each; unused slots have lo = hi = beta = 0 */
     float *diagonal;
-    uint8_t *up, *low;    /* bits: may rise, may fall; kept by larder__smo_run */
-    uint8_t *in_group[2]; /* bits: members, unused slots in none */
+    uint8_t *up, *low;                    /* bits: may rise, may fall; kept by larder__smo_run */
+    uint8_t *in_group[2];                 /* bits: members, unused slots in none */
+    bool *made;                           /* a slot each: its row is at hand; NULL: all are */
+    void (*make)(void *arg, size_t slot); /* this row, and others that may be wanted next */
+    void *make_arg;
 } larder__smo;
+
+static inline void larder__smo_want(larder__smo *s, size_t slot) {
+    if (s->made && !s->made[slot])
+        s->make(s->make_arg, slot);
+}
 
 /* Steps until the largest violation is below `tolerance`, or `most` steps. Returns the number. */
 uint64_t larder__smo_run(larder__smo *, double tolerance, double share, uint64_t most);

@@ -16,26 +16,25 @@ typedef struct ends { /* of one group */
     size_t rise;
 } ends;
 
+/* Unused slots can neither rise nor fall. */
 static bool in_group(const larder__smo *s, unsigned g, size_t i) {
-    return s->in_group[g][i / 8] >> i % 8 & 1;
+    return s->groups == 1 || (s->in_group[g][i / 8] >> i % 8 & 1);
 }
 
 static ends find_ends(const larder__smo *s, unsigned g) {
     ends e = {INFINITY, -INFINITY, SIZE_MAX};
     for (size_t i = 0; i < s->n; i++) {
-        if (!in_group(s, g, i))
-            continue;
-        if (s->beta[i] < s->hi[i] && s->f[i] < e.lowest)
+        if (s->beta[i] < s->hi[i] && s->f[i] < e.lowest && in_group(s, g, i))
             e.lowest = s->f[i], e.rise = i;
-        if (s->beta[i] > s->lo[i])
-            e.highest = fmax(e.highest, s->f[i]);
+        if (s->beta[i] > s->lo[i] && s->f[i] > e.highest && in_group(s, g, i))
+            e.highest = s->f[i];
     }
     return e;
 }
 
 static double curve(const larder__smo_exact *x, size_t i, size_t j) {
-    const double *a = x->k + i * x->stride, *b = x->k + j * x->stride;
-    double eta = (a[i] - a[j]) - (a[j] - b[j]);
+    double a = x->k[i * x->stride + j];
+    double eta = (x->diagonal[i] - a) - (a - x->diagonal[j]);
     return eta > flat ? eta : flat;
 }
 
@@ -44,11 +43,11 @@ static size_t partner(const larder__smo_exact *x, unsigned g, const ends *e, dou
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < s->n; i++) {
         double b = s->f[i] - e->lowest;
-        if (!(b > 0) || !in_group(s, g, i) || !(s->beta[i] > s->lo[i]))
+        if (!(b > 0) || !(s->beta[i] > s->lo[i]) || !in_group(s, g, i))
             continue;
-        double gain = b * b / curve(x, e->rise, i);
-        if (gain > *most)
-            *most = gain, best = i;
+        double eta = curve(x, e->rise, i), squared = b * b;
+        if (squared > *most * eta) /* a division only where it wins */
+            *most = squared / eta, best = i;
     }
     return best;
 }
@@ -80,12 +79,14 @@ static bool one_step(larder__smo_exact *x, double tolerance) {
         x->gap = fmax(x->gap, e.highest - e.lowest);
         if (!(e.highest > e.lowest))
             continue;
+        larder__smo_want(x->smo, e.rise);
         size_t best = partner(x, g, &e, &most);
         if (best != SIZE_MAX)
             rise = e.rise, fall = best;
     }
     if (!(x->gap >= tolerance) || rise == SIZE_MAX)
         return false;
+    larder__smo_want(x->smo, fall);
     step(x, rise, fall);
     return true;
 }
@@ -114,6 +115,9 @@ uint64_t larder__smo_exact_run(larder__smo_exact *x, double tolerance, double sh
             done++;
         if (done < end || (turn % LOOK == 0 && stands(x)))
             break;
+        for (size_t i = 0; i < x->smo->n; i++)
+            if (x->smo->beta[i] > x->smo->lo[i] && x->smo->beta[i] < x->smo->hi[i])
+                larder__smo_want(x->smo, i);
         done += larder__face_descend(&x->face, x->smo, x->k, x->stride, tolerance);
         x->gained += x->face.gained;
         double next = x->face.work / (8 * (double)x->smo->n);

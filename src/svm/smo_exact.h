@@ -7,6 +7,7 @@ typedef struct larder__smo_exact {
     larder__smo *smo; /* its k and diagonal are not used */
     double *k;        /* smo->n rows, `stride` apart */
     size_t stride;
+    double *diagonal; /* a slot each */
     larder__face face;
     double gap;                     /* at the last step */
     double best_gap, gained, total; /* of the objective: since the last look, before it */

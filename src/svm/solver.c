@@ -236,19 +236,20 @@ static int consider_shrinking(solver *s) {
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
+static bool is_whole(const solver *s) { return s->qp->n <= s->slots; }
+
 static int renew(solver *s) {
     double start = larder__now();
     size_t from = 0, to = s->slots;
-    if (s->begun && s->slots == WS) {
+    if (s->begun && !is_whole(s)) {
         from = s->half * HALF, to = from + HALF;
         s->half = !s->half;
     }
-    uint32_t fresh[WS];
     int rc = let_go(s, from, to);
-    size_t n = rc == 0 ? seat(s, from, to, fresh) : 0;
+    size_t n = rc == 0 ? seat(s, from, to, s->fresh) : 0;
     s->out->times.select += larder__now() - start;
     if (rc == 0)
-        rc = take_in(s, fresh, n);
+        rc = take_in(s, s->fresh, n);
     if (rc == 0)
         larder__small_fill(s, from, to);
     s->begun = true;
@@ -306,10 +307,20 @@ static int go_exact(solver *s) {
     s->shrunk.times = MOST_TIMES;
     s->rows = NULL;
     s->begun = false;
+    if (s->slots > WS) /* twice the bytes a value, and steps that want all of them */
+        s->slots = s->smo.n = WS;
     double start = larder__now();
     rc = larder__precision_begin(s);
     s->out->times.kernel += larder__now() - start;
     return rc;
+}
+
+/* Doubles cost next to nothing here, and a small model's digits are looked at. Not where rows are
+ * recorded or kept on purpose. */
+static bool is_small(const solver *s) {
+    enum { SMALL = 320, CHEAP = 800 /* numbers of all points */ };
+    bool cheap = s->kernel->engine == LARDER__ENGINE_GIVEN || s->all->n * s->kernel->dim <= CHEAP;
+    return s->conf->data && s->qp->n <= SMALL && cheap && !s->conf->enter && !s->conf->rows;
 }
 
 /* Steps of two get nowhere: those of all free variables at once, which want doubles, may. Not where
@@ -359,10 +370,10 @@ static int stuck(solver *s, bool *out) {
 }
 
 static int rounds(solver *s) {
-    bool whole = s->qp->n <= s->slots;
     for (;;) {
         bool end;
         int rc = is_end(s, &end);
+        bool whole = is_whole(s);
         if (rc < 0 || larder__precision_stands(s))
             return rc;
         if (end) {
@@ -412,65 +423,92 @@ static int settle(solver *s) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void *zeros(size_t count, size_t bytes) {
-    void *p = count > (SIZE_MAX - 64) / bytes ? NULL : larder__memalign(64, count * bytes + 64);
-    return p ? memset(p, 0, count * bytes + 64) : NULL;
-}
+/* Many small problems spend their time on memory: what is zeroed is one block, what is written
+ * before it is read another. */
+typedef struct part {
+    void *to; /* a pointer to be set */
+    size_t count, bytes;
+} part;
 
-static bool open_smo(larder__smo *m) {
-    m->stride = m->n + 16;
-    return (m->k = zeros(m->n * m->stride, sizeof *m->k)) && (m->f = zeros(WS, sizeof *m->f)) &&
-           (m->beta = zeros(WS, sizeof *m->beta)) && (m->lo = zeros(WS, sizeof *m->lo)) &&
-           (m->hi = zeros(WS, sizeof *m->hi)) && (m->diagonal = zeros(WS, sizeof *m->diagonal)) &&
-           (m->up = zeros(LARDER__WS_BYTES, 1)) && (m->low = zeros(LARDER__WS_BYTES, 1)) &&
-           (m->in_group[0] = zeros(LARDER__WS_BYTES, 1)) &&
-           (m->in_group[1] = zeros(LARDER__WS_BYTES, 1));
-}
-
-static void close_smo(larder__smo *m) {
-    larder__free(m->k);
-    larder__free(m->f);
-    larder__free(m->beta);
-    larder__free(m->lo);
-    larder__free(m->hi);
-    larder__free(m->diagonal);
-    larder__free(m->up);
-    larder__free(m->low);
-    larder__free(m->in_group[0]);
-    larder__free(m->in_group[1]);
-}
-
-static bool open_scratch(solver *s) {
-    size_t bytes = larder__kernel_scratch(s->kernel, s->slots);
-    s->threads = larder__team_threads(s->conf->team);
-    if (!(s->scratch = larder__calloc(s->threads, sizeof *s->scratch)))
-        return false;
-    for (unsigned i = 0; i < s->threads; i++)
-        if (!(s->scratch[i] = zeros(bytes, 1)))
-            return false;
-    return true;
+static void *lay_out(const part *parts, size_t n, bool zeroed) {
+    size_t whole = 64;
+    for (size_t i = 0; i < n; i++) {
+        if (parts[i].count > (SIZE_MAX / 2 - whole) / parts[i].bytes)
+            return NULL;
+        whole += (parts[i].count * parts[i].bytes + 63) / 64 * 64;
+    }
+    char *block = larder__memalign(64, whole), *at = block;
+    if (!block)
+        return NULL;
+    if (zeroed)
+        memset(block, 0, whole);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(parts[i].to, &at, sizeof at);
+        at += (parts[i].count * parts[i].bytes + 63) / 64 * 64;
+    }
+    return block;
 }
 
 static bool open_arrays(solver *s) {
-    size_t n = s->qp->n, points = s->all->n;
-    bool listened = s->conf->scores || (s->conf->rows && s->conf->rows->dist);
+    larder__smo *m = &s->smo;
+    size_t n = s->qp->n, points = s->all->n, slots = s->slots;
     s->pieces = larder__survey_pieces(n);
-    s->f = zeros(points, sizeof *s->f);
-    s->diagonal = zeros(points, sizeof *s->diagonal);
-    s->scores = listened ? zeros(points, sizeof *s->scores) : NULL;
-    s->inside = zeros(n, sizeof *s->inside);
-    s->held = zeros(points, sizeof *s->held);
-    s->surveys = zeros(s->pieces, sizeof *s->surveys);
-    s->found = zeros(2 * s->pieces, sizeof *s->found);
-    s->up = zeros(n, sizeof *s->up);
-    s->low = zeros(n, sizeof *s->low);
-    return s->f && s->diagonal && (s->scores || !listened) && s->inside && s->held && s->up &&
-           s->low && s->surveys && s->found;
+    const part parts[] = {
+        {&s->f, points, sizeof *s->f},
+        {&s->diagonal, points, sizeof *s->diagonal},
+        {&s->inside, n, sizeof *s->inside},
+        {&s->held, points, sizeof *s->held},
+        {&s->surveys, s->pieces, sizeof *s->surveys},
+        {&s->found, 2 * s->pieces, sizeof *s->found},
+        {&s->var, slots, sizeof *s->var},
+        {&s->points, slots, sizeof *s->points},
+        {&s->fresh, slots, sizeof *s->fresh},
+        {&s->seated, slots, sizeof *s->seated},
+        {&s->columns, slots, sizeof *s->columns},
+        {&s->dist, slots, sizeof *s->dist},
+        {&s->before, slots, sizeof *s->before},
+        {&s->weight, slots, sizeof *s->weight},
+        {&m->made, slots, sizeof *m->made},
+        {&m->f, slots, sizeof *m->f},
+        {&m->beta, slots, sizeof *m->beta},
+        {&m->lo, slots, sizeof *m->lo},
+        {&m->hi, slots, sizeof *m->hi},
+        {&m->diagonal, slots, sizeof *m->diagonal},
+        {&m->up, slots / 8 + 2, 1},
+        {&m->low, slots / 8 + 2, 1},
+        {&m->in_group[0], slots / 8 + 2, 1},
+        {&m->in_group[1], slots / 8 + 2, 1},
+    };
+    if (!(s->zeroed = lay_out(parts, sizeof parts / sizeof *parts, true)))
+        return false;
+    memset(s->var, 0xff, slots * sizeof *s->var);
+    bool listened = s->conf->scores || (s->conf->rows && s->conf->rows->dist);
+    if (listened && !(s->scores = larder__calloc(points + 16, sizeof *s->scores)))
+        return false;
+    m->stride = slots + 16;
+    const part rows[] = {
+        {&m->k, is_small(s) ? 0 : slots * m->stride, sizeof *m->k},
+        {&s->up, n, sizeof *s->up},
+        {&s->low, n, sizeof *s->low},
+        {&s->tile, (size_t)s->threads * LARDER__TILE_ROWS * slots, sizeof(double)},
+    };
+    return (s->written = lay_out(rows, sizeof rows / sizeof *rows, false)) != NULL;
+}
+
+static bool open_scratch(solver *s) {
+    size_t bytes = is_small(s) ? 64 : larder__kernel_scratch(s->kernel, s->slots);
+    s->scratch = larder__calloc(s->threads, sizeof *s->scratch);
+    for (unsigned i = 0; s->scratch && i < s->threads; i++) {
+        if (!(s->scratch[i] = larder__memalign(64, bytes + 64)))
+            return false;
+        memset(s->scratch[i], 0, bytes + 64);
+    }
+    return s->scratch != NULL;
 }
 
 static int open_rows(solver *s) {
-    int rc = larder__panel_room(&s->left, s->kernel, s->slots);
-    if (rc == 0)
+    int rc = is_small(s) ? 0 : larder__panel_room(&s->left, s->kernel, s->slots);
+    if (rc == 0 && !is_small(s))
         rc = larder__panel_room(&s->right, s->kernel, s->slots);
     s->held_rows = (larder__held){.rows = s->conf->rows,
                                   .parts = s->conf->parts,
@@ -489,15 +527,18 @@ static int open_rows(solver *s) {
 
 static int open_solver(solver *s) {
     size_t n = s->qp->n;
-    s->slots = n < WS ? (n + 15) / 16 * 16 : WS;
+    /* Whoever keeps or records rows is asked about those of a round. */
+    bool told = s->conf->rows || s->conf->enter || s->conf->scores;
+    s->slots = n <= (told ? WS : LARDER__WHOLE) ? (n + 15) / 16 * 16 : WS;
     s->smo.n = s->slots;
     s->smo.groups = s->qp->group ? 2 : 1;
-    memset(s->var, 0xff, sizeof s->var);
     for (size_t v = 0; v < n; v++)
         s->sums[larder__group_of(s->qp, v)] += s->qp->beta[v];
     s->target = s->conf->tolerance;
+    s->batch = LARDER__FIRST_BATCH;
     s->last_step = s->conf->most_iterations ? s->conf->most_iterations : UINT64_MAX;
-    if (!open_arrays(s) || !open_smo(&s->smo) || !open_scratch(s))
+    s->threads = larder__team_threads(s->conf->team);
+    if (!open_arrays(s) || !open_scratch(s))
         return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", n);
     return open_rows(s);
 }
@@ -507,16 +548,9 @@ static void close_solver(solver *s) {
         larder__held_close(&s->held_rows);
     larder__precision_close(s);
     larder__shrunk_close(&s->shrunk);
-    larder__free(s->f);
-    larder__free(s->diagonal);
     larder__free(s->scores);
-    larder__free(s->inside);
-    larder__free(s->held);
-    larder__free(s->surveys);
-    larder__free(s->found);
-    larder__free(s->up);
-    larder__free(s->low);
-    close_smo(&s->smo);
+    larder__free(s->zeroed);
+    larder__free(s->written);
     larder__panel_free(&s->left);
     larder__panel_free(&s->right);
     for (unsigned i = 0; s->scratch && i < s->threads; i++)
@@ -535,8 +569,12 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
     int rc = open_solver(s);
     if (rc == 0) {
         larder__kernel_diagonal(k, all, s->diagonal);
-        begin_gradient(s);
-        rc = rounds(s);
+        if (is_small(s))
+            rc = go_exact(s);
+        else
+            begin_gradient(s);
+        if (rc == 0)
+            rc = rounds(s);
         bring_back(s);
     }
     out->rows_made += s->held_rows.made;

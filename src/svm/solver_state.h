@@ -11,7 +11,11 @@
 #include "svm/solver.h"
 #include "svm/working_set.h"
 
-enum { LARDER__HALF_WS = LARDER__WS / 2 };
+enum {
+    LARDER__HALF_WS = LARDER__WS / 2,
+    LARDER__TILE_ROWS = 16, /* rows of the small problem that a thread makes at a time */
+    LARDER__FIRST_BATCH = 4 /* rows that are made when the first is wanted */
+};
 #define LARDER__NO_VARIABLE UINT32_MAX /* a slot without one */
 
 typedef struct larder__survey { /* of some variables, or of all */
@@ -52,23 +56,29 @@ typedef struct larder__solver {
     larder__survey *surveys;     /* a piece of the variables each, and all at last */
     size_t *found;               /* a piece each: work, two figures */
     size_t pieces;
-    larder__survey seen;          /* of all variables, by the last survey */
-    uint32_t var[LARDER__WS];     /* of each slot, LARDER__NO_VARIABLE: none */
-    uint32_t points[LARDER__WS];  /* work: points of slots */
-    uint32_t columns[LARDER__WS]; /* work: where they lie in kept rows */
-    float dist[LARDER__WS];
-    double before[LARDER__WS]; /* beta when the round began */
-    larder__panel left, right; /* the new points, all points of the working set */
-    double weight[LARDER__WS];
+    larder__survey seen; /* of all variables, by the last survey */
+    uint32_t *var;       /* of each slot, LARDER__NO_VARIABLE: none */
+    uint32_t *points;    /* as many: work, some points */
+    uint32_t *fresh;     /* the same: new variables, or slots */
+    uint32_t *seated;    /* points of slots */
+    uint32_t *columns;   /* the same: where they lie in kept rows */
+    float *dist;
+    double *before, *weight;   /* beta when the round began; work */
+    larder__panel left, right; /* some points, all points of the working set */
     larder__smo smo;
     larder__held held_rows;         /* where rows are kept */
     larder__shrunk shrunk;          /* where they are not */
     struct larder__kept_rows *rows; /* conf's, as long as floats are enough */
     larder__precision precision;
-    double sums[2]; /* of beta, a group each, as it was given */
-    void **scratch; /* a thread each */
+    double sums[2];         /* of beta, a group each, as it was given */
+    void **scratch;         /* a thread each */
+    double *tile;           /* the same: rows of the small problem while they are made */
+    void *zeroed, *written; /* the blocks that the arrays are parts of */
+    bool as_seated;         /* slot after slot, points are those of `all` */
+    size_t batch;           /* rows of it to be made next */
+    double making;          /* seconds of its solution that went into rows */
     unsigned threads;
-    size_t slots;       /* WS, or less where there are fewer variables */
+    size_t slots;       /* WS, or as many as there are variables */
     bool begun;         /* the slots have variables */
     unsigned half;      /* which half of the slots is replaced next */
     double target;      /* the gap to reach: the tolerance, then what is beyond it */
@@ -125,7 +135,7 @@ void larder__precision_close(larder__solver *);
 
 /* Variable v, or none, into a slot. */
 void larder__small_seat(larder__solver *, size_t slot, uint32_t v);
-/* Kernel values of the slots from..to, which are new, with everybody. */
+/* The slots from..to are new: their rows are made when they are wanted. */
 void larder__small_fill(larder__solver *, size_t from, size_t to);
 /* `whole`: there are no other variables, so it is solved to the end. */
 void larder__small_solve(larder__solver *, bool whole);

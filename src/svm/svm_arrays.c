@@ -106,3 +106,14 @@ int larder_svm_copy(larder_svm_data **out, const larder_svm_matrix *given) {
         copy_values(d, &m);
     return 0;
 }
+
+int larder_svm_view(const larder_svm_data *d, larder_svm_matrix *out) {
+    larder_svm_matrix own = {.rows = d->rows,
+                             .start = d->start,
+                             .index = d->index,
+                             .value = d->value,
+                             .label = d->label,
+                             .weight = d->weight,
+                             .features = d->features};
+    return larder__sized_out(out, &own, sizeof own, "larder_svm_matrix");
+}

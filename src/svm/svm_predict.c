@@ -8,7 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEP = 64 /* support vectors of a block */, GO_THREADED = 1 << 22 /* kernel values */ };
+enum {
+    STEP = 256 /* support vectors of a block, at most */,
+    GO_THREADED = 1 << 22 /* kernel values */
+};
 
 typedef struct deciding {
     const larder_svm_model *m;
@@ -18,25 +21,43 @@ typedef struct deciding {
     const larder_svm_data *data;
     const uint32_t *ids; /* of the rows in the data; NULL: all */
     double *out;
-    uint32_t *class_of; /* a support vector each */
-    void **scratch;     /* a thread each: the engine's, then a tile, then sums */
-    size_t engine_bytes, sum_count;
+    uint32_t *class_of;                   /* a support vector each */
+    void **scratch;                       /* a thread each: the engine's, then a tile, then sums */
+    size_t engine_bytes, sum_count, step; /* step: support vectors of a block */
 } deciding;
 
-static void deal(const deciding *d, size_t s, const float *row, double *sums, size_t n) {
+/* Sums stand as coefficients do: a line each, and of pairs of classes a block of lines each class.
+ * Support vectors stand by class, so most blocks are of one. */
+static void deal(const deciding *d, size_t from, size_t to, const float *tile, double *sums,
+                 size_t n) {
+    size_t lines = d->m->coefs, total = d->m->vectors->rows;
+    while (from < to) {
+        size_t own = d->class_of[from], end = from;
+        while (end < to && d->class_of[end] == own)
+            end++;
+        larder__add_rows(sums + own * lines * LARDER__TILE, LARDER__TILE, d->m->coef + from, total,
+                         lines, tile, end - from, n, n);
+        tile += (end - from) * n;
+        from = end;
+    }
+}
+
+static bool is_paired(const larder_svm_model *m) {
+    return larder__task_has_classes(m->task) && !m->one_vs_all;
+}
+
+/* Decision values of column c from the sums. */
+static void put_together(const deciding *d, const double *sums, size_t c, double *out) {
     const larder_svm_model *m = d->m;
-    size_t total = m->vectors->rows;
-    if (!larder__task_has_classes(m->task) || m->one_vs_all) {
+    if (!is_paired(m)) {
         for (size_t v = 0; v < m->values; v++)
-            larder__add_row(sums + v * LARDER__TILE, row, m->coef[v * total + s], n);
+            out[v] = sums[v * LARDER__TILE + c];
         return;
     }
-    size_t own = d->class_of[s], pair = 0;
     for (size_t a = 0; a < m->classes; a++)
-        for (size_t b = a + 1; b < m->classes; b++, pair++)
-            if (a == own || b == own)
-                larder__add_row(sums + pair * LARDER__TILE, row,
-                                m->coef[(a == own ? b - 1 : a) * total + s], n);
+        for (size_t b = a + 1; b < m->classes; b++)
+            *out++ = sums[(a * m->coefs + b - 1) * LARDER__TILE + c] +
+                     sums[(b * m->coefs + a) * LARDER__TILE + c];
 }
 
 static void decide_tile(void *arg, size_t piece, unsigned thread) {
@@ -45,20 +66,23 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
     c1 = c1 < d->rows.n ? c1 : d->rows.n;
     size_t n = c1 - c0;
     float *tile = (float *)d->scratch[thread] + d->engine_bytes / sizeof(float);
-    double *sums = (double *)(void *)(tile + STEP * LARDER__TILE);
+    double *sums = (double *)(void *)(tile + d->step * LARDER__TILE);
     memset(sums, 0, d->sum_count * sizeof *sums);
-    for (size_t s = 0; s < d->vectors.n; s += STEP) {
-        size_t to = s + STEP < d->vectors.n ? s + STEP : d->vectors.n;
+    for (size_t s = 0; s < d->vectors.n; s += d->step) {
+        size_t to = s + d->step < d->vectors.n ? s + d->step : d->vectors.n;
         larder__kernel_block(&d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, n,
                              d->scratch[thread]);
-        for (size_t i = s; i < to; i++)
-            deal(d, i, tile + (i - s) * n, sums, n);
+        deal(d, s, to, tile, sums, n);
     }
-    for (size_t c = c0; c < c1; c++)
+    for (size_t c = c0; c < c1; c++) {
+        double *out = d->out + c * values;
+        size_t row = d->ids ? d->ids[c] : c;
+        double error = larder__border_error(&d->border, d->data, row, (double)d->rows.norm[c]);
+        put_together(d, sums, c - c0, out);
         for (size_t v = 0; v < values; v++)
-            d->out[c * values + v] = larder__border_settle(
-                &d->border, v, d->data, d->ids ? d->ids[c] : c, (double)d->rows.norm[c],
-                sums[v * LARDER__TILE + c - c0] - d->m->rho[v]);
+            out[v] = larder__border_settle(&d->border, v, d->data, row, error * d->border.spread[v],
+                                           out[v] - d->m->rho[v]);
+    }
 }
 
 static int check_serials(const larder_svm_model *m, const larder_svm_data *data) {
@@ -74,16 +98,17 @@ static int check_serials(const larder_svm_model *m, const larder_svm_data *data)
 }
 
 static int open_scratch(deciding *d, unsigned threads) {
-    d->engine_bytes = (larder__kernel_scratch(&d->kernel, STEP) + 63) / 64 * 64;
-    d->sum_count = d->m->values * LARDER__TILE;
+    d->step = d->vectors.n < STEP ? d->vectors.n : STEP;
+    d->engine_bytes = (larder__kernel_scratch(&d->kernel, d->step) + 63) / 64 * 64;
+    d->sum_count = d->m->coefs * (is_paired(d->m) ? d->m->classes : 1) * LARDER__TILE;
     size_t bytes =
-        d->engine_bytes + STEP * LARDER__TILE * sizeof(float) + d->sum_count * sizeof(double);
+        d->engine_bytes + d->step * LARDER__TILE * sizeof(float) + d->sum_count * sizeof(double);
     d->scratch = larder__calloc(threads, sizeof *d->scratch);
     for (unsigned i = 0; d->scratch && i < threads; i++) {
         d->scratch[i] = larder__memalign(64, (bytes + 63) / 64 * 64);
         if (!d->scratch[i])
             return larder__fail(LARDER_E_NOMEM, "no memory to predict");
-        memset(d->scratch[i], 0, bytes);
+        memset(d->scratch[i], 0, d->engine_bytes);
     }
     return d->scratch ? 0 : larder__fail(LARDER_E_NOMEM, "no memory to predict");
 }
@@ -99,7 +124,7 @@ static int open_panels(deciding *d, const larder_svm_data *data, const uint32_t 
     }
     for (uint32_t i = 0; i < most; i++)
         all[i] = i;
-    for (size_t c = 0, s = 0; m->class_vectors && c < m->classes; c++)
+    for (size_t c = 0, s = 0; is_paired(m) && c < m->classes; c++)
         for (size_t i = 0; i < m->class_vectors[c] && s < m->vectors->rows; i++)
             d->class_of[s++] = (uint32_t)c;
     int rc = larder__kernel_open(&d->kernel, &m->kernel, m->vectors, data, LARDER__ENGINE_AUTO);
@@ -122,6 +147,8 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
         return 0;
     }
     int rc = check_serials(m, data);
+    if (rc == 0 && larder__linear_fits(m, data))
+        return larder__linear_decide(m, data, rows, n, team, out);
     if (rc == 0)
         rc = open_panels(&d, data, rows, n);
     if (rc == 0)
@@ -143,13 +170,23 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
+/* Of a class: the pairs with those before it, each in its own block, and then its own block. */
+static size_t votes_of(const double *values, size_t classes, size_t c) {
+    size_t votes = 0, pair = c - 1;
+    for (size_t a = 0; a < c; a++) {
+        votes += !(values[pair] > 0);
+        pair += classes - 2 - a;
+    }
+    pair = c * (2 * classes - c - 1) / 2;
+    for (size_t b = c + 1; b < classes; b++)
+        votes += values[pair++] > 0;
+    return votes;
+}
+
 static size_t most_votes(const larder_svm_model *m, const double *values) {
     size_t best = 0, most = 0;
     for (size_t c = 0; c < m->classes; c++) {
-        size_t votes = 0, pair = 0;
-        for (size_t a = 0; a < m->classes; a++)
-            for (size_t b = a + 1; b < m->classes; b++, pair++)
-                votes += (a == c && values[pair] > 0) || (b == c && !(values[pair] > 0));
+        size_t votes = votes_of(values, m->classes, c);
         if (votes > most)
             most = votes, best = c;
     }

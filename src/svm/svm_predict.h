@@ -8,6 +8,11 @@
 /* out: n x values, of these rows (NULL: all of the data). */
 int larder__svm_decide(const larder_svm_model *, const larder_svm_data *, const uint32_t *rows,
                        size_t n, larder__team *, double *out);
+/* The same for a linear or precomputed kernel by weights, where these take no more room than
+ * vectors and rows. */
+bool larder__linear_fits(const larder_svm_model *, const larder_svm_data *);
+int larder__linear_decide(const larder_svm_model *, const larder_svm_data *, const uint32_t *rows,
+                          size_t n, larder__team *, double *out);
 /* The label from one row's decision values. */
 double larder__svm_label(const larder_svm_model *, const double *values);
 

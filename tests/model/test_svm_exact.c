@@ -98,7 +98,7 @@ static void values_are_those_of_doubles(void **state) {
 typedef struct problem {
     larder__smo smo;
     larder__smo_exact exact;
-    double k[ROWS * ROWS], f[ROWS], beta[ROWS], lo[ROWS], hi[ROWS], linear[ROWS];
+    double k[ROWS * ROWS], diagonal[ROWS], f[ROWS], beta[ROWS], lo[ROWS], hi[ROWS], linear[ROWS];
     uint8_t members[2][ROWS / 8];
 } problem;
 
@@ -120,6 +120,7 @@ static void pose(problem *p, unsigned groups, double c) {
             p->k[i * ROWS + j] = plain(&linear, x, i, j);
     }
     for (size_t i = 0; i < ROWS; i++) {
+        p->diagonal[i] = p->k[i * ROWS + i];
         p->f[i] = p->linear[i];
         for (size_t j = 0; j < ROWS; j++)
             p->f[i] += p->k[i * ROWS + j] * p->beta[j];
@@ -131,7 +132,8 @@ static void pose(problem *p, unsigned groups, double c) {
                            .lo = p->lo,
                            .hi = p->hi,
                            .in_group = {p->members[0], p->members[1]}};
-    p->exact = (larder__smo_exact){.smo = &p->smo, .k = p->k, .stride = ROWS};
+    p->exact =
+        (larder__smo_exact){.smo = &p->smo, .k = p->k, .stride = ROWS, .diagonal = p->diagonal};
 }
 
 static void check_optimal(const problem *p, double tolerance, const double *sums) {

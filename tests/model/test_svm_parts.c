@@ -499,9 +499,10 @@ static void near_the_border(void **state) {
                     }
                     sum += coef * exp(-distance);
                 }
-            double doubt = larder__border_settle(&b, v, d, row, 1, 1e-12);
+            double error = larder__border_error(&b, d, row, 1) * b.spread[v];
+            double doubt = larder__border_settle(&b, v, d, row, error, 1e-12);
             assert_true(fabs(doubt - sum) < 1e-9 * (1 + fabs(sum)));
-            assert_true(larder__border_settle(&b, v, d, row, 1, 0.5) == 0.5);
+            assert_true(larder__border_settle(&b, v, d, row, error, 0.5) == 0.5);
         }
         if (++c == 3)
             a++, c = a + 1;
