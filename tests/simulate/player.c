@@ -124,7 +124,7 @@ static void serve(table *t, course *c) {
                             (unsigned long long)t->me->epoch);
     }
     if (actors_one_in(4)) /* training takes its time, and the bytes stay as they are */
-        actors_sleep(actors_now() + actors_between(0, actors_one_in(32) ? 1 : 2e-3));
+        actors_sleep(actors_now() + actors_between(0, played.train_most));
     for (size_t i = 0; i < c->n; i++) {
         if (c->bufs[i])
             check_bytes(c->tickets[i].key, c->bufs[i], "while it is held");

@@ -126,6 +126,9 @@ static void plan_mishaps(larder_rng *rng) {
                              .whom = larder_rng_below(rng, played.players),
                              .seconds = some_seconds(rng),
                              .chance = larder_rng_next(rng)};
+    for (uint32_t i = 0; i < s.planned; i++)
+        if (s.plan[i].what == MISHAP_CUT && !s.world->cuts)
+            s.plan[i].what = MISHAP_STOP;
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */
@@ -147,7 +150,9 @@ static void set_up(const schedule_conf *c) {
     for (uint32_t k = 0; k < played.keys; k++)
         all += play_size(k);
     played.budget = all * (10 + larder_rng_below(&rng, 81)) / 100;
-    played.read_most = larder_rng_below(&rng, 4) ? 2e-4 : 5e-2;
+    static const double slow[] = {2e-4, 2e-3, 2e-2, 0.5};
+    played.read_most = slow[larder_rng_below(&rng, 4)];
+    played.train_most = 4 * slow[larder_rng_below(&rng, 4)];
     s.world = worlds[c->kind];
     s.healed = false;
     to_come = 0;
@@ -196,6 +201,7 @@ static void heal(void) {
     actors_log("all is healed");
     s.healed = played.over = true;
     clear_up(NULL);
+    wires_hasten();
     for (uint32_t i = 0; i < ACTOR_PROCESSES; i++)
         actors_process(i)->stopped_until = 0;
     s.world->heal();

@@ -388,6 +388,21 @@ bool wires_cut(const actor_process *p) {
     return found >= 0;
 }
 
+void wires_hasten(void) {
+    double soon = actors_now() + wires_now.most;
+    for (size_t i = 0; i < all.used; i++) {
+        thing *t = all.things[i];
+        if (t->kind != STREAM)
+            continue;
+        for (size_t k = 0; k < t->count; k++)
+            if (t->pieces[t->first + k].at > soon)
+                t->pieces[t->first + k].at = soon;
+        t->last_at = t->last_at < soon ? t->last_at : soon;
+        t->ended_at = t->ended_at < soon ? t->ended_at : soon;
+        wake(t, soon);
+    }
+}
+
 /* ---- coming and going ------------------------------------------------------------------------ */
 
 int wires_socket(bool nonblocking) {

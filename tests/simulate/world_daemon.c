@@ -97,20 +97,18 @@ static void check(void) {
     }
 }
 
-/* Nobody is there any more, so nobody holds anything. */
+/* Nobody is there any more, so nobody holds anything, once the daemon has heard so. */
 static void ending(void) {
+    double until = actors_now() + 60;
+    while (d.server && actors_now() < until && actors_step()) {
+    }
     for (size_t i = 0; d.server && i < LARDER__SETS; i++) {
-        larder__served_figures f;
-        if (!d.server->sets[i])
-            continue;
-        /* A client is gone when the daemon has heard so. */
-        double until = actors_now() + 60;
-        while (d.server->count && actors_now() < until && actors_step()) {
-        }
-        larder__served_read_figures(d.server->sets[i], &f);
-        if (f.leases || f.jobs)
-            actors_complain("%llu leases of %u jobs are left when all have gone",
-                            (unsigned long long)f.leases, f.jobs);
+        larder__served_figures f = {0};
+        if (d.server->sets[i])
+            larder__served_read_figures(d.server->sets[i], &f);
+        if (f.leases || f.jobs || d.server->count)
+            actors_complain("%llu leases of %u jobs and %u clients are left when all have gone",
+                            (unsigned long long)f.leases, f.jobs, d.server->count);
     }
     d.stop = true;
 }

@@ -89,6 +89,7 @@ static void check(void) {}
 static void ending(void) { actors_crash(actors_process(WORLD_SERVER)); }
 
 const world world_group = {.name = "group",
+                           .cuts = true,
                            .own = OWN,
                            .own_names = own_names,
                            .begin = begin,

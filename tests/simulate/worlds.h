@@ -28,6 +28,7 @@ typedef struct mishap {
 
 typedef struct world {
     const char *name;
+    bool cuts;    /* connections may end while both sides live: not those inside one machine */
     uint32_t own; /* mishaps of its own */
     const char *const *own_names;
     void (*begin)(void);                      /* starts its server */
