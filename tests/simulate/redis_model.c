@@ -213,9 +213,17 @@ static void say(const void *at, size_t n) {
 }
 
 static void say_head(char type, long long n) {
-    char line[32];
-    int k = snprintf(line, sizeof line, "%c%lld\r\n", type, n);
-    say(line, (size_t)k);
+    char line[32], *at = line + sizeof line;
+    unsigned long long left = n < 0 ? 0 - (unsigned long long)n : (unsigned long long)n;
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = (char)('0' + left % 10);
+    while (left /= 10);
+    if (n < 0)
+        *--at = '-';
+    *--at = type;
+    say(at, (size_t)(line + sizeof line - at));
 }
 
 static void say_text(const void *at, size_t n) {
@@ -324,8 +332,14 @@ static bool over(const script *s, const text *member) {
 }
 
 static bool expel(script *s) {
+    uint64_t members = 0;
+    for (size_t i = 0; i < s->state->count; i += 2)
+        if (isdigit((unsigned char)s->state->items[i].at[0]))
+            members |= (uint64_t)1 << (atoi(s->state->items[i].at) & 63);
     for (int n = 0; n < 60; n++) {
         char number[8];
+        if (!(members >> n & 1))
+            continue;
         snprintf(number, sizeof number, "%d", n);
         const text *m = field(s->state, number);
         if (m && !text_is(&s->argv[1], number) && over(s, m) && !leave(s, number))

@@ -139,7 +139,7 @@ static void set_up(const schedule_conf *c) {
     larder_rng rng;
     larder_rng_seed(&rng, c->seed, 2);
     played = (play){.seed = c->seed,
-                    .keys = 16 + larder_rng_below(&rng, 48),
+                    .keys = 12 + larder_rng_below(&rng, 28),
                     .batch = 2 + larder_rng_below(&rng, PLAY_BATCH_MOST - 1),
                     .players = 3 + larder_rng_below(&rng, PLAYERS_MOST - 2)};
     const char *policy = policies[larder_rng_below(&rng, sizeof policies / sizeof *policies)];

@@ -615,6 +615,10 @@ int wires_epoll_wait(int epoll, struct epoll_event *out, int most, int milliseco
 }
 
 int wires_poll(int fd, double until) {
+    if (fd < 0) { /* as the system does: nothing ever happens to it */
+        actors_sleep(until);
+        return 0;
+    }
     thing *t = of_fd(fd, STREAM);
     while (t && !wires_readable(fd)) {
         double at = wires_readable_at(fd);
@@ -623,6 +627,8 @@ int wires_poll(int fd, double until) {
         actors_wait(t, at < until ? at : until);
         t = of_fd(fd, STREAM);
     }
+    if (!t)
+        actors_complain("descriptor %d is waited for and is not open", fd);
     return t ? 1 : -1;
 }
 
