@@ -184,9 +184,13 @@ static void claim(table *t, const uint64_t *keys, size_t n, uint32_t tag) {
         larder__free(c);
         return;
     }
+    uint64_t alone = 0;
     for (size_t i = 0; i < n; i++)
-        t->me->alone += larder__ticket_alone(&c->tickets[i]);
+        alone += larder__ticket_alone(&c->tickets[i]);
+    t->me->alone += alone;
     hand_over(t, c);
+    if (alone == n) /* storage is slow, so that somebody to share with comes back meanwhile */
+        actors_sleep(actors_now() + actors_between(0, 1));
 }
 
 static void tell(table *t, const uint64_t *keys, size_t n) {

@@ -3,6 +3,7 @@
 #include "actors.h"
 #include "base/hash.h"
 #include "wires.h"
+#include "worlds.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -291,6 +292,7 @@ static bool push(script *s, const void *at, size_t n) {
         return false;
     item_add(entry_of(&s->keys[1], LIST), at, n);
     s->state = find(&s->keys[0]);
+    twins_pushed(strtoull(field(s->state, "gen")->at, NULL, 16), (uint64_t)s->count, at, n);
     field_number(s->state, "count", ++s->count);
     r.pushed++;
     return true;

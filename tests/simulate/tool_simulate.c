@@ -53,13 +53,14 @@ static void complain(schedule_conf c, schedule_result r) {
 static void show(const char *name, const sums *s) {
     printf("%s: %llu schedules, %llu failed, %.0f a CPU second; %llu steps, %llu mishaps, %.1f days; "
            "%llu epochs, %llu samples, %llu from the cache, %llu read, %llu waited for, %llu taken "
-           "over; %llu decisions compared\n",
+           "over, %llu without the cache; %llu decisions compared\n",
            name, (unsigned long long)s->schedules, (unsigned long long)s->failed,
            (double)s->schedules / s->seconds, (unsigned long long)s->of.steps,
            (unsigned long long)s->of.mishaps, s->of.seconds / 86400,
            (unsigned long long)s->of.epochs, (unsigned long long)s->of.served,
            (unsigned long long)s->of.hits, (unsigned long long)s->of.made,
            (unsigned long long)s->of.waited, (unsigned long long)s->of.taken_over,
+           (unsigned long long)s->of.alone,
            (unsigned long long)s->of.compared);
 }
 

@@ -15,12 +15,14 @@
     type __wrap_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
-enum { MACHINES = 32, HISTORIES = 1 << 14, SAVED = 256 };
+enum { MACHINES = 32, HISTORIES = 1 << 14, SAVED = 256, JOURNALS = 16, RECORDS = 1 << 13 };
 
 static struct {
     struct {
         const larder__machine *machine;
         uint64_t history;
+        const actor_process *of;
+        uint32_t life; /* of that process */
         bool decides; /* it has no bytes: what it does follows from what it hears alone */
     } of[MACHINES];
     struct {
@@ -30,13 +32,17 @@ static struct {
     struct {
         uint64_t bytes, history;
     } saved[SAVED];
+    struct { /* history[i]: of the first i records, as they lie there now */
+        uint64_t generation, history[RECORDS];
+    } journals[JOURNALS];
+    uint32_t journal_count;
     uint32_t saves, round;
     uint64_t compared;
 } t;
 
 void twins_begin(void) {
     memset(t.of, 0, sizeof t.of);
-    t.saves = 0;
+    t.saves = t.journal_count = 0;
     t.compared = 0;
     t.round++;
 }
@@ -55,7 +61,7 @@ static uint64_t mix(uint64_t h, uint64_t x) { return larder__hash_bytes(h, &x, s
 static uint64_t hash_op(uint64_t h, uint32_t job, const larder__op *o) {
     larder_writer w = {0};
     larder__op_write(o, &w);
-    h = larder__hash_bytes(mix(h, (uint64_t)job << 8 | o->type), w.bytes, w.size);
+    h = larder__hash_bytes(mix(h, job << 8 | (uint32_t)o->type), w.bytes, w.size);
     larder__writer_free(&w);
     return h;
 }
@@ -75,27 +81,59 @@ static uint64_t hash_outcome(larder__machine *m, int rc, const larder__outcome *
     h = mix(mix(h, s->bytes), s->resident);
     for (uint32_t k = 0; k < played.keys; k++)
         h = mix(h, s->slot_of[k]);
-    return h;
+    return h | 1; /* never 0 */
+}
+
+/* Where this history is, or would be; -1: there is no room. */
+static int64_t find(uint64_t history) {
+    uint32_t at = (uint32_t)history & (HISTORIES - 1);
+    for (uint32_t n = 0; n < HISTORIES; n++, at = (at + 1) & (HISTORIES - 1))
+        if (t.known[at].round != t.round || t.known[at].history == history)
+            return at;
+    return -1;
 }
 
 static void compare(uint64_t history, uint64_t outcome, const larder__op *o) {
-    uint32_t at = (uint32_t)history & (HISTORIES - 1);
-    for (uint32_t n = 0; n < HISTORIES; n++, at = (at + 1) & (HISTORIES - 1)) {
-        if (t.known[at].round != t.round) {
-            t.known[at].round = t.round;
-            t.known[at].history = history;
-            t.known[at].outcome = outcome;
-            return;
-        }
-        if (t.known[at].history != history)
-            continue;
-        t.compared++;
-        if (t.known[at].outcome != outcome)
-            actors_complain("operation %d came to something else than on another machine that had "
-                            "heard the same",
-                            o->type);
+    int64_t at = find(history);
+    if (at < 0)
+        return;
+    if (t.known[at].round != t.round)
+        actors_complain("a machine has heard what never was in the journal in this order");
+    else if (t.known[at].outcome == 0)
+        t.known[at].outcome = outcome;
+    else if (++t.compared && t.known[at].outcome != outcome)
+        actors_complain("operation %d came to something else than on another machine that had "
+                        "heard the same",
+                        o->type);
+}
+
+static uint64_t first_history(uint64_t generation) { return mix(1, generation); }
+
+/* A record is put into the journal, behind so many others. */
+void twins_pushed(uint64_t generation, uint64_t before, const void *record, size_t n) {
+    uint32_t j = 0, head;
+    while (j < t.journal_count && t.journals[j].generation != generation)
+        j++;
+    if (j == JOURNALS || before + 1 >= RECORDS) {
+        actors_complain("a schedule has more journals or records than fit here");
         return;
     }
+    if (j == t.journal_count)
+        t.journal_count++;
+    t.journals[j].generation = generation;
+    t.journals[j].history[0] = first_history(generation);
+    memcpy(&head, record, sizeof head);
+    uint64_t h = larder__hash_bytes(mix(t.journals[j].history[before], head),
+                                    (const char *)record + 8, n - 8);
+    t.journals[j].history[before + 1] = h;
+    actors_log("record %llu of %llx: operation %u of job %u, %08x", (unsigned long long)before,
+               (unsigned long long)generation, head & 0xff, head >> 8, (uint32_t)h);
+    int64_t at = find(h);
+    if (at < 0 || t.known[at].round == t.round)
+        return;
+    t.known[at].round = t.round;
+    t.known[at].history = h;
+    t.known[at].outcome = 0;
 }
 
 WRAP(int, larder__machine_apply, larder__machine *m, uint32_t job, const larder__op *o,
@@ -104,6 +142,7 @@ WRAP(int, larder__machine_apply, larder__machine *m, uint32_t job, const larder_
     if (!actors_current() || i == MACHINES || !t.of[i].decides)
         return __real_larder__machine_apply(m, job, o, out);
     uint64_t history = t.of[i].history = hash_op(t.of[i].history, job, o);
+    actors_log("hears operation %d of job %u, %08x", o->type, job, (uint32_t)history);
     int rc = __real_larder__machine_apply(m, job, o, out);
     larder__outcome seen = *out;
     bool batch = o->type == LARDER__OP_CLAIM || o->type == LARDER__OP_EXCHANGE;
@@ -118,14 +157,19 @@ WRAP(int, larder__machine_apply, larder__machine *m, uint32_t job, const larder_
 
 WRAP(int, larder__machine_open, larder__machine **out, const larder__machine_conf *conf) {
     int rc = __real_larder__machine_open(out, conf);
-    int i = place_of(NULL);
     if (rc < 0 || !actors_current())
         return rc;
+    for (int k = 0; k < MACHINES; k++) /* of those who crashed */
+        if (t.of[k].machine && t.of[k].of->lives != t.of[k].life)
+            t.of[k].machine = NULL;
+    int i = place_of(NULL);
     if (i == MACHINES)
         abort();
     t.of[i].machine = *out;
+    t.of[i].of = actors_current();
+    t.of[i].life = actors_current()->lives;
     t.of[i].decides = !conf->bytes_here;
-    t.of[i].history = mix(mix(conf->generation, conf->about->budget), conf->about->seed);
+    t.of[i].history = first_history(conf->generation);
     return rc;
 }
 

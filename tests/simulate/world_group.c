@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FULL, EVICT, SPOIL, CUT_LOG, CLOCK, SYNC, OWN };
+enum { FULL, EVICT, SPOIL, CUT_LOG, CLOCK, FAILOVER, OWN };
+enum { SYNC_EVERY = 48 }; /* steps */
 static const char *const own_names[OWN] = {"Redis is full",     "keys are evicted",
                                            "a value is spoilt", "the journal is cut",
-                                           "Redis' clock jumps", "Redis syncs"};
+                                           "Redis' clock jumps", "a replica takes over"};
 
 static uint32_t size_of(void *arg, uint64_t key) {
     (void)arg;
@@ -46,6 +47,7 @@ static void back(const mishap *m) {
 
 static void begin(void) {
     redis_model_begin();
+    redis_model_forgets_last = broken_is("last");
     played.open = join;
     back(NULL);
 }
@@ -75,8 +77,8 @@ static void happen(uint32_t own, const mishap *m) {
     case CLOCK:
         redis_model_clock(m->chance & 1 ? m->seconds : -m->seconds);
         break;
-    default:
-        redis_model_sync();
+    default: /* behind a proxy: connections stay, and what was not copied yet is lost */
+        redis_model_rollback();
     }
 }
 
@@ -85,7 +87,10 @@ static void heal(void) {
     redis_model_started(0);
 }
 
-static void check(void) {}
+static void check(void) {
+    if (!played.over && actors_steps() % SYNC_EVERY == 0)
+        redis_model_sync();
+}
 static void ending(void) { actors_crash(actors_process(WORLD_SERVER)); }
 
 const world world_group = {.name = "group",

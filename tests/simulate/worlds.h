@@ -46,6 +46,7 @@ void fate_later(double seconds, void (*what)(void *), void *arg);
 /* twins.c: every machine that has heard the same has come to the same. */
 void twins_begin(void);
 uint64_t twins_compared(void);
+void twins_pushed(uint64_t generation, uint64_t before, const void *record, size_t n);
 
 /* Versions of larder that are broken on purpose; NULL: none. */
 extern const char *broken;
