@@ -7,10 +7,12 @@
 #include "schedule.h"
 #include "worlds.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct sums {
     uint64_t schedules, failed;
@@ -50,6 +52,27 @@ static void complain(schedule_conf c, schedule_result r) {
     fflush(stdout);
 }
 
+/* Which seed it was, when larder itself dies in it. The stacks of the made world are small. */
+static schedule_conf playing;
+static void died(int signal) {
+    char line[160];
+    int n = snprintf(line, sizeof line, "FAILED %s %llu: signal %d\n  again: tool_simulate %s %llu-%llu\n",
+                     schedule_names[playing.kind], (unsigned long long)playing.seed, signal,
+                     schedule_names[playing.kind], (unsigned long long)playing.seed,
+                     (unsigned long long)playing.seed);
+    ssize_t written = write(1, line, (size_t)n);
+    _exit(written > 0 ? 3 : 4);
+}
+
+static void watch_for_death(void) {
+    static char stack[64 << 10];
+    struct sigaction how = {.sa_handler = died, .sa_flags = SA_ONSTACK};
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    sigaction(SIGSEGV, &how, NULL);
+    sigaction(SIGBUS, &how, NULL);
+    sigaction(SIGABRT, &how, NULL);
+}
+
 static void show(const char *name, const sums *s) {
     printf("%s: %llu schedules, %llu failed, %.0f a CPU second; %llu steps, %llu mishaps, %.1f days; "
            "%llu epochs, %llu samples, %llu from the cache, %llu read, %llu waited for, %llu taken "
@@ -85,6 +108,7 @@ int main(int argc, char **argv) {
             for (int k = 0; k < SCHEDULE_KINDS; k++)
                 of[k] = strcmp(argv[i], "all") == 0 || strcmp(argv[i], schedule_names[k]) == 0;
     }
+    watch_for_death();
     for (int k = 0; k < SCHEDULE_KINDS; k++) {
         sums s = {0};
         double began = now();
@@ -92,6 +116,7 @@ int main(int argc, char **argv) {
         for (uint64_t seed = first; of[k] && seed <= last; seed++) {
             schedule_result r;
             conf.seed = seed;
+            playing = conf;
             if (tell)
                 schedule_tell(&conf);
             if (!schedule_run(&conf, &r)) {
