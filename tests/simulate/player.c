@@ -40,7 +40,7 @@ static uint64_t word_of(uint64_t key, size_t i) {
     return (key + 1) * 0x9e3779b97f4a7c15u ^ (i + 1) * 0xd1b54a32d192ed03u;
 }
 
-static larder_buf *make(uint64_t key) {
+larder_buf *play_make(uint64_t key) {
     larder_buf *b = larder_buf_new(play_size(key));
     if (!b)
         abort();
@@ -53,10 +53,10 @@ static larder_buf *make(uint64_t key) {
 static larder_buf *read_sample(table *t, uint64_t key) {
     t->me->made++;
     actors_sleep(actors_now() + actors_between(0, played.read_most));
-    return make(key);
+    return play_make(key);
 }
 
-static void check_bytes(uint64_t key, larder_buf *b, const char *when) {
+void play_check(uint64_t key, larder_buf *b, const char *when) {
     const uint64_t *at = larder_buf_data(b);
     if (larder_buf_size(b) != play_size(key)) {
         actors_complain("sample %llu has %zu bytes instead of %u %s", (unsigned long long)key,
@@ -115,7 +115,7 @@ static void serve(table *t, course *c) {
                 actors_complain("sample %llu has no bytes", (unsigned long long)key);
             continue;
         }
-        check_bytes(key, c->bufs[i], "when it is served");
+        play_check(key, c->bufs[i], "when it is served");
         if (c->besides)
             continue;
         t->me->served++;
@@ -127,7 +127,7 @@ static void serve(table *t, course *c) {
         actors_sleep(actors_now() + actors_between(0, played.train_most));
     for (size_t i = 0; i < c->n; i++) {
         if (c->bufs[i])
-            check_bytes(c->tickets[i].key, c->bufs[i], "while it is held");
+            play_check(c->tickets[i].key, c->bufs[i], "while it is held");
         larder_buf_unref(&c->bufs[i]);
     }
     larder__free(c);

@@ -24,12 +24,14 @@ extern play played;
 typedef struct player { /* outlives its process */
     uint32_t number;
     uint64_t epoch, epochs_whole;
-    uint64_t served, hits, made, waited, taken_over, alone;
+    uint64_t served, hits, made, waited, taken_over, alone, stuck;
     uint8_t times[PLAY_KEYS_MOST]; /* served in this epoch */
     bool last_begun, done;
 } player;
 
 uint32_t play_size(uint64_t key);
+larder_buf *play_make(uint64_t key);
+void play_check(uint64_t key, larder_buf *, const char *when); /* its bytes */
 void player_init(player *, uint32_t number);
 void *player_main(void *player);
 

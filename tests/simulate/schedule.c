@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group"};
-static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group};
+const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks"};
+static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group, &world_ranks};
 static const char *const mishap_names[] = {"crash", "stop",         "cut",        "slow",
                                            "narrow", "server crash", "server stop"};
 
@@ -56,7 +56,7 @@ static void start_player(void *arg) {
         return;
     snprintf(name, sizeof name, "job %u", p->number);
     actors_log("%s starts", name);
-    actors_start(WORLD_FIRST_PLAYER + p->number, name, player_main, p);
+    actors_start(WORLD_FIRST_PLAYER + p->number, name, s.world->play, p);
 }
 
 static void clear_up(void *arg) {
@@ -250,6 +250,7 @@ static void sum_up(schedule_result *out) {
         out->waited += p->waited;
         out->taken_over += p->taken_over;
         out->alone += p->alone;
+        out->stuck += p->stuck;
         out->epochs += p->epochs_whole;
     }
     if (actors_complaint())

@@ -8,7 +8,7 @@
 
 enum { SCHEDULE_MISHAPS = 16 };
 
-typedef enum { SCHEDULE_DAEMON, SCHEDULE_GROUP, SCHEDULE_KINDS } schedule_kind;
+typedef enum { SCHEDULE_DAEMON, SCHEDULE_GROUP, SCHEDULE_RANKS, SCHEDULE_KINDS } schedule_kind;
 extern const char *const schedule_names[SCHEDULE_KINDS];
 
 typedef struct schedule_conf {
@@ -19,7 +19,7 @@ typedef struct schedule_conf {
 } schedule_conf;
 
 typedef struct schedule_result {
-    uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, epochs, compared;
+    uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, stuck, epochs, compared;
     double seconds;     /* that passed in that world */
     uint32_t players, planned;
     char complaint[600]; /* "": all is well */

@@ -43,6 +43,7 @@ typedef struct thing {
         struct epoll_event about;
     } watched[WATCHED];
     int watching;
+    uint64_t rung; /* an event */
     /* memory */
     void *memory;
     size_t size;
@@ -582,6 +583,8 @@ static double ready_at(int fd, uint32_t events, uint32_t *which) {
             at = t->queue[i].at < at ? t->queue[i].at : at;
     if (t->kind == STREAM)
         at = wires_readable_at(fd);
+    if (t->kind == EVENT && t->rung)
+        at = 0;
     if (at <= actors_now())
         *which = EPOLLIN;
     if (t->kind == STREAM && events & EPOLLOUT && (t->dead || room(t->peer))) {
@@ -614,22 +617,59 @@ int wires_epoll_wait(int epoll, struct epoll_event *out, int most, int milliseco
     }
 }
 
-int wires_poll(int fd, double until) {
-    if (fd < 0) { /* as the system does: nothing ever happens to it */
-        actors_sleep(until);
-        return 0;
+/* What poll finds, and when there will be something if there is nothing now. */
+static int look_at(struct pollfd *at, size_t n, double *next) {
+    int ready = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t which = 0;
+        at[i].revents = 0;
+        if (at[i].fd < 0)
+            continue; /* as the system does: nothing ever happens to it */
+        if (!wires_is(at[i].fd) || !all.fds[at[i].fd - FIRST].thing) {
+            actors_complain("descriptor %d is waited for and is not open", at[i].fd);
+            continue;
+        }
+        double when = ready_at(at[i].fd, at[i].events & POLLOUT ? EPOLLOUT : 0, &which);
+        *next = when < *next ? when : *next;
+        at[i].revents = (short)((which & EPOLLIN && at[i].events & POLLIN ? POLLIN : 0) |
+                                (which & EPOLLOUT ? POLLOUT : 0));
+        ready += at[i].revents != 0;
     }
-    thing *t = of_fd(fd, STREAM);
-    while (t && !wires_readable(fd)) {
-        double at = wires_readable_at(fd);
-        if (actors_now() >= until)
-            return 0;
-        actors_wait(t, at < until ? at : until);
-        t = of_fd(fd, STREAM);
+    return ready;
+}
+
+static void set_watcher(const struct pollfd *at, size_t n, const void *on) {
+    for (size_t i = 0; i < n; i++)
+        if (at[i].fd >= 0)
+            wires_watch(at[i].fd, on);
+}
+
+int wires_poll(struct pollfd *at, size_t n, double until) {
+    for (;;) {
+        double next = until;
+        int ready = look_at(at, n, &next);
+        if (ready || actors_now() >= until || actors_complaint())
+            return ready;
+        set_watcher(at, n, at);
+        actors_wait(at, next);
+        set_watcher(at, n, NULL);
     }
+}
+
+void wires_ring(int fd) {
+    thing *t = of_fd(fd, EVENT);
     if (!t)
-        actors_complain("descriptor %d is waited for and is not open", fd);
-    return t ? 1 : -1;
+        return;
+    t->rung++;
+    wake(t, actors_now());
+}
+
+bool wires_rung(int fd) {
+    thing *t = of_fd(fd, EVENT);
+    bool yes = t && t->rung;
+    if (yes)
+        t->rung = 0;
+    return yes;
 }
 
 /* ---- memory and the lock --------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include "actors.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -32,7 +33,7 @@ ssize_t wires_receive(int fd, struct msghdr *, int flags);
 bool wires_readable(int fd);
 double wires_readable_at(int fd); /* NEVER: nothing is on its way */
 void wires_watch(int fd, const void *on); /* whoever waits on that is woken by what comes */
-int wires_poll(int fd, double until);
+int wires_poll(struct pollfd *, size_t n, double until);
 void wires_timeouts(int fd, double receive, double send);
 void wires_shutdown(int fd);
 int wires_close(int fd);
@@ -40,7 +41,9 @@ int wires_close(int fd);
 int wires_epoll(void);
 int wires_epoll_ctl(int epoll, int what, int fd, const struct epoll_event *);
 int wires_epoll_wait(int epoll, struct epoll_event *, int most, int milliseconds);
-int wires_event(void); /* nobody ever writes to it */
+int wires_event(void);
+void wires_ring(int fd);
+bool wires_rung(int fd); /* and from now on it is not */
 
 int wires_memory(void);
 int wires_memory_size(int fd, size_t bytes);

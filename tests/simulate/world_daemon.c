@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char DOOR[] = "/made/larder.sock";
 static struct {
     larder__server *server; /* NULL: not open */
     bool stop;
@@ -16,7 +15,7 @@ static struct {
 
 static void *serve(void *arg) {
     (void)arg;
-    larder__server_conf conf = {.socket = DOOR, .mode = 0600, .cache = 8 << 20, .clients = 32};
+    larder__server_conf conf = {.socket = WORLD_DOOR, .mode = 0600, .cache = 8 << 20, .clients = 32};
     d.server = NULL;
     while (!d.stop && larder__server_open(&d.server, &conf) < 0)
         actors_sleep(actors_now() + 0.1);
@@ -34,7 +33,7 @@ static uint32_t size_of(void *arg, uint64_t key) {
 }
 
 static int attach(larder__cache **out, uint32_t number) {
-    larder__attach_conf conf = {.door = larder__door_at(DOOR),
+    larder__attach_conf conf = {.door = larder__door_at(WORLD_DOOR),
                                 .exchanges = played.exchanges,
                                 .size_of = size_of,
                                 .await = {.seconds = 1, .go_on = true}};
@@ -119,6 +118,7 @@ static const char *const own_names[] = {"no shared memory"};
 const world world_daemon = {.name = "daemon",
                             .own = 1,
                             .own_names = own_names,
+                            .play = player_main,
                             .begin = begin,
                             .happen = happen,
                             .back = back,

@@ -31,6 +31,7 @@ typedef struct world {
     bool cuts;    /* connections may end while both sides live: not those inside one machine */
     uint32_t own; /* mishaps of its own */
     const char *const *own_names;
+    void *(*play)(void *player);              /* a job's */
     void (*begin)(void);                      /* starts its server */
     void (*happen)(uint32_t own, const mishap *);
     void (*back)(const mishap *);             /* the server starts again after a crash */
@@ -39,7 +40,9 @@ typedef struct world {
     void (*ending)(void);                     /* all jobs have left: stop the server */
     void (*end)(void);                        /* what is kept outside of processes */
 } world;
-extern const world world_daemon, world_group;
+extern const world world_daemon, world_group, world_ranks;
+
+#define WORLD_DOOR "/made/larder.sock" /* of the daemon */
 
 void fate_later(double seconds, void (*what)(void *), void *arg);
 

@@ -309,9 +309,7 @@ WRAP(int, close, int fd) { return wires_is(fd) ? wires_close(fd) : __real_close(
 WRAP(int, poll, struct pollfd *at, nfds_t n, int milliseconds) {
     if (!inside())
         return __real_poll(at, n, milliseconds);
-    int ready = wires_poll(at->fd, actors_now() + milliseconds * 1e-3);
-    at->revents = ready ? POLLIN : 0;
-    return ready;
+    return wires_poll(at, n, actors_now() + milliseconds * 1e-3);
 }
 
 WRAP(ssize_t, sendmsg, int fd, const struct msghdr *m, int flags) {
@@ -336,6 +334,23 @@ WRAP(int, epoll_wait, int epoll, struct epoll_event *out, int most, int millisec
 
 WRAP(int, eventfd, unsigned first, int flags) {
     return inside() ? wires_event() : __real_eventfd(first, flags);
+}
+
+/* Of events alone. */
+WRAP(ssize_t, write, int fd, const void *bytes, size_t n) {
+    if (!wires_is(fd))
+        return __real_write(fd, bytes, n);
+    wires_ring(fd);
+    return (ssize_t)n;
+}
+
+WRAP(ssize_t, read, int fd, void *to, size_t n) {
+    if (!wires_is(fd))
+        return __real_read(fd, to, n);
+    if (wires_rung(fd))
+        return (ssize_t)n;
+    errno = EAGAIN;
+    return -1;
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
