@@ -81,8 +81,19 @@ void actor_release(void *p) {
     block *b = block_of(p);
     actor_heap *h = &heaps[b->heap];
     ASAN_UNPOISON_MEMORY_REGION(p, ((size_t)1 << b->power) - HEAD);
+    b->size = UINT64_MAX;
     memcpy(p, &h->unused[b->power], sizeof p);
     h->unused[b->power] = p;
     ASAN_POISON_MEMORY_REGION(p, ((size_t)1 << b->power) - HEAD);
     h->used--;
+}
+
+void actor_heap_tell(const actor_heap *h) {
+    unsigned char *base = all + (size_t)(h - heaps) * REGION;
+    for (size_t at = 0; at < h->top;) {
+        const block *b = block_of(base + at + 64);
+        if (b->size != UINT64_MAX)
+            actors_log("a block of %llu bytes is left", (unsigned long long)b->size);
+        at += (size_t)1 << b->power;
+    }
 }

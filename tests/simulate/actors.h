@@ -72,6 +72,7 @@ void actors_sleep(double until);
 actor_heap *actor_heap_of(uint32_t number);
 void actor_heap_reset(actor_heap *);
 size_t actor_heap_used(const actor_heap *); /* blocks that were not given back */
+void actor_heap_tell(const actor_heap *); /* to the log: their sizes */
 void *actor_alloc(actor_heap *, size_t bytes);
 void actor_release(void *);
 size_t actor_size(const void *);  /* of a block */

@@ -222,6 +222,7 @@ static void check_left(uint32_t number, const char *who) {
     const actor_process *p = actors_process(number);
     if (!p->alive || actors_complaint())
         return;
+    actor_heap_tell(p->heap);
     if (actor_heap_used(p->heap))
         actors_complain("%s leaves %zu blocks of memory behind", who, actor_heap_used(p->heap));
     else if (wires_open_of(p))
