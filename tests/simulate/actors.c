@@ -195,7 +195,8 @@ actor_process *actors_start(uint32_t number, const char *name, void *(*main)(voi
     return p;
 }
 
-void wires_crash(actor_process *); /* wires.c */
+void wires_crash(actor_process *);         /* wires.c */
+void wrapped_crash(const actor_process *); /* wrapped.c */
 
 void actors_crash(actor_process *p) {
     p->alive = false;
@@ -203,6 +204,7 @@ void actors_crash(actor_process *p) {
         if (w.threads[i].state != FREE && w.threads[i].of == p)
             w.threads[i].state = FREE;
     wires_crash(p);
+    wrapped_crash(p);
     actor_heap_reset(p->heap);
 }
 

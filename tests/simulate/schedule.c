@@ -227,6 +227,8 @@ static void check_left(uint32_t number, const char *who) {
         actors_complain("%s leaves %zu blocks of memory behind", who, actor_heap_used(p->heap));
     else if (wires_open_of(p))
         actors_complain("%s leaves %u descriptors or mappings behind", who, wires_open_of(p));
+    else if (wrapped_open_of(p))
+        actors_complain("%s leaves %u answers of Redis behind", who, wrapped_open_of(p));
 }
 
 static void end_all(void) {

@@ -57,6 +57,7 @@ bool wires_lock(int fd); /* the one there is; false: another process has it */
  * connection of this process if it is not NULL. False: there is none. */
 bool wires_cut(const actor_process *);
 void wires_hasten(void); /* what is under way arrives soon, however slow it was */
-uint32_t wires_open_of(const actor_process *); /* descriptors that it has not closed */
+uint32_t wires_open_of(const actor_process *);   /* descriptors that it has not closed */
+uint32_t wrapped_open_of(const actor_process *); /* and what hiredis gave; wrapped.c */
 
 #endif

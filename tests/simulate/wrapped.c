@@ -499,7 +499,6 @@ WRAP(uint64_t, larder__memory_limit, void) {
 
 /* ---- hiredis --------------------------------------------------------------------------------- */
 
-#if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
 
 WRAP(redisContext *, redisConnectWithTimeout, const char *host, int port, const struct timeval t) {
@@ -522,4 +521,88 @@ WRAP(void, redisFree, redisContext *c) {
     wires_close(c->fd);
     __wrap_free(c);
 }
-#endif
+
+/* What hiredis gives is not of a process's heap: it is noted, and goes with the process. */
+enum { GIVEN = 256 };
+static struct {
+    void *what;
+    void (*give_back)(void *);
+    const actor_process *of;
+} given[GIVEN];
+
+static void note(void *what, void (*give_back)(void *)) {
+    int i = 0;
+    while (i < GIVEN && given[i].what)
+        i++;
+    if (i == GIVEN)
+        abort();
+    given[i].what = what;
+    given[i].give_back = give_back;
+    given[i].of = actors_current();
+}
+
+static void strike(const void *what) {
+    for (int i = 0; what && i < GIVEN; i++)
+        if (given[i].what == what) {
+            given[i].what = NULL;
+            return;
+        }
+}
+
+void wrapped_crash(const actor_process *p) {
+    for (int i = 0; i < GIVEN; i++)
+        if (given[i].what && given[i].of == p) {
+            given[i].give_back(given[i].what);
+            given[i].what = NULL;
+        }
+}
+
+uint32_t wrapped_open_of(const actor_process *p) {
+    uint32_t n = 0;
+    for (int i = 0; i < GIVEN; i++)
+        n += given[i].what && given[i].of == p;
+    return n;
+}
+
+static void free_reader(void *r) { redisReaderFree(r); }
+
+WRAP(redisReader *, redisReaderCreate, void) {
+    redisReader *r = __real_redisReaderCreate();
+    if (inside() && r)
+        note(r, free_reader);
+    return r;
+}
+
+WRAP(void, redisReaderFree, redisReader *r) {
+    strike(r);
+    __real_redisReaderFree(r);
+}
+
+WRAP(void, freeReplyObject, void *r) {
+    strike(r);
+    __real_freeReplyObject(r);
+}
+
+WRAP(int, redisReaderGetReply, redisReader *r, void **out) {
+    int rc = __real_redisReaderGetReply(r, out);
+    if (inside() && rc == REDIS_OK && out && *out)
+        note(*out, freeReplyObject);
+    return rc;
+}
+
+static void free_command(void *c) { redisFreeCommand(c); }
+
+WRAP(void, redisFreeCommand, char *c) {
+    strike(c);
+    __real_redisFreeCommand(c);
+}
+
+/* A number of another size in each of hiredis' versions. */
+typedef __typeof__(redisFormatCommandArgv(NULL, 0, NULL, NULL)) formatted;
+WRAP(formatted, redisFormatCommandArgv, char **out, int argc, const char **argv,
+     const size_t *lengths) {
+    formatted n = __real_redisFormatCommandArgv(out, argc, argv, lengths);
+    if (inside() && n >= 0)
+        note(*out, free_command);
+    return n;
+}
