@@ -11,6 +11,11 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#if defined(__has_feature) && !defined(__SANITIZE_ADDRESS__)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1 /* as gcc says it */
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -67,8 +72,8 @@ void actors_complain(const char *format, ...) {
     va_list args;
     if (w.complaint[0])
         return;
-    int n = snprintf(w.complaint, sizeof w.complaint, "step %llu, %.6f s, %s: ",
-                     (unsigned long long)w.steps, w.now - 1000,
+    int n = snprintf(w.complaint, sizeof w.complaint,
+                     "step %llu, %.6f s, %s: ", (unsigned long long)w.steps, w.now - 1000,
                      w.current ? w.current->of->name : "the world");
     va_start(args, format);
     vsnprintf(w.complaint + n, sizeof w.complaint - (size_t)n, format, args);

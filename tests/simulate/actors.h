@@ -72,11 +72,11 @@ void actors_sleep(double until);
 actor_heap *actor_heap_of(uint32_t number);
 void actor_heap_reset(actor_heap *);
 size_t actor_heap_used(const actor_heap *); /* blocks that were not given back */
-void actor_heap_tell(const actor_heap *); /* to the log: their sizes */
+void actor_heap_tell(const actor_heap *);   /* to the log: their sizes */
 void *actor_alloc(actor_heap *, size_t bytes);
 void actor_release(void *);
-size_t actor_size(const void *);  /* of a block */
-bool actor_owns(const void *);    /* is it of some process's heap? */
+size_t actor_size(const void *); /* of a block */
+bool actor_owns(const void *);   /* is it of some process's heap? */
 
 /* Of no process: what the world itself needs. */
 void *outside_alloc(size_t bytes);
@@ -88,7 +88,7 @@ void outside_free(void *);
 
 /* The first complaint ends a schedule. */
 __attribute__((format(printf, 1, 2))) void actors_complain(const char *format, ...);
-const char *actors_complaint(void); /* NULL: none */
+const char *actors_complaint(void);                                             /* NULL: none */
 __attribute__((format(printf, 1, 2))) void actors_log(const char *format, ...); /* if asked for */
 extern bool actors_verbose;
 

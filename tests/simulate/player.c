@@ -221,7 +221,8 @@ static void epoch(table *t) {
     me->last_begun = played.over;
     larder__cache_epoch(t->cache, me->epoch);
     t->sampler->epoch(t->order, me->epoch);
-    for (size_t n; !actors_complaint() && (n = t->sampler->draw(t->order, picks, played.batch)) > 0;)
+    for (size_t n;
+         !actors_complaint() && (n = t->sampler->draw(t->order, picks, played.batch)) > 0;)
         batch(t, picks, n);
     until_served(t);
     for (uint32_t k = 0; k < played.keys; k++)

@@ -16,7 +16,7 @@ typedef struct play { /* what all jobs of a schedule know */
     bool exchanges, hears;
     uint64_t budget;
     double read_most, train_most; /* seconds to read a sample, to train on a batch */
-    bool over;        /* the epoch that comes next is the last */
+    bool over;                    /* the epoch that comes next is the last */
     int (*open)(larder__cache **out, uint32_t player);
 } play;
 extern play played;

@@ -191,9 +191,8 @@ static void copy(database *to, const database *from) {
     for (size_t i = 0; i < from->count; i++) {
         const entry *e = &from->at[i];
         entry *c = &to->at[to->count++];
-        *c = (entry){.key = text_new(e->key.at, e->key.size),
-                     .sort = e->sort,
-                     .expires = e->expires};
+        *c = (entry){
+            .key = text_new(e->key.at, e->key.size), .sort = e->sort, .expires = e->expires};
         if (e->value.at)
             c->value = text_new(e->value.at, e->value.size);
         for (size_t k = 0; k < e->count; k++)
@@ -240,7 +239,7 @@ static void say_line(const char *line) {
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-typedef struct script { /* what all of them begin with (redis/journal.c) */
+typedef struct script {      /* what all of them begin with (redis/journal.c) */
     const text *keys, *argv; /* argv[0] is ARGV[1] */
     size_t argc;
     entry *state;
@@ -283,8 +282,7 @@ static bool saved(const script *s) {
     if (s->snapat == 0)
         return true;
     return snap && snap->sort == STRING && (long long)snap->value.size == s->snapsize &&
-           snap->value.size >= 16 &&
-           memcmp(snap->value.at, field(s->state, "gen")->at, 16) == 0;
+           snap->value.size >= 16 && memcmp(snap->value.at, field(s->state, "gen")->at, 16) == 0;
 }
 
 static bool push(script *s, const void *at, size_t n) {
@@ -503,7 +501,10 @@ static bool run_leave(script *s) {
 static const struct {
     uint64_t hash;
     bool (*run)(script *);
-} scripts[] = {{0x33f67d16b4017ca7, run_join}, {0x3463ca01110e841d, run_step}, {0x564f404f2ffe2230, run_snapshot}, {0x621a8fb928d0bfd0, run_leave}};
+} scripts[] = {{0x33f67d16b4017ca7, run_join},
+               {0x3463ca01110e841d, run_step},
+               {0x564f404f2ffe2230, run_snapshot},
+               {0x621a8fb928d0bfd0, run_leave}};
 
 static void evalsha(const text *argv, size_t argc) {
     script s = {.keys = argv + 3, .argv = argv + 6, .argc = argc - 6};
@@ -531,8 +532,9 @@ static void script_load(const text *body) {
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         known |= scripts[i].hash == hash;
     if (!known)
-        actors_complain("a script of %016llx that tests/simulate/redis_model.c does not know: %.60s",
-                        (unsigned long long)hash, body->at + body->size - 60);
+        actors_complain(
+            "a script of %016llx that tests/simulate/redis_model.c does not know: %.60s",
+            (unsigned long long)hash, body->at + body->size - 60);
     int n = snprintf(sha, sizeof sha, "%040llx", (unsigned long long)hash);
     say_text(sha, (size_t)n);
 }
@@ -563,18 +565,18 @@ static void get(const text *key) {
 /* Some keys at a time; the cursor is where to go on. */
 static void scan(const text *argv) {
     enum { PAGE = 16 };
-    size_t from = (size_t)strtoull(argv[1].at, NULL, 10), n = 0, prefix = argv[3].size - 1, to = from;
+    size_t from = (size_t)strtoull(argv[1].at, NULL, 10), n = 0, prefix = argv[3].size - 1,
+           to = from;
     char cursor[24];
     for (; to < r.now.count && n < PAGE; to++)
-        n += r.now.at[to].key.size >= prefix &&
-             memcmp(r.now.at[to].key.at, argv[3].at, prefix) == 0;
+        n +=
+            r.now.at[to].key.size >= prefix && memcmp(r.now.at[to].key.at, argv[3].at, prefix) == 0;
     int k = snprintf(cursor, sizeof cursor, "%zu", to < r.now.count ? to : 0);
     say_head('*', 2);
     say_text(cursor, (size_t)k);
     say_head('*', (long long)n);
     for (size_t i = from; i < to; i++)
-        if (r.now.at[i].key.size >= prefix &&
-            memcmp(r.now.at[i].key.at, argv[3].at, prefix) == 0)
+        if (r.now.at[i].key.size >= prefix && memcmp(r.now.at[i].key.at, argv[3].at, prefix) == 0)
             say_text(r.now.at[i].key.at, r.now.at[i].key.size);
 }
 
@@ -679,7 +681,8 @@ static void serve(int i) {
     }
     for (size_t sent = 0; sent < r.out.size;) {
         struct iovec o = {r.out.at + sent, r.out.size - sent};
-        n = wires_send(r.open[i].fd, &(struct msghdr){.msg_iov = &o, .msg_iovlen = 1}, WIRES_BUFFERED);
+        n = wires_send(r.open[i].fd, &(struct msghdr){.msg_iov = &o, .msg_iovlen = 1},
+                       WIRES_BUFFERED);
         if (n <= 0)
             return;
         sent += (size_t)n;

@@ -10,9 +10,9 @@
 
 #define REDIS_MODEL_NAME "redis"
 
-void redis_model_begin(void);    /* empty */
-void redis_model_end(void);      /* nothing is kept */
-void *redis_model_main(void *);  /* of its process */
+void redis_model_begin(void);   /* empty */
+void redis_model_end(void);     /* nothing is kept */
+void *redis_model_main(void *); /* of its process */
 void redis_model_started(double loading_until);
 
 /* What can go wrong with it. */

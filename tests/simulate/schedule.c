@@ -9,11 +9,12 @@
 
 const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks"};
 static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group, &world_ranks};
-static const char *const mishap_names[] = {"crash", "stop",         "cut",        "slow",
+static const char *const mishap_names[] = {"crash",  "stop",         "cut",        "slow",
                                            "narrow", "server crash", "server stop"};
 
 enum { LEAST_STEPS = 200, STEPS_MOST = 400000, LEAST_MISHAPS = 5 };
-static const double PATIENCE = 3000; /* seconds, from the end of all mishaps to the end of all jobs */
+static const double PATIENCE =
+    3000; /* seconds, from the end of all mishaps to the end of all jobs */
 
 static struct {
     const world *world;

@@ -20,7 +20,7 @@ typedef struct schedule_conf {
 
 typedef struct schedule_result {
     uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, stuck, epochs, compared;
-    double seconds;     /* that passed in that world */
+    double seconds; /* that passed in that world */
     uint32_t players, planned;
     char complaint[600]; /* "": all is well */
 } schedule_result;

@@ -35,6 +35,11 @@ static void test_group(void **st) {
     play_all(SCHEDULE_GROUP, times(150));
 }
 
+static void test_ranks(void **st) {
+    (void)st;
+    play_all(SCHEDULE_RANKS, times(150));
+}
+
 /* A seed says everything, whatever was played before it. */
 static void test_same_again(void **st) {
     (void)st;
@@ -91,9 +96,13 @@ static void test_without_last_record(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_daemon),           cmocka_unit_test(test_group),
-        cmocka_unit_test(test_same_again),       cmocka_unit_test(test_without_checksum),
-        cmocka_unit_test(test_without_pins),     cmocka_unit_test(test_without_releases),
+        cmocka_unit_test(test_daemon),
+        cmocka_unit_test(test_group),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_without_checksum),
+        cmocka_unit_test(test_without_pins),
+        cmocka_unit_test(test_without_releases),
         cmocka_unit_test(test_without_last_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

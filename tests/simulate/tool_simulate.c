@@ -57,7 +57,8 @@ static void complain(schedule_conf c, schedule_result r) {
 static schedule_conf playing;
 static void died(int signal) {
     char line[160];
-    int n = snprintf(line, sizeof line, "FAILED %s %llu: signal %d\n  again: tool_simulate %s %llu-%llu\n",
+    int n = snprintf(line, sizeof line,
+                     "FAILED %s %llu: signal %d\n  again: tool_simulate %s %llu-%llu\n",
                      schedule_names[playing.kind], (unsigned long long)playing.seed, signal,
                      schedule_names[playing.kind], (unsigned long long)playing.seed,
                      (unsigned long long)playing.seed);
@@ -75,17 +76,17 @@ static void watch_for_death(void) {
 }
 
 static void show(const char *name, const sums *s) {
-    printf("%s: %llu schedules, %llu failed, %.0f a CPU second; %llu steps, %llu mishaps, %.1f days; "
-           "%llu epochs, %llu samples, %llu from the cache, %llu read, %llu waited for, %llu taken "
-           "over, %llu without the cache, %llu stuck; %llu decisions compared\n",
-           name, (unsigned long long)s->schedules, (unsigned long long)s->failed,
-           (double)s->schedules / s->seconds, (unsigned long long)s->of.steps,
-           (unsigned long long)s->of.mishaps, s->of.seconds / 86400,
-           (unsigned long long)s->of.epochs, (unsigned long long)s->of.served,
-           (unsigned long long)s->of.hits, (unsigned long long)s->of.made,
-           (unsigned long long)s->of.waited, (unsigned long long)s->of.taken_over,
-           (unsigned long long)s->of.alone, (unsigned long long)s->of.stuck,
-           (unsigned long long)s->of.compared);
+    printf(
+        "%s: %llu schedules, %llu failed, %.0f a CPU second; %llu steps, %llu mishaps, %.1f days; "
+        "%llu epochs, %llu samples, %llu from the cache, %llu read, %llu waited for, %llu taken "
+        "over, %llu without the cache, %llu stuck; %llu decisions compared\n",
+        name, (unsigned long long)s->schedules, (unsigned long long)s->failed,
+        (double)s->schedules / s->seconds, (unsigned long long)s->of.steps,
+        (unsigned long long)s->of.mishaps, s->of.seconds / 86400, (unsigned long long)s->of.epochs,
+        (unsigned long long)s->of.served, (unsigned long long)s->of.hits,
+        (unsigned long long)s->of.made, (unsigned long long)s->of.waited,
+        (unsigned long long)s->of.taken_over, (unsigned long long)s->of.alone,
+        (unsigned long long)s->of.stuck, (unsigned long long)s->of.compared);
 }
 
 int main(int argc, char **argv) {

@@ -23,7 +23,7 @@ static struct {
         uint64_t history;
         const actor_process *of;
         uint32_t life; /* of that process */
-        bool decides; /* it has no bytes: what it does follows from what it hears alone */
+        bool decides;  /* it has no bytes: what it does follows from what it hears alone */
     } of[MACHINES];
     struct {
         uint64_t history, outcome;

@@ -177,7 +177,8 @@ static piece *piece_new(thing *t, double at) {
 }
 
 static void pass(piece *p, const struct msghdr *m) {
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)(uintptr_t)m, c)) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c;
+         c = CMSG_NXTHDR((struct msghdr *)(uintptr_t)m, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -31,7 +31,7 @@ enum { WIRES_BUFFERED = 1 << 30 }; /* a flag: of whoever keeps what is not taken
 ssize_t wires_send(int fd, const struct msghdr *, int flags);
 ssize_t wires_receive(int fd, struct msghdr *, int flags);
 bool wires_readable(int fd);
-double wires_readable_at(int fd); /* NEVER: nothing is on its way */
+double wires_readable_at(int fd);         /* NEVER: nothing is on its way */
 void wires_watch(int fd, const void *on); /* whoever waits on that is woken by what comes */
 int wires_poll(struct pollfd *, size_t n, double until);
 void wires_timeouts(int fd, double receive, double send);

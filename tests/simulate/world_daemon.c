@@ -15,7 +15,8 @@ static struct {
 
 static void *serve(void *arg) {
     (void)arg;
-    larder__server_conf conf = {.socket = WORLD_DOOR, .mode = 0600, .cache = 8 << 20, .clients = 32};
+    larder__server_conf conf = {
+        .socket = WORLD_DOOR, .mode = 0600, .cache = 8 << 20, .clients = 32};
     d.server = NULL;
     while (!d.stop && larder__server_open(&d.server, &conf) < 0)
         actors_sleep(actors_now() + 0.1);
@@ -41,9 +42,8 @@ static int attach(larder__cache **out, uint32_t number) {
     for (uint32_t k = 0; k < played.keys; k++)
         payload += play_size(k);
     conf.hello = (larder__hello){.batch = played.batch, .identity = 5, .payload = payload};
-    conf.hello.about = (larder__agreement){.keys = played.keys,
-                                           .seed = played.seed + number,
-                                           .share = {1}};
+    conf.hello.about =
+        (larder__agreement){.keys = played.keys, .seed = played.seed + number, .share = {1}};
     memcpy(conf.hello.about.policy, played.policy, sizeof played.policy);
     snprintf(conf.hello.name, sizeof conf.hello.name, "job %u", number);
     snprintf(conf.hello.budget, sizeof conf.hello.budget, "%llu",

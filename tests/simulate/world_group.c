@@ -9,8 +9,8 @@
 
 enum { FULL, EVICT, SPOIL, CUT_LOG, CLOCK, FAILOVER, OWN };
 enum { SYNC_EVERY = 48 }; /* steps */
-static const char *const own_names[OWN] = {"Redis is full",     "keys are evicted",
-                                           "a value is spoilt", "the journal is cut",
+static const char *const own_names[OWN] = {"Redis is full",      "keys are evicted",
+                                           "a value is spoilt",  "the journal is cut",
                                            "Redis' clock jumps", "a replica takes over"};
 
 static uint32_t size_of(void *arg, uint64_t key) {
@@ -27,10 +27,8 @@ static int join(larder__cache **out, uint32_t number) {
                                 .lanes = 1 + number % 2,
                                 .await = {.seconds = 1, .go_on = true}};
     larder__group_conf conf = {.redis = &redis, .identity = 77, .size_of = size_of};
-    conf.agreement = (larder__agreement){.keys = played.keys,
-                                         .budget = played.budget,
-                                         .seed = played.seed + number,
-                                         .share = {1}};
+    conf.agreement = (larder__agreement){
+        .keys = played.keys, .budget = played.budget, .seed = played.seed + number, .share = {1}};
     memcpy(conf.agreement.policy, played.policy, sizeof played.policy);
     return larder__group_open(out, &conf);
 }

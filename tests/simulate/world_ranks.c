@@ -167,8 +167,7 @@ static void batch(rank *r, const uint32_t *keys, size_t n) {
     larder__cache_batch(r->cache);
     larder__cache_batch(r->twin);
     if (digest(r->cache) != digest(r->twin))
-        actors_complain("rank %u has decided something else than one process alone",
-                        r->me->number);
+        actors_complain("rank %u has decided something else than one process alone", r->me->number);
 }
 
 /* ---- what ranks say -------------------------------------------------------------------------- */

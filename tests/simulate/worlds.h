@@ -9,10 +9,10 @@ enum { WORLD_FATE, WORLD_SERVER, WORLD_FIRST_PLAYER };
 
 /* What goes wrong. */
 typedef enum {
-    MISHAP_CRASH, /* of a job; it comes back */
-    MISHAP_STOP,  /* a job stands still */
-    MISHAP_CUT,   /* a connection */
-    MISHAP_SLOW,  /* the network */
+    MISHAP_CRASH,  /* of a job; it comes back */
+    MISHAP_STOP,   /* a job stands still */
+    MISHAP_CUT,    /* a connection */
+    MISHAP_SLOW,   /* the network */
     MISHAP_NARROW, /* streams take little at once */
     MISHAP_SERVER_CRASH,
     MISHAP_SERVER_STOP,
@@ -31,14 +31,14 @@ typedef struct world {
     bool cuts;    /* connections may end while both sides live: not those inside one machine */
     uint32_t own; /* mishaps of its own */
     const char *const *own_names;
-    void *(*play)(void *player);              /* a job's */
-    void (*begin)(void);                      /* starts its server */
+    void *(*play)(void *player); /* a job's */
+    void (*begin)(void);         /* starts its server */
     void (*happen)(uint32_t own, const mishap *);
-    void (*back)(const mishap *);             /* the server starts again after a crash */
+    void (*back)(const mishap *); /* the server starts again after a crash */
     void (*heal)(void);
-    void (*check)(void);                      /* after each step */
-    void (*ending)(void);                     /* all jobs have left: stop the server */
-    void (*end)(void);                        /* what is kept outside of processes */
+    void (*check)(void);  /* after each step */
+    void (*ending)(void); /* all jobs have left: stop the server */
+    void (*end)(void);    /* what is kept outside of processes */
 } world;
 extern const world world_daemon, world_group, world_ranks;
 

@@ -1,6 +1,6 @@
 /* What larder's code asks of the system, answered by the made world. The linker brings every such
- * call of the program here (--wrap, wrapped.list); what is not asked by a process of that world goes
- * on to the system. */
+ * call of the program here (--wrap, wrapped.list); what is not asked by a process of that world
+ * goes on to the system. */
 #include "actors.h"
 #include "base/limit.h"
 #include "unix/message.h"
@@ -320,7 +320,9 @@ WRAP(ssize_t, recvmsg, int fd, struct msghdr *m, int flags) {
     return inside() ? wires_receive(fd, m, flags) : __real_recvmsg(fd, m, flags);
 }
 
-WRAP(int, epoll_create1, int flags) { return inside() ? wires_epoll() : __real_epoll_create1(flags); }
+WRAP(int, epoll_create1, int flags) {
+    return inside() ? wires_epoll() : __real_epoll_create1(flags);
+}
 
 WRAP(int, epoll_ctl, int epoll, int what, int fd, struct epoll_event *about) {
     return inside() ? wires_epoll_ctl(epoll, what, fd, about)
@@ -385,7 +387,7 @@ static int seals(int what) {
         va_start(args, what);                                                                      \
         void *arg = va_arg(args, void *);                                                          \
         va_end(args);                                                                              \
-        return inside() ? seals(what) : __real_##name(fd, what, arg);                                                                      \
+        return inside() ? seals(what) : __real_##name(fd, what, arg);                              \
     }
 WRAP_FCNTL(fcntl)
 WRAP_FCNTL(fcntl64)
@@ -429,7 +431,8 @@ WRAP_FSTAT(fstat64)
 WRAP_FSTATFS(fstatfs)
 WRAP_FSTATFS(fstatfs64)
 
-/* The table of residents is shown in one place, by mapping another over it; here the place moves. */
+/* The table of residents is shown in one place, by mapping another over it; here the place moves.
+ */
 WRAP(int, larder__resident_table_show, larder__resident_table *t, int fd) {
     if (!inside())
         return __real_larder__resident_table_show(t, fd);
