@@ -4,12 +4,14 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS := $(shell nproc 2>/dev/null || echo 2)
+SEEDS ?= 10000
+WORLD ?= all
 
 CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long bench demo format lint docs install uninstall clean help \
+.PHONY: all core test check-long simulate bench demo format lint docs install uninstall clean help \
         configure build core-program
 
 all: build ## build/larder and the libraries beside it (what `make` alone does)
@@ -30,6 +32,12 @@ test: ## all tests but the long ones, with asserts on (in build/test)
 check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short fuzz runs
 	@$(PACKAGES) build test long
 	@tools/check-long.sh
+
+simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=daemon or group
+	@$(PACKAGES) build test
+	@tools/configure.sh test
+	@cmake --build build/test --parallel $(JOBS) --target tool_simulate
+	@tools/simulate.sh "$(SEEDS)" $(WORLD)
 
 bench: build ## benchmarks, as ratios against a peer in the same run
 	@$(PACKAGES) bench

@@ -67,11 +67,11 @@ for what; do
         tests build/asan --label-exclude '^(long|headers)$'
         ;;
     tsan)
-        # Slow twins, replayed inputs and what all plug-ins promise run on one thread: nothing to
-        # race with. System tests drive the program from outside and take minutes here; the
+        # Slow twins, replayed inputs, the simulated world and what all plug-ins promise run on one
+        # thread: nothing to race with. System tests drive the program from outside and take minutes here; the
         # library's own tests have its threads.
         build tsan build/tsan
-        tests build/tsan --label-exclude '^(long|headers|model|conformance|fuzz|system)$'
+        tests build/tsan --label-exclude '^(long|headers|model|conformance|fuzz|simulate|system)$'
         ;;
     fuzz) fuzz ;;
     long) (long) ;;

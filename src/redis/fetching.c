@@ -189,11 +189,10 @@ static void flush(larder__redis_values *f, larder__lane *l) {
     l->from += text;
     if (l->from == l->size)
         l->from = l->size = 0;
-    if (rc == 0)
-        return;
-    if (atomic_load(&l->up))
+    /* What is due is lost, and stays in its place: somebody may be reading the answer to the first
+     * of it. Whoever waits next, or connects again, drains the lane with recv held. */
+    if (rc < 0 && atomic_load(&l->up))
         larder__node_lose(f, l->node, larder_errmsg());
-    drain(l);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */

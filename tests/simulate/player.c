@@ -1,0 +1,282 @@
+#include "player.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "plugins.h"
+#include "shared/client.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+play played;
+
+typedef struct course { /* one batch on its way */
+    larder_access want[PLAY_BATCH_MOST];
+    larder__ticket tickets[PLAY_BATCH_MOST];
+    larder_buf *bufs[PLAY_BATCH_MOST];
+    size_t n;
+    bool besides; /* nobody asked for these: they are only brought in */
+} course;
+
+typedef struct table { /* of one process */
+    player *me;
+    larder__cache *cache;
+    const larder_sampler *sampler;
+    void *order;
+    larder_draw_env env;
+    /* Courses that the kitchen is to prepare, first come first served. */
+    course *waiting[PLAY_AHEAD];
+    size_t count;
+    bool closing;
+    actor_thread *kitchen;
+} table;
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+uint32_t play_size(uint64_t key) { return 24 + 8 * (uint32_t)(key * 7919 % 23); }
+
+static uint64_t word_of(uint64_t key, size_t i) {
+    return (key + 1) * 0x9e3779b97f4a7c15u ^ (i + 1) * 0xd1b54a32d192ed03u;
+}
+
+larder_buf *play_make(uint64_t key) {
+    larder_buf *b = larder_buf_new(play_size(key));
+    if (!b)
+        abort();
+    for (size_t i = 0; i < play_size(key) / 8; i++)
+        ((uint64_t *)larder_buf_data(b))[i] = word_of(key, i);
+    return b;
+}
+
+/* What storage takes. */
+static larder_buf *read_sample(table *t, uint64_t key) {
+    t->me->made++;
+    actors_sleep(actors_now() + actors_between(0, played.read_most));
+    return play_make(key);
+}
+
+void play_check(uint64_t key, larder_buf *b, const char *when) {
+    const uint64_t *at = larder_buf_data(b);
+    if (larder_buf_size(b) != play_size(key)) {
+        actors_complain("sample %llu has %zu bytes instead of %u %s", (unsigned long long)key,
+                        larder_buf_size(b), play_size(key), when);
+        return;
+    }
+    for (size_t i = 0; i < play_size(key) / 8; i++)
+        if (at[i] != word_of(key, i)) {
+            actors_complain("a wrong byte in sample %llu %s", (unsigned long long)key, when);
+            return;
+        }
+}
+
+/* ---- preparing a batch ----------------------------------------------------------------------- */
+
+static void prepare(table *t, course *c) {
+    player *me = t->me;
+    if (larder__cache_receive(t->cache, c->tickets, c->n, c->bufs) < 0)
+        actors_complain("bytes are not received: %s", larder_errmsg());
+    for (size_t i = 0; i < c->n; i++) {
+        larder__ticket *k = &c->tickets[i];
+        if (c->bufs[i])
+            me->hits++;
+        if (k->task != LARDER__MAKE)
+            continue;
+        if (actors_one_in(200)) { /* storage may fail, and is asked again by whoever wants it */
+            larder__cache_fail(t->cache, k, LARDER_E_IO, "made to fail");
+            c->bufs[i] = read_sample(t, k->key);
+            continue;
+        }
+        c->bufs[i] = read_sample(t, k->key);
+        k->held = LARDER_ENCODED;
+        larder__cache_fill(t->cache, k, c->bufs[i]);
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        larder__ticket *k = &c->tickets[i];
+        if (k->task != LARDER__WAIT)
+            continue;
+        me->waited++;
+        int rc = larder__cache_wait(t->cache, k, &c->bufs[i]);
+        if (rc < 0)
+            actors_complain("waiting ends with %d: %s", rc, larder_errmsg());
+        if (rc == LARDER__TAKE_OVER) {
+            me->taken_over++;
+            c->bufs[i] = read_sample(t, k->key);
+        }
+    }
+}
+
+static void serve(table *t, course *c) {
+    prepare(t, c);
+    for (size_t i = 0; i < c->n; i++) {
+        uint64_t key = c->tickets[i].key;
+        if (!c->bufs[i]) {
+            if (!c->besides)
+                actors_complain("sample %llu has no bytes", (unsigned long long)key);
+            continue;
+        }
+        play_check(key, c->bufs[i], "when it is served");
+        if (c->besides)
+            continue;
+        t->me->served++;
+        if (t->me->times[key]++)
+            actors_complain("sample %llu is served twice in epoch %llu", (unsigned long long)key,
+                            (unsigned long long)t->me->epoch);
+    }
+    if (actors_one_in(4)) /* training takes its time, and the bytes stay as they are */
+        actors_sleep(actors_now() + actors_between(0, played.train_most));
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->bufs[i])
+            play_check(c->tickets[i].key, c->bufs[i], "while it is held");
+        larder_buf_unref(&c->bufs[i]);
+    }
+    larder__free(c);
+}
+
+/* The kitchen is a thread of its own: batches are claimed ahead of it. */
+static void *cook(void *arg) {
+    table *t = arg;
+    while (t->count || !t->closing) {
+        if (!t->count) {
+            actors_wait(t, ACTOR_NEVER);
+            continue;
+        }
+        course *c = t->waiting[0];
+        serve(t, c);
+        memmove(t->waiting, t->waiting + 1, --t->count * sizeof *t->waiting);
+        actors_wake(t, 0);
+    }
+    return NULL;
+}
+
+static void hand_over(table *t, course *c) {
+    while (t->count == PLAY_AHEAD)
+        actors_wait(t, ACTOR_NEVER);
+    t->waiting[t->count++] = c;
+    actors_wake(t, 0);
+}
+
+static void until_served(table *t) {
+    while (t->count)
+        actors_wait(t, ACTOR_NEVER);
+}
+
+/* ---- an epoch -------------------------------------------------------------------------------- */
+
+static void exchange(void *arg, const uint64_t *wanted, size_t n, uint64_t *served) {
+    larder__cache_exchange(((table *)arg)->cache, 0, wanted, n, served);
+}
+
+static void claim(table *t, const uint64_t *keys, size_t n, uint32_t tag) {
+    course *c = larder__calloc(1, sizeof *c);
+    c->n = n;
+    c->besides = tag == LARDER_TAG_FETCH;
+    for (size_t i = 0; i < n; i++)
+        c->want[i] = (larder_access){.key = keys[i],
+                                     .size = play_size(keys[i]),
+                                     .next_use = LARDER_UNKNOWN,
+                                     .tag = tag,
+                                     .group = LARDER_NO_GROUP,
+                                     .score = NAN};
+    int rc = larder__cache_claim(t->cache, c->want, n, c->tickets);
+    if (rc < 0) {
+        actors_complain("a claim fails: %s", larder_errmsg());
+        larder__free(c);
+        return;
+    }
+    uint64_t alone = 0;
+    for (size_t i = 0; i < n; i++)
+        alone += larder__ticket_alone(&c->tickets[i]);
+    t->me->alone += alone;
+    hand_over(t, c);
+    if (alone == n) /* storage is slow, so that somebody to share with comes back meanwhile */
+        actors_sleep(actors_now() + actors_between(0, 1));
+}
+
+static void tell(table *t, const uint64_t *keys, size_t n) {
+    float scores[PLAY_BATCH_MOST];
+    for (size_t i = 0; i < n; i++)
+        scores[i] = (float)actors_between(0, 4);
+    if (played.hears)
+        larder__cache_score(t->cache, keys, scores, n);
+}
+
+static void batch(table *t, const larder_pick *picks, size_t n) {
+    uint64_t keys[PLAY_BATCH_MOST], more[PLAY_BATCH_MOST];
+    for (size_t i = 0; i < n; i++)
+        keys[i] = picks[i].id;
+    claim(t, keys, n, 0);
+    if (played.exchanges) {
+        size_t besides = larder__cache_fetch(t->cache, more, PLAY_BATCH_MOST);
+        if (besides)
+            claim(t, more, besides, LARDER_TAG_FETCH);
+    }
+    tell(t, keys, n);
+}
+
+static void epoch(table *t) {
+    player *me = t->me;
+    larder_pick picks[PLAY_BATCH_MOST];
+    memset(me->times, 0, sizeof me->times);
+    me->last_begun = played.over;
+    larder__cache_epoch(t->cache, me->epoch);
+    t->sampler->epoch(t->order, me->epoch);
+    for (size_t n;
+         !actors_complaint() && (n = t->sampler->draw(t->order, picks, played.batch)) > 0;)
+        batch(t, picks, n);
+    until_served(t);
+    for (uint32_t k = 0; k < played.keys; k++)
+        if (me->times[k] != 1)
+            actors_complain("sample %u was served %u times in epoch %llu", k, me->times[k],
+                            (unsigned long long)me->epoch);
+    me->epoch++;
+    me->epochs_whole++;
+}
+
+/* ---- a life ---------------------------------------------------------------------------------- */
+
+static void open_order(table *t) {
+    t->sampler = larder__sampler_find(played.exchanges ? "ods" : "uniform");
+    t->env = (larder_draw_env){.n = played.keys,
+                               .batch = played.batch,
+                               .world = 1,
+                               .seed = played.seed + t->me->number,
+                               .exchange = played.exchanges ? exchange : NULL,
+                               .exchange_arg = t};
+    t->order = larder__calloc(1, t->sampler->plugin.state_size);
+    if (t->sampler->init(t->order, &t->env, NULL) < 0)
+        abort();
+}
+
+/* It may be refused, for want of memory, say; then somebody starts it again. */
+static void open_cache(table *t) {
+    for (int healthy = 0; played.open(&t->cache, t->me->number) < 0; healthy += played.over) {
+        if (healthy > 20)
+            actors_complain("the cache does not open: %s", larder_errmsg());
+        actors_sleep(actors_now() + 0.2);
+    }
+}
+
+void player_init(player *p, uint32_t number) { *p = (player){.number = number}; }
+
+void *player_main(void *arg) {
+    player *me = arg;
+    table *t = larder__calloc(1, sizeof *t);
+    t->me = me;
+    open_cache(t);
+    open_order(t);
+    t->kitchen = actors_spawn(cook, t);
+    do
+        epoch(t);
+    while (!me->last_begun && !actors_complaint());
+    t->closing = true;
+    actors_wake(t, 0);
+    actors_join(t->kitchen);
+    larder__cache_close(&t->cache);
+    if (t->sampler->fini)
+        t->sampler->fini(t->order);
+    larder__free(t->order);
+    larder__free(t);
+    me->done = true;
+    return NULL;
+}

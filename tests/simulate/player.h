@@ -1,0 +1,38 @@
+/* A job of the made world: it trains epoch after epoch with a cache that it shares, as a loader
+ * does, and looks at every byte it gets. What it has done outlives its process: who starts again
+ * begins its epoch anew. */
+#ifndef LARDER_SIMULATE_PLAYER_H
+#define LARDER_SIMULATE_PLAYER_H
+
+#include "actors.h"
+#include "cache/cache.h"
+
+enum { PLAY_KEYS_MOST = 96, PLAY_BATCH_MOST = 8, PLAYERS_MOST = 5, PLAY_AHEAD = 3 };
+
+typedef struct play { /* what all jobs of a schedule know */
+    uint64_t seed;
+    uint32_t keys, batch, players;
+    char policy[24];
+    bool exchanges, hears;
+    uint64_t budget;
+    double read_most, train_most; /* seconds to read a sample, to train on a batch */
+    bool over;                    /* the epoch that comes next is the last */
+    int (*open)(larder__cache **out, uint32_t player);
+} play;
+extern play played;
+
+typedef struct player { /* outlives its process */
+    uint32_t number;
+    uint64_t epoch, epochs_whole;
+    uint64_t served, hits, made, waited, taken_over, alone, stuck;
+    uint8_t times[PLAY_KEYS_MOST]; /* served in this epoch */
+    bool last_begun, done;
+} player;
+
+uint32_t play_size(uint64_t key);
+larder_buf *play_make(uint64_t key);
+void play_check(uint64_t key, larder_buf *, const char *when); /* its bytes */
+void player_init(player *, uint32_t number);
+void *player_main(void *player);
+
+#endif

@@ -1,0 +1,34 @@
+/* One schedule: a world of some kind, jobs in it, what goes wrong and when, all from a seed; and
+ * what must hold meanwhile and in the end. */
+#ifndef LARDER_SIMULATE_SCHEDULE_H
+#define LARDER_SIMULATE_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SCHEDULE_MISHAPS = 16 };
+
+typedef enum { SCHEDULE_DAEMON, SCHEDULE_GROUP, SCHEDULE_RANKS, SCHEDULE_KINDS } schedule_kind;
+extern const char *const schedule_names[SCHEDULE_KINDS];
+
+typedef struct schedule_conf {
+    schedule_kind kind;
+    uint64_t seed;
+    uint32_t without; /* bit i: mishap i does not happen */
+    uint32_t players; /* 0: by the seed */
+} schedule_conf;
+
+typedef struct schedule_result {
+    uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, stuck, epochs, compared;
+    double seconds; /* that passed in that world */
+    uint32_t players, planned;
+    char complaint[600]; /* "": all is well */
+} schedule_result;
+
+/* True: all is well. */
+bool schedule_run(const schedule_conf *, schedule_result *);
+/* Leaves out mishaps and jobs as long as something still goes wrong. */
+void schedule_shrink(schedule_conf *, schedule_result *);
+void schedule_tell(const schedule_conf *); /* to stderr, as it happens */
+
+#endif

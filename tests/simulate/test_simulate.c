@@ -1,0 +1,109 @@
+/* Schedules of the made world, and versions of larder broken on purpose that they find out. With
+ * LARDER_LONG more of them. */
+#include "check.h"
+#include "schedule.h"
+#include "worlds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void play_all(schedule_kind kind, uint64_t seeds) {
+    schedule_result r;
+    uint64_t steps = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        schedule_conf c = {.kind = kind, .seed = seed};
+        if (!schedule_run(&c, &r))
+            fail_msg("make simulate WORLD=%s SEEDS=%llu-%llu: %s", schedule_names[kind],
+                     (unsigned long long)seed, (unsigned long long)seed, r.complaint);
+        assert_true(r.players >= 3 && r.steps >= 200 && r.mishaps >= 5 && r.epochs >= r.players);
+        steps += r.steps;
+    }
+    print_message("%s: %llu schedules, %llu steps\n", schedule_names[kind],
+                  (unsigned long long)seeds, (unsigned long long)steps);
+}
+
+static uint64_t times(uint64_t n) { return getenv("LARDER_LONG") ? 20 * n : n; }
+
+static void test_daemon(void **st) {
+    (void)st;
+    play_all(SCHEDULE_DAEMON, times(300));
+}
+
+static void test_group(void **st) {
+    (void)st;
+    play_all(SCHEDULE_GROUP, times(150));
+}
+
+static void test_ranks(void **st) {
+    (void)st;
+    play_all(SCHEDULE_RANKS, times(150));
+}
+
+/* A seed says everything, whatever was played before it. */
+static void test_same_again(void **st) {
+    (void)st;
+    for (int kind = 0; kind < SCHEDULE_KINDS; kind++) {
+        schedule_conf c = {.kind = (schedule_kind)kind, .seed = 77}, other = {.kind = c.kind};
+        schedule_result a, b, between;
+        schedule_run(&c, &a);
+        for (other.seed = 1; other.seed < 5; other.seed++)
+            schedule_run(&other, &between);
+        schedule_run(&c, &b);
+        assert_memory_equal(&a, &b, sizeof a);
+    }
+}
+
+/* What is dropped is noticed, for the right reason, and the schedule that shows it gets no longer
+ * by leaving out what it does not need. */
+static void find(schedule_kind kind, const char *name, const char *complaint) {
+    enum { ENOUGH = 3000 };
+    schedule_conf c = {.kind = kind};
+    schedule_result r = {0};
+    broken = name;
+    while (++c.seed < ENOUGH && schedule_run(&c, &r)) {
+    }
+    uint64_t mishaps = r.mishaps;
+    if (r.complaint[0])
+        schedule_shrink(&c, &r);
+    bool again = !schedule_run(&c, &r);
+    broken = NULL;
+    assert_true(c.seed < ENOUGH);
+    assert_true(again && r.mishaps <= mishaps);
+    assert_non_null(strstr(r.complaint, complaint));
+    assert_true(schedule_run(&c, &r)); /* nothing else is wrong with it */
+}
+
+static void test_without_checksum(void **st) {
+    (void)st;
+    find(SCHEDULE_GROUP, "checksum", "a wrong byte");
+}
+
+static void test_without_pins(void **st) {
+    (void)st;
+    find(SCHEDULE_DAEMON, "pins", "a wrong byte");
+}
+
+static void test_without_releases(void **st) {
+    (void)st;
+    find(SCHEDULE_DAEMON, "leases", "");
+}
+
+static void test_without_last_record(void **st) {
+    (void)st;
+    find(SCHEDULE_GROUP, "last", "never was in the journal");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_daemon),
+        cmocka_unit_test(test_group),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_without_checksum),
+        cmocka_unit_test(test_without_pins),
+        cmocka_unit_test(test_without_releases),
+        cmocka_unit_test(test_without_last_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
