@@ -1,7 +1,8 @@
 /* Values on a local disk: larder's folder, one file a value, LMDB, and fio on the very blocks that
  * larder reads, which says what the disk gives. Random reads at one depth, past the page cache or
  * with it dropped before; rounds of all ways take turns. MB/s and CPU time a read (user and system;
- * fio's as it reports it), medians with least and most.
+ * fio's as it reports it), medians with least and most; "disk": bytes that the disk had to read, of
+ * those asked for.
  *
  *     build/bench_disk FOLDER [ROUNDS [DEPTH [MB OF VALUES]]]
  *
@@ -39,8 +40,10 @@ static void die(const char *what) {
     fprintf(stderr, "bench_disk: %s: %s\n", what, larder_errmsg());
     exit(1);
 }
+/* No key twice in a round: the page cache of some would have it. */
 static uint64_t key_at(uint64_t round, uint64_t i) {
-    return larder__mix64(round << 32 ^ (i + 1)) % values;
+    uint64_t stride = values % 7919 ? 7919 : 7907; /* primes */
+    return (larder__mix64(round) + i * stride) % values;
 }
 static void in_folder(char out[512], const char *name) {
     snprintf(out, 512, "%s/%s", folder, name);
@@ -68,6 +71,25 @@ static void sync_all(void) {
     if (fd < 0 || syncfs(fd) != 0)
         die(folder);
     close(fd);
+}
+static void sync_file(const char *name) {
+    char path[512];
+    in_folder(path, name);
+    int fd = open(path, O_RDWR);
+    if (fd < 0 || fsync(fd) != 0)
+        die(path);
+    close(fd);
+}
+/* Bytes that this process had the disk read. */
+static double bytes_from_disk(void) {
+    char line[128];
+    unsigned long long n = 0;
+    FILE *f = fopen("/proc/self/io", "re");
+    while (f && fgets(line, sizeof line, f))
+        (void)(sscanf(line, "read_bytes: %llu", &n) == 1);
+    if (f)
+        fclose(f);
+    return (double)n;
 }
 
 /* ---- larder ---------------------------------------------------------------------------------- */
@@ -100,6 +122,7 @@ static void write_larder(void) {
             larder__disk_settle(disk, 60);
     }
     larder__disk_settle(disk, 60);
+    sync_file("larder/data");
     larder__disk_figures f;
     larder__disk_read_figures(disk, &f);
     if (f.writes != values)
@@ -172,6 +195,7 @@ static void write_files(void) {
             die("no room for the files");
         close(fd);
     }
+    sync_all(); /* others' bytes too, but one by one it would be slower still */
 }
 static void drop_files(void) {
     char path[512];
@@ -226,6 +250,7 @@ static void write_lmdb(void) {
         }
         must(mdb_txn_commit(t));
     }
+    must(mdb_env_sync(env, 1));
 }
 /* Pages that are mapped stay, so it is opened anew. */
 static void drop_lmdb(void) {
@@ -281,6 +306,7 @@ static bool run_fio(uint64_t round, double *rate, double *cpu) {
 
 typedef struct result {
     double rate[MOST_ROUNDS], cpu[MOST_ROUNDS]; /* MB of blocks a second; us a read */
+    double from_disk;                           /* of the bytes asked for, the last round's */
     bool there;
 } result;
 
@@ -301,7 +327,7 @@ static void one_round(int way, uint64_t round, result *r) {
 #endif
     if (way == BY_FILES)
         drop_files();
-    double wall = larder__now(), cpu = larder__cpu_seconds();
+    double before = bytes_from_disk(), wall = larder__now(), cpu = larder__cpu_seconds();
     if (way == BY_LARDER)
         read_larder(round);
     else if (way == BY_FILES)
@@ -312,6 +338,7 @@ static void one_round(int way, uint64_t round, result *r) {
 #endif
     r->rate[round] = bytes / (larder__now() - wall) / 1e6;
     r->cpu[round] = (larder__cpu_seconds() - cpu) / (double)reads * 1e6;
+    r->from_disk = (bytes_from_disk() - before) / bytes;
     r->there = true;
 }
 
@@ -326,7 +353,6 @@ static void write_by(int way) {
     sync_all();
     double wall = larder__now(), cpu = larder__cpu_seconds();
     writers[way]();
-    sync_all();
     wall = larder__now() - wall;
     cpu = larder__cpu_seconds() - cpu;
     double mb = (double)size * (double)values / 1e6;
@@ -337,8 +363,8 @@ static void write_by(int way) {
 
 static void show(const result *r, size_t rounds) {
     double base[2] = {0};
-    printf("%-12s %8s %21s %7s %9s %19s %7s\n", "read", "MB/s", "(least .. most)", "of fio",
-           "us CPU", "(least .. most)", "of fio");
+    printf("%-12s %8s %21s %7s %9s %19s %7s %6s\n", "read", "MB/s", "(least .. most)", "of fio",
+           "us CPU", "(least .. most)", "of fio", "disk");
     for (int pass = 0; pass < 2; pass++)
         for (int way = 0; way < WAYS; way++) {
             if (!r[way].there)
@@ -349,10 +375,10 @@ static void show(const result *r, size_t rounds) {
                 base[0] = rate, base[1] = cpu;
             if (pass == 0)
                 continue;
-            printf("%-12s %8.0f  (%8.0f .. %6.0f) %6.0f%% %9.1f (%7.1f .. %6.1f) %7.2f\n",
+            printf("%-12s %8.0f  (%8.0f .. %6.0f) %6.0f%% %9.1f (%7.1f .. %6.1f) %7.2f %6.2f\n",
                    way_names[way], rate, s.rate[0], s.rate[rounds - 1],
                    base[0] > 0 ? rate / base[0] * 100 : 0, cpu, s.cpu[0], s.cpu[rounds - 1],
-                   base[1] > 0 ? cpu / base[1] : 0);
+                   base[1] > 0 ? cpu / base[1] : 0, way == BY_FIO ? 1 : s.from_disk);
         }
 }
 
