@@ -1,6 +1,6 @@
 #include "shared/value.h"
 
-#include "base/hash.h"
+#include "base/sum.h"
 
 #include <string.h>
 
@@ -19,39 +19,8 @@ static uint64_t get(const unsigned char *at, int bytes) {
     return v;
 }
 
-static inline uint64_t word(const unsigned char *p) {
-    uint64_t w;
-    memcpy(&w, p, sizeof w);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    w = __builtin_bswap64(w);
-#endif
-    return w;
-}
-
-/* Each step is one-to-one in the word and in the lane, so a single changed word always shows; four
- * lanes, so that a processor does several at a time: some 15 GB/s. */
-static inline uint64_t step(uint64_t lane, uint64_t w) {
-    lane = (lane ^ w) * 0x9e3779b97f4a7c15u;
-    return lane << 31 | lane >> 33;
-}
-
-static uint64_t sum_of(uint64_t h, const unsigned char *p, size_t n) {
-    uint64_t lane[4] = {h ^ n, h + 1, h + 2, h + 3};
-    for (; n >= 32; p += 32, n -= 32)
-        for (int i = 0; i < 4; i++)
-            lane[i] = step(lane[i], word(p + 8 * (size_t)i));
-    for (int i = 0; i < 4; i++)
-        h = larder__mix64(h ^ lane[i]) + 0x9e3779b97f4a7c15u;
-    unsigned char tail[32] = {0};
-    if (n)
-        memcpy(tail, p, n);
-    for (size_t i = 0; i < 32; i += 8)
-        h = larder__mix64(h ^ word(tail + i));
-    return h;
-}
-
 static uint64_t checksum(const unsigned char *head, const void *bytes, size_t size) {
-    return sum_of(sum_of(LARDER__VALUE_VERSION, head, SUM_AT), bytes, size);
+    return larder__sum_bytes(larder__sum_bytes(LARDER__VALUE_VERSION, head, SUM_AT), bytes, size);
 }
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *v,
