@@ -4,7 +4,7 @@
  * fio's as it reports it), medians with least and most; "disk": bytes that the disk had to read, of
  * those asked for.
  *
- *     build/bench_disk FOLDER [ROUNDS [DEPTH [MB OF VALUES]]]
+ *     build/bench_disk FOLDER [ROUNDS [DEPTH [MB OF VALUES ["larder fio"]]]]
  *
  * FOLDER is to be on the disk in question; what it makes there goes at the end. */
 #include "base/clock.h"
@@ -32,8 +32,9 @@ enum { BY_LARDER, BY_FIO, BY_FILES, BY_LMDB };
 static const char *const way_names[WAYS] = {"larder", "fio", "files", "lmdb"};
 
 static char folder[400];
-static uint32_t size;                             /* of each value */
-static uint64_t values, reads, depth = 32, group; /* group: sent at once, by fio too */
+static const char *only = "larder fio files lmdb"; /* ways to measure; larder always */
+static uint32_t size;                              /* of each value */
+static uint64_t values, reads, depth = 32, group;  /* group: sent at once, by fio too */
 static unsigned char *content;
 
 static void die(const char *what) {
@@ -312,6 +313,8 @@ typedef struct result {
 
 static void one_round(int way, uint64_t round, result *r) {
     double bytes = (double)larder__disk_value_bytes(size) * (double)reads;
+    if (!strstr(only, way_names[way]))
+        return;
     if (way == BY_FIO) {
         double cpu = 0;
         r->there = run_fio(round, &r->rate[round], &cpu);
@@ -348,7 +351,7 @@ static void write_by(int way) {
 #if LARDER_HAVE_LMDB
     writers[BY_LMDB] = write_lmdb;
 #endif
-    if (!writers[way])
+    if (!writers[way] || !strstr(only, way_names[way]))
         return;
     sync_all();
     double wall = larder__now(), cpu = larder__cpu_seconds();
@@ -400,7 +403,9 @@ static void measure(uint32_t bytes, uint64_t at_once, uint64_t megabytes, size_t
     show(results, rounds);
     larder__disk_close(&disk);
 #if LARDER_HAVE_LMDB
-    mdb_env_close(env);
+    if (env)
+        mdb_env_close(env);
+    env = NULL;
 #endif
     static const char *const names[] = {"larder", "files", "lmdb"};
     for (size_t i = 0; i < 3; i++) {
@@ -413,10 +418,11 @@ static void measure(uint32_t bytes, uint64_t at_once, uint64_t megabytes, size_t
 int main(int argc, char **argv) {
     size_t rounds = argc > 2 ? (size_t)atoi(argv[2]) : 5;
     uint64_t megabytes = argc > 4 ? (uint64_t)atoll(argv[4]) : 1000;
+    only = argc > 5 ? argv[5] : only;
     depth = argc > 3 ? (uint64_t)atoll(argv[3]) : 32;
     if (argc < 2 || rounds < 1 || rounds > MOST_ROUNDS || depth < 8 || depth > MOST_DEPTH ||
-        depth % 8 || strlen(argv[1]) > 300) {
-        fprintf(stderr, "bench_disk FOLDER [ROUNDS [DEPTH, a multiple of 8 [MB]]]\n");
+        depth % 8 || strlen(argv[1]) > 300 || !strstr(only, "larder")) {
+        fprintf(stderr, "bench_disk FOLDER [ROUNDS [DEPTH, a multiple of 8 [MB [WAYS]]]]\n");
         return 2;
     }
     snprintf(folder, sizeof folder, "%s/larder-bench-disk-XXXXXX", argv[1]);
