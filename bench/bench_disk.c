@@ -130,24 +130,33 @@ static void write_larder(void) {
         die("not all values were written");
 }
 
+static larder__disk_fetch *ask(uint64_t key) {
+    larder__value v = {.id = key, .size = size, .form = 1, .held = 1};
+    larder__disk_fetch *f = larder__disk_fetch_new(&v);
+    if (!f)
+        die("no memory");
+    return f;
+}
+
+/* `depth` of them under way, taken as they come, like fio. */
 static void read_larder(uint64_t round) {
     larder__disk_fetch *at[MOST_DEPTH];
-    for (uint64_t sent = 0, done = 0; done < reads;) {
-        for (; sent < reads && sent - done + group <= depth; sent += group) {
-            for (uint64_t i = 0; i < group; i++) {
-                larder__value v = {
-                    .id = key_at(round, sent + i), .size = size, .form = 1, .held = 1};
-                at[(sent + i) % depth] = larder__disk_fetch_new(&v);
-            }
-            larder__disk_send(disk, &at[sent % depth], group);
+    size_t under_way = 0;
+    for (uint64_t sent = 0, done = 0; done < reads; done++) {
+        while (sent < reads && under_way + group <= depth) {
+            for (uint64_t i = 0; i < group; i++)
+                at[under_way + i] = ask(key_at(round, sent + i));
+            larder__disk_send(disk, at + under_way, group);
+            under_way += group;
+            sent += group;
         }
-        for (uint64_t i = 0; i < group; i++, done++) {
-            larder_buf *b = larder__disk_receive(disk, at[done % depth]);
-            if (!b || larder_buf_size(b) != size)
-                die("a value is not there");
-            larder_buf_unref(&b);
-            larder__disk_fetch_unref(&at[done % depth]);
-        }
+        size_t i = larder__disk_any(disk, at, under_way);
+        larder_buf *b = larder__disk_receive(disk, at[i]);
+        if (!b || larder_buf_size(b) != size)
+            die("a value is not there");
+        larder_buf_unref(&b);
+        larder__disk_fetch_unref(&at[i]);
+        at[i] = at[--under_way];
     }
 }
 
@@ -284,6 +293,7 @@ static bool run_fio(uint64_t round, double *rate, double *cpu) {
     char command[1200], text[65536];
     uint64_t block = larder__disk_value_bytes(size);
     snprintf(command, sizeof command,
+             "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 " /* its memory in huge pages, as larder's */
              "fio --name=a --filename=%s/larder/data --readonly --rw=randread --bs=%llu "
              "--size=%llu --io_size=%llu --direct=1 --ioengine=io_uring --iodepth=%llu "
              "--iodepth_batch_submit=%llu --norandommap=1 --randseed=%llu --output-format=json "
@@ -391,7 +401,7 @@ static void measure(uint32_t bytes, uint64_t at_once, uint64_t megabytes, size_t
     size = bytes;
     group = at_once;
     values = megabytes * 1000000 / larder__disk_value_bytes(bytes);
-    reads = values / 2 / depth * depth;
+    reads = values / depth * depth;
     printf("\n%u bytes, %llu values, %llu reads a round, depth %llu, %llu sent at once\n", bytes,
            (unsigned long long)values, (unsigned long long)reads, (unsigned long long)depth,
            (unsigned long long)group);

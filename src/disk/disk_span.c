@@ -37,14 +37,15 @@ larder__disk_pool *larder__disk_pool_new(void) {
 }
 
 /* With the lock. */
-static void push(larder__disk_pool *p, larder__disk_span *s) {
-    larder__disk_span **first = &p->idle[s->slab->bin];
+static void push(slab *b, larder__disk_span *s) {
+    larder__disk_pool *p = b->pool;
+    larder__disk_span **first = &p->idle[b->bin];
     s->before = NULL;
     s->next = *first;
     if (s->next)
         s->next->before = s;
     *first = s;
-    s->slab->idle++;
+    b->idle++;
     p->idle_bytes += (uint64_t)s->blocks * LARDER__DISK_BLOCK;
 }
 
@@ -102,10 +103,11 @@ static bool add_slab(larder__disk_pool *p, uint32_t bin, uint32_t blocks) {
     }
     madvise(bytes, all, MADV_HUGEPAGE); /* only advice */
     *b = (slab){.pool = p, .bytes = bytes, .bin = bin, .count = count};
-    for (uint32_t i = count; i-- > 0;) {
-        b->spans[i] =
-            (larder__disk_span){.slab = b, .bytes = b->bytes + i * each, .blocks = blocks};
-        push(p, &b->spans[i]);
+    for (larder__disk_span *s = b->spans + count; s-- > b->spans;) {
+        s->slab = b;
+        s->bytes = b->bytes + (size_t)(s - b->spans) * each;
+        s->blocks = blocks;
+        push(b, s);
     }
     return true;
 }
@@ -126,7 +128,7 @@ larder__disk_span *larder__disk_span_get(larder__disk_pool *p, uint32_t blocks) 
 void larder__disk_span_back(larder__disk_span *s) {
     larder__disk_pool *p = s->slab->pool;
     pthread_mutex_lock(&p->lock);
-    push(p, s);
+    push(s->slab, s);
     if (s->slab->idle == s->slab->count && p->idle_bytes > IDLE_MOST)
         free_slab(p, s->slab);
     pthread_mutex_unlock(&p->lock);

@@ -108,7 +108,20 @@ static void test_many_at_once(void **state) {
         larder_buf *b = larder__disk_receive(d, all[k]);
         assert_true(k % 2 ? !b : b && disk_same(3, k, (uint32_t)(k * 37), b));
         larder_buf_unref(&b);
-        larder__disk_fetch_unref(&all[k]);
+    }
+    uint64_t keys[KEYS];
+    for (uint64_t k = 0; k < KEYS; k++)
+        keys[k] = k;
+    larder__disk_send(d, all, KEYS); /* again, taken as they come */
+    for (size_t left = KEYS; left > 0; left--) {
+        size_t i = larder__disk_any(d, all, left);
+        assert_true(i < left);
+        larder_buf *b = larder__disk_receive(d, all[i]);
+        assert_true(keys[i] % 2 ? !b : b && disk_same(3, keys[i], (uint32_t)(keys[i] * 37), b));
+        larder_buf_unref(&b);
+        larder__disk_fetch_unref(&all[i]);
+        all[i] = all[left - 1];
+        keys[i] = keys[left - 1];
     }
     larder__disk_close(&d);
 }
