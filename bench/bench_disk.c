@@ -4,7 +4,7 @@
  * fio's as it reports it), medians with least and most; "disk": bytes that the disk had to read, of
  * those asked for.
  *
- *     build/bench_disk FOLDER [ROUNDS [DEPTH [MB OF VALUES]]]
+ *     build/bench_disk FOLDER [ROUNDS [DEPTH [MB OF VALUES ["larder fio"]]]]
  *
  * FOLDER is to be on the disk in question; what it makes there goes at the end. */
 #include "base/clock.h"
@@ -32,8 +32,9 @@ enum { BY_LARDER, BY_FIO, BY_FILES, BY_LMDB };
 static const char *const way_names[WAYS] = {"larder", "fio", "files", "lmdb"};
 
 static char folder[400];
-static uint32_t size;                             /* of each value */
-static uint64_t values, reads, depth = 32, group; /* group: sent at once, by fio too */
+static const char *only = "larder fio files lmdb"; /* ways to measure; larder always */
+static uint32_t size;                              /* of each value */
+static uint64_t values, reads, depth = 32, group;  /* group: sent at once, by fio too */
 static unsigned char *content;
 
 static void die(const char *what) {
@@ -129,24 +130,33 @@ static void write_larder(void) {
         die("not all values were written");
 }
 
+static larder__disk_fetch *ask(uint64_t key) {
+    larder__value v = {.id = key, .size = size, .form = 1, .held = 1};
+    larder__disk_fetch *f = larder__disk_fetch_new(&v);
+    if (!f)
+        die("no memory");
+    return f;
+}
+
+/* `depth` of them under way, taken as they come, like fio. */
 static void read_larder(uint64_t round) {
     larder__disk_fetch *at[MOST_DEPTH];
-    for (uint64_t sent = 0, done = 0; done < reads;) {
-        for (; sent < reads && sent - done + group <= depth; sent += group) {
-            for (uint64_t i = 0; i < group; i++) {
-                larder__value v = {
-                    .id = key_at(round, sent + i), .size = size, .form = 1, .held = 1};
-                at[(sent + i) % depth] = larder__disk_fetch_new(&v);
-            }
-            larder__disk_send(disk, &at[sent % depth], group);
+    size_t under_way = 0;
+    for (uint64_t sent = 0, done = 0; done < reads; done++) {
+        while (sent < reads && under_way + group <= depth) {
+            for (uint64_t i = 0; i < group; i++)
+                at[under_way + i] = ask(key_at(round, sent + i));
+            larder__disk_send(disk, at + under_way, group);
+            under_way += group;
+            sent += group;
         }
-        for (uint64_t i = 0; i < group; i++, done++) {
-            larder_buf *b = larder__disk_receive(disk, at[done % depth]);
-            if (!b || larder_buf_size(b) != size)
-                die("a value is not there");
-            larder_buf_unref(&b);
-            larder__disk_fetch_unref(&at[done % depth]);
-        }
+        size_t i = larder__disk_any(disk, at, under_way);
+        larder_buf *b = larder__disk_receive(disk, at[i]);
+        if (!b || larder_buf_size(b) != size)
+            die("a value is not there");
+        larder_buf_unref(&b);
+        larder__disk_fetch_unref(&at[i]);
+        at[i] = at[--under_way];
     }
 }
 
@@ -283,6 +293,7 @@ static bool run_fio(uint64_t round, double *rate, double *cpu) {
     char command[1200], text[65536];
     uint64_t block = larder__disk_value_bytes(size);
     snprintf(command, sizeof command,
+             "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 " /* its memory in huge pages, as larder's */
              "fio --name=a --filename=%s/larder/data --readonly --rw=randread --bs=%llu "
              "--size=%llu --io_size=%llu --direct=1 --ioengine=io_uring --iodepth=%llu "
              "--iodepth_batch_submit=%llu --norandommap=1 --randseed=%llu --output-format=json "
@@ -312,6 +323,8 @@ typedef struct result {
 
 static void one_round(int way, uint64_t round, result *r) {
     double bytes = (double)larder__disk_value_bytes(size) * (double)reads;
+    if (!strstr(only, way_names[way]))
+        return;
     if (way == BY_FIO) {
         double cpu = 0;
         r->there = run_fio(round, &r->rate[round], &cpu);
@@ -348,7 +361,7 @@ static void write_by(int way) {
 #if LARDER_HAVE_LMDB
     writers[BY_LMDB] = write_lmdb;
 #endif
-    if (!writers[way])
+    if (!writers[way] || !strstr(only, way_names[way]))
         return;
     sync_all();
     double wall = larder__now(), cpu = larder__cpu_seconds();
@@ -388,7 +401,7 @@ static void measure(uint32_t bytes, uint64_t at_once, uint64_t megabytes, size_t
     size = bytes;
     group = at_once;
     values = megabytes * 1000000 / larder__disk_value_bytes(bytes);
-    reads = values / 2 / depth * depth;
+    reads = values / depth * depth;
     printf("\n%u bytes, %llu values, %llu reads a round, depth %llu, %llu sent at once\n", bytes,
            (unsigned long long)values, (unsigned long long)reads, (unsigned long long)depth,
            (unsigned long long)group);
@@ -400,7 +413,9 @@ static void measure(uint32_t bytes, uint64_t at_once, uint64_t megabytes, size_t
     show(results, rounds);
     larder__disk_close(&disk);
 #if LARDER_HAVE_LMDB
-    mdb_env_close(env);
+    if (env)
+        mdb_env_close(env);
+    env = NULL;
 #endif
     static const char *const names[] = {"larder", "files", "lmdb"};
     for (size_t i = 0; i < 3; i++) {
@@ -413,10 +428,11 @@ static void measure(uint32_t bytes, uint64_t at_once, uint64_t megabytes, size_t
 int main(int argc, char **argv) {
     size_t rounds = argc > 2 ? (size_t)atoi(argv[2]) : 5;
     uint64_t megabytes = argc > 4 ? (uint64_t)atoll(argv[4]) : 1000;
+    only = argc > 5 ? argv[5] : only;
     depth = argc > 3 ? (uint64_t)atoll(argv[3]) : 32;
     if (argc < 2 || rounds < 1 || rounds > MOST_ROUNDS || depth < 8 || depth > MOST_DEPTH ||
-        depth % 8 || strlen(argv[1]) > 300) {
-        fprintf(stderr, "bench_disk FOLDER [ROUNDS [DEPTH, a multiple of 8 [MB]]]\n");
+        depth % 8 || strlen(argv[1]) > 300 || !strstr(only, "larder")) {
+        fprintf(stderr, "bench_disk FOLDER [ROUNDS [DEPTH, a multiple of 8 [MB [WAYS]]]]\n");
         return 2;
     }
     snprintf(folder, sizeof folder, "%s/larder-bench-disk-XXXXXX", argv[1]);

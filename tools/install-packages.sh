@@ -34,7 +34,7 @@ packages() {
     demo) echo "dataset-fashion-mnist" ;;
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
         python3-torchvision
-        nginx-light|nginx=nginx curl=curl" ;;
+        nginx-light|nginx=nginx curl=curl fio=fio" ;;
     peers) echo "radosgw=radosgw ceph-mon=ceph-mon ceph-osd=ceph-osd ceph-common=ceph
         python3-botocore" ;;
     all) for group in build test lint long demo bench; do packages $group; done ;;

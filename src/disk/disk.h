@@ -67,6 +67,9 @@ larder__disk_fetch *larder__disk_fetch_new(const larder__value *);
 void larder__disk_fetch_unref(larder__disk_fetch **);
 /* Sends for all of them at once; does not wait. */
 void larder__disk_send(larder__disk *, larder__disk_fetch *const *, size_t n);
+/* Which of these, all of them sent and not yet received, can be received without waiting: a number
+ * below n. Waits for one where none can. */
+size_t larder__disk_any(larder__disk *, larder__disk_fetch *const *, size_t n);
 /* Waits for one. NULL: it is not to be had, and no longer said to be there. */
 larder_buf *larder__disk_receive(larder__disk *, larder__disk_fetch *);
 uint8_t larder__disk_fetch_held(const larder__disk_fetch *);

@@ -173,6 +173,21 @@ static int complete(larder__disk *d, larder__disk_fetch *f) {
     return err;
 }
 
+size_t larder__disk_any(larder__disk *d, larder__disk_fetch *const *all, size_t n) {
+    enum { AT_ONCE = 256 };
+    larder__disk_job *jobs[AT_ONCE];
+    if (n > AT_ONCE)
+        n = AT_ONCE; /* one of the first is as good */
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i]->sent)
+            return i; /* it was not there, so nothing is to come */
+        jobs[i] = &all[i]->job;
+    }
+    size_t i =
+        n ? larder__disk_reader_wait_any(d->reader, jobs, n, all[0]->sent_at + d->patience) : 0;
+    return i < n ? i : 0; /* receiving it says that it took too long */
+}
+
 larder_buf *larder__disk_receive(larder__disk *d, larder__disk_fetch *f) {
     for (int attempt = 0; f->sent && attempt < 3; attempt++) {
         f->sent = false;

@@ -269,11 +269,22 @@ static int check_machine(const larder__disk_folder *f) {
 
 static int open_file(const larder__disk_folder *f, const char *name, int flags, int *out) {
     *out = openat(f->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | flags, 0600);
-    if (*out < 0 && errno == EINVAL && (flags & O_DIRECT)) /* this file system has no such thing */
-        *out = openat(f->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT, 0600);
     return *out >= 0 ? 0
                      : larder__fail(larder__code_of_errno(errno), "%s/%s: cannot be opened: %s",
                                     f->path, name, strerror(errno));
+}
+
+/* Past the page cache, which has better use than bytes that memory above this has anyway; unless
+ * the file system says no, to the opening or to the first read. */
+static int open_data(larder__disk_folder *f) {
+    _Alignas(LARDER__DISK_BLOCK) unsigned char block[LARDER__DISK_BLOCK];
+    int rc = open_file(f, "data", O_DIRECT, &f->data_file);
+    bool refused = rc < 0 && errno == EINVAL;
+    if (rc == 0 && pread(f->data_file, block, sizeof block, 0) < 0 && errno == EINVAL) {
+        close(f->data_file);
+        refused = true;
+    }
+    return refused ? open_file(f, "data", 0, &f->data_file) : rc;
 }
 
 /* *fresh: it had another size. */
@@ -350,7 +361,7 @@ static int set_up(larder__disk_folder *f, const larder__disk_ask *ask) {
         return larder__fail_errno(f->path, "head cannot be written");
     rc = map_space(f, &anew);
     if (rc == 0)
-        rc = open_file(f, "data", O_DIRECT, &f->data_file);
+        rc = open_data(f);
     if (rc < 0)
         return rc;
     if (fstat(f->data_file, &st) != 0)
@@ -375,7 +386,7 @@ static int join(larder__disk_folder *f) {
     if (rc == 0)
         rc = map_space(f, &fresh);
     if (rc == 0)
-        rc = open_file(f, "data", O_DIRECT, &f->data_file);
+        rc = open_data(f);
     uint64_t era = atomic_load(&f->head->era);
     if (rc == 0 && (atomic_load(&f->head->limit) > (uint64_t)f->space_bytes * 8 || era < 1 ||
                     era > LARDER__DISK_ERAS))
@@ -503,6 +514,7 @@ static void leave(larder__disk_folder *f) {
         f->head->clean = 1;
         larder__disk_head_seal(f->head);
     }
+    larder__disk_lock_drop(f, DISK_ATTACHED); /* before the next one comes in */
     if (door)
         larder__disk_lock_drop(f, DISK_DOOR);
 }

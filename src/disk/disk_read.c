@@ -235,21 +235,36 @@ static void wait_some(larder__disk_reader *r, double until, double now) {
 #endif
 }
 
-bool larder__disk_reader_wait(larder__disk_reader *r, larder__disk_job *j, double until) {
+static size_t first_over(larder__disk_job *const *jobs, size_t n) {
+    size_t i = 0;
+    while (i < n && !jobs[i]->over)
+        i++;
+    return i;
+}
+
+size_t larder__disk_reader_wait_any(larder__disk_reader *r, larder__disk_job *const *jobs, size_t n,
+                                    double until) {
+    size_t i;
     pthread_mutex_lock(&r->lock);
-    for (;;) {
+    while ((i = first_over(jobs, n)) == n) {
 #if LARDER_HAVE_URING
-        if (!j->over && r->has_ring && !r->waited_on)
+        if (r->has_ring && !r->waited_on) {
             reap(r);
+            if ((i = first_over(jobs, n)) < n)
+                break;
+        }
 #endif
-        double now = j->over ? 0 : larder__world_now();
-        if (j->over || now >= until)
+        double now = larder__world_now();
+        if (now >= until)
             break;
         wait_some(r, until, now);
     }
-    bool done = j->over;
     pthread_mutex_unlock(&r->lock);
-    return done;
+    return i;
+}
+
+bool larder__disk_reader_wait(larder__disk_reader *r, larder__disk_job *j, double until) {
+    return larder__disk_reader_wait_any(r, &j, 1, until) == 0;
 }
 
 /* With the lock. */

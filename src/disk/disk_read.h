@@ -27,5 +27,8 @@ void larder__disk_reader_close(larder__disk_reader **, double patience);
 void larder__disk_reader_send(larder__disk_reader *, larder__disk_job *const *, size_t n);
 /* false: it is not done by then (larder__world_now). */
 bool larder__disk_reader_wait(larder__disk_reader *, larder__disk_job *, double until);
+/* The first of these that is done, when one is; n: none is by then. */
+size_t larder__disk_reader_wait_any(larder__disk_reader *, larder__disk_job *const *, size_t n,
+                                    double until);
 
 #endif

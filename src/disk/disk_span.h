@@ -1,6 +1,7 @@
 /* Memory for whole blocks of a disk, aligned as reads past the page cache want it, and kept for the
  * next read when the last reader lets go: fresh pages for every value would cost more than reading
- * it does. Lives until the last of its spans is back. */
+ * it does. It lies in huge pages where the system has them: a value in one piece costs the system
+ * and the disk's driver a third less than one in 28. Lives until the last of its spans is back. */
 #ifndef LARDER_DISK_DISK_SPAN_H
 #define LARDER_DISK_DISK_SPAN_H
 
@@ -8,11 +9,10 @@
 
 typedef struct larder__disk_pool larder__disk_pool;
 typedef struct larder__disk_span {
-    larder__disk_pool *pool;
-    struct larder__disk_span *next;
+    struct larder__disk_slab *slab;
+    struct larder__disk_span *next, *before; /* while idle */
     unsigned char *bytes;
-    uint32_t blocks; /* at least as many as were asked for */
-    uint32_t bin;
+    uint32_t blocks;         /* at least as many as were asked for */
     larder__outside outside; /* of what is handed out */
 } larder__disk_span;
 

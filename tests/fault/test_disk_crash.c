@@ -4,6 +4,7 @@
 #include "check.h"
 #include "disk_kit.h"
 
+#include "base/file.h"
 #include "disk/disk_form.h"
 
 #include <dirent.h>
@@ -200,8 +201,20 @@ static void some_work(larder__disk *d, uint64_t identity, uint32_t steps) {
 
 static void no_matter(void *arg, const larder__disk_set *s) { (void)arg, (void)s; }
 
+/* What was not given its name before a kill. */
+static bool has_temps(const char *folder) {
+    bool has = false;
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        has |= larder__temp_is(e->d_name);
+    if (d)
+        closedir(d);
+    return has;
+}
+
 static void check_works(const char *folder) {
     larder__disk *d = reopen(folder, IDENTITY);
+    assert_false(has_temps(folder));
     assert_true(disk_usage(folder) <= BUDGET);
     check_all(d, IDENTITY);
     larder__disk_figures f;
@@ -338,7 +351,7 @@ static void test_kill_at(void **state) {
     char folder[256];
     make_folder(folder);
     larder__disk_io_use(&dying);
-    unsigned killed = 0;
+    unsigned killed = 0, temps = 0;
     for (int k = 1; k < (is_long() ? 1000 : 120); k++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
@@ -350,10 +363,11 @@ static void test_kill_at(void **state) {
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
         killed += WIFSIGNALED(status);
+        temps += has_temps(folder);
         if (k % 4 == 0)
             check_works(folder);
     }
-    assert_true(killed > 50);
+    assert_true(killed > 50 && temps > 0);
     larder__disk_io_use(NULL);
     check_folder_remove(folder);
 }
@@ -424,11 +438,37 @@ static void test_kill_some(void **state) {
     check_folder_remove(folder);
 }
 
+/* The last to leave and the first to come meet at the door, over and over. */
+static void test_come_and_go(void **state) {
+    (void)state;
+    enum { CHILDREN = 3, TIMES = 60 };
+    char folder[256];
+    make_folder(folder);
+    pid_t pids[CHILDREN];
+    for (int i = 0; i < CHILDREN; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        for (uint64_t n = 0; pids[i] == 0 && n < TIMES; n++) {
+            larder__disk *d = must_open(folder, IDENTITY);
+            disk_put(d, IDENTITY, n, size_of(n));
+            must(larder__disk_settle(d, 60));
+            larder__disk_close(&d);
+        }
+        if (pids[i] == 0)
+            _exit(0);
+    }
+    for (int i = 0; i < CHILDREN; i++)
+        killed_or_done(pids[i]);
+    check_works(folder);
+    check_folder_remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_power),
         cmocka_unit_test(test_kill_at),
         cmocka_unit_test(test_kill_some),
+        cmocka_unit_test(test_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static const larder__world our_world = {.now = our_now, .sleep_until = our_sleep
 
 static _Atomic int read_error, write_error, reserve_error, piece; /* piece: bytes at a time */
 static _Atomic int interrupts;
-static _Atomic bool reads_hang, writes_hang;
+static _Atomic bool reads_hang, writes_hang, dies_writing;
 static _Atomic unsigned hanging, tries;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
@@ -77,6 +77,8 @@ static ssize_t our_read(int fd, void *to, size_t n, off_t at) {
 static ssize_t our_write(int fd, const void *from, size_t n, off_t at) {
     pass_gate(&writes_hang);
     tries++;
+    if (dies_writing)
+        _exit(7);
     if (interrupts > 0) {
         interrupts--;
         errno = EINTR;
@@ -407,6 +409,42 @@ static void test_other_machine(void **state) {
     larder__disk_close(&d);
 }
 
+/* One dies with blocks that no entry names yet, while another one stays: they are nobody's until
+ * somebody is alone there again. */
+static void test_left_behind(void **state) {
+    (void)state;
+    int ends[2];
+    char go;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        must(read(ends[0], &go, 1) == 1);
+        dies_writing = true;
+        larder__disk *d;
+        larder__disk_conf conf = disk_conf(folder, 4 * MIB, 1, 1000);
+        must(larder__disk_open(&d, &conf) == 0);
+        disk_put(d, 1, 7, EIGHT);
+        larder__disk_settle(d, PATIENCE);
+        _exit(1); /* not reached */
+    }
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, EIGHT);
+    assert_int_equal(write(ends[1], "g", 1), 1);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    assert_int_equal(disk_figures(d).used_bytes, 16 * BLOCK);
+    assert_false(larder__disk_has(d, 7));
+    larder__disk_close(&d);
+    d = open_set(4 * MIB);
+    assert_int_equal(disk_figures(d).used_bytes, 8 * BLOCK);
+    check_value(d, 0, EIGHT);
+    larder__disk_close(&d);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* Somebody removes the files of a folder in use: who has it open goes on with what he has. */
 static void test_removed(void **state) {
     (void)state;
@@ -539,6 +577,7 @@ int main(void) {
         T(test_guard),
         T(test_no_room),
         T(test_other_machine),
+        T(test_left_behind),
         T(test_removed),
         T(test_shortened_data),
         T(test_torn_head),

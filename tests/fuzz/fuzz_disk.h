@@ -10,7 +10,7 @@
 
 #include <sys/stat.h>
 
-enum { DISK_KEYS = 300, DISK_BUDGET = 400 << 10, DISK_FILE_MOST = 512 << 10 };
+enum { DISK_KEYS = 64, DISK_BUDGET = 240 << 10, DISK_FILE_MOST = 512 << 10 };
 
 static int disk_reserve(int fd, off_t bytes) { return posix_fallocate(fd, 0, bytes); }
 static int disk_punch(int fd, off_t at, off_t bytes) { return (void)fd, (void)at, (void)bytes, 0; }
@@ -36,7 +36,7 @@ static int disk_open(larder__disk **d) {
     return larder__disk_open(d, &conf);
 }
 
-static uint32_t disk_size(uint64_t key) { return (uint32_t)(key * 97 % 9000); }
+static uint32_t disk_size(uint64_t key) { return (uint32_t)(key * 297 % 6000); }
 static void disk_put(larder__disk *d, uint64_t key) {
     larder_buf *b = larder_buf_new(disk_size(key));
     if (!b)
@@ -102,7 +102,7 @@ static void disk_restore(void) {
         larder__disk_io_use(&disk_io);
         if (disk_open(&d) < 0)
             abort();
-        for (uint64_t k = 0; k < 40; k++)
+        for (uint64_t k = 0; k < 20; k++)
             disk_put(d, k);
         if (!larder__disk_settle(d, 60))
             abort();
@@ -122,7 +122,7 @@ static void disk_use(void) {
     if (disk_open(&d) < 0)
         return;
     disk_read_all(d);
-    for (uint64_t k = 0; k < 60; k++)
+    for (uint64_t k = 0; k < 30; k++)
         disk_put(d, k);
     if (!larder__disk_settle(d, 60))
         abort();
