@@ -46,6 +46,7 @@ static struct {
     } open[CONNECTIONS];
     text out;
     size_t out_cap;
+    text loaded[4];
 } r;
 bool redis_model_forgets_last;
 
@@ -530,7 +531,11 @@ static void script_load(const text *body) {
     uint64_t hash = larder__hash_bytes(7, body->at, body->size) >> 1;
     bool known = false;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        known |= scripts[i].hash == hash;
+        if (scripts[i].hash == hash) {
+            known = true;
+            if (!r.loaded[i].at)
+                r.loaded[i] = text_new(body->at, body->size);
+        }
     if (!known)
         actors_complain(
             "a script of %016llx that tests/simulate/redis_model.c does not know: %.60s",
@@ -722,6 +727,24 @@ void *redis_model_main(void *arg) {
         actors_wait(&r, next);
     }
     return NULL;
+}
+
+void redis_model_answer(size_t argc, const char *const *argv, const size_t *lengths,
+                        const char **out, size_t *size) {
+    text args[ARGS] = {0};
+    for (size_t i = 0; i < argc; i++)
+        args[i] = text_new(argv[i], lengths[i]);
+    r.out.size = 0;
+    command(args, argc);
+    for (size_t i = 0; i < argc; i++)
+        outside_free(args[i].at);
+    *out = r.out.at;
+    *size = r.out.size;
+}
+
+const char *redis_model_script(int which, size_t *size) {
+    *size = r.loaded[which].size;
+    return r.loaded[which].at;
 }
 
 /* ---- mishaps --------------------------------------------------------------------------------- */
