@@ -463,7 +463,9 @@ static bool run_step(script *s) {
 static bool run_snapshot(script *s) {
     long long at = 0, behind = strtoll(s->argv[6].at, NULL, 10);
     if (!mine(s) || !number_of(&s->argv[4], &at) || at > s->count || at < s->snapat ||
-        (at == s->snapat && saved(s))) {
+        (at == s->snapat && saved(s)) ||
+        (at > s->base && !redis_model_forgets_last &&
+         !same(&list_of(s)->items[at - 1 - s->base], &s->argv[8]))) {
         say_head(':', 0);
         return true;
     }
@@ -484,6 +486,8 @@ static bool run_snapshot(script *s) {
         memmove(log->items, log->items + gone, (log->count - gone) * sizeof *log->items);
         log->count -= gone;
         field_number(s->state, "base", first);
+        if (log->count == 0)
+            del(&s->keys[1]); /* a list without records is none */
     }
     keep(s, &s->argv[7]);
     say_head(':', 1);
@@ -504,7 +508,7 @@ static const struct {
     bool (*run)(script *);
 } scripts[] = {{0x33f67d16b4017ca7, run_join},
                {0x3463ca01110e841d, run_step},
-               {0x564f404f2ffe2230, run_snapshot},
+               {0x6737ae1d9f08bea7, run_snapshot},
                {0x621a8fb928d0bfd0, run_leave}};
 
 static void evalsha(const text *argv, size_t argc) {
@@ -791,6 +795,8 @@ bool redis_model_cut_log(void) {
     if (!e || e->count == 0)
         return false;
     outside_free(e->items[--e->count].at);
+    if (e->count == 0)
+        forget((size_t)(e - r.now.at));
     return true;
 }
 

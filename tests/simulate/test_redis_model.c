@@ -162,6 +162,7 @@ static void snapshot(const member *m) {
     add_text(&l, bytes);
     add_text(&l, behind);
     add_text(&l, "86400");
+    add(&l, m->last, m->last_size);
     freeReplyObject(ask(&l, SNAPSHOT));
 }
 
