@@ -17,6 +17,7 @@ typedef struct play { /* what all jobs of a schedule know */
     uint64_t budget;
     double read_most, train_most; /* seconds to read a sample, to train on a batch */
     bool over;                    /* the epoch that comes next is the last */
+    bool calm; /* one job and no mishap: it gets what a cache of its own would give it */
     int (*open)(larder__cache **out, uint32_t player);
 } play;
 extern play played;

@@ -40,6 +40,17 @@ static void test_ranks(void **st) {
     play_all(SCHEDULE_RANKS, times(150));
 }
 
+/* One job that nothing happens to has the hits and misses of a cache in its own process. Ranks
+ * compare theirs after every batch, whatever happens. */
+static void test_twin(void **st) {
+    (void)st;
+    schedule_conf c = {.kind = SCHEDULE_GROUP, .players = 1, .without = UINT32_MAX};
+    schedule_result r;
+    for (c.seed = 1; c.seed <= times(50); c.seed++)
+        if (!schedule_run(&c, &r))
+            fail_msg("group %llu: %s", (unsigned long long)c.seed, r.complaint);
+}
+
 /* A seed says everything, whatever was played before it. */
 static void test_same_again(void **st) {
     (void)st;
@@ -99,6 +110,7 @@ int main(void) {
         cmocka_unit_test(test_daemon),
         cmocka_unit_test(test_group),
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_twin),
         cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_without_checksum),
         cmocka_unit_test(test_without_pins),
