@@ -319,6 +319,8 @@ void *player_main(void *arg) {
     t->closing = true;
     actors_wake(t, 0);
     actors_join(t->kitchen);
+    if (played.leaving && !actors_complaint())
+        played.leaving(t->cache);
     larder__cache_close(&t->cache);
     larder__cache_close(&t->twin);
     if (t->sampler->fini)

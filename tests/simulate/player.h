@@ -19,6 +19,7 @@ typedef struct play { /* what all jobs of a schedule know */
     bool over;                    /* the epoch that comes next is the last */
     bool calm; /* one job and no mishap: it gets what a cache of its own would give it */
     int (*open)(larder__cache **out, uint32_t player);
+    void (*leaving)(larder__cache *); /* NULL: nothing is to be looked at before it is closed */
 } play;
 extern play played;
 

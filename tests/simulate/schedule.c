@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks"};
-static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group, &world_ranks};
+const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks", "far"};
+static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group, &world_ranks,
+                                                    &world_far};
 static const char *const mishap_names[] = {"crash",  "stop",         "cut",        "slow",
                                            "narrow", "server crash", "server stop"};
 

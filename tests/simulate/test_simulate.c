@@ -40,15 +40,24 @@ static void test_ranks(void **st) {
     play_all(SCHEDULE_RANKS, times(150));
 }
 
+static void test_far(void **st) {
+    (void)st;
+    play_all(SCHEDULE_FAR, times(150));
+}
+
 /* One job that nothing happens to has the hits and misses of a cache in its own process. Ranks
  * compare theirs after every batch, whatever happens. */
 static void test_twin(void **st) {
     (void)st;
-    schedule_conf c = {.kind = SCHEDULE_GROUP, .players = 1, .without = UINT32_MAX};
+    schedule_conf c = {.players = 1, .without = UINT32_MAX};
     schedule_result r;
-    for (c.seed = 1; c.seed <= times(50); c.seed++)
+    for (uint64_t i = 0; i < times(100); i++) {
+        c.kind = i % 2 ? SCHEDULE_GROUP : SCHEDULE_FAR;
+        c.seed = i / 2 + 1;
         if (!schedule_run(&c, &r))
-            fail_msg("group %llu: %s", (unsigned long long)c.seed, r.complaint);
+            fail_msg("%s %llu: %s", schedule_names[c.kind], (unsigned long long)c.seed,
+                     r.complaint);
+    }
 }
 
 /* A seed says everything, whatever was played before it. */
@@ -110,6 +119,7 @@ int main(void) {
         cmocka_unit_test(test_daemon),
         cmocka_unit_test(test_group),
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_far),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_without_checksum),

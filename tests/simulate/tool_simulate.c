@@ -1,6 +1,6 @@
 /* Plays schedules of the made world:
  *
- *     tool_simulate [daemon|group|ranks|all] [FIRST-LAST | COUNT] [without=BITS] [players=N]
+ *     tool_simulate [daemon|group|ranks|far|all] [FIRST-LAST | COUNT] [without=BITS] [players=N]
  *                   [broken=NAME] [tell]
  *
  * A seed that fails is said with the line that repeats it, made as short as it gets. */
@@ -92,7 +92,7 @@ static void show(const char *name, const sums *s) {
 int main(int argc, char **argv) {
     uint64_t first = 1, last = 1000, failed = 0;
     schedule_conf conf = {0};
-    bool of[SCHEDULE_KINDS] = {true, true, true}, tell = false;
+    bool of[SCHEDULE_KINDS] = {true, true, true, true}, tell = false;
     for (int i = 1; i < argc; i++) {
         char *dash = strchr(argv[i], '-');
         if (strncmp(argv[i], "without=", 8) == 0)

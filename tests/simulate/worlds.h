@@ -43,7 +43,7 @@ typedef struct world {
     void (*ending)(void); /* all jobs have left: stop the server */
     void (*end)(void);    /* what is kept outside of processes */
 } world;
-extern const world world_daemon, world_group, world_ranks;
+extern const world world_daemon, world_group, world_ranks, world_far;
 
 #define WORLD_DOOR "/made/larder.sock" /* of the daemon */
 
