@@ -70,9 +70,7 @@ static void serve(larder__local *c, larder__ticket *t, larder_slot s) {
         t->held = c->held ? c->held[s] : LARDER_ENCODED;
         if (t->buf)
             return;
-        if (c->state[s] == LARDER__FULL) /* the store lost it: cold from now on */
-            c->filled_bytes -= larder__slot_bytes(c, s);
-        c->state[s] = LARDER__COLD;
+        larder__slot_strip(c, s); /* the store lost it: cold from now on */
     }
     if (c->state[s] == LARDER__COLD) {
         if (found(c, t, s, c->size_of[s]))

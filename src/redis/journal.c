@@ -72,9 +72,10 @@ static const char *const scripts[] = {
              "then return {-3} end "
              "lease(ARGV[2]) expel() for i=7,#ARGV do push(ARGV[i]) end "
              "return {fits(saved) and 1 or 0,redis.call('LRANGE',KEYS[2],from-s.base,-1)}",
-    /* snapshot: index, bytes, records to keep behind it, ttl -> 1 */
+    /* snapshot: index, bytes, records to keep behind it, ttl, last record before it -> 1 */
     PROLOGUE "if not mine() then return 0 end local at=tonumber(ARGV[5]) "
              "if at>s.count or at<s.snapat or (at==s.snapat and fits(saved)) then return 0 end "
+             "if at>s.base and redis.call('LINDEX',KEYS[2],at-1-s.base)~=ARGV[9] then return 0 end "
              "redis.call('SET',KEYS[3],ARGV[6]) "
              "redis.call('HSET',KEYS[1],'snapat',at,'snapsize',#ARGV[6]) "
              "local first=at-ARGV[7] if first>s.base then "
@@ -366,11 +367,16 @@ int larder__journal_snapshot(larder__journal *j, const larder_writer *state) {
     larder_write_bytes(&j->saving, state->bytes, state->size);
     if (j->saving.code < 0)
         return j->saving.code;
-    const larder__record args[] = {
-        text_of(at), {j->saving.bytes, j->saving.size}, text_of(behind), text_of(j->ttl)};
+    /* Records may have been lost since, where a replica took over, and others stand in their place:
+     * then this is the state of another history. */
+    const larder__record args[] = {text_of(at),
+                                   {j->saving.bytes, j->saving.size},
+                                   text_of(behind),
+                                   text_of(j->ttl),
+                                   {j->last.bytes, j->last.size}};
     j->snapshot_at = j->at;
     j->unsaved = false;
-    int rc = run(j, SNAPSHOT, j->generation, 4, args);
+    int rc = run(j, SNAPSHOT, j->generation, 5, args);
     return rc < 0 && rc != LARDER_E_STATE ? hang_up(j, rc) : 0;
 }
 

@@ -27,7 +27,6 @@ typedef struct leaver {
 typedef struct job_store {
     larder__depot depot;
     larder_buf **tokens; /* by slot */
-    uint64_t slots;
     uint32_t turns;
     pthread_mutex_t lock; /* of all entries, and of what follows */
     uint8_t *living;      /* by key: 1 + the form it is resident in; 0: it is not; with OURS where
@@ -223,8 +222,6 @@ static void job_close(void **st) {
     if (depot.ops->ending)
         depot.ops->ending(depot.state);
     let_go(s, 0);
-    for (uint64_t i = 0; s->tokens && i < s->slots; i++) /* who was gone left without a word */
-        larder_buf_unref(&s->tokens[i]);
     depot.ops->close(&depot.state);
     larder__free(s->tokens);
     larder__free(s->living);
@@ -243,7 +240,6 @@ int larder__job_store_open(void **out, const larder__job_store_conf *conf) {
     pthread_mutex_init(&s->lock, NULL);
     s->depot = conf->depot;
     s->turns = conf->turns;
-    s->slots = conf->slots;
     s->tokens = larder__calloc(conf->slots, sizeof *s->tokens);
     s->living = larder__calloc(conf->keys, sizeof *s->living);
     int rc = s->tokens && s->living ? 0 : LARDER_E_NOMEM;

@@ -2,6 +2,8 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/spec.h"
+#include "cache/local.h"
 #include "plugins.h"
 #include "shared/client.h"
 
@@ -21,7 +23,8 @@ typedef struct course { /* one batch on its way */
 
 typedef struct table { /* of one process */
     player *me;
-    larder__cache *cache;
+    larder__cache *cache, *twin; /* the twin lives in this process alone; NULL: none is defined */
+    uint64_t asked;
     const larder_sampler *sampler;
     void *order;
     larder_draw_env env;
@@ -82,7 +85,8 @@ static void prepare(table *t, course *c) {
             me->hits++;
         if (k->task != LARDER__MAKE)
             continue;
-        if (actors_one_in(200)) { /* storage may fail, and is asked again by whoever wants it */
+        if (!played.calm &&
+            actors_one_in(200)) { /* storage may fail, and is asked again by whoever wants it */
             larder__cache_fail(t->cache, k, LARDER_E_IO, "made to fail");
             c->bufs[i] = read_sample(t, k->key);
             continue;
@@ -167,6 +171,26 @@ static void exchange(void *arg, const uint64_t *wanted, size_t n, uint64_t *serv
     larder__cache_exchange(((table *)arg)->cache, 0, wanted, n, served);
 }
 
+/* What a cache of its own decides of the same requests. */
+static void compare(table *t, const course *c) {
+    larder_access same[PLAY_BATCH_MOST];
+    larder__ticket tickets[PLAY_BATCH_MOST];
+    for (size_t i = 0; i < c->n; i++) {
+        same[i] = c->want[i];
+        same[i].now = ++t->asked;
+        same[i].rng = NULL;
+    }
+    if (larder__cache_claim(t->twin, same, c->n, tickets) < 0)
+        abort();
+    larder__cache_batch(t->twin);
+    for (size_t i = 0; i < c->n; i++)
+        if (tickets[i].kind != c->tickets[i].kind)
+            actors_complain("sample %llu is a %s, and one process alone has a %s",
+                            (unsigned long long)c->want[i].key,
+                            c->tickets[i].kind == LARDER_HIT ? "hit" : "miss",
+                            tickets[i].kind == LARDER_HIT ? "hit" : "miss");
+}
+
 static void claim(table *t, const uint64_t *keys, size_t n, uint32_t tag) {
     course *c = larder__calloc(1, sizeof *c);
     c->n = n;
@@ -188,6 +212,8 @@ static void claim(table *t, const uint64_t *keys, size_t n, uint32_t tag) {
     for (size_t i = 0; i < n; i++)
         alone += larder__ticket_alone(&c->tickets[i]);
     t->me->alone += alone;
+    if (t->twin)
+        compare(t, c);
     hand_over(t, c);
     if (alone == n) /* storage is slow, so that somebody to share with comes back meanwhile */
         actors_sleep(actors_now() + actors_between(0, 1));
@@ -199,6 +225,8 @@ static void tell(table *t, const uint64_t *keys, size_t n) {
         scores[i] = (float)actors_between(0, 4);
     if (played.hears)
         larder__cache_score(t->cache, keys, scores, n);
+    if (played.hears && t->twin)
+        larder__cache_score(t->twin, keys, scores, n);
 }
 
 static void batch(table *t, const larder_pick *picks, size_t n) {
@@ -220,6 +248,8 @@ static void epoch(table *t) {
     memset(me->times, 0, sizeof me->times);
     me->last_begun = played.over;
     larder__cache_epoch(t->cache, me->epoch);
+    if (t->twin)
+        larder__cache_epoch(t->twin, me->epoch);
     t->sampler->epoch(t->order, me->epoch);
     for (size_t n;
          !actors_complaint() && (n = t->sampler->draw(t->order, picks, played.batch)) > 0;)
@@ -257,6 +287,22 @@ static void open_cache(table *t) {
     }
 }
 
+static void open_twin(table *t) {
+    larder_args args = {0};
+    larder__cache_conf conf = {.policy = larder__policy_find(played.policy),
+                               .args = &args,
+                               .keys = played.keys,
+                               .budget = played.budget,
+                               .seed = played.seed + t->me->number,
+                               .store = &larder__store_null};
+    if (!played.calm || played.exchanges)
+        return;
+    if (larder__args_parse(&args, "policy", &conf.policy->plugin, "", ',', NULL) < 0 ||
+        larder__cache_open(&t->twin, &conf) < 0)
+        abort();
+    larder__args_free(&args);
+}
+
 void player_init(player *p, uint32_t number) { *p = (player){.number = number}; }
 
 void *player_main(void *arg) {
@@ -265,6 +311,7 @@ void *player_main(void *arg) {
     t->me = me;
     open_cache(t);
     open_order(t);
+    open_twin(t);
     t->kitchen = actors_spawn(cook, t);
     do
         epoch(t);
@@ -272,7 +319,10 @@ void *player_main(void *arg) {
     t->closing = true;
     actors_wake(t, 0);
     actors_join(t->kitchen);
+    if (played.leaving && !actors_complaint())
+        played.leaving(t->cache);
     larder__cache_close(&t->cache);
+    larder__cache_close(&t->twin);
     if (t->sampler->fini)
         t->sampler->fini(t->order);
     larder__free(t->order);

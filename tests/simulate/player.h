@@ -17,7 +17,9 @@ typedef struct play { /* what all jobs of a schedule know */
     uint64_t budget;
     double read_most, train_most; /* seconds to read a sample, to train on a batch */
     bool over;                    /* the epoch that comes next is the last */
+    bool calm; /* one job and no mishap: it gets what a cache of its own would give it */
     int (*open)(larder__cache **out, uint32_t player);
+    void (*leaving)(larder__cache *); /* NULL: nothing is to be looked at before it is closed */
 } play;
 extern play played;
 

@@ -46,6 +46,7 @@ static struct {
     } open[CONNECTIONS];
     text out;
     size_t out_cap;
+    text loaded[4];
 } r;
 bool redis_model_forgets_last;
 
@@ -462,7 +463,9 @@ static bool run_step(script *s) {
 static bool run_snapshot(script *s) {
     long long at = 0, behind = strtoll(s->argv[6].at, NULL, 10);
     if (!mine(s) || !number_of(&s->argv[4], &at) || at > s->count || at < s->snapat ||
-        (at == s->snapat && saved(s))) {
+        (at == s->snapat && saved(s)) ||
+        (at > s->base && !redis_model_forgets_last &&
+         !same(&list_of(s)->items[at - 1 - s->base], &s->argv[8]))) {
         say_head(':', 0);
         return true;
     }
@@ -483,6 +486,8 @@ static bool run_snapshot(script *s) {
         memmove(log->items, log->items + gone, (log->count - gone) * sizeof *log->items);
         log->count -= gone;
         field_number(s->state, "base", first);
+        if (log->count == 0)
+            del(&s->keys[1]); /* a list without records is none */
     }
     keep(s, &s->argv[7]);
     say_head(':', 1);
@@ -503,7 +508,7 @@ static const struct {
     bool (*run)(script *);
 } scripts[] = {{0x33f67d16b4017ca7, run_join},
                {0x3463ca01110e841d, run_step},
-               {0x564f404f2ffe2230, run_snapshot},
+               {0x6737ae1d9f08bea7, run_snapshot},
                {0x621a8fb928d0bfd0, run_leave}};
 
 static void evalsha(const text *argv, size_t argc) {
@@ -530,7 +535,11 @@ static void script_load(const text *body) {
     uint64_t hash = larder__hash_bytes(7, body->at, body->size) >> 1;
     bool known = false;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        known |= scripts[i].hash == hash;
+        if (scripts[i].hash == hash) {
+            known = true;
+            if (!r.loaded[i].at)
+                r.loaded[i] = text_new(body->at, body->size);
+        }
     if (!known)
         actors_complain(
             "a script of %016llx that tests/simulate/redis_model.c does not know: %.60s",
@@ -724,6 +733,24 @@ void *redis_model_main(void *arg) {
     return NULL;
 }
 
+void redis_model_answer(size_t argc, const char *const *argv, const size_t *lengths,
+                        const char **out, size_t *size) {
+    text args[ARGS] = {0};
+    for (size_t i = 0; i < argc; i++)
+        args[i] = text_new(argv[i], lengths[i]);
+    r.out.size = 0;
+    command(args, argc);
+    for (size_t i = 0; i < argc; i++)
+        outside_free(args[i].at);
+    *out = r.out.at;
+    *size = r.out.size;
+}
+
+const char *redis_model_script(int which, size_t *size) {
+    *size = r.loaded[which].size;
+    return r.loaded[which].at;
+}
+
 /* ---- mishaps --------------------------------------------------------------------------------- */
 
 void redis_model_full(bool yes) { r.full = yes; }
@@ -768,6 +795,8 @@ bool redis_model_cut_log(void) {
     if (!e || e->count == 0)
         return false;
     outside_free(e->items[--e->count].at);
+    if (e->count == 0)
+        forget((size_t)(e - r.now.at));
     return true;
 }
 

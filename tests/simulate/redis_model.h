@@ -15,6 +15,12 @@ void redis_model_end(void);     /* nothing is kept */
 void *redis_model_main(void *); /* of its process */
 void redis_model_started(double loading_until);
 
+/* One command and its answer, without any connection; lives until the next. */
+void redis_model_answer(size_t argc, const char *const *argv, const size_t *lengths,
+                        const char **out, size_t *size);
+/* The scripts that larder has loaded so far, in the order of redis/journal.c; NULL: not yet. */
+const char *redis_model_script(int which, size_t *size);
+
 /* What can go wrong with it. */
 void redis_model_full(bool);       /* takes nothing that adds something */
 void redis_model_clock(double by); /* its clock jumps */

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks"};
-static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group, &world_ranks};
+const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks", "far"};
+static const world *const worlds[SCHEDULE_KINDS] = {&world_daemon, &world_group, &world_ranks,
+                                                    &world_far};
 static const char *const mishap_names[] = {"crash",  "stop",         "cut",        "slow",
                                            "narrow", "server crash", "server stop"};
 
@@ -56,7 +57,8 @@ static void start_player(void *arg) {
     if (actors_process(WORLD_FIRST_PLAYER + p->number)->alive || p->done)
         return;
     snprintf(name, sizeof name, "job %u", p->number);
-    actors_log("%s starts", name);
+    actors_log("%s starts: %s, %u samples, %llu bytes", name, played.policy, played.keys,
+               (unsigned long long)played.budget);
     actors_start(WORLD_FIRST_PLAYER + p->number, name, s.world->play, p);
 }
 
@@ -160,6 +162,9 @@ static void set_up(const schedule_conf *c) {
     plan_mishaps(&rng);
     if (c->players)
         played.players = c->players;
+    played.calm = s.world->twin && played.players == 1 && c->without == UINT32_MAX;
+    if (played.calm) /* nobody loses patience */
+        played.read_most = played.train_most = slow[0];
     for (uint32_t i = 0; i < s.planned; i++)
         s.plan[i].whom %= played.players;
 }

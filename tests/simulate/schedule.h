@@ -8,7 +8,13 @@
 
 enum { SCHEDULE_MISHAPS = 16 };
 
-typedef enum { SCHEDULE_DAEMON, SCHEDULE_GROUP, SCHEDULE_RANKS, SCHEDULE_KINDS } schedule_kind;
+typedef enum {
+    SCHEDULE_DAEMON,
+    SCHEDULE_GROUP,
+    SCHEDULE_RANKS,
+    SCHEDULE_FAR,
+    SCHEDULE_KINDS
+} schedule_kind;
 extern const char *const schedule_names[SCHEDULE_KINDS];
 
 typedef struct schedule_conf {

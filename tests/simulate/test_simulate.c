@@ -40,6 +40,41 @@ static void test_ranks(void **st) {
     play_all(SCHEDULE_RANKS, times(150));
 }
 
+static void test_far(void **st) {
+    (void)st;
+    play_all(SCHEDULE_FAR, times(150));
+}
+
+/* Schedules that found something: a lane drained under its reader (one job hung, one died), a
+ * snapshot of a history that was lost, what a store had lost and kept. */
+static void test_found(void **st) {
+    (void)st;
+    static const schedule_conf found[] = {
+        {.kind = SCHEDULE_GROUP, .seed = 1008141}, {.kind = SCHEDULE_GROUP, .seed = 1062126},
+        {.kind = SCHEDULE_GROUP, .seed = 1011402}, {.kind = SCHEDULE_GROUP, .seed = 2034523},
+        {.kind = SCHEDULE_RANKS, .seed = 561},     {.kind = SCHEDULE_FAR, .seed = 10}};
+    schedule_result r;
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++)
+        if (!schedule_run(&found[i], &r))
+            fail_msg("%s %llu: %s", schedule_names[found[i].kind],
+                     (unsigned long long)found[i].seed, r.complaint);
+}
+
+/* One job that nothing happens to has the hits and misses of a cache in its own process. Ranks
+ * compare theirs after every batch, whatever happens. */
+static void test_twin(void **st) {
+    (void)st;
+    schedule_conf c = {.players = 1, .without = UINT32_MAX};
+    schedule_result r;
+    for (uint64_t i = 0; i < times(100); i++) {
+        c.kind = i % 2 ? SCHEDULE_GROUP : SCHEDULE_FAR;
+        c.seed = i / 2 + 1;
+        if (!schedule_run(&c, &r))
+            fail_msg("%s %llu: %s", schedule_names[c.kind], (unsigned long long)c.seed,
+                     r.complaint);
+    }
+}
+
 /* A seed says everything, whatever was played before it. */
 static void test_same_again(void **st) {
     (void)st;
@@ -99,6 +134,9 @@ int main(void) {
         cmocka_unit_test(test_daemon),
         cmocka_unit_test(test_group),
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_far),
+        cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_found),
         cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_without_checksum),
         cmocka_unit_test(test_without_pins),

@@ -1,6 +1,6 @@
 /* Plays schedules of the made world:
  *
- *     tool_simulate [daemon|group|ranks|all] [FIRST-LAST | COUNT] [without=BITS] [players=N]
+ *     tool_simulate [daemon|group|ranks|far|all] [FIRST-LAST | COUNT] [without=BITS] [players=N]
  *                   [broken=NAME] [tell]
  *
  * A seed that fails is said with the line that repeats it, made as short as it gets. */
@@ -42,12 +42,14 @@ static void add(sums *s, const schedule_result *r) {
     s->of.seconds += r->seconds;
 }
 
+static const char *program;
+
 static void complain(schedule_conf c, schedule_result r) {
     printf("FAILED %s %llu: %s\n", schedule_names[c.kind], (unsigned long long)c.seed, r.complaint);
     schedule_shrink(&c, &r);
     printf("  shorter (%llu steps, %llu mishaps): %s\n", (unsigned long long)r.steps,
            (unsigned long long)r.mishaps, r.complaint);
-    printf("  again: tool_simulate %s %llu-%llu without=%u players=%u%s%s tell\n",
+    printf("  again: %s %s %llu-%llu without=%u players=%u%s%s tell\n", program,
            schedule_names[c.kind], (unsigned long long)c.seed, (unsigned long long)c.seed,
            c.without, c.players, broken ? " broken=" : "", broken ? broken : "");
     fflush(stdout);
@@ -56,11 +58,10 @@ static void complain(schedule_conf c, schedule_result r) {
 /* Which seed it was, when larder itself dies in it. The stacks of the made world are small. */
 static schedule_conf playing;
 static void died(int signal) {
-    char line[160];
-    int n = snprintf(line, sizeof line,
-                     "FAILED %s %llu: signal %d\n  again: tool_simulate %s %llu-%llu\n",
+    char line[400];
+    int n = snprintf(line, sizeof line, "FAILED %s %llu: signal %d\n  again: %s %s %llu-%llu\n",
                      schedule_names[playing.kind], (unsigned long long)playing.seed, signal,
-                     schedule_names[playing.kind], (unsigned long long)playing.seed,
+                     program, schedule_names[playing.kind], (unsigned long long)playing.seed,
                      (unsigned long long)playing.seed);
     ssize_t written = write(1, line, (size_t)n);
     _exit(written > 0 ? 3 : 4);
@@ -90,9 +91,10 @@ static void show(const char *name, const sums *s) {
 }
 
 int main(int argc, char **argv) {
+    program = argv[0];
     uint64_t first = 1, last = 1000, failed = 0;
     schedule_conf conf = {0};
-    bool of[SCHEDULE_KINDS] = {true, true, true}, tell = false;
+    bool of[SCHEDULE_KINDS] = {true, true, true, true}, tell = false;
     for (int i = 1; i < argc; i++) {
         char *dash = strchr(argv[i], '-');
         if (strncmp(argv[i], "without=", 8) == 0)

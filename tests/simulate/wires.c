@@ -117,6 +117,14 @@ static thing *of_fd(int fd, kind k) {
     return t;
 }
 
+int wires_again(int fd) {
+    thing *t = wires_is(fd) ? all.fds[fd - FIRST].thing : NULL;
+    if (t)
+        return fd_new(t);
+    errno = ENOENT;
+    return -1;
+}
+
 bool wires_is(int fd) { return fd >= FIRST && fd < FIRST + FDS; }
 
 static void wake(thing *t, double at) {

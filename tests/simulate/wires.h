@@ -22,6 +22,7 @@ extern wires_weather wires_now;
 void wires_begin(void);
 void wires_end(void);
 bool wires_is(int fd);
+int wires_again(int fd); /* another descriptor of the same */
 
 int wires_socket(bool nonblocking);
 int wires_listen(int fd, const char *name); /* 0, or -1 and errno, as all that follow */

@@ -93,6 +93,7 @@ static void ending(void) { actors_crash(actors_process(WORLD_SERVER)); }
 
 const world world_group = {.name = "group",
                            .cuts = true,
+                           .twin = true,
                            .own = OWN,
                            .own_names = own_names,
                            .play = player_main,

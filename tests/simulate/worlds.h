@@ -28,7 +28,10 @@ typedef struct mishap {
 
 typedef struct world {
     const char *name;
-    bool cuts;    /* connections may end while both sides live: not those inside one machine */
+    bool cuts; /* connections may end while both sides live: not those inside one machine */
+    /* A job alone has the hits of a cache in its process. Not in a daemon, where what has left may
+     * be taken as long as somebody reads it. */
+    bool twin;
     uint32_t own; /* mishaps of its own */
     const char *const *own_names;
     void *(*play)(void *player); /* a job's */
@@ -40,7 +43,7 @@ typedef struct world {
     void (*ending)(void); /* all jobs have left: stop the server */
     void (*end)(void);    /* what is kept outside of processes */
 } world;
-extern const world world_daemon, world_group, world_ranks;
+extern const world world_daemon, world_group, world_ranks, world_far;
 
 #define WORLD_DOOR "/made/larder.sock" /* of the daemon */
 

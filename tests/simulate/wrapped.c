@@ -460,14 +460,20 @@ WRAP(int, larder__resident_table_open, larder__resident_table *t, uint64_t keys)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The daemon's lock is the only one that is opened. */
+/* The daemon's lock is the only one that is opened, or what a descriptor stands for, once more. */
+static int open_inside(const char *path) {
+    static const char again[] = "/proc/self/fd/";
+    return strncmp(path, again, sizeof again - 1) == 0 ? wires_again(atoi(path + sizeof again - 1))
+                                                       : wires_lock_file();
+}
+
 #define WRAP_OPEN(name)                                                                            \
     WRAP(int, name, const char *path, int flags, ...) {                                            \
         va_list args;                                                                              \
         va_start(args, flags);                                                                     \
         unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;                              \
         va_end(args);                                                                              \
-        return inside() ? wires_lock_file() : __real_##name(path, flags, mode);                    \
+        return inside() ? open_inside(path) : __real_##name(path, flags, mode);                    \
     }
 WRAP_OPEN(open)
 WRAP_OPEN(open64)
@@ -488,6 +494,7 @@ WRAP_LSTAT(lstat64)
 
 WRAP(int, unlink, const char *path) { return inside() ? 0 : __real_unlink(path); }
 WRAP(int, chmod, const char *path, mode_t mode) { return inside() ? 0 : __real_chmod(path, mode); }
+WRAP(int, fchmod, int fd, mode_t mode) { return inside() ? 0 : __real_fchmod(fd, mode); }
 WRAP(mode_t, umask, mode_t mode) { return inside() ? 0 : __real_umask(mode); }
 
 /* ---- what has no part in it ------------------------------------------------------------------ */
