@@ -3,13 +3,13 @@ two threads and a cache of rows bring. Runs are taken in turn, so that other wor
 both; CPU time, because wall time means little where something else runs.
 
     bench/bench_svm.py [small|full] [set ...]
-    bench/bench_svm.py policies | reuse | sklearn  [--state FILE]
+    bench/bench_svm.py policies | reuse | sklearn | shapes  [--state FILE]
 
 small takes the first 6000 rows of each set (some minutes), full all of adult and connect-4 and 10000
 rows of MNIST (LIBSVM alone needs half an hour). policies: training time with each policy of the row
 cache and where it goes, and what Eq. 4 promised (HCST's paper, tables II and III); reuse: rows shared
-by pairs, classes, labels, folds and grids, and not (table VI); sklearn: larder.svm beside sklearn.svm.
-These three take some minutes (less with REPEATS=1) and go on where they stood if --state names a file
+by pairs, classes, labels, folds and grids, and not (table VI); sklearn: larder.svm beside sklearn.svm;
+shapes: the same for sets of few rows, few features or many classes, predictions and a search. These take some minutes (less with REPEATS=1) and go on where they stood if --state names a file
 (JSON lines).
 Data: ../shared/data or $LARDER_SHARED."""
 import json
@@ -226,9 +226,75 @@ def sklearn(results):
               f"{r['a'][1]:.2f} | {r['b'][1]:.2f} | {r['apart']} |", flush=True)
 
 
+def spread(times):
+    times = sorted(times)
+    return f"{1e3 * times[len(times) // 2]:.2f} ({1e3 * times[0]:.2f} to {1e3 * times[-1]:.2f})"
+
+
+def in_turn(a, b, repeats):
+    """CPU seconds of both, a run each in turn."""
+    times = [], []
+    for _ in range(repeats):
+        for work, to in zip((a, b), times):
+            begin = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+            work()
+            to.append(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - begin)
+    return times
+
+
+def compare(name, theirs, ours, repeats=5):
+    a, b = in_turn(theirs, ours, repeats)
+    ratio = sorted(a)[len(a) // 2] / sorted(b)[len(b) // 2]
+    print(f"| {name} | {spread(a)} | {spread(b)} | {ratio:.1f} |", flush=True)
+
+
+def shapes(_):
+    sys.path.insert(0, os.path.join(ROOT, "python"))
+    import numpy as np
+    import sklearn.svm as theirs
+    from sklearn.model_selection import GridSearchCV
+
+    from larder import svm as ours
+    rng = np.random.RandomState(0)
+
+    def blobs(rows, features, classes, apart):
+        y = np.arange(rows) % classes
+        return rng.randn(classes, features)[y] * apart + rng.randn(rows, features), y
+    print(f"load {os.getloadavg()[0]:.1f}; CPU ms, one thread, median (least to most) of five\n")
+    print("| what | scikit-learn's LIBSVM | larder | ratio |\n|---|---|---|---|")
+    for rows, features, classes in ((100, 4, 3), (100, 20, 2), (100, 16, 26), (1000, 4, 3), (1000, 16, 26),
+                                    (2000, 20, 2), (10000, 4, 3), (15000, 16, 26)):
+        X, y = blobs(rows, features, classes, 1.2)
+        for C in 1, 100:
+            some = range(20 if rows == 100 else 1)
+            compare(f"fit {rows} rows x {features} features x {classes} classes, C = {C}, {len(some)} times",
+                    lambda: [theirs.SVC(C=C).fit(X, y) for _ in some],
+                    lambda: [ours.SVC(C=C, n_jobs=1).fit(X, y) for _ in some])
+    for features, classes in ((4, 3), (16, 2), (16, 26), (100, 2), (100, 10), (784, 10)):
+        X, y = blobs(12000, features, classes, 0.3)
+        a, b = theirs.SVC(), ours.SVC(n_jobs=1)
+        order = np.argsort(y[:5000], kind="stable")
+        for m in (a, b):  # a model of 5,000 vectors, whatever training would have left
+            m.fit(X[:40 * classes], y[:40 * classes])
+            m.support_, m.support_vectors_ = order.astype(np.int32), X[order]
+            m._n_support = np.bincount(y[:5000]).astype(np.int32)
+            m._gamma = 1 / features
+        coef = rng.randn(max(classes - 1, 1), 5000)
+        a._dual_coef_, b._coef, b._model = coef, coef, None
+        os.environ["OMP_NUM_THREADS"] = "1"
+        compare(f"predict 10000 rows x {features} features, 5000 vectors, {classes} classes",
+                lambda: a.predict(X[:10000]), lambda: b.predict(X[:10000]), 3)
+    for rows, features, classes in ((1500, 64, 10), (3000, 4, 3)):
+        X, y = blobs(rows, features, classes, 0.8)
+        grid = {"C": [0.1, 1, 10, 100, 1000], "gamma": [0.003, 0.01, 0.03, 0.1, 0.3]}
+        compare(f"GridSearchCV, 5 x 5, 5 folds, {rows} rows x {features} features x {classes} classes",
+                lambda: GridSearchCV(theirs.SVC(), grid, cv=5).fit(X, y),
+                lambda: GridSearchCV(ours.SVC(n_jobs=1), grid, cv=5).fit(X, y), 1)
+
+
 def main():
     args = sys.argv[1:]
-    tables = {"policies": policies, "reuse": reuse, "sklearn": sklearn}
+    tables = {"policies": policies, "reuse": reuse, "sklearn": sklearn, "shapes": shapes}
     if args and args[0] in tables:
         return tables[args[0]](Results(args[2] if args[1:2] == ["--state"] else None))
     full = "full" in args

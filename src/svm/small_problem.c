@@ -8,7 +8,7 @@
 /* A round's small problem ends at a tenth of its first violation: more would be undone by the
  * variables outside, less would waste the rows. */
 static const double local_share = 0.1;
-enum { FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = 128, FEW = 8 };
+enum { FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = LARDER__BATCH, FEW = 8 };
 typedef larder__solver solver;
 
 void larder__small_seat(solver *s, size_t slot, uint32_t v) {
@@ -88,20 +88,13 @@ static void make_rows(solver *s, const uint32_t *slots, size_t n, size_t from, s
 static size_t list_unmade(solver *s, size_t but) {
     const larder__smo *m = &s->smo;
     size_t found = 0;
-    double lowest[2] = {INFINITY, INFINITY}, highest[2] = {-INFINITY, -INFINITY};
-    for (size_t i = 0; i < s->slots; i++) {
-        unsigned g = m->in_group[1][i / 8] >> i % 8 & 1;
-        if (m->beta[i] < m->hi[i] && m->f[i] < lowest[g])
-            lowest[g] = m->f[i];
-        if (m->beta[i] > m->lo[i] && m->f[i] > highest[g])
-            highest[g] = m->f[i];
-    }
     for (uint32_t i = 0; i < s->slots; i++) {
-        unsigned g = m->in_group[1][i / 8] >> i % 8 & 1;
-        double rise = m->beta[i] < m->hi[i] ? m->f[i] - lowest[g] : INFINITY;
-        double fall = m->beta[i] > m->lo[i] ? highest[g] - m->f[i] : INFINITY;
-        if (!m->made[i] && s->var[i] != LARDER__NO_VARIABLE && i != but)
-            s->up[found++] = (larder__candidate){rise < fall ? rise : fall, i};
+        if (m->made[i] || s->var[i] == LARDER__NO_VARIABLE || i == but)
+            continue;
+        unsigned g = m->groups > 1 ? m->in_group[1][i / 8] >> i % 8 & 1 : 0;
+        double rise = m->beta[i] < m->hi[i] ? m->f[i] - m->lowest[g] : INFINITY;
+        double fall = m->beta[i] > m->lo[i] ? m->highest[g] - m->f[i] : INFINITY;
+        s->up[found++] = (larder__candidate){rise < fall ? rise : fall, i};
     }
     return found;
 }
@@ -137,16 +130,6 @@ static void make_some(void *arg, size_t slot) {
         slots[n++] = s->up[i].id;
     s->batch = 2 * s->batch < most ? 2 * s->batch : most;
     make_rows(s, slots, n, 0, s->as_seated ? s->all->n : s->slots);
-}
-
-/* Point after point: the panel of all is that of the slots. */
-static bool is_as_seated(const solver *s) {
-    if (s->all->n > s->slots)
-        return false;
-    for (size_t i = 0; i < s->all->n; i++)
-        if (s->var[i] == LARDER__NO_VARIABLE || s->seated[i] != i)
-            return false;
-    return s->qp->n == s->all->n;
 }
 
 /* From rows that lie at hand: those of new slots, and the new columns of the others. */
@@ -187,7 +170,7 @@ void larder__small_fill(solver *s, size_t from, size_t to) {
         for (size_t i = from; i < to; i++)
             larder__exact_block(&s->precision.points, s->seated + i, 1, s->seated + i, 1,
                                 s->precision.smo.diagonal + i, 1, s->precision.scratch[0]);
-    else if (!(s->as_seated = is_as_seated(s)))
+    else if (!s->as_seated)
         larder__panel_pick(&s->right, s->kernel, s->all, s->seated, s->slots);
     for (uint32_t i = 0; i < s->slots; i++)
         if (m->made[i])

@@ -232,8 +232,10 @@ uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_
         partner best = {-1, NOBODY};
         int rise = NOBODY;
         double gap = 0;
-        for (unsigned g = 0; g < s->groups; g++)
+        for (unsigned g = 0; g < s->groups; g++) {
             gap = fmax(gap, e[g].highest - e[g].lowest);
+            s->lowest[g] = e[g].lowest, s->highest[g] = e[g].highest;
+        }
         if (done == 0)
             tolerance = fmax(tolerance, share * gap);
         if (!(gap >= tolerance))

@@ -26,6 +26,7 @@ typedef struct larder__smo {
     float *diagonal;
     uint8_t *up, *low;                    /* bits: may rise, may fall; kept by larder__smo_run */
     uint8_t *in_group[2];                 /* bits: members, unused slots in none */
+    double lowest[2], highest[2];         /* of each group: f of those who may rise, who may fall */
     bool *made;                           /* a slot each: its row is at hand; NULL: all are */
     void (*make)(void *arg, size_t slot); /* this row, and others that may be wanted next */
     void *make_arg;

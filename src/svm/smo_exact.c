@@ -21,7 +21,7 @@ static bool in_group(const larder__smo *s, unsigned g, size_t i) {
     return s->groups == 1 || (s->in_group[g][i / 8] >> i % 8 & 1);
 }
 
-static ends find_ends(const larder__smo *s, unsigned g) {
+static ends find_ends(larder__smo *s, unsigned g) {
     ends e = {INFINITY, -INFINITY, SIZE_MAX};
     for (size_t i = 0; i < s->n; i++) {
         if (s->beta[i] < s->hi[i] && s->f[i] < e.lowest && in_group(s, g, i))
@@ -29,6 +29,7 @@ static ends find_ends(const larder__smo *s, unsigned g) {
         if (s->beta[i] > s->lo[i] && s->f[i] > e.highest && in_group(s, g, i))
             e.highest = s->f[i];
     }
+    s->lowest[g] = e.lowest, s->highest[g] = e.highest;
     return e;
 }
 

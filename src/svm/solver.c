@@ -60,7 +60,7 @@ static void begin_gradient(solver *s) {
             s->points[rows] = q->point[v];
             s->weight[rows++] = q->beta[v];
         }
-        if (rows == s->slots || v + 1 == q->n) {
+        if (rows == s->left_rows || v + 1 == q->n) {
             add_rows(s, rows);
             rows = 0;
         }
@@ -506,9 +506,21 @@ static bool open_scratch(solver *s) {
     return s->scratch != NULL;
 }
 
+/* Everybody is seated, in the order of points: their panel is that of the slots. */
+static bool will_be_as_seated(const solver *s) {
+    bool same = is_whole(s) && s->qp->n == s->all->n;
+    for (size_t v = 0; same && v < s->qp->n; v++)
+        same = s->qp->point[v] == v;
+    return same;
+}
+
 static int open_rows(solver *s) {
-    int rc = is_small(s) ? 0 : larder__panel_room(&s->left, s->kernel, s->slots);
-    if (rc == 0 && !is_small(s))
+    int rc = 0;
+    s->as_seated = will_be_as_seated(s);
+    s->left_rows = s->as_seated && s->slots > LARDER__BATCH ? LARDER__BATCH : s->slots;
+    if (!is_small(s))
+        rc = larder__panel_room(&s->left, s->kernel, s->left_rows);
+    if (rc == 0 && !is_small(s) && !s->as_seated)
         rc = larder__panel_room(&s->right, s->kernel, s->slots);
     s->held_rows = (larder__held){.rows = s->conf->rows,
                                   .parts = s->conf->parts,

@@ -13,8 +13,9 @@
 
 enum {
     LARDER__HALF_WS = LARDER__WS / 2,
-    LARDER__TILE_ROWS = 16, /* rows of the small problem that a thread makes at a time */
-    LARDER__FIRST_BATCH = 4 /* rows that are made when the first is wanted */
+    LARDER__TILE_ROWS = 16,  /* rows of the small problem that a thread makes at a time */
+    LARDER__FIRST_BATCH = 4, /* rows that are made when the first is wanted */
+    LARDER__BATCH = 128      /* and at most when another is */
 };
 #define LARDER__NO_VARIABLE UINT32_MAX /* a slot without one */
 
@@ -74,6 +75,7 @@ typedef struct larder__solver {
     void **scratch;         /* a thread each */
     double *tile;           /* the same: rows of the small problem while they are made */
     void *zeroed, *written; /* the blocks that the arrays are parts of */
+    size_t left_rows;       /* room of `left` */
     bool as_seated;         /* slot after slot, points are those of `all` */
     size_t batch;           /* rows of it to be made next */
     double making;          /* seconds of its solution that went into rows */

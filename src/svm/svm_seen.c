@@ -5,8 +5,19 @@
 #include <errno.h>
 #include <math.h>
 
+/* To be seen takes a socket and a thread, more than a small training itself: such a one is shown
+ * only if it lasts. */
+enum { MANY_ROWS = 1000 };
+static const double lasting = 0.1; /* seconds */
+
+static void look(void *arg, larder__job *out);
+
 static int hear(void *arg, const larder_svm_progress *p) {
     larder__svm_seen *s = arg;
+    if (!s->shown && larder__now() - s->opened > lasting) { /* one thread at a time comes here */
+        s->shown = true;
+        larder__expose(&s->exposed, look, s);
+    }
     pthread_mutex_lock(&s->lock);
     s->last = *p;
     s->any = true;
@@ -75,7 +86,9 @@ void larder__svm_seen_begin(larder__svm_seen *s, const larder_svm_conf *conf, si
     pthread_mutex_init(&s->lock, NULL);
     s->conf.progress = hear;
     s->conf.progress_arg = s;
-    larder__expose(&s->exposed, look, s);
+    s->shown = rows >= MANY_ROWS;
+    if (s->shown)
+        larder__expose(&s->exposed, look, s);
 }
 
 void larder__svm_seen_end(larder__svm_seen *s) {

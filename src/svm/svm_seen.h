@@ -15,6 +15,7 @@ typedef struct larder__svm_seen {
     void *progress_arg;
     size_t rows;
     double opened;
+    bool shown;
     pthread_mutex_t lock; /* of what follows */
     larder_svm_progress last;
     bool any;
