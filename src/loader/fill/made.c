@@ -65,11 +65,9 @@ static int bytes_in(larder_buf *bytes, larder_buf **out) {
     larder__field f = {.kind = LARDER__FIELD_BYTES,
                        .dtype = LARDER_U8,
                        .name = "",
+                       .data = larder_buf_data(bytes),
                        .bytes = larder_buf_size(bytes)};
-    int rc = larder__parcel_make(out, &f, 1);
-    if (rc == 0)
-        memcpy((void *)(uintptr_t)f.data, larder_buf_data(bytes), f.bytes);
-    return rc;
+    return larder__parcel_make(out, &f, 1);
 }
 
 /* Does no decoder of this build know what these are? */
