@@ -54,15 +54,25 @@ static double mapped_mib(void) {
     return bytes / (1 << 20);
 }
 
-static double take(larder_loader *l, int batches) {
-    double begin = larder__now();
+typedef struct span { /* seconds */
+    double wall, cpu;
+} span;
+
+static span now(void) { return (span){larder__now(), larder__cpu_seconds()}; }
+static span since(span begin) {
+    span end = now();
+    return (span){end.wall - begin.wall, end.cpu - begin.cpu};
+}
+
+static span take(larder_loader *l, int batches) {
+    span begin = now();
     for (int i = 0; i < batches; i++) {
         const larder_batch *b;
         if (larder_loader_next(l, &b) < 0)
             die("a batch");
         larder_loader_done(l, b);
     }
-    return larder__now() - begin;
+    return since(begin);
 }
 
 static void measure(const char *name, const char *source, const char *recipe, double n) {
@@ -74,16 +84,15 @@ static void measure(const char *name, const char *source, const char *recipe, do
                             .threads = 1,
                             .order_only = true};
     larder_loader *l = NULL;
-    double begin = larder__now(), spent = larder__cpu_seconds();
+    span begin = now();
     if (larder_loader_open(&l, &c) < 0)
         die(source);
-    double opened = larder__now() - begin, peak = status_mib("VmHWM:");
-    spent = larder__cpu_seconds() - spent;
-    double files = status_mib("RssFile:"), first = take(l, 1);
-    double heap = status_mib("RssAnon:"), before = larder__cpu_seconds(), wall = take(l, BATCHES);
-    printf("%-8s %-8s %11.0f %8.2f %8.2f %8.2f %9.0f %9.0f %9.0f %9.0f %9.0f\n", name, recipe, n,
-           opened, spent, first, heap, mapped_mib(), peak - files,
-           (larder__cpu_seconds() - before) / BATCHES / BATCH * 1e9, BATCHES / wall);
+    span opened = since(begin), first = take(l, 1);
+    double heap = status_mib("RssAnon:");
+    span rest = take(l, BATCHES);
+    printf("%-6s %-6s %11.0f %8.2f %6.2f %8.2f %6.2f %8.0f %8.0f %8.0f %9.0f\n", name, recipe, n,
+           opened.wall, opened.cpu, first.wall, first.cpu, heap, mapped_mib(),
+           rest.cpu / BATCHES / BATCH * 1e9, BATCHES / rest.wall);
     fflush(stdout);
     larder_loader_close(&l);
 }
@@ -110,9 +119,8 @@ int main(int argc, char **argv) {
         die(folder);
     snprintf(kept, sizeof kept, "%s/kept", folder);
     setenv("LARDER_CACHE_DIR", kept, 1);
-    printf("%-8s %-8s %11s %8s %8s %8s %9s %9s %9s %9s %9s\n", "source", "recipe", "samples",
-           "open s", "its CPU", "first s", "heap MiB", "mapped", "peak heap", "draw ns",
-           "batches/s");
+    printf("%-6s %-6s %11s %8s %6s %8s %6s %8s %8s %8s %9s\n", "source", "recipe", "samples",
+           "open s", "CPU s", "first s", "CPU s", "heap MiB", "mapped", "draw ns", "batches/s");
     uint64_t made = 0;
     for (double n = 1e6; n <= most; n *= 10) {
         uint64_t shards = (uint64_t)n / TAR_MANY_SHARD;
