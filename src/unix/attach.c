@@ -144,6 +144,7 @@ static int attempt(void *attachment) { return larder__connection_attach(attachme
 static int open_attachment(larder__connection *a, const larder__attach_conf *conf) {
     a->stats = conf->stats;
     a->size_of = conf->size_of;
+    a->prove = conf->prove;
     a->size_arg = conf->size_arg;
     a->door = conf->door;
     int rc = larder__resident_table_open(&a->window, a->hello.about.keys);

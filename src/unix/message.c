@@ -70,6 +70,8 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u32(w, m->wants_sizes);
     larder_write_u32(w, m->streaming);
     larder_write_u32(w, m->pins);
+    larder_write_u32(w, m->sealed);
+    larder_write_u32(w, m->apart);
     larder_write_u64(w, m->stream.seed);
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
@@ -83,10 +85,28 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->wants_sizes = larder_read_u32(r);
     m->streaming = larder_read_u32(r);
     m->pins = larder_read_u32(r);
+    m->sealed = larder_read_u32(r);
+    m->apart = larder_read_u32(r);
     m->stream.seed = larder_read_u64(r);
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);
     return larder__agreement_read(&m->about, r);
+}
+
+void larder__prove_write(const larder__prove *p, larder_writer *w) {
+    larder_write_u64(w, p->nonce);
+    for (uint32_t i = 0; i < p->count; i++)
+        larder_write_u64(w, p->keys[i]);
+}
+
+int larder__prove_read(larder__prove *p, larder_reader *r) {
+    p->nonce = larder_read_u64(r);
+    p->count = (uint32_t)(larder__read_left(r) / sizeof *p->keys);
+    if (larder_read_status(r) < 0 || p->count > LARDER__WITNESSES)
+        return larder__fail(LARDER_E_FORMAT, "the daemon wants more samples read than it may");
+    for (uint32_t i = 0; i < p->count; i++)
+        p->keys[i] = larder_read_u64(r);
+    return larder_read_status(r);
 }
 
 void larder__refused_write(larder_writer *w, int code, const char *why) {

@@ -5,7 +5,12 @@
  * REFUSED. From then on it says operations (cache/operations.def), each a message of its type.
  * CLAIM and EXCHANGE are answered with TICKETS, PICKS and FETCH with KEYS; everything else needs no
  * answer. What was made and what is no longer needed goes with the next question, as RETURNS. A
- * batch of which all is there need not be asked for (unix/pins.h). Bytes never cross the socket.
+ * batch of which all is there need not be asked for (unix/pins.h).
+ *
+ * Bytes are written where they will lie, in the arena, by jobs of the daemon's own user and of
+ * root. Those of another user can only read there: what they make crosses the socket as BYTES, and
+ * the daemon writes it. Before such a job shares what another user's jobs have made it is asked to
+ * PROVE that it can read the same (unix/witness.h).
  *
  * The ranks of a distributed job say JOIN instead of HELLO: unix/rank_message.h. */
 #ifndef LARDER_UNIX_MESSAGE_H
@@ -17,7 +22,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 9 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 10 };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -52,7 +57,10 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(GONE, "daemon: a rank whose record will never come")                                        \
     XX(RANKS, "daemon: who has yet to come")                                                       \
     XX(BYE, "rank: I have come to an end")                                                         \
-    XX(COMING, "daemon: HELLO was heard, and what it takes is being made")
+    XX(COMING, "daemon: HELLO was heard, and what it takes is being made")                         \
+    XX(PROVE, "daemon: which samples to read, to share what others have made of them")             \
+    XX(PROOF, "client: what they came to; nothing: it could not")                                  \
+    XX(BYTES, "client: a piece of an entry that it makes and may not write itself")
 
 /* HELLO, WELCOME and REFUSED keep their numbers, so that those of another version understand that
  * much. */
@@ -87,6 +95,8 @@ typedef struct larder__welcome {
     uint32_t wants_sizes; /* 1: please tell SIZES */
     uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
     uint32_t pins;        /* entries this job may hold without asking, 0: none */
+    uint32_t sealed;      /* 1: it can only read in the arena, and says BYTES */
+    uint32_t apart;       /* 1: others share this data set and did not get to share it with us */
     larder_stream stream;
     larder__agreement about; /* holds, whatever this job asked for: who came first decided */
 } larder__welcome;
@@ -95,6 +105,24 @@ typedef struct larder__wire_made { /* a lease whose bytes are there now, or will
     uint32_t lease;
     int32_t code;
 } larder__wire_made;
+
+/* The beginning of BYTES, which follow: those from `at` on, of `whole`. They come in order, and the
+ * entry is made when all are there; a code: it never will be. */
+typedef struct larder__wire_piece {
+    uint32_t lease;
+    int32_t code;
+    uint32_t at, whole;
+    uint32_t held;
+} larder__wire_piece;
+enum { LARDER__PIECE_BYTES = 128 << 10 };
+
+/* Body of PROVE; that of PROOF is a u64 for each. */
+enum { LARDER__WITNESSES = 32 };
+typedef struct larder__prove {
+    uint64_t nonce;
+    uint32_t count;
+    uint64_t keys[LARDER__WITNESSES];
+} larder__prove;
 
 /* The head of every block in the arena. Whoever waits for the bytes sleeps on `state`. */
 enum { LARDER__BLOCK_PENDING, LARDER__BLOCK_FULL, LARDER__BLOCK_FAILED };
@@ -161,6 +189,8 @@ void larder__hello_write(const larder__hello *, larder_writer *);
 int larder__hello_read(larder__hello *, larder_reader *);
 void larder__welcome_write(const larder__welcome *, larder_writer *);
 int larder__welcome_read(larder__welcome *, larder_reader *);
+void larder__prove_write(const larder__prove *, larder_writer *);
+int larder__prove_read(larder__prove *, larder_reader *);
 void larder__refused_write(larder_writer *, int code, const char *why);
 /* The code, with its sentence set. */
 int larder__refused_read(larder_reader *);

@@ -46,7 +46,8 @@ static int new_session(const larder__join *j, uint64_t *out) {
     return 0;
 }
 
-static int ranks_open(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+static int ranks_open(larder__server *s, const larder__join *j, uint32_t user,
+                      larder__unix_ranks **out) {
     uint64_t budget, session;
     if (rank_job_count(s) >= RANK_JOBS)
         return larder__fail(LARDER_E_FULL, "%d distributed jobs are here, and that is the most",
@@ -71,6 +72,7 @@ static int ranks_open(larder__server *s, const larder__join *j, larder__unix_ran
     ranks->identity = j->identity;
     ranks->budget = budget;
     ranks->world = j->world;
+    ranks->user = user;
     ranks->session = session;
     ranks->again = ranks->met = j->session != 0;
     for (uint32_t k = 0; k < j->world; k++)
@@ -96,11 +98,12 @@ static void ranks_close(larder__server *s, larder__unix_ranks *ranks) {
 /* Ranks that have met before look for each other by what they met under; others for one in which
  * their seat is free, and which has never been complete. The latest comes first: an older one may
  * be what is left of a run that hangs. Nobody comes to those that have other bytes, or what one
- * rank lays down would be another's samples. */
-static int find_ranks(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+ * rank lays down would be another's samples, nor to another user's: they write where all read. */
+static int find_ranks(larder__server *s, const larder__join *j, uint32_t user,
+                      larder__unix_ranks **out) {
     larder__unix_ranks *others = NULL;
     for (larder__unix_ranks *c = s->rank_jobs; c; c = c->next) {
-        if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint)
+        if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint || c->user != user)
             continue;
         if (j->session ? c->session != j->session : c->met || c->apart)
             continue;
@@ -123,7 +126,7 @@ static int find_ranks(larder__server *s, const larder__join *j, larder__unix_ran
                                 j->job);
     }
     if (!others)
-        return ranks_open(s, j, out);
+        return ranks_open(s, j, user, out);
     others->apart = true; /* those that wait for it hear of it too */
     larder__unix_ranks_tell_gone(s, others, j->rank);
     return larder__fail(LARDER_E_STATE, LARDER__RELAY_COPIES, "");
@@ -158,7 +161,7 @@ int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_
     if (rc == 0 && has_left(c))
         return larder__fail(LARDER_E_IO, "it did not wait for an answer");
     if (rc == 0)
-        rc = find_ranks(s, &j, &ranks);
+        rc = find_ranks(s, &j, c->user, &ranks);
     if (rc < 0 || !ranks) {
         larder__server_say(s, "refused rank %u of job %s (pid %u): %s", j.rank, j.job, j.pid,
                            larder_errmsg());

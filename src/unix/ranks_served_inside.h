@@ -35,6 +35,7 @@ struct larder__unix_ranks {
     char job[LARDER__JOB_NAME], name[64];
     uint64_t fingerprint, identity, budget, session;
     uint64_t promise; /* bytes that all of it may come to */
+    uint32_t user;    /* whose they all are */
     uint32_t world, there;
     bool met;   /* all were there at once */
     bool apart; /* one came that has other files: these will never be complete */

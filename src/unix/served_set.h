@@ -8,6 +8,7 @@
 
 #include "shared/machine.h"
 #include "unix/message.h"
+#include "unix/witness.h"
 
 typedef struct larder__served larder__served;
 
@@ -48,6 +49,10 @@ static inline larder__reply *larder__served_replies(const larder_writer *answer)
 void larder__served_release(larder__served *, uint32_t job, uint32_t lease);
 void larder__served_made(larder__served *, uint32_t job, uint32_t lease, int code);
 
+/* A piece of what it promised, written here for it. Ignores leases the job does not hold; E_FORMAT:
+ * the piece does not fit. */
+int larder__served_bytes(larder__served *, uint32_t job, larder_reader *);
+
 /* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
  * job that has kept none for two seconds are void. A job that asks for nothing much longer than is
  * its way does not count for the policy until it asks again. `now`: seconds. False: there is
@@ -57,8 +62,10 @@ bool larder__served_watch(larder__served *, double now);
 larder__machine *larder__served_machine(const larder__served *);
 larder__cache *larder__served_cache(const larder__served *); /* the machine's */
 
-int larder__served_arena_fd(const larder__served *);
-int larder__served_table_fd(const larder__served *);
+/* The arena and the table, lent; `sealed`: to be read and never written, of which the arena is not
+ * otherwise. */
+int larder__served_memory(larder__served *, bool sealed, int out[2]);
+larder__witness *larder__served_witness(larder__served *);
 int larder__served_pins_fd(const larder__served *, uint32_t job); /* -1: it has to ask */
 uint64_t larder__served_arena_bytes(const larder__served *);
 const larder__served_conf *larder__served_about(const larder__served *);

@@ -138,7 +138,15 @@ static void drop(larder__server *s, larder__server_client *c, const char *why) {
     close(c->fd);
     larder__inbox_free(&c->in);
     larder__writer_free(&c->out);
+    larder__free(c->pending);
     larder__free(c);
+}
+
+/* Of whom that cannot be told nothing is believed. */
+static uint32_t user_of(int fd) {
+    struct ucred who;
+    socklen_t n = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 ? who.uid : UINT32_MAX;
 }
 
 static void adopt(larder__server *s, int fd) {
@@ -154,6 +162,7 @@ static void adopt(larder__server *s, int fd) {
         return;
     }
     c->fd = fd;
+    c->user = user_of(fd);
     larder__inbox_init(&c->in);
     c->in.most = MESSAGE_MOST;
     c->next = s->clients;
