@@ -51,14 +51,14 @@ static uint64_t sum_of(uint64_t h, const unsigned char *p, size_t n) {
 }
 
 static uint64_t checksum(const unsigned char *head, const void *bytes, size_t size) {
-    return sum_of(sum_of(LARDER__VALUE_VERSION, head, SUM_AT), bytes, size);
+    return sum_of(sum_of(larder__speaks.value, head, SUM_AT), bytes, size);
 }
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *v,
                          const void *bytes) {
     memset(head, 0, LARDER__VALUE_HEAD);
     memcpy(head, MAGIC, sizeof MAGIC);
-    head[4] = LARDER__VALUE_VERSION;
+    head[4] = (unsigned char)larder__speaks.value;
     head[5] = v->form;
     head[6] = v->held;
     head[7] = LARDER__PAYLOAD_BYTES;
@@ -72,7 +72,7 @@ uint8_t larder__value_held(const unsigned char head[LARDER__VALUE_HEAD]) { retur
 
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size) {
-    return memcmp(head, MAGIC, sizeof MAGIC) == 0 && head[4] == LARDER__VALUE_VERSION &&
+    return memcmp(head, MAGIC, sizeof MAGIC) == 0 && head[4] == larder__speaks.value &&
            head[5] == asked->form && head[7] == LARDER__PAYLOAD_BYTES &&
            (head[6] == asked->held || asked->held == LARDER__ANY_FORM) && size <= asked->size &&
            get(head + 8, 4) == size && get(head + 16, 8) == asked->id &&

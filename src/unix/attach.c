@@ -175,7 +175,8 @@ static larder__connection *new_attachment(const larder__hello *hello) {
     pthread_mutex_init(&a->lists, NULL);
     a->hello = *hello;
     a->hello.magic = LARDER__WIRE_MAGIC;
-    a->hello.version = LARDER__WIRE_VERSION;
+    a->hello.version = larder__speaks.wire;
+    a->hello.oldest = larder__speaks.wire_oldest;
     a->hello.pid = (uint32_t)getpid();
     a->hello.at_once = at_once(hello->batch);
     return a;

@@ -16,13 +16,14 @@
 #ifndef LARDER_UNIX_MESSAGE_H
 #define LARDER_UNIX_MESSAGE_H
 
+#include "base/versions.h"
 #include "shared/machine.h"
 #include "shared/reply.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 10 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -62,8 +63,9 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(PROOF, "client: what they came to; nothing: it could not")                                  \
     XX(BYTES, "client: a piece of an entry that it makes and may not write itself")
 
-/* HELLO, WELCOME and REFUSED keep their numbers, so that those of another version understand that
- * much. */
+/* HELLO, WELCOME and REFUSED keep their numbers, and greetings and the answers to them grow at
+ * their ends alone, so that those of another version understand that much: a client says the newest
+ * and the oldest version that it speaks, and the daemon which of them they speak from then on. */
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
 #define XX(name, help) LARDER__MSG_##name,
@@ -79,14 +81,14 @@ typedef enum larder__hello_flag {
 } larder__hello_flag;
 
 typedef struct larder__hello {
-    uint32_t magic, version;
-    uint32_t pid, batch, at_once; /* at_once: requests in one message */
-    uint64_t identity, payload;   /* of the data set; payload: bytes of all samples */
-    uint32_t size;                /* of every sample, 0: SIZES will tell */
-    uint32_t again;               /* bits of larder__hello_flag */
-    larder__agreement about;      /* what it would have, but for the budget */
-    char name[64];                /* the job's, for people */
-    char budget[32];              /* "8GiB", "20%", "": whatever is left */
+    uint32_t magic, version, oldest; /* version: the newest it speaks; when read: what is spoken */
+    uint32_t pid, batch, at_once;    /* at_once: requests in one message */
+    uint64_t identity, payload;      /* of the data set; payload: bytes of all samples */
+    uint32_t size;                   /* of every sample, 0: SIZES will tell */
+    uint32_t again;                  /* bits of larder__hello_flag */
+    larder__agreement about;         /* what it would have, but for the budget */
+    char name[64];                   /* the job's, for people */
+    char budget[32];                 /* "8GiB", "20%", "": whatever is left */
 } larder__hello;
 
 typedef struct larder__welcome {
@@ -184,7 +186,9 @@ typedef struct larder__pins {
 _Static_assert(offsetof(larder__pins, at) == 64, "no holes");
 
 /* The beginning of HELLO and JOIN. */
-int larder__greeting_check(uint32_t magic, uint32_t version, const larder_reader *);
+int larder__greeting_read(uint32_t *magic, uint32_t *version, uint32_t *oldest, larder_reader *);
+/* Is what the daemon has chosen one that we speak? */
+int larder__spoken_check(uint32_t version);
 void larder__hello_write(const larder__hello *, larder_writer *);
 int larder__hello_read(larder__hello *, larder_reader *);
 void larder__welcome_write(const larder__welcome *, larder_writer *);

@@ -136,7 +136,7 @@ static int find_ranks(larder__server *s, const larder__join *j, uint32_t user,
 static int greet(larder__server *s, larder__server_client *c) {
     const larder__unix_ranks *ranks = c->berth.ranks;
     int fd = larder__arena_fd(ranks->values.arena);
-    larder__joined m = {.version = LARDER__WIRE_VERSION,
+    larder__joined m = {.version = c->wire,
                         .arena_bytes = larder__arena_bytes(ranks->values.arena),
                         .budget = ranks->budget};
     s->body.size = 0;
@@ -169,6 +169,7 @@ int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_
     }
     c->berth.ranks = ranks;
     c->berth.rank = j.rank;
+    c->wire = j.version;
     c->about.pid = j.pid;
     c->about.since = larder__world_now();
     memcpy(c->about.name, j.name, sizeof c->about.name);

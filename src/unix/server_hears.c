@@ -186,7 +186,7 @@ static int find_set(const larder__server *s, const larder__server_client *c, con
 static int welcome(larder__server *s, larder__server_client *c, bool apart) {
     larder__served *set = c->about.set;
     const larder__agreement *about = &larder__served_about(set)->about;
-    larder__welcome m = {.version = LARDER__WIRE_VERSION,
+    larder__welcome m = {.version = c->wire,
                          .job = c->about.job,
                          .arena_bytes = larder__served_arena_bytes(set),
                          .about = *about,
@@ -239,6 +239,7 @@ static int join(larder__server *s, larder__server_client *c, const larder__hello
     if (rc < 0)
         return refuse(s, c, h, rc);
     c->about.set = set;
+    c->wire = h->version;
     c->about.pid = h->pid;
     c->about.since = larder__world_now();
     memcpy(c->about.name, h->name, sizeof c->about.name);

@@ -27,6 +27,7 @@ typedef struct larder__server_client {
     bool deaf;    /* has closed: nothing is sent any more, and what it said before is still heard */
     uint32_t user;            /* whose process it is */
     larder__pending *pending; /* NULL: it was not asked to show anything */
+    uint32_t wire;            /* the version of the protocol that it speaks */
     uint64_t promise;         /* bytes that it may come to */
     uint32_t at_once;         /* requests in one message */
     larder__inbox in;
