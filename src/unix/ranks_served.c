@@ -175,12 +175,13 @@ int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_
     memcpy(c->about.name, j.name, sizeof c->about.name);
     if ((rc = greet(s, c)) < 0) { /* it was never here */
         c->berth = (larder__berth){0};
-        if (ranks->there == 0)
+        if (ranks->holders == 0)
             ranks_close(s, ranks);
         return rc;
     }
     ranks->seats[j.rank].state = LARDER__SEAT_TAKEN;
     ranks->seats[j.rank].client = c;
+    ranks->holders++;
     ranks->met |= ++ranks->there == ranks->world;
     larder__server_say(s, "rank %u of %u of job %s joined: %s (pid %u)", j.rank, j.world, j.job,
                        j.name, j.pid);
@@ -195,20 +196,16 @@ static void drop_lease(larder__leases *l, uint32_t number) {
     larder__leases_drop(l, number);
 }
 
-void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
-    larder__berth *b = &c->berth;
+void larder__unix_ranks_lose(larder__server *s, larder__server_client *c) {
+    const larder__berth *b = &c->berth;
     larder__unix_ranks *ranks = b->ranks;
-    if (!ranks)
+    larder__rank_seat *seat = ranks ? &ranks->seats[b->rank] : NULL;
+    if (!seat || seat->client != c)
         return;
-    larder__rank_seat *seat = &ranks->seats[b->rank];
     larder__server_say(s, "rank %u of %u of job %s %s (pid %u)", b->rank, ranks->world, ranks->job,
                        b->ended ? "ended" : "is gone", c->about.pid);
-    for (uint32_t i = 0; i < b->leases.cap; i++)
-        if (larder__leases_find(&b->leases, i))
-            drop_lease(&b->leases, i);
-    larder__leases_free(&b->leases);
-    larder__free(b->wish);
     seat->client = NULL;
+    ranks->there--;
     seat->state = !ranks->met ? LARDER__SEAT_EMPTY
                   : b->ended  ? LARDER__SEAT_ENDED
                               : LARDER__SEAT_LOST;
@@ -216,8 +213,21 @@ void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
         larder__seat_clear(seat); /* who comes instead speaks for itself */
     else
         larder__unix_ranks_tell_gone(s, ranks, b->rank);
+}
+
+void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
+    larder__berth *b = &c->berth;
+    larder__unix_ranks *ranks = b->ranks;
+    if (!ranks)
+        return;
+    larder__unix_ranks_lose(s, c);
+    for (uint32_t i = 0; i < b->leases.cap; i++)
+        if (larder__leases_find(&b->leases, i))
+            drop_lease(&b->leases, i);
+    larder__leases_free(&b->leases);
+    larder__free(b->wish);
     *b = (larder__berth){0};
-    if (--ranks->there == 0)
+    if (--ranks->holders == 0)
         ranks_close(s, ranks);
 }
 

@@ -35,6 +35,12 @@ int larder__served_join(larder__served *s, uint64_t quota, bool again, uint64_t 
     return 0;
 }
 
+void larder__served_break(larder__served *s, uint32_t number) {
+    larder__leases *all = &s->jobs[number].leases;
+    for (uint32_t i = 0; i < all->cap; i++)
+        larder__served_made(s, number, i, LARDER_E_CANCELLED);
+}
+
 void larder__served_leave(larder__served *s, uint32_t number) {
     larder__served_job *j = &s->jobs[number];
     if (!j->here)

@@ -37,6 +37,8 @@ void larder__served_close(larder__served **); /* jobs that are left are made to 
  * cache that this job may bring in and keep, 0: no limit of its own. */
 int larder__served_join(larder__served *, uint64_t quota, bool again, uint64_t seed, uint32_t *job);
 void larder__served_leave(larder__served *, uint32_t job);
+/* It will keep no promise any more; what it holds stays its own until it leaves. */
+void larder__served_break(larder__served *, uint32_t job);
 /* What a job says. The answer to CLAIM and EXCHANGE is written as a body of TICKETS, that to PICKS
  * and FETCH as one of KEYS; `out` is what was decided. */
 int larder__served_apply(larder__served *, uint32_t job, const larder__op *, larder_writer *answer,

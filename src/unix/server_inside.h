@@ -24,7 +24,10 @@ typedef struct larder__server_client {
     struct larder__server_client *next;
     int fd;
     bool leaving; /* what is left to send, then goodbye */
-    bool deaf;    /* has closed: nothing is sent any more, and what it said before is still heard */
+    /* Thrown out: nothing is said or heard any more, and what it holds is its own until it hangs
+     * up, since it may still read there. */
+    bool expelled;
+    bool deaf; /* has closed: nothing is sent any more, and what it said before is still heard */
     uint32_t user;            /* whose process it is */
     larder__pending *pending; /* NULL: it was not asked to show anything */
     uint32_t wire;            /* the version of the protocol that it speaks */
