@@ -262,6 +262,10 @@ static int write_out(larder_loader *l, void (*write)(larder_loader *, larder_wri
         pthread_cond_wait(&l->ready, &l->lock);
     if (l->torn)
         return larder__fail(LARDER_E_STATE, "there is no state to go on from: %.400s", l->why);
+    if (l->evaluation.halted)
+        return larder__fail(LARDER_E_STATE,
+                            "the evaluator broke off in the middle of its samples: "
+                            "a state is saved when it has seen them all, or before");
     write(l, &w);
     larder_write_u64(&w, larder__hash_bytes(0, w.bytes, w.code ? 0 : w.size));
     if (w.code < 0) {
