@@ -9,7 +9,7 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long bench demo format lint docs install uninstall clean help \
+.PHONY: all core test check-long fuzz soak bench demo format lint docs install uninstall clean help \
         configure build core-program
 
 all: build ## build/larder and the libraries beside it (what `make` alone does)
@@ -30,6 +30,13 @@ test: ## all tests but the long ones, with asserts on (in build/test)
 check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short fuzz runs
 	@$(PACKAGES) build test long
 	@tools/check-long.sh
+
+fuzz: ## every fuzz target in turn for HOURS together, from another seed each time
+	@$(PACKAGES) build test long
+	@tools/fuzz-hours.sh "$(or $(HOURS),1)"
+
+soak: build ## jobs join and leave a daemon for HOURS: memory, descriptors and threads stay flat
+	@tools/soak.py --hours "$(or $(HOURS),1)" --larder build/larder
 
 bench: build ## benchmarks, as ratios against a peer in the same run
 	@$(PACKAGES) bench
