@@ -11,7 +11,8 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long simulate bench demo format lint docs install uninstall clean help \
+.PHONY: all core test check-long simulate fuzz soak bench demo format lint docs install uninstall \
+        clean help \
         configure build core-program
 
 all: build ## build/larder and the libraries beside it (what `make` alone does)
@@ -38,6 +39,13 @@ simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=dae
 	@tools/configure.sh test
 	@cmake --build build/test --parallel $(JOBS) --target tool_simulate
 	@tools/simulate.sh "$(SEEDS)" $(WORLD)
+
+fuzz: ## every fuzz target in turn for HOURS together, from another seed each time
+	@$(PACKAGES) build test long
+	@tools/fuzz-hours.sh "$(or $(HOURS),1)"
+
+soak: build ## jobs join and leave a daemon for HOURS: memory, descriptors and threads stay flat
+	@tools/soak.py --hours "$(or $(HOURS),1)" --larder build/larder
 
 bench: build ## benchmarks, as ratios against a peer in the same run
 	@$(PACKAGES) bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds the documentation together: every relative link leads somewhere, heading included; every page of
-docs/ is linked from docs/index.md; pages that sources name are there; guides stay short enough to be read.
+docs/ is linked from docs/index.md; pages that sources name are there, and tests that pages name; guides stay short enough to be read.
 Prints file:line of what is wrong.
 
     tools/check-docs.py [ROOT OF A TREE]
@@ -94,11 +94,18 @@ def check_names(files):
     return wrong
 
 
+def check_tests(texts):
+    """Tests that promises name."""
+    return [f"{page}:{number}: there is no {name}" for page, text in texts.items()
+            for number, line in enumerate(text.split("\n"), 1)
+            for name in re.findall(r"`(tests/[\w./-]+\.(?:c|py|sh))`", line) if not os.path.exists(name)]
+
+
 def main():
     os.chdir(sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, ".."))
     pages = [p for p in tracked("*.md") if p.startswith("docs/") or "/" not in p]
     texts = {p: text_of(p) for p in pages}
-    wrong = check(pages, texts)
+    wrong = check(pages, texts) + check_tests(texts)
     if "docs/index.md" not in texts:
         wrong.append("there is no docs/index.md")
     wrong += check_names(f for f in tracked() if not f.startswith(("docs/", "tests/fuzz/corpus/")))

@@ -4,7 +4,7 @@
 # in build/fuzz; only a crash fails. The inputs follow from FUZZ_SEED, so that a change is not
 # refused for what another one left behind; search with other seeds, and for longer, at night.
 #
-#     FUZZ_SECONDS=5 FUZZ_SEED=1 tools/check-long.sh [asan] [tsan] [fuzz] [long]
+#     FUZZ_SECONDS=5 FUZZ_SEED=1 tools/check-long.sh [asan] [tsan] [fuzz] [long] [reproducible]
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-5}
@@ -75,8 +75,9 @@ for what; do
         ;;
     fuzz) fuzz ;;
     long) (long) ;;
+    reproducible) tools/check-reproducible.sh ;;
     *)
-        echo "check-long: asan, tsan, fuzz or long, not $what" >&2
+        echo "check-long: asan, tsan, fuzz, long or reproducible, not $what" >&2
         exit 2
         ;;
     esac

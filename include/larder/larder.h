@@ -398,10 +398,10 @@ typedef struct larder_item {
 int larder_loader_item(larder_loader *, uint64_t id, larder_form, larder_item *out);
 
 /* Some recipes (impact) want losses looked at again between epochs: `loss` gets that of each of the
- * batch's samples, by a forward pass alone; 0, or negative to end the run. Called inside
- * larder_loader_next, on its thread, before the first batch of an epoch; the batch is lent for the
- * call. The loader's threads prepare the samples, random stages in their middle position. Set right
- * after open. */
+ * batch's samples, by a forward pass alone; 0, or negative, which larder_loader_next then answers:
+ * called again, it goes on with that batch. Called inside larder_loader_next, on its thread, before
+ * the first batch of an epoch; the batch is lent for the call. The loader's threads prepare the
+ * samples, random stages in their middle position. Set right after open. */
 typedef int (*larder_evaluate_fn)(void *arg, const larder_batch *, float *loss);
 int larder_loader_evaluator(larder_loader *, larder_evaluate_fn, void *arg);
 

@@ -414,6 +414,7 @@ class Loader(Shown, Habits, Resumed):
         """Of the epoch that is due. False: there is none."""
         handle = self._open()
         self._give_back()
+        self._ended_unheard()
         coming = _lib.about(handle).epoch
         wanted = self._wanted_epoch
         if self._middle and wanted is None:
@@ -429,6 +430,14 @@ class Loader(Shown, Habits, Resumed):
         self._wanted_epoch = None
         self._middle = False
         self._taken = 0
+        return True
+
+    def _ended_unheard(self) -> bool:
+        """Has the epoch ended, and Ctrl-C came when C had said so and before that was noted?"""
+        asked, self._asking = self._asking, False
+        if not asked or not self._middle or self._at_epoch in (None, _lib.about(self._handle).epoch):
+            return False
+        self._middle, self._taken = False, 0
         return True
 
     def _next_of(self, epoch: "Epoch") -> Optional[Batch]:
@@ -455,6 +464,9 @@ class Loader(Shown, Habits, Resumed):
         if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
             self._desk.turn(handle, self._loaded_at, True)
             self._loaded_at = None
+        if self._ended_unheard():
+            return None
+        self._asking = True
         while True:  # looks up now and then, so that Ctrl-C gets through
             rc = self._lib.larder_loader_next(handle, ctypes.byref(self._lent))
             if rc != _lib.NOT_YET:
@@ -464,12 +476,12 @@ class Loader(Shown, Habits, Resumed):
             raise raised
         self._check(rc)
         if rc in (_lib.END_EPOCH, _lib.END):
-            self._middle = False
+            self._middle = self._asking = False
             self._taken = 0
             if self._served_of is not None:
                 self._note_silence(lambda: self.figures(self._served_of))
             return None
-        self._middle = True
+        self._middle, self._at_epoch, self._asking = True, self._lent.contents.epoch, False
         self._fresh = False
         self._taken = None if self._taken is None else self._taken + 1
         held = Hold(self._carrier.pinned, self._pid)
@@ -498,7 +510,7 @@ class Loader(Shown, Habits, Resumed):
         if not lent:
             return
         if b is None:  # Ctrl-C, or one's own function, came before it was made
-            self._middle, self._taken = True, None
+            self._middle, self._taken, self._at_epoch = True, None, lent.contents.epoch
         problem: Optional[Exception] = None
         try:  # Ctrl-C leaves all as it is, for the next time
             if b is not None and self.listens:  # embeddings alone, which no loss is made of

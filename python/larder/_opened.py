@@ -49,6 +49,8 @@ class Opened:
         self._served_of: Optional[int] = None  # its epoch
         self._loaded_at: Optional[int] = None  # and of the one that was at hand when a state was saved
         self._middle = False  # of an epoch
+        self._at_epoch: Optional[int] = None  # of the last batch; None: not known
+        self._asking = False  # C was asked for a batch, and what it said is not noted yet
         self._taken: Optional[int] = 0  # batches of this epoch; None: not known
         self._fresh = False  # a state was loaded, and nothing taken since
         self._wanted_epoch: Optional[int] = None

@@ -66,6 +66,7 @@ class Resumed(Heard):
             rc = self._lib.larder_loader_restore(handle, _lib.STATE, raw, len(raw))
         _lib.check(rc)
         self._middle = False  # the next iter goes on in the middle
+        self._at_epoch, self._asking = None, False
         if self._graph:
             self._graph.load_state_dict(state.get("graph"))
         self._wanted_epoch = state["wanted"]

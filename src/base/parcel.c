@@ -1,6 +1,7 @@
 #include "base/parcel.h"
 
 #include "base/err.h"
+#include "base/versions.h"
 
 enum { START = 16, ENTRY = 24, ALIGN = 16 };
 static const char magic[4] = "LRDP";
@@ -64,9 +65,9 @@ int larder__parcel_open(larder__parcel *p, const void *bytes, size_t size) {
     *p = (larder__parcel){bytes, size, 0};
     if (!larder__parcel_is(bytes, size))
         return larder__fail(LARDER_E_FORMAT, "%zu bytes that are no parcel of fields", size);
-    if (p->bytes[4] != 1)
-        return larder__fail(LARDER_E_FORMAT, "a parcel of version %u; this larder reads version 1",
-                            p->bytes[4]);
+    int rc = larder__version_check(LARDER__FORMAT_PARCEL, "a parcel of fields", p->bytes[4]);
+    if (rc < 0)
+        return rc;
     uint64_t count = get(p->bytes + 6, 2), head = get(p->bytes + 8, 4);
     if (p->bytes[5] || get(p->bytes + 12, 4) || head % ALIGN || head < START || head > size ||
         count > LARDER__PARCEL_FIELDS)

@@ -20,7 +20,7 @@
 typedef struct options {
     const char *socket, *cache, *quota, *mode, *http, *owner, *tcp, *token_file;
     uint64_t clients;
-    bool quiet, status, with_stdin;
+    bool quiet, status, with_stdin, share_data;
 } options;
 
 static int parse_options(options *o, int argc, char **argv) {
@@ -33,6 +33,8 @@ static int parse_options(options *o, int argc, char **argv) {
         {"quota", LARDER__TEXT, &o->quota, "SIZE", "what one job may bring in, 0: all of it (0)"},
         {"mode", LARDER__TEXT, &o->mode, "OCTAL",
          "permissions of the socket: who may attach (600)"},
+        {"share-data", LARDER__FLAG, &o->share_data, NULL,
+         "users share data even where one of them cannot read its files"},
         {"http", LARDER__TEXT, &o->http, "HOST:PORT",
          "serve the page of larder dash there too; a token in $LARDER_TOKEN (off)"},
         {"clients", LARDER__NUMBER, &o->clients, "N", "connections at most (1024)"},
@@ -148,6 +150,7 @@ static int read_options(const options *o, larder__server_conf *conf) {
     if (rc == 0 && (o->clients == 0 || o->clients > 65536))
         rc = larder__fail(LARDER_E_ARGS, "--clients is 1 to 65536");
     conf->clients = (uint32_t)o->clients;
+    conf->share_data = o->share_data;
     return rc;
 }
 

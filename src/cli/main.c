@@ -1,5 +1,6 @@
 /* The program: finds the command and lets it run. */
 #include "base/near.h"
+#include "cli/bill.h"
 #include "cli/commands.h"
 #include "cli/tight_memory.h"
 #include "plugins.h"
@@ -56,7 +57,7 @@ static int help(FILE *to) {
             "               --epochs 5 --slow nfs\n\n"
             "larder --plugin FILE.so COMMAND … takes policies, samplers, signals, sources, stages\n"
             "and recipes from outside as well; so does LARDER_PLUGINS=FILE.so:FILE.so\n"
-            "larder --version shows what this build can do.\n");
+            "larder --version shows what this build can do, with --json what it is made of.\n");
     return 0;
 }
 
@@ -132,7 +133,7 @@ static int run(int argc, char **argv) {
     if (is_one_of(word, "--help", "-h", "help"))
         return argc > 2 ? help_with(argv[2]) : help(stdout);
     if (is_one_of(word, "--version", "-V", "version"))
-        return version();
+        return argc > 2 && strcmp(argv[2], "--json") == 0 ? larder__print_bill() : version();
     int i = find_command(word);
     return i < 0 ? 2 : commands[i].run(argc - 1, argv + 1);
 }

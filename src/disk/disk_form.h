@@ -4,6 +4,7 @@
 #ifndef LARDER_DISK_DISK_FORM_H
 #define LARDER_DISK_DISK_FORM_H
 
+#include "base/versions.h"
 #include "disk/disk_io.h"
 
 #include <stdatomic.h>
@@ -11,7 +12,6 @@
 
 enum {
     LARDER__DISK_BLOCK = 4096,
-    LARDER__DISK_VERSION = 1,
     LARDER__DISK_ERAS = 15,       /* 1 to 15, round and round; 0: spare in any era */
     LARDER__DISK_NAME = 200,      /* bytes of a data set's name, 0 behind it */
     LARDER__DISK_LONGEST = 65535, /* blocks of a value */

@@ -66,7 +66,9 @@ typedef struct larder__evaluation { /* of losses between epochs */
     void *arg;
     larder__place places[2]; /* only where the recipe asks for it: one is filled, one looked at */
     float *loss;
-    bool due;                       /* drawing waits for it */
+    bool due;    /* drawing waits for it */
+    bool halted; /* the user's function broke off; the next call goes on with that batch */
+    int now;     /* the place that is looked at */
     uint64_t samples, reads, bytes; /* looked at, from storage; not in the ledger yet */
 } larder__evaluation;
 
@@ -84,7 +86,7 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
-        decode_time, bad, reports, refused, not_finite, shown, ess, evaluated, evaluation,
+        decode_time, bad, healed, reports, refused, not_finite, shown, ess, evaluated, evaluation,
         scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
         demand_bytes;
     larder__stat time[LARDER__TIMES];
@@ -137,6 +139,7 @@ struct larder_loader {
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     bool plans;                   /* plan=auto: what stages take is measured row by row */
     larder__shrinking shrink;     /* shrink=, once open with its side */
+    _Atomic bool healed_told;     /* that the cache held something that was no good */
     _Atomic uint32_t probed;  /* rows prepared once more, from pixels, to know what that takes */
     bool spread;              /* what is fetched besides is shared between threads as rows are */
     larder__packages *crates; /* NULL: packages are not laid down */

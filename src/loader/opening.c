@@ -117,6 +117,18 @@ uint32_t larder__entry_bytes(void *loader, uint64_t id) {
     return larder__parts_bytes(l->parts, id, &whole);
 }
 
+/* As larder__attach_conf.prove. Parts of pictures depend on what is drawn: there it says nothing.
+ */
+static int prove_entry(void *loader, uint64_t id, uint64_t nonce, uint64_t *out) {
+    larder_loader *l = loader;
+    larder_buf *bytes = NULL;
+    int rc = l->parts ? LARDER_E_UNSUPPORTED : larder__row_alone(l, id, &bytes);
+    if (rc == 0)
+        *out = larder__hash_bytes(nonce, larder_buf_data(bytes), larder_buf_size(bytes));
+    larder_buf_unref(&bytes);
+    return rc;
+}
+
 /* Jobs that share a cache may exchange pixels and rows where this agrees. */
 static uint64_t pipeline_hash(const larder_loader *l) {
     const char *augment = l->conf.augment ? l->conf.augment : "";
@@ -271,6 +283,7 @@ static int open_parts(larder_loader *l, const larder_loader_conf *given) {
                               .fingerprint = about->fingerprint + (l->parts != NULL),
                               .identity = about->identity + (l->parts != NULL),
                               .size_of = larder__entry_bytes,
+                              .prove = prove_entry,
                               .size_arg = l,
                               .group_of = sample_class,
                               .group_arg = l->data,

@@ -197,8 +197,8 @@ int larder__journal_open(larder__journal **out, larder__redis_values *far, const
         return LARDER_E_NOMEM;
     j->far = far;
     for (int k = 0; k < KEYS; k++)
-        snprintf(j->keys[k], sizeof j->keys[k], "larder:%d:%016llx:{%016llx.%.40s}:%s",
-                 LARDER__VALUE_VERSION, (unsigned long long)identity, (unsigned long long)identity,
+        snprintf(j->keys[k], sizeof j->keys[k], "larder:%u:%016llx:{%016llx.%.40s}:%s",
+                 larder__speaks.value, (unsigned long long)identity, (unsigned long long)identity,
                  group, names[k]);
     snprintf(j->lease, sizeof j->lease, "%.0f", lease * 1000);
     snprintf(j->ttl, sizeof j->ttl, "%u", ttl ? ttl : 30 * 86400);

@@ -300,7 +300,7 @@ static int open_talk(larder__redis_relay *r, const larder__redis_relay_conf *con
     snprintf(owner, sizeof owner, "j-%s", conf->redis->job);
     /* All keys have one hash tag, and lie on one node of a cluster. */
     snprintf(r->prefix, sizeof r->prefix,
-             "larder:%d:%016llx:{%016llx.%.44s}:", LARDER__VALUE_VERSION,
+             "larder:%u:%016llx:{%016llx.%.44s}:", larder__speaks.value,
              (unsigned long long)conf->fingerprint, (unsigned long long)conf->fingerprint, owner);
     larder__redis_values_conf far = {
         .redis = conf->redis, .identity = conf->identity, .owner = owner};

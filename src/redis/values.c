@@ -87,7 +87,7 @@ int larder__redis_values_open(larder__redis_values **out, const larder__redis_va
     f->conf = *conf->redis;
     f->lease = conf->lease;
     f->many = conf->many;
-    snprintf(f->space, sizeof f->space, "larder:%d:%016llx:%.48s", LARDER__VALUE_VERSION,
+    snprintf(f->space, sizeof f->space, "larder:%u:%016llx:%.48s", larder__speaks.value,
              (unsigned long long)conf->identity, conf->owner);
     /* Figures last, when it stands: whoever fails leaves none behind. */
     int rc = larder__await_there(&f->conf.await, attempt, f);

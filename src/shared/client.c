@@ -408,6 +408,7 @@ bool larder__client_try(larder__client *l) {
     return false;
 }
 
+void larder__client_enter(larder__client *l) { pthread_mutex_lock(&l->talk); }
 void larder__client_done(larder__client *l) { leave(l); }
 
 /* ---- opening and closing --------------------------------------------------------------------- */

@@ -69,6 +69,7 @@ void larder__client_alone(larder__client *, const larder_access *, larder__ticke
 bool larder__ticket_alone(const larder__ticket *); /* is it such a one? */
 /* The client's lock, where nobody is asking anything and no answers wait; false: not now. */
 bool larder__client_try(larder__client *);
+void larder__client_enter(larder__client *); /* as soon as nobody else has it */
 void larder__client_done(larder__client *);
 
 #endif

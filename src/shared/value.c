@@ -20,14 +20,14 @@ static uint64_t get(const unsigned char *at, int bytes) {
 }
 
 static uint64_t checksum(const unsigned char *head, const void *bytes, size_t size) {
-    return larder__sum_bytes(larder__sum_bytes(LARDER__VALUE_VERSION, head, SUM_AT), bytes, size);
+    return larder__sum_bytes(larder__sum_bytes(larder__speaks.value, head, SUM_AT), bytes, size);
 }
 
 void larder__value_write(unsigned char head[LARDER__VALUE_HEAD], const larder__value *v,
                          const void *bytes) {
     memset(head, 0, LARDER__VALUE_HEAD);
     memcpy(head, MAGIC, sizeof MAGIC);
-    head[4] = LARDER__VALUE_VERSION;
+    head[4] = (unsigned char)larder__speaks.value;
     head[5] = v->form;
     head[6] = v->held;
     head[7] = LARDER__PAYLOAD_BYTES;
@@ -44,7 +44,7 @@ uint32_t larder__value_size(const unsigned char head[LARDER__VALUE_HEAD]) {
 
 bool larder__value_fits(const unsigned char head[LARDER__VALUE_HEAD], const larder__value *asked,
                         uint64_t size) {
-    return memcmp(head, MAGIC, sizeof MAGIC) == 0 && head[4] == LARDER__VALUE_VERSION &&
+    return memcmp(head, MAGIC, sizeof MAGIC) == 0 && head[4] == larder__speaks.value &&
            head[5] == asked->form && head[7] == LARDER__PAYLOAD_BYTES &&
            (head[6] == asked->held || asked->held == LARDER__ANY_FORM) && size <= asked->size &&
            get(head + 8, 4) == size && get(head + 16, 8) == asked->id &&

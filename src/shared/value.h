@@ -5,10 +5,11 @@
 #ifndef LARDER_SHARED_VALUE_H
 #define LARDER_SHARED_VALUE_H
 
+#include "base/versions.h"
 #include "shared/value_name.h"
 
-/* Also part of every key: values of another version are never even asked for. */
-enum { LARDER__VALUE_VERSION = 3, LARDER__VALUE_HEAD = 40 };
+/* Its version is part of every key: values of another are never even asked for. */
+enum { LARDER__VALUE_HEAD = 40 };
 /* What the payload is: one field's bytes as they are, a picture or a row. A sample of several named
  * fields is to have another number here and a table of their types in front; a reader refuses what
  * it does not know. */

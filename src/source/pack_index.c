@@ -4,12 +4,13 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/versions.h"
 #include "source/pread_full.h"
 
 #include <stdio.h>
 
 static const char magic[8] = {'L', 'A', 'R', 'D', 'E', 'R', 'I', 'X'};
-enum { VERSION = 1, BLOCK = 1 << 16, CLASSES_MAX = 1 << 20 };
+enum { BLOCK = 1 << 16, CLASSES_MAX = 1 << 20 };
 static const uint64_t summed_from = 0x6c61726465727061u;
 
 const char *larder__pack_kind(uint8_t kind) {
@@ -119,7 +120,7 @@ static void write_head(const larder__pack_index *x, const uint64_t *at, const ui
                        larder_writer *w) {
     size_t begun = w->size;
     larder_write_bytes(w, magic, sizeof magic);
-    larder_write_u32(w, VERSION);
+    larder_write_u32(w, LARDER__PACK_VERSION);
     larder_write_u32(w, (uint32_t)x->classes.count);
     larder_write_u64(w, x->plan);
     larder_write_u64(w, x->first);
@@ -203,10 +204,9 @@ static int parse_head(larder__pack_file *f, const unsigned char *bytes, uint64_t
     if (memcmp(start, magic, sizeof magic) != 0)
         return wrong(f, "this is no index of a packed shard");
     uint32_t version = larder_read_u32(&r);
-    if (version != VERSION)
-        return larder__fail(LARDER_E_UNSUPPORTED,
-                            "%s: has version %u, this larder reads version %d; pack it again",
-                            f->label, version, VERSION);
+    int rc = larder__version_check(LARDER__FORMAT_PACK, f->label, version);
+    if (rc < 0)
+        return rc;
     f->classes = larder_read_u32(&r);
     f->plan = larder_read_u64(&r);
     f->first = larder_read_u64(&r);

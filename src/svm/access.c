@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/mem.h"
+#include "base/versions.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 static const char magic[8] = "LARDROWS";
-enum { VERSION = 1, HEAD_BYTES = 16 };
+enum { HEAD_BYTES = 16 };
 enum { END = 0, ROUND = 1, LEFT = 2, SOLVER = 3, SCORES = 4 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ int larder__access_log_open(larder__access_log **out, const char *path, uint64_t
     if (rc == 0 && (rc = reserve(w, HEAD_BYTES)) == 0) {
         memcpy(w->bytes, magic, sizeof magic);
         w->size = sizeof magic;
-        put_le(w, VERSION, 4);
+        put_le(w, LARDER__ROWS_VERSION, 4);
         put_le(w, rows, 4);
         rc = flush(w);
     }
@@ -333,10 +334,11 @@ int larder__accesses_parse(larder__accesses *out, const unsigned char *bytes, si
     if (size < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0)
         return larder__fail(LARDER_E_FORMAT, "%s: no recorded row accesses", where);
     walker w = {.c = {bytes, bytes + sizeof magic, bytes + size, where, 0}, .to = out};
-    if (get_le(&w.c, 4) != VERSION)
-        return larder__fail(LARDER_E_FORMAT, "%s: recorded by another version of larder", where);
+    int rc = larder__version_check(LARDER__FORMAT_ROWS, where, get_le(&w.c, 4));
+    if (rc < 0)
+        return rc;
     out->rows = get_le(&w.c, 4);
-    int rc = walk(w);
+    rc = walk(w);
     w.fill = true;
     if (rc == 0) {
         out->ids = larder__malloc((out->count + 1) * sizeof *out->ids);

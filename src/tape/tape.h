@@ -14,11 +14,12 @@
 #define LARDER_TAPE_TAPE_H
 
 #include "base/state.h"
+#include "base/versions.h"
 
 #include <larder/plugin.h>
 
 #define LARDER__TAPE_MAGIC "LARDTAPE"
-enum { LARDER__TAPE_VERSION = 2, LARDER__TAPE_HEAD = 12, LARDER__TAPE_FRAME = 12 };
+enum { LARDER__TAPE_HEAD = 12, LARDER__TAPE_FRAME = 12 };
 enum { LARDER__TAPE_BLOCK_MAX = 1 << 28 };
 typedef enum {
     LARDER__TAPE_JOB = 'j',

@@ -470,11 +470,9 @@ int larder__tape_parse(larder__tape *out, const unsigned char *bytes, size_t siz
                             where);
     if (size < LARDER__TAPE_HEAD)
         return larder__fail(LARDER_E_FORMAT, "%s: ends after %zu bytes", where, size);
-    uint64_t version = get_le(bytes + 8, 4);
-    if (version != LARDER__TAPE_VERSION)
-        return larder__fail(LARDER_E_FORMAT, "%s: was recorded in format %llu, this build reads %d",
-                            where, (unsigned long long)version, LARDER__TAPE_VERSION);
-    int rc = read_blocks(&p, bytes, size);
+    int rc = larder__version_check(LARDER__FORMAT_TAPE, where, get_le(bytes + 8, 4));
+    if (rc == 0)
+        rc = read_blocks(&p, bytes, size);
     larder__free(p.row_of);
     if (rc < 0) {
         larder__tape_free(out);

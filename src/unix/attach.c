@@ -144,6 +144,7 @@ static int attempt(void *attachment) { return larder__connection_attach(attachme
 static int open_attachment(larder__connection *a, const larder__attach_conf *conf) {
     a->stats = conf->stats;
     a->size_of = conf->size_of;
+    a->prove = conf->prove;
     a->size_arg = conf->size_arg;
     a->door = conf->door;
     int rc = larder__resident_table_open(&a->window, a->hello.about.keys);
@@ -174,7 +175,8 @@ static larder__connection *new_attachment(const larder__hello *hello) {
     pthread_mutex_init(&a->lists, NULL);
     a->hello = *hello;
     a->hello.magic = LARDER__WIRE_MAGIC;
-    a->hello.version = LARDER__WIRE_VERSION;
+    a->hello.version = larder__speaks.wire;
+    a->hello.oldest = larder__speaks.wire_oldest;
     a->hello.pid = (uint32_t)getpid();
     a->hello.at_once = at_once(hello->batch);
     return a;

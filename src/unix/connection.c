@@ -60,7 +60,9 @@ static int map_new(larder__mapping **out, larder__connection *a, const larder__w
     m->table_bytes = larder__table_bytes(w->about.keys);
     enum { WRITE = PROT_READ | PROT_WRITE };
     m->pin_limit = w->pins < LARDER__PINS ? w->pins : LARDER__PINS;
-    if (!(m->arena = larder__lent_map(fds[0], m->arena_bytes, WRITE, "arena")) ||
+    m->sealed = w->sealed != 0;
+    if (!(m->arena =
+              larder__lent_map(fds[0], m->arena_bytes, m->sealed ? PROT_READ : WRITE, "arena")) ||
         !(m->table = larder__lent_map(fds[1], m->table_bytes, PROT_READ, "table")) ||
         (w->pins && !(m->pins = larder__lent_map(fds[2], sizeof *m->pins, WRITE, "pins")))) {
         larder__mapping_unref(out);
@@ -127,13 +129,14 @@ static int await_bytes(int fd, double until, const larder__await *opening) {
     return 0;
 }
 
-int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
-                            const larder__patience *p) {
+/* The next frame that says something. */
+static int hear_any(int fd, larder__inbox *in, uint16_t *type, larder_reader *body,
+                    const larder__patience *p) {
     double until = larder__world_now() + p->sign;
-    uint16_t type = LARDER__MSG_COMING;
     int rc = 0;
-    while (rc >= 0 && type == LARDER__MSG_COMING) {
-        if ((rc = larder__inbox_next(in, &type, body)) != 0)
+    *type = LARDER__MSG_COMING;
+    while (rc >= 0 && *type == LARDER__MSG_COMING) {
+        if ((rc = larder__inbox_next(in, type, body)) != 0)
             continue;
         rc = await_bytes(fd, until, p->opening);
         if (rc == 0 && (rc = larder__inbox_read(in, fd)) > 0)
@@ -141,8 +144,15 @@ int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_rea
     }
     if (rc < 0)
         return rc;
-    if (type == LARDER__MSG_REFUSED)
-        return larder__refused_read(body);
+    return *type == LARDER__MSG_REFUSED ? larder__refused_read(body) : 0;
+}
+
+int larder__daemon_hear_for(int fd, larder__inbox *in, uint16_t want, larder_reader *body,
+                            const larder__patience *p) {
+    uint16_t type;
+    int rc = hear_any(fd, in, &type, body, p);
+    if (rc < 0)
+        return rc;
     return type == want
                ? 0
                : larder__fail(LARDER_E_FORMAT, "the daemon answers something else (%u)", type);
@@ -161,17 +171,41 @@ static int send_out(larder__connection *a) {
     return rc;
 }
 
-static int greet(larder__connection *a, larder__welcome *w) {
+/* Reads what the daemon names and says what it came to, or nothing where that cannot be done. */
+static int prove(larder__connection *a, larder_reader *body) {
+    larder__prove asked;
+    uint64_t came_to[LARDER__WITNESSES];
+    int rc = larder__prove_read(&asked, body), read = a->prove ? 0 : LARDER_E_UNSUPPORTED;
+    for (uint32_t i = 0; rc == 0 && read == 0 && i < asked.count; i++)
+        read = asked.keys[i] < a->hello.about.keys
+                   ? a->prove(a->size_arg, asked.keys[i], asked.nonce, &came_to[i])
+                   : LARDER_E_RANGE;
+    return rc < 0 ? rc
+                  : larder__frame_send(a->fd, LARDER__MSG_PROOF, came_to,
+                                       read < 0 ? 0 : asked.count * sizeof *came_to, NULL, 0);
+}
+
+static int hear_welcome(larder__connection *a, larder_reader *body) {
     const larder__patience patience = {.sign = LARDER__ANSWER_SECONDS,
                                        .answer = LARDER__ATTACH_SECONDS(a->hello.about.keys),
                                        .opening = a->opening};
+    uint16_t type;
+    int rc = hear_any(a->fd, &a->in, &type, body, &patience);
+    if (rc == 0 && type == LARDER__MSG_PROVE && (rc = prove(a, body)) == 0)
+        rc = hear_any(a->fd, &a->in, &type, body, &patience);
+    if (rc < 0 || type == LARDER__MSG_WELCOME)
+        return rc;
+    return larder__fail(LARDER_E_FORMAT, "the daemon answers something else (%u)", type);
+}
+
+static int greet(larder__connection *a, larder__welcome *w) {
     larder_reader body;
     size_t frame = larder__frame_begin(&a->out, LARDER__MSG_HELLO);
     larder__hello_write(&a->hello, &a->out);
     larder__frame_end(&a->out, frame);
     int rc = send_out(a);
     if (rc == 0)
-        rc = larder__daemon_hear_for(a->fd, &a->in, LARDER__MSG_WELCOME, &body, &patience);
+        rc = hear_welcome(a, &body);
     if (rc == LARDER_E_IO)
         return larder__fail_in(rc, "%s", a->door.path);
     if (rc == 0)
@@ -224,6 +258,12 @@ static void compare(const larder__connection *a, const larder__welcome *w) {
     const larder__hello *h = &a->hello;
     larder__budget b;
     char holds[32];
+    if (w->apart)
+        larder__note(a->stats,
+                     "another user's jobs have this data set in the daemon, and this job does not "
+                     "share with them: it could not show that it reads the same samples (it may "
+                     "not, they differ, or none is there yet as it is stored); larder serve "
+                     "--share-data shares all the same");
     if (strcmp(h->about.policy, w->about.policy) != 0)
         larder__note(a->stats,
                      "this data set's cache in the daemon is ruled by %.120s, as the job asked "
@@ -397,6 +437,34 @@ void larder__connection_made(larder__connection *a, const larder__mapping *m, ui
     if (a->map == m && larder__grow(&a->made, &a->make_cap, a->makes + 1, sizeof *a->made) == 0)
         a->made[a->makes++] = (larder__wire_made){lease, code};
     pthread_mutex_unlock(&a->lists);
+}
+
+/* Called with the client's lock held. */
+static int send_pieces(larder__connection *a, larder__wire_piece *p, const unsigned char *bytes) {
+    int rc;
+    do {
+        size_t left = p->whole - p->at, n = left < LARDER__PIECE_BYTES ? left : LARDER__PIECE_BYTES;
+        n = p->code < 0 ? 0 : n;
+        rc = larder__frame_send_two(a->fd, LARDER__MSG_BYTES, p, sizeof *p, bytes + p->at, n);
+        p->at += (uint32_t)n;
+    } while (rc == 0 && p->code == 0 && p->at < p->whole);
+    return rc;
+}
+
+bool larder__connection_bytes(larder__connection *a, const larder__mapping *m, uint32_t lease,
+                              uint8_t held, larder_buf *b, int code) {
+    larder__wire_piece p = {.lease = lease,
+                            .code = code,
+                            .whole = code < 0 ? 0 : (uint32_t)larder_buf_size(b),
+                            .held = held};
+    larder__client_enter(a->client);
+    bool there = a->fd >= 0 && a->map == m;
+    if (there && send_pieces(a, &p, code < 0 ? NULL : larder_buf_data(b)) < 0) {
+        larder__connection_lose(a);
+        there = false;
+    }
+    larder__client_done(a->client);
+    return there;
 }
 
 void larder__mapping_done(void *arg, uint64_t lease) {

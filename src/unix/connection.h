@@ -31,6 +31,7 @@ typedef struct larder__mapping {
     larder__pins *pins;     /* NULL: everything has to be asked for */
     larder__outside *heads; /* one for every pin */
     uint32_t pin_limit;     /* at most so many */
+    bool sealed;            /* the arena can only be read */
     uint64_t arena_bytes, table_bytes, keys;
     /* -1, or a connection that is done with and stays open: when it ends, the daemon gives to
      * others what is still read here. */
@@ -51,6 +52,8 @@ typedef struct larder__connection {
     uint64_t *keys;
     size_t answer_room, key_room;
     uint32_t (*size_of)(void *arg, uint64_t id);
+    /* As larder__attach_conf.prove. */
+    int (*prove)(void *arg, uint64_t id, uint64_t nonce, uint64_t *out);
     void *size_arg;
     double retry_at, retry_after;
     const larder__await *opening; /* NULL: that was long ago */
@@ -104,6 +107,10 @@ int larder__connection_ask(larder__connection *, uint16_t answer, larder_reader 
 void larder__connection_release(larder__connection *, const larder__mapping *, uint32_t lease);
 void larder__connection_made(larder__connection *, const larder__mapping *, uint32_t lease,
                              int code);
+/* What this lease promised, for the daemon to write; a code: there is nothing. False: the daemon is
+ * gone, or the memory is another's. */
+bool larder__connection_bytes(larder__connection *, const larder__mapping *, uint32_t lease,
+                              uint8_t held, larder_buf *, int code);
 /* Both lists belong to the memory they came with: after that is gone nobody wants them back. */
 void larder__connection_forget(larder__connection *);
 

@@ -177,6 +177,15 @@ int larder__frame_send(int fd, uint16_t type, const void *body, size_t bytes, co
     return send_all(fd, &m);
 }
 
+int larder__frame_send_two(int fd, uint16_t type, const void *first, size_t n, const void *rest,
+                           size_t bytes) {
+    larder__frame_head head = {.bytes = (uint32_t)(n + bytes), .type = type};
+    struct iovec v[3] = {
+        {&head, sizeof head}, {(void *)(uintptr_t)first, n}, {(void *)(uintptr_t)rest, bytes}};
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = bytes ? 3 : 2};
+    return send_all(fd, &m);
+}
+
 int larder__frames_send(int fd, const larder_writer *w) {
     struct iovec v = {w->bytes, w->size};
     struct msghdr m = {.msg_iov = &v, .msg_iovlen = w->size ? 1 : 0};

@@ -44,6 +44,10 @@ int larder__inbox_take_fd(larder__inbox *);
 int larder__frame_send(int fd, uint16_t type, const void *body, size_t bytes, const int *fds,
                        size_t fd_count);
 
+/* The same of a body in two pieces, without descriptors. */
+int larder__frame_send_two(int fd, uint16_t type, const void *first, size_t n, const void *rest,
+                           size_t bytes);
+
 /* Begins a frame at the end of `w` and gives its place; when its body is written, ends it. */
 size_t larder__frame_begin(larder_writer *, uint16_t type);
 void larder__frame_end(larder_writer *, size_t place);

@@ -10,4 +10,9 @@
  * descriptors stay the caller's. */
 void *larder__lent_map(int fd, uint64_t bytes, int how, const char *what);
 
+/* The other way: a descriptor of the same memory for another user, who can read there and never
+ * write. That takes both: a memfd is open to everybody, so one that is read-only could be opened
+ * again for writing through /proc/self/fd. -1: it cannot be made, and why is said. */
+int larder__lent_view(int fd);
+
 #endif

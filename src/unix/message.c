@@ -14,6 +14,7 @@ enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 };
 void larder__hello_write(const larder__hello *h, larder_writer *w) {
     larder_write_u32(w, h->magic);
     larder_write_u32(w, h->version);
+    larder_write_u32(w, h->oldest);
     larder_write_u32(w, h->pid);
     larder_write_u32(w, h->batch);
     larder_write_u32(w, h->at_once);
@@ -28,22 +29,32 @@ void larder__hello_write(const larder__hello *h, larder_writer *w) {
 
 /* A wrong version is no malformed message: it gets its own sentence, so the rest is not looked at
  * before that is known. */
-int larder__greeting_check(uint32_t magic, uint32_t version, const larder_reader *r) {
-    if (larder_read_status(r) < 0 || magic != LARDER__WIRE_MAGIC)
+int larder__greeting_read(uint32_t *magic, uint32_t *version, uint32_t *oldest, larder_reader *r) {
+    *magic = larder_read_u32(r);
+    *version = larder_read_u32(r);
+    if (larder_read_status(r) < 0 || *magic != LARDER__WIRE_MAGIC)
         return larder__fail(LARDER_E_FORMAT, "this is not a larder client");
-    if (version != LARDER__WIRE_VERSION)
-        return larder__fail(LARDER_E_UNSUPPORTED,
-                            "the client speaks protocol %u, this daemon %u: use the same larder "
-                            "for both",
-                            version, LARDER__WIRE_VERSION);
-    return 0;
+    *oldest = *version >= LARDER__WIRE_OLDEST ? larder_read_u32(r) : *version;
+    if (*version < LARDER__WIRE_OLDEST || *oldest > LARDER__WIRE_VERSION)
+        return larder__version_check(LARDER__FORMAT_WIRE, "what the client speaks",
+                                     *version < LARDER__WIRE_OLDEST ? *version : *oldest);
+    if (*version > LARDER__WIRE_VERSION)
+        *version = LARDER__WIRE_VERSION;
+    return larder_read_status(r);
+}
+
+int larder__spoken_check(uint32_t version) {
+    if (version >= larder__speaks.wire_oldest && version <= larder__speaks.wire)
+        return 0;
+    return larder__fail(LARDER_E_UNSUPPORTED,
+                        "the daemon wants to speak version %u, this larder speaks %u to %u: use "
+                        "one larder for the daemon and its jobs",
+                        version, larder__speaks.wire_oldest, larder__speaks.wire);
 }
 
 int larder__hello_read(larder__hello *h, larder_reader *r) {
     memset(h, 0, sizeof *h);
-    h->magic = larder_read_u32(r);
-    h->version = larder_read_u32(r);
-    int rc = larder__greeting_check(h->magic, h->version, r);
+    int rc = larder__greeting_read(&h->magic, &h->version, &h->oldest, r);
     if (rc < 0)
         return rc;
     h->pid = larder_read_u32(r);
@@ -70,6 +81,8 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u32(w, m->wants_sizes);
     larder_write_u32(w, m->streaming);
     larder_write_u32(w, m->pins);
+    larder_write_u32(w, m->sealed);
+    larder_write_u32(w, m->apart);
     larder_write_u64(w, m->stream.seed);
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
@@ -83,10 +96,29 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->wants_sizes = larder_read_u32(r);
     m->streaming = larder_read_u32(r);
     m->pins = larder_read_u32(r);
+    m->sealed = larder_read_u32(r);
+    m->apart = larder_read_u32(r);
     m->stream.seed = larder_read_u64(r);
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);
-    return larder__agreement_read(&m->about, r);
+    int rc = larder__agreement_read(&m->about, r);
+    return rc < 0 ? rc : larder__spoken_check(m->version);
+}
+
+void larder__prove_write(const larder__prove *p, larder_writer *w) {
+    larder_write_u64(w, p->nonce);
+    for (uint32_t i = 0; i < p->count; i++)
+        larder_write_u64(w, p->keys[i]);
+}
+
+int larder__prove_read(larder__prove *p, larder_reader *r) {
+    p->nonce = larder_read_u64(r);
+    p->count = (uint32_t)(larder__read_left(r) / sizeof *p->keys);
+    if (larder_read_status(r) < 0 || p->count > LARDER__WITNESSES)
+        return larder__fail(LARDER_E_FORMAT, "the daemon wants more samples read than it may");
+    for (uint32_t i = 0; i < p->count; i++)
+        p->keys[i] = larder_read_u64(r);
+    return larder_read_status(r);
 }
 
 void larder__refused_write(larder_writer *w, int code, const char *why) {

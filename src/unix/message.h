@@ -5,19 +5,25 @@
  * REFUSED. From then on it says operations (cache/operations.def), each a message of its type.
  * CLAIM and EXCHANGE are answered with TICKETS, PICKS and FETCH with KEYS; everything else needs no
  * answer. What was made and what is no longer needed goes with the next question, as RETURNS. A
- * batch of which all is there need not be asked for (unix/pins.h). Bytes never cross the socket.
+ * batch of which all is there need not be asked for (unix/pins.h).
+ *
+ * Bytes are written where they will lie, in the arena, by jobs of the daemon's own user and of
+ * root. Those of another user can only read there: what they make crosses the socket as BYTES, and
+ * the daemon writes it. Before such a job shares what another user's jobs have made it is asked to
+ * PROVE that it can read the same (unix/witness.h).
  *
  * The ranks of a distributed job say JOIN instead of HELLO: unix/rank_message.h. */
 #ifndef LARDER_UNIX_MESSAGE_H
 #define LARDER_UNIX_MESSAGE_H
 
+#include "base/versions.h"
 #include "shared/machine.h"
 #include "shared/reply.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { LARDER__WIRE_MAGIC = 0x4452414c, LARDER__WIRE_VERSION = 9 };
+enum { LARDER__WIRE_MAGIC = 0x4452414c };
 
 /* Bytes of a data set that are believed: sums of them do not overflow. */
 #define LARDER__PAYLOAD_MOST ((uint64_t)1 << 60)
@@ -52,10 +58,14 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(GONE, "daemon: a rank whose record will never come")                                        \
     XX(RANKS, "daemon: who has yet to come")                                                       \
     XX(BYE, "rank: I have come to an end")                                                         \
-    XX(COMING, "daemon: HELLO was heard, and what it takes is being made")
+    XX(COMING, "daemon: HELLO was heard, and what it takes is being made")                         \
+    XX(PROVE, "daemon: which samples to read, to share what others have made of them")             \
+    XX(PROOF, "client: what they came to; nothing: it could not")                                  \
+    XX(BYTES, "client: a piece of an entry that it makes and may not write itself")
 
-/* HELLO, WELCOME and REFUSED keep their numbers, so that those of another version understand that
- * much. */
+/* HELLO, WELCOME and REFUSED keep their numbers, and greetings and the answers to them grow at
+ * their ends alone, so that those of another version understand that much: a client says the newest
+ * and the oldest version that it speaks, and the daemon which of them they speak from then on. */
 typedef enum larder__message {
     LARDER__NO_MESSAGE,
 #define XX(name, help) LARDER__MSG_##name,
@@ -71,14 +81,14 @@ typedef enum larder__hello_flag {
 } larder__hello_flag;
 
 typedef struct larder__hello {
-    uint32_t magic, version;
-    uint32_t pid, batch, at_once; /* at_once: requests in one message */
-    uint64_t identity, payload;   /* of the data set; payload: bytes of all samples */
-    uint32_t size;                /* of every sample, 0: SIZES will tell */
-    uint32_t again;               /* bits of larder__hello_flag */
-    larder__agreement about;      /* what it would have, but for the budget */
-    char name[64];                /* the job's, for people */
-    char budget[32];              /* "8GiB", "20%", "": whatever is left */
+    uint32_t magic, version, oldest; /* version: the newest it speaks; when read: what is spoken */
+    uint32_t pid, batch, at_once;    /* at_once: requests in one message */
+    uint64_t identity, payload;      /* of the data set; payload: bytes of all samples */
+    uint32_t size;                   /* of every sample, 0: SIZES will tell */
+    uint32_t again;                  /* bits of larder__hello_flag */
+    larder__agreement about;         /* what it would have, but for the budget */
+    char name[64];                   /* the job's, for people */
+    char budget[32];                 /* "8GiB", "20%", "": whatever is left */
 } larder__hello;
 
 typedef struct larder__welcome {
@@ -87,6 +97,8 @@ typedef struct larder__welcome {
     uint32_t wants_sizes; /* 1: please tell SIZES */
     uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
     uint32_t pins;        /* entries this job may hold without asking, 0: none */
+    uint32_t sealed;      /* 1: it can only read in the arena, and says BYTES */
+    uint32_t apart;       /* 1: others share this data set and did not get to share it with us */
     larder_stream stream;
     larder__agreement about; /* holds, whatever this job asked for: who came first decided */
 } larder__welcome;
@@ -95,6 +107,24 @@ typedef struct larder__wire_made { /* a lease whose bytes are there now, or will
     uint32_t lease;
     int32_t code;
 } larder__wire_made;
+
+/* The beginning of BYTES, which follow: those from `at` on, of `whole`. They come in order, and the
+ * entry is made when all are there; a code: it never will be. */
+typedef struct larder__wire_piece {
+    uint32_t lease;
+    int32_t code;
+    uint32_t at, whole;
+    uint32_t held;
+} larder__wire_piece;
+enum { LARDER__PIECE_BYTES = 128 << 10 };
+
+/* Body of PROVE; that of PROOF is a u64 for each. */
+enum { LARDER__WITNESSES = 32 };
+typedef struct larder__prove {
+    uint64_t nonce;
+    uint32_t count;
+    uint64_t keys[LARDER__WITNESSES];
+} larder__prove;
 
 /* The head of every block in the arena. Whoever waits for the bytes sleeps on `state`. */
 enum { LARDER__BLOCK_PENDING, LARDER__BLOCK_FULL, LARDER__BLOCK_FAILED };
@@ -156,11 +186,15 @@ typedef struct larder__pins {
 _Static_assert(offsetof(larder__pins, at) == 64, "no holes");
 
 /* The beginning of HELLO and JOIN. */
-int larder__greeting_check(uint32_t magic, uint32_t version, const larder_reader *);
+int larder__greeting_read(uint32_t *magic, uint32_t *version, uint32_t *oldest, larder_reader *);
+/* Is what the daemon has chosen one that we speak? */
+int larder__spoken_check(uint32_t version);
 void larder__hello_write(const larder__hello *, larder_writer *);
 int larder__hello_read(larder__hello *, larder_reader *);
 void larder__welcome_write(const larder__welcome *, larder_writer *);
 int larder__welcome_read(larder__welcome *, larder_reader *);
+void larder__prove_write(const larder__prove *, larder_writer *);
+int larder__prove_read(larder__prove *, larder_reader *);
 void larder__refused_write(larder_writer *, int code, const char *why);
 /* The code, with its sentence set. */
 int larder__refused_read(larder_reader *);

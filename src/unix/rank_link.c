@@ -371,7 +371,8 @@ int larder__unix_ranks_open(larder__unix_ranks_link **out, const larder__unix_ra
     l->door = conf->door;
     l->join = conf->join;
     l->join.magic = LARDER__WIRE_MAGIC;
-    l->join.version = LARDER__WIRE_VERSION;
+    l->join.version = larder__speaks.wire;
+    l->join.oldest = larder__speaks.wire_oldest;
     l->join.pid = (uint32_t)getpid();
     l->patience = conf->patience;
     l->stats = conf->stats;

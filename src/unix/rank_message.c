@@ -8,8 +8,8 @@
 #include <string.h>
 
 void larder__join_write(const larder__join *j, larder_writer *w) {
-    const uint32_t words[] = {j->magic, j->version, j->pid,   j->rank,
-                              j->world, j->batch,   j->turns, j->pixels};
+    const uint32_t words[] = {j->magic, j->version, j->oldest, j->pid,   j->rank,
+                              j->world, j->batch,   j->turns,  j->pixels};
     const uint64_t longs[] = {j->fingerprint, j->identity, j->keys,
                               j->payload,     j->want,     j->session};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -23,9 +23,7 @@ void larder__join_write(const larder__join *j, larder_writer *w) {
 /* As larder__hello_read does: another version first of all. */
 int larder__join_read(larder__join *j, larder_reader *r) {
     memset(j, 0, sizeof *j);
-    j->magic = larder_read_u32(r);
-    j->version = larder_read_u32(r);
-    int rc = larder__greeting_check(j->magic, j->version, r);
+    int rc = larder__greeting_read(&j->magic, &j->version, &j->oldest, r);
     if (rc < 0)
         return rc;
     j->pid = larder_read_u32(r);
@@ -61,7 +59,8 @@ int larder__joined_read(larder__joined *m, larder_reader *r) {
     m->version = larder_read_u32(r);
     m->arena_bytes = larder_read_u64(r);
     m->budget = larder_read_u64(r);
-    return larder_read_status(r);
+    int rc = larder_read_status(r);
+    return rc < 0 ? rc : larder__spoken_check(m->version);
 }
 
 larder__wire_value larder__wire_value_of(const larder__value *v) {

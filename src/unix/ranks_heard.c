@@ -32,10 +32,11 @@ int larder__unix_ranks_tell(larder__server *s, larder__server_client *c) {
     return larder__server_reply(s, c, LARDER__MSG_RANKS);
 }
 
-/* One who cannot be told something would wait for it: its connection ends, as it will notice. */
+/* One who cannot be told something would wait for it: it hears the end, and hangs up when it reads
+ * nothing here any more. */
 static void told(const larder__server_client *c, int rc) {
     if (rc < 0)
-        shutdown(c->fd, SHUT_RDWR);
+        shutdown(c->fd, SHUT_WR);
 }
 
 void larder__unix_ranks_tell_all(larder__server *s, const larder__unix_ranks *ranks) {

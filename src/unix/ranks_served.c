@@ -46,7 +46,8 @@ static int new_session(const larder__join *j, uint64_t *out) {
     return 0;
 }
 
-static int ranks_open(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+static int ranks_open(larder__server *s, const larder__join *j, uint32_t user,
+                      larder__unix_ranks **out) {
     uint64_t budget, session;
     if (rank_job_count(s) >= RANK_JOBS)
         return larder__fail(LARDER_E_FULL, "%d distributed jobs are here, and that is the most",
@@ -71,6 +72,7 @@ static int ranks_open(larder__server *s, const larder__join *j, larder__unix_ran
     ranks->identity = j->identity;
     ranks->budget = budget;
     ranks->world = j->world;
+    ranks->user = user;
     ranks->session = session;
     ranks->again = ranks->met = j->session != 0;
     for (uint32_t k = 0; k < j->world; k++)
@@ -96,11 +98,12 @@ static void ranks_close(larder__server *s, larder__unix_ranks *ranks) {
 /* Ranks that have met before look for each other by what they met under; others for one in which
  * their seat is free, and which has never been complete. The latest comes first: an older one may
  * be what is left of a run that hangs. Nobody comes to those that have other bytes, or what one
- * rank lays down would be another's samples. */
-static int find_ranks(larder__server *s, const larder__join *j, larder__unix_ranks **out) {
+ * rank lays down would be another's samples, nor to another user's: they write where all read. */
+static int find_ranks(larder__server *s, const larder__join *j, uint32_t user,
+                      larder__unix_ranks **out) {
     larder__unix_ranks *others = NULL;
     for (larder__unix_ranks *c = s->rank_jobs; c; c = c->next) {
-        if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint)
+        if (strcmp(c->job, j->job) != 0 || c->fingerprint != j->fingerprint || c->user != user)
             continue;
         if (j->session ? c->session != j->session : c->met || c->apart)
             continue;
@@ -123,7 +126,7 @@ static int find_ranks(larder__server *s, const larder__join *j, larder__unix_ran
                                 j->job);
     }
     if (!others)
-        return ranks_open(s, j, out);
+        return ranks_open(s, j, user, out);
     others->apart = true; /* those that wait for it hear of it too */
     larder__unix_ranks_tell_gone(s, others, j->rank);
     return larder__fail(LARDER_E_STATE, LARDER__RELAY_COPIES, "");
@@ -133,7 +136,7 @@ static int find_ranks(larder__server *s, const larder__join *j, larder__unix_ran
 static int greet(larder__server *s, larder__server_client *c) {
     const larder__unix_ranks *ranks = c->berth.ranks;
     int fd = larder__arena_fd(ranks->values.arena);
-    larder__joined m = {.version = LARDER__WIRE_VERSION,
+    larder__joined m = {.version = c->wire,
                         .arena_bytes = larder__arena_bytes(ranks->values.arena),
                         .budget = ranks->budget};
     s->body.size = 0;
@@ -158,7 +161,7 @@ int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_
     if (rc == 0 && has_left(c))
         return larder__fail(LARDER_E_IO, "it did not wait for an answer");
     if (rc == 0)
-        rc = find_ranks(s, &j, &ranks);
+        rc = find_ranks(s, &j, c->user, &ranks);
     if (rc < 0 || !ranks) {
         larder__server_say(s, "refused rank %u of job %s (pid %u): %s", j.rank, j.job, j.pid,
                            larder_errmsg());
@@ -166,17 +169,19 @@ int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_
     }
     c->berth.ranks = ranks;
     c->berth.rank = j.rank;
+    c->wire = j.version;
     c->about.pid = j.pid;
     c->about.since = larder__world_now();
     memcpy(c->about.name, j.name, sizeof c->about.name);
     if ((rc = greet(s, c)) < 0) { /* it was never here */
         c->berth = (larder__berth){0};
-        if (ranks->there == 0)
+        if (ranks->holders == 0)
             ranks_close(s, ranks);
         return rc;
     }
     ranks->seats[j.rank].state = LARDER__SEAT_TAKEN;
     ranks->seats[j.rank].client = c;
+    ranks->holders++;
     ranks->met |= ++ranks->there == ranks->world;
     larder__server_say(s, "rank %u of %u of job %s joined: %s (pid %u)", j.rank, j.world, j.job,
                        j.name, j.pid);
@@ -191,20 +196,16 @@ static void drop_lease(larder__leases *l, uint32_t number) {
     larder__leases_drop(l, number);
 }
 
-void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
-    larder__berth *b = &c->berth;
+void larder__unix_ranks_lose(larder__server *s, larder__server_client *c) {
+    const larder__berth *b = &c->berth;
     larder__unix_ranks *ranks = b->ranks;
-    if (!ranks)
+    larder__rank_seat *seat = ranks ? &ranks->seats[b->rank] : NULL;
+    if (!seat || seat->client != c)
         return;
-    larder__rank_seat *seat = &ranks->seats[b->rank];
     larder__server_say(s, "rank %u of %u of job %s %s (pid %u)", b->rank, ranks->world, ranks->job,
                        b->ended ? "ended" : "is gone", c->about.pid);
-    for (uint32_t i = 0; i < b->leases.cap; i++)
-        if (larder__leases_find(&b->leases, i))
-            drop_lease(&b->leases, i);
-    larder__leases_free(&b->leases);
-    larder__free(b->wish);
     seat->client = NULL;
+    ranks->there--;
     seat->state = !ranks->met ? LARDER__SEAT_EMPTY
                   : b->ended  ? LARDER__SEAT_ENDED
                               : LARDER__SEAT_LOST;
@@ -212,8 +213,21 @@ void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
         larder__seat_clear(seat); /* who comes instead speaks for itself */
     else
         larder__unix_ranks_tell_gone(s, ranks, b->rank);
+}
+
+void larder__unix_ranks_leave(larder__server *s, larder__server_client *c) {
+    larder__berth *b = &c->berth;
+    larder__unix_ranks *ranks = b->ranks;
+    if (!ranks)
+        return;
+    larder__unix_ranks_lose(s, c);
+    for (uint32_t i = 0; i < b->leases.cap; i++)
+        if (larder__leases_find(&b->leases, i))
+            drop_lease(&b->leases, i);
+    larder__leases_free(&b->leases);
+    larder__free(b->wish);
     *b = (larder__berth){0};
-    if (--ranks->there == 0)
+    if (--ranks->holders == 0)
         ranks_close(s, ranks);
 }
 

@@ -28,6 +28,8 @@ int larder__unix_ranks_join(struct larder__server *, struct larder__server_clien
                             larder_reader *);
 int larder__unix_ranks_hear(struct larder__server *, struct larder__server_client *, uint16_t type,
                             larder_reader *);
+/* It counts as gone, and what it holds stays its own until it leaves. */
+void larder__unix_ranks_lose(struct larder__server *, struct larder__server_client *);
 /* Its connection is gone, or will be. */
 void larder__unix_ranks_leave(struct larder__server *, struct larder__server_client *);
 

@@ -35,10 +35,12 @@ struct larder__unix_ranks {
     char job[LARDER__JOB_NAME], name[64];
     uint64_t fingerprint, identity, budget, session;
     uint64_t promise; /* bytes that all of it may come to */
+    uint32_t user;    /* whose they all are */
     uint32_t world, there;
-    bool met;   /* all were there at once */
-    bool apart; /* one came that has other files: these will never be complete */
-    bool again; /* of ranks that have met before, under another daemon: nobody else comes */
+    uint32_t holders; /* connections that may still read here */
+    bool met;         /* all were there at once */
+    bool apart;       /* one came that has other files: these will never be complete */
+    bool again;       /* of ranks that have met before, under another daemon: nobody else comes */
     larder__unix_ranks_values values;
     larder__rank_seat seats[];
 };

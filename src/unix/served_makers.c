@@ -87,6 +87,8 @@ static void land(larder__served *s, larder__promised *m, int code) {
         s->jobs[m->job].kept_at = larder__world_now();
     larder_buf *made = code == 0 ? made_bytes(m) : NULL;
     if (made) {
+        if (m->maker.held == LARDER_ENCODED)
+            larder__witness_see(&s->witness, m->key, larder_buf_data(made), larder_buf_size(made));
         larder__cache_fill(s->cache, &m->maker, made);
         publish(s, m, made);
     } else
@@ -162,6 +164,32 @@ void larder__served_made(larder__served *s, uint32_t number, uint32_t lease, int
     larder__promised *m = l->making;
     l->making = NULL;
     land(s, m, code < 0 ? LARDER_E_IO : 0);
+}
+
+int larder__served_bytes(larder__served *s, uint32_t number, larder_reader *r) {
+    larder__wire_piece p;
+    larder_read_bytes(r, &p, sizeof p);
+    size_t n = larder__read_left(r);
+    larder__lease *l = larder__leases_find(&s->jobs[number].leases, p.lease);
+    if (larder_read_status(r) < 0 || !l || !l->making)
+        return larder_read_status(r);
+    larder__promised *m = l->making;
+    larder__block_head *head = larder__head_of(m->buf);
+    if (p.code < 0) {
+        larder__served_made(s, number, p.lease, p.code);
+        return 0;
+    }
+    if (p.at != m->got || p.whole > larder_buf_size(m->buf) || p.held >= LARDER__SPLIT_FORMS ||
+        n > p.whole - p.at)
+        return larder__fail(LARDER_E_FORMAT, "bytes that do not fit what it promised to make");
+    larder_read_bytes(r, (char *)larder_buf_data(m->buf) + p.at, n);
+    m->got += (uint32_t)n;
+    if (m->got < p.whole)
+        return 0;
+    head->size = p.whole;
+    head->held = (uint8_t)p.held;
+    larder__served_made(s, number, p.lease, 0);
+    return 0;
 }
 
 void larder__served_release(larder__served *s, uint32_t number, uint32_t lease) {

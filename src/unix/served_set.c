@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/world.h"
+#include "unix/lent_memory.h"
 #include "unix/served_set_inside.h"
 
 #include <fcntl.h>
@@ -34,6 +35,12 @@ int larder__served_join(larder__served *s, uint64_t quota, bool again, uint64_t 
     return 0;
 }
 
+void larder__served_break(larder__served *s, uint32_t number) {
+    larder__leases *all = &s->jobs[number].leases;
+    for (uint32_t i = 0; i < all->cap; i++)
+        larder__served_made(s, number, i, LARDER_E_CANCELLED);
+}
+
 void larder__served_leave(larder__served *s, uint32_t number) {
     larder__served_job *j = &s->jobs[number];
     if (!j->here)
@@ -62,7 +69,8 @@ static int open_table(larder__served *s) {
     if (at == MAP_FAILED)
         return larder__fail(LARDER_E_NOMEM, "mapping a table: %s", strerror(errno));
     s->table = at;
-    /* Clients only read it. Kernels before 5.1 do not know that seal: then they are trusted. */
+    /* Clients only read it. Kernels before 5.1 do not know that seal: there those of the daemon's
+     * own user could. */
     enum { FIRM = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
     if (fcntl(s->table_fd, F_ADD_SEALS, FIRM | F_SEAL_FUTURE_WRITE) < 0 &&
         fcntl(s->table_fd, F_ADD_SEALS, FIRM) < 0)
@@ -107,7 +115,7 @@ static int begin(larder__served **out, const larder__served_conf *conf) {
         s->conf.about.share[LARDER_ENCODED] = 1;
         s->conf.movable = false;
     }
-    s->table_fd = -1;
+    s->table_fd = s->views[0] = s->views[1] = -1;
     return 0;
 }
 
@@ -132,6 +140,8 @@ int larder__served_measure(const larder__served_conf *conf, uint64_t most, uint6
 int larder__served_open(larder__served **out, const larder__served_conf *conf) {
     larder__served *s;
     int rc = begin(&s, conf);
+    if (rc == 0)
+        rc = larder__witness_open(&s->witness);
     if (rc == 0)
         rc = open_table(s);
     if (rc == 0)
@@ -166,6 +176,10 @@ void larder__served_close(larder__served **ps) {
     larder__mem_give(s->table_bytes);
     if (s->table_fd >= 0)
         close(s->table_fd);
+    for (int i = 0; i < 2; i++)
+        if (s->views[i] >= 0)
+            close(s->views[i]);
+    larder__witness_close(&s->witness);
     for (larder__waiter *w; (w = s->spare_waiters);) {
         s->spare_waiters = w->next;
         larder__free(w);
@@ -177,8 +191,17 @@ void larder__served_close(larder__served **ps) {
 
 larder__machine *larder__served_machine(const larder__served *s) { return s->machine; }
 larder__cache *larder__served_cache(const larder__served *s) { return s->cache; }
-int larder__served_arena_fd(const larder__served *s) { return larder__arena_fd(s->arena); }
-int larder__served_table_fd(const larder__served *s) { return s->table_fd; }
+larder__witness *larder__served_witness(larder__served *s) { return &s->witness; }
+
+int larder__served_memory(larder__served *s, bool sealed, int out[2]) {
+    const int all[2] = {larder__arena_fd(s->arena), s->table_fd};
+    for (int i = 0; i < 2; i++) {
+        if (sealed && s->views[i] < 0 && (s->views[i] = larder__lent_view(all[i])) < 0)
+            return LARDER_E_UNSUPPORTED;
+        out[i] = sealed ? s->views[i] : all[i];
+    }
+    return 0;
+}
 int larder__served_pins_fd(const larder__served *s, uint32_t job) { return s->pinned.jobs[job].fd; }
 uint64_t larder__served_arena_bytes(const larder__served *s) {
     return larder__arena_bytes(s->arena);

@@ -8,6 +8,7 @@
 
 #include "shared/machine.h"
 #include "unix/message.h"
+#include "unix/witness.h"
 
 typedef struct larder__served larder__served;
 
@@ -36,6 +37,8 @@ void larder__served_close(larder__served **); /* jobs that are left are made to 
  * cache that this job may bring in and keep, 0: no limit of its own. */
 int larder__served_join(larder__served *, uint64_t quota, bool again, uint64_t seed, uint32_t *job);
 void larder__served_leave(larder__served *, uint32_t job);
+/* It will keep no promise any more; what it holds stays its own until it leaves. */
+void larder__served_break(larder__served *, uint32_t job);
 /* What a job says. The answer to CLAIM and EXCHANGE is written as a body of TICKETS, that to PICKS
  * and FETCH as one of KEYS; `out` is what was decided. */
 int larder__served_apply(larder__served *, uint32_t job, const larder__op *, larder_writer *answer,
@@ -48,6 +51,10 @@ static inline larder__reply *larder__served_replies(const larder_writer *answer)
 void larder__served_release(larder__served *, uint32_t job, uint32_t lease);
 void larder__served_made(larder__served *, uint32_t job, uint32_t lease, int code);
 
+/* A piece of what it promised, written here for it. Ignores leases the job does not hold; E_FORMAT:
+ * the piece does not fit. */
+int larder__served_bytes(larder__served *, uint32_t job, larder_reader *);
+
 /* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
  * job that has kept none for two seconds are void. A job that asks for nothing much longer than is
  * its way does not count for the policy until it asks again. `now`: seconds. False: there is
@@ -57,8 +64,10 @@ bool larder__served_watch(larder__served *, double now);
 larder__machine *larder__served_machine(const larder__served *);
 larder__cache *larder__served_cache(const larder__served *); /* the machine's */
 
-int larder__served_arena_fd(const larder__served *);
-int larder__served_table_fd(const larder__served *);
+/* The arena and the table, lent; `sealed`: to be read and never written, of which the arena is not
+ * otherwise. */
+int larder__served_memory(larder__served *, bool sealed, int out[2]);
+larder__witness *larder__served_witness(larder__served *);
 int larder__served_pins_fd(const larder__served *, uint32_t job); /* -1: it has to ask */
 uint64_t larder__served_arena_bytes(const larder__served *);
 const larder__served_conf *larder__served_about(const larder__served *);

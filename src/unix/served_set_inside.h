@@ -9,6 +9,7 @@
 #include "unix/lease.h"
 #include "unix/pinned_blocks.h"
 #include "unix/served_set.h"
+#include "unix/witness.h"
 
 enum { LARDER__MAKING_BUCKETS = 4096, LARDER__BLOCK_HEAD = sizeof(larder__block_head) };
 
@@ -23,6 +24,7 @@ typedef struct larder__promised {
     uint64_t key;
     uint32_t job, lease; /* the maker's */
     larder_buf *buf;
+    uint32_t got; /* bytes of it that came as BYTES */
     larder__ticket maker;
     larder__waiter *waiters;
 } larder__promised;
@@ -47,6 +49,8 @@ struct larder__served {
     larder__pinned pinned;
     bool open_hand; /* residents may be taken without asking */
     int table_fd;
+    int views[2]; /* arena and table, for jobs of other users; -1: none has come */
+    larder__witness witness;
     larder__table_head *table; /* slots of all keys behind it */
     size_t table_bytes;
     larder__promised *buckets[LARDER__MAKING_BUCKETS];

@@ -138,7 +138,15 @@ static void drop(larder__server *s, larder__server_client *c, const char *why) {
     close(c->fd);
     larder__inbox_free(&c->in);
     larder__writer_free(&c->out);
+    larder__free(c->pending);
     larder__free(c);
+}
+
+/* Of whom that cannot be told nothing is believed. */
+static uint32_t user_of(int fd) {
+    struct ucred who;
+    socklen_t n = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 ? who.uid : UINT32_MAX;
 }
 
 static void adopt(larder__server *s, int fd) {
@@ -154,6 +162,7 @@ static void adopt(larder__server *s, int fd) {
         return;
     }
     c->fd = fd;
+    c->user = user_of(fd);
     larder__inbox_init(&c->in);
     c->in.most = MESSAGE_MOST;
     c->next = s->clients;
@@ -208,8 +217,33 @@ static int listen_to(larder__server *s, larder__server_client *c) {
     return rc;
 }
 
+/* 0: it is still there. */
+static int ignore(const larder__server_client *c) {
+    char unheard[4096];
+    ssize_t n = recv(c->fd, unheard, sizeof unheard, MSG_DONTWAIT);
+    bool there = n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+    return there ? 0 : LARDER_E_IO;
+}
+
+/* Others do not wait for it any more, and nobody gets its memory yet. */
+static void expel(larder__server *s, larder__server_client *c) {
+    c->expelled = true;
+    go_deaf(c);
+    shutdown(c->fd, SHUT_WR);
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
+    epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &e);
+    if (c->about.set)
+        larder__served_break(c->about.set, c->about.job);
+    larder__unix_ranks_lose(s, c);
+}
+
 static void serve(larder__server *s, larder__server_client *c, uint32_t events) {
     int rc = 0;
+    if (c->expelled) {
+        if (ignore(c) < 0)
+            drop(s, c, NULL);
+        return;
+    }
     if (events & EPOLLOUT)
         rc = larder__server_flush(s, c);
     if (rc == 0 && !c->leaving && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
@@ -219,10 +253,15 @@ static void serve(larder__server *s, larder__server_client *c, uint32_t events) 
         rc = larder__fail(LARDER_E_FULL,
                           "the daemon has no memory left for this: what it may use is "
                           "its --cache");
+    char why[256];
+    snprintf(why, sizeof why, "%s", larder_errmsg());
     if (rc < 0 && !gone)
         larder__server_refuse(s, c, rc);
-    if (rc < 0 || (c->leaving && c->out.size == 0))
-        drop(s, c, rc < 0 && !gone ? larder_errmsg() : NULL);
+    if (rc < 0 && !gone && (c->about.set || c->berth.ranks)) {
+        larder__server_say(s, "thrown out: %s (pid %u): %s", c->about.name, c->about.pid, why);
+        expel(s, c);
+    } else if (rc < 0 || (c->leaving && c->out.size == 0))
+        drop(s, c, rc < 0 && !gone ? why : NULL);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

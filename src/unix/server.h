@@ -13,6 +13,7 @@ typedef struct larder__server_conf {
     uint64_t cache;     /* bytes for all data sets together */
     uint64_t quota;     /* bytes one job may bring in, 0: all */
     uint32_t clients;   /* connections at most */
+    bool share_data; /* users share what they read, whether they could read it themselves or not */
     /* Lines for people: who came, who left, what went wrong. NULL: none. */
     void (*say)(void *arg, const char *line);
     void *arg;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- served sets ----------------------------------------------------------------------------- */
 
@@ -155,9 +156,16 @@ static int open_set(larder__server *s, const larder__hello *h, larder__served **
     return rc;
 }
 
-/* Of one data set, and of one way to make pixels and rows of it. */
-static int find_set(larder__server *s, const larder__hello *h, larder__served **out) {
-    for (size_t i = 0; i < LARDER__SETS; i++) {
+static bool admits(const larder__server *s, const larder__server_client *c, larder__served *set) {
+    return s->conf.share_data || larder__witness_knows(larder__served_witness(set), c->user);
+}
+
+/* Of one data set, and of one way to make pixels and rows of it: one that this user shares, or else
+ * one that it may come to share, in *other. NULL: there is none. */
+static int find_set(const larder__server *s, const larder__server_client *c, const larder__hello *h,
+                    larder__served **out, larder__served **other) {
+    *out = *other = NULL;
+    for (size_t i = 0; i < LARDER__SETS && !*out; i++) {
         const larder__served_conf *a = s->sets[i] ? larder__served_about(s->sets[i]) : NULL;
         if (!a || a->identity != h->identity || a->about.forms_id != h->about.forms_id)
             continue;
@@ -167,19 +175,18 @@ static int find_set(larder__server *s, const larder__hello *h, larder__served **
                                 "there",
                                 (unsigned long long)a->about.keys,
                                 (unsigned long long)h->about.keys);
-        *out = s->sets[i];
-        return 0;
+        *(admits(s, c, s->sets[i]) ? out : other) = s->sets[i];
     }
-    return open_set(s, h, out);
+    return 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* The descriptors go with the first bytes of the answer, so that one is sent at once. */
-static int welcome(larder__server *s, larder__server_client *c) {
+static int welcome(larder__server *s, larder__server_client *c, bool apart) {
     larder__served *set = c->about.set;
     const larder__agreement *about = &larder__served_about(set)->about;
-    larder__welcome m = {.version = LARDER__WIRE_VERSION,
+    larder__welcome m = {.version = c->wire,
                          .job = c->about.job,
                          .arena_bytes = larder__served_arena_bytes(set),
                          .about = *about,
@@ -187,7 +194,12 @@ static int welcome(larder__server *s, larder__server_client *c) {
     m.streaming = larder__machine_stream(larder__served_machine(set), &m.stream);
     int pins = larder__served_pins_fd(set, c->about.job);
     m.pins = pins >= 0 ? larder__served_about(set)->pins : 0;
-    int fds[] = {larder__served_arena_fd(set), larder__served_table_fd(set), pins};
+    m.sealed = c->user != 0 && c->user != geteuid();
+    m.apart = apart;
+    int fds[3] = {-1, -1, pins};
+    int rc = larder__served_memory(set, m.sealed, fds);
+    if (rc < 0)
+        return rc;
     s->body.size = 0;
     larder__welcome_write(&m, &s->body);
     if (s->body.code < 0)
@@ -208,32 +220,75 @@ static int promise_job(larder__server *s, larder__server_client *c, const larder
     return 0;
 }
 
+static int refuse(larder__server *s, larder__server_client *c, const larder__hello *h, int code) {
+    larder__server_say(s, "refused %s (pid %u): %s", h->name, h->pid, larder_errmsg());
+    return larder__server_refuse(s, c, code);
+}
+
+/* `set`: NULL, a new one. `apart`: there is one already, which it does not share. */
+static int join(larder__server *s, larder__server_client *c, const larder__hello *h,
+                larder__served *set, bool apart) {
+    int rc = set ? 0 : open_set(s, h, &set);
+    if (rc == 0)
+        rc = larder__witness_admit(larder__served_witness(set), c->user);
+    if (rc == 0)
+        rc = promise_job(s, c, h, set);
+    if (rc == 0)
+        rc = larder__served_join(set, s->conf.quota, (h->again & LARDER__HELLO_AGAIN) != 0,
+                                 h->about.seed, &c->about.job);
+    if (rc < 0)
+        return refuse(s, c, h, rc);
+    c->about.set = set;
+    c->wire = h->version;
+    c->about.pid = h->pid;
+    c->about.since = larder__world_now();
+    memcpy(c->about.name, h->name, sizeof c->about.name);
+    larder__server_say(s, "job %u joined: %s (pid %u), %llu samples", c->about.job, h->name, h->pid,
+                       (unsigned long long)h->about.keys);
+    return welcome(s, c, apart);
+}
+
+/* It shares with another user's jobs if it can read what they have read. */
+static int ask_for_proof(larder__server *s, larder__server_client *c, const larder__hello *h,
+                         larder__served *set) {
+    const larder__witness *w = larder__served_witness(set);
+    if (!(c->pending = larder__malloc(sizeof *c->pending)))
+        return LARDER_E_NOMEM;
+    *c->pending = (larder__pending){.hello = *h, .asked = *w};
+    s->body.size = 0;
+    larder__prove_write(&w->asked, &s->body);
+    return larder__server_reply(s, c, LARDER__MSG_PROVE);
+}
+
 static int hello(larder__server *s, larder__server_client *c, larder_reader *r) {
     larder__hello h;
-    larder__served *set = NULL;
-    if (c->about.set || c->berth.ranks)
+    larder__served *set = NULL, *other = NULL;
+    if (c->about.set || c->berth.ranks || c->pending)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__hello_read(&h, r);
     if (rc == 0 && (rc = larder__frame_send(c->fd, LARDER__MSG_COMING, NULL, 0, NULL, 0)) < 0)
         return rc; /* it has given up */
     if (rc == 0)
-        rc = find_set(s, &h, &set);
-    if (rc == 0)
-        rc = promise_job(s, c, &h, set);
-    if (rc == 0)
-        rc = larder__served_join(set, s->conf.quota, (h.again & LARDER__HELLO_AGAIN) != 0,
-                                 h.about.seed, &c->about.job);
-    if (rc < 0) {
-        larder__server_say(s, "refused %s (pid %u): %s", h.name, h.pid, larder_errmsg());
-        return larder__server_refuse(s, c, rc);
-    }
-    c->about.set = set;
-    c->about.pid = h.pid;
-    c->about.since = larder__world_now();
-    memcpy(c->about.name, h.name, sizeof c->about.name);
-    larder__server_say(s, "job %u joined: %s (pid %u), %llu samples", c->about.job, h.name, h.pid,
-                       (unsigned long long)h.about.keys);
-    return welcome(s, c);
+        rc = find_set(s, c, &h, &set, &other);
+    if (rc < 0)
+        return refuse(s, c, &h, rc);
+    return set || !other ? join(s, c, &h, set, false) : ask_for_proof(s, c, &h, other);
+}
+
+/* The set it was asked about may be gone by now, and there may be another. */
+static int proof(larder__server *s, larder__server_client *c, larder_reader *r) {
+    larder__hello h = c->pending->hello;
+    larder__served *set = NULL, *other = NULL;
+    uint64_t nonce = c->pending->asked.asked.nonce;
+    bool shown = larder__witness_check(&c->pending->asked, r);
+    larder__free(c->pending);
+    c->pending = NULL;
+    int rc = find_set(s, c, &h, &set, &other);
+    if (rc < 0)
+        return refuse(s, c, &h, rc);
+    if (!set && other && shown && larder__served_witness(other)->asked.nonce == nonce)
+        set = other;
+    return join(s, c, &h, set, !set && other);
 }
 
 /* What was made and given back since the last batch. */
@@ -359,10 +414,14 @@ int larder__server_hear(larder__server *s, larder__server_client *c, uint16_t ty
         return larder__unix_ranks_join(s, c, r);
     if (c->berth.ranks)
         return larder__unix_ranks_hear(s, c, type, r);
+    if (type == LARDER__MSG_PROOF && c->pending)
+        return proof(s, c, r);
     if (!c->about.set)
         return larder__fail(LARDER_E_STATE, "it did not say hello");
     if (type == LARDER__MSG_RETURNS)
         return returns(s, c, r);
+    if (type == LARDER__MSG_BYTES)
+        return larder__served_bytes(c->about.set, c->about.job, r);
     return type > LARDER__MSG_OP ? operation(s, c, (uint16_t)(type - LARDER__MSG_OP), r)
                                  : larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
 }

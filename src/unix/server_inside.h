@@ -15,13 +15,24 @@
 #include <stddef.h>
 #include <sys/un.h>
 
+typedef struct larder__pending { /* what a client wants, as soon as it has shown that it may */
+    larder__hello hello;
+    larder__witness asked; /* as it was then */
+} larder__pending;
+
 typedef struct larder__server_client {
     struct larder__server_client *next;
     int fd;
     bool leaving; /* what is left to send, then goodbye */
-    bool deaf;    /* has closed: nothing is sent any more, and what it said before is still heard */
-    uint64_t promise; /* bytes that it may come to */
-    uint32_t at_once; /* requests in one message */
+    /* Thrown out: nothing is said or heard any more, and what it holds is its own until it hangs
+     * up, since it may still read there. */
+    bool expelled;
+    bool deaf; /* has closed: nothing is sent any more, and what it said before is still heard */
+    uint32_t user;            /* whose process it is */
+    larder__pending *pending; /* NULL: it was not asked to show anything */
+    uint32_t wire;            /* the version of the protocol that it speaks */
+    uint64_t promise;         /* bytes that it may come to */
+    uint32_t at_once;         /* requests in one message */
     larder__inbox in;
     larder_writer out; /* not yet taken by the socket */
     size_t sent;

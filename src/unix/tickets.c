@@ -86,9 +86,22 @@ static void end_passage(passage *p) {
     larder__free(p);
 }
 
-static void settle(larder__block_head *head, uint32_t state) {
-    atomic_store(&head->state, state);
-    larder__word_wake(&head->state);
+/* Where the arena is not ours to write the daemon tells those who wait. */
+static void settle(larder__connection *a, passage *p, larder__ticket *t, larder_buf *b, int code) {
+    if (p->map->sealed)
+        larder__connection_bytes(a, p->map, p->lease, t->held, b, code);
+    else {
+        if (code == 0) {
+            memcpy(p->head + 1, larder_buf_data(b), larder_buf_size(b));
+            __atomic_store_n(&p->head->size, (uint32_t)larder_buf_size(b), __ATOMIC_RELAXED);
+            __atomic_store_n(&p->head->held, t->held, __ATOMIC_RELAXED);
+        }
+        atomic_store(&p->head->state, code == 0 ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
+        larder__word_wake(&p->head->state);
+        larder__connection_made(a, p->map, p->lease, code);
+    }
+    larder__connection_release(a, p->map, p->lease);
+    end_passage(p);
 }
 
 void larder__tickets_fill(void *st, larder__ticket *t, larder_buf *b) {
@@ -97,24 +110,11 @@ void larder__tickets_fill(void *st, larder__ticket *t, larder_buf *b) {
     size_t bytes = larder_buf_size(b);
     bool fits = t->make == LARDER_DECODED ? bytes <= t->size && t->held != LARDER_AUGMENTED
                                           : bytes == t->size && t->held == t->make;
-    if (fits) {
-        memcpy(p->head + 1, larder_buf_data(b), bytes);
-        __atomic_store_n(&p->head->size, (uint32_t)bytes, __ATOMIC_RELAXED);
-        __atomic_store_n(&p->head->held, t->held, __ATOMIC_RELAXED);
-    }
-    settle(p->head, fits ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
-    larder__connection_made(a, p->map, p->lease, fits ? 0 : LARDER_E_CHANGED);
-    larder__connection_release(a, p->map, p->lease);
-    end_passage(p);
+    settle(a, p, t, b, fits ? 0 : LARDER_E_CHANGED);
 }
 
 void larder__tickets_fail(void *st, larder__ticket *t, int code) {
-    larder__connection *a = st;
-    passage *p = (passage *)(void *)t->flight;
-    settle(p->head, LARDER__BLOCK_FAILED);
-    larder__connection_made(a, p->map, p->lease, code);
-    larder__connection_release(a, p->map, p->lease);
-    end_passage(p);
+    settle(st, (passage *)(void *)t->flight, t, NULL, code < 0 ? code : LARDER_E_STATE);
 }
 
 int larder__tickets_wait(void *st, larder__ticket *t, larder_buf **out) {

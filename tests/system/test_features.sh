@@ -20,3 +20,17 @@ for part in jpeg png webp tiff gif lmdb hdf5 sound zlib xz zstd cblas uring redi
         ;;
     esac
 done
+
+# What it is made of: every library that was found has a version, and is loaded, but for those that are
+# part of this program.
+"$LARDER" --version --json | python3 -c '
+import json, sys
+
+bill = json.load(sys.stdin)
+parts = bill["parts"].split()
+there = [p for p in parts if not p.startswith("-")]
+assert len(bill["built_with"]) == len(there), (bill["built_with"], there)
+assert all(b["name"] and b["version"][0].isdigit() for b in bill["built_with"]), bill["built_with"]
+assert any("/libc." in path or "musl" in path for path in bill["loaded"]), bill["loaded"]
+assert all(oldest <= newest for oldest, newest in bill["formats"].values()), bill["formats"]
+'

@@ -541,11 +541,55 @@ static void nonsense(void **st) {
     end();
 }
 
+/* One that is thrown out may still read what it was lent: nobody else writes there before it has
+ * hung up, and the others hear at once that it is gone. */
+static void thrown_out_while_reading(void **st) {
+    (void)st;
+    rank a, b;
+    begin();
+    join(&a, 0, 2);
+    hear_ranks(&a, 1, false);
+    join(&b, 1, 2);
+    hear_ranks(&a, UINT32_MAX, true);
+    hear_ranks(&b, UINT32_MAX, true);
+    put(&a, 5, 20000);
+    larder__wire_found f = look(&b, 5, 20000);
+    assert_int_equal(f.size, 20000);
+    wish(&a, 1, 1, 1);
+    give(&b, LARDER__MSG_STORED, 77);
+    shown_out(&b);
+    hear_gone(&a, 1, 1, false);
+    write_value(&a, 5, 0);
+    send_frame(&a, LARDER__MSG_DROP);
+    for (uint64_t id = 10; id < 40; id++) { /* all the memory there is, more than once */
+        larder__wire_found g = ask(&a, LARDER__MSG_PLACE, LARDER__MSG_PLACED, id, 10000);
+        if (g.lease != LARDER__NO_LEASE) {
+            memset(a.arena + g.offset, (int)id, 10000);
+            give(&a, LARDER__MSG_STORED, g.lease);
+        }
+        for (size_t i = 0; i < f.size; i++)
+            if (b.arena[f.offset + i] != 5)
+                fail_msg("byte %zu is another's", i);
+        write_value(&a, id - 2, 0);
+        send_frame(&a, LARDER__MSG_DROP);
+    }
+    assert_int_equal(larder__server_clients(server), 2);
+    send(b.fd, "anything", 8, MSG_NOSIGNAL); /* is not heard */
+    check_ok(larder__server_turn(server, 0));
+    leave(&b);
+    assert_int_equal(larder__server_clients(server), 1);
+    put(&a, 50, 20000); /* there is room for it again */
+    put(&a, 51, 20000);
+    leave(&a);
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_at_random),        cmocka_unit_test(values_of_two),
-        cmocka_unit_test(records_of_three),        cmocka_unit_test(who_did_not_wait),
-        cmocka_unit_test(leases_outlive_the_link), cmocka_unit_test(nonsense),
+        cmocka_unit_test(values_at_random),         cmocka_unit_test(values_of_two),
+        cmocka_unit_test(records_of_three),         cmocka_unit_test(who_did_not_wait),
+        cmocka_unit_test(leases_outlive_the_link),  cmocka_unit_test(nonsense),
+        cmocka_unit_test(thrown_out_while_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

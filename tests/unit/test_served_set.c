@@ -44,9 +44,11 @@ static void open_world(world *w, const char *policy, uint64_t budget, uint64_t s
         .spare = budget / 4,
     };
     snprintf(conf.about.policy, sizeof conf.about.policy, "%s", policy);
+    int fds[2];
     check_ok(larder__served_open(&w->set, &conf));
+    check_ok(larder__served_memory(w->set, false, fds));
     w->arena = mmap(NULL, larder__served_arena_bytes(w->set), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    larder__served_arena_fd(w->set), 0);
+                    fds[0], 0);
     assert_true(w->arena != MAP_FAILED);
 }
 

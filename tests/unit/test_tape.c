@@ -211,7 +211,8 @@ static void damaged_anywhere(void **state) {
             check_batches(&t, t.count);
             larder__tape_free(&t);
         } else {
-            assert_int_equal(rc, LARDER_E_FORMAT);
+            bool version = i >= 8 && i < 12;
+            assert_int_equal(rc, version ? LARDER_E_UNSUPPORTED : LARDER_E_FORMAT);
             assert_non_null(strstr(larder_errmsg(), "it: "));
         }
     }

@@ -30,6 +30,8 @@ typedef struct larder__draw_conf {
     uint64_t identity;    /* of its bytes: by this they are kept where others find them */
     uint32_t size;        /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
+    /* As larder__attach_conf.prove. */
+    int (*prove)(void *arg, uint64_t id, uint64_t nonce, uint64_t *out);
     void *size_arg;
     /* What entries of other forms come to, as in larder__forms. */
     double decoded_ratio;

@@ -180,6 +180,7 @@ static int attach(larder__draw *d) {
                              .stats = conf->stats,
                              .exchanges = LARDER_HAS(d->recipe.policy, shares, exchange),
                              .size_of = conf->size_of,
+                             .prove = conf->prove,
                              .size_arg = conf->size_arg};
     memcpy(a.hello.about.share, asked->budget.share, sizeof a.hello.about.share);
     bool pixels = a.hello.about.share[LARDER_ENCODED] < 1 || d->recipe.replan;

@@ -114,22 +114,29 @@ static void finish_batch(larder_loader *l, larder__place *p) {
     pthread_mutex_unlock(&l->lock);
 }
 
-static int look_at_batch(larder_loader *l, larder__place *p) {
-    larder__evaluation *e = &l->evaluation;
+/* What the user's function broke off with is its own: nothing has been noted, and it may be asked
+ * again. */
+static int ask(larder__evaluation *e, larder__place *p) {
     for (size_t i = 0; i < p->plan.n; i++)
         e->loss[i] = NAN;
-    int rc = gather(l, p);
+    p->batch.number = p->plan.number;
+    p->batch.epoch = p->plan.epoch;
+    p->batch.ids = p->served;
+    int rc = p->batch.n ? e->fn(e->arg, &p->batch, e->loss) : 0;
+    e->halted = rc != 0;
+    if (rc == 0)
+        return 0;
+    return rc < 0 ? larder__fail(rc, "the evaluator broke off")
+                  : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
+}
+
+static int look_at_batch(larder_loader *l, larder__place *p) {
+    larder__evaluation *e = &l->evaluation;
+    int rc = ask(e, p);
     if (rc < 0)
         return rc;
     if (p->batch.n == 0)
         return larder__draw_evaluated(l->draw, &p->plan, NULL, NULL, 0);
-    p->batch.number = p->plan.number;
-    p->batch.epoch = p->plan.epoch;
-    p->batch.ids = p->served;
-    rc = e->fn(e->arg, &p->batch, e->loss);
-    if (rc != 0)
-        return rc < 0 ? larder__fail(rc, "the evaluator broke off")
-                      : larder__fail(LARDER_E_STATE, "the evaluator answered %d", rc);
     rc = larder__draw_evaluated(l->draw, &p->plan, p->served, e->loss,
                                 p->plan.again ? 0 : p->batch.n);
     if (rc < 0)
@@ -139,21 +146,31 @@ static int look_at_batch(larder_loader *l, larder__place *p) {
     return 0;
 }
 
+/* While one batch is looked at, the next is filled. */
 static int look_at_all(larder_loader *l) {
-    larder__place *now = &l->evaluation.places[0], *next = &l->evaluation.places[1];
-    int rc = begin_batch(l, now);
-    while (rc == 0 && now->plan.n) {
-        rc = begin_batch(l, next);
-        finish_batch(l, now);
+    larder__evaluation *e = &l->evaluation;
+    bool again = e->halted; /* it is filled, and so is the next */
+    int rc = again ? 0 : begin_batch(l, &e->places[e->now]);
+    while (rc == 0 && e->places[e->now].plan.n) {
+        larder__place *now = &e->places[e->now], *next = &e->places[!e->now];
+        if (!again) {
+            rc = begin_batch(l, next);
+            finish_batch(l, now);
+            rc = rc < 0 ? rc : gather(l, now);
+        }
+        again = false;
         if (rc == 0)
             rc = look_at_batch(l, now);
+        if (e->halted)
+            break;
         now->plan.n = 0;
-        larder__place *t = now;
-        now = next;
-        next = t;
+        e->now = !e->now;
     }
-    finish_batch(l, now); /* of a failure: nothing may be left under way */
-    now->plan.n = 0;
+    for (int k = 0; k < 2; k++) { /* of a failure: nothing may be left under way */
+        finish_batch(l, &e->places[k]);
+        if (!e->halted)
+            e->places[k].plan.n = 0;
+    }
     return rc;
 }
 
@@ -168,11 +185,12 @@ int larder__evaluation_run(larder_loader *l) {
     int rc = look_at_all(l);
     larder__stat_observe(l->stats, l->stat.evaluation, larder__now() - begun);
     pthread_mutex_lock(&l->lock);
-    l->evaluation.due = false;
+    l->evaluation.due = l->evaluation.halted;
     l->planning = false;
     pthread_cond_broadcast(&l->work);
     pthread_cond_broadcast(&l->ready);
-    if (rc < 0)
-        l->torn = true;
-    return rc < 0 ? larder__loader_fail(l, rc) : 0;
+    if (rc == 0 || l->evaluation.halted)
+        return rc;
+    l->torn = true;
+    return larder__loader_fail(l, rc);
 }

@@ -6,7 +6,9 @@
 
 #include <math.h>
 
-typedef struct page { /* one epoch */
+/* One epoch. All are kept, since larder_loader_figures tells of any and a saved state has them:
+ * these few hundred bytes are what a loader grows by with each. */
+typedef struct page {
     larder_figures f;
     uint64_t expected, distinct;
     larder__gap gap;

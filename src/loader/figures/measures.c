@@ -44,6 +44,8 @@ int larder__measures_open(larder_loader *l) {
         {&t->demand_bytes, 'c', "demand_bytes", "bytes",
          "what is served, as it lies in storage: what would be read without a cache"},
         {&t->bad, 'c', "bad_samples", "samples", "could not be read or decoded"},
+        {&t->healed, 'c', "cache_healed", "samples",
+         "what the cache held of them was no good: they were read again"},
         {&t->reports, 'c', "reports", "batches", "feedback given by training"},
         {&t->refused, 'c', "reports_refused", "batches",
          "feedback about anything but a batch at hand"},

@@ -127,6 +127,32 @@ uint8_t larder__row_form(const larder_loader *l, const larder__ticket *t) {
     return (uint8_t)((l->own ? LARDER_ENCODED : t->form) | (t->front ? LARDER__FRONT : 0));
 }
 
+/* What the cache held cannot be made into a row: it may have been damaged there, so storage is
+ * asked once before the sample is bad. */
+static int read_again(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                      uint64_t seed, int code) {
+    const larder__ticket *t = &p->plan.tickets[row];
+    larder_buf *bytes = NULL;
+    char why[256];
+    if (t->task == LARDER__MAKE || l->parts || code == LARDER_E_NOMEM)
+        return code;
+    snprintf(why, sizeof why, "%s", larder_errmsg());
+    int rc = larder__row_alone(l, t->key, &bytes);
+    if (rc == 0)
+        rc = larder__row_decode(l, scratch, p, row, t->key, bytes, LARDER_ENCODED, seed);
+    if (rc == 0) {
+        p->read_bytes[row] += (uint32_t)larder_buf_size(bytes);
+        larder__stat_add(l->stats, l->stat.healed, 1);
+        if (!atomic_exchange(&l->healed_told, true))
+            larder__note(l->stats,
+                         "what the cache held of a sample was no good, and it was read again: %s; "
+                         "others that are follow without a word (cache_healed)",
+                         why);
+    }
+    larder_buf_unref(&bytes);
+    return rc;
+}
+
 static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
@@ -135,6 +161,8 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     p->form[row] = larder__row_form(l, t);
     double begun = l->plans ? larder__thread_seconds() : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
+    if (rc < 0)
+        rc = read_again(l, scratch, p, row, seed, rc);
     if (rc < 0)
         larder__row_failed(p, row, rc, larder_errmsg());
     else if (l->plans)

@@ -164,7 +164,9 @@ static int begin(larder_loader *l, uint64_t epoch) {
     l->kept = NULL;
     larder__draw_begin(l->draw, epoch);
     l->taken = l->planned = larder__draw_number(l->draw);
-    l->evaluation.due = false;
+    l->evaluation.due = l->evaluation.halted = false;
+    for (int k = 0; k < 2; k++)
+        l->evaluation.places[k].plan.n = 0;
     return 0;
 }
 

@@ -4,12 +4,21 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/versions.h"
 #include "loader/inside.h"
 
 #include <stdio.h>
 
-/* With the format's version. A list of decisions is a state's first part alone. */
-static const char magic[8] = "larder\5\n", list_magic[8] = "larder\5d";
+/* Then a byte for the format's version, and one for what it is: a list of decisions is a state's
+ * first part alone. */
+static const char magic[6] = {'l', 'a', 'r', 'd', 'e', 'r'};
+enum { STATE = '\n', LIST = 'd', HEAD = sizeof magic + 2 };
+
+static void write_head(larder_writer *w, char what) {
+    const char head[2] = {LARDER__STATE_VERSION, what};
+    larder_write_bytes(w, magic, sizeof magic);
+    larder_write_bytes(w, head, sizeof head);
+}
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
@@ -216,7 +225,7 @@ static int check_identity(larder_loader *l, larder_reader *r, larder__division *
 /* ---- save and restore ------------------------------------------------------------------------ */
 
 static void write_state(larder_loader *l, larder_writer *w) {
-    larder_write_bytes(w, magic, sizeof magic);
+    write_head(w, STATE);
     write_identity(l, w);
     larder__draw_effects(l->draw, w);
     larder_write_u64(w, l->taken);
@@ -240,7 +249,7 @@ static void write_state(larder_loader *l, larder_writer *w) {
 }
 
 static void write_decisions(larder_loader *l, larder_writer *w) {
-    larder_write_bytes(w, list_magic, sizeof list_magic);
+    write_head(w, LIST);
     write_identity(l, w);
     larder__draw_effects(l->draw, w);
 }
@@ -253,6 +262,10 @@ static int write_out(larder_loader *l, void (*write)(larder_loader *, larder_wri
         pthread_cond_wait(&l->ready, &l->lock);
     if (l->torn)
         return larder__fail(LARDER_E_STATE, "there is no state to go on from: %.400s", l->why);
+    if (l->evaluation.halted)
+        return larder__fail(LARDER_E_STATE,
+                            "the evaluator broke off in the middle of its samples: "
+                            "a state is saved when it has seen them all, or before");
     write(l, &w);
     larder_write_u64(&w, larder__hash_bytes(0, w.bytes, w.code ? 0 : w.size));
     if (w.code < 0) {
@@ -373,10 +386,13 @@ static int restore_body(larder_loader *l, larder_reader *r) {
 static int check_state(const larder_loader *l, const unsigned char *b, size_t size, bool list) {
     if (l->running || l->taken || l->planned || l->failed || l->restored)
         return larder__fail(LARDER_E_STATE, "a state is restored right after open, once");
-    bool long_enough = b && size >= sizeof magic + 8;
-    if (!long_enough || (memcmp(b, magic, sizeof magic) != 0 &&
-                         (!list || memcmp(b, list_magic, sizeof magic) != 0)))
-        return larder__fail(LARDER_E_FORMAT, "saved state: not a state of this version of larder");
+    bool is = b && size >= HEAD + 8 && memcmp(b, magic, sizeof magic) == 0 &&
+              (b[HEAD - 1] == STATE || (list && b[HEAD - 1] == LIST));
+    if (!is)
+        return larder__fail(LARDER_E_FORMAT, "saved state: not a state that larder saved");
+    int rc = larder__version_check(LARDER__FORMAT_STATE, "saved state", b[HEAD - 2]);
+    if (rc < 0)
+        return rc;
     larder_reader tail = {.at = b + size - 8, .end = b + size};
     if (larder_read_u64(&tail) != larder__hash_bytes(0, b, size - 8))
         return larder__fail(LARDER_E_FORMAT, "saved state: damaged (its checksum is wrong)");
@@ -408,7 +424,7 @@ int larder_loader_restore(larder_loader *l, larder_saved what, const void *bytes
     if (rc < 0)
         return rc;
     if ((rc = check_state(l, b, size, list)) == 0) {
-        larder_reader r = {.at = b + sizeof magic, .end = b + size - 8};
+        larder_reader r = {.at = b + HEAD, .end = b + size - 8};
         rc = list ? follow(l, &r) : go_on(l, &r);
     }
     pthread_mutex_unlock(&l->lock);

@@ -1,0 +1,482 @@
+/* What a job of another user can do in a daemon whose socket lets it in: read what it could read
+ * anyway, and make entries of its own. It cannot write where others read, by no way there is; it is
+ * not given samples that it cannot read itself; and nobody trains on what it lies about. */
+#include "base/hash.h"
+#include "base/stat.h"
+#include "check.h"
+#include "loader_kit.h"
+#include "unix/attach.h"
+#include "unix/connection.h"
+#include "unix/frame.h"
+#include "unix/rank_link.h"
+#include "unix/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KEYS = 40, NOBODY = 65534, LARGE = 300000 };
+
+static char folder[256], path[300];
+static pid_t server_pid;
+
+/* A daemon of root's that everybody may attach to. */
+static void start(bool share_data) {
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    server_pid = fork();
+    assert_true(server_pid >= 0);
+    if (server_pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        larder__server *server = NULL;
+        larder__server_conf conf = {.socket = path,
+                                    .mode = 0666,
+                                    .cache = 256 << 20,
+                                    .clients = 16,
+                                    .share_data = share_data};
+        must(larder__server_open(&server, &conf) == 0);
+        must(write(ready[1], "x", 1) == 1);
+        larder__server_run(server);
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+}
+
+static int begin(void **st) {
+    (void)st;
+    check_folder(folder);
+    snprintf(path, sizeof path, "%s/s", folder);
+    return chmod(folder, 0777);
+}
+
+static int end(void **st) {
+    (void)st;
+    if (server_pid > 0) {
+        kill(server_pid, SIGKILL);
+        waitpid(server_pid, NULL, 0);
+    }
+    server_pid = 0;
+    check_folder_remove(folder);
+    return 0;
+}
+
+/* Only root can be two users. */
+#define root_or_skip()                                                                             \
+    do {                                                                                           \
+        if (geteuid() != 0) {                                                                      \
+            print_message("skipped: only root can be two users\n");                                \
+            skip();                                                                                \
+        }                                                                                          \
+    } while (0)
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static uint32_t size_of(uint64_t key) { return key % 8 == 3 ? LARGE : 1000 + (uint32_t)key; }
+
+/* What a sample holds, as somebody sees it: truth is 0. */
+static void paint(unsigned char *out, uint64_t key, unsigned lie) {
+    for (uint32_t i = 0; i < size_of(key); i++)
+        out[i] = (unsigned char)((key * 131 + i * 7 + (i >> 8) + lie * 89) * 2654435761u >> 13);
+}
+
+typedef struct job {
+    larder__cache *cache;
+    larder__stats *stats;
+    unsigned lie;
+    size_t made;
+} job;
+
+static int make(void *arg, const larder_access *want, larder_buf *have, larder_buf **out) {
+    job *j = arg;
+    (void)have;
+    if (!(*out = larder_buf_new(want->size)))
+        return LARDER_E_NOMEM;
+    paint(larder_buf_data(*out), want->key, j->lie);
+    j->made++;
+    return 0;
+}
+
+static int see_truth(void *arg, uint64_t id, uint64_t nonce, uint64_t *out) {
+    static unsigned char bytes[LARGE];
+    paint(bytes, id, ((job *)arg)->lie);
+    *out = larder__hash_bytes(nonce, bytes, size_of(id));
+    return 0;
+}
+
+static int see_nothing(void *arg, uint64_t id, uint64_t nonce, uint64_t *out) {
+    (void)arg, (void)id, (void)nonce, (void)out;
+    return LARDER_E_IO;
+}
+
+typedef int (*prove_fn)(void *, uint64_t, uint64_t, uint64_t *);
+
+static larder__hello hello(void) {
+    larder__hello h = {.batch = 8,
+                       .identity = 3,
+                       .about.keys = KEYS,
+                       .about.share = {1},
+                       .about.policy = "lru",
+                       .name = "test"};
+    for (uint64_t k = 0; k < KEYS; k++)
+        h.payload += size_of(k);
+    snprintf(h.budget, sizeof h.budget, "20MiB");
+    return h;
+}
+
+/* Attaches as that user. */
+static void attach_as(job *j, uid_t user, prove_fn prove) {
+    larder__attach_conf conf = {
+        .door = larder__door_at(path), .hello = hello(), .prove = prove, .size_arg = j};
+    check_ok(larder__stats_open(&j->stats));
+    conf.stats = j->stats;
+    assert_int_equal(seteuid(user), 0);
+    int rc = larder__attach_open(&j->cache, &conf);
+    assert_int_equal(seteuid(0), 0);
+    check_ok(rc);
+    j->made = 0;
+}
+
+/* Takes every sample; how many of them are not as the job sees them. */
+static size_t read_all(job *j) {
+    static unsigned char right[LARGE];
+    size_t wrong = 0;
+    for (uint64_t k = 0; k < KEYS; k++) {
+        larder_access a = {.key = k, .size = size_of(k), .score = NAN};
+        larder_buf *out = NULL;
+        check_ok(larder__cache_get(j->cache, &a, 1, make, j, &out, NULL));
+        paint(right, k, j->lie);
+        wrong += larder_buf_size(out) != size_of(k) ||
+                 memcmp(larder_buf_data(out), right, size_of(k)) != 0;
+        larder_buf_unref(&out);
+    }
+    return wrong;
+}
+
+static void leave(job *j) {
+    larder__cache_close(&j->cache);
+    larder__stats_close(&j->stats);
+}
+
+static bool is_told(const job *j) {
+    const char *note = larder__note_at(j->stats, 0);
+    return note && strstr(note, "--share-data");
+}
+
+/* ---- sharing --------------------------------------------------------------------------------- */
+
+/* What it makes crosses the socket, in pieces where it is large, and is what others of its read. */
+static void it_makes_its_own(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    job first = {.lie = 0}, second = {.lie = 0};
+    attach_as(&first, NOBODY, see_truth);
+    assert_int_equal(read_all(&first), 0);
+    assert_int_equal(first.made, KEYS);
+    attach_as(&second, NOBODY, NULL); /* of the same user: nothing to show */
+    assert_int_equal(read_all(&second), 0);
+    assert_int_equal(second.made, 0);
+    leave(&first);
+    leave(&second);
+}
+
+/* What it fails to make is somebody else's to make at once. */
+static void it_fails(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    job first = {.lie = 0}, second = {.lie = 0};
+    attach_as(&first, NOBODY, NULL);
+    attach_as(&second, NOBODY, NULL);
+    larder_access a = {.key = 1, .size = size_of(1), .score = NAN}, b = a;
+    larder__ticket mine, theirs;
+    larder_buf *out = NULL;
+    check_ok(larder__cache_claim(first.cache, &a, 1, &mine));
+    assert_int_equal(mine.task, LARDER__MAKE);
+    check_ok(larder__cache_claim(second.cache, &b, 1, &theirs));
+    assert_int_equal(theirs.task, LARDER__WAIT);
+    larder__cache_fail(first.cache, &mine, LARDER_E_IO, "");
+    assert_int_equal(larder__cache_wait(second.cache, &theirs, &out), LARDER__TAKE_OVER);
+    assert_int_equal(read_all(&second), 0);
+    leave(&first);
+    leave(&second);
+}
+
+static void root_has_read(job *root) {
+    attach_as(root, 0, see_truth);
+    assert_int_equal(read_all(root), 0);
+    assert_int_equal(root->made, KEYS);
+}
+
+/* Data that it cannot read is not served to it, and it is told. */
+static void it_cannot_read(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    const prove_fn ways[] = {NULL, see_nothing};
+    job root = {.lie = 0};
+    root_has_read(&root);
+    for (size_t i = 0; i < 2; i++) {
+        job other = {.lie = 1 + (unsigned)i};
+        attach_as(&other, NOBODY - (uid_t)i, ways[i]);
+        assert_true(is_told(&other));
+        assert_int_equal(read_all(&other), 0);
+        assert_int_equal(other.made, KEYS);
+        leave(&other);
+    }
+    assert_int_equal(read_all(&root), 0); /* and nothing of theirs is root's */
+    leave(&root);
+}
+
+/* Who can read it shares it, whoever has read it. */
+static void it_can_read(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    job root = {.lie = 0}, other = {.lie = 0};
+    root_has_read(&root);
+    attach_as(&other, NOBODY, see_truth);
+    assert_false(is_told(&other));
+    assert_int_equal(read_all(&other), 0);
+    assert_int_equal(other.made, 0);
+    leave(&root);
+    leave(&other);
+}
+
+static void all_is_shared(void **st) {
+    (void)st;
+    root_or_skip();
+    start(true);
+    job root = {.lie = 0}, other = {.lie = 0};
+    root_has_read(&root);
+    attach_as(&other, NOBODY, NULL);
+    assert_false(is_told(&other));
+    assert_int_equal(read_all(&other), 0);
+    assert_int_equal(other.made, 0);
+    leave(&root);
+    leave(&other);
+}
+
+/* One that came first and made up what samples hold: root compares, and does not train on it. */
+static void it_lies(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    job liar = {.lie = 5}, root = {.lie = 0};
+    attach_as(&liar, NOBODY, NULL);
+    assert_int_equal(read_all(&liar), 0);
+    attach_as(&root, 0, see_truth);
+    assert_true(is_told(&root));
+    assert_int_equal(read_all(&root), 0);
+    assert_int_equal(root.made, KEYS);
+    leave(&liar);
+    leave(&root);
+}
+
+/* A loader shows what it is asked to by itself. */
+static void a_loader(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    char cache[400];
+    snprintf(cache, sizeof cache, "unix:%s?budget=100%%", path);
+    size_t hits[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        larder_loader_conf conf = kit_conf("mem:?n=64&h=8&w=8&c=3", "minio");
+        larder_loader *l = NULL;
+        const larder_batch *b;
+        conf.cache = cache;
+        conf.epochs = 1;
+        assert_int_equal(seteuid(i == 0 ? 0 : NOBODY), 0);
+        int rc = larder_loader_open(&l, &conf);
+        assert_int_equal(seteuid(0), 0);
+        check_ok(rc);
+        while (larder_loader_next(l, &b) == 0) {
+            for (size_t k = 0; k < b->n; k++)
+                hits[i] += b->kind[k] == LARDER_HIT;
+            larder_loader_done(l, b);
+        }
+        larder_loader_close(&l);
+    }
+    assert_int_equal(hits[0], 0);
+    assert_int_equal(hits[1], 64);
+}
+
+/* Ranks write where all of them read, so they are one user's: another's of that name is another
+ * job. */
+static void ranks_of_one_user(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    larder__unix_ranks_link *link[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) { /* both are rank 0: one job could not have two */
+        larder__unix_ranks_conf conf = {.door = larder__door_at(path),
+                                        .join = {.world = 2,
+                                                 .batch = 10,
+                                                 .turns = 2,
+                                                 .identity = 3,
+                                                 .keys = KEYS,
+                                                 .payload = 100 * KEYS,
+                                                 .want = 100 * KEYS,
+                                                 .job = "run",
+                                                 .name = "test"},
+                                        .patience = 30};
+        conf.join.rank = (uint32_t)i;
+        assert_int_equal(seteuid(i == 0 ? 0 : NOBODY), 0);
+        int rc = larder__unix_ranks_open(&link[i], &conf);
+        assert_int_equal(seteuid(0), 0);
+        check_ok(rc);
+    }
+    char *json = NULL;
+    larder__door door = larder__door_at(path);
+    check_ok(larder__attach_status(&door, &json));
+    const char *first = strstr(json, "\"job\": \"run\"");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "\"job\": \"run\""));
+    assert_null(strstr(json, "\"met\": true"));
+    larder_free(json);
+    for (int i = 0; i < 2; i++)
+        larder__unix_ranks_close(&link[i]);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* A hostile client: greets, takes the memory and tries to write there, by every way. */
+static void try_to_write(int fd, const char *what) {
+    char name[64];
+    must(fd >= 0);
+    must(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    void *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    must(at != MAP_FAILED);
+    must(mprotect(at, 4096, PROT_READ | PROT_WRITE) < 0);
+    must(pwrite(fd, "x", 1, 100) < 0);
+    must(ftruncate(fd, 0) < 0);
+    must(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) < 0);
+    must(fchmod(fd, 0777) < 0);
+    const int ways[] = {O_RDWR, O_WRONLY, O_RDWR | O_TRUNC};
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        if (open(name, ways[i]) >= 0) {
+            fprintf(stderr, "the %s was opened again for writing\n", what);
+            _exit(1);
+        }
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), fd);
+        must(open(name, ways[i]) < 0);
+    }
+}
+
+static void attack(void) {
+    larder__door door = larder__door_at(path);
+    larder__hello h = hello();
+    larder_writer w = {0};
+    larder__inbox in;
+    larder_reader body;
+    larder__welcome m = {0};
+    must(setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
+    h.magic = LARDER__WIRE_MAGIC;
+    h.version = LARDER__WIRE_VERSION;
+    h.at_once = 256;
+    int fd = larder__daemon_connect(&door);
+    must(fd >= 0);
+    larder__inbox_init(&in);
+    larder__hello_write(&h, &w);
+    must(larder__frame_send(fd, LARDER__MSG_HELLO, w.bytes, w.size, NULL, 0) == 0);
+    must(larder__daemon_hear(fd, &in, LARDER__MSG_WELCOME, &body) == 0);
+    must(larder__welcome_read(&m, &body) == 0 && m.sealed == 1);
+    try_to_write(larder__inbox_take_fd(&in), "arena");
+    try_to_write(larder__inbox_take_fd(&in), "table");
+    /* Bytes for a promise that nobody gave are nobody's; those beyond one are the end. */
+    larder__wire_piece p = {.lease = 7, .whole = 10};
+    must(larder__frame_send_two(fd, LARDER__MSG_BYTES, &p, sizeof p, "0123456789", 10) == 0);
+    must(larder__frame_send(fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0) == 0);
+    must(larder__daemon_hear(fd, &in, LARDER__MSG_STATUS_IS, &body) == 0);
+    _exit(0);
+}
+
+static void it_cannot_write(void **st) {
+    (void)st;
+    int status;
+    root_or_skip();
+    start(false);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        attack();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Pieces of what was promised that do not fit are the end of the connection, and nothing is kept.
+ */
+static void pieces_that_do_not_fit(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    const larder__wire_piece bad[] = {
+        {.lease = 0, .whole = 2000, .at = 0},            /* longer than promised */
+        {.lease = 0, .whole = 1000, .at = 5},            /* not from the beginning */
+        {.lease = 0, .whole = 4, .at = 0},               /* more than it says itself */
+        {.lease = 0, .whole = 1000, .at = 0, .held = 9}, /* in no form there is */
+        {.lease = 0, .whole = 1000, .at = UINT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        larder__door door = larder__door_at(path);
+        larder__hello h = hello();
+        larder_writer w = {0};
+        larder__inbox in;
+        larder_reader body;
+        h.magic = LARDER__WIRE_MAGIC;
+        h.version = LARDER__WIRE_VERSION;
+        h.at_once = 256;
+        int fd = larder__daemon_connect(&door);
+        assert_true(fd >= 0);
+        larder__inbox_init(&in);
+        larder__hello_write(&h, &w);
+        check_ok(larder__frame_send(fd, LARDER__MSG_HELLO, w.bytes, w.size, NULL, 0));
+        check_ok(larder__daemon_hear(fd, &in, LARDER__MSG_WELCOME, &body));
+        larder__row row = {.key = 0, .size = 1000};
+        larder__op claim = {.type = LARDER__OP_CLAIM, .n = 1, .rows = &row};
+        w.size = 0;
+        larder__op_write(&claim, &w);
+        check_ok(
+            larder__frame_send(fd, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size, NULL, 0));
+        check_ok(larder__daemon_hear(fd, &in, LARDER__MSG_TICKETS, &body));
+        check_ok(
+            larder__frame_send_two(fd, LARDER__MSG_BYTES, &bad[i], sizeof bad[i], "01234567", 8));
+        assert_int_equal(larder__daemon_hear(fd, &in, LARDER__MSG_STATUS_IS, &body),
+                         LARDER_E_FORMAT);
+        assert_non_null(strstr(larder_errmsg(), "promised to make"));
+        larder__inbox_free(&in);
+        larder__writer_free(&w);
+        close(fd);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_makes_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(it_fails, begin, end),
+        cmocka_unit_test_setup_teardown(it_cannot_read, begin, end),
+        cmocka_unit_test_setup_teardown(it_can_read, begin, end),
+        cmocka_unit_test_setup_teardown(all_is_shared, begin, end),
+        cmocka_unit_test_setup_teardown(it_lies, begin, end),
+        cmocka_unit_test_setup_teardown(a_loader, begin, end),
+        cmocka_unit_test_setup_teardown(ranks_of_one_user, begin, end),
+        cmocka_unit_test_setup_teardown(it_cannot_write, begin, end),
+        cmocka_unit_test_setup_teardown(pieces_that_do_not_fit, begin, end),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

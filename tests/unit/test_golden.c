@@ -1,0 +1,365 @@
+/* What larder wrote once it still reads: a file of each format in tests/golden, named after its
+ * version, is read and understood. Formats whose bytes say all are also written the same today.
+ * Files stay when a version is added to their format; with LARDER_GOLDEN=write those of today's are
+ * written anew, which is right only until the version has been released. */
+#include "base/file.h"
+#include "base/parcel.h"
+#include "base/versions.h"
+#include "check.h"
+#include "loader_kit.h"
+#include "shared/value.h"
+#include "svm/access.h"
+#include "tape/tape.h"
+#include "unix/message.h"
+#include "unix/rank_message.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 96, BEFORE = 4 };
+#define SOURCE "mem:?n=96&h=8&w=8&c=3"
+
+static bool writing(void) {
+    const char *how = getenv("LARDER_GOLDEN");
+    return how && strcmp(how, "write") == 0;
+}
+
+static void name_of(char out[128], const char *name) {
+    snprintf(out, 128, "tests/golden/%s", name);
+}
+
+/* The file, whole; free it. */
+static unsigned char *golden(const char *name, size_t *size) {
+    char path[128];
+    name_of(path, name);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("%s is not there", path);
+    unsigned char *bytes = malloc(1 << 20);
+    assert_non_null(bytes);
+    *size = fread(bytes, 1, 1 << 20, f);
+    fclose(f);
+    return bytes;
+}
+
+/* These bytes are what the file holds, then and now. */
+static void same_as_golden(const char *name, const void *bytes, size_t size) {
+    char path[128];
+    size_t had;
+    name_of(path, name);
+    if (writing())
+        check_write(path, bytes, size);
+    unsigned char *then = golden(name, &had);
+    if (had != size || memcmp(then, bytes, size) != 0)
+        fail_msg("%s: larder writes other bytes today; a format that changes gets another version",
+                 path);
+    free(then);
+}
+
+/* ---- saved states ---------------------------------------------------------------------------- */
+
+static void save_state(const larder_loader_conf *c, const char *path) {
+    larder_loader *l = NULL;
+    uint64_t digests[BEFORE];
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_open(&l, c));
+    assert_int_equal(kit_run(l, digests, BEFORE), BEFORE);
+    check_ok(larder_loader_save(l, LARDER_STATE, &bytes, &size));
+    check_write(path, bytes, size);
+    larder_free(bytes);
+    larder_loader_close(&l);
+}
+
+static larder_loader_conf conf_of(const char *recipe) {
+    larder_loader_conf c = kit_conf(SOURCE, recipe);
+    c.epochs = 2;
+    return c;
+}
+
+/* Goes on where it was: the rest of the epoch, each sample at most once, and one more epoch. */
+static void states(void **st) {
+    (void)st;
+    static const char *const recipes[] = {"lru", "minio", "shade", "seneca"};
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        larder_loader_conf c = conf_of(recipes[i]);
+        char name[64], path[128];
+        bool seen[N] = {false};
+        size_t size, rows = 0, epochs = 0;
+        larder_loader *l = NULL;
+        const larder_batch *b;
+        int rc;
+        snprintf(name, sizeof name, "state-5-%s", recipes[i]);
+        name_of(path, name);
+        if (writing())
+            save_state(&c, path);
+        unsigned char *bytes = golden(name, &size);
+        check_ok(larder_loader_open(&l, &c));
+        check_ok(larder_loader_restore(l, LARDER_STATE, bytes, size));
+        while ((rc = larder_loader_next(l, &b)) != LARDER_END) {
+            check_ok(rc);
+            if (rc == LARDER_END_EPOCH) {
+                epochs++;
+                continue;
+            }
+            for (size_t k = 0; k < b->n && epochs == 0; k++, rows++) {
+                bool twice = seen[b->ids[k]] && strcmp(recipes[i], "shade") != 0;
+                assert_false(twice);
+                seen[b->ids[k]] = true;
+            }
+            check_ok(larder_loader_done(l, b));
+        }
+        assert_int_equal(rows, N - BEFORE * c.batch);
+        assert_int_equal(epochs, 2);
+        larder_loader_close(&l);
+        free(bytes);
+    }
+}
+
+/* Of 0.1, and of a version to come: what to do is said. */
+static void other_states(void **st) {
+    (void)st;
+    larder_loader_conf c = conf_of("lru");
+    larder_loader *l = NULL;
+    size_t size;
+    unsigned char *bytes = golden("state-5-lru", &size);
+    check_ok(larder_loader_open(&l, &c));
+    for (unsigned char v = 1; v < 8; v++) {
+        if (v >= LARDER__STATE_OLDEST && v <= LARDER__STATE_VERSION)
+            continue;
+        bytes[6] = v;
+        assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_UNSUPPORTED);
+        assert_non_null(strstr(larder_errmsg(), v < 5 ? "older larder" : "newer larder"));
+        assert_non_null(strstr(larder_errmsg(), "begin anew"));
+    }
+    larder_loader_close(&l);
+    free(bytes);
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static uint32_t about_sample(void *arg, uint64_t id, int64_t *label) {
+    (void)arg;
+    *label = (int64_t)id % 2;
+    return 192;
+}
+
+static void tapes(void **st) {
+    (void)st;
+    char path[128];
+    size_t size;
+    larder__tape t;
+    name_of(path, "tape-2");
+    if (writing()) {
+        const larder__tape_job job = {.source = SOURCE,
+                                      .recipe = "lru",
+                                      .version = LARDER_VERSION,
+                                      .samples = N,
+                                      .batch = 3,
+                                      .world = 1,
+                                      .budget = 1000};
+        larder__tape_writer *w = NULL;
+        const uint64_t ids[] = {5, 6, 7};
+        const uint8_t kinds[] = {LARDER_HIT, LARDER_MISS, LARDER_MISS};
+        const float loss[] = {0.5f, 1.5f, 2.5f};
+        remove(path);
+        check_ok(larder__tape_create(&w, path, &job));
+        larder__tape_add_batch(
+            w, &(larder__tape_batch){.number = 0, .length = N, .n = 3, .accuracy = NAN},
+            &(larder__tape_rows){.ids = ids, .served = ids, .kinds = kinds, .about = about_sample});
+        larder__tape_add_losses(w, 0, loss, 3);
+        larder__tape_finish(&w);
+    }
+    check_ok(larder__tape_read(&t, path));
+    assert_true(t.ended);
+    assert_int_equal(t.count, 1);
+    assert_int_equal(t.requests, 3);
+    assert_int_equal(t.job.samples, N);
+    assert_string_equal(t.job.recipe, "lru");
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(t.ids[i], 5 + i);
+        assert_true(t.loss[i] == 0.5f + (float)i);
+    }
+    assert_int_equal(t.kinds[0], LARDER_HIT);
+    larder__tape_free(&t);
+    unsigned char *bytes = golden("tape-2", &size);
+    bytes[8] = 1; /* of 0.1 */
+    assert_int_equal(larder__tape_parse(&t, bytes, size, "old"), LARDER_E_UNSUPPORTED);
+    assert_non_null(strstr(larder_errmsg(), "old: its format has version 1, of an older larder"));
+    free(bytes);
+}
+
+static void rows(void **st) {
+    (void)st;
+    char path[128];
+    size_t size;
+    larder__accesses a;
+    const uint32_t ids[] = {3, 1, 2}, left[] = {9};
+    const float dist[] = {0.25f};
+    name_of(path, "rows-1");
+    if (writing()) {
+        larder__access_log *w = NULL;
+        check_ok(larder__access_log_open(&w, path, 10));
+        check_ok(larder__access_log_round(w, ids, 3, 0));
+        check_ok(larder__access_log_leave(w, left, dist, 1));
+        check_ok(larder__access_log_round(w, ids, 2, 4));
+        check_ok(larder__access_log_close(&w, 0));
+    }
+    unsigned char *bytes = golden("rows-1", &size);
+    check_ok(larder__accesses_parse(&a, bytes, size, path));
+    assert_int_equal(a.rows, 10);
+    assert_int_equal(a.rounds, 2);
+    assert_int_equal(a.count, 5);
+    assert_memory_equal(a.ids, ids, sizeof ids);
+    larder__accesses_free(&a);
+    bytes[8] = 9;
+    assert_int_equal(larder__accesses_parse(&a, bytes, size, "new"), LARDER_E_UNSUPPORTED);
+    assert_non_null(strstr(larder_errmsg(), "a newer larder"));
+    free(bytes);
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+static void parcels(void **st) {
+    (void)st;
+    static const unsigned char numbers[] = {1, 0, 2, 0};
+    larder__field fields[] = {{.kind = LARDER__FIELD_TEXT,
+                               .name = "said",
+                               .name_bytes = 4,
+                               .data = (const unsigned char *)"yes",
+                               .bytes = 3},
+                              {.kind = LARDER__FIELD_ARRAY,
+                               .dtype = LARDER_I16,
+                               .ndim = 1,
+                               .shape = {2},
+                               .name = "x",
+                               .name_bytes = 1,
+                               .data = numbers,
+                               .bytes = 4}};
+    larder_buf *b = NULL;
+    larder__parcel p;
+    larder__field f;
+    size_t size;
+    check_ok(larder__parcel_make(&b, fields, 2));
+    same_as_golden("parcel-1", larder_buf_data(b), larder_buf_size(b));
+    larder_buf_unref(&b);
+    unsigned char *bytes = golden("parcel-1", &size);
+    check_ok(larder__parcel_open(&p, bytes, size));
+    assert_true(larder__parcel_find(&p, "said", &f));
+    assert_memory_equal(f.data, "yes", 3);
+    bytes[4] = 2;
+    assert_int_equal(larder__parcel_open(&p, bytes, size), LARDER_E_UNSUPPORTED);
+    free(bytes);
+}
+
+/* Values in Redis; where the version is not this one's they are as good as absent. */
+static void values(void **st) {
+    (void)st;
+    const larder__value v = {.id = 7, .mark = 77, .size = 5, .form = 0, .held = 0};
+    unsigned char whole[LARDER__VALUE_HEAD + 5];
+    larder__value_write(whole, &v, "bytes");
+    memcpy(whole + LARDER__VALUE_HEAD, "bytes", 5);
+    same_as_golden("value-3", whole, sizeof whole);
+    assert_true(larder__value_fits(whole, &v, 5));
+    assert_true(larder__value_sound(whole, whole + LARDER__VALUE_HEAD, 5));
+    whole[4]++;
+    assert_false(larder__value_fits(whole, &v, 5));
+}
+
+/* A packed picture, its index beside it. */
+static void packs(void **st) {
+    (void)st;
+    larder_loader_conf c = kit_conf("tests/golden/pack-1", "lru");
+    larder_loader *l = NULL;
+    const larder_batch *b;
+    size_t rows = 0;
+    c.batch = 2;
+    c.epochs = 1;
+    c.cache = "0";
+    int rc = larder_loader_open(&l, &c);
+    if (rc == LARDER_E_UNSUPPORTED)
+        skip(); /* a core without decoders */
+    check_ok(rc);
+    while ((rc = larder_loader_next(l, &b)) != LARDER_END) {
+        check_ok(rc);
+        if (rc == LARDER_END_EPOCH)
+            continue;
+        for (size_t i = 0; i < b->n; i++, rows++)
+            assert_int_equal(b->y[i], b->ids[i] / 2); /* two of each class */
+        check_ok(larder_loader_done(l, b));
+    }
+    assert_int_equal(rows, 4);
+    larder_loader_close(&l);
+}
+
+/* ---- the wire -------------------------------------------------------------------------------- */
+
+static const larder__hello greeting = {
+    .magic = LARDER__WIRE_MAGIC,
+    .version = 10,
+    .oldest = 10,
+    .pid = 2,
+    .batch = 3,
+    .at_once = 300,
+    .identity = 4,
+    .payload = 5000,
+    .size = 6,
+    .again = 1,
+    .about = {.keys = 7, .seed = 8, .share = {1, 0, 0}, .policy = "lru"},
+    .name = "job",
+    .budget = "20%"};
+
+static void wire(void **st) {
+    (void)st;
+    larder_writer w = {0};
+    larder__hello h;
+    larder__welcome m = {.version = 10,
+                         .job = 1,
+                         .arena_bytes = 4096,
+                         .pins = 2,
+                         .about = {.keys = 7, .share = {1, 0, 0}, .policy = "lru"}},
+                    read;
+    larder__hello_write(&greeting, &w);
+    same_as_golden("hello-10", w.bytes, w.size);
+    larder_reader r = {.at = w.bytes, .end = w.bytes + w.size};
+    check_ok(larder__hello_read(&h, &r));
+    assert_int_equal(h.about.keys, 7);
+    assert_string_equal(h.budget, "20%");
+    w.size = 0;
+    larder__welcome_write(&m, &w);
+    same_as_golden("welcome-10", w.bytes, w.size);
+    r = (larder_reader){.at = w.bytes, .end = w.bytes + w.size};
+    check_ok(larder__welcome_read(&read, &r));
+    assert_int_equal(read.arena_bytes, 4096);
+    w.size = 0;
+    larder__join j = {.magic = LARDER__WIRE_MAGIC,
+                      .version = 10,
+                      .oldest = 10,
+                      .world = 2,
+                      .rank = 1,
+                      .batch = 4,
+                      .turns = 2,
+                      .keys = 7,
+                      .payload = 700,
+                      .want = 100,
+                      .job = "run",
+                      .name = "job"},
+                 joined;
+    larder__join_write(&j, &w);
+    same_as_golden("join-10", w.bytes, w.size);
+    r = (larder_reader){.at = w.bytes, .end = w.bytes + w.size};
+    check_ok(larder__join_read(&joined, &r));
+    assert_string_equal(joined.job, "run");
+    larder__writer_free(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states), cmocka_unit_test(other_states), cmocka_unit_test(tapes),
+        cmocka_unit_test(rows),   cmocka_unit_test(parcels),      cmocka_unit_test(values),
+        cmocka_unit_test(packs),  cmocka_unit_test(wire),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
