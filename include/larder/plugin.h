@@ -518,6 +518,11 @@ typedef struct larder_read { /* one read of a batch of reads */
     char why[256];           /* out: the sentence when code < 0 */
 } larder_read;
 
+/* So many requests went to storage: files opened and read, reads of a part of one, ranges asked of
+ * a server. Said inside read and read_parts, on the thread that was called; a source that says
+ * nothing made one for each sample. */
+void larder_note_requests(uint64_t n);
+
 typedef struct larder_source {
     larder_plugin plugin; /* its name is the URI's prefix, its params the ?query */
     /* Around another source: the URI is "name:key=value,…:URI", open gets the inner URI as `where`,

@@ -4,6 +4,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/notes.h"
+#include "base/requests.h"
 #include "base/sized.h"
 #include "loader/inside.h"
 
@@ -210,9 +211,9 @@ static void note_data(larder_loader *l) {
 }
 
 static int open_own(larder_loader *l, const larder_own_source *own) {
+    uint64_t before = larder__requests();
     int rc = larder__data_open_own(&l->data, own, &l->probes, &l->probe_bytes);
-    larder__stat_add(l->stats, l->stat.storage_reads, l->probes);
-    larder__stat_add(l->stats, l->stat.storage_bytes, l->probe_bytes);
+    larder__joint_note(l, NULL, before, l->probes, l->probe_bytes);
     return rc;
 }
 

@@ -220,6 +220,8 @@ static int step(run *r) {
     if (p->package.number && !p->package.again)
         larder__ledger_scratch(r->ledger, 0, 0, p->package.bytes);
     larder__ledger_evaluation(r->ledger, evaluated, reads, read_bytes);
+    larder__ledger_requests(r->ledger,
+                            reads + (p->package.again ? 0 : larder__planned_requests(p)));
     for (size_t i = 0; i < p->n; i++)
         bytes += r->read_bytes[i];
     if (r->feed)
@@ -391,6 +393,7 @@ void larder__sim_add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->misses += f->misses;
     t->background_reads += f->background_reads;
     t->storage_bytes += f->storage_bytes;
+    t->requests += f->requests;
     t->evaluated += f->evaluated;
     t->evaluation_reads += f->evaluation_reads;
     t->scratch_reads += f->scratch_reads;

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/requests.h"
 #include "base/spec.h"
 #include "plugins.h"
 #include "source/answer.h"
@@ -460,8 +461,11 @@ static int ask(larder__data *d, const uint64_t *ids, const larder_rect *rects, s
         for (size_t i = 0; d->some.count && i < k; i++)
             own_ids[i] = inner(d, ids[at + i]);
         const uint64_t *those = d->some.count ? own_ids : ids + at;
+        uint64_t before = larder__requests();
         rc = rects ? d->source->read_parts(d->st, those, rects + at, k, out + at)
                    : d->source->read(d->st, those, k, out + at);
+        if (larder__requests() == before) /* it does not say */
+            larder_note_requests(k);
         for (size_t i = 0; rc < 0 && i < at; i++)
             larder_buf_unref(&out[i].buf);
     }

@@ -85,6 +85,9 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
 void larder__planned_close(larder__planned *);
 /* How many of the fetched entries storage has to give. */
 uint64_t larder__planned_reads(const larder__planned *);
+/* Requests to storage for all that is decided, where nobody makes them: one for a row that is a
+ * miss, and one for each run of neighbours among what is fetched. */
+uint64_t larder__planned_requests(const larder__planned *);
 /* What row or entry i reads, if it has to; and the bytes that storage gives for it, by decision:
  * 0 for what is a hit or a stand-in. `parts` as the draw has it. */
 larder_rect larder__planned_rect(const larder__planned *, const larder__parts *, size_t i);

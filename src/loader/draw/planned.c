@@ -132,6 +132,18 @@ uint64_t larder__planned_reads(const larder__planned *p) {
     return reads;
 }
 
+uint64_t larder__planned_requests(const larder__planned *p) {
+    uint64_t requests = 0, last = UINT64_MAX;
+    for (size_t i = 0; i < p->n + p->fetched; i++) {
+        if (p->tickets[i].kind != LARDER_MISS)
+            continue;
+        uint64_t id = p->tickets[i].key;
+        requests += i < p->n || last == UINT64_MAX || id != last + 1;
+        last = i < p->n ? UINT64_MAX : id;
+    }
+    return requests;
+}
+
 void larder__planned_note_plan(larder__planned *p, const larder__draw *d) {
     const larder__turns *t = &d->replan.turns;
     p->split = d->replan.split;

@@ -199,7 +199,7 @@ static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__p
     larder__at was = larder__seat_turn(LARDER__AT_READ);
     int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
     if (rc == LARDER__TAKE_OVER && row < p->plan.n) {
-        rc = larder__row_alone(l, t->key, bytes);
+        rc = larder__row_alone(l, p, t->key, bytes);
         t->held = LARDER_ENCODED;
     }
     larder__seat_turn(was);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* With the format's version. A list of decisions is a state's first part alone. */
-static const char magic[8] = "larder\5\n", list_magic[8] = "larder\5d";
+static const char magic[8] = "larder\6\n", list_magic[8] = "larder\6d";
 
 /* ---- batches drawn but not taken ------------------------------------------------------------- */
 
