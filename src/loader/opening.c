@@ -184,7 +184,8 @@ static int open_pipeline(larder_loader *l) {
                             "not fields, nor what functions of one's own make",
                             l->conf.augment);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only ||
-        l->columns || l->conf.views > 1) /* what several crops need is most of it */
+        l->columns || l->conf.views > 1 || /* what several crops need is most of it */
+        larder__recipe_brings(l->conf.recipe))
         return rc;
     bool together = l->cache.order == LARDER__IN_STEP;
     larder__parts_conf parts = {.data = l->data,
@@ -248,6 +249,10 @@ static int open_data(larder_loader *l, const larder_loader_conf *given) {
     return rc;
 }
 
+static int sample_file(void *data, uint64_t id, uint64_t *file) {
+    return larder__data_file(data, id, file);
+}
+
 static int open_parts(larder_loader *l, const larder_loader_conf *given) {
     int rc = open_data(l, given);
     if (rc == 0 && l->columns)
@@ -269,6 +274,8 @@ static int open_parts(larder_loader *l, const larder_loader_conf *given) {
                               .size_arg = l,
                               .group_of = sample_class,
                               .group_arg = l->data,
+                              .file_of = sample_file,
+                              .file_arg = l->data,
                               .epochs = l->conf.epochs,
                               .beside = true,
                               .batch = l->conf.batch,
@@ -301,6 +308,12 @@ static uint32_t batches_ahead(const larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
     uint64_t each = about->count ? about->bytes / about->count : 0;
     uint64_t fit = BYTES / (l->conf.batch * (each + 1));
+    if (larder__draw_sampler(l->draw)->brings) { /* two blocks may come in at the same time */
+        uint64_t blocks = 1 + larder__planned_room(l->draw) / l->conf.batch;
+        return (uint32_t)(blocks > 3 * MOST           ? 3 * MOST
+                          : blocks > l->conf.prefetch ? blocks
+                                                      : l->conf.prefetch);
+    }
     return (uint32_t)(fit > MOST ? MOST : fit > l->conf.prefetch ? fit : l->conf.prefetch);
 }
 

@@ -250,6 +250,10 @@ static uint32_t sample_class(void *arg, uint64_t id) {
                                                                  : (uint32_t)s.label;
 }
 
+static int sample_file(void *data, uint64_t id, uint64_t *file) {
+    return larder__data_file(data, id, file);
+}
+
 /* A real data set: its samples, their sizes, and what crops need of them. */
 static int open_data(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
@@ -264,7 +268,9 @@ static int open_data(run *r, larder__draw_conf *conf) {
     conf->size_arg = r;
     conf->group_of = sample_class;
     conf->group_arg = r;
-    if (about->parts && c->parts != LARDER_PARTS_OFF) {
+    conf->file_of = sample_file;
+    conf->file_arg = r->data;
+    if (about->parts && c->parts != LARDER_PARTS_OFF && !larder__recipe_brings(c->recipe)) {
         larder__parts_conf parts = {.data = r->data,
                                     .augment = c->augment,
                                     .seed = c->seed,

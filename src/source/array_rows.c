@@ -275,6 +275,12 @@ int larder__array_rows_name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
+int larder__array_rows_one_file(void *st, uint64_t id, uint64_t *out) {
+    (void)st, (void)id;
+    *out = 0;
+    return 0;
+}
+
 const char *larder__array_rows_field_name(void *st, size_t i) {
     const larder__array_rows *r = st;
     return r->parcels && i < r->field_count ? r->fields[i].is.name : NULL;

@@ -205,6 +205,11 @@ static uint32_t shard_of(const pack *p, uint64_t id) {
     return (uint32_t)larder__range_of(p->firsts, p->paths.count, id);
 }
 
+static int file(void *st, uint64_t id, uint64_t *out) {
+    *out = shard_of(st, id);
+    return 0;
+}
+
 static const char *class_name(void *st, uint32_t label) {
     const pack *p = st;
     return label < p->classes.count ? larder__names_get(&p->classes, label) : NULL;
@@ -466,4 +471,5 @@ const larder_source larder__source_pack = {
     .extent = extent,
     .part_bytes = part_bytes,
     .read_parts = read_parts,
+    .file = file,
 };

@@ -110,6 +110,11 @@ int larder__records_name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
+int larder__records_file(void *st, uint64_t id, uint64_t *out) {
+    *out = (uint64_t)(part_of(st, id) - ((const larder__records *)st)->parts);
+    return 0;
+}
+
 static int read_one(const larder__records *r, const larder__part *p, uint64_t id, void *out) {
     uint64_t at = (id - p->first) * r->stride + r->skip;
     if (p->bytes) {

@@ -166,6 +166,9 @@ static int stat_one(void *st, uint64_t id, larder_sample *out) {
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     return larder__data_name(((slow *)st)->inner, id, out, cap);
 }
+static int file(void *st, uint64_t id, uint64_t *out) {
+    return larder__data_file(((slow *)st)->inner, id, out);
+}
 static const char *class_name(void *st, uint32_t label) {
     return larder__data_class(((slow *)st)->inner, label);
 }
@@ -221,4 +224,5 @@ const larder_source larder__source_slow = {
     .note = note,
     .choose = choose,
     .field = field,
+    .file = file,
 };

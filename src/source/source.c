@@ -365,6 +365,16 @@ int larder__data_name(larder__data *d, uint64_t id, char *out, size_t cap) {
     return rc < 0 ? rc : d->source->name(d->st, inner(d, id), out, cap);
 }
 
+int larder__data_file(larder__data *d, uint64_t id, uint64_t *out) {
+    int rc = check_id(d, id);
+    if (rc == 0 && !d->source->file)
+        rc = larder__fail(LARDER_E_UNSUPPORTED,
+                          "%.200s: its samples do not lie one behind the other in files, so none "
+                          "can be read together; larder pack, or tar, puts them into shards",
+                          d->uri);
+    return rc < 0 ? rc : d->source->file(d->st, inner(d, id), out);
+}
+
 const char *larder__data_class(larder__data *d, uint32_t label) {
     return d->source->class_name ? d->source->class_name(d->st, label) : NULL;
 }

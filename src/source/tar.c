@@ -168,6 +168,11 @@ static uint32_t shard_of(const tar *t, uint64_t id) {
     return (uint32_t)larder__range_of(t->firsts, t->paths.count, id);
 }
 
+static int file(void *st, uint64_t id, uint64_t *out) {
+    *out = shard_of(st, id);
+    return 0;
+}
+
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     const tar *t = st;
     snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&t->paths, shard_of(t, id))),
@@ -330,4 +335,5 @@ const larder_source larder__source_tar = {
     .note = note,
     .choose = choose,
     .field = field,
+    .file = file,
 };

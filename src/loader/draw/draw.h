@@ -43,6 +43,9 @@ typedef struct larder__draw_conf {
     bool guessed;
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
+    /* As larder_draw_env.file_of; NULL: all lie in one. */
+    int (*file_of)(void *arg, uint64_t id, uint64_t *file);
+    void *file_arg;
     uint64_t batch, seed;
     uint64_t epochs; /* of the run, 0: open */
     bool beside;     /* signals that take long get a thread; else they are asked when due */

@@ -9,6 +9,8 @@ enum { FETCH_AT_ONCE = 4096 }; /* a package of 1 MiB has 1338 samples of 784 byt
 
 size_t larder__draw_fetch_room(const larder__draw *d) {
     size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
+    if (d->recipe.sampler->brings)
+        return d->recipe.sampler->brings_most(d->sampler);
     return d->recipe.policy->brings ? room : 0;
 }
 
