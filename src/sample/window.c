@@ -30,23 +30,34 @@ static int file_of(const larder__window *w, uint64_t id, uint64_t *out) {
     return w->env->file_of ? w->env->file_of(w->env->file_arg, id, out) : 0;
 }
 
-/* A block ends where it is long enough or its file ends. */
+static void note_block(larder__window *w, uint64_t end, uint64_t bytes) {
+    uint32_t ids = (uint32_t)end - w->firsts[w->count - 1];
+    w->longest = ids > w->longest ? ids : w->longest;
+    w->largest = bytes > w->largest ? bytes : w->largest;
+}
+
+/* A block ends where it is long enough or its file ends; what is left of a file and shorter goes
+ * with the block before it. */
 static int find_blocks(larder__window *w, uint64_t block_bytes) {
-    uint64_t n = w->env->n, bytes = 0, file = 0, next;
-    w->count = 0;
-    for (uint64_t id = 0; id < n; id++) {
-        int rc = file_of(w, id, &next);
+    uint64_t n = w->env->n, bytes = 0, before = 0, file = 0, next = 0;
+    for (uint64_t id = 0; id <= n; id++) {
+        int rc = id < n ? file_of(w, id, &next) : 0;
         if (rc < 0)
             return rc;
-        if (id == 0 || next != file || bytes >= block_bytes) {
-            w->firsts[w->count++] = (uint32_t)id;
+        bool ends = id && (id == n || next != file);
+        if (ends && before && bytes < block_bytes) {
+            w->count--;
+            bytes += before;
+        }
+        if (ends || (id && bytes >= block_bytes)) {
+            note_block(w, id, bytes);
+            before = ends ? 0 : bytes;
             bytes = 0;
         }
+        if (id < n && bytes == 0)
+            w->firsts[w->count++] = (uint32_t)id;
         file = next;
-        bytes += size_of(w, id);
-        uint32_t ids = (uint32_t)id + 1 - w->firsts[w->count - 1];
-        w->longest = ids > w->longest ? ids : w->longest;
-        w->largest = bytes > w->largest ? bytes : w->largest;
+        bytes += id < n ? size_of(w, id) : 0;
     }
     w->firsts[w->count] = (uint32_t)n;
     return 0;

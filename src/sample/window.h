@@ -1,7 +1,7 @@
-/* A shuffle window over blocks: runs of neighbours in one file, of a given size at least (the last
- * of a file may be shorter). Each sweep takes the blocks in a random order; as many as the cache
- * can hold are in the window, and whoever is served is drawn from all that stand in it and were not
- * served yet. So storage is read block by block, and every id comes once a sweep.
+/* A shuffle window over blocks: runs of neighbours in one file, of a given size at least, unless
+ * the file is shorter. Each sweep takes the blocks in a random order; as many as the cache can hold
+ * are in the window, and whoever is served is drawn from all that stand in it and were not served
+ * yet. So storage is read block by block, and every id comes once a sweep.
  *
  * - What comes in is brought besides a batch, after its rows: it is drawn from the next batch on.
  *   Only where nothing is left to draw from (the very first batch) rows are asked for before their

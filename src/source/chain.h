@@ -9,16 +9,18 @@
 #include <sys/uio.h>
 
 enum {
-    LARDER__CHAIN_PIECES = 1024, /* buffers of one read: what Linux takes at once */
-    LARDER__CHAIN_GAP = 4096 /* read over so much between two pieces, instead of reading twice */
+    LARDER__CHAIN_PIECES = 1024,   /* buffers of one read: what Linux takes at once */
+    LARDER__CHAIN_GAP = 128 << 10, /* read over so much between two pieces, and not twice */
+    LARDER__CHAIN_VOID = 4096      /* into this, again and again */
 };
 
 typedef struct larder__chain {
     int fd;
     uint64_t begin, end; /* in the file */
+    uint64_t bytes;      /* of the pieces; the rest lies between them */
     int count;
     struct iovec to[LARDER__CHAIN_PIECES];
-    unsigned char between[LARDER__CHAIN_GAP];
+    unsigned char between[LARDER__CHAIN_VOID];
 } larder__chain;
 
 /* n bytes at `at` of the file go to `to`; false: they do not join what is there. */

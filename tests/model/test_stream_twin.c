@@ -71,13 +71,26 @@ static uint64_t bytes(const line *l) {
 
 /* ---- the window ------------------------------------------------------------------------------ */
 
+static bool same_file(const twin *t, const line *a, uint64_t id) {
+    return a->at[0] / t->file == id / t->file;
+}
+
+/* As long as they must be; then short ones go with the one before in their file. */
 static void cut_blocks(twin *t) {
     t->count = 0;
     for (uint64_t id = 0; id < t->n; id++) {
         const line *last = t->count ? &t->blocks[t->count - 1] : NULL;
-        if (!last || bytes(last) >= t->block || last->at[0] / t->file != id / t->file)
+        if (!last || bytes(last) >= t->block || !same_file(t, last, id))
             t->blocks[t->count++].n = 0;
         add(&t->blocks[t->count - 1], id);
+    }
+    for (size_t i = t->count - 1; i > 0; i--) {
+        line *b = &t->blocks[i], *before = &t->blocks[i - 1];
+        if (bytes(b) >= t->block || !same_file(t, before, b->at[0]))
+            continue;
+        for (size_t k = 0; k < b->n; k++)
+            add(before, b->at[k]);
+        memmove(b, b + 1, (--t->count - i) * sizeof *b);
     }
 }
 

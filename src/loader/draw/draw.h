@@ -89,7 +89,7 @@ void larder__planned_close(larder__planned *);
 /* How many of the fetched entries storage has to give. */
 uint64_t larder__planned_reads(const larder__planned *);
 /* Requests to storage for all that is decided, where nobody makes them: one for a row that is a
- * miss, and one for each run of neighbours among what is fetched. */
+ * miss, and one for each run of neighbours among what is fetched, where one may be left out. */
 uint64_t larder__planned_requests(const larder__planned *);
 /* What row or entry i reads, if it has to; and the bytes that storage gives for it, by decision:
  * 0 for what is a hit or a stand-in. `parts` as the draw has it. */

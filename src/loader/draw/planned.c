@@ -140,7 +140,7 @@ uint64_t larder__planned_requests(const larder__planned *p) {
         if (p->tickets[i].kind != LARDER_MISS)
             continue;
         uint64_t id = p->tickets[i].key;
-        requests += i < p->n || last == UINT64_MAX || id != last + 1;
+        requests += i < p->n || last == UINT64_MAX || id <= last || id > last + 2;
         last = i < p->n ? UINT64_MAX : id;
     }
     return requests;
