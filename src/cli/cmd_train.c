@@ -476,7 +476,7 @@ static int run(void *arg, larder__stop *stop) {
     output out = {.o = o, .total = larder__epoch_blank()};
     out.total.forward_seconds = out.total.backward_seconds = 0;
     out.total.hits_encoded = out.total.hits_decoded = out.total.hits_augmented = 0;
-    out.total.hits_shrunk = 0;
+    out.total.hits_shrunk = out.total.requests = 0;
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)
