@@ -2,7 +2,7 @@
 """How random is the order of the recipe stream, and what does a training make of it?
 
     bench/stream_random.py distance [--n 1281167] [--bytes 110000]
-    bench/stream_random.py train CIFAR [--images 20000] [--epochs 8] [--seeds 3]
+    bench/stream_random.py train CIFAR [--images 20000] [--epochs 5] [--seeds 3] [--blocks 200]
 
 distance: how far samples that are neighbours in storage come apart in the served order, against a full shuffle.
 train: CIFAR is the folder of CIFAR-10's binary files (plain or .xz). Its images, halved to 16 x 16 pixels and sorted
@@ -100,13 +100,15 @@ def train(a):
     x, y = x[:a.images], y[:a.images]
     order = np.argsort(y, kind="stable")
     test = tuple(torch.from_numpy(t) for t in cifar(a.cifar, ["test_batch.bin"]))
-    block = a.images // 200 * 768  # half a percent of the data: 1 % has the two blocks a window needs
+    block = a.images // a.blocks * 768
     with tempfile.TemporaryDirectory() as folder:
         np.save(os.path.join(folder, "x.npy"), x[order])
         np.save(os.path.join(folder, "y.npy"), y[order])
         source = f"npy:{folder}/x.npy?labels={folder}/y.npy"
         for seed in range(1, a.seeds + 1):
             for recipe, cache in [("minio", "20%")] + [(f"stream:block={block}", w) for w in WINDOWS]:
+                if a.only and (recipe == "minio" or cache != a.only):
+                    continue
                 print(json.dumps(train_one(torch, a, source, test, recipe, cache, seed)), flush=True)
 
 
@@ -121,7 +123,9 @@ def main():
     t = sub.add_parser("train")
     t.add_argument("cifar")
     t.add_argument("--images", type=int, default=20000)
-    t.add_argument("--epochs", type=int, default=8)
+    t.add_argument("--epochs", type=int, default=5)
+    t.add_argument("--blocks", type=int, default=200, help="of the data: 1 %% has the two that a window needs")
+    t.add_argument("--only", default="", help="one of the windows")
     t.add_argument("--seeds", type=int, default=3)
     t.add_argument("--threads", type=int, default=1)
     t.set_defaults(run=train)

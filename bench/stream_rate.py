@@ -3,7 +3,7 @@
 
     bench/stream_rate.py FOLDER [--samples 8000] [--bytes 110000] [--slow bandwidth=100MB,latency=30ms] [--rounds 3]
 
-Makes tar shards of 128 samples with random bytes in FOLDER (kept for the next time) and takes turns with: dd over the
+Makes tar shards of 14 MB with random bytes in FOLDER (kept for the next time) and takes turns with: dd over the
 shards; larder one after the other (sampler=sequential); stream with a cache of 20 %; random reads (minio without a
 cache). Without --slow the shards are put out of the page cache before each. One line of JSON each: MB/s of the
 median of the rounds, requests of an epoch.
@@ -22,16 +22,14 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import larder  # noqa: E402
 
-EACH = 128
-
-
 def make(a):
-    for s in range((a.samples + EACH - 1) // EACH):
+    each = max(1, 14 * 10**6 // a.bytes)
+    for s in range((a.samples + each - 1) // each):
         path = os.path.join(a.folder, f"s-{s:04d}.tar")
         if os.path.exists(path):
             continue
         with tarfile.open(path + ".part", "w", format=tarfile.USTAR_FORMAT) as t:
-            for i in range(s * EACH, min((s + 1) * EACH, a.samples)):
+            for i in range(s * each, min((s + 1) * each, a.samples)):
                 member = tarfile.TarInfo(f"{i:08d}.bin")
                 member.size = a.bytes
                 t.addfile(member, io.BytesIO(os.urandom(a.bytes)))
