@@ -36,6 +36,8 @@ static const char *sampler_lacks(const void *plugin) {
         return "it needs init, epoch, draw, length, save and load";
     if (!all_or_none((size_t) !!s->turns + !!s->past + !!s->follow, 3))
         return "turns, past and follow come together";
+    if (!s->brings != !s->brings_most)
+        return "brings and brings_most come together";
     return !s->shown_name != !s->shown ? "shown_name and shown come together" : NULL;
 }
 

@@ -214,6 +214,7 @@ typedef struct larder_figures {
      * so both rest on those 1/64ths of the epoch that have both sorts; NAN: none has. */
     uint64_t fresh_reported, reused_reported; /* finite losses they rest on */
     double fresh_loss, reused_loss;
+    uint64_t requests; /* to storage, for those bytes: as the source made them, joined or split */
 } larder_figures;
 
 /* ---- the loader ------------------------------------------------------------------------------ */

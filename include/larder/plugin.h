@@ -343,6 +343,11 @@ typedef struct larder_draw_env { /* what a sampler may look at; stays valid */
     void *class_arg;
     /* Brought up to date before each draw, in samplers that watch; NULL in others. */
     const larder_memorised *memorised;
+    /* What a sample takes in the cache; and in which file it lies, as larder_source.file has it, or
+     * a negative code. NULL: nobody knows. */
+    uint32_t (*size_of)(void *arg, uint64_t id);
+    int (*file_of)(void *arg, uint64_t id, uint64_t *file);
+    void *file_arg; /* of both */
 } larder_draw_env;
 
 typedef struct larder_sampler {
@@ -388,6 +393,11 @@ typedef struct larder_sampler {
     /* What the figure shown would have to be for storage to keep up, where something else keeps it
      * from that; NAN: nothing does. */
     double (*held)(const void *st);
+    /* Both or none. Ids to bring into the cache besides the batch drawn last: asked for after it
+     * with the tag LARDER_TAG_FETCH, and read together. At most brings_most, which follows from
+     * init. The policy's own `fetch` is not asked then. */
+    size_t (*brings)(void *st, uint64_t *ids);
+    size_t (*brings_most)(const void *st);
 } larder_sampler;
 
 /* ---- signals: what training says about samples ----------------------------------------------- */
@@ -518,6 +528,11 @@ typedef struct larder_read { /* one read of a batch of reads */
     char why[256];           /* out: the sentence when code < 0 */
 } larder_read;
 
+/* So many requests went to storage: files opened and read, reads of a part of one, ranges asked of
+ * a server. Said inside read and read_parts, on the thread that was called; a source that says
+ * nothing made one for each sample. */
+void larder_note_requests(uint64_t n);
+
 typedef struct larder_source {
     larder_plugin plugin; /* its name is the URI's prefix, its params the ?query */
     /* Around another source: the URI is "name:key=value,…:URI", open gets the inner URI as `where`,
@@ -564,6 +579,9 @@ typedef struct larder_source {
     const char *(*field)(void *st, size_t i);
     /* Wraps several: parameters may be left out, and open gets all that follows them. */
     bool many;
+    /* Optional: in which of its files a sample lies, counted from 0. Those of one file have ids in
+     * a row and lie there in that order, so that some of them are read by one request. */
+    int (*file)(void *st, uint64_t id, uint64_t *out);
 } larder_source;
 
 /* ---- stages: from bytes to tensors ----------------------------------------------------------- */

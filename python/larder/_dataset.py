@@ -405,7 +405,7 @@ class Dataset(_Base):
         return [(os.path.join(root, self.name(i)), label) for i, label in enumerate(self.targets)]
 
     def stats(self) -> Dict[str, float]:
-        """Counters of this process: storage_reads, storage_bytes, daemon_attached …"""
+        """Counters of this process: storage_reads, storage_bytes, storage_requests, daemon_attached …"""
         v, out, i = _lib.StatValue(), {}, 0
         while _lib.load().larder_loader_stat(self._open(), i, ctypes.byref(v)) == 0:
             out[v.name.decode()] = v.value

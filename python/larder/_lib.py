@@ -184,6 +184,7 @@ class Figures(Sized):
         ("reused_reported", c_uint64),
         ("fresh_loss", c_double),
         ("reused_loss", c_double),
+        ("requests", c_uint64),
     ]
 
 

@@ -15,7 +15,7 @@ class Shown(Opened):
 
     def figures(self, epoch: Optional[int] = None) -> Dict[str, Any]:
         """The ledger of an epoch (the newest that has begun, unless given): served, hits, misses,
-        substitutes, repeats, storage_bytes, touched …; where samples are served again, also fresh_loss,
+        substitutes, repeats, storage_bytes, requests, touched …; where samples are served again, also fresh_loss,
         reused_loss and gap, what reuse memorises (NaN: not known)"""
         f = _lib.Figures()
         if epoch is None:

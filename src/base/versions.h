@@ -10,7 +10,7 @@
 
 /* name, oldest that is read, the one that is written, what to do with any other */
 #define LARDER__FORMATS(XX)                                                                        \
-    XX(STATE, 5, 5, "go on with the larder that saved it, or begin anew")                          \
+    XX(STATE, 6, 6, "go on with the larder that saved it, or begin anew")                          \
     XX(TAPE, 2, 2, "look at it with the larder that recorded it, or record the job again")         \
     XX(ROWS, 1, 1, "record them again (larder svm-train --record)")                                \
     XX(PACK, 1, 1, "pack it again (larder pack)")                                                  \

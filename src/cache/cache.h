@@ -62,10 +62,11 @@ typedef struct larder__cache_ops {
      * or fail, WAIT by wait. */
     int (*claim)(larder__cache *, larder_access *a, size_t n, larder__ticket *out);
     /* As claim, for processes that decide alike and share a store (larder__store.expect): only the
-     * requests from, from + step, from + 2 step ... are this process's. For the others the same is
-     * decided, nobody makes anything, and their tickets need no settling. NULL: not here. */
+     * requests from, from + step, from + 2 step ..., `mine` of them, are this process's. For the
+     * others the same is decided, nobody makes anything, and their tickets need no settling. NULL:
+     * not here. */
     int (*claim_part)(larder__cache *, larder_access *a, size_t n, size_t from, size_t step,
-                      larder__ticket *out);
+                      size_t mine, larder__ticket *out);
     /* A ticket for a request that was decided before a save, to be served in this form: finds the
      * entry's bytes or their maker without telling the policy. E_NOMEM: nothing has changed. */
     int (*reclaim)(larder__cache *, uint64_t key, uint32_t size, larder_form, uint64_t mark,
@@ -117,8 +118,9 @@ static inline int larder__cache_claim(larder__cache *c, larder_access *a, size_t
     return c->ops->claim(c, a, n, out);
 }
 static inline int larder__cache_claim_part(larder__cache *c, larder_access *a, size_t n,
-                                           size_t from, size_t step, larder__ticket *out) {
-    return c->ops->claim_part(c, a, n, from, step, out);
+                                           size_t from, size_t step, size_t mine,
+                                           larder__ticket *out) {
+    return c->ops->claim_part(c, a, n, from, step, mine, out);
 }
 static inline int larder__cache_reclaim(larder__cache *c, uint64_t key, uint32_t size,
                                         larder_form form, uint64_t mark, larder__ticket *out) {

@@ -158,7 +158,7 @@ void larder__cache_help_rescoring(larder__local *);
 /* Functions of larder__cache_ops. */
 int larder__local_claim(larder__cache *, larder_access *, size_t n, larder__ticket *out);
 int larder__local_claim_part(larder__cache *, larder_access *, size_t n, size_t from, size_t step,
-                             larder__ticket *out);
+                             size_t mine, larder__ticket *out);
 int larder__local_reclaim(larder__cache *, uint64_t key, uint32_t size, larder_form, uint64_t mark,
                           larder__ticket *out);
 void larder__local_expect(larder__cache *, uint64_t key);

@@ -263,14 +263,14 @@ int larder__local_claim(larder__cache *cache, larder_access *a, size_t n, larder
 }
 
 int larder__local_claim_part(larder__cache *cache, larder_access *a, size_t n, size_t from,
-                             size_t step, larder__ticket *out) {
+                             size_t step, size_t mine, larder__ticket *out) {
     larder__local *c = larder__local_of(cache);
     int rc = begin(c, a, n);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
         look_ahead(c, a, i, n);
-        c->elsewhere = i < from || (i - from) % step != 0;
+        c->elsewhere = i < from || (i - from) % step != 0 || (i - from) / step >= mine;
         decide(c, &a[i], &out[i]);
     }
     c->elsewhere = false;

@@ -9,6 +9,7 @@
 #include "cli/stoppable.h"
 #include "cli/tape_show.h"
 #include "sim/advice.h"
+#include "sim/price.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #include <unistd.h>
 
 typedef struct options {
-    const char *path, *memory;
+    const char *path, *memory, *price_text;
+    larder__price price; /* if its text is there */
     bool json, quiet;
 } options;
 
@@ -26,32 +28,65 @@ static int read_options(options *o, int argc, char **argv) {
     const larder__option table[] = {
         {"memory", LARDER__TEXT, &o->memory, "SIZE",
          "what the cache may have, as 8GiB (half of this machine's memory)"},
+        {"price", LARDER__TEXT, &o->price_text, "PRICE",
+         "what reading costs: s3 (an example: 0.0004 for 1000 requests, 0.09 for a GiB), or "
+         "get=0.0004/1000,byte=0.09/GiB"},
         {"json", LARDER__FLAG, &o->json, NULL, "one JSON object"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress"},
         {0}};
     larder__command command = {
-        "suggest", "larder suggest FILE [--memory SIZE] [--json]",
+        "suggest", "larder suggest FILE [--memory SIZE] [--price PRICE] [--json]",
         "Says which recipe and how large a cache suit a job that was recorded (larder train "
         "--record,\nLARDER_RECORD), with the reasons. The recipes are replayed over a range of "
         "sizes with the speed\nof storage and training that the job measured.",
         "  larder train cifar10:folder --slow nfs --epochs 3 --record job.tape\n"
-        "  larder suggest job.tape --memory 4GiB",
+        "  larder suggest job.tape --memory 4GiB\n"
+        "  larder suggest job.tape --price s3",
         table};
     size_t count;
     int rc = larder__options_parse(&command, argc, argv, &o->path, 1, &count);
-    return rc == 0 && count != 1 ? larder__wrong_usage("suggest", "name the record of a job") : rc;
+    if (rc == 0 && count != 1)
+        return larder__wrong_usage("suggest", "name the record of a job");
+    if (rc == 0 && o->price_text && larder__price_parse(&o->price, o->price_text) < 0)
+        return larder__wrong_usage("suggest", larder_errmsg());
+    return rc;
+}
+
+/* ---- money ----------------------------------------------------------------------------------- */
+
+static double epoch_price(const options *o, const larder__advice_row *r) {
+    return larder__price_of(&o->price, r->requests, r->read_bytes);
+}
+
+/* Of the whole run: as many epochs as were asked for, or else were recorded. */
+static uint64_t run_epochs(const larder__tape *t) {
+    return t->job.epochs ? t->job.epochs : t->epoch_count ? t->epoch_count : 1;
+}
+
+static double run_price(const options *o, const larder__tape *t, const larder__advice_row *r) {
+    return larder__price_of(&o->price, r->first_requests, r->first_bytes) +
+           (double)(run_epochs(t) - 1) * epoch_price(o, r);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void print_row(const larder__advice_row *r, const char *mark) {
+static void print_row(const options *o, const larder__tape *t, const larder__advice_row *r,
+                      const char *mark) {
     char time[16] = "-", wait[16] = "-";
     if (isfinite(r->seconds)) {
         snprintf(time, sizeof time, "%.2f", r->seconds);
         snprintf(wait, sizeof wait, "%.0f%%", 100 * r->waiting);
     }
-    printf("%-20s %8s %9.1f %9s %8s %7.1f%% %8.1f%%  %s\n", r->recipe, r->cache,
-           r->read_bytes / 1e6, time, wait, 100 * r->hits, 100 * r->repeats, mark);
+    char requests[24] = "-";
+    if (isfinite(r->requests))
+        snprintf(requests, sizeof requests, "%.0f", r->requests);
+    printf("%-20s %8s %9.1f %9s %9s %8s %7.1f%% %8.1f%%", r->recipe, r->cache, r->read_bytes / 1e6,
+           requests, time, wait, 100 * r->hits, 100 * r->repeats);
+    if (o->price_text && isfinite(r->requests))
+        printf(" %12.6f %12.6f", epoch_price(o, r), run_price(o, t, r));
+    else if (o->price_text)
+        printf(" %12s %12s", "-", "-");
+    printf("  %s\n", mark);
 }
 
 static void print_saved(const larder__advice *a) {
@@ -65,7 +100,7 @@ static void print_saved(const larder__advice *a) {
     printf("\n");
 }
 
-static void print_text(const larder__tape *t, const larder__advice *a) {
+static void print_text(const options *o, const larder__tape *t, const larder__advice *a) {
     char bytes[32];
     larder__tape_print(t, &a->rates);
     printf("\nsuggested: --recipe %s --cache %s (%s); %s\n\n", a->best.recipe, a->best.cache,
@@ -74,23 +109,36 @@ static void print_text(const larder__tape *t, const larder__advice *a) {
         printf("- %s\n", a->reasons[i]);
     printf("- ");
     print_saved(a);
-    printf("\nan epoch after the first, by replay\n%-20s %8s %9s %9s %8s %8s %9s\n", "recipe",
-           "cache", "MB read", "time s", "waiting", "hits", "repeats");
-    print_row(&a->now, a->now_replayed ? "as recorded" : "as recorded, measured");
+    printf("\nan epoch after the first, by replay\n%-20s %8s %9s %9s %9s %8s %8s %9s", "recipe",
+           "cache", "MB read", "requests", "time s", "waiting", "hits", "repeats");
+    if (o->price_text)
+        printf(" %12s %12s", "price", "of the run");
+    printf("\n");
+    print_row(o, t, &a->now, a->now_replayed ? "as recorded" : "as recorded, measured");
     for (size_t i = 0; i < a->count; i++) {
         const larder__advice_row *r = &a->rows[i];
         bool best = r->percent == a->best.percent && strcmp(r->recipe, a->best.recipe) == 0;
         bool knee = r->percent == a->knee && strcmp(r->recipe, "minio") == 0;
-        print_row(r, best ? "<- suggested" : knee ? "the knee" : "");
+        print_row(o, t, r, best ? "<- suggested" : knee ? "the knee" : "");
     }
+    if (o->price_text)
+        printf("\nprices by %s, for %llu epochs; requests as replayed, one a sample or a block of "
+               "neighbours\n",
+               o->price_text, (unsigned long long)run_epochs(t));
 }
 
-static void json_row(larder__json *j, const char *key, const larder__advice_row *r) {
+static void json_row(larder__json *j, const options *o, const larder__tape *t, const char *key,
+                     const larder__advice_row *r) {
     larder__json_open(j, key, '{');
     larder__json_text(j, "recipe", r->recipe);
     larder__json_text(j, "cache", r->cache);
     larder__json_f64(j, "cache_bytes", r->cache_bytes);
     larder__json_f64(j, "storage_bytes", r->read_bytes);
+    larder__json_f64(j, "requests", r->requests);
+    if (o->price_text) {
+        larder__json_f64(j, "price_epoch", epoch_price(o, r));
+        larder__json_f64(j, "price_run", run_price(o, t, r));
+    }
     larder__json_f64(j, "seconds", r->seconds);
     larder__json_f64(j, "waiting", r->waiting);
     larder__json_f64(j, "hits", r->hits);
@@ -99,7 +147,7 @@ static void json_row(larder__json *j, const char *key, const larder__advice_row 
     larder__json_close(j, '}');
 }
 
-static void print_json(const larder__tape *t, const larder__advice *a) {
+static void print_json(const options *o, const larder__tape *t, const larder__advice *a) {
     larder__json j = {.to = stdout};
     larder__json_open(&j, NULL, '{');
     larder__json_text(&j, "recipe", a->best.recipe);
@@ -125,10 +173,10 @@ static void print_json(const larder__tape *t, const larder__advice *a) {
     larder__json_f64(&j, "storage_bytes", a->now.read_bytes - a->best.read_bytes);
     larder__json_f64(&j, "seconds", a->now.seconds - a->best.seconds);
     larder__json_close(&j, '}');
-    json_row(&j, "recorded", &a->now);
+    json_row(&j, o, t, "recorded", &a->now);
     larder__json_open(&j, "rows", '[');
     for (size_t i = 0; i < a->count; i++)
-        json_row(&j, NULL, &a->rows[i]);
+        json_row(&j, o, t, NULL, &a->rows[i]);
     larder__json_close(&j, ']');
     larder__json_close(&j, '}');
 }
@@ -148,6 +196,7 @@ static int suggest(void *arg, larder__stop *stop) {
     larder__advice a;
     bool shown = !o->quiet && !o->json && isatty(2);
     larder__advice_conf conf = {.memory = larder__memory_limit() / 2,
+                                .streams = o->price_text != NULL,
                                 .stop = &stop->signal,
                                 .progress = shown ? show_progress : NULL};
     int rc = o->memory ? larder__parse_bytes(o->memory, &conf.memory) : 0;
@@ -163,9 +212,9 @@ static int suggest(void *arg, larder__stop *stop) {
     if (rc < 0)
         rc = larder__fail_in(rc, "%s", o->path);
     else if (o->json)
-        print_json(&t, &a);
+        print_json(o, &t, &a);
     else
-        print_text(&t, &a);
+        print_text(o, &t, &a);
     larder__tape_free(&t);
     return rc;
 }

@@ -161,6 +161,7 @@ static void tick(void *arg, const larder__tick *t) {
                                                    .hits = t->hits,
                                                    .substitutes = t->substitutes,
                                                    .storage_bytes = t->storage_bytes,
+                                                   .requests = t->requests,
                                                    .seconds = t->seconds,
                                                    .stall_seconds = t->stall_seconds,
                                                    .h = t->h,
@@ -192,7 +193,7 @@ static void print_head(const output *out, const larder__trainer *t) {
     printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     printf(
         "epoch   acc %%  top5 %%    loss  time s  stall %%  hits %%  subst %%  rept %%  miss %%  "
-        "touched %%  read MB%s\n",
+        "touched %%  read MB  requests%s\n",
         out->compared ? "   fresh     gap" : "");
 }
 
@@ -203,11 +204,12 @@ static void print_human(const larder__epoch *e, bool compared) {
         snprintf(top5, sizeof top5, "%.2f", 100 * e->top5);
     }
     double served = (double)e->served;
-    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f",
+    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f  %8.0f",
            (unsigned long long)e->epoch, accuracy, top5, e->loss, e->seconds,
            share(e->stall_seconds, e->seconds), share((double)e->hits, served),
            share((double)e->substitutes, served), share((double)e->repeats, served),
-           share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6);
+           share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6,
+           e->requests);
     if (compared && isfinite(e->gap))
         printf("  %6.4g  %6.3g", e->fresh_loss, e->gap);
     else if (compared)
@@ -238,6 +240,7 @@ static int show_epoch(output *out, const larder__epoch *e) {
         print_human(e, out->compared);
     out->total.seconds += e->seconds, out->total.stall_seconds += e->stall_seconds;
     out->total.served += e->served, out->total.storage_bytes += e->storage_bytes;
+    out->total.requests += e->requests;
     out->total.forward_seconds += e->forward_seconds;
     out->total.backward_seconds += e->backward_seconds;
     out->total.score_seconds = e->score_seconds; /* means and sums since the start */
@@ -283,11 +286,11 @@ static void print_stages(const output *out) {
 static void print_tail(const output *out) {
     const larder__epoch *t = &out->total;
     if (!out->o->json && t->served)
-        printf(
-            "%s: %.1f s of training, %.0f%% of it waiting; %.1f MB read from storage, %.0f bytes "
-            "a sample\n",
-            out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
-            (double)t->storage_bytes / 1e6, (double)t->storage_bytes / (double)t->served);
+        printf("%s: %.1f s of training, %.0f%% of it waiting; %.1f MB read from storage by %.0f "
+               "requests, %.0f bytes a sample\n",
+               out->o->name, t->seconds, share(t->stall_seconds, t->seconds),
+               (double)t->storage_bytes / 1e6, t->requests,
+               (double)t->storage_bytes / (double)t->served);
     if (!out->o->json && t->served)
         printf(
             "%s: a batch was filled in %.2f ms (99 %% below %.2f ms), 99 %% were waited for less "
@@ -473,7 +476,7 @@ static int run(void *arg, larder__stop *stop) {
     output out = {.o = o, .total = larder__epoch_blank()};
     out.total.forward_seconds = out.total.backward_seconds = 0;
     out.total.hits_encoded = out.total.hits_decoded = out.total.hits_augmented = 0;
-    out.total.hits_shrunk = 0;
+    out.total.hits_shrunk = out.total.requests = 0;
     int rc = 0;
     conf.source = o->uri;
     if (o->slow && (rc = larder__parts_slow_uri(slowed, o->slow, o->uri)) == 0)

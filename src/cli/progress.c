@@ -42,6 +42,7 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
     char left[16];
     double rate = v->seconds > 0 ? (double)v->served / v->seconds : 0;
     double bytes = v->seconds > 0 ? (double)v->storage_bytes / v->seconds / 1e6 : 0;
+    double asked = v->seconds > 0 ? v->requests / v->seconds : 0;
     double to_go = v->step && v->steps >= v->step
                        ? v->seconds * (double)(v->steps - v->step) / (double)v->step
                        : -1;
@@ -61,13 +62,13 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
     char gap[32] = "";
     if (isfinite(v->gap) && v->gap != 0)
         snprintf(gap, sizeof gap, "  gap %.3g", v->gap);
-    snprintf(
-        out, cap,
-        "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%%s  read %.1f MB/s  stall %d%%%s%s  left %s",
-        v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
-        percent((double)v->step, (double)v->steps), rate,
-        percent((double)v->hits, (double)v->served), kinds, bytes,
-        percent(v->stall_seconds, v->seconds), reuse, gap, left);
+    snprintf(out, cap,
+             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%%s  read %.1f MB/s %.0f req/s  stall "
+             "%d%%%s%s  left %s",
+             v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
+             percent((double)v->step, (double)v->steps), rate,
+             percent((double)v->hits, (double)v->served), kinds, bytes, asked,
+             percent(v->stall_seconds, v->seconds), reuse, gap, left);
 }
 
 static size_t columns_of(FILE *to) {

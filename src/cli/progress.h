@@ -20,6 +20,7 @@ typedef struct larder__progress_view { /* of the whole run so far */
     uint64_t epoch, epochs; /* counted from 1 */
     uint64_t step, steps;
     uint64_t served, hits, substitutes, storage_bytes;
+    double requests;               /* to storage */
     double seconds, stall_seconds; /* of training */
     double h;                      /* share of reused samples now; NAN: not shown */
     double gap;                    /* fresh less reused loss; 0 or NAN: not shown */

@@ -12,6 +12,7 @@ void larder__sim_json_figures(larder__json *j, const larder_figures *f, bool for
     larder__json_u64(j, "background_reads", f->background_reads);
     larder__json_f64(j, "touched", f->touched);
     larder__json_u64(j, "storage_bytes", f->storage_bytes);
+    larder__json_u64(j, "requests", f->requests);
     larder__json_u64(j, "evaluated", f->evaluated);
     larder__json_u64(j, "evaluation_reads", f->evaluation_reads);
     larder__json_u64(j, "scratch_reads", f->scratch_reads);
@@ -73,17 +74,17 @@ void larder__sim_json(const char *recipe, const char *cache, uint64_t seed,
 }
 
 void larder__sim_table_head(void) {
-    printf("%-26s %10s %8s %8s %8s %8s %8s %10s\n", "recipe", "cache", "hits", "subst.", "repeats",
-           "misses", "touched", "bytes/smp");
+    printf("%-26s %10s %8s %8s %8s %8s %8s %10s %10s\n", "recipe", "cache", "hits", "subst.",
+           "repeats", "misses", "touched", "bytes/smp", "requests");
 }
 
 void larder__sim_table_row(const char *recipe, const char *cache, const larder__sim_result *r) {
     const larder_figures *t = &r->total;
     double n = t->served ? (double)t->served : 1;
-    printf("%-26s %10s %7.2f%% %7.2f%% %7.2f%% %7.2f%% %7.2f%% %10.1f\n", recipe, cache,
+    printf("%-26s %10s %7.2f%% %7.2f%% %7.2f%% %7.2f%% %7.2f%% %10.1f %10llu\n", recipe, cache,
            100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
            100 * (double)t->repeats / n, 100 * (double)t->misses / n, 100 * t->touched,
-           (double)t->storage_bytes / n);
+           (double)t->storage_bytes / n, (unsigned long long)t->requests);
     if (r->forms)
         printf("%-26s %10s %7.2f%% encoded, %.2f%% decoded, %.2f%% augmented\n", "", "of which",
                100 * (double)t->form_hits[LARDER_ENCODED] / n,

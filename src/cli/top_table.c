@@ -19,6 +19,7 @@ static larder__top_row row_of(const larder__job *job, const larder__job *before,
     return (larder__top_row){.job = job,
                              .rate = r.samples,
                              .read = r.read_bytes,
+                             .requests = r.requests,
                              .hit = any ? r.hits / r.samples : (double)NAN,
                              .subst = any ? r.substitutes / r.samples : (double)NAN,
                              .miss = any ? r.misses / r.samples : (double)NAN,
@@ -106,6 +107,9 @@ static void show_miss(char *o, size_t n, const larder__top_row *r) { show_share(
 static void show_read(char *o, size_t n, const larder__top_row *r) {
     snprintf(o, n, isfinite(r->read) ? "%.1f" : "-", r->read / 1e6);
 }
+static void show_requests(char *o, size_t n, const larder__top_row *r) {
+    show_count(o, n, r->requests);
+}
 static void show_stall(char *o, size_t n, const larder__top_row *r) { show_share(o, n, r->stall); }
 static void show_cache(char *o, size_t n, const larder__top_row *r) {
     double bytes = larder__job_value(r->job, "cache_resident_bytes");
@@ -124,6 +128,7 @@ static double by_hit(const larder__top_row *r) { return r->hit; }
 static double by_subst(const larder__top_row *r) { return r->subst; }
 static double by_miss(const larder__top_row *r) { return r->miss; }
 static double by_read(const larder__top_row *r) { return r->read; }
+static double by_requests(const larder__top_row *r) { return r->requests; }
 static double by_stall(const larder__top_row *r) { return r->stall; }
 static double by_uptime(const larder__top_row *r) { return r->job->uptime; }
 static double by_cache(const larder__top_row *r) {
@@ -135,13 +140,21 @@ static const struct {
     int width; /* negative: from the left */
     show_fn show;
     order_fn order; /* NULL: rows are not sorted by it */
-} columns[] = {{"PID", 8, show_pid, by_pid},         {"JOB", -10, show_job, NULL},
-               {"RECIPE", -12, show_recipe, NULL},   {"STATE", -8, show_state, NULL},
-               {"EPOCH", -11, show_epoch, NULL},     {"SAMPLES/S", 9, show_rate, by_rate},
-               {"HIT%", 5, show_hit, by_hit},        {"SUB%", 5, show_subst, by_subst},
-               {"MISS%", 5, show_miss, by_miss},     {"READ MB/S", 9, show_read, by_read},
-               {"STALL%", 6, show_stall, by_stall},  {"HELD UP BY", -10, show_held, NULL},
-               {"CACHE B", 8, show_cache, by_cache}, {"UPTIME", 9, show_uptime, by_uptime}};
+} columns[] = {{"PID", 8, show_pid, by_pid},
+               {"JOB", -10, show_job, NULL},
+               {"RECIPE", -12, show_recipe, NULL},
+               {"STATE", -8, show_state, NULL},
+               {"EPOCH", -11, show_epoch, NULL},
+               {"SAMPLES/S", 9, show_rate, by_rate},
+               {"HIT%", 5, show_hit, by_hit},
+               {"SUB%", 5, show_subst, by_subst},
+               {"MISS%", 5, show_miss, by_miss},
+               {"READ MB/S", 9, show_read, by_read},
+               {"REQ/S", 6, show_requests, by_requests},
+               {"STALL%", 6, show_stall, by_stall},
+               {"HELD UP BY", -10, show_held, NULL},
+               {"CACHE B", 8, show_cache, by_cache},
+               {"UPTIME", 9, show_uptime, by_uptime}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 size_t larder__top_columns(void) { return COLUMNS; }

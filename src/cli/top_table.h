@@ -9,7 +9,7 @@ typedef struct larder__top_row {
     const larder__job *job;
     double rate;             /* samples a second */
     double hit, subst, miss; /* shares of them */
-    double read;             /* storage bytes a second */
+    double read, requests;   /* storage bytes and requests a second */
     double stall;            /* share of the time training waited */
 } larder__top_row;
 

@@ -50,8 +50,9 @@ typedef struct larder__place {
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
-    uint8_t *form;        /* of each row, as in larder__ledger_record */
-    uint32_t *read_bytes; /* storage bytes each row cost */
+    uint8_t *form;             /* of each row, as in larder__ledger_record */
+    uint32_t *read_bytes;      /* storage bytes each row cost */
+    _Atomic uint64_t requests; /* to storage, for rows and for what was fetched besides */
     larder__package
         *crate; /* what was fetched besides comes from it, or is to be laid down there */
     bool lays_down;
@@ -69,7 +70,7 @@ typedef struct larder__evaluation { /* of losses between epochs */
     bool due;    /* drawing waits for it */
     bool halted; /* the user's function broke off; the next call goes on with that batch */
     int now;     /* the place that is looked at */
-    uint64_t samples, reads, bytes; /* looked at, from storage; not in the ledger yet */
+    uint64_t samples, reads, bytes, requests; /* looked at, from storage; not in the ledger yet */
 } larder__evaluation;
 
 typedef struct larder__kept { /* a batch that was drawn before a save and not yet taken */
@@ -85,9 +86,9 @@ typedef struct larder__kept { /* a batch that was drawn before a save and not ye
 
 enum { LARDER__PLAN_STATS = 6 };
 typedef struct larder__loader_stats {
-    larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, read_time,
-        decode_time, bad, healed, reports, refused, not_finite, shown, ess, evaluated, evaluation,
-        scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
+    larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, storage_requests,
+        read_time, decode_time, bad, healed, reports, refused, not_finite, shown, ess, evaluated,
+        evaluation, scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
         demand_bytes;
     larder__stat time[LARDER__TIMES];
     larder__stat fresh_loss, reused_loss, loss_gap;
@@ -137,6 +138,7 @@ struct larder_loader {
     double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
     uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
+    _Atomic uint64_t probe_requests;
     bool plans;                   /* plan=auto: what stages take is measured row by row */
     larder__shrinking shrink;     /* shrink=, once open with its side */
     _Atomic bool healed_told;     /* that the cache held something that was no good */
@@ -275,7 +277,11 @@ int larder__mixing_do(larder_loader *, larder__place *);
 int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf **out,
                       uint8_t *held);
 /* One sample from storage, past the cache. */
-int larder__row_alone(larder_loader *, uint64_t id, larder_buf **out);
+int larder__row_alone(larder_loader *, larder__place *, uint64_t id, larder_buf **out);
+/* What has just been read for place p on this thread, which had made `before` requests by then:
+ * into the statistics. p NULL: nobody's, it counts with the next batch. */
+void larder__joint_note(larder_loader *, larder__place *p, uint64_t before, uint64_t samples,
+                        uint64_t bytes);
 /* Puts in front of the sentence of a failure which sample it is about; answers with its code. */
 int larder__row_blame(larder_loader *, uint64_t id, int rc);
 /* One sample's bytes, in this form, into row `row` of a place. */

@@ -214,7 +214,9 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
         larder__ledger_background(l->ledger, reads, bytes);
     if (e->samples)
         larder__ledger_evaluation(l->ledger, e->samples, e->reads, e->bytes);
-    e->samples = e->reads = e->bytes = 0;
+    uint64_t made = l->conf.order_only ? larder__planned_requests(plan) : p->requests;
+    larder__ledger_requests(l->ledger, made + e->requests + atomic_exchange(&l->probe_requests, 0));
+    e->samples = e->reads = e->bytes = e->requests = 0;
 }
 
 static int hand_out(larder_loader *l, larder__place *p) {

@@ -4,6 +4,7 @@
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/notes.h"
+#include "base/requests.h"
 #include "base/sized.h"
 #include "loader/fill/below.h"
 #include "loader/inside.h"
@@ -122,7 +123,7 @@ uint32_t larder__entry_bytes(void *loader, uint64_t id) {
 static int prove_entry(void *loader, uint64_t id, uint64_t nonce, uint64_t *out) {
     larder_loader *l = loader;
     larder_buf *bytes = NULL;
-    int rc = l->parts ? LARDER_E_UNSUPPORTED : larder__row_alone(l, id, &bytes);
+    int rc = l->parts ? LARDER_E_UNSUPPORTED : larder__row_alone(l, NULL, id, &bytes);
     if (rc == 0)
         *out = larder__hash_bytes(nonce, larder_buf_data(bytes), larder_buf_size(bytes));
     larder_buf_unref(&bytes);
@@ -200,7 +201,8 @@ static int open_pipeline(larder_loader *l) {
                             "not fields, nor what functions of one's own make",
                             l->conf.augment);
     if (rc < 0 || !about->parts || l->conf.parts == LARDER_PARTS_OFF || l->conf.order_only ||
-        l->columns || l->maker.pictures || l->conf.views > 1) /* several crops need most of it */
+        l->columns || l->maker.pictures || l->conf.views > 1 || /* several crops need most of it */
+        larder__recipe_brings(l->conf.recipe))
         return rc;
     bool together = l->cache.order == LARDER__IN_STEP;
     larder__parts_conf parts = {.data = l->data,
@@ -227,9 +229,9 @@ static void note_data(larder_loader *l) {
 }
 
 static int open_own(larder_loader *l, const larder_own_source *own) {
+    uint64_t before = larder__requests();
     int rc = larder__data_open_own(&l->data, own, &l->probes, &l->probe_bytes);
-    larder__stat_add(l->stats, l->stat.storage_reads, l->probes);
-    larder__stat_add(l->stats, l->stat.storage_bytes, l->probe_bytes);
+    larder__joint_note(l, NULL, before, l->probes, l->probe_bytes);
     return rc;
 }
 
@@ -264,6 +266,10 @@ static int open_data(larder_loader *l, const larder_loader_conf *given) {
     return rc;
 }
 
+static int sample_file(void *data, uint64_t id, uint64_t *file) {
+    return larder__data_file(data, id, file);
+}
+
 static int open_parts(larder_loader *l, const larder_loader_conf *given) {
     int rc = open_data(l, given);
     if (rc == 0 && l->columns)
@@ -287,6 +293,8 @@ static int open_parts(larder_loader *l, const larder_loader_conf *given) {
                               .size_arg = l,
                               .group_of = sample_class,
                               .group_arg = l->data,
+                              .file_of = sample_file,
+                              .file_arg = l->data,
                               .epochs = l->conf.epochs,
                               .beside = true,
                               .batch = l->conf.batch,
@@ -320,6 +328,12 @@ static uint32_t batches_ahead(const larder_loader *l) {
     const larder_dataset *about = larder__data_about(l->data);
     uint64_t each = about->count ? about->bytes / about->count : 0;
     uint64_t fit = BYTES / (l->conf.batch * (each + 1));
+    if (larder__draw_sampler(l->draw)->brings) { /* two blocks may come in at the same time */
+        uint64_t blocks = 1 + larder__planned_room(l->draw) / l->conf.batch;
+        return (uint32_t)(blocks > 3 * MOST           ? 3 * MOST
+                          : blocks > l->conf.prefetch ? blocks
+                                                      : l->conf.prefetch);
+    }
     return (uint32_t)(fit > MOST ? MOST : fit > l->conf.prefetch ? fit : l->conf.prefetch);
 }
 

@@ -20,6 +20,7 @@ METRIC(gap, t->gap)
 METRIC(seconds, t->seconds)
 METRIC(waiting, share(t->stall_seconds, t->seconds))
 METRIC(storage, (double)t->storage_bytes / 1e6)
+METRIC(requests, t->requests)
 METRIC(hits, share((double)t->hits, (double)t->served))
 METRIC(substitutes, share((double)t->substitutes, (double)t->served))
 METRIC(repeats, share((double)t->repeats, (double)t->served))
@@ -45,6 +46,7 @@ const larder__metric larder__metrics[] = {
     {"seconds", "time s", "of training, waiting included, validation not", 1, seconds},
     {"waiting", "waiting %", "share of that time spent waiting for data", 1, waiting},
     {"storage_megabytes", "read MB", "read from storage, in millions of bytes", 1, storage},
+    {"requests", "requests", "to storage for these bytes, as the source made them", 0, requests},
     {"hits", "hits %", "served from memory, the sample that was asked for", 1, hits},
     {"substitutes", "subst %", "another sample served from memory instead", 1, substitutes},
     {"repeats", "repeats %", "served again in the same epoch, however it came", 1, repeats},

@@ -285,7 +285,7 @@ larder__epoch larder__run_total(const larder__run *run) {
     t.training_seconds = t.wait_storage = t.wait_decode = 0;
     t.wait_augment = t.wait_cache = t.wait_assembly = 0;
     t.hits_encoded = t.hits_decoded = t.hits_augmented = t.hits_front = 0;
-    t.hits_shrunk = 0;
+    t.hits_shrunk = t.requests = 0;
     t.forward_seconds = t.backward_seconds = 0;
     double served = 0, reused = 0; /* h as the mean over what was served */
     pooled wait = {0}, fill = {0};
@@ -295,6 +295,7 @@ larder__epoch larder__run_total(const larder__run *run) {
         t.served += e->served, t.hits += e->hits, t.substitutes += e->substitutes;
         t.repeats += e->repeats, t.misses += e->misses;
         t.background_reads += e->background_reads, t.storage_bytes += e->storage_bytes;
+        t.requests += e->requests; /* NAN stays */
         t.evaluated += e->evaluated, t.evaluation_reads += e->evaluation_reads;
         t.evaluation_seconds += e->evaluation_seconds;
         t.scratch_reads += e->scratch_reads, t.scratch_bytes += e->scratch_bytes;

@@ -91,6 +91,7 @@
     XX(opt, hits_augmented)                                                                        \
     XX(opt, hits_shrunk)                                                                           \
     XX(opt, hits_front)                                                                            \
+    XX(opt, requests)                                                                              \
     XX(word, plan_bottleneck)                                                                      \
     LARDER__SHOWN_FIELDS(XX)
 

@@ -56,6 +56,7 @@ CELL(cell_written) { (void)run, print_number(out, cap, "%.1f", (double)t->scratc
 CELL(cell_fill) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_mean); }
 CELL(cell_fill_sd) { (void)run, print_number(out, cap, "%.2f", 1e3 * t->fill_sd); }
 CELL(cell_bytes) { (void)run, print_number(out, cap, "%.1f", (double)t->storage_bytes / 1e6); }
+CELL(cell_requests) { (void)run, print_number(out, cap, "%.0f", t->requests); }
 CELL(cell_hits) { (void)run, print_number(out, cap, "%.1f", share(t->hits, t->served)); }
 CELL(cell_subs) { (void)run, print_number(out, cap, "%.1f", share(t->substitutes, t->served)); }
 CELL(cell_repeats) { (void)run, print_number(out, cap, "%.1f", share(t->repeats, t->served)); }
@@ -97,6 +98,7 @@ static const run_column columns[] = {
     {"sd ms", "standard deviation of that", cell_fill_sd},
     {"reads", "samples read from storage: misses, background and evaluation", cell_reads},
     {"read MB", "bytes read from storage, in millions", cell_bytes},
+    {"requests", "to storage for these bytes, as the source made them", cell_requests},
     {"scratch MB", "bytes read from packages in the scratch folder, in no other column",
      cell_scratch},
     {"laid MB", "bytes written there", cell_written},

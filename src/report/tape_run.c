@@ -104,6 +104,7 @@ static void fill_epoch(larder__epoch *e, double *waits, const larder__tape *t, u
     e->served = f->served, e->hits = f->hits, e->substitutes = f->substitutes;
     e->repeats = f->repeats, e->misses = f->misses, e->touched = f->touched;
     e->background_reads = f->background_reads, e->storage_bytes = f->storage_bytes;
+    e->requests = f->requests ? (double)f->requests : (double)NAN;
     e->evaluated = f->evaluated, e->evaluation_reads = f->evaluation_reads;
     e->scratch_reads = f->scratch_reads, e->scratch_bytes = f->scratch_bytes;
     e->scratch_written = f->scratch_written;

@@ -30,7 +30,7 @@ typedef struct larder__job_stat {
 
 typedef struct larder__job_epoch {
     uint64_t epoch, served, hits, substitutes, repeats, misses, background_reads, storage_bytes,
-        bad;
+        bad, requests;
     double touched, loss, accuracy;    /* NAN: not known */
     double fresh_loss, reused_loss;    /* NAN: the same */
     double score_low, score_high;      /* of the scores when it began; NAN: there are none */

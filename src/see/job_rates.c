@@ -30,6 +30,7 @@ larder__rates larder__rates_of(const larder__job *now, const larder__job *before
                            .substitutes = rate(now, before, "substitutes", time),
                            .misses = rate(now, before, "misses", time),
                            .read_bytes = rate(now, before, "storage_bytes", time),
+                           .requests = rate(now, before, "storage_requests", time),
                            .demand_bytes = rate(now, before, "demand_bytes", time),
                            .stall = all > 0 ? fmin(fmax(wait / all, 0), 1) : (double)NAN};
 }

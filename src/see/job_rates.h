@@ -7,6 +7,7 @@
 typedef struct larder__rates { /* a second; shares are NAN when nothing was served */
     double samples, hits, substitutes, misses; /* samples a second, by kind */
     double read_bytes;                         /* from storage */
+    double requests;                           /* to storage */
     double demand_bytes;                       /* what no cache would have read */
     double stall;                              /* share of the time training waited */
 } larder__rates;

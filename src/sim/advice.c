@@ -36,8 +36,12 @@ static void fill_row(larder__advice_row *row, const larder__sim_result *r) {
         sum.served += r->epochs[e].served, sum.hits += r->epochs[e].hits;
         sum.repeats += r->epochs[e].repeats, sum.storage_bytes += r->epochs[e].storage_bytes;
         sum.touched += r->epochs[e].touched / (double)later;
+        sum.requests += r->epochs[e].requests;
     }
     row->read_bytes = (double)sum.storage_bytes / (double)later;
+    row->requests = (double)sum.requests / (double)later;
+    row->first_bytes = (double)r->epochs[0].storage_bytes;
+    row->first_requests = (double)r->epochs[0].requests;
     row->hits = part(sum.hits, sum.served);
     row->repeats = part(sum.repeats, sum.served);
     row->touched = sum.touched;
@@ -80,7 +84,7 @@ static int try_size(larder__advice *a, const larder__tape *t, const char *recipe
     row->cache_bytes = (double)t->job.payload * percent / 100;
     a->count++;
     if (conf->progress)
-        conf->progress(conf->progress_arg, a->count, 2 * SIZES);
+        conf->progress(conf->progress_arg, a->count, (conf->streams ? 3 : 2) * SIZES);
     return 0;
 }
 
@@ -96,7 +100,8 @@ static int try_now(larder__advice *a, const larder__tape *t, const larder__advic
     now->cache_bytes = (double)t->job.budget;
     if (rc == 0)
         return 0;
-    now->read_bytes = (double)a->rates.read_bytes;
+    now->read_bytes = now->first_bytes = (double)a->rates.read_bytes;
+    now->requests = now->first_requests = (double)NAN;
     now->seconds = a->rates.seconds;
     if (t->epoch_count) {
         const larder__tape_epoch *last = &t->epochs[t->epoch_count - 1];
@@ -285,6 +290,10 @@ int larder__advise(larder__advice *a, const larder__tape *t, const larder__advic
         rc = try_size(a, t, "minio", sizes[i], conf);
     for (size_t i = 1; rc == 0 && i + 1 < SIZES; i++)
         rc = try_size(a, t, "rotate", sizes[i], conf);
+    /* A cache of less than two blocks is none for it. */
+    for (size_t i = 1; conf->streams && rc == 0 && i + 1 < SIZES; i++)
+        if ((rc = try_size(a, t, "stream", sizes[i], conf)) == LARDER_E_ARGS)
+            rc = 0;
     if (rc < 0)
         return rc;
     if (!isfinite(a->need) || !isfinite(a->give)) {

@@ -11,9 +11,11 @@ typedef struct larder__advice_row { /* one recipe at one size; an epoch after th
     char recipe[64], cache[16];
     int percent; /* of the data; -1: as recorded */
     double cache_bytes;
-    double read_bytes, seconds;    /* seconds: NAN where the job measured too little */
-    double waiting;                /* share of them */
-    double hits, repeats, touched; /* shares; touched: of the data set */
+    double read_bytes, seconds;         /* seconds: NAN where the job measured too little */
+    double waiting;                     /* share of them */
+    double hits, repeats, touched;      /* shares; touched: of the data set */
+    double requests;                    /* to storage; NAN: not known */
+    double first_bytes, first_requests; /* of the first epoch, in which the cache fills */
 } larder__advice_row;
 
 /* Name and what it means. */
@@ -54,6 +56,7 @@ typedef struct larder__advice {
 
 typedef struct larder__advice_conf {
     uint64_t memory; /* at most so many bytes of cache */
+    bool streams;    /* stream is tried as well: requests count */
     const _Atomic int *stop;
     void (*progress)(void *arg, size_t done, size_t of); /* NULL: none */
     void *progress_arg;

@@ -220,6 +220,8 @@ static int step(run *r) {
     if (p->package.number && !p->package.again)
         larder__ledger_scratch(r->ledger, 0, 0, p->package.bytes);
     larder__ledger_evaluation(r->ledger, evaluated, reads, read_bytes);
+    larder__ledger_requests(r->ledger,
+                            reads + (p->package.again ? 0 : larder__planned_requests(p)));
     for (size_t i = 0; i < p->n; i++)
         bytes += r->read_bytes[i];
     if (r->feed)
@@ -248,6 +250,10 @@ static uint32_t sample_class(void *arg, uint64_t id) {
                                                                  : (uint32_t)s.label;
 }
 
+static int sample_file(void *data, uint64_t id, uint64_t *file) {
+    return larder__data_file(data, id, file);
+}
+
 /* A real data set: its samples, their sizes, and what crops need of them. */
 static int open_data(run *r, larder__draw_conf *conf) {
     const larder__sim_conf *c = r->conf;
@@ -262,7 +268,9 @@ static int open_data(run *r, larder__draw_conf *conf) {
     conf->size_arg = r;
     conf->group_of = sample_class;
     conf->group_arg = r;
-    if (about->parts && c->parts != LARDER_PARTS_OFF) {
+    conf->file_of = sample_file;
+    conf->file_arg = r->data;
+    if (about->parts && c->parts != LARDER_PARTS_OFF && !larder__recipe_brings(c->recipe)) {
         larder__parts_conf parts = {.data = r->data,
                                     .augment = c->augment,
                                     .seed = c->seed,
@@ -391,6 +399,7 @@ void larder__sim_add_epoch(larder__sim_result *out, const larder_figures *f) {
     t->misses += f->misses;
     t->background_reads += f->background_reads;
     t->storage_bytes += f->storage_bytes;
+    t->requests += f->requests;
     t->evaluated += f->evaluated;
     t->evaluation_reads += f->evaluation_reads;
     t->scratch_reads += f->scratch_reads;

@@ -67,6 +67,7 @@ void larder__array_rows_close(void *st);
 int larder__array_rows_describe(void *st, larder_dataset *out);
 int larder__array_rows_stat(void *st, uint64_t id, larder_sample *out);
 int larder__array_rows_name(void *st, uint64_t id, char *out, size_t cap);
+int larder__array_rows_one_file(void *st, uint64_t id, uint64_t *out);
 int larder__array_rows_read(void *st, const uint64_t *ids, size_t n, larder_read *out);
 const char *larder__array_rows_field_name(void *st, size_t i);
 

@@ -159,6 +159,7 @@ static const larder_param window_params[] = {
         .name = larder__array_rows_name,                                                           \
         .read = larder__array_rows_read,                                                           \
         .field = larder__array_rows_field_name,                                                    \
+        .file = larder__array_rows_one_file,                                                       \
     };
 ROWS_SOURCE(npy, "rows of an array in a .npy file, of any type; bytes may be pictures", npy_params,
             npy_open, larder__array_rows_describe, false, probe)

@@ -192,6 +192,7 @@ static const larder_param params[] = {LARDER__SPLIT_PARAM, {0}};
         .name = larder__records_name,                                                              \
         .class_name = class_name,                                                                  \
         .read = larder__records_read,                                                              \
+        .file = larder__records_file,                                                              \
     };
 CIFAR(10)
 CIFAR(100)

@@ -77,6 +77,7 @@ static int read_fd(const larder__files *f, int fd, const larder__file_want *want
 static int read_plain(const larder__files *f, const larder__file_want *want, void *into) {
     int fd = openat(f->fd, want->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat st;
+    larder_note_requests(1);
     if (fd < 0)
         return failed(f, want->path, errno);
     int rc = read_fd(f, fd, want, into);
@@ -169,6 +170,7 @@ static bool read_batch(larder__files *f, larder__ring *r, const larder__file_wan
             break;
         into[k] = larder_buf_data(bufs[k]);
     }
+    larder_note_requests(k);
     bool fine = k == 0 || larder__ring_read(r, f->fd, wants, into, k, results);
     for (size_t i = 0; i < k; i++) {
         int rc = 0;

@@ -177,4 +177,5 @@ const larder_source larder__source_idx = {
     .stat = larder__records_stat,
     .name = larder__records_name,
     .read = larder__records_read,
+    .file = larder__records_file,
 };

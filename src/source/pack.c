@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "source/answer.h"
+#include "source/chain.h"
 #include "source/content.h"
 #include "source/fd_pool.h"
 #include "source/pack_plan.h"
@@ -204,6 +205,11 @@ static uint32_t shard_of(const pack *p, uint64_t id) {
     return (uint32_t)larder__range_of(p->firsts, p->paths.count, id);
 }
 
+static int file(void *st, uint64_t id, uint64_t *out) {
+    *out = shard_of(st, id);
+    return 0;
+}
+
 static const char *class_name(void *st, uint32_t label) {
     const pack *p = st;
     return label < p->classes.count ? larder__names_get(&p->classes, label) : NULL;
@@ -387,20 +393,50 @@ static void settle(pack *p, held *h, const uint64_t *ids, size_t end, larder_rea
     h->first = end;
 }
 
+typedef struct laying {
+    const pack *p;
+    const held *h;
+} laying;
+
+static bool lay(void *arg, uint64_t id, larder__chain *run, larder_buf **out) {
+    const laying *l = arg;
+    const larder__pack_entry *e = &l->p->entries[id];
+    if (shard_of(l->p, id) != l->h->shard)
+        return false;
+    *out = larder_buf_new(e->bytes);
+    return *out && larder__chain_add(run, l->h->tar, e->offset, larder_buf_data(*out), e->bytes);
+}
+
+/* The first of n samples, as many as lie together. Where each is checked they come one by one. */
+static size_t read_run(pack *p, held *h, const uint64_t *ids, size_t n, larder_read *out,
+                       bool *read) {
+    *read = false;
+    if (p->verify || hold(p, h, shard_of(p, ids[0]), true) < 0)
+        return 1;
+    return larder__chain_read(lay, &(laying){p, h}, ids, n, out, read);
+}
+
 static int read_parts(void *st, const uint64_t *ids, const larder_rect *rects, size_t n,
                       larder_read *out) {
     pack *p = st;
     held h = nothing_held;
-    for (size_t i = 0; i < n; i++) {
-        larder_buf *buf;
+    for (size_t i = 0; i < n;) {
         if (i && shard_of(p, ids[i]) != h.shard)
             settle(p, &h, ids, i, out);
-        bool part = rects && rects[i].x1 && p->entries[ids[i]].data_at;
-        int rc = part ? read_part(p, &h, ids[i], &rects[i], &buf) : read_whole(p, &h, ids[i], &buf);
-        if (rc < 0)
-            larder__answer_failure(&out[i], rc);
-        else
-            larder__answer_buf(&out[i], buf);
+        bool read = false;
+        size_t k = rects ? 1 : read_run(p, &h, ids + i, n - i, out + i, &read);
+        for (size_t end = i + k; i < end; i++) {
+            larder_buf *buf;
+            if (read)
+                continue;
+            bool part = rects && rects[i].x1 && p->entries[ids[i]].data_at;
+            int rc =
+                part ? read_part(p, &h, ids[i], &rects[i], &buf) : read_whole(p, &h, ids[i], &buf);
+            if (rc < 0)
+                larder__answer_failure(&out[i], rc);
+            else
+                larder__answer_buf(&out[i], buf);
+        }
     }
     settle(p, &h, ids, n, out);
     end_hold(p, &h);
@@ -435,4 +471,5 @@ const larder_source larder__source_pack = {
     .extent = extent,
     .part_bytes = part_bytes,
     .read_parts = read_parts,
+    .file = file,
 };

@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "source/stamp.h"
 
+#include <larder/plugin.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,6 +28,7 @@ static inline int larder__open_plain(const char *path, larder__stamp *stamp) {
 /* All of `want` bytes; a file that ends before is E_CHANGED, since its size was checked at open. */
 static inline int larder__pread_full(int fd, const char *path, void *out, size_t want,
                                      uint64_t at) {
+    larder_note_requests(1);
     for (size_t got = 0; got < want;) {
         ssize_t n = pread(fd, (char *)out + got, want - got, (off_t)(at + got));
         if (n < 0 && errno == EINTR)

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "source/answer.h"
+#include "source/chain.h"
 #include "source/content.h"
 #include "source/pread_full.h"
 
@@ -109,6 +110,11 @@ int larder__records_name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
+int larder__records_file(void *st, uint64_t id, uint64_t *out) {
+    *out = (uint64_t)(part_of(st, id) - ((const larder__records *)st)->parts);
+    return 0;
+}
+
 static int read_one(const larder__records *r, const larder__part *p, uint64_t id, void *out) {
     uint64_t at = (id - p->first) * r->stride + r->skip;
     if (p->bytes) {
@@ -132,20 +138,36 @@ static void take_back(const larder__records *r, const larder__part *p, const uin
     }
 }
 
+static bool lay(void *arg, uint64_t id, larder__chain *run, larder_buf **out) {
+    const larder__records *r = arg;
+    const larder__part *p = part_of(r, id);
+    uint64_t at = p->head + (id - p->first) * r->stride + r->skip;
+    *out = p->fd >= 0 ? larder_buf_new(r->bytes) : NULL;
+    return *out && larder__chain_add(run, p->fd, at, larder_buf_data(*out), r->bytes);
+}
+
+static void answer_one(const larder__records *r, uint64_t id, larder_read *out) {
+    larder_buf *buf = larder_buf_new(r->bytes);
+    int rc = buf ? read_one(r, part_of(r, id), id, larder_buf_data(buf)) : LARDER_E_NOMEM;
+    if (rc < 0) {
+        larder_buf_unref(&buf);
+        larder__answer_failure(out, rc);
+    } else {
+        larder__answer_buf(out, buf);
+    }
+}
+
 int larder__records_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
-    const larder__records *r = st;
+    larder__records *r = st;
     bool touched[LARDER__RECORD_PARTS] = {0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n;) {
         const larder__part *p = part_of(r, ids[i]);
-        larder_buf *buf = larder_buf_new(r->bytes);
-        int rc = buf ? read_one(r, p, ids[i], larder_buf_data(buf)) : LARDER_E_NOMEM;
         touched[p - r->parts] |= p->fd >= 0;
-        if (rc < 0) {
-            larder_buf_unref(&buf);
-            larder__answer_failure(&out[i], rc);
-        } else {
-            larder__answer_buf(&out[i], buf);
-        }
+        bool read;
+        size_t k = larder__chain_read(lay, r, ids + i, n - i, out + i, &read);
+        for (size_t end = i + k; i < end; i++)
+            if (!read)
+                answer_one(r, ids[i], &out[i]);
     }
     for (uint32_t k = 0; k < r->used; k++) {
         const larder__part *p = &r->parts[k];

@@ -45,6 +45,7 @@ void larder__records_close(void *st);
 int larder__records_describe(void *st, larder_dataset *out);
 int larder__records_stat(void *st, uint64_t id, larder_sample *out);
 int larder__records_name(void *st, uint64_t id, char *out, size_t cap);
+int larder__records_file(void *st, uint64_t id, uint64_t *out);
 int larder__records_read(void *st, const uint64_t *ids, size_t n, larder_read *out);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/requests.h"
 #include "base/spec.h"
 #include "source/source.h"
 
@@ -94,7 +95,7 @@ static double queue_take(double *end, double now, double burst, double cost) {
     return *end;
 }
 
-static double served_at(slow *s, double now, uint64_t bytes, size_t requests, uint64_t first_id) {
+static double served_at(slow *s, double now, uint64_t bytes, uint64_t requests, uint64_t first_id) {
     pthread_mutex_lock(&s->lock);
     double a = queue_take(&s->bytes_end, now, s->burst, (double)bytes * s->per_byte);
     double b = queue_take(&s->requests_end, now, s->burst, (double)requests * s->per_request);
@@ -131,12 +132,13 @@ static int read_slowly(slow *s, const uint64_t *ids, const larder_rect *rects, s
     if (n == 0)
         return 0;
     double now = larder__now();
+    uint64_t before = larder__requests();
     int rc = rects ? larder__data_read_parts(s->inner, ids, rects, n, out)
                    : larder__data_read(s->inner, ids, n, out);
     uint64_t bytes = 0;
     for (size_t i = 0; rc == 0 && i < n; i++)
         bytes += out[i].buf ? larder_buf_size(out[i].buf) : 0;
-    if (wait_until(s, served_at(s, now, bytes, n, ids[0])) || rc < 0)
+    if (wait_until(s, served_at(s, now, bytes, larder__requests() - before, ids[0])) || rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++)
         larder_buf_unref(&out[i].buf);
@@ -163,6 +165,9 @@ static int stat_one(void *st, uint64_t id, larder_sample *out) {
 }
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     return larder__data_name(((slow *)st)->inner, id, out, cap);
+}
+static int file(void *st, uint64_t id, uint64_t *out) {
+    return larder__data_file(((slow *)st)->inner, id, out);
 }
 static const char *class_name(void *st, uint32_t label) {
     return larder__data_class(((slow *)st)->inner, label);
@@ -219,4 +224,5 @@ const larder_source larder__source_slow = {
     .note = note,
     .choose = choose,
     .field = field,
+    .file = file,
 };

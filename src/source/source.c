@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/requests.h"
 #include "base/spec.h"
 #include "plugins.h"
 #include "source/answer.h"
@@ -364,6 +365,16 @@ int larder__data_name(larder__data *d, uint64_t id, char *out, size_t cap) {
     return rc < 0 ? rc : d->source->name(d->st, inner(d, id), out, cap);
 }
 
+int larder__data_file(larder__data *d, uint64_t id, uint64_t *out) {
+    int rc = check_id(d, id);
+    if (rc == 0 && !d->source->file)
+        rc = larder__fail(LARDER_E_UNSUPPORTED,
+                          "%.200s: its samples do not lie one behind the other in files, so none "
+                          "can be read together; larder pack, or tar, puts them into shards",
+                          d->uri);
+    return rc < 0 ? rc : d->source->file(d->st, inner(d, id), out);
+}
+
 const char *larder__data_class(larder__data *d, uint32_t label) {
     return d->source->class_name ? d->source->class_name(d->st, label) : NULL;
 }
@@ -460,8 +471,11 @@ static int ask(larder__data *d, const uint64_t *ids, const larder_rect *rects, s
         for (size_t i = 0; d->some.count && i < k; i++)
             own_ids[i] = inner(d, ids[at + i]);
         const uint64_t *those = d->some.count ? own_ids : ids + at;
+        uint64_t before = larder__requests();
         rc = rects ? d->source->read_parts(d->st, those, rects + at, k, out + at)
                    : d->source->read(d->st, those, k, out + at);
+        if (larder__requests() == before) /* it does not say */
+            larder_note_requests(k);
         for (size_t i = 0; rc < 0 && i < at; i++)
             larder_buf_unref(&out[i].buf);
     }

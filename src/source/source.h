@@ -31,6 +31,8 @@ const char *larder__data_uri(const larder__data *);
 const larder_plugin *larder__data_plugin(const larder__data *); /* which source it is */
 int larder__data_stat(larder__data *, uint64_t id, larder_sample *out);
 int larder__data_name(larder__data *, uint64_t id, char *out, size_t cap);
+/* As larder_source.file; E_UNSUPPORTED where samples do not lie one behind the other. */
+int larder__data_file(larder__data *, uint64_t id, uint64_t *out);
 const char *larder__data_class(larder__data *, uint32_t label); /* NULL: no name */
 /* As larder_source.read: fills every out[i]; several samples in one call are read together where
  * the source can. Returns 0 unless nothing could be tried at all. */

@@ -133,6 +133,13 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
     return 0;
 }
 
+/* One file, as it were. */
+static int file(void *st, uint64_t id, uint64_t *out) {
+    (void)st, (void)id;
+    *out = 0;
+    return 0;
+}
+
 static larder_buf *make(const synthetic *s, uint64_t id) {
     size_t size = size_of(s, id), at = 0;
     larder_buf *buf = larder_buf_new(size);
@@ -188,4 +195,5 @@ const larder_source larder__source_mem = {
     .stat = stat_one,
     .name = name,
     .read = mem_read,
+    .file = file,
 };

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/spec.h"
 #include "source/answer.h"
+#include "source/chain.h"
 #include "source/content.h"
 #include "source/fd_pool.h"
 #include "source/pread_full.h"
@@ -17,7 +18,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 
 typedef struct tar {
     larder__names paths; /* of the shards */
@@ -160,6 +160,15 @@ static int stat_one(void *st, uint64_t id, larder_sample *out) {
     return 0;
 }
 
+static uint32_t shard_of(const tar *t, uint64_t id) {
+    return (uint32_t)larder__tar_index_sample(&t->index, id).shard;
+}
+
+static int file(void *st, uint64_t id, uint64_t *out) {
+    *out = shard_of(st, id);
+    return 0;
+}
+
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     const tar *t = st;
     char member[LARDER__TAR_NAME];
@@ -202,100 +211,105 @@ static void let_go(tar *t, held *h, const uint64_t *ids, size_t end, larder_read
     h->fd = -1;
 }
 
-enum { GAP = 4096 }; /* read over so much between two members, instead of reading twice */
-
-/* Parts lie one after the other, or nearly: one call for as many as do. */
-static int read_run(const held *h, const char *path, const larder__tar_part **parts,
-                    const larder__field *f, const size_t *order, size_t n) {
-    unsigned char between[GAP] = {0};
-    struct iovec to[2 * LARDER__TAR_WANTED];
-    int count = 0;
-    size_t all = 0;
-    uint64_t begin = (uint64_t)parts[order[0]]->block * LARDER__TAR_BLOCK, at = begin;
+static void sort_parts(size_t *order, const larder__tar_part **parts, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        const larder__tar_part *p = parts[order[i]];
-        size_t gap = (size_t)((uint64_t)p->block * LARDER__TAR_BLOCK - at);
-        if (gap)
-            to[count++] = (struct iovec){between, gap};
-        to[count++] = (struct iovec){(void *)(uintptr_t)f[order[i]].data, p->bytes};
-        all += gap + p->bytes;
-        at = (uint64_t)p->block * LARDER__TAR_BLOCK + p->bytes;
-    }
-    if (n > 1 && preadv(h->fd, to, count, (off_t)begin) == (ssize_t)all)
-        return 0;
-    int rc = 0; /* alone, or cut short by a signal: one by one */
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = larder__pread_full(h->fd, path, (void *)(uintptr_t)f[order[i]].data,
-                                parts[order[i]]->bytes,
-                                (uint64_t)parts[order[i]]->block * LARDER__TAR_BLOCK);
-    return rc;
-}
-
-static bool follows(const larder__tar_part *a, const larder__tar_part *b) {
-    uint64_t end = (uint64_t)a->block * LARDER__TAR_BLOCK + a->bytes;
-    uint64_t next = (uint64_t)b->block * LARDER__TAR_BLOCK;
-    return next >= end && next - end <= GAP;
-}
-
-static int read_fields(tar *t, const held *h, uint64_t id, larder_buf **out) {
-    const larder__tar_part *parts[LARDER__TAR_WANTED];
-    larder__field fields[LARDER__TAR_WANTED];
-    size_t order[LARDER__TAR_WANTED], n;
-    int rc = larder__tar_index_parts(&t->index, id, fields, parts, &n);
-    if (rc < 0 || (rc = larder__parcel_make(out, fields, n)) < 0)
-        return rc;
-    for (size_t i = 0; i < n; i++) { /* in the order in which they lie there */
         size_t k = i;
         for (; k > 0 && parts[order[k - 1]]->block > parts[i]->block; k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
+}
+
+/* Its fields' bytes go where its parcel has them, in the order in which they lie there. */
+static bool lay_fields(tar *t, const held *h, uint64_t id, larder__chain *run, larder_buf **out) {
+    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__field fields[LARDER__TAR_WANTED];
+    size_t order[LARDER__TAR_WANTED], n;
+    if (larder__tar_index_parts(&t->index, id, fields, parts, &n) < 0 ||
+        larder__parcel_make(out, fields, n) < 0)
+        return false;
+    sort_parts(order, parts, n);
+    for (size_t i = 0; i < n; i++)
+        if (!larder__chain_add(run, h->fd, (uint64_t)parts[order[i]]->block * LARDER__TAR_BLOCK,
+                               (void *)(uintptr_t)fields[order[i]].data, parts[order[i]]->bytes))
+            return false;
+    return true;
+}
+
+typedef struct laying {
+    tar *t;
+    const held *h;
+} laying;
+
+static bool lay(void *arg, uint64_t id, larder__chain *run, larder_buf **out) {
+    const laying *l = arg;
+    larder__tar_sample s = larder__tar_index_sample(&l->t->index, id);
+    if (s.shard != l->h->shard)
+        return false;
+    if (l->t->index.wanted_count)
+        return lay_fields(l->t, l->h, id, run, out);
+    *out = larder_buf_new(s.bytes);
+    return *out && larder__chain_add(run, l->h->fd, s.offset, larder_buf_data(*out), s.bytes);
+}
+
+static int read_fields(tar *t, const held *h, uint64_t id, larder_buf **out) {
+    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__field fields[LARDER__TAR_WANTED];
+    size_t n;
+    int rc = larder__tar_index_parts(&t->index, id, fields, parts, &n);
+    if (rc < 0 || (rc = larder__parcel_make(out, fields, n)) < 0)
+        return rc;
     rc = h->fd < 0 ? h->fd : 0;
-    for (size_t from = 0, to; rc == 0 && from < n; from = to) {
-        for (to = from + 1; to < n && follows(parts[order[to - 1]], parts[order[to]]);)
-            to++;
-        rc = read_run(h, larder__names_get(&t->paths, h->shard), parts, fields, order + from,
-                      to - from);
-    }
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
+                                (void *)(uintptr_t)fields[i].data, parts[i]->bytes,
+                                (uint64_t)parts[i]->block * LARDER__TAR_BLOCK);
     if (rc < 0)
         larder_buf_unref(out);
     return rc < 0 ? blame(t, id, rc) : 0;
 }
 
-static int read_one(tar *t, const held *h, uint64_t id, const larder__tar_sample *s,
-                    larder_buf **out) {
+static int read_one(tar *t, const held *h, uint64_t id, larder_buf **out) {
     if (t->index.wanted_count)
         return read_fields(t, h, id, out);
-    *out = larder_buf_new(s->bytes);
+    larder__tar_sample s = larder__tar_index_sample(&t->index, id);
+    *out = larder_buf_new(s.bytes);
     if (!*out)
         return LARDER_E_NOMEM;
     int rc = h->fd < 0 ? h->fd
                        : larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
-                                            larder_buf_data(*out), s->bytes, s->offset);
+                                            larder_buf_data(*out), s.bytes, s.offset);
     if (rc == 0)
         return 0;
     larder_buf_unref(out);
     return blame(t, id, rc);
 }
 
+static void answer_one(tar *t, const held *h, uint64_t id, larder_read *out) {
+    larder_buf *buf;
+    int rc = read_one(t, h, id, &buf);
+    if (rc < 0)
+        larder__answer_failure(out, rc);
+    else
+        larder__answer_buf(out, buf);
+}
+
 static int tar_read(void *st, const uint64_t *ids, size_t n, larder_read *out) {
     tar *t = st;
     held h = {.fd = -1};
-    for (size_t i = 0; i < n; i++) {
-        larder_buf *buf;
-        larder__tar_sample s = larder__tar_index_sample(&t->index, ids[i]);
-        uint32_t shard = (uint32_t)s.shard;
+    for (size_t i = 0; i < n;) {
+        uint32_t shard = shard_of(t, ids[i]);
         if (h.fd < 0 || h.shard != shard) {
             let_go(t, &h, ids, i, out);
             h = (held){shard,
                        larder__fd_pool_take(t->pool, shard, larder__names_get(&t->paths, shard)),
                        i};
         }
-        int rc = read_one(t, &h, ids[i], &s, &buf);
-        if (rc < 0)
-            larder__answer_failure(&out[i], rc);
-        else
-            larder__answer_buf(&out[i], buf);
+        bool read;
+        size_t k = larder__chain_read(lay, &(laying){t, &h}, ids + i, n - i, out + i, &read);
+        for (size_t end = i + k; i < end; i++)
+            if (!read)
+                answer_one(t, &h, ids[i], &out[i]);
     }
     let_go(t, &h, ids, n, out);
     return 0;
@@ -321,4 +335,5 @@ const larder_source larder__source_tar = {
     .note = note,
     .choose = choose,
     .field = field,
+    .file = file,
 };

@@ -381,7 +381,7 @@ static int take_stock(larder__trainer *t, const pass *p, larder__epoch *out) {
     out->served = f.served, out->hits = f.hits, out->substitutes = f.substitutes;
     out->repeats = f.repeats, out->misses = f.misses;
     out->background_reads = f.background_reads, out->touched = f.touched;
-    out->storage_bytes = f.storage_bytes;
+    out->storage_bytes = f.storage_bytes, out->requests = (double)f.requests;
     out->evaluated = f.evaluated, out->evaluation_reads = f.evaluation_reads;
     out->scratch_reads = f.scratch_reads, out->scratch_bytes = f.scratch_bytes;
     out->scratch_written = f.scratch_written;
@@ -439,6 +439,7 @@ static void tell(larder__trainer *t, const pass *p, larder__epoch *now) {
                         .hits = t->before.hits + now->hits,
                         .substitutes = t->before.substitutes + now->substitutes,
                         .storage_bytes = t->before.storage_bytes + now->storage_bytes,
+                        .requests = t->before.requests + now->requests,
                         .seconds = t->before.seconds + larder__now() - p->start,
                         .stall_seconds = t->before.stall_seconds + now->stall_seconds,
                         .h = h_now(t),
@@ -521,6 +522,7 @@ static void add_to(larder__epoch *sum, const larder__epoch *e) {
     sum->served += e->served, sum->hits += e->hits;
     sum->substitutes += e->substitutes, sum->storage_bytes += e->storage_bytes;
     sum->seconds += e->seconds, sum->stall_seconds += e->stall_seconds;
+    sum->requests += e->requests;
 }
 
 int larder__trainer_epoch(larder__trainer *t, larder__epoch *out) {

@@ -14,6 +14,7 @@ typedef struct larder__tick { /* after every batch; sums are over the whole run 
     uint64_t epoch;           /* counts from 0 */
     uint64_t step, steps;     /* batches trained, and expected in all */
     uint64_t served, hits, substitutes, storage_bytes;
+    double requests; /* to storage */
     double seconds, stall_seconds;
     double h;     /* share of reused samples in use now, NAN: the recipe has none */
     double gap;   /* fresh less reused loss of this epoch, NAN: not known */

@@ -20,6 +20,18 @@ static bool some_resident(const void *arg, uint64_t id) {
     return id * 2654435761u % 97 < 32;
 }
 
+/* Blocks of eight, in files of a hundred; the cache has room for 40. */
+enum { SAMPLE = 1 << 20, BUDGET = 40 << 20 };
+static uint32_t size_of(void *arg, uint64_t id) {
+    (void)arg, (void)id;
+    return SAMPLE;
+}
+static int file_of(void *arg, uint64_t id, uint64_t *file) {
+    (void)arg;
+    *file = id / 100;
+    return 0;
+}
+
 typedef struct rig { /* one sampler of one rank */
     const larder_sampler *q;
     larder_draw_env env;
@@ -41,10 +53,13 @@ static void rig_open(rig *g, const larder_sampler *q, larder_draw_env env) {
     g->slots = (larder_slots){.keys = env.n,
                               .used = g->slots.resident,
                               .resident = g->slots.resident,
+                              .budget = BUDGET,
                               .key_of = g->key_of};
     g->env.scores = g->scores;
     g->env.slots = &g->slots;
     g->env.resident = some_resident;
+    g->env.size_of = size_of;
+    g->env.file_of = file_of;
     g->st = larder__calloc(1, q->plugin.state_size);
     larder_args args;
     check_ok(larder__args_parse(&args, "sampler", &q->plugin, "", ',', NULL));

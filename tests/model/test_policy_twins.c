@@ -233,6 +233,7 @@ static const struct {
     {"rotate:victim=loss", .choose = choose_easiest, .enter = enter_line, .leave = leave_line},
     {"app", .choose = choose_app},
     {"spider", .choose = choose_spider}, /* without scores; test_spider_twin.c has the rest */
+    {"served", .choose = choose_lru},    /* nothing brought in; test_stream_twin.c has the rest */
     {"nopfs", .choose = choose_belady},
     {"oracle", .choose = choose_minio},
     {"lat", .choose = choose_lat},

@@ -157,7 +157,7 @@ static void batch(rank *r, const uint32_t *keys, size_t n) {
                                          .next_use = LARDER_UNKNOWN,
                                          .group = LARDER_NO_GROUP,
                                          .score = NAN};
-    if (larder__cache_claim_part(r->cache, a, n, r->me->number, played.players, t) < 0 ||
+    if (larder__cache_claim_part(r->cache, a, n, r->me->number, played.players, n, t) < 0 ||
         larder__cache_claim(r->twin, same, n, none) < 0) {
         actors_complain("a claim fails: %s", larder_errmsg());
         return;

@@ -122,6 +122,15 @@ def test_suggest(folder):
     b = lines(run("suggest", tape, "--memory", "40KB", "--json"))[0]
     assert b["recipe"] == "rotate" and b["cache_bytes"] <= 40000, b
     assert any("Accuracy" in r for r in b["reasons"]) and any("knee" in r for r in b["reasons"])
+    # Money: by the request and by the byte, an epoch and the run.
+    p = lines(run("suggest", tape, "--price", "get=1/10,byte=3/KB", "--json"))[0]
+    for row in p["rows"]:
+        cost = row["requests"] / 10 + 3 * row["storage_bytes"] / 1000
+        assert abs(row["price_epoch"] - cost) < 1e-6 * (1 + cost), row
+    none = next(r for r in p["rows"] if (r["recipe"], r["cache"]) == ("minio", "0%"))
+    assert abs(none["price_run"] - 2 * none["price_epoch"]) < 1e-6 * none["price_run"], none
+    assert "of the run" in run("suggest", tape, "--price", "s3").stdout
+    assert "get=0.0004/1000" in run("suggest", tape, "--price", "much", code=2).stderr
     text = run("suggest", tape).stdout
     assert "suggested: --recipe minio --cache" in text and "<- suggested" in text
     # Throttled, and all of it in memory after the first epoch: it is storage that was waited for.

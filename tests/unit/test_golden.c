@@ -91,7 +91,7 @@ static void states(void **st) {
         larder_loader *l = NULL;
         const larder_batch *b;
         int rc;
-        snprintf(name, sizeof name, "state-5-%s", recipes[i]);
+        snprintf(name, sizeof name, "state-6-%s", recipes[i]);
         name_of(path, name);
         if (writing())
             save_state(&c, path);
@@ -124,7 +124,7 @@ static void other_states(void **st) {
     larder_loader_conf c = conf_of("lru");
     larder_loader *l = NULL;
     size_t size;
-    unsigned char *bytes = golden("state-5-lru", &size);
+    unsigned char *bytes = golden("state-6-lru", &size);
     check_ok(larder_loader_open(&l, &c));
     for (unsigned char v = 1; v < 8; v++) {
         if (v >= LARDER__STATE_OLDEST && v <= LARDER__STATE_VERSION)

@@ -370,6 +370,7 @@ static const char *const recipes[] = {
     "spider:scoring=wait",
     "lru:sampler=weighted,signal=loss",
     "lru:sampler=follower",
+    "stream:block=1KiB",
 };
 
 static void one_process(course *c, const char *recipe, const char *split) {

@@ -91,7 +91,9 @@ static void every_recipe_resumes_exactly(void **state) {
             const char *name = larder__samplers[s]->plugin.name;
             snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s%s,signal=loss",
                      larder__policies[p]->plugin.name, name,
-                     strcmp(name, "rotate") == 0 ? ",h=0.5" : ""); /* auto follows the clock */
+                     strcmp(name, "rotate") == 0   ? ",h=0.5" /* auto follows the clock */
+                     : strcmp(name, "blocks") == 0 ? ",block=2KiB"
+                                                   : "");
             resume_everywhere(recipe, larder__samplers[s]->repeats);
         }
     }

@@ -47,8 +47,9 @@ static void the_simulator_is_right(void **state) {
     char recipe[96];
     for (size_t i = 0; larder__policies[i]; i++)
         if (larder__policies[i]->future != LARDER_FUTURE_ALL) {
-            const char *samplers[] = {"uniform", "quiver", "rotate,h=0.5", "echo"};
-            for (int k = 0; k < 4;
+            const char *samplers[] = {"uniform", "quiver", "rotate,h=0.5", "echo",
+                                      "blocks,block=2KiB"};
+            for (int k = 0; k < 5;
                  k++) { /* h=auto would follow the clock, and it knows no classes */
                 snprintf(recipe, sizeof recipe, "lru:policy=%s,sampler=%s",
                          larder__policies[i]->plugin.name, samplers[k]);

@@ -287,7 +287,7 @@ static void no_struct_ends_in_padding(void **state) {
     assert_int_equal(UP_TO(larder_loader_conf, views), sizeof(larder_loader_conf));
     assert_int_equal(UP_TO(larder_batch, mix_weight), sizeof(larder_batch));
     assert_int_equal(UP_TO(larder_feedback, rows), sizeof(larder_feedback));
-    assert_int_equal(UP_TO(larder_figures, reused_loss), sizeof(larder_figures));
+    assert_int_equal(UP_TO(larder_figures, requests), sizeof(larder_figures));
     assert_int_equal(UP_TO(larder_item, label), sizeof(larder_item));
     assert_int_equal(UP_TO(larder_about, refused), sizeof(larder_about));
     assert_int_equal(UP_TO(larder_bad, why), sizeof(larder_bad));

@@ -148,7 +148,7 @@ static int claim(larder__draw *d, larder__planned *p, size_t from, size_t n) {
         larder__slice s = from ? larder__ranks_share(&d->ranks, p->number, n)
                                : larder__ranks_slice(&d->ranks, p->number, n);
         return larder__cache_claim_part(d->cache, p->accesses + from, n, s.again ? n : s.from,
-                                        s.step, p->tickets + from);
+                                        s.step, s.n, p->tickets + from);
     }
     int rc = p->holds ? claim_in_turn(d, p, from, n)
                       : larder__cache_claim(d->cache, p->accesses + from, n, p->tickets + from);
@@ -187,15 +187,18 @@ static int pick_ids(larder__draw *d, larder__planned *p) {
     return 0;
 }
 
-/* What the policy wants to have although nobody asked. It need not fit: then it is not read. */
+/* What the sampler or the policy wants to have although nobody asked. It need not fit: then it is
+ * not read. */
 static int fetch_more(larder__draw *d, larder__planned *p) {
     uint64_t *keys = d->fetched;
-    size_t n = larder__cache_fetch(d->cache, keys, larder__draw_fetch_room(d));
+    const larder_sampler *s = d->recipe.sampler;
+    size_t n = s->brings ? s->brings(d->sampler, keys)
+                         : larder__cache_fetch(d->cache, keys, larder__draw_fetch_room(d));
     for (size_t i = 0; i < n; i++)
         p->accesses[p->n + i] = request(d, keys[i], LARDER_TAG_FETCH);
     int rc = claim(d, p, p->n, n);
     p->fetched = rc == 0 ? n : 0;
-    if (rc == 0) {
+    if (rc == 0 && !s->brings) {
         p->package = larder__cache_package(d->cache);
         p->dropped_count =
             larder__cache_dropped(d->cache, p->dropped, sizeof p->dropped / sizeof *p->dropped);

@@ -46,6 +46,9 @@ typedef struct larder__draw_conf {
     bool guessed;
     uint32_t (*group_of)(void *arg, uint64_t id); /* its class; NULL: not known */
     void *group_arg;
+    /* As larder_draw_env.file_of; NULL: all lie in one. */
+    int (*file_of)(void *arg, uint64_t id, uint64_t *file);
+    void *file_arg;
     uint64_t batch, seed;
     uint64_t epochs; /* of the run, 0: open */
     bool beside;     /* signals that take long get a thread; else they are asked when due */
@@ -88,6 +91,9 @@ typedef struct larder__planned { /* one batch as decided; arrays have room for a
 void larder__planned_close(larder__planned *);
 /* How many of the fetched entries storage has to give. */
 uint64_t larder__planned_reads(const larder__planned *);
+/* Requests to storage for all that is decided, where nobody makes them: one for a row that is a
+ * miss, and one for each run of neighbours among what is fetched, where one may be left out. */
+uint64_t larder__planned_requests(const larder__planned *);
 /* What row or entry i reads, if it has to; and the bytes that storage gives for it, by decision:
  * 0 for what is a hit or a stand-in. `parts` as the draw has it. */
 larder_rect larder__planned_rect(const larder__planned *, const larder__parts *, size_t i);

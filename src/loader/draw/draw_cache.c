@@ -122,6 +122,26 @@ static int check_disk(const larder__draw *d) {
                                          : "give a split that ends in /0");
 }
 
+/* What is brought in has to be where it is drawn from, as large as it lies in storage. */
+static int check_brings(const larder__draw *d) {
+    const larder__cache_text *t = d->conf.cache;
+    const char *name = d->recipe.sampler->plugin.name;
+    if (!d->recipe.sampler->brings)
+        return 0;
+    if (t->order != LARDER__BY_ITSELF && t->order != LARDER__IN_STEP)
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "sampler %s fills a cache of its own: give cache=\"8GiB\", or job= "
+                            "for ranks that share one",
+                            name);
+    if (larder__cache_back(t)->budget.share[LARDER_ENCODED] < 1 || d->recipe.replan ||
+        d->recipe.shrink.on || larder__parts_keep(d->conf.parts))
+        return larder__fail(LARDER_E_UNSUPPORTED,
+                            "sampler %s keeps samples whole and encoded: leave out the split, "
+                            "plan=, shrink= or parts=keep (a data set of your own has no files)",
+                            name);
+    return 0;
+}
+
 /* Of a policy's own ways, where this process decides. */
 static int check_policy(const opening *o) {
     const larder__recipe *r = &o->d->recipe;
@@ -492,11 +512,15 @@ int larder__draw_open_cache(larder__draw *d) {
         rc = check_shrink(d);
     if (rc == 0)
         rc = check_disk(d);
-    if (rc == 0 && d->recipe.shrink.on && t->wish) {
+    if (rc == 0)
+        rc = check_brings(d);
+    if (rc == 0 && (d->recipe.shrink.on || d->recipe.sampler->brings) && t->wish) {
         larder__note(d->conf.stats,
                      "%s this job's samples in a cache of its own, not in the daemon that "
                      "LARDER_SOCKET names",
-                     d->conf.guessed ? "a data set of your own keeps" : "shrink= keeps");
+                     d->conf.guessed       ? "a data set of your own keeps"
+                     : d->recipe.shrink.on ? "shrink= keeps"
+                                           : "a sampler that fills its cache by itself keeps");
         attached = false;
     }
     if (rc == 0)

@@ -22,6 +22,17 @@ static bool stream(void *cache, larder_stream *s, bool join) {
     return larder__cache_stream(cache, s, join);
 }
 
+static uint32_t entry_size(void *arg, uint64_t id) {
+    const larder__draw *d = arg;
+    return d->conf.size ? d->conf.size : d->conf.size_of(d->conf.size_arg, id);
+}
+
+static int file_of(void *arg, uint64_t id, uint64_t *file) {
+    const larder__draw *d = arg;
+    *file = 0;
+    return d->conf.file_of ? d->conf.file_of(d->conf.file_arg, id, file) : 0;
+}
+
 static int open_signal(larder__draw *d) {
     if (!d->recipe.signal)
         return 0;
@@ -66,7 +77,10 @@ static int open_sampler(larder__draw *d) {
                                .stream_arg = d->cache,
                                .class_of = d->conf.group_of,
                                .class_arg = d->conf.group_arg,
-                               .memorised = d->watched ? &d->memorised : NULL};
+                               .memorised = d->watched ? &d->memorised : NULL,
+                               .size_of = entry_size,
+                               .file_of = file_of,
+                               .file_arg = d};
     d->sampler = larder__calloc(1, d->recipe.sampler->plugin.state_size);
     int rc = d->sampler ? d->recipe.sampler->init(d->sampler, &d->env, &d->recipe.sampler_args)
                         : LARDER_E_NOMEM;
@@ -164,12 +178,18 @@ static int open_room(larder__draw *d) {
     bool hears = d->recipe.signal || d->watched || d->recipe.sampler->accuracy ||
                  LARDER_HAS(d->recipe.policy, hears, accuracy);
     d->picks = larder__calloc(d->conf.batch, sizeof *d->picks);
-    d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched);
-    if (!d->picks || !d->fetched)
+    if (!d->picks)
         return LARDER_E_NOMEM;
-    rc = hears ? larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag) : 0;
-    if (rc < 0 || !d->ranks.world)
-        return rc;
+    return hears ? larder__feedback_open(&d->feedback, d->conf.n, d->conf.lag) : 0;
+}
+
+/* And for what comes besides it, which the sampler knows. */
+static int open_besides(larder__draw *d) {
+    d->fetched = larder__calloc(larder__draw_fetch_room(d) + 1, sizeof *d->fetched);
+    if (!d->fetched)
+        return LARDER_E_NOMEM;
+    if (!d->ranks.world)
+        return 0;
     d->rows_of = larder__calloc(d->conf.lag + 1, sizeof *d->rows_of);
     return d->rows_of ? larder__planned_open_all(&d->all, d) : LARDER_E_NOMEM;
 }
@@ -179,7 +199,7 @@ static int open_all(larder__draw *d) {
     d->recipe.shrink.on |= d->conf.guessed;
     if (rc < 0 || (rc = take_scratch(&d->recipe)) < 0 || (rc = check_recipe(d)) < 0 ||
         (rc = open_room(d)) < 0 || (rc = larder__draw_open_cache(d)) < 0 ||
-        (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0)
+        (rc = open_signal(d)) < 0 || (rc = open_sampler(d)) < 0 || (rc = open_besides(d)) < 0)
         return rc;
     return larder__draw_open_talk(d);
 }

@@ -9,6 +9,8 @@ enum { FETCH_AT_ONCE = 4096 }; /* a package of 1 MiB has 1338 samples of 784 byt
 
 size_t larder__draw_fetch_room(const larder__draw *d) {
     size_t room = d->conf.batch > FETCH_AT_ONCE ? d->conf.batch : FETCH_AT_ONCE;
+    if (d->recipe.sampler->brings)
+        return d->recipe.sampler->brings_most(d->sampler);
     return d->recipe.policy->brings ? room : 0;
 }
 
@@ -130,6 +132,18 @@ uint64_t larder__planned_reads(const larder__planned *p) {
     for (size_t i = p->n; i < p->n + p->fetched; i++)
         reads += p->tickets[i].kind == LARDER_MISS;
     return reads;
+}
+
+uint64_t larder__planned_requests(const larder__planned *p) {
+    uint64_t requests = 0, last = UINT64_MAX;
+    for (size_t i = 0; i < p->n + p->fetched; i++) {
+        if (p->tickets[i].kind != LARDER_MISS)
+            continue;
+        uint64_t id = p->tickets[i].key;
+        requests += i < p->n || last == UINT64_MAX || id <= last || id > last + 2;
+        last = i < p->n ? UINT64_MAX : id;
+    }
+    return requests;
 }
 
 void larder__planned_note_plan(larder__planned *p, const larder__draw *d) {

@@ -13,7 +13,12 @@ static larder__slice deal(const larder__ranks *r, uint32_t first, size_t entries
 }
 
 larder__slice larder__ranks_share(const larder__ranks *r, uint64_t number, size_t entries) {
-    return deal(r, r->world ? (uint32_t)(number % r->world) : 0, entries);
+    if (r->world == 0)
+        return (larder__slice){.step = 1, .n = entries};
+    uint64_t turn = (r->rank + number) % r->world;
+    size_t from = (size_t)(entries * turn / r->world);
+    return (larder__slice){
+        .from = from, .step = 1, .n = (size_t)(entries * (turn + 1) / r->world) - from};
 }
 
 larder__slice larder__ranks_slice(const larder__ranks *r, uint64_t number, size_t rows) {

@@ -40,7 +40,8 @@ typedef struct larder__decided { /* a row of any rank, as far as it has to be kn
 uint32_t larder__ranks_first(const larder__ranks *, uint64_t number, size_t rows);
 larder__slice larder__ranks_slice(const larder__ranks *, uint64_t number, size_t rows);
 bool larder__slice_has(const larder__slice *, size_t row); /* and it is nobody else's */
-/* Of entries that nobody has to have: some ranks may get none. */
+/* Of entries that nobody has to have: some ranks may get none. A stretch of them, so that what lies
+ * together is read together. */
 larder__slice larder__ranks_share(const larder__ranks *, uint64_t number, size_t entries);
 /* Rows of this rank in an epoch of so many of all ranks. */
 uint64_t larder__ranks_length(const larder__ranks *, uint64_t rows);

@@ -130,6 +130,14 @@ int larder__recipe_parse(larder__recipe *out, const char *text) {
     return rc;
 }
 
+bool larder__recipe_brings(const char *text) {
+    larder__recipe r;
+    if (larder__recipe_parse(&r, text) < 0)
+        return false;
+    larder__recipe_free(&r);
+    return r.sampler->brings != NULL;
+}
+
 void larder__recipe_free(larder__recipe *r) {
     larder__args_free(&r->sampler_args);
     larder__args_free(&r->policy_args);

@@ -35,6 +35,8 @@ typedef struct larder__recipe {
 
 extern const larder_param larder__recipe_params[]; /* those every recipe has */
 
+/* Has it a sampler that brings samples in? They are whole, then. */
+bool larder__recipe_brings(const char *text);
 int larder__recipe_parse(larder__recipe *out, const char *text);
 void larder__recipe_free(larder__recipe *);
 /* "256", "auto", "native", or one of them with ":q=85". */

@@ -9,6 +9,7 @@
 #include "loader/draw/reserve.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/requests.h"
 #include "loader/inside.h"
 
 #include <math.h>
@@ -60,7 +61,8 @@ double larder__reserve_mean(const larder__probe *p, size_t n) {
     return n ? sum / (double)n : 0;
 }
 
-static size_t measure(larder_loader *l, larder_read *reads, size_t n, larder__probe *out) {
+static size_t measure(larder_loader *l, uint64_t before, larder_read *reads, size_t n,
+                      larder__probe *out) {
     size_t good = 0;
     uint64_t bytes = 0, decoded;
     for (size_t i = 0; i < n; i++) {
@@ -75,8 +77,7 @@ static size_t measure(larder_loader *l, larder_read *reads, size_t n, larder__pr
         larder_buf_unref(&reads[i].buf);
     }
     l->probe_bytes += bytes; /* nobody asked for them: background reads of the first batch */
-    larder__stat_add(l->stats, l->stat.storage_reads, n);
-    larder__stat_add(l->stats, l->stat.storage_bytes, bytes);
+    larder__joint_note(l, NULL, before, n, bytes);
     return good;
 }
 
@@ -94,9 +95,10 @@ int larder__reserve_learn(larder_loader *l, double *ratio, uint32_t *bytes) {
     larder_read *reads = larder__calloc(n, sizeof *reads);
     if (!reads)
         return LARDER_E_NOMEM;
+    uint64_t before = larder__requests();
     int rc = larder__data_read(l->data, ids, n, reads);
     if (rc == 0) {
-        size_t good = measure(l, reads, n, seen);
+        size_t good = measure(l, before, reads, n, seen);
         larder__reserve_choose(seen, good, ratio, bytes); /* none is good: training will say why */
     }
     larder__free(reads);

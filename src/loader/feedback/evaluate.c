@@ -10,6 +10,7 @@
 #include "loader/inside.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 /* Its pixels are its own: it takes no turn among the batches. */
 static int open_calm(larder_loader *l, larder__place *p) {
@@ -111,6 +112,7 @@ static void finish_batch(larder_loader *l, larder__place *p) {
         if (!larder__place_work(l, l->own_scratch, p))
             pthread_cond_wait(&l->ready, &l->lock);
     p->phase = LARDER__FREE;
+    l->evaluation.requests += atomic_exchange(&p->requests, 0);
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -137,6 +137,10 @@ void larder__ledger_evaluation(larder__ledger *l, uint64_t samples, uint64_t rea
     f->storage_bytes += bytes;
 }
 
+void larder__ledger_requests(larder__ledger *l, uint64_t n) {
+    l->pages[l->used - 1].f.requests += n;
+}
+
 void larder__ledger_scratch(larder__ledger *l, uint64_t reads, uint64_t bytes, uint64_t written) {
     larder_figures *f = &l->pages[l->used - 1].f;
     f->scratch_reads += reads;
@@ -199,7 +203,7 @@ uint64_t larder__ledger_bytes(const larder__ledger *l) {
 /* ---- saved state ----------------------------------------------------------------------------- */
 
 /* The counters of a page in a fixed order, for writing and reading alike. */
-enum { COUNTERS = 21 };
+enum { COUNTERS = 22 };
 static void page_counters(page *p, uint64_t *out[COUNTERS]) {
     uint64_t *all[COUNTERS] = {&p->f.epoch,
                                &p->f.served,
@@ -221,7 +225,8 @@ static void page_counters(page *p, uint64_t *out[COUNTERS]) {
                                &p->f.form_hits[LARDER_DECODED],
                                &p->f.form_hits[LARDER_AUGMENTED],
                                &p->f.form_hits[LARDER_SHRUNK],
-                               &p->f.front_hits};
+                               &p->f.front_hits,
+                               &p->f.requests};
     memcpy(out, all, sizeof all);
 }
 

@@ -32,6 +32,8 @@ void larder__ledger_record(larder__ledger *, const uint64_t *served, const uint8
 void larder__ledger_bad(larder__ledger *, size_t n);
 void larder__ledger_background(larder__ledger *, uint64_t reads, uint64_t bytes);
 void larder__ledger_evaluation(larder__ledger *, uint64_t samples, uint64_t reads, uint64_t bytes);
+/* Asked of storage since the last call, for whatever of the above. */
+void larder__ledger_requests(larder__ledger *, uint64_t n);
 void larder__ledger_scratch(larder__ledger *, uint64_t reads, uint64_t bytes, uint64_t written);
 
 /* What training said about a batch of this epoch: for its newest page, if it has one. */

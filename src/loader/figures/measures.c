@@ -41,6 +41,8 @@ int larder__measures_open(larder_loader *l) {
         {&t->storage_reads, 'c', "storage_reads", "samples",
          "read from storage, for misses and ahead of need"},
         {&t->storage_bytes, 'c', "storage_bytes", "bytes", "read from storage"},
+        {&t->storage_requests, 'c', "storage_requests", "requests",
+         "to storage for those bytes: files, reads of a part of one, ranges of an object"},
         {&t->demand_bytes, 'c', "demand_bytes", "bytes",
          "what is served, as it lies in storage: what would be read without a cache"},
         {&t->bad, 'c', "bad_samples", "samples", "could not be read or decoded"},

@@ -72,6 +72,7 @@ static void look_at_epochs(larder_loader *l, larder__job *out) {
                                   .misses = f.misses,
                                   .background_reads = f.background_reads,
                                   .storage_bytes = f.storage_bytes,
+                                  .requests = f.requests,
                                   .bad = f.bad,
                                   .touched = f.touched,
                                   .loss =

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/mem.h"
+#include "base/requests.h"
 #include "loader/inside.h"
 
 #include <stdio.h>
@@ -41,14 +42,14 @@ static bool in_batch(const larder__place *p, uint64_t id) {
 static int put_instead(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
                        uint64_t id) {
     larder_read read = {0};
+    uint64_t before = larder__requests();
     int rc = larder__data_read(l->data, &id, 1, &read);
     if (rc == 0 && read.code < 0)
         rc = larder__fail(read.code, "%s", read.why);
     if (rc < 0)
         return rc;
     p->read_bytes[row] += (uint32_t)larder_buf_size(read.buf);
-    larder__stat_add(l->stats, l->stat.storage_reads, 1);
-    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    larder__joint_note(l, p, before, 1, larder_buf_size(read.buf));
     rc = larder__row_decode(l, scratch, p, row, id, read.buf, LARDER_ENCODED,
                             larder__row_seed(l, &p->plan, row));
     larder_buf_unref(&read.buf);

@@ -256,7 +256,7 @@ static int take_item(larder_loader *l, uint64_t id, larder_form form, larder_ite
         rc = larder__row_bytes(l, &v->place, 0, &out->buf, &held);
         if (rc == 0 && held != LARDER_ENCODED && held != form) {
             larder_buf_unref(&out->buf); /* the cache keeps what was made of it: storage has it */
-            rc = larder__row_alone(l, id, &out->buf);
+            rc = larder__row_alone(l, &v->place, id, &out->buf);
             held = LARDER_ENCODED;
         }
         if (rc == 0 && form == LARDER_DECODED && larder__data_about(l->data)->parcels)

@@ -42,7 +42,7 @@ static int read_sample(larder_loader *l, uint64_t id, larder_buf **out) {
         larder__field f = {.kind = LARDER__FIELD_BYTES, .dtype = LARDER_U8, .name = ""};
         return larder__parcel_make(out, &f, 1);
     }
-    int rc = larder__row_alone(l, id, &read);
+    int rc = larder__row_alone(l, NULL, id, &read);
     if (rc < 0)
         return larder__row_blame(l, id, rc);
     l->probes++; /* nobody asked for it: a background read of the first batch */

@@ -60,6 +60,7 @@ void larder__place_begin(larder_loader *l, larder__place *p) {
     memset(p->kind, LARDER_HIT, p->plan.n);
     p->rows = p->rows_left = p->plan.n + p->plan.fetched;
     memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
+    p->requests = 0;
     for (size_t i = 0; p->faulty && i < l->conf.batch; i++)
         p->faults[i].code = 0;
     p->faulty = false;

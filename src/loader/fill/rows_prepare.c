@@ -137,7 +137,7 @@ static int read_again(larder_loader *l, larder__scratch *scratch, larder__place 
     if (t->task == LARDER__MAKE || l->parts || code == LARDER_E_NOMEM)
         return code;
     snprintf(why, sizeof why, "%s", larder_errmsg());
-    int rc = larder__row_alone(l, t->key, &bytes);
+    int rc = larder__row_alone(l, p, t->key, &bytes);
     if (rc == 0)
         rc = larder__row_decode(l, scratch, p, row, t->key, bytes, LARDER_ENCODED, seed);
     if (rc == 0) {
@@ -227,7 +227,7 @@ static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__p
     larder__at was = larder__seat_turn(LARDER__AT_READ);
     int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
     if (rc == LARDER__TAKE_OVER && row < p->plan.n) {
-        rc = larder__row_alone(l, t->key, bytes);
+        rc = larder__row_alone(l, p, t->key, bytes);
         t->held = LARDER_ENCODED;
     }
     larder__seat_turn(was);

@@ -1,6 +1,7 @@
 /* The bytes of rows: from a cache elsewhere, from storage by one joint read, or past the cache. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/requests.h"
 #include "loader/fill/below.h"
 
 #include <stdatomic.h>
@@ -51,6 +52,15 @@ static int read_rows(larder_loader *l, larder__place *p, size_t from, size_t m,
     return larder__data_read_parts(l->data, j->ids, j->rects, m, j->reads);
 }
 
+void larder__joint_note(larder_loader *l, larder__place *p, uint64_t before, uint64_t samples,
+                        uint64_t bytes) {
+    uint64_t requests = larder__requests() - before;
+    larder__stat_add(l->stats, l->stat.storage_reads, samples);
+    larder__stat_add(l->stats, l->stat.storage_bytes, bytes);
+    larder__stat_add(l->stats, l->stat.storage_requests, requests);
+    atomic_fetch_add(p ? &p->requests : &l->probe_requests, requests);
+}
+
 /* From storage, and how long that took. */
 static int read_far(larder_loader *l, larder__place *p, size_t from, size_t m, larder__joint *j) {
     double begun = larder__now(), cpu = larder__thread_seconds();
@@ -80,6 +90,7 @@ void larder__joint_read(larder_loader *l, larder__place *p, size_t from, size_t 
         }
     if (m == 0)
         return;
+    uint64_t before = larder__requests();
     size_t far = l->below ? larder__below_take(l, j, m) : m;
     int rc = far ? read_far(l, p, from, far, j) : 0;
     if (l->below && rc == 0)
@@ -107,13 +118,13 @@ void larder__joint_read(larder_loader *l, larder__place *p, size_t from, size_t 
     }
     larder__scratch_close(&scratch);
     larder__seat_turn(LARDER__AT_NOTHING);
-    larder__stat_add(l->stats, l->stat.storage_reads, far);
-    larder__stat_add(l->stats, l->stat.storage_bytes, total);
+    larder__joint_note(l, p, before, far, total);
 }
 
 /* Another job had promised to read it and cannot: for this row alone, the cache knows nothing. */
-int larder__row_alone(larder_loader *l, uint64_t id, larder_buf **out) {
+int larder__row_alone(larder_loader *l, larder__place *p, uint64_t id, larder_buf **out) {
     larder_read read = {0};
+    uint64_t before = larder__requests();
     int rc = larder__data_read(l->data, &id, 1, &read);
     if (rc == 0 && read.code < 0) {
         rc = read.code;
@@ -122,8 +133,7 @@ int larder__row_alone(larder_loader *l, uint64_t id, larder_buf **out) {
     if (rc < 0)
         return rc;
     *out = read.buf;
-    larder__stat_add(l->stats, l->stat.storage_reads, 1);
-    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    larder__joint_note(l, p, before, 1, larder_buf_size(read.buf));
     return 0;
 }
 
@@ -156,7 +166,7 @@ int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf
     *held = t->held;
     if (rc == LARDER__TAKE_OVER) {
         *held = LARDER_ENCODED;
-        return larder__row_alone(l, t->key, out);
+        return larder__row_alone(l, p, t->key, out);
     }
     if (p->faults[row].code < 0)
         return larder__fail(p->faults[row].code, "%s", p->faults[row].why);

@@ -1,5 +1,6 @@
 /* Samples that the cache keeps shrunk. */
 #include "base/err.h"
+#include "base/requests.h"
 #include "loader/fill/joint.h"
 #include "stage/jpeg_encode.h"
 
@@ -16,6 +17,7 @@ int larder__shrink_make(larder_loader *l, larder__scratch *scratch, larder_buf *
 static int read_whole(larder_loader *l, uint64_t id, larder_buf **out) {
     larder_rect whole = {0};
     larder_read read = {0};
+    uint64_t before = larder__requests();
     if (l->parts)
         whole = larder__parts_whole(l->parts, id);
     int rc = l->parts ? larder__data_read_parts(l->data, &id, &whole, 1, &read)
@@ -24,8 +26,7 @@ static int read_whole(larder_loader *l, uint64_t id, larder_buf **out) {
     if (rc < 0)
         return rc;
     *out = read.buf;
-    larder__stat_add(l->stats, l->stat.storage_reads, 1);
-    larder__stat_add(l->stats, l->stat.storage_bytes, larder_buf_size(read.buf));
+    larder__joint_note(l, NULL, before, 1, larder_buf_size(read.buf));
     pthread_mutex_lock(&l->lock); /* nobody asked for it: a background read of the next batch */
     l->probes++;
     l->probe_bytes += larder_buf_size(read.buf);

@@ -7,9 +7,21 @@
 
 #include <sched.h>
 
+/* A block of what the sampler brings: neighbours, where a few may be left out. */
+static size_t block_to_take(const larder__place *p) {
+    enum { APART = 4 };
+    const larder_access *a = p->plan.accesses;
+    size_t i = p->next_row + 1;
+    while (i < p->rows && a[i].key > a[i - 1].key && a[i].key - a[i - 1].key <= APART)
+        i++;
+    return i - p->next_row;
+}
+
 /* Some of the batch's rows, or the whole package behind them. */
 static size_t rows_to_take(const larder_loader *l, const larder__place *p) {
     bool besides = p->next_row >= p->plan.n;
+    if (besides && larder__draw_sampler(l->draw)->brings)
+        return block_to_take(p);
     size_t left = (besides ? p->rows : p->plan.n) - p->next_row;
     return l->piece < left && !(besides && !l->spread) ? l->piece : left;
 }

@@ -294,9 +294,9 @@ function fillTable(table, heads, rows) {
 const N = (name) => ({ name: name }), T = (name, long) => ({ name: name, words: true, long: long });
 function showLedger(job) {
   $("audit").textContent = job.audit;
-  fillTable($("ledger"), ["epoch", "served", "hits", "substitutes", "repeats", "misses", "background reads", "touched", "read", "bad"].map(N),
+  fillTable($("ledger"), ["epoch", "served", "hits", "substitutes", "repeats", "misses", "background reads", "touched", "read", "requests", "bad"].map(N),
     job.history.slice(-12).reverse().map((e) => ({ cells: [e.epoch, count(e.served), percent(e.hits / e.served), percent(e.substitutes / e.served),
-      percent(e.repeats / e.served), percent(e.misses / e.served), count(e.background_reads), percent(e.touched), bytes(e.storage_bytes), e.bad] })));
+      percent(e.repeats / e.served), percent(e.misses / e.served), count(e.background_reads), percent(e.touched), bytes(e.storage_bytes), count(e.requests), e.bad] })));
   $("s-bad").hidden = !job.bad.length;
   $("bad").replaceChildren(...job.bad.slice().reverse().map((b) => make("li", b.why)));
   fillTable($("figures"), [T("figure"), N("value"), T("unit"), N("deviation"), N("99 % below"), T("meaning", true)],

@@ -37,6 +37,7 @@ typedef struct larder__web_kind {
     int (*choose)(larder__web_data *, const char *const *names, size_t n);
     const char *(*field)(larder__web_data *, size_t i);
     void (*close)(larder__web_data *);
+    int (*file)(larder__web_data *, uint64_t id, uint64_t *out); /* NULL: each in its own */
 } larder__web_kind;
 
 struct larder__web_data {

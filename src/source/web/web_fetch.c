@@ -105,6 +105,7 @@ int larder__web_fetch(larder__web_data *d, larder__web_wants *w, larder_read *ou
         larder__web_run(d->web, f.requests, f.used);
     for (size_t i = 0; rc == 0 && i < f.used; i++) {
         const larder__web_request *r = &f.requests[i];
+        larder_note_requests(r->tries ? r->tries : 1);
         if (r->code == 0)
             larder__web_objects_seen(&d->objects, w->items[f.firsts[i]].object, r->answer.tag);
         for (size_t k = f.firsts[i]; r->code < 0 && k < f.firsts[i + 1]; k++) {
@@ -132,6 +133,7 @@ int larder__web_get(larder__web_data *d, const larder__web_objects *o, uint64_t 
                              .pieces = &piece,
                              .piece_count = 1};
     larder__web_run(d->web, &r, 1);
+    larder_note_requests(r.tries ? r.tries : 1);
     larder__free(key);
     return r.code < 0 ? larder__fail(r.code, "%s", r.why) : 0;
 }

@@ -296,8 +296,17 @@ static int plan(larder__web_data *d, void **kept, uint64_t id, const larder_rect
     return larder__pack_plan_pieces(&h->plan, e, add_piece, &p);
 }
 
-static const larder__web_kind packs = {
-    .stat = stat_one, .name = name, .plan = plan, .let_go = let_go, .close = close_packs};
+static int file(larder__web_data *d, uint64_t id, uint64_t *out) {
+    *out = larder__range_of(d->firsts, d->packs->count, id);
+    return 0;
+}
+
+static const larder__web_kind packs = {.stat = stat_one,
+                                       .name = name,
+                                       .plan = plan,
+                                       .let_go = let_go,
+                                       .close = close_packs,
+                                       .file = file};
 
 int larder__web_packs_open(larder__web_data *d, larder__web_objects *beside) {
     uint64_t n = d->objects.names.count;

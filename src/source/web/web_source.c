@@ -139,6 +139,16 @@ static int name(void *st, uint64_t id, char *out, size_t cap) {
     return d->kind->name(d, id, out, cap);
 }
 
+static int file(void *st, uint64_t id, uint64_t *out) {
+    larder__web_data *d = st;
+    return d->kind->file ? d->kind->file(d, id, out)
+                         : larder__fail(LARDER_E_UNSUPPORTED,
+                                        "%s: every sample there is an object of its own, so none "
+                                        "can be read together; larder pack, or tar, puts them "
+                                        "into shards",
+                                        larder__web_shown(d));
+}
+
 static const char *class_name(void *st, uint32_t label) {
     const larder__web_data *d = st;
     return label < d->classes.count ? larder__names_get(&d->classes, label) : NULL;
@@ -310,6 +320,7 @@ static const larder_param gs_params[] = {
         .note = note,                                                                              \
         .choose = choose,                                                                          \
         .field = field,                                                                            \
+        .file = file,                                                                              \
     }
 
 WEB_SOURCE(http, "//host/folder/, //host/s-{000..009}.tar or //host/manifest.txt of a web server",

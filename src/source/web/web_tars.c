@@ -203,8 +203,13 @@ static const char *field(larder__web_data *d, size_t i) {
     return larder__tar_index_field(&d->index, i);
 }
 
+static int file(larder__web_data *d, uint64_t id, uint64_t *out) {
+    *out = larder__tar_index_sample(&d->index, id).shard;
+    return 0;
+}
+
 static const larder__web_kind tars = {
-    .stat = stat_one, .name = name, .plan = plan, .choose = choose, .field = field};
+    .stat = stat_one, .name = name, .plan = plan, .choose = choose, .field = field, .file = file};
 
 int larder__web_tars_open(larder__web_data *d) {
     uint64_t n = d->objects.names.count;
