@@ -22,7 +22,7 @@ KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served
         "scratch_written", "wait_mean", "wait_sd", "wait_p50", "wait_p90", "wait_p99",
         "fill_mean", "fill_sd", "fill_p50", "fill_p90", "fill_p99",
         "training_seconds", "forward_seconds", "backward_seconds", "wait_storage", "wait_decode", "wait_augment", "wait_cache",
-        "wait_assembly"]
+        "wait_assembly", "requests"]
 SIDE, TRAIN, TEST = 8, 1000, 200
 
 
