@@ -17,12 +17,12 @@ from process_kit import interrupt, wait_for  # noqa: E402
 
 LARDER = os.environ.get("LARDER", "build/larder")
 KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
-        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes",
+        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes", "requests",
         "evaluated", "evaluation_reads", "evaluation_seconds", "scratch_reads", "scratch_bytes",
         "scratch_written", "wait_mean", "wait_sd", "wait_p50", "wait_p90", "wait_p99",
         "fill_mean", "fill_sd", "fill_p50", "fill_p90", "fill_p99",
         "training_seconds", "forward_seconds", "backward_seconds", "wait_storage", "wait_decode", "wait_augment", "wait_cache",
-        "wait_assembly", "requests"]
+        "wait_assembly"]
 SIDE, TRAIN, TEST = 8, 1000, 200
 
 
