@@ -1,10 +1,10 @@
 /* Opening a loader: its configuration checked, then one station after the other. */
+#include "base/asked.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "base/notes.h"
-#include "base/requests.h"
 #include "base/sized.h"
 #include "loader/fill/below.h"
 #include "loader/inside.h"

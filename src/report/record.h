@@ -56,6 +56,7 @@
     XX(u64, background_reads)                                                                      \
     XX(f64, touched)                                                                               \
     XX(u64, storage_bytes)                                                                         \
+    XX(opt, requests)                                                                              \
     XX(u64, evaluated)                                                                             \
     XX(u64, evaluation_reads)                                                                      \
     XX(f64, evaluation_seconds)                                                                    \
@@ -91,7 +92,6 @@
     XX(opt, hits_augmented)                                                                        \
     XX(opt, hits_shrunk)                                                                           \
     XX(opt, hits_front)                                                                            \
-    XX(opt, requests)                                                                              \
     XX(word, plan_bottleneck)                                                                      \
     LARDER__SHOWN_FIELDS(XX)
 

@@ -56,7 +56,7 @@ int larder__price_parse(larder__price *p, const char *text) {
     *p = (larder__price){0};
     if (!text[0] || strlen(text) >= sizeof copy)
         return wrong(text);
-    strcpy(copy, text);
+    memcpy(copy, text, strlen(text) + 1);
     for (char *part; (part = strsep(&rest, ","));) {
         bool get = strncmp(part, "get=", 4) == 0, byte = strncmp(part, "byte=", 5) == 0;
         if (!(get && read_rate(part + 4, false, &p->request)) &&

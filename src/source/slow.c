@@ -6,11 +6,11 @@
  * what the request costs. Latency is paid once a call and by all callers at the same time. A
  * queue that stood idle lets at most `burst` seconds of its rate pass at once, which also absorbs
  * late wake-ups, so the time for a given set of requests does not depend on the scheduler. */
+#include "base/asked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/requests.h"
 #include "base/spec.h"
 #include "source/source.h"
 

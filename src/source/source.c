@@ -1,9 +1,9 @@
 #include "source/source.h"
 
+#include "base/asked.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/requests.h"
 #include "base/spec.h"
 #include "plugins.h"
 #include "source/answer.h"

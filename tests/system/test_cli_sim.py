@@ -56,8 +56,8 @@ def test_schema_and_repeatability():
     assert a == b != c
     assert list(a[0]) == ["recipe", "n", "cache", "seed", "epochs", "total"]
     fields = ["served", "hits", "substitutes", "repeats", "misses", "background_reads", "touched",
-              "storage_bytes", "evaluated", "evaluation_reads", "scratch_reads", "scratch_bytes",
-              "scratch_written"]
+              "storage_bytes", "requests", "evaluated", "evaluation_reads", "scratch_reads",
+              "scratch_bytes", "scratch_written"]
     assert list(a[0]["epochs"][0]) == ["epoch"] + fields
     assert list(a[0]["total"]) == fields + ["hit_ratio"]
 

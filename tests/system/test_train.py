@@ -17,7 +17,7 @@ from process_kit import interrupt, wait_for  # noqa: E402
 
 LARDER = os.environ.get("LARDER", "build/larder")
 KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
-        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes",
+        "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes", "requests",
         "evaluated", "evaluation_reads", "evaluation_seconds", "scratch_reads", "scratch_bytes",
         "scratch_written", "wait_mean", "wait_sd", "wait_p50", "wait_p90", "wait_p99",
         "fill_mean", "fill_sd", "fill_p50", "fill_p90", "fill_p99",

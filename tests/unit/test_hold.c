@@ -463,6 +463,7 @@ static void order_without_pixels(void **state) {
         larder_figures f = {.size = sizeof f}, g = f;
         check_ok(larder_loader_figures(l, 1, &f));
         check_ok(larder_loader_figures(o, 1, &g));
+        f.requests = g.requests = 0; /* measured in one, decided in the other */
         assert_memory_equal(&f, &g, sizeof f);
         assert_true(stat_of(o, "storage_reads") == 0);
         uint64_t id = 0;

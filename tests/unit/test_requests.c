@@ -1,7 +1,7 @@
 /* Requests to storage: what a source makes of a read, and that ledger and counters have them. */
 #include "check.h"
 
-#include "base/requests.h"
+#include "base/asked.h"
 #include "loader_kit.h"
 #include "look_kit.h"
 #include "source/source.h"

@@ -7,9 +7,9 @@
  * depends on the data set alone, not on which sample was decoded first. A sample whose pixels do
  * not fit what it has reserved stays encoded in that place. */
 #include "loader/draw/reserve.h"
+#include "base/asked.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/requests.h"
 #include "loader/inside.h"
 
 #include <math.h>

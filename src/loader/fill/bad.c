@@ -2,10 +2,10 @@
  * out of its batch, `replace` puts another sample there, chosen by seed and place alone. Others are
  * read by the thread that finishes the batch; what follows from it is booked when the batch is
  * handed out, so that it depends on the order and not on thread timing. */
+#include "base/asked.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/mem.h"
-#include "base/requests.h"
 #include "loader/inside.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The bytes of rows: from a cache elsewhere, from storage by one joint read, or past the cache. */
+#include "base/asked.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/requests.h"
 #include "loader/fill/below.h"
 
 #include <stdatomic.h>

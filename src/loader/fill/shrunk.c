@@ -1,6 +1,6 @@
 /* Samples that the cache keeps shrunk. */
+#include "base/asked.h"
 #include "base/err.h"
-#include "base/requests.h"
 #include "loader/fill/joint.h"
 #include "stage/jpeg_encode.h"
 

@@ -1,4 +1,4 @@
-#include "base/requests.h"
+#include "base/asked.h"
 
 #include <larder/plugin.h>
 

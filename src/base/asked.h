@@ -1,7 +1,7 @@
 /* Requests to storage, counted on the thread that makes them: whoever reads takes the difference
  * before and after. larder_note_requests (plugin.h) counts. */
-#ifndef LARDER_BASE_REQUESTS_H
-#define LARDER_BASE_REQUESTS_H
+#ifndef LARDER_BASE_ASKED_H
+#define LARDER_BASE_ASKED_H
 
 #include <stdint.h>
 
