@@ -106,7 +106,7 @@ static larder__value value(const bench *b, uint32_t k) {
 }
 
 static void key_text(uint32_t k, char out[64]) {
-    snprintf(out, 64, "larder:2:0000000000000000:bench:0:%u:1", k);
+    snprintf(out, 64, "larder:3:0000000000000000:bench:0:%u:1", k);
 }
 
 static void fill(bench *b) {

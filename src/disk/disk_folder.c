@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,18 +93,22 @@ static int check_owner(const larder__disk_folder *f) {
     return 0;
 }
 
-#ifndef FUSE_SUPER_MAGIC
-#define FUSE_SUPER_MAGIC 0x65735546
-#endif
-
 static const struct {
     unsigned long magic;
     const char *name;
 } elsewhere[] = {
-    {NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAGIC, "SMB"},      {0xff534d42, "CIFS"},
-    {0xfe534d42, "SMB2"},     {FUSE_SUPER_MAGIC, "FUSE"},    {0x0bd00bd0, "Lustre"},
-    {0x47504653, "GPFS"},     {0x00c36400, "Ceph"},          {V9FS_MAGIC, "9p"},
-    {AFS_SUPER_MAGIC, "AFS"}, {0x013111a8, "OCFS2 or GFS2"},
+    /* as linux/magic.h has them, which not every system has */
+    {0x6969, "NFS"},
+    {0x517b, "SMB"},
+    {0xff534d42, "CIFS"},
+    {0xfe534d42, "SMB2"},
+    {0x65735546, "FUSE"},
+    {0x0bd00bd0, "Lustre"},
+    {0x47504653, "GPFS"},
+    {0x00c36400, "Ceph"},
+    {0x01021997, "9p"},
+    {0x5346414f, "AFS"},
+    {0x013111a8, "OCFS2 or GFS2"},
 };
 
 /* Locks and mapped files of another machine's disk are not ours alone. */

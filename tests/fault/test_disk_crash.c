@@ -242,7 +242,7 @@ static void test_power(void **state) {
     larder__disk *d = reopen(a, IDENTITY);
     kept before = {0}, now = {0};
     keep(&before, a);
-    for (int cut = 0; cut < (is_long() ? 20000 : 400); cut++) {
+    for (int cut = 0; cut < (is_long() ? 5000 : 400); cut++) {
         some_work(d, IDENTITY, 1 + below(25));
         if (below(10) == 0) { /* the next run, on the same boot or another one */
             larder__disk_close(&d);

@@ -128,7 +128,7 @@ const char *kit_store_cache(const kit_store *s, char *out, size_t cap, const cha
 
 static bool empty_now(const kit_store *s) {
     static const char left[] =
-        "eval \"return #redis.call('keys','larder:2:*:j-*:[012]:*')\" 0"; /* values */
+        "eval \"return #redis.call('keys','larder:3:*:j-*:[012]:*')\" 0"; /* values */
     if (s->kind == KIT_REDIS)
         return kit_redis_number(&s->redis, left) == 0;
     char *json = NULL;

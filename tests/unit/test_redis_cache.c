@@ -150,7 +150,7 @@ static void test_budget_and_owners(void **unused) {
     for (int i = 0; i < 100 && kit_stat(l, "redis_written") < 70; i++)
         kit_nap(0.05);
     assert_int_equal(kit_stat(l, "cache_resident"), 70);
-    kit_redis_cli(&r, "keys 'larder:2:*:lease'", out, sizeof out);
+    kit_redis_cli(&r, "keys 'larder:3:*:lease'", out, sizeof out);
     char *cut = strstr(out, ":lease");
     assert_non_null(cut);
     /* 70 of each data set, a lease each, and deletions that are on their way. */
@@ -162,8 +162,8 @@ static void test_budget_and_owners(void **unused) {
         kit_nap(0.05);
     assert_int_equal(kit_redis_number(&r, "dbsize"), 71);
 
-    char left[100], command[200], foreign[] = "larder:2:00000000deadbeef:abcdef:0:1:1";
-    kit_redis_cli(&r, "keys 'larder:2:*:lease'", out, sizeof out);
+    char left[100], command[200], foreign[] = "larder:3:00000000deadbeef:abcdef:0:1:1";
+    kit_redis_cli(&r, "keys 'larder:3:*:lease'", out, sizeof out);
     snprintf(left, sizeof left, "%.25s:0123456789abcdef:0:1:1", out);
     snprintf(command, sizeof command, "set %s x", left);
     kit_redis_cli(&r, command, out, sizeof out);

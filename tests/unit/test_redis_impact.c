@@ -97,12 +97,12 @@ static void run(const char *cache, uint64_t seed, uint64_t epochs, rank *ranks) 
     }
 }
 
-/* Values in Redis by sample: "larder:2:DATASET:g-NAME:FORM:ID:MAKING". */
+/* Values in Redis by sample: "larder:3:DATASET:g-NAME:FORM:ID:MAKING". */
 static uint64_t cached(const kit_redis *r, uint32_t times[N]) {
     static char out[200000];
     uint64_t all = 0;
     memset(times, 0, N * sizeof *times);
-    kit_redis_cli(r, "--scan --pattern 'larder:2:*:g-imp:0:*'", out, sizeof out);
+    kit_redis_cli(r, "--scan --pattern 'larder:3:*:g-imp:0:*'", out, sizeof out);
     for (const char *line = out; line && *line; line = strchr(line, '\n')) {
         const char *id = strstr(line += *line == '\n', ":g-imp:0:");
         if (!id)
