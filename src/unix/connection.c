@@ -411,8 +411,8 @@ void larder__connection_add_returns(larder__connection *a) {
     if (a->map && releases + makes) {
         a->releases -= releases;
         a->makes -= makes;
-        larder__returns m = {.released = a->released + a->releases,
-                             .made = a->made + a->makes,
+        larder__returns m = {.released = releases ? a->released + a->releases : NULL,
+                             .made = makes ? a->made + a->makes : NULL,
                              .releases = (uint32_t)releases,
                              .makes = (uint32_t)makes};
         size_t frame = larder__frame_begin(&a->out, LARDER__MSG_RETURNS);
@@ -445,7 +445,8 @@ static int send_pieces(larder__connection *a, larder__wire_piece *p, const unsig
     do {
         size_t left = p->whole - p->at, n = left < LARDER__PIECE_BYTES ? left : LARDER__PIECE_BYTES;
         n = p->code < 0 ? 0 : n;
-        rc = larder__frame_send_two(a->fd, LARDER__MSG_BYTES, p, sizeof *p, bytes + p->at, n);
+        rc = larder__frame_send_two(a->fd, LARDER__MSG_BYTES, p, sizeof *p,
+                                    n ? bytes + p->at : NULL, n);
         p->at += (uint32_t)n;
     } while (rc == 0 && p->code == 0 && p->at < p->whole);
     return rc;

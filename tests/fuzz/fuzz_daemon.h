@@ -38,14 +38,15 @@ static int fake_chance(void *out, size_t n) {
 }
 
 /* Nobody reads what is said; but from then on there is something to be heard. */
-static ssize_t fake_send(int fd, const struct msghdr *m, int flags) {
+static ssize_t fake_send(int to, const struct msghdr *m, int flags) {
     ssize_t n = 0;
-    (void)fd, (void)flags;
+    (void)to, (void)flags;
     for (size_t i = 0; i < m->msg_iovlen; i++)
         n += (ssize_t)m->msg_iov[i].iov_len;
-    if (fake.accepted < 0) {
-        fake.accepted = accept(fake.listener, NULL, NULL);
-        if (fake.accepted < 0 || write(fake.accepted, "x", 1) != 1)
+    for (int fd; (fd = accept(fake.listener, NULL, NULL)) >= 0; fake.accepted = fd) {
+        if (fake.accepted >= 0)
+            close(fake.accepted); /* it has come again */
+        if (write(fd, "x", 1) != 1)
             abort();
     }
     return n;
@@ -111,7 +112,7 @@ static void fake_open(const uint64_t *bytes, int count) {
         abort();
     snprintf(fake.path, sizeof fake.path, "%s/s", fake.folder);
     memcpy(a.sun_path, fake.path, strlen(fake.path));
-    fake.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fake.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (bind(fake.listener, (struct sockaddr *)&a, sizeof a) < 0 || listen(fake.listener, 4) < 0)
         abort();
     for (fake.count = 0; fake.count < count; fake.count++)
@@ -137,15 +138,11 @@ static unsigned char *fake_says(uint16_t type, const larder_writer *body, const 
 }
 
 static void fake_hang_up(void) {
-    int other;
     if (fake.accepted >= 0)
         close(fake.accepted);
     fake.accepted = -1;
-    if (fcntl(fake.listener, F_SETFL, O_NONBLOCK) < 0)
-        abort();
-    while ((other = accept(fake.listener, NULL, NULL)) >= 0) /* those that tried again */
-        close(other);
-    fcntl(fake.listener, F_SETFL, 0);
+    for (int fd; (fd = accept(fake.listener, NULL, NULL)) >= 0;) /* who tried again and gave up */
+        close(fd);
 }
 
 #endif
