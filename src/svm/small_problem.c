@@ -46,6 +46,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
     solver *s = j->s;
     larder__precision *p = &s->precision;
     double *tile = s->tile + (size_t)thread * PIECE * s->slots;
+    float *floats = (float *)(void *)tile;
     size_t r0 = piece * PIECE, r1 = r0 + PIECE < j->n ? r0 + PIECE : j->n, n = j->to - j->from;
     if (p->on) {
         uint32_t left[PIECE];
@@ -55,7 +56,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
                             p->scratch[thread]);
     } else {
         const larder__panel *right = s->as_seated ? s->all : &s->right;
-        larder__kernel_block(s->kernel, &s->left, r0, r1, right, j->from, j->to, (float *)tile, n,
+        larder__kernel_block(s->kernel, &s->left, r0, r1, right, j->from, j->to, floats, n,
                              s->scratch[thread]);
     }
     for (size_t r = r0; r < r1; r++) {
@@ -63,8 +64,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
         if (p->on)
             copy_row(p->smo.k + at * p->smo.stride, tile + done, j->from, n, sizeof(double));
         else
-            copy_row(s->smo.k + at * s->smo.stride, (float *)tile + done, j->from, n,
-                     sizeof(float));
+            copy_row(s->smo.k + at * s->smo.stride, floats + done, j->from, n, sizeof(float));
     }
 }
 
