@@ -91,7 +91,7 @@ static size_t list_unmade(solver *s, size_t but) {
     for (uint32_t i = 0; i < s->slots; i++) {
         if (m->made[i] || s->var[i] == LARDER__NO_VARIABLE || i == but)
             continue;
-        unsigned g = m->groups > 1 ? m->in_group[1][i / 8] >> i % 8 & 1 : 0;
+        unsigned g = m->groups > 1 && (m->in_group[1][i / 8] >> i % 8 & 1) ? 1 : 0;
         double rise = m->beta[i] < m->hi[i] ? m->f[i] - m->lowest[g] : INFINITY;
         double fall = m->beta[i] > m->lo[i] ? m->highest[g] - m->f[i] : INFINITY;
         s->up[found++] = (larder__candidate){rise < fall ? rise : fall, i};
