@@ -13,15 +13,16 @@ static const double most_work = 4e8; /* a call; a larger system gets one factori
 
 int larder__face_open(larder__face *f, size_t room) {
     *f = (larder__face){.room = room};
-    f->factor = larder__malloc((room + 4) * (room + 1) * sizeof *f->factor +
-                               3 * (room + 1) * sizeof *f->free);
-    if (!f->factor)
+    f->factor = larder__malloc((room + 4) * (room + 1) * sizeof *f->factor);
+    f->free = larder__malloc(3 * (room + 1) * sizeof *f->free);
+    if (!f->factor || !f->free) {
+        larder__face_close(f);
         return larder__fail(LARDER_E_NOMEM, "no memory for a system of %zu variables", room);
-    f->left = f->factor + room * room; /* all in one block: many small problems want it */
+    }
+    f->left = f->factor + room * room; /* in one block: many small problems want it */
     f->slope = f->left + room;
     f->along = f->slope + room;
     f->solved = f->along + room;
-    f->free = (uint32_t *)(f->solved + room);
     f->order = f->free + room + 1;
     f->base = f->order + room + 1;
     return 0;
@@ -29,6 +30,7 @@ int larder__face_open(larder__face *f, size_t room) {
 
 void larder__face_close(larder__face *f) {
     larder__free(f->factor);
+    larder__free(f->free);
     *f = (larder__face){0};
 }
 

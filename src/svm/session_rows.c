@@ -122,7 +122,7 @@ int larder__session_decide_rows(trainer *t) {
     size_t largest;
     int rc = find_largest(t, &largest);
     /* A problem that fits the working set computes each value once. */
-    bool told = t->conf->cache_always || t->conf->access_log || t->fold_of_row;
+    bool told = t->conf->cache_always || t->conf->access_log || t->folds > 1;
     size_t fits = told ? LARDER__WS : LARDER__WHOLE;
     if (rc < 0 || cache_budget(t, t->samples.points) == 0 || largest <= fits)
         return rc;

@@ -46,6 +46,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
     solver *s = j->s;
     larder__precision *p = &s->precision;
     double *tile = s->tile + (size_t)thread * PIECE * s->slots;
+    float *floats = (float *)(void *)tile;
     size_t r0 = piece * PIECE, r1 = r0 + PIECE < j->n ? r0 + PIECE : j->n, n = j->to - j->from;
     if (p->on) {
         uint32_t left[PIECE];
@@ -55,7 +56,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
                             p->scratch[thread]);
     } else {
         const larder__panel *right = s->as_seated ? s->all : &s->right;
-        larder__kernel_block(s->kernel, &s->left, r0, r1, right, j->from, j->to, (float *)tile, n,
+        larder__kernel_block(s->kernel, &s->left, r0, r1, right, j->from, j->to, floats, n,
                              s->scratch[thread]);
     }
     for (size_t r = r0; r < r1; r++) {
@@ -63,8 +64,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
         if (p->on)
             copy_row(p->smo.k + at * p->smo.stride, tile + done, j->from, n, sizeof(double));
         else
-            copy_row(s->smo.k + at * s->smo.stride, (float *)tile + done, j->from, n,
-                     sizeof(float));
+            copy_row(s->smo.k + at * s->smo.stride, floats + done, j->from, n, sizeof(float));
     }
 }
 
@@ -91,7 +91,7 @@ static size_t list_unmade(solver *s, size_t but) {
     for (uint32_t i = 0; i < s->slots; i++) {
         if (m->made[i] || s->var[i] == LARDER__NO_VARIABLE || i == but)
             continue;
-        unsigned g = m->groups > 1 ? m->in_group[1][i / 8] >> i % 8 & 1 : 0;
+        unsigned g = m->groups > 1 && (m->in_group[1][i / 8] >> i % 8 & 1) ? 1 : 0;
         double rise = m->beta[i] < m->hi[i] ? m->f[i] - m->lowest[g] : INFINITY;
         double fall = m->beta[i] > m->lo[i] ? m->highest[g] - m->f[i] : INFINITY;
         s->up[found++] = (larder__candidate){rise < fall ? rise : fall, i};
