@@ -247,7 +247,7 @@ def test_what_is_not_used(tmp):
         (tmp / "photos" / name).write_bytes(base64.b64decode(PICTURE))
     says(0, "ls", str(tmp / "photos"), of=["photos: 2 files are not used: 1 .json, 1 .txt"])
     (tmp / "manifest.tsv").write_text("photos/cat/2.png\t-\t0\nphotos/dog/notes.txt\t-\t1\n")
-    says(0, "ls", f"list:{tmp}/manifest.tsv", of=["1 samples cannot be decoded", "notes.txt"])
+    says(0, "ls", f"list:{tmp}/manifest.tsv", of=["does not decode 1 samples", "notes.txt"])
 
 
 def seen(where):

@@ -126,12 +126,12 @@ static void other_states(void **st) {
     size_t size;
     unsigned char *bytes = golden("state-6-lru", &size);
     check_ok(larder_loader_open(&l, &c));
-    for (unsigned char v = 1; v < 8; v++) {
+    for (unsigned char v = 1; v < LARDER__STATE_VERSION + 3; v++) {
         if (v >= LARDER__STATE_OLDEST && v <= LARDER__STATE_VERSION)
             continue;
         bytes[6] = v;
         assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_UNSUPPORTED);
-        assert_non_null(strstr(larder_errmsg(), v < 5 ? "older larder" : "newer larder"));
+        assert_non_null(strstr(larder_errmsg(), v < LARDER__STATE_OLDEST ? "older larder" : "newer larder"));
         assert_non_null(strstr(larder_errmsg(), "begin anew"));
     }
     larder_loader_close(&l);
