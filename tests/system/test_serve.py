@@ -288,9 +288,9 @@ def refused(path, stream):
 def test_strangers(folder):
     with serving(folder, "--cache", "64MiB", "--clients", "300") as d:
         assert b"larder's protocol" in refused(d.path, b"GET / HTTP/1.0\r\n\r\n" * 10)
-        wrong = struct.pack("<IHHII", 8, 1, 0, 0x4452414C, 77)
+        wrong = struct.pack("<IHHIII", 12, 1, 0, 0x4452414C, 77, 77)
         assert b"use one larder" in refused(d.path, wrong)
-        assert b"not a larder client" in refused(d.path, struct.pack("<IHHII", 8, 1, 0, 5, 1))
+        assert b"not a larder client" in refused(d.path, struct.pack("<IHHIII", 12, 1, 0, 5, 1, 1))
         assert b"hello" in refused(d.path, struct.pack("<IHH", 0, 144, 0))
         refused(d.path, struct.pack("<IHH", 1000, 1, 0) + b"cut off")
         held = []
