@@ -74,8 +74,8 @@ static int list(disk_args *a) {
     } else
         printf("%s of %s in use, %" PRIu64 " samples\n\n%10s %-22s %16s  %-16s  %s\n",
                larder__print_bytes((double)f.used_bytes, used),
-               larder__print_bytes((double)f.budget, budget), f.entries, "bytes",
-               "  samples of", "last used", "identity", "data set");
+               larder__print_bytes((double)f.budget, budget), f.entries, "bytes", "  samples of",
+               "last used", "identity", "data set");
     rc = larder__disk_list(a->words[1], &f, print_set, a);
     if (a->json) {
         larder__json_close(&a->out, ']');

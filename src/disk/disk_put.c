@@ -17,7 +17,7 @@ enum {
     LOCK_SECONDS = 2,
     WEAR_SECONDS = 10, /* of `wear` that may come in a burst */
     WASTE = 8,
-    RAREST = 6,        /* one in 2^6 of those that would displace something */
+    RAREST = 6, /* one in 2^6 of those that would displace something */
 };
 
 typedef struct item {

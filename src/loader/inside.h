@@ -139,9 +139,9 @@ struct larder_loader {
     uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
     uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
     _Atomic uint64_t probe_requests;
-    bool plans;                   /* plan=auto: what stages take is measured row by row */
-    larder__shrinking shrink;     /* shrink=, once open with its side */
-    _Atomic bool healed_told;     /* that the cache held something that was no good */
+    bool plans;               /* plan=auto: what stages take is measured row by row */
+    larder__shrinking shrink; /* shrink=, once open with its side */
+    _Atomic bool healed_told; /* that the cache held something that was no good */
     _Atomic uint32_t probed;  /* rows prepared once more, from pixels, to know what that takes */
     bool spread;              /* what is fetched besides is shared between threads as rows are */
     larder__packages *crates; /* NULL: packages are not laid down */

@@ -219,8 +219,8 @@ static int measure_daemon(larder__profiler *p, double seconds, larder__profile *
 }
 
 int larder__measure_memory(larder__profiler *p, double seconds, larder__profile *out) {
-    double each = seconds / (3 + (p->conf.door != NULL) + (p->conf.redis != NULL) +
-                            (p->conf.disk != NULL));
+    double each =
+        seconds / (3 + (p->conf.door != NULL) + (p->conf.redis != NULL) + (p->conf.disk != NULL));
     out->daemon = out->redis = out->disk = NAN;
     int rc = measure_panes(p, out->threads, false, each, &out->memory_read);
     if (rc == 0)

@@ -7,8 +7,8 @@
 #define LARDER_PROFILE_PROFILE_H
 
 #include "loader/draw/recipe.h"
-#include "shared/daemon_address.h"
 #include "shared/cache_text.h"
+#include "shared/daemon_address.h"
 
 #include <larder/plan.h>
 #include <larder/plugin.h>

@@ -282,8 +282,9 @@ static int read_disk(larder__cache_text *t, const char *cache, const char *at) {
     if (n == 0)
         return larder__cache_wrong(cache, "which folder? ", "disk:/mnt/nvme/larder?budget=500GiB");
     if (n >= sizeof t->disk.folder)
-        return larder__fail(LARDER_E_ARGS, "cache \"%.60s…\": a folder's path has at most %zu bytes",
-                            t->shown, sizeof t->disk.folder - 1);
+        return larder__fail(LARDER_E_ARGS,
+                            "cache \"%.60s…\": a folder's path has at most %zu bytes", t->shown,
+                            sizeof t->disk.folder - 1);
     memcpy(t->disk.folder, at, n);
     return read_options(t, cache, at + n);
 }
@@ -316,9 +317,8 @@ static int read_memory(larder__cache_text *t, const char *cache, const char *at)
         return larder__cache_wrong(
             cache, "it is a size or a place: ", "20%, 8GiB, unix:PATH, redis://HOST, disk:FOLDER");
     if (t->tier_count > 1)
-        return larder__cache_wrong(cache,
-                                   "behind the + stands a place further away: ",
-                                   "redis://… or disk:FOLDER");
+        return larder__cache_wrong(
+            cache, "behind the + stands a place further away: ", "redis://… or disk:FOLDER");
     if (!copy(back(t)->text, sizeof back(t)->text, at))
         return larder__fail(LARDER_E_ARGS, "cache \"%.60s…\" is no size: 20%% or 8GiB", cache);
     t->wish = socket && *socket;
@@ -333,7 +333,8 @@ static int read_front(larder__cache_text *t, const char *cache, const char **at)
         if ((*at)[n] != '+' || (*at)[0] < '0' || (*at)[0] > '9')
             return 0;
         if (t->tier_count == LARDER__CACHE_TIERS || n >= sizeof tier->text)
-            return larder__cache_wrong(cache, "in front stands one size, as in 2GiB+redis://… or 8GiB+disk:…", "");
+            return larder__cache_wrong(
+                cache, "in front stands one size, as in 2GiB+redis://… or 8GiB+disk:…", "");
         memcpy(tier->text, *at, n);
         *at += n + 1;
     }
@@ -371,7 +372,8 @@ static int settle_front(larder__cache_text *t, const char *cache) {
     for (uint32_t i = 0; i + 1 < t->tier_count; i++) {
         larder__cache_tier *f = &t->tiers[i];
         if (larder__parse_budget(f->text, &f->budget) < 0)
-            return larder__cache_wrong(cache, "in front stands a size, as in 2GiB+redis://… or 8GiB+disk:…", "");
+            return larder__cache_wrong(
+                cache, "in front stands a size, as in 2GiB+redis://… or 8GiB+disk:…", "");
     }
     return 0;
 }

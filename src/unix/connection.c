@@ -367,7 +367,7 @@ bool larder__connection_there(larder__connection *a) {
     if (rc == 0) {
         if (a->stats)
             larder__stat_add(a->stats, a->found, 1);
-        return true;
+        return a->fd >= 0; /* what waited to be said may have found it gone again */
     }
     if (rc != LARDER_E_IO && rc != LARDER_E_NOTFOUND) /* one is there, and will not do */
         larder__note(a->stats, "samples come straight from storage: %s", larder_errmsg());

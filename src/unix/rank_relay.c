@@ -206,11 +206,12 @@ double larder__unix_ranks_relay_since(larder__unix_ranks_link *l) {
     return since;
 }
 
-/* Of those that had met one has not found the daemon again. */
+/* Of those that had met one has not found the daemon again. What it said before may have come: the
+ * daemon names one of them, and others may be missing too. */
 static void judge_missing(ranks_relay *r, double now) {
     larder__relay *c = &r->core;
     char why[sizeof c->why];
-    if (!c->met || c->failed || r->missing >= c->world || !larder__relay_waits(c, r->missing) ||
+    if (!c->met || c->failed || r->missing >= c->world || !c->wish || c->missing == 0 ||
         now - fmax(r->missing_since, c->wished_at) < c->patience)
         return;
     snprintf(why, sizeof why,

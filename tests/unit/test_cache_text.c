@@ -207,10 +207,9 @@ static void daemons_are_read(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_read),          cmocka_unit_test(splits_join),
-        cmocka_unit_test(disks_are_read),
-        cmocka_unit_test(daemons_are_read),        cmocka_unit_test(redis_is_read),
-        cmocka_unit_test(wrong_texts_are_refused),
+        cmocka_unit_test(memory_is_read), cmocka_unit_test(splits_join),
+        cmocka_unit_test(disks_are_read), cmocka_unit_test(daemons_are_read),
+        cmocka_unit_test(redis_is_read),  cmocka_unit_test(wrong_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,8 +39,7 @@ static int tear_down(void **unused) {
 
 static const char *on_disk(const char *front, const char *options) {
     static char text[300];
-    snprintf(text, sizeof text, "%sdisk:%s%s%s", front, folder, *options ? "?" : "",
-             options);
+    snprintf(text, sizeof text, "%sdisk:%s%s%s", front, folder, *options ? "?" : "", options);
     return text;
 }
 

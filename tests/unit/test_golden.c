@@ -131,7 +131,8 @@ static void other_states(void **st) {
             continue;
         bytes[6] = v;
         assert_int_equal(larder_loader_restore(l, LARDER_STATE, bytes, size), LARDER_E_UNSUPPORTED);
-        assert_non_null(strstr(larder_errmsg(), v < LARDER__STATE_OLDEST ? "older larder" : "newer larder"));
+        assert_non_null(
+            strstr(larder_errmsg(), v < LARDER__STATE_OLDEST ? "older larder" : "newer larder"));
         assert_non_null(strstr(larder_errmsg(), "begin anew"));
     }
     larder_loader_close(&l);

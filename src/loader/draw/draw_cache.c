@@ -48,7 +48,8 @@ static int check_parts(const larder__draw *d) {
     const larder__cache_text *t = d->conf.cache;
     bool elsewhere = place_of(t) != LARDER__IN_MEMORY || t->wish;
     return is_real(d) && elsewhere && larder__parts_keep(d->conf.parts)
-               ? larder__fail(LARDER_E_ARGS, "a cache that is shared or on a disk keeps whole samples, not parts")
+               ? larder__fail(LARDER_E_ARGS,
+                              "a cache that is shared or on a disk keeps whole samples, not parts")
                : 0;
 }
 
@@ -177,7 +178,8 @@ static uint64_t with_pixels(const larder__draw *d, uint64_t h, bool pixels) {
 static uint64_t identity(const opening *o) {
     bool pixels = o->forms.share[LARDER_ENCODED] < 1 || o->forms.movable;
     const larder__shrink *to = &o->d->conf.shrink;
-    uint64_t shrunk = o->d->recipe.shrink.on ? larder__mix64((uint64_t)to->side << 32 | to->quality) : 0;
+    uint64_t shrunk =
+        o->d->recipe.shrink.on ? larder__mix64((uint64_t)to->side << 32 | to->quality) : 0;
     return with_pixels(o->d, o->d->conf.identity, pixels) ^ shrunk;
 }
 
@@ -369,8 +371,8 @@ static int lay_on_disk(opening *o) {
                               .stats = d->stats};
     larder__disk_store_conf store = {.slots = d->n,
                                      .tiered = o->tiers.front > 0,
-                                     .forms = o->forms.share[LARDER_ENCODED] < 1 ||
-                                              o->forms.movable};
+                                     .forms =
+                                         o->forms.share[LARDER_ENCODED] < 1 || o->forms.movable};
     int rc = fits_memory("what stands in front of the disk", o->tiers.front);
     if (rc == 0)
         rc = leave_room_for_tables(o);
@@ -413,12 +415,10 @@ static int measure_disk(opening *o) {
                                                 "give it a size, as ?budget=100GiB");
         o->folder = found.budget;
     } else
-        o->folder = back->budget.relative || all
-                        ? larder__disk_takes(&m, all ? d->payload : asked)
-                        : asked;
-    uint64_t holds = back->budget.relative && back->text[0]
-                         ? asked
-                         : larder__disk_holds(&m, o->folder);
+        o->folder =
+            back->budget.relative || all ? larder__disk_takes(&m, all ? d->payload : asked) : asked;
+    uint64_t holds =
+        back->budget.relative && back->text[0] ? asked : larder__disk_holds(&m, o->folder);
     if (quota->relative)
         holds = (uint64_t)((double)holds * quota->fraction);
     else if (quota->bytes < holds)

@@ -12,6 +12,7 @@ void larder__below_close(larder_loader *);
 /* Of m reads that are to be made, those that lie on the disk: their buffers are set, and they stand
  * behind the others. Answers how many are left to read from storage. */
 size_t larder__below_take(larder_loader *, larder__joint *, size_t m);
-void larder__below_keep(larder_loader *, const larder__joint *, size_t m); /* as storage gave them */
+void larder__below_keep(larder_loader *, const larder__joint *,
+                        size_t m); /* as storage gave them */
 
 #endif

@@ -179,5 +179,6 @@ void larder__rows_read(larder_loader *l, larder__place *p, size_t from, size_t n
     size_t rows[LARDER__ROWS_AT_ONCE];
     larder_read reads[LARDER__ROWS_AT_ONCE];
     larder_rect rects[LARDER__ROWS_AT_ONCE];
-    larder__joint_read(l, p, from, n, &(larder__joint){ids, rows, reads, rects, p->bytes + from});
+    larder__joint j = {ids, rows, reads, rects, p->bytes + from};
+    larder__joint_read(l, p, from, n, &j);
 }
