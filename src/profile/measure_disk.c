@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-enum { BATCH = 256, BYTES = 256 << 20, MOST = 1 << 14 };
+enum { BATCH = 256, BYTES = 256 << 20, LARGEST = BYTES / 64, MOST = 1 << 14 };
 
 static int fill(larder__profiler *p, larder__disk *d, uint32_t keys, uint32_t size) {
     larder_buf *b = larder_buf_new(size);
@@ -59,7 +59,7 @@ static int take(larder__profiler *p, larder__disk *d, uint32_t keys, double seco
 int larder__measure_disk(larder__profiler *p, double seconds, larder__profile *out) {
     const char *folder = p->conf.disk->folder;
     double mean = (double)out->bytes / (double)out->samples;
-    uint32_t size = mean < 64 ? 64 : mean > BYTES / 64 ? BYTES / 64 : (uint32_t)mean;
+    uint32_t size = mean < 64 ? 64 : mean > LARGEST ? LARGEST : (uint32_t)mean;
     uint32_t keys = BYTES / size > MOST ? MOST : BYTES / size;
     larder__disk_measure m = larder__disk_measured(keys, (uint64_t)keys * size, size, NULL, NULL);
     bool there = access(folder, F_OK) == 0;
