@@ -67,5 +67,14 @@ int larder__local_receive(larder__cache *cache, larder__ticket *t, larder_buf *t
                           larder_buf **out) {
     larder__local *c = larder__local_of(cache);
     *out = c->store->receive(c->store_state, token, &t->held);
-    return *out ? 0 : lost(c, t);
+    if (!*out)
+        return lost(c, t);
+    /* Decided to be in front, but its bytes still lay behind, from an earlier run. */
+    if (t->front && c->store->lasts && *out != token) {
+        pthread_mutex_lock(&c->lock);
+        c->figures.front_hits--;
+        pthread_mutex_unlock(&c->lock);
+        t->front = false;
+    }
+    return 0;
 }
