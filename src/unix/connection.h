@@ -44,7 +44,7 @@ typedef struct larder__connection {
     larder__hello hello;
     larder__stats *stats;
     larder__stat lost, found, stuck, unasked;
-    int fd; /* -1: the daemon is gone */
+    _Atomic int fd; /* -1: the daemon is gone */
     larder__inbox in;
     larder_writer out;      /* frames to send */
     uint32_t touched;       /* batches that the daemon does not know of yet, in `out` */
