@@ -100,6 +100,16 @@ static void print_saved(const larder__advice *a) {
     printf("\n");
 }
 
+/* Whatever recipe: what a disk holds is not read from storage again. */
+static void print_disk(const larder__advice *a) {
+    char all[32];
+    if (!(a->best.read_bytes > 0))
+        return;
+    printf("- with a local disk behind memory (--cache '%s+disk:FOLDER?budget=100%%', about %s) "
+           "storage is read in the first epoch of the first run alone\n",
+           a->best.cache, larder__print_bytes(a->best.first_bytes, all));
+}
+
 static void print_text(const options *o, const larder__tape *t, const larder__advice *a) {
     char bytes[32];
     larder__tape_print(t, &a->rates);
@@ -109,6 +119,7 @@ static void print_text(const options *o, const larder__tape *t, const larder__ad
         printf("- %s\n", a->reasons[i]);
     printf("- ");
     print_saved(a);
+    print_disk(a);
     printf("\nan epoch after the first, by replay\n%-20s %8s %9s %9s %9s %8s %8s %9s", "recipe",
            "cache", "MB read", "requests", "time s", "waiting", "hits", "repeats");
     if (o->price_text)

@@ -158,7 +158,7 @@ static void disk_drop(void *st, larder_slot slot) {
 static void disk_send(void *st, larder_buf **tokens, size_t n) {
     disk_store *s = st;
     enum { AT_ONCE = 256 };
-    larder__disk_fetch *fetches[AT_ONCE];
+    larder__disk_fetch *fetches[AT_ONCE] = {0};
     for (size_t i = 0; i < n;) {
         size_t m = 0;
         for (; i < n && m < AT_ONCE; i++) {

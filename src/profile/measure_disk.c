@@ -25,7 +25,7 @@ static int fill(larder__profiler *p, larder__disk *d, uint32_t keys, uint32_t si
 
 /* Bytes of one batch; 0: nothing came. */
 static uint64_t take_some(larder__disk *d, larder_rng *rng, uint32_t keys) {
-    larder__disk_fetch *e[BATCH];
+    larder__disk_fetch *e[BATCH] = {0};
     size_t n = 0;
     uint64_t bytes = 0;
     while (n < BATCH &&

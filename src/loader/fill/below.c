@@ -56,8 +56,8 @@ static size_t part(larder__joint *j, size_t m) {
 
 /* Up to LARDER__ROWS_AT_ONCE of them, sent for together. */
 static void fetch_some(larder__disk *disk, const uint64_t *ids, larder_read *reads, size_t m) {
-    larder__disk_fetch *fetches[LARDER__ROWS_AT_ONCE];
-    size_t of[LARDER__ROWS_AT_ONCE], n = 0;
+    larder__disk_fetch *fetches[LARDER__ROWS_AT_ONCE] = {0};
+    size_t of[LARDER__ROWS_AT_ONCE] = {0}, n = 0;
     for (size_t k = 0; k < m; k++) {
         larder__value v = encoded(ids[k], 0);
         reads[k] = (larder_read){.buf = larder__disk_queued(disk, &v)};
