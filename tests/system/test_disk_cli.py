@@ -56,8 +56,8 @@ class Disk(unittest.TestCase):
 
     def test_as_without(self):
         plain = self.train("0")
-        cold = self.train(f"disk:{self.disk}?budget=100%")
-        warm = self.train(f"10%+disk:{self.disk}")
+        cold = self.train(f"disk:{self.disk}?budget=100%&patience=600s")
+        warm = self.train(f"10%+disk:{self.disk}?patience=600s")
         for a, b, c in zip(plain, cold, warm):
             self.assertEqual(a["loss"], b["loss"])
             self.assertEqual(a["loss"], c["loss"])
@@ -76,7 +76,7 @@ class Disk(unittest.TestCase):
                                       stdout=subprocess.PIPE, text=True)
             try:
                 self.assertIn("serves", daemon.stdout.readline())
-                got = self.train(f"unix:{socket}?budget=10%+disk:{self.disk}" + ("?budget=100%" if first else ""))
+                got = self.train(f"unix:{socket}?budget=10%+disk:{self.disk}?patience=600s" + ("&budget=100%" if first else ""))
             finally:
                 daemon.send_signal(signal.SIGTERM)
                 daemon.communicate(timeout=60)
@@ -89,7 +89,7 @@ class Disk(unittest.TestCase):
         """Whatever was there when it was killed is found, whole, and nothing else."""
         plain = self.train("0")
         for times in range(3):
-            p = subprocess.Popen([LARDER, "train", f"idx:{self.data}", "--cache", f"disk:{self.disk}?budget=100%",
+            p = subprocess.Popen([LARDER, "train", f"idx:{self.data}", "--cache", f"disk:{self.disk}?budget=100%&patience=600s",
                                   "--epochs", "100", "--slow", "bandwidth=2MiB"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             wanted = (times + 1) * 100
@@ -108,19 +108,19 @@ class Disk(unittest.TestCase):
         self.assertGreaterEqual(checked["sound"] + checked["damaged"], 300)
         there = sum(s["there"] for s in self.ls()["data_sets"])
         self.assertEqual(there, checked["sound"])
-        warm = self.train(f"disk:{self.disk}")
+        warm = self.train(f"disk:{self.disk}?patience=600s")
         self.assertEqual([e["misses"] for e in warm], [N - there, 0])
         for a, b in zip(plain, warm):
             self.assertEqual(a["loss"], b["loss"])
 
     def test_looking_after(self):
-        self.train(f"disk:{self.disk}?budget=100%")
+        self.train(f"disk:{self.disk}?budget=100%&patience=600s")
         before = used(self.disk)
         freed = json.loads(self.run_larder("disk", "trim", self.disk, "--budget", "3MiB", "--json").stdout)["freed"]
         self.assertGreater(freed, 0)
         self.assertLessEqual(used(self.disk), min(before, 3 << 20))
         self.assertEqual(self.ls()["budget"], 3 << 20)
-        some = self.train(f"disk:{self.disk}")
+        some = self.train(f"disk:{self.disk}?patience=600s")
         self.assertGreater(some[0]["hits"], 0)
         self.assertGreater(some[0]["misses"], 0)
         self.run_larder("disk", "rm", self.disk)
