@@ -87,3 +87,19 @@ void larder__below_keep(larder_loader *l, const larder__joint *j, size_t m) {
             larder__disk_put(l->below, &v, j->reads[k].buf);
         }
 }
+
+int larder__below_alone(larder_loader *l, larder__place *p, uint64_t id, larder_buf **out) {
+    larder_read read = {0};
+    size_t row = 0;
+    larder__joint j = {.ids = &id, .rows = &row, .reads = &read};
+    if (l->below && larder__below_take(l, &j, 1) == 0) {
+        *out = read.buf;
+        return 0;
+    }
+    int rc = larder__row_alone(l, p, id, out);
+    if (rc == 0 && l->below) {
+        read.buf = *out;
+        larder__below_keep(l, &j, 1);
+    }
+    return rc;
+}

@@ -15,4 +15,7 @@ size_t larder__below_take(larder_loader *, larder__joint *, size_t m);
 void larder__below_keep(larder_loader *, const larder__joint *,
                         size_t m); /* as storage gave them */
 
+/* One sample that nobody else will bring: from the disk, or else from storage. */
+int larder__below_alone(larder_loader *, larder__place *, uint64_t id, larder_buf **out);
+
 #endif

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "loader/fill/joint.h"
+#include "loader/fill/below.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -227,7 +227,7 @@ static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__p
     larder__at was = larder__seat_turn(LARDER__AT_READ);
     int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
     if (rc == LARDER__TAKE_OVER && row < p->plan.n) {
-        rc = larder__row_alone(l, p, t->key, bytes);
+        rc = larder__below_alone(l, p, t->key, bytes);
         t->held = LARDER_ENCODED;
     }
     larder__seat_turn(was);
@@ -238,9 +238,10 @@ static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__p
         return;
     }
     /* A miss that shares a read costs what it would have alone: what the ledger says follows from
-     * the order. The counters have the bytes that really came. */
+     * the order. The counters have the bytes that really came. With a disk below, where it came
+     * from does not follow from the order, and its maker has said it. */
     larder_sample sample;
-    if (t->kind == LARDER_MISS && larder__data_stat(l->data, t->key, &sample) == 0)
+    if (t->kind == LARDER_MISS && !l->below && larder__data_stat(l->data, t->key, &sample) == 0)
         p->read_bytes[row] = sample.bytes;
     finish_timed(l, scratch, p, row, *bytes, s);
 }

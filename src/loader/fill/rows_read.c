@@ -166,7 +166,7 @@ int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf
     *held = t->held;
     if (rc == LARDER__TAKE_OVER) {
         *held = LARDER_ENCODED;
-        return larder__row_alone(l, p, t->key, out);
+        return larder__below_alone(l, p, t->key, out);
     }
     if (p->faults[row].code < 0)
         return larder__fail(p->faults[row].code, "%s", p->faults[row].why);
