@@ -83,7 +83,11 @@ class Disk(unittest.TestCase):
             for a, b in zip(plain, got):
                 self.assertEqual(a["loss"], b["loss"])
             read = [e["storage_bytes"] for e in got]
-            self.assertEqual(read, [N * SIDE * SIDE, 0] if first else [0, 0])
+            if first:  # what the end of an epoch still reads may be wanted at once by the next one
+                self.assertEqual(read[0], N * SIDE * SIDE)
+                self.assertLess(read[1], read[0] / 2)
+            else:
+                self.assertEqual(read, [0, 0])
 
     def test_killed(self):
         """Whatever was there when it was killed is found, whole, and nothing else."""
