@@ -155,8 +155,10 @@ static int write_head(const larder__disk_folder *f, uint64_t budget) {
             err = larder__disk_write_at(file, &h, sizeof h, 0);
         if (err == 0 && larder__disk_io_now()->sync(file) != 0)
             err = errno;
-        /* Not renamed: who comes second takes what is there. */
-        if (err == 0 && linkat(f->dir, beside, f->dir, "head", 0) != 0 && errno != EEXIST)
+        /* Not renamed: who comes second takes what is there. And who came first may have removed
+         * this as what a killed process has left. */
+        if (err == 0 && linkat(f->dir, beside, f->dir, "head", 0) != 0 && errno != EEXIST &&
+            errno != ENOENT)
             err = errno;
         unlinkat(f->dir, beside, 0);
         close(file);
@@ -305,9 +307,12 @@ static int map_space(larder__disk_folder *f, bool *fresh) {
                                 "%s/space: has another size; `larder disk rm` "
                                 "removes the folder's files",
                                 f->path);
-        int err = larder__disk_io_now()->resize(f->space_file, (off_t)f->space_bytes) ? errno : 0;
+        /* It gets longer only with its blocks: a file of that size is taken to have them all. */
+        const larder__disk_io *io = larder__disk_io_now();
+        bool shorter = st.st_size > (off_t)f->space_bytes;
+        int err = shorter && io->resize(f->space_file, (off_t)f->space_bytes) ? errno : 0;
         if (err == 0)
-            err = larder__disk_io_now()->reserve(f->space_file, (off_t)f->space_bytes);
+            err = io->reserve(f->space_file, (off_t)f->space_bytes);
         if (err)
             return larder__fail(larder__code_of_errno(err),
                                 "%s/space: cannot be made %zu bytes long: %s", f->path,

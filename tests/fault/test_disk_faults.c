@@ -90,11 +90,21 @@ static ssize_t our_write(int fd, const void *from, size_t n, off_t at) {
     }
     return pwrite(fd, from, piece && n > (size_t)piece ? (size_t)piece : n, at);
 }
+static _Atomic unsigned reserved; /* files */
 static int our_reserve(int fd, off_t bytes) {
+    reserved += !reserve_error;
     return reserve_error ? reserve_error : posix_fallocate(fd, 0, bytes);
 }
 static int our_punch(int fd, off_t at, off_t bytes) { return (void)fd, (void)at, (void)bytes, 0; }
-static int our_sync(int fd) { return (void)fd, 0; }
+static void (*on_sync)(void); /* once */
+static int our_sync(int fd) {
+    void (*then)(void) = on_sync;
+    (void)fd;
+    on_sync = NULL;
+    if (then)
+        then();
+    return 0;
+}
 static void our_boot(char out[LARDER__DISK_WHO]) { memcpy(out, who[0], LARDER__DISK_WHO); }
 static void our_machine(char out[LARDER__DISK_WHO]) { memcpy(out, who[1], LARDER__DISK_WHO); }
 static const larder__disk_io our_io = {.read = our_read,
@@ -381,6 +391,40 @@ static void test_no_room(void **state) {
     larder__disk_close(&d);
 }
 
+/* A table that could not be made as long as it is to be is not taken for whole by the next one: a
+ * full disk would end whoever writes to it where it is mapped. */
+static void test_no_room_for_bits(void **state) {
+    (void)state;
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, 5000);
+    larder__disk_close(&d);
+    char path[300];
+    in_folder(path, "space");
+    assert_int_equal(unlink(path), 0);
+    reserve_error = ENOSPC;
+    refused(4 * MIB, LARDER_E_FULL, "space");
+    reserve_error = 0;
+    reserved = 0;
+    d = open_set(4 * MIB);
+    assert_int_equal(reserved, 1);
+    check_value(d, 0, 5000);
+    larder__disk_close(&d);
+}
+
+/* Another one makes the folder meanwhile, and clears away what looks like left behind. */
+static larder__disk *first_one;
+static void come_first(void) { first_one = open_set(4 * MIB); }
+static void test_both_make_it(void **state) {
+    (void)state;
+    on_sync = come_first;
+    larder__disk *d = open_set(4 * MIB);
+    assert_non_null(first_one);
+    put(first_one, 0, 5000);
+    check_value(d, 0, 5000);
+    larder__disk_close(&d);
+    larder__disk_close(&first_one);
+}
+
 static void test_other_machine(void **state) {
     (void)state;
     larder__disk *d = open_set(4 * MIB);
@@ -486,6 +530,31 @@ static void test_shortened_data(void **state) {
     larder__disk_close(&d);
 }
 
+/* Past the page cache nothing can be read from the middle of a sector on. */
+static ssize_t read_sectors(int fd, void *to, size_t n, off_t at) {
+    if (at % 512 == 0)
+        return pread(fd, to, n, at);
+    errno = EINVAL;
+    return -1;
+}
+
+static void test_shortened_inside_a_sector(void **state) {
+    (void)state;
+    larder__disk_io io = our_io;
+    io.read = read_sectors;
+    larder__disk_io_use(&io);
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, EIGHT);
+    put(d, 1, EIGHT);
+    char path[300];
+    in_folder(path, "data");
+    assert_int_equal(truncate(path, 8 * BLOCK + 100), 0);
+    assert_null(disk_get(d, 1));
+    assert_int_equal(disk_figures(d).damaged, 1);
+    check_value(d, 0, EIGHT); /* it is not left alone */
+    larder__disk_close(&d);
+}
+
 static void test_torn_head(void **state) {
     (void)state;
     larder__disk *d = open_set(4 * MIB);
@@ -576,10 +645,13 @@ int main(void) {
         T(test_wear),
         T(test_guard),
         T(test_no_room),
+        T(test_no_room_for_bits),
+        T(test_both_make_it),
         T(test_other_machine),
         T(test_left_behind),
         T(test_removed),
         T(test_shortened_data),
+        T(test_shortened_inside_a_sector),
         T(test_torn_head),
         T(test_stuck_lock),
         T(test_no_memory),
