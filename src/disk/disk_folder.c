@@ -75,6 +75,21 @@ void larder__disk_given(larder__disk_folder *f) {
     pthread_mutex_unlock(&f->lock);
 }
 
+/* ---- mapped files ---------------------------------------------------------------------------- */
+
+int larder__disk_map(const larder__disk_folder *f, const char *name, int file, size_t bytes,
+                     void **out) {
+    int err = larder__disk_read_through(file, bytes);
+    if (err)
+        return larder__fail(LARDER_E_IO, "%s/%s: cannot be read: %s", f->path, name, strerror(err));
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED)
+        return larder__fail(LARDER_E_NOMEM, "%s/%s: cannot be mapped: %s", f->path, name,
+                            strerror(errno));
+    *out = at;
+    return 0;
+}
+
 /* ---- whose folder it is ---------------------------------------------------------------------- */
 
 static int check_owner(const larder__disk_folder *f) {
@@ -216,11 +231,10 @@ static int map_head(larder__disk_folder *f) {
             return larder__fail(larder__code_of_errno(err), "%s/head: cannot be written: %s",
                                 f->path, strerror(err));
     }
-    void *at = mmap(NULL, LARDER__DISK_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, f->head_file, 0);
-    if (at == MAP_FAILED)
-        return larder__fail_errno(f->path, "head cannot be mapped");
+    void *at = NULL;
+    int rc = larder__disk_map(f, "head", f->head_file, LARDER__DISK_BLOCK, &at);
     f->head = at;
-    return 0;
+    return rc;
 }
 
 static int judge_head(larder__disk_folder *f, const larder__disk_ask *ask) {
@@ -319,11 +333,10 @@ static int map_space(larder__disk_folder *f, bool *fresh) {
                                 f->space_bytes, strerror(err));
         *fresh = true;
     }
-    void *at = mmap(NULL, f->space_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->space_file, 0);
-    if (at == MAP_FAILED)
-        return larder__fail_errno(f->path, "space cannot be mapped");
+    void *at = NULL;
+    rc = larder__disk_map(f, "space", f->space_file, f->space_bytes, &at);
     f->space = at;
-    return 0;
+    return rc;
 }
 
 /* What a killed process had not yet given its name. */

@@ -69,3 +69,13 @@ int larder__disk_write_at(int fd, const void *from, size_t bytes, off_t at) {
     }
     return 0;
 }
+
+int larder__disk_read_through(int fd, size_t bytes) {
+    unsigned char piece[16 << 10];
+    int err = 0;
+    for (size_t done = 0; done < bytes && !err; done += sizeof piece) {
+        size_t n = bytes - done < sizeof piece ? bytes - done : sizeof piece;
+        err = larder__disk_read_at(fd, piece, n, (off_t)done);
+    }
+    return err;
+}

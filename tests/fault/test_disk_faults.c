@@ -411,6 +411,21 @@ static void test_no_room_for_bits(void **state) {
     larder__disk_close(&d);
 }
 
+/* Files that are mapped are read before: a disk that cannot says so then, and does not end whoever
+ * looks at them. */
+static void test_unreadable(void **state) {
+    (void)state;
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, 5000);
+    larder__disk_close(&d);
+    read_error = EIO;
+    refused(4 * MIB, LARDER_E_IO, "head: cannot be read");
+    read_error = 0;
+    d = open_set(4 * MIB);
+    check_value(d, 0, 5000);
+    larder__disk_close(&d);
+}
+
 /* Another one makes the folder meanwhile, and clears away what looks like left behind. */
 static larder__disk *first_one;
 static void come_first(void) { first_one = open_set(4 * MIB); }
@@ -646,6 +661,7 @@ int main(void) {
         T(test_guard),
         T(test_no_room),
         T(test_no_room_for_bits),
+        T(test_unreadable),
         T(test_both_make_it),
         T(test_other_machine),
         T(test_left_behind),
