@@ -706,6 +706,8 @@ void platter_cut(void) {
                 memcpy(p->safe + s, p->now + s, PLATTER_SECTOR);
         if (how == 2 || (how == 1 && actors_one_in(2)))
             p->safe_size = p->size;
+        for (size_t b = blocks_up(p->size); b < blocks_up(p->safe_size); b++)
+            p->has[b] = 1; /* it was made shorter since */
         p->size = p->safe_size;
         memset(p->safe + p->size, 0, p->top - p->size);
         memcpy(p->now, p->safe, p->top);

@@ -54,6 +54,7 @@ static struct {
         bool any, keys[PLAY_KEYS_MOST];
     } due[SETS_MOST];
     bool stays;                      /* whoever looks does not close it */
+    bool opened;                     /* whoever looked last has, and counted if that was needed */
     uint64_t looked, came;           /* came: so many have opened it, or tried to */
     uint64_t faults_then, came_then; /* when it was noted what is due */
 } d;
@@ -238,8 +239,10 @@ static void *look(void *arg) {
             actors_complain("the folder does not open again: %s", larder_errmsg());
         if (missing)
             actors_complain("%u values that lay on the disk are not found there", missing);
-        if (rc == 0)
+        if (rc == 0) {
             d.unsettled = false;
+            d.opened = true;
+        }
         while (rc == 0 && d.stays)
             actors_sleep(actors_now() + 1000); /* until it is killed */
         larder__disk_close(&disk);
@@ -251,6 +254,7 @@ static void look_now(bool stays) {
     actor_process *looker = actors_process(WORLD_LOOKER);
     note_due();
     d.stays = stays;
+    d.opened = false;
     uint64_t until = actors_steps() + 20000, before = d.looked;
     actors_start(WORLD_LOOKER, "looker", look, NULL);
     double end = actors_now() + 500;
@@ -441,7 +445,7 @@ static void check_counts(void) {
     uint64_t entries = 0, used = 0, taken = 0;
     const larder__disk_head *h = see_head();
     const uint64_t *space = (const uint64_t *)(const void *)platter_file("space", &space_size);
-    if (!h || !space || d.meddled || d.unsettled || actors_complaint())
+    if (!h || !space || d.meddled || !d.opened || actors_complaint())
         return;
     memset(claims, 0, sizeof claims);
     count_claims(h->limit, claims);
@@ -480,7 +484,7 @@ void world_disk_ending(void) {
     bool killed = actors_one_in(2);
     look_now(killed);
     const larder__disk_head *h = see_head();
-    if (h && !d.overlaps && d.due[0].any)
+    if (h && !d.overlaps && d.opened)
         check_budget(h->budget);
     if (killed && looker->alive)
         actors_crash(looker);
