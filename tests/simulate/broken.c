@@ -91,3 +91,9 @@ WRAP(uint64_t, larder__disk_word, uint64_t id, uint64_t key, uint64_t place, uin
     others_first();
     return __real_larder__disk_word(id, key, place, blocks, era);
 }
+
+WRAP(bool, larder__disk_word_fits, uint64_t word, uint64_t id, uint64_t key, uint64_t limit) {
+    bool fits = __real_larder__disk_word_fits(word, id, key, limit);
+    others_first();
+    return fits;
+}

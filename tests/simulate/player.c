@@ -342,6 +342,9 @@ static void wait_to_open(int *healthy) {
 static void open_cache(table *t) {
     for (int healthy = 0; played.open(&t->cache, t->me->number) < 0;)
         wait_to_open(&healthy);
+    for (uint32_t k = 0; played.warm && k < played.keys; k++) /* as loader/draw/warm.c has it */
+        if (!larder__cache_adopt(t->cache, k, play_size(k)))
+            break;
     for (int healthy = 0; played.open_below && played.open_below(&t->below, t->me->number) < 0;)
         wait_to_open(&healthy);
 }

@@ -25,6 +25,7 @@ typedef struct play { /* what all jobs of a schedule know */
     uint32_t sets;                    /* jobs have so many data sets, whose bytes differ; 0: one */
     uint32_t looked_at;               /* the set of whoever is no job */
     bool decides;        /* caches of their own: residents are those of a twin, whatever happens */
+    bool warm;           /* what lies in the store is resident from the start */
     larder__tiers tiers; /* of these; front 0: there is one */
     int (*open_below)(larder__disk **out, uint32_t player); /* NULL: nothing is */
 } play;

@@ -524,7 +524,8 @@ void world_disk_begin(void) {
 static void begin(void) {
     world_disk_begin();
     played.open = open_cache;
-    played.decides = true;
+    played.warm = actors_one_in(4);
+    played.decides = !played.warm;
     if (played.exchanges) { /* of jobs that share */
         played.exchanges = false;
         memcpy(played.policy, "lru", 4);
