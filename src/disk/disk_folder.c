@@ -530,8 +530,9 @@ int larder__disk_folder_open(larder__disk_folder **out, const char *path,
 /* The last one, if nobody was killed, leaves it so that the next need not count. */
 static void leave(larder__disk_folder *f) {
     bool door = larder__disk_lock_take(f, DISK_DOOR, false, 1) == 0;
-    uint64_t others = atomic_fetch_sub(&f->head->attached, 1) - 1;
-    if (door && others == 0 && !atomic_load(&f->lost) && set_lock(f, DISK_ATTACHED, F_WRLCK)) {
+    /* Who has lost blocks stays counted, as one that was killed does. */
+    uint64_t others = atomic_load(&f->lost) ? 1 : atomic_fetch_sub(&f->head->attached, 1) - 1;
+    if (door && others == 0 && set_lock(f, DISK_ATTACHED, F_WRLCK)) {
         f->head->clean = 1;
         larder__disk_head_seal(f->head);
     }

@@ -612,6 +612,33 @@ static void test_stuck_lock(void **state) {
     larder__disk_close(&d);
 }
 
+/* Blocks that could not be given back are found by the next one, whoever left last. */
+static void test_lost_blocks(void **state) {
+    (void)state;
+    larder__disk *d = open_set(4 * MIB), *other = open_set(4 * MIB);
+    put(d, 0, EIGHT);
+    put(d, 1, EIGHT);
+    char path[300], spoilt[BLOCK] = {0};
+    in_folder(path, "data");
+    int file = open(path, O_RDWR);
+    assert_int_equal(pwrite(file, spoilt, BLOCK, 0), BLOCK);
+    close(file);
+    larder__disk_folder *f;
+    check_ok(larder__disk_folder_open(&f, folder, &(larder__disk_ask){0}));
+    check_ok(larder__disk_giving(f, 1));
+    assert_null(disk_get(d, 0));
+    assert_true(larder__disk_settle(d, PATIENCE));
+    larder__disk_given(f);
+    larder__disk_folder_close(&f);
+    larder__disk_close(&d);
+    assert_int_equal(disk_figures(other).used_bytes, 16 * BLOCK);
+    larder__disk_close(&other);
+    d = open_set(4 * MIB);
+    assert_int_equal(disk_figures(d).used_bytes, 8 * BLOCK);
+    check_value(d, 1, EIGHT);
+    larder__disk_close(&d);
+}
+
 /* Each allocation fails once: the call says so, or does without. */
 static void test_no_memory(void **state) {
     (void)state;
@@ -670,6 +697,7 @@ int main(void) {
         T(test_shortened_inside_a_sector),
         T(test_torn_head),
         T(test_stuck_lock),
+        T(test_lost_blocks),
         T(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
