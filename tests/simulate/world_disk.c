@@ -3,6 +3,7 @@
  * in memory alone, and whoever looks at a disk that nobody else uses finds what lies there. */
 #include "world_disk.h"
 
+#include "base/file.h"
 #include "base/spec.h"
 #include "disk/disk_folder.h"
 #include "disk/disk_space.h"
@@ -184,7 +185,7 @@ static void note_due(void) {
     d.faults_then = platter_faults();
     d.came_then = d.came;
     memset(claims, 0, sizeof claims);
-    count_claims(limit, claims);
+    count_claims(larder__disk_limit(d.most, 0), claims); /* also beyond the end of `data` */
     memset(d.due, 0, sizeof d.due);
     for (uint32_t set = 0; set < played.sets; set++) {
         seen x = see(set);
@@ -319,7 +320,7 @@ static void cut_off(uint64_t chance) {
     for (uint32_t i = 0; i < n; i++) {
         platter_file(names[i], &size);
         bool head = strcmp(names[i], "head") == 0, data = strcmp(names[i], "data") == 0;
-        if ((data || !in_use()) && size > 16 && (chance >> i & 1))
+        if ((data || !in_use()) && !larder__temp_is(names[i]) && size > 16 && (chance >> i & 1))
             platter_resize(names[i], (head ? 16 : 0) + (chance >> 16) % (size - 16));
     }
 }
