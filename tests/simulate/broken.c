@@ -70,6 +70,7 @@ static void others_first(void) {
 WRAP(void, larder__space_take, uint64_t *bits, uint64_t from, uint64_t n) {
     others_first();
     __real_larder__space_take(bits, from, n);
+    others_first();
 }
 
 /* "given": blocks that come back stay taken. */
@@ -77,6 +78,7 @@ WRAP(void, larder__space_give, uint64_t *bits, uint64_t from, uint64_t n) {
     others_first();
     if (!broken_is("given"))
         __real_larder__space_give(bits, from, n);
+    others_first();
 }
 
 WRAP(uint64_t, larder__space_find, const uint64_t *bits, uint64_t from, uint64_t to, uint64_t n,

@@ -331,7 +331,8 @@ static bool alike(const char *a, const char *b) {
 
 static bool fails(const schedule_conf *c, schedule_result *out) {
     schedule_result got;
-    if (schedule_run(c, &got) || !alike(got.complaint, out->complaint))
+    if (schedule_run(c, &got) || !alike(got.complaint, out->complaint) ||
+        got.mishaps > out->mishaps)
         return false;
     *out = got;
     return true;

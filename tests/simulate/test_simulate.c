@@ -146,7 +146,7 @@ static void test_disk_without_checksum(void **st) {
 
 static void test_disk_without_names(void **st) {
     (void)st;
-    find(SCHEDULE_DISK, "whose", "when it is served");
+    find(SCHEDULE_DISK, "whose", "sample");
 }
 
 static void test_disk_without_lock(void **st) {
@@ -161,7 +161,7 @@ static void test_disk_without_budget(void **st) {
 
 static void test_disk_without_giving_back(void **st) {
     (void)st;
-    find(SCHEDULE_DISK, "given", "that are taken");
+    find(SCHEDULE_DISK, "given", "are taken");
 }
 
 int main(void) {

@@ -422,14 +422,27 @@ static void check_entries(void) {
     if (!h || !space || d.overlaps || d.unsettled || platter_locked("head", DISK_DOOR) ||
         !platter_locked("head", DISK_ATTACHED))
         return;
-    uint64_t limit = h->limit;
+    uint64_t limit = h->limit, taken = 0;
     memset(claims, 0, sizeof claims);
     count_claims(limit, claims);
-    for (uint64_t b = 0; b < limit; b++)
+    for (uint64_t b = 0; b < limit; b++) {
+        bool given_out = larder__space_any(space, b, 1);
+        taken += given_out;
         if (claims[b] > 1)
             actors_complain("block %llu is of %u entries", (unsigned long long)b, claims[b]);
-        else if (claims[b] && !larder__space_any(space, b, 1))
+        else if (claims[b] && !given_out)
             actors_complain("block %llu is of an entry, and free", (unsigned long long)b);
+    }
+    if (platter_locked("head", DISK_GIVING) || h->dirty)
+        return;
+    if (h->used != taken)
+        actors_complain("%llu blocks are taken, and counted are %llu", (unsigned long long)taken,
+                        (unsigned long long)h->used);
+    size_t size;
+    platter_file("data", &size);
+    if (platter_faults() == 0 && size > limit * PLATTER_BLOCK)
+        actors_complain("data has %zu bytes and may have %llu blocks", size,
+                        (unsigned long long)limit);
 }
 
 static void check_budget(uint64_t budget) {
@@ -476,7 +489,7 @@ void world_disk_check(void) {
 }
 
 /* A warm start finds what is there: after all have left, after somebody was killed, and after the
- * power was cut when everything had been written. */
+ * power was cut. */
 void world_disk_ending(void) {
     actor_process *looker = actors_process(WORLD_LOOKER), *tender = actors_process(WORLD_TENDER);
     while ((actors_running(looker) || actors_running(tender)) && !actors_complaint() &&
@@ -489,7 +502,8 @@ void world_disk_ending(void) {
         check_budget(h->budget);
     if (killed && looker->alive)
         actors_crash(looker);
-    platter_sync();
+    if (actors_one_in(2))
+        platter_sync();
     if (actors_one_in(2)) {
         platter_cut();
         d.unsettled = true;
