@@ -612,6 +612,35 @@ static void test_stuck_lock(void **state) {
     larder__disk_close(&d);
 }
 
+/* Words of an index that are rotten name nothing that is moved, or that others make room for, when
+ * the folder gets smaller. */
+static void test_rotten_words(void **state) {
+    (void)state;
+    enum { FIRST_ROTTEN = 5 };
+    larder__disk *d = open_set(MIB);
+    for (uint64_t k = 0; k < FIRST_ROTTEN; k++) {
+        put(d, k, EIGHT);
+        larder__disk_spare(d, k);
+    }
+    larder__disk_folder *f;
+    check_ok(larder__disk_folder_open(&f, folder, &(larder__disk_ask){0}));
+    uint64_t id = larder__disk_id(1, 1000), far_away = (uint64_t)1 << 33;
+    larder__disk_index *x = larder__disk_folder_find(f, id);
+    atomic_store(&x->words[FIRST_ROTTEN], far_away); /* of no block */
+    atomic_store(&x->words[FIRST_ROTTEN + 1], larder__disk_word(id, FIRST_ROTTEN + 1, far_away, 170,
+                                                                atomic_load(&f->head->era)));
+    larder__disk_folder_close(&f);
+    larder__disk_conf conf =
+        disk_conf(folder, MIB, 2, 1000); /* its index takes room of the values */
+    larder__disk *other = open_with(&conf);
+    for (uint64_t k = 0; k < FIRST_ROTTEN; k++)
+        check_value(d, k, EIGHT);
+    assert_false(larder__disk_has(d, FIRST_ROTTEN));
+    assert_false(larder__disk_has(d, FIRST_ROTTEN + 1));
+    larder__disk_close(&other);
+    larder__disk_close(&d);
+}
+
 /* Blocks that could not be given back are found by the next one, whoever left last. */
 static void test_lost_blocks(void **state) {
     (void)state;
@@ -698,6 +727,7 @@ int main(void) {
         T(test_torn_head),
         T(test_stuck_lock),
         T(test_lost_blocks),
+        T(test_rotten_words),
         T(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
