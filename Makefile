@@ -34,7 +34,7 @@ check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short
 	@$(PACKAGES) build test long
 	@tools/check-long.sh
 
-simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=daemon, group, ranks, far
+simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=daemon, group, ranks, far, disk, below
 	@$(PACKAGES) build test
 	@tools/configure.sh test
 	@cmake --build build/test --parallel $(JOBS) --target tool_simulate
