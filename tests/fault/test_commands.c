@@ -168,7 +168,7 @@ static void small_commands(void **state) {
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         must_pass(lines[i]);
-        fail_everywhere(lines[i], 60);
+        fail_everywhere(lines[i], 150);
     }
 }
 
@@ -182,7 +182,7 @@ static void simulations(void **state) {
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         must_pass(lines[i]);
-        fail_everywhere(lines[i], 120);
+        fail_everywhere(lines[i], 300);
     }
 }
 
@@ -206,7 +206,7 @@ static void trainings(void **state) {
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         must_pass(lines[i]);
-        fail_everywhere(lines[i], i == 0 ? 60 : 90);
+        fail_everywhere(lines[i], i == 0 ? 150 : 300);
     }
 }
 
@@ -228,7 +228,7 @@ static void machines(void **state) {
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         must_pass(lines[i]);
-        fail_everywhere(lines[i], 80);
+        fail_everywhere(lines[i], 250);
     }
 }
 
@@ -245,7 +245,7 @@ static void pictures_and_disks(void **state) {
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         must_pass(lines[i]);
-        fail_everywhere(lines[i], 60);
+        fail_everywhere(lines[i], 150);
     }
     must_pass("unpack @/packed @/again.d --quiet");
     fail_everywhere("unpack @/packed @/again.d --quiet", 60);
