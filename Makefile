@@ -11,7 +11,7 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long simulate fuzz soak bench demo format lint docs install uninstall \
+.PHONY: all core test check-long coverage simulate fuzz soak bench demo format lint docs install uninstall \
         clean help \
         configure build core-program
 
@@ -30,9 +30,13 @@ test: ## all tests but the long ones, with asserts on (in build/test)
 	@cmake --build build/test --parallel $(JOBS)
 	@cd build/test && ctest --output-on-failure --parallel 4 --label-exclude '^long$$'
 
-check-long: ## the tests under ASan, UBSan and TSan, longer property runs, short fuzz runs
+check-long: ## the tests under ASan, UBSan, TSan and MSan, longer property runs, short fuzz runs
 	@$(PACKAGES) build test long
 	@tools/check-long.sh
+
+coverage: ## which lines and branches of src/ the tests run, by folder; pages in build/coverage/html
+	@$(PACKAGES) build test coverage
+	@tools/coverage.sh
 
 simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=daemon, group, ranks, far, disk, below
 	@$(PACKAGES) build test

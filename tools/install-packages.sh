@@ -9,8 +9,8 @@
 # --strict   fails when something stays missing; without it the command to run is named and the
 #            script ends with 0, since every library is optional
 #
-# Groups: build test lint long demo bench all, and peers, which is not part of all: servers that some
-# of the long tests compare with where they are installed
+# Groups: build test lint long demo bench all, and two that are not part of all: coverage, for make
+# coverage; peers, servers that some of the long tests compare with where they are installed
 set -eu
 
 # One package a word. a|b: either will do, the first that apt knows is installed.
@@ -35,10 +35,11 @@ packages() {
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
         python3-torchvision
         nginx-light|nginx=nginx curl=curl fio=fio" ;;
+    coverage) echo "clang=clang llvm=llvm-cov libclang-rt-dev|libclang-rt-14-dev" ;;
     peers) echo "radosgw=radosgw ceph-mon=ceph-mon ceph-osd=ceph-osd ceph-common=ceph
         python3-botocore" ;;
     all) for group in build test lint long demo bench; do packages $group; done ;;
-    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all peers" >&2
+    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all coverage peers" >&2
         return 2 ;;
     esac
 }

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/object.h"
 #include "base/spec.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -93,22 +92,6 @@ static int set_list(larder_rates *r, const char *list) {
     return 0;
 }
 
-/* Members that are no rates tell how the file was made. */
-static int profile_member(void *arg, const char *key, const larder__object_value *v) {
-    static const char *const names[] = {
-#define XX(key, initial, kind, help) #key,
-        LARDER_RATES(XX)
-#undef XX
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], key) == 0 && (v->is_text || !isnan(v->number))) {
-            char number[40];
-            snprintf(number, sizeof number, "%.17g", v->number);
-            return larder__rates_set(arg, key, v->is_text ? v->text : number);
-        }
-    return 0;
-}
-
 static int read_rates(larder_rates *r, const options *o) {
     larder__rates_defaults(r);
     int rc = 0;
@@ -117,7 +100,7 @@ static int read_rates(larder_rates *r, const options *o) {
         size_t size;
         rc = larder__file_read(o->profile, PROFILE_MAX, &text, &size);
         if (rc == 0)
-            rc = larder__object_parse((const char *)text, o->profile, profile_member, r);
+            rc = larder__rates_read(r, (const char *)text, o->profile);
         larder__free(text);
     }
     for (size_t i = 0; rc == 0 && i < o->set.count; i++)

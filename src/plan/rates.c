@@ -1,6 +1,7 @@
 /* The rates of a machine: their names, their defaults, what is needed and what is possible. */
 #include "base/err.h"
 #include "base/near.h"
+#include "base/object.h"
 #include "base/sized.h"
 
 #include "base/spec.h"
@@ -96,6 +97,20 @@ int larder__rates_set(larder_rates *r, const char *key, const char *value) {
     return larder__fail(LARDER_E_ARGS,
                         "there is no rate \"%.40s\"%s%s larder plan --help lists them", key, hint,
                         hint[0] ? "" : ";");
+}
+
+static int take_member(void *arg, const char *key, const larder__object_value *v) {
+    for (size_t i = 0; i < KEYS; i++)
+        if (strcmp(keys[i].key, key) == 0 && (v->is_text || !isnan(v->number))) {
+            char number[40];
+            snprintf(number, sizeof number, "%.17g", v->number);
+            return larder__rates_set(arg, key, v->is_text ? v->text : number);
+        }
+    return 0;
+}
+
+int larder__rates_read(larder_rates *r, const char *text, const char *where) {
+    return larder__object_parse(text, where, take_member, r);
 }
 
 static int check_positive(const larder_rates *r) {

@@ -9,6 +9,9 @@ void larder__rates_defaults(larder_rates *);
 /* What a caller has filled in; 0 leaves a rate as it is. */
 int larder__rates_take(larder_rates *, const larder_rates *given);
 int larder__rates_set(larder_rates *, const char *key, const char *value);
+/* Those of a JSON object, as larder profile writes it; members that are no rates tell how it was
+ * made. `where` goes in front of what is wrong with it. */
+int larder__rates_read(larder_rates *, const char *text, const char *where);
 /* LARDER_E_ARGS with a sentence that names what is missing or impossible. */
 int larder__rates_check(const larder_rates *);
 

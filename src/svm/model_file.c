@@ -375,7 +375,7 @@ static int read_text(text *t, const char *path) {
         size += got;
     } while (rc == 0 && size == room);
     larder__unpack_close(&from);
-    t->at = t->bytes, t->end = t->bytes + size;
+    t->at = t->bytes, t->end = size ? t->bytes + size : t->bytes;
     return rc;
 }
 

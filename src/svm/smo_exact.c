@@ -43,8 +43,8 @@ static size_t partner(const larder__smo_exact *x, unsigned g, const ends *e, dou
     const larder__smo *s = x->smo;
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < s->n; i++) {
-        double b = s->f[i] - e->lowest;
-        if (!(b > 0) || !(s->beta[i] > s->lo[i]) || !in_group(s, g, i))
+        double b = s->f[i] - e->lowest; /* of an empty slot: anything */
+        if (!(s->beta[i] > s->lo[i]) || !(b > 0) || !in_group(s, g, i))
             continue;
         double eta = curve(x, e->rise, i), squared = b * b;
         if (squared > *most * eta) /* a division only where it wins */

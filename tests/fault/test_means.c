@@ -1,6 +1,7 @@
 /* All memory of the daemon counts against its cache, whatever clients claim: hostile and honest
  * extremes are attached, asked for, scored, left; and its own count and what the kernel says it has
  * stay within --cache and a little more, always. */
+#include "base/clones.h"
 #include "base/mem.h"
 #include "check.h"
 #include "unix/attach.h"
@@ -80,7 +81,7 @@ static void check_within(const char *when) {
     uint64_t counted = figure("memory_bytes"), promised = figure("promised_bytes");
     uint64_t heap = anonymous(), lent = shared();
     uint64_t real = heap - (at_rest < heap ? at_rest : heap) + lent;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if LARDER__SANITIZED
     real = 0; /* a sanitizer keeps memory of its own, and what was freed */
 #endif
     if (counted > CACHE + OWN || promised > CACHE || real > CACHE + OWN + HEAP_SLACK)

@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_epoch(const char *line) {
-    char again[4096];
+    char again[4096] = "";
     larder__epoch first, second;
     if (larder__epoch_parse(&first, line, "fuzz") < 0)
         return;

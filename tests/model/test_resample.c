@@ -28,7 +28,7 @@ static double slow_pixel(const uint8_t *in, size_t w, const larder__axis *x, con
 }
 
 static larder__axis random_axis(larder_rng *rng, uint32_t side) {
-    larder__axis a;
+    larder__axis a = {0};
     a.lo = larder_rng_below(rng, side);
     a.hi = a.lo + 1 + larder_rng_below(rng, side - (uint32_t)a.lo);
     a.in0 = (double)a.lo;

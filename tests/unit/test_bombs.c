@@ -1,6 +1,7 @@
 /* Small files that would become large: whoever decodes or unpacks them takes what the picture or
  * its limit explains, and no more. Each is read by a child that may have so much memory and not a
  * page beyond it. */
+#include "base/clones.h"
 #include "base/limit.h"
 #include "base/mem.h"
 #include "check.h"
@@ -359,7 +360,7 @@ static void test_ulimit_counts(void **st) {
 }
 
 int main(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if LARDER__SANITIZED
     print_message("skipped: a sanitizer has its own address space\n");
     return 77;
 #endif

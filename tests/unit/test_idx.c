@@ -49,7 +49,7 @@ static void test_every_packing(void **state) {
     (void)state;
     static const char *const endings[] = {"", ".gz", ".xz"};
     char folder[256], uri[400];
-    unsigned char images[200], labels[64];
+    unsigned char images[200] = {0}, labels[64] = {0};
     uint64_t fingerprint = 0;
     check_folder(folder);
     size_t ni = make_images(images, 0x803, N, H, W), nl = make_labels(labels, 0x801, N);
@@ -120,7 +120,7 @@ static void test_wrong_files(void **state) {
                  {0x803, N + 1, H, W, LARDER_E_FORMAT, ""},
                  {0x803, N - 1, H, W, LARDER_E_FORMAT, ""}};
     char folder[256];
-    unsigned char images[200], labels[64];
+    unsigned char images[200] = {0}, labels[64] = {0};
     check_folder(folder);
     for (size_t k = 0; k < 3; k++) {
         size_t nl = make_labels(labels, 0x801, N), ni = 0;

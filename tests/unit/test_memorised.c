@@ -111,7 +111,7 @@ static void reuse_shows_what_it_memorises(void **state) {
     for (int e = 1; e < EPOCHS; e++)
         check_memory(&f[e], N - N / 3);
     train("rotate:h=0.8", OF_MEMORY, f); /* before the cache is full nothing can be compared */
-    assert_true(f[0].fresh_reported < 0.3 * N && f[0].reused_reported > 0.5 * N);
+    assert_true((double)f[0].fresh_reported < 0.3 * N && (double)f[0].reused_reported > 0.5 * N);
 }
 
 /* Where losses follow from something else there is none, in plain training and in reuse. */

@@ -26,7 +26,7 @@ static const larder__epoch sample = {.epoch = 2,
                                      .h = 0.75};
 
 static char *printed(const larder__epoch *e) {
-    char line[2048];
+    char line[2048] = "";
     FILE *f = fmemopen(line, sizeof line, "w");
     assert_non_null(f);
     larder__epoch_print(f, e);

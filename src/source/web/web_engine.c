@@ -1,7 +1,8 @@
 /* The thread that drives requests: libcurl's multi interface, one handle of it a thread. Attempts
  * that failed for a moment wait in a list and begin again when they are due. */
-#if LARDER_HAVE_CURL
+#include "source/web/web.h"
 
+#if LARDER_HAVE_CURL
 #include "source/web/web_inside.h"
 
 #include "base/clock.h"

@@ -1,6 +1,7 @@
 /* What an answer means. Everything that can go wrong with a request gets its sentence here. */
-#if LARDER_HAVE_CURL
+#include "source/web/web.h"
 
+#if LARDER_HAVE_CURL
 #include "source/web/web_inside.h"
 
 #include <stdio.h>

@@ -1,0 +1,388 @@
+/* Every command of the program, in this process: while each of its allocations in turn fails, it
+ * ends with a sentence and an exit code, leaks nothing and leaves no half-written file; and it
+ * refuses what makes no sense in its options. */
+#include "check.h"
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "pack_kit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WORDS = 48, TEXT = 2048 };
+
+static char root[256];
+static size_t pictures;
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+#define LARDER_COMMAND(name, about) {#name, larder__cmd_##name},
+#include "cli/commands.def"
+#undef LARDER_COMMAND
+};
+
+static int call(int argc, char **argv) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, argv[0]) == 0)
+            return commands[i].run(argc, argv);
+    fail_msg("no command %s", argv[0]);
+    return -1;
+}
+
+/* The command's words with blanks between, "@" for the folder. Its exit code; *said: bytes of what
+ * it said on standard error. */
+static int run(const char *line, long *said) {
+    char text[TEXT], *argv[WORDS + 1];
+    size_t used = 0;
+    int argc = 0;
+    for (const char *at = line; *at; at++) {
+        if (*at == '@')
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s", root);
+        else
+            text[used++] = *at;
+        assert_true(used + sizeof root < sizeof text);
+    }
+    text[used] = '\0';
+    for (char *word = strtok(text, " "); word && argc < WORDS; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+
+    char path[300];
+    snprintf(path, sizeof path, "%s/said", root);
+    fflush(stdout);
+    fflush(stderr);
+    int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    int null = open("/dev/null", O_WRONLY), file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(out >= 0 && err >= 0 && null >= 0 && file >= 0);
+    dup2(null, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    int code = call(argc, argv);
+    fflush(stdout);
+    fflush(stderr);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    *said = (long)lseek(file, 0, SEEK_END);
+    close(out);
+    close(err);
+    close(null);
+    close(file);
+    return code;
+}
+
+static void must_pass(const char *line) {
+    long said;
+    int code = run(line, &said);
+    if (code != 0)
+        fail_msg("%s: exit code %d, %s", line, code, larder_errmsg());
+}
+
+static int count_scraps(const char *folder) {
+    int n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strstr(e->d_name, ".tmp") != NULL;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* The first allocations one by one, then every `stride`-th of a growing number. */
+static void fail_everywhere(const char *line, unsigned tries) {
+    long said;
+    bool failed = true;
+    uint64_t at = 1;
+    for (unsigned i = 0; failed && i < tries; i++, at += 1 + (i > tries / 2 ? at / 16 : 0)) {
+        larder__mem_fail_at(at, 0);
+        int code = run(line, &said);
+        failed = larder__mem_failed();
+        larder__mem_fail_at(0, 0);
+        if (code < 0 || code > 2)
+            fail_msg("%s: exit code %d when allocation %llu fails", line, code,
+                     (unsigned long long)at);
+        if (code != 0 && said == 0)
+            fail_msg("%s: failed without a word when allocation %llu failed", line,
+                     (unsigned long long)at);
+        if (count_scraps(root))
+            fail_msg("%s: left something half-written when allocation %llu failed", line,
+                     (unsigned long long)at);
+    }
+}
+
+/* ---- the commands ---------------------------------------------------------------------------- */
+
+static void write_points(const char *name, int rows) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < rows; i++)
+        fprintf(f, "%d 1:%.2f 2:%.2f 4:%.2f\n", i % 3, 0.1 * (i * 7 % 11), 0.2 * (i % 5),
+                0.3 * (i % 3));
+    assert_int_equal(fclose(f), 0);
+}
+
+static void write_text(const char *name, const char *text) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    check_write(path, text, strlen(text));
+}
+
+static int set_up(void **state) {
+    (void)state;
+    char path[300];
+    check_folder(root);
+    snprintf(path, sizeof path, "%s/data", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    pictures = kit_pictures(path);
+    write_points("points", 30);
+    write_text("rates.json", "{\"t_gpu\":900,\"t_da\":400,\"t_a\":1000,\"b_storage\":2e8,"
+                             "\"s_cache\":\"1GiB\",\"s_data\":110000,\"m\":5,\"n_total\":100000}");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    check_folder_remove(root);
+    return 0;
+}
+
+static void small_commands(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "list",
+        "ls mem:?n=20&h=4&w=4&c=1",
+        "ls mem:?n=20&h=4&w=4&c=1 --json",
+        "plan --profile @/rates.json",
+        "plan --profile @/rates.json --json --model paper",
+        "plan --profile @/rates.json --plot @/plan.svg",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 150);
+    }
+}
+
+static void simulations(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "sim --recipe lru,quiver,seneca -n 60 --epochs 2 --batch 8 --quiet --json",
+        ("sim --recipe minio,rotate --cache 10%,30%:50/50/0 -n 60 --epochs 2 --batch 8 --quiet "
+         "--plot @/sim.svg"),
+        "sim --recipe spider,shade,icache,impact -n 60 --epochs 1 --batch 8 --quiet",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 300);
+    }
+}
+
+static void trainings(void **state) {
+    (void)state;
+    must_pass("train mem:?n=40&h=4&w=4&c=1&classes=3 --epochs 2 --batch 8 --threads 1 --test none "
+              "--quiet --out @/run --record @/tape --seed 1");
+    must_pass("train mem:?n=40&h=4&w=4&c=1&classes=3 --epochs 2 --batch 8 --threads 1 --test none "
+              "--quiet --out @/other --recipe rotate:h=0.5 --seed 1");
+    static const char *const lines[] = {
+        ("train mem:?n=24&h=4&w=4&c=1&classes=3 --epochs 1 --batch 8 --threads 1 --test none "
+         "--quiet --record @/again"),
+        "sim --replay @/tape --recipe lru,rotate --quiet",
+        "sim --replay @/tape --policy lru,belady --cache 20% --quiet --json",
+        "suggest @/tape --memory 1MiB --quiet",
+        "suggest @/tape --memory 1MiB --quiet --price s3 --json",
+        "report @/run @/other -o @/both.html --md @/both.md --svg @/both.svg",
+        "report @/run @/tape --json",
+        "compare @/run @/other",
+        "compare @/run @/other --json",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], i == 0 ? 150 : 300);
+    }
+}
+
+static void machines(void **state) {
+    (void)state;
+    must_pass("svm_train -q --threads 1 -b 1 @/points @/model");
+    must_pass("svm_train -q --threads 1 --rows 8 --cache on --record @/rows @/points @/model2");
+    static const char *const lines[] = {
+        "svm_train -q --threads 1 -b 1 @/points @/model3",
+        "svm_train -q --threads 1 -s 3 --cache on --rows 5 @/points @/model4",
+        ("svm_train -q --threads 1 -s 1 -n 0.1 -t 0 --multi-class ova --stats @/stats @/points "
+         "@/model5"),
+        "svm_train -q --threads 1 -v 3 @/points",
+        "svm_predict -b 1 @/points @/model @/guess",
+        "svm_scale -s @/range @/points",
+        "svm_grid -q --threads 1 --log2c -1,1,2 --log2g -1,1,2 -v 2 @/points",
+        "sim --access @/rows --policy lru,efu,lat,hcst --entries 6 --quiet",
+        "sim --access @/rows --analyze --quiet",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 250);
+    }
+}
+
+static void pictures_and_disks(void **state) {
+    (void)state;
+    if (!pictures)
+        skip();
+    must_pass("pack @/data @/packed --quiet --jobs 1");
+    must_pass("train @/data --augment resize:h=8,w=8 --epochs 2 --batch 8 --threads 1 --test none "
+              "--quiet --cache disk:@/disk?budget=4MiB");
+    static const char *const lines[] = {
+        "ls @/data",      "ls @/packed --json",    "pack --check @/packed --json",
+        "disk ls @/disk", "disk ls @/disk --json", "disk check @/disk",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 150);
+    }
+    must_pass("unpack @/packed @/again.d --quiet");
+    fail_everywhere("unpack @/packed @/again.d --quiet", 60);
+    must_pass("disk trim @/disk --budget 2MiB");
+    must_pass("disk rm @/disk");
+}
+
+/* ---- what makes no sense --------------------------------------------------------------------- */
+
+static void nonsense_is_refused(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "list x",
+        "ls",
+        "ls @/none",
+        "ls mem:?n=x",
+        "ls mem:?n=4 --nonsense",
+        "pack @/data",
+        "pack --check",
+        "pack --check @/none",
+        "pack @/none @/out --quiet",
+        "pack @/data @/out --restart x",
+        "pack @/data @/out --quality 200",
+        "unpack @/data",
+        "unpack @/none @/out",
+        "sim",
+        "sim --recipe lru",
+        "sim --recipe nonsense -n 10",
+        "sim --recipe lru -n 10 --cache nonsense",
+        "sim --recipe lru -n 10 --batch 0",
+        "sim --recipe lru -n 10 --epochs 0",
+        "sim --recipe lru -n 10 --cache 20%:50/50",
+        "sim --recipe lru -n 10 --plot @/none/x.svg",
+        "sim --replay @/none",
+        "sim --replay @/points",
+        "sim --replay @/points --access @/points",
+        "sim --access @/none --policy lru",
+        "sim --access @/points --policy lru --entries 0",
+        "sim --access @/points --lambda x",
+        "sim --trace @/none --recipe lru",
+        "sim --recipe lru --data @/none",
+        "sim --recipe lru -n 10 --parts maybe",
+        "train",
+        "train @/none",
+        "train mem:?n=10&h=4&w=4&c=1 --net rnn",
+        "train mem:?n=10&h=4&w=4&c=1 --epochs 0",
+        "train mem:?n=10&h=4&w=4&c=1 --batch x",
+        "train mem:?n=10&h=4&w=4&c=1 --lr nan",
+        "train mem:?n=10&h=4&w=4&c=1 --on-bad cry",
+        "train mem:?n=10&h=4&w=4&c=1 --slow fast",
+        "train mem:?n=10&h=4&w=4&c=1 --test @/none --quiet",
+        "train mem:?n=10&h=4&w=4&c=1 --replay @/none --test none --quiet",
+        "train mem:?n=10&h=4&w=4&c=1 --cache redis: --test none --quiet",
+        "train mem:?n=10&h=4&w=4&c=1 --record @/none/x --test none --quiet",
+        "train mem:?n=10&h=4&w=4&c=1 --out @/points --test none --quiet",
+        "svm_train",
+        "svm_train @/none",
+        "svm_train -s 9 @/points @/m",
+        "svm_train -t 9 @/points @/m",
+        "svm_train -c -1 @/points @/m",
+        "svm_train -n 2 -s 1 @/points @/m",
+        "svm_train -v 1 @/points",
+        "svm_train --cache maybe @/points @/m",
+        "svm_train --cache-policy nobody @/points @/m",
+        "svm_train -q @/points @/none/m",
+        "svm_predict @/points",
+        "svm_predict @/points @/points @/o",
+        "svm_predict @/points @/none @/o",
+        "svm_scale",
+        "svm_scale -l 1 -u 0 @/points",
+        "svm_scale -r @/none @/points",
+        "svm_scale -r @/points @/points",
+        "svm_grid @/none",
+        "svm_grid --log2c 1,2 @/points",
+        "svm_grid --log2c 1,2,0 @/points",
+        "serve nonsense",
+        "serve --budget x",
+        "serve --socket @/none/none/s",
+        "disk",
+        "disk ls",
+        "disk ls @/none",
+        "disk wash @/data",
+        "disk trim @/none --budget x",
+        "disk rm @/data",
+        "top --nonsense",
+        "dash --port 99999",
+        "dash --nonsense",
+        "profile",
+        "profile @/none",
+        "profile mem:?n=10&h=4&w=4&c=1 --seconds x",
+        "profile mem:?n=10&h=4&w=4&c=1 --job 1",
+        "plan --profile @/none",
+        "plan --profile @/points",
+        "plan --set t_gpu",
+        "plan --set t_gpu=x",
+        "plan --set t_gpu=-1",
+        "plan --set t_gqu=1",
+        "plan --set nvlink=7",
+        "plan --profile @/rates.json --set m=0",
+        "plan --profile @/rates.json --model best",
+        "plan --profile @/rates.json --split 50/50",
+        "plan --profile @/rates.json --plot @/none/x.svg",
+        "suggest",
+        "suggest @/none",
+        "suggest @/points",
+        "suggest @/points --memory x",
+        "suggest @/points --price x",
+        "report",
+        "report @/none",
+        "report @/points",
+        "compare",
+        "compare @/none",
+        "compare @/none @/none",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        long said;
+        int code = run(lines[i], &said);
+        if (code < 1 || code > 2 || said == 0)
+            fail_msg("%s: exit code %d, %ld bytes said", lines[i], code, said);
+    }
+}
+
+static void help_is_there(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%s --help", commands[i].name);
+        must_pass(line);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_is_there),      cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(small_commands),     cmocka_unit_test(simulations),
+        cmocka_unit_test(trainings),          cmocka_unit_test(machines),
+        cmocka_unit_test(pictures_and_disks),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
