@@ -11,6 +11,7 @@ typedef struct larder__border {
     const larder__kernel *kernel;
     double *spread;   /* a decision function each: the root of its squared coefficients' sum */
     double most_norm; /* of the support vectors, squared, as the engine lays them out */
+    bool sign_alone;  /* where there are classes: nobody asks for a value's digits */
 } larder__border;
 
 /* A decision function as a sum over runs of support vectors, which stand by class: all of them, or
@@ -23,7 +24,7 @@ typedef struct larder__run {
 size_t larder__runs_of(const larder_svm_model *, size_t v, larder__run out[2]);
 
 int larder__border_open(larder__border *, const larder_svm_model *, const larder__kernel *,
-                        const larder__panel *vectors);
+                        double most_norm);
 void larder__border_close(larder__border *);
 /* What rows of floats may be off at this row of the data: so many times the spread of a decision
  * function. `norm`: the row's squared length, as the engine lays it out. */
