@@ -10,9 +10,6 @@
 /* A kernel value in floats is off by some units in its last place, each its own way. Eight units
  * times the root of the squared sum is beyond what such sums stray. */
 static const double stray = 8.0 / (1 << 23);
-/* Of values in general: beyond this share they are no answer, as with kernels of data that nobody
- * scaled. What they stray is an estimate from above, mostly twentyfold. */
-static const double no_digits = 0.01;
 
 static larder__run run_of_class(const larder_svm_model *m, size_t class, size_t line) {
     larder__run r = {.coef = m->coef + line * m->vectors->rows};
@@ -40,6 +37,7 @@ size_t larder__runs_of(const larder_svm_model *m, size_t v, larder__run out[2]) 
 int larder__border_open(larder__border *b, const larder_svm_model *m, const larder__kernel *k,
                         double most_norm) {
     *b = (larder__border){.model = m, .kernel = k, .most_norm = most_norm};
+    b->by_sign = larder__task_has_classes(m->task) || m->task == LARDER_SVM_ONE_CLASS;
     if (!(b->spread = larder__calloc(m->values + 1, sizeof *b->spread)))
         return larder__fail(LARDER_E_NOMEM, "no memory to predict");
     for (size_t v = 0; v < m->values; v++) {
@@ -128,7 +126,8 @@ static bool quick(const larder__border *b, size_t v, const larder_svm_data *data
     return DBL_EPSILON * (double)terms * size < 1e-6 * fabs(sum);
 }
 
-static double exact(const larder__border *b, size_t v, const larder_svm_data *data, size_t row) {
+double larder__border_exact(const larder__border *b, size_t v, const larder_svm_data *data,
+                            size_t row) {
     const larder_svm_model *m = b->model;
     larder__run runs[2];
     double value;
@@ -151,9 +150,5 @@ double larder__border_error(const larder__border *b, const larder_svm_data *data
 
 double larder__border_settle(const larder__border *b, size_t v, const larder_svm_data *data,
                              size_t row, double error, double value) {
-    bool by_sign =
-        larder__task_has_classes(b->model->task) || b->model->task == LARDER_SVM_ONE_CLASS;
-    bool signless = by_sign && fabs(value) < error;
-    bool digits = !(by_sign && b->sign_alone) && error > no_digits * (1 + fabs(value));
-    return signless || digits ? exact(b, v, data, row) : value;
+    return larder__border_doubts(b, error, value) ? larder__border_exact(b, v, data, row) : value;
 }

@@ -43,7 +43,7 @@ struct larder__svm_session {
     uint32_t *ids;               /* work: points of a round */
     double saved;                /* when the last checkpoint was written */
     larder__gram gram;           /* values of all points; k is NULL: not so */
-    larder__exact exact;         /* the same points, where there is a gram */
+    larder__exact exact;         /* all points, where problems are several; else no kernel */
     bool forked;                 /* what is laid out and the lock are another session's */
     pthread_mutex_t *lock;       /* of progress, prints, stats and what follows */
     pthread_mutex_t own_lock;    /* its own, if it is */
@@ -51,7 +51,7 @@ struct larder__svm_session {
     size_t finished;
     bool *done;              /* a decision function each */
     double *prob_a, *prob_b; /* a decision function each; NULL: not wanted */
-    double began;
+    double began, heard;     /* heard: when progress was last told */
     _Atomic bool stopped;
     int code; /* why a checkpoint could not be written, with its sentence; 0: it could */
     char why[512];

@@ -132,23 +132,28 @@ static int open_gram(trainer *t) {
     int rc = t->folds > 1 ? folds_hold(t, &hold) : 0;
     if (rc < 0 || !hold)
         return rc;
-    bool balanced = t->conf->task == LARDER_SVM_C_SVC || t->conf->task == LARDER_SVM_EPSILON_SVR;
-    rc = larder__exact_open(&t->exact, &t->kernel, t->data, t->samples.point_row, t->samples.points,
-                            balanced);
     double start = larder__now();
-    if (rc == 0)
-        rc = larder__gram_open(&t->gram, &t->kernel, &t->panel, t->team);
+    rc = larder__gram_open(&t->gram, &t->kernel, &t->panel, t->team);
     t->stats->kernel_seconds += larder__now() - start;
     t->stats->values += (uint64_t)t->gram.n * t->gram.n;
     return rc;
 }
 
+/* Where problems are many they look at the same points in doubles. */
+static int open_exact(trainer *t) {
+    bool balanced = t->conf->task == LARDER_SVM_C_SVC || t->conf->task == LARDER_SVM_EPSILON_SVR;
+    return larder__exact_open(&t->exact, &t->kernel, t->data, t->samples.point_row,
+                              t->samples.points, balanced);
+}
+
 int larder__session_decide_rows(trainer *t) {
     larder_svm_stats *s = t->stats;
-    size_t largest;
-    if (suits_gram(t))
+    size_t largest = 0;
+    int rc = has_parts(t) ? open_exact(t) : 0;
+    if (rc == 0 && suits_gram(t))
         return open_gram(t);
-    int rc = find_largest(t, &largest);
+    if (rc == 0)
+        rc = find_largest(t, &largest);
     /* A problem that fits the working set computes each value once. */
     bool told = t->conf->cache_always || t->conf->access_log || t->folds > 1;
     size_t fits = told ? LARDER__WS : LARDER__WHOLE;

@@ -214,7 +214,7 @@ static int own_panel(larder__solving *f) {
     const trainer *t = f->t;
     if (t->gram.k)
         return bare_panel(f);
-    uint32_t *number = larder__malloc((t->samples.points + 1) * sizeof *number);
+    uint32_t *number = larder__malloc(((t->cell ? 0 : t->samples.points) + 1) * sizeof *number);
     size_t points = 0;
     f->own_points = larder__malloc((f->task.n + 1) * sizeof *f->own_points);
     f->own_rows = larder__malloc((f->task.n + 1) * sizeof *f->own_rows);
@@ -222,8 +222,12 @@ static int own_panel(larder__solving *f) {
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
     if (rc == 0) {
-        memset(number, 0xff, t->samples.points * sizeof *number);
-        for (size_t i = 0; i < f->task.n; i++) {
+        for (; t->cell && points < f->task.n; points++) { /* each sample is its own point */
+            f->own_points[points] = f->point[points];
+            f->point[points] = (uint32_t)points;
+        }
+        memset(number, 0xff, (t->cell ? 0 : t->samples.points) * sizeof *number);
+        for (size_t i = 0; !t->cell && i < f->task.n; i++) {
             uint32_t p = f->point[i];
             if (number[p] == UINT32_MAX) {
                 f->own_points[points] = p;
@@ -319,8 +323,8 @@ static int solve(larder__solving *f) {
                                 .data = t->data,
                                 .data_row = f->own_rows ? f->own_rows : t->samples.point_row,
                                 .gram = t->gram.k ? &t->gram : NULL,
-                                .exact = t->gram.k ? &t->exact : NULL,
-                                .all_of = t->gram.k ? f->own_points : NULL,
+                                .exact = t->exact.kernel ? &t->exact : NULL,
+                                .all_of = t->exact.kernel ? f->own_points : NULL,
                                 .rows = f->kept,
                                 .parts = f->parts,
                                 .part_count = f->part_count,

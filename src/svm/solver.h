@@ -52,9 +52,8 @@ typedef struct larder__solver_conf {
      * goes on in doubles where they are not. NULL: floats have to do. */
     const larder_svm_data *data;
     const uint32_t *data_row;
-    /* Both or none, over points of which `all_of` (NULL: same) says which are this problem's:
-     * values of all of them, which are then computed no more, and the same points laid out for
-     * doubles. */
+    /* Over points of which `all_of` (NULL: same) says which are this problem's, or NULL: values of
+     * all of them, which are then computed no more; and the same points laid out for doubles. */
     const larder__gram *gram;
     const larder__exact *exact;
     const uint32_t *all_of;

@@ -9,14 +9,17 @@
 #include <string.h>
 
 enum {
-    STEP = 256 /* support vectors of a block, at most */,
-    GO_THREADED = 1 << 22 /* kernel values */
+    STEP = 256,                            /* support vectors of a block, at most */
+    STRIDE = LARDER__TILE + LARDER__LANES, /* rows of it fall on different cache sets */
+    COLUMNS = 8,                           /* a cache line of sums */
+    GO_THREADED = 1 << 22                  /* kernel values */
 };
 
 typedef struct deciding {
     const larder_svm_model *m;
     const larder__kernel *kernel;
     const larder__decided_by *by; /* NULL: values are computed */
+    bool quick;                   /* sums of few products may be floats */
     larder__panel vectors, rows;
     larder__border border;
     const larder_svm_data *data;
@@ -38,8 +41,8 @@ static void deal(const deciding *d, size_t from, size_t to, const float *tile, d
         while (end < to && d->class_of[end] == own)
             end++;
         larder__add_rows(sums + own * lines * LARDER__TILE, LARDER__TILE, d->m->coef + from, total,
-                         lines, tile, end - from, n, n);
-        tile += (end - from) * n;
+                         lines, tile, end - from, STRIDE, n, d->quick);
+        tile += (end - from) * STRIDE;
         from = end;
     }
 }
@@ -48,18 +51,22 @@ static bool is_paired(const larder_svm_model *m) {
     return larder__task_has_classes(m->task) && !m->one_vs_all;
 }
 
-/* Decision values of column c from the sums. */
-static void put_together(const deciding *d, const double *sums, size_t c, double *out) {
+/* Decision values of a few columns from c on, which lie side by side in the sums. */
+static void put_together(const deciding *d, const double *sums, size_t c, size_t n, double *out) {
     const larder_svm_model *m = d->m;
     if (!is_paired(m)) {
         for (size_t v = 0; v < m->values; v++)
-            out[v] = sums[v * LARDER__TILE + c];
+            for (size_t i = 0; i < n; i++)
+                out[i * m->values + v] = sums[v * LARDER__TILE + c + i];
         return;
     }
     for (size_t a = 0; a < m->classes; a++)
-        for (size_t b = a + 1; b < m->classes; b++)
-            *out++ = sums[(a * m->coefs + b - 1) * LARDER__TILE + c] +
-                     sums[(b * m->coefs + a) * LARDER__TILE + c];
+        for (size_t b = a + 1; b < m->classes; b++, out++) {
+            const double *x = sums + (a * m->coefs + b - 1) * LARDER__TILE + c;
+            const double *y = sums + (b * m->coefs + a) * LARDER__TILE + c;
+            for (size_t i = 0; i < n; i++)
+                out[i * m->values] = x[i] + y[i];
+        }
 }
 
 /* From values at hand: rows of those vectors, columns of those rows. */
@@ -67,7 +74,7 @@ static void gather(const deciding *d, size_t s, size_t to, size_t c0, size_t c1,
     uint32_t column[LARDER__TILE];
     for (size_t c = c0; c < c1; c++)
         column[c - c0] = d->by->place[d->ids ? d->ids[c] : c];
-    for (; s < to; s++, tile += c1 - c0) {
+    for (; s < to; s++, tile += STRIDE) {
         const float *row = larder__gram_row(d->by->gram, d->by->place[d->m->rows[s]]);
         larder__gram_pick(tile, row, column, c1 - c0);
     }
@@ -79,7 +86,7 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
     c1 = c1 < d->n ? c1 : d->n;
     size_t n = c1 - c0;
     float *tile = (float *)d->scratch[thread] + d->engine_bytes / sizeof(float);
-    double *sums = (double *)(void *)(tile + d->step * LARDER__TILE);
+    double *sums = (double *)(void *)(tile + d->step * STRIDE);
     memset(sums, 0, d->sum_count * sizeof *sums);
     size_t vectors = d->m->vectors->rows;
     for (size_t s = 0; s < vectors; s += d->step) {
@@ -87,7 +94,7 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
         if (d->by)
             gather(d, s, to, c0, c1, tile);
         else
-            larder__kernel_block(d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, n,
+            larder__kernel_block(d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, STRIDE,
                                  d->scratch[thread]);
         deal(d, s, to, tile, sums, n);
     }
@@ -96,10 +103,14 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
         size_t row = d->ids ? d->ids[c] : c;
         double norm = (double)(d->by ? d->by->norm[d->by->place[row]] : d->rows.norm[c]);
         double error = larder__border_error(&d->border, d->data, row, norm);
-        put_together(d, sums, c - c0, out);
-        for (size_t v = 0; v < values; v++)
-            out[v] = larder__border_settle(&d->border, v, d->data, row, error * d->border.spread[v],
-                                           out[v] - d->m->rho[v]);
+        if ((c - c0) % COLUMNS == 0)
+            put_together(d, sums, c - c0, c1 - c < COLUMNS ? c1 - c : COLUMNS, out);
+        for (size_t v = 0; v < values; v++) {
+            double off = error * d->border.spread[v];
+            out[v] -= d->m->rho[v];
+            if (larder__border_doubts(&d->border, off, out[v]))
+                out[v] = larder__border_exact(&d->border, v, d->data, row);
+        }
     }
 }
 
@@ -121,7 +132,7 @@ static int open_scratch(deciding *d, unsigned threads) {
     d->engine_bytes = d->by ? 0 : (larder__kernel_scratch(d->kernel, d->step) + 63) / 64 * 64;
     d->sum_count = d->m->coefs * (is_paired(d->m) ? d->m->classes : 1) * LARDER__TILE;
     size_t bytes =
-        d->engine_bytes + d->step * LARDER__TILE * sizeof(float) + d->sum_count * sizeof(double);
+        d->engine_bytes + d->step * STRIDE * sizeof(float) + d->sum_count * sizeof(double);
     d->scratch = larder__calloc(threads, sizeof *d->scratch);
     for (unsigned i = 0; d->scratch && i < threads; i++) {
         d->scratch[i] = larder__memalign(64, (bytes + 63) / 64 * 64);
@@ -170,12 +181,22 @@ static double most_norm(const deciding *d) {
     return most;
 }
 
+/* Values of these kernels are at most one. */
+static bool may_be_quick(const deciding *d) {
+    larder_svm_kernel type = d->m->kernel.type;
+    double most = 0;
+    for (size_t v = 0; v < d->m->values; v++)
+        most = fmax(most, d->border.spread[v]);
+    return (type == LARDER_SVM_RBF || type == LARDER_SVM_SIGMOID) && most < 1e30;
+}
+
 static int decide(deciding *d, larder__team *team) {
     unsigned threads = larder__team_threads(team);
     int rc = deal_classes(d);
     if (rc == 0)
         rc = larder__border_open(&d->border, d->m, d->kernel, most_norm(d));
     d->border.sign_alone = d->by != NULL;
+    d->quick = rc == 0 && may_be_quick(d);
     if (rc == 0)
         rc = open_scratch(d, threads);
     if (rc == 0)
