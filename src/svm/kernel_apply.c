@@ -145,10 +145,10 @@ enum { BLOCK = 16 /* rows that are added up in floats */, MOST = 256 /* rows of 
 
 typedef float floats __attribute__((vector_size(2 * WIDE * sizeof(float))));
 
-LARDER__INLINE void widen(double *sum, floats x) {
+LARDER__INLINE void widen(double *sum, const floats *x) {
     float one[2 * WIDE];
     double own[2 * WIDE];
-    memcpy(one, &x, sizeof one);
+    memcpy(one, x, sizeof one);
     memcpy(own, sum, sizeof own);
     for (size_t i = 0; i < 2 * WIDE; i++)
         own[i] += (double)one[i];
@@ -167,10 +167,10 @@ LARDER__INLINE void sixteen(double *sum, size_t sum_stride, const float *weight,
         d += w[2 * weight_stride] * x;
         e += w[3 * weight_stride] * x;
     }
-    widen(sum, a);
-    widen(sum + sum_stride, b);
-    widen(sum + 2 * sum_stride, d);
-    widen(sum + 3 * sum_stride, e);
+    widen(sum, &a);
+    widen(sum + sum_stride, &b);
+    widen(sum + 2 * sum_stride, &d);
+    widen(sum + 3 * sum_stride, &e);
 }
 
 LARDER__CLONES static void four_quick_lines(double *sum, size_t sum_stride, const float *weight,
