@@ -174,7 +174,8 @@ int larder_svm_cross(const larder_svm_data *, const larder_svm_conf *, size_t fo
 
 /* Cross validation over a grid: score[g * cs + c] is the accuracy in percent, or the mean squared
  * error of regressions. C ascends; on one kernel each solution starts from the one before, and
- * kernel rows are kept. `told` (or NULL) hears each point as it is done; not 0 ends it. */
+ * kernel values are shared by all folds. `told` (or NULL) hears the points of a gamma when they are
+ * done, gammas in their order; not 0 ends it. */
 typedef struct larder_svm_grid {
     size_t size;
     const double *c, *gamma; /* gamma: NULL with gammas = 1 for conf's */
@@ -182,6 +183,8 @@ typedef struct larder_svm_grid {
     double *score;
     int (*told)(void *arg, double c, double gamma, double score);
     void *arg;
+    const uint32_t *fold_of; /* a row each, below `folds`; NULL: dealt by class from conf's seed */
+    double *labels;          /* (g * cs + c) * rows + row: what was said of it; NULL: not wanted */
 } larder_svm_grid;
 int larder_svm_search(const larder_svm_data *, const larder_svm_conf *, const larder_svm_grid *,
                       larder_svm_stats *stats /* or NULL */);

@@ -190,6 +190,7 @@ _PROTOTYPES = [
         c_int,
         [POINTER(c_void_p), c_void_p, POINTER(Conf), POINTER(Stats)],
     ),
+    ("larder_svm_search", c_int, [c_void_p, POINTER(Conf), c_void_p, POINTER(Stats)]),
     ("larder_svm_load", c_int, [POINTER(c_void_p), c_char_p]),
     ("larder_svm_save", c_int, [c_void_p, c_char_p]),
     ("larder_svm_model_close", None, [POINTER(c_void_p)]),

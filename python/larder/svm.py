@@ -22,6 +22,7 @@ import numpy as np
 from . import _lib, _svm
 from ._machine import Fitted, Machine, wants_probability  # first: it says what is missing without scikit-learn
 from . import _model_file
+from ._grid import GridSearchCV
 
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
@@ -30,7 +31,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
-__all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "load"]
+__all__ = ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "GridSearchCV", "load"]
 
 
 def _has_probability(estimator) -> bool:

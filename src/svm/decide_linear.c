@@ -90,6 +90,7 @@ int larder__linear_decide(const larder_svm_model *m, const larder_svm_data *data
     linear l = {.m = m, .data = data, .ids = rows, .n = n, .out = out};
     l.features = features_of(m);
     l.border.model = m;
+    l.border.by_sign = larder__task_has_classes(m->task) || m->task == LARDER_SVM_ONE_CLASS;
     long double *sum = larder__malloc((l.features + 1) * sizeof *sum);
     l.weight = larder__malloc((l.features + 1) * m->values * sizeof *l.weight);
     l.most = larder__calloc(l.features + 1, sizeof *l.most);

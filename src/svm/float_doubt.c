@@ -33,10 +33,13 @@ static int open_points(solver *s) {
     double sum = s->sums[0] + s->sums[1], size = 0;
     for (size_t v = 0; v < s->qp->n; v++)
         size += fabs(s->qp->beta[v]);
-    int rc = larder__exact_open(&p->points, s->kernel, s->conf->data, s->conf->data_row, s->all->n,
-                                fabs(sum) <= balanced * size);
+    int rc = s->conf->exact
+                 ? 0
+                 : larder__exact_open(&p->own, s->kernel, s->conf->data, s->conf->data_row,
+                                      s->all->n, fabs(sum) <= balanced * size);
     if (rc < 0)
         return rc;
+    p->points = s->conf->exact ? s->conf->exact : &p->own;
     p->open = true;
     p->everybody = larder__malloc((s->all->n + 1) * sizeof *p->everybody);
     p->left = larder__malloc((s->qp->n + 1) * sizeof *p->left);
@@ -44,11 +47,11 @@ static int open_points(solver *s) {
     p->scratch = larder__calloc(s->threads, sizeof *p->scratch);
     bool ok = p->everybody && p->left && p->weight && p->scratch;
     for (unsigned i = 0; ok && i < s->threads; i++)
-        ok = (p->scratch[i] = zeros(larder__exact_scratch(&p->points), 1)) != NULL;
+        ok = (p->scratch[i] = zeros(larder__exact_scratch(p->points), 1)) != NULL;
     if (!ok)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu points in doubles", s->all->n);
     for (uint32_t i = 0; i < s->all->n; i++)
-        p->everybody[i] = i;
+        p->everybody[i] = larder__among_all(s, i);
     return 0;
 }
 
@@ -70,7 +73,7 @@ static size_t list_solution(solver *s) {
     size_t n = 0;
     for (size_t v = 0; v < s->qp->n; v++)
         if (s->qp->beta[v] != 0) {
-            p->left[n] = s->qp->point[v];
+            p->left[n] = larder__among_all(s, s->qp->point[v]);
             p->weight[n++] = s->qp->beta[v];
         }
     return n;
@@ -79,14 +82,14 @@ static size_t list_solution(solver *s) {
 /* The largest error of the gradient at some points. */
 static double measure(solver *s) {
     larder__precision *p = &s->precision;
-    uint32_t at[SAMPLE];
+    uint32_t at[SAMPLE], where[SAMPLE];
     double sum[SAMPLE] = {0}, most = 0;
     size_t n = s->all->n < SAMPLE ? s->all->n : SAMPLE, rows = list_solution(s);
     for (size_t i = 0; i < n; i++)
-        at[i] = (uint32_t)(i * s->all->n / n);
-    larder__exact_add(&p->points, p->left, p->weight, rows, at, n, sum, p->scratch[0]);
+        at[i] = (uint32_t)(i * s->all->n / n), where[i] = larder__among_all(s, at[i]);
+    larder__exact_add(p->points, p->left, p->weight, rows, where, n, sum, p->scratch[0]);
     s->out->values += rows * n;
-    double moved = larder__exact_moved(&p->points, p->left, p->weight, rows);
+    double moved = larder__exact_moved(p->points, p->left, p->weight, rows);
     for (size_t i = 0; i < n; i++)
         if (!s->shrunk.on || !s->shrunk.idle[at[i]])
             most = fmax(most, fabs(sum[i] + moved - s->f[at[i]]));
@@ -133,8 +136,8 @@ static void add_tile(void *arg, size_t piece, unsigned thread) {
     solver *s = a->s;
     size_t c0 = piece * LARDER__TILE, n = s->all->n - c0;
     n = n < LARDER__TILE ? n : LARDER__TILE;
-    larder__exact_add(&s->precision.points, a->left, a->weight, a->rows,
-                      s->precision.everybody + c0, n, s->f + c0, s->precision.scratch[thread]);
+    larder__exact_add(s->precision.points, a->left, a->weight, a->rows, s->precision.everybody + c0,
+                      n, s->f + c0, s->precision.scratch[thread]);
 }
 
 void larder__precision_add(solver *s, const uint32_t *points, const double *weight, size_t rows) {
@@ -154,7 +157,7 @@ void larder__precision_refresh(solver *s) {
 
 double larder__precision_moved(solver *s) {
     larder__precision *p = &s->precision;
-    return p->by_points ? larder__exact_moved(&p->points, p->left, p->weight, list_solution(s)) : 0;
+    return p->by_points ? larder__exact_moved(p->points, p->left, p->weight, list_solution(s)) : 0;
 }
 
 int larder__precision_begin(solver *s) {
@@ -195,8 +198,8 @@ static void sum_tile(void *arg, size_t piece, unsigned thread) {
     solver *s = a->s;
     size_t c0 = piece * LARDER__TILE, n = s->all->n - c0;
     n = n < LARDER__TILE ? n : LARDER__TILE;
-    larder__exact_sum(&s->precision.points, a->left, a->weight, a->rows,
-                      s->precision.everybody + c0, n, s->f + c0, s->precision.scratch[thread]);
+    larder__exact_sum(s->precision.points, a->left, a->weight, a->rows, s->precision.everybody + c0,
+                      n, s->f + c0, s->precision.scratch[thread]);
 }
 
 /* What a sum of `rows` values, `size` at most together, may be off. Errors of both signs grow with
@@ -221,7 +224,7 @@ static double sum_again(solver *s, double size, size_t rows) {
  * multiplier: as much as if each gradient was off by that over the sum of all |beta|. Where points
  * were moved, it tilts the gradient too. */
 static double noise_of_sums(const solver *s, double whole) {
-    const larder__exact *e = &s->precision.points;
+    const larder__exact *e = s->precision.points;
     bool linear = s->kernel->conf.type == LARDER_SVM_LINEAR;
     double sums[2] = {0}, noise = 0, mean = 0, far = 0;
     for (size_t v = 0; v < s->qp->n; v++)
@@ -244,7 +247,7 @@ double larder__precision_judge(solver *s) {
     double tolerance = s->conf->tolerance, leeway = too_much * tolerance, whole = 0;
     for (size_t r = 0; r < rows; r++)
         whole += fabs(p->weight[r]);
-    double size = whole > 0 ? whole * larder__exact_size(&p->points) : 0, gap = s->out->gap;
+    double size = whole > 0 ? whole * larder__exact_size(p->points) : 0, gap = s->out->gap;
     double noise = noise_of(s, DBL_EPSILON, size, rows);
     if (!(noise <= leeway)) {
         noise = sum_again(s, size, rows);
@@ -257,7 +260,7 @@ double larder__precision_judge(solver *s) {
 
 void larder__precision_close(solver *s) {
     larder__precision *p = &s->precision;
-    larder__exact_close(&p->points);
+    larder__exact_close(&p->own);
     larder__face_close(&p->smo.face);
     larder__free(p->smo.k);
     larder__free(p->smo.diagonal);

@@ -61,6 +61,36 @@ int larder__folds_open(larder__folds *f, const larder_svm_data *d, const uint32_
     return 0;
 }
 
+int larder__folds_given(larder__folds *f, const uint32_t *fold_of, size_t n, size_t folds) {
+    *f = (larder__folds){.n = n, .folds = folds};
+    f->row = larder__malloc((n + 1) * sizeof *f->row);
+    f->place = larder__malloc((n + 1) * sizeof *f->place);
+    f->fold_of = larder__malloc((n + 1) * sizeof *f->fold_of);
+    f->start = larder__calloc(folds + 2, sizeof *f->start);
+    int rc = f->row && f->place && f->fold_of && f->start
+                 ? 0
+                 : larder__fail(LARDER_E_NOMEM, "no memory for folds of %zu rows", n);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (fold_of[i] >= folds)
+            rc = larder__fail(LARDER_E_ARGS, "row %zu is of fold %u, of %zu", i, fold_of[i], folds);
+        else
+            f->start[fold_of[i] + 2]++;
+    }
+    for (size_t c = 0; rc == 0 && c < folds; c++) {
+        if (f->start[c + 2] == 0 || f->start[c + 2] == n)
+            rc = larder__fail(LARDER_E_ARGS, "fold %zu has %zu of %zu rows", c, f->start[c + 2], n);
+        f->start[c + 2] += f->start[c + 1];
+    }
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        size_t at = f->start[fold_of[i] + 1]++;
+        f->row[at] = f->place[at] = i;
+        f->fold_of[i] = fold_of[i];
+    }
+    if (rc < 0)
+        larder__folds_close(f);
+    return rc;
+}
+
 void larder__folds_close(larder__folds *f) {
     larder__free(f->row);
     larder__free(f->place);

@@ -115,9 +115,12 @@ void larder__kernel_apply(const larder__kernel_conf *, float *row, size_t n, boo
                           float norm, const float *norms);
 /* sum += weight * row. */
 void larder__add_row(double *sum, const float *row, double weight, size_t n);
-/* The same of m rows for several lines of sums, each with a line of weights, a row each. */
+/* The same of m rows for several lines of sums, each with a line of weights, a row each. `quick`:
+ * products are floats and so are sums of a few of them, which is off no more than the values are;
+ * where none of these can be beyond a float. */
 void larder__add_rows(double *sum, size_t sum_stride, const double *weight, size_t weight_stride,
-                      size_t lines, const float *rows, size_t m, size_t stride, size_t n);
+                      size_t lines, const float *rows, size_t m, size_t stride, size_t n,
+                      bool quick);
 /* How large values of points of these squared lengths can be, times how many units in the last
  * place of a float they may be off. Not of given kernels. */
 double larder__kernel_size(const larder__kernel *, double norm, double other);

@@ -141,22 +141,76 @@ LARDER__CLONES static void four_lines(double *sum, size_t sum_stride, const doub
         eight(sum + c, sum_stride, weight, weight_stride, rows + c, m, stride);
 }
 
+enum { BLOCK = 16 /* rows that are added up in floats */, MOST = 256 /* rows of a call */ };
+
+typedef float floats __attribute__((vector_size(2 * WIDE * sizeof(float))));
+
+LARDER__INLINE void widen(double *sum, const floats *x) {
+    float one[2 * WIDE];
+    double own[2 * WIDE];
+    memcpy(one, x, sizeof one);
+    memcpy(own, sum, sizeof own);
+    for (size_t i = 0; i < 2 * WIDE; i++)
+        own[i] += (double)one[i];
+    memcpy(sum, own, sizeof own);
+}
+
+/* As eight, of sixteen columns: a few rows in floats, their sum in doubles. */
+LARDER__INLINE void sixteen(double *sum, size_t sum_stride, const float *weight,
+                            size_t weight_stride, const float *rows, size_t m, size_t stride) {
+    floats a = {0}, b = {0}, d = {0}, e = {0}, x;
+    for (size_t r = 0; r < m; r++) {
+        const float *w = weight + r;
+        memcpy(&x, rows + r * stride, sizeof x);
+        a += w[0] * x;
+        b += w[weight_stride] * x;
+        d += w[2 * weight_stride] * x;
+        e += w[3 * weight_stride] * x;
+    }
+    widen(sum, &a);
+    widen(sum + sum_stride, &b);
+    widen(sum + 2 * sum_stride, &d);
+    widen(sum + 3 * sum_stride, &e);
+}
+
+LARDER__CLONES static void four_quick_lines(double *sum, size_t sum_stride, const float *weight,
+                                            size_t weight_stride, const float *rows, size_t m,
+                                            size_t stride, size_t n) {
+    for (size_t c = 0; c + 2 * WIDE <= n; c += 2 * WIDE)
+        for (size_t r = 0; r < m; r += BLOCK)
+            sixteen(sum + c, sum_stride, weight + r, weight_stride, rows + r * stride + c,
+                    m - r < BLOCK ? m - r : BLOCK, stride);
+}
+
+/* One line, some columns. */
+static void add_line(double *sum, const double *weight, const float *rows, size_t m, size_t stride,
+                     size_t n) {
+    for (size_t r = 0; r < m && n; r++)
+        larder__add_row(sum, rows + r * stride, weight[r], n);
+}
+
 void larder__add_rows(double *sum, size_t sum_stride, const double *weight, size_t weight_stride,
-                      size_t lines, const float *rows, size_t m, size_t stride, size_t n) {
-    size_t l = 0, whole = n / WIDE * WIDE;
+                      size_t lines, const float *rows, size_t m, size_t stride, size_t n,
+                      bool quick) {
+    float work[LINES * MOST];
+    quick = quick && m <= MOST;
+    size_t l = 0, whole = quick ? n / (2 * WIDE) * 2 * WIDE : n / WIDE * WIDE;
     for (; l + LINES <= lines; l += LINES) {
         double *to = sum + l * sum_stride;
         const double *by = weight + l * weight_stride;
-        four_lines(to, sum_stride, by, weight_stride, rows, m, stride, n);
-        for (size_t k = 0; k < LINES && whole < n; k++)
+        for (size_t k = 0; quick && k < LINES; k++)
             for (size_t r = 0; r < m; r++)
-                larder__add_row(to + k * sum_stride + whole, rows + r * stride + whole,
-                                by[k * weight_stride + r], n - whole);
+                work[k * m + r] = (float)by[k * weight_stride + r];
+        if (quick)
+            four_quick_lines(to, sum_stride, work, m, rows, m, stride, n);
+        else
+            four_lines(to, sum_stride, by, weight_stride, rows, m, stride, n);
+        for (size_t k = 0; k < LINES; k++)
+            add_line(to + k * sum_stride + whole, by + k * weight_stride, rows + whole, m, stride,
+                     n - whole);
     }
     for (; l < lines; l++)
-        for (size_t r = 0; r < m; r++)
-            larder__add_row(sum + l * sum_stride, rows + r * stride, weight[l * weight_stride + r],
-                            n);
+        add_line(sum + l * sum_stride, weight + l * weight_stride, rows, m, stride, n);
 }
 
 double larder__kernel_value(const larder__kernel_conf *c, double product, double distance) {

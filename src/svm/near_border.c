@@ -4,14 +4,12 @@
 #include "base/mem.h"
 #include "svm/exact.h"
 
+#include <float.h>
 #include <math.h>
 
 /* A kernel value in floats is off by some units in its last place, each its own way. Eight units
  * times the root of the squared sum is beyond what such sums stray. */
 static const double stray = 8.0 / (1 << 23);
-/* Of values in general: beyond this share they are no answer, as with kernels of data that nobody
- * scaled. What they stray is an estimate from above, mostly twentyfold. */
-static const double no_digits = 0.01;
 
 static larder__run run_of_class(const larder_svm_model *m, size_t class, size_t line) {
     larder__run r = {.coef = m->coef + line * m->vectors->rows};
@@ -37,12 +35,11 @@ size_t larder__runs_of(const larder_svm_model *m, size_t v, larder__run out[2]) 
 }
 
 int larder__border_open(larder__border *b, const larder_svm_model *m, const larder__kernel *k,
-                        const larder__panel *vectors) {
-    *b = (larder__border){.model = m, .kernel = k};
+                        double most_norm) {
+    *b = (larder__border){.model = m, .kernel = k, .most_norm = most_norm};
+    b->by_sign = larder__task_has_classes(m->task) || m->task == LARDER_SVM_ONE_CLASS;
     if (!(b->spread = larder__calloc(m->values + 1, sizeof *b->spread)))
         return larder__fail(LARDER_E_NOMEM, "no memory to predict");
-    for (size_t i = 0; i < m->vectors->rows; i++)
-        b->most_norm = fmax(b->most_norm, (double)vectors->norm[i]);
     for (size_t v = 0; v < m->values; v++) {
         larder__run runs[2];
         double sum = 0;
@@ -98,9 +95,44 @@ static double given(const larder_svm_data *data, size_t row, const larder_svm_da
     return 0;
 }
 
-static double exact(const larder__border *b, size_t v, const larder_svm_data *data, size_t row) {
+/* In doubles, where they are enough: differences keep a distance's digits, whatever its size. */
+static bool quick(const larder__border *b, size_t v, const larder_svm_data *data, size_t row,
+                  double *out) {
+    const larder_svm_model *m = b->model;
+    const larder_svm_data *w = m->vectors;
+    if (m->kernel.type != LARDER_SVM_RBF)
+        return false;
+    larder__run runs[2];
+    double sum = -m->rho[v], size = fabs(m->rho[v]);
+    uint64_t terms = 8 + data->start[row + 1] - data->start[row];
+    size_t many = larder__runs_of(m, v, runs);
+    for (size_t n = 0; n < many; n++)
+        for (size_t i = runs[n].begin; i < runs[n].end; i++) {
+            uint64_t p = data->start[row], pe = data->start[row + 1], q = w->start[i];
+            double distance = 0;
+            for (uint64_t qe = w->start[i + 1]; p < pe || q < qe;) {
+                bool left = p < pe && (q == qe || data->index[p] <= w->index[q]);
+                bool right = q < qe && (p == pe || w->index[q] <= data->index[p]);
+                double x = (left ? data->value[p] : 0) - (right ? w->value[q] : 0);
+                distance += x * x;
+                p += left;
+                q += right;
+            }
+            sum += runs[n].coef[i] * exp(-m->kernel.gamma * distance);
+            size += fabs(runs[n].coef[i]);
+            terms += 1 + (w->start[i + 1] - w->start[i]) / (runs[n].end - runs[n].begin);
+        }
+    *out = sum;
+    return DBL_EPSILON * (double)terms * size < 1e-6 * fabs(sum);
+}
+
+double larder__border_exact(const larder__border *b, size_t v, const larder_svm_data *data,
+                            size_t row) {
     const larder_svm_model *m = b->model;
     larder__run runs[2];
+    double value;
+    if (quick(b, v, data, row, &value))
+        return value;
     long double sum = 0;
     size_t many = larder__runs_of(m, v, runs);
     for (size_t n = 0; n < many; n++)
@@ -118,8 +150,5 @@ double larder__border_error(const larder__border *b, const larder_svm_data *data
 
 double larder__border_settle(const larder__border *b, size_t v, const larder_svm_data *data,
                              size_t row, double error, double value) {
-    bool by_sign =
-        larder__task_has_classes(b->model->task) || b->model->task == LARDER_SVM_ONE_CLASS;
-    bool signless = by_sign && fabs(value) < error;
-    return signless || error > no_digits * (1 + fabs(value)) ? exact(b, v, data, row) : value;
+    return larder__border_doubts(b, error, value) ? larder__border_exact(b, v, data, row) : value;
 }

@@ -42,12 +42,16 @@ struct larder__svm_session {
     larder__access_log *log;     /* NULL: rows are not recorded */
     uint32_t *ids;               /* work: points of a round */
     double saved;                /* when the last checkpoint was written */
-    pthread_mutex_t lock;        /* of progress, prints, stats and what follows */
+    larder__gram gram;           /* values of all points; k is NULL: not so */
+    larder__exact exact;         /* all points, where problems are several; else no kernel */
+    bool forked;                 /* what is laid out and the lock are another session's */
+    pthread_mutex_t *lock;       /* of progress, prints, stats and what follows */
+    pthread_mutex_t own_lock;    /* its own, if it is */
     size_t printed;              /* decision functions of which the lines are out */
     size_t finished;
     bool *done;              /* a decision function each */
     double *prob_a, *prob_b; /* a decision function each; NULL: not wanted */
-    double began;
+    double began, heard;     /* heard: when progress was last told */
     _Atomic bool stopped;
     int code; /* why a checkpoint could not be written, with its sentence; 0: it could */
     char why[512];
@@ -78,7 +82,9 @@ typedef struct larder__solving {
 
 /* Solves decision function `at`: all classes against class a, or the pair a, b, or all there is. */
 int larder__session_solve(larder__svm_session *, size_t at, size_t a, size_t b, larder__team *);
-/* Will rows be kept, and over which points? */
+/* Points in the order of classes and folds, where there are several. */
+int larder__session_sort(larder__svm_session *);
+/* Will rows be kept, and over which points? Or are all values computed now? */
 int larder__session_decide_rows(larder__svm_session *);
 /* Which rows this function uses, and its own cache where it has one. */
 int larder__solving_rows(larder__solving *);

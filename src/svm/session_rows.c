@@ -1,4 +1,5 @@
 /* Which kernel rows a session keeps and records. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/held_rows.h"
@@ -83,8 +84,10 @@ static int folds_hold(const trainer *t, bool *out) {
 }
 
 /* Points in the order of cells: a class, or a fold of a class, or a fold. */
-static int lay_in_cells(trainer *t) {
+int larder__session_sort(trainer *t) {
     bool pairs = by_pairs(t);
+    if (!has_parts(t))
+        return 0;
     t->cells = (pairs ? t->classes : 1) * t->folds;
     t->cell = larder__calloc(t->samples.n + 1, sizeof *t->cell);
     t->cell_start = larder__calloc(t->cells + 1, sizeof *t->cell_start);
@@ -94,12 +97,7 @@ static int lay_in_cells(trainer *t) {
         uint32_t s = t->samples.sample_of[i], fold = t->fold_of_row ? t->fold_of_row[i] : 0;
         t->cell[s] = (uint32_t)((pairs ? t->class_of[s] : 0) * t->folds + fold);
     }
-    int rc = larder__samples_sort(&t->samples, t->n, t->cell, t->class_of, t->cells, t->cell_start);
-    if (rc < 0)
-        return rc;
-    larder__panel_free(&t->panel);
-    return larder__panel_fill(&t->panel, &t->kernel, t->data, t->samples.point_row,
-                              t->samples.points);
+    return larder__samples_sort(&t->samples, t->n, t->cell, t->class_of, t->cells, t->cell_start);
 }
 
 /* One cache for all problems, if it holds the rows of the largest at least: its rows are as long as
@@ -110,17 +108,52 @@ static int share_rows(trainer *t, size_t largest) {
     if (t->conf->separate_rows || (several && cache_budget(t, t->samples.n) < largest * row))
         return 0;
     int rc = t->folds > 1 ? folds_hold(t, &hold) : 0;
+    return rc < 0 || !hold ? rc : open_rows(t, &t->kept, &t->panel, t->cells);
+}
+
+/* ---- all values at once ---------------------------------------------------------------------- */
+
+/* Folds use each value many times. Pairs of small classes use nearly all of them once, and a
+ * blocked product makes them cheaper than row by row. */
+enum { FEW_POINTS = 8192, FEW_PAIRED = 4096, SMALL_CLASS = 256 };
+
+static bool suits_gram(const trainer *t) {
+    const larder_svm_conf *c = t->conf;
+    size_t n = t->samples.n;
+    bool told = c->cache_always || c->cache_rows || c->policy || c->separate_rows || c->access_log;
+    if (told || c->kernel == LARDER_SVM_PRECOMPUTED || n > FEW_POINTS ||
+        cache_budget(t, n) < (uint64_t)n * n * sizeof(float))
+        return false;
+    return t->folds > 1 || (has_parts(t) && n <= FEW_PAIRED && n / t->classes <= SMALL_CLASS);
+}
+
+static int open_gram(trainer *t) {
+    bool hold = true;
+    int rc = t->folds > 1 ? folds_hold(t, &hold) : 0;
     if (rc < 0 || !hold)
         return rc;
-    if (several)
-        rc = lay_in_cells(t);
-    return rc < 0 ? rc : open_rows(t, &t->kept, &t->panel, t->cells);
+    double start = larder__now();
+    rc = larder__gram_open(&t->gram, &t->kernel, &t->panel, t->team);
+    t->stats->kernel_seconds += larder__now() - start;
+    t->stats->values += (uint64_t)t->gram.n * t->gram.n;
+    return rc;
+}
+
+/* Where problems are many they look at the same points in doubles. */
+static int open_exact(trainer *t) {
+    bool balanced = t->conf->task == LARDER_SVM_C_SVC || t->conf->task == LARDER_SVM_EPSILON_SVR;
+    return larder__exact_open(&t->exact, &t->kernel, t->data, t->samples.point_row,
+                              t->samples.points, balanced);
 }
 
 int larder__session_decide_rows(trainer *t) {
     larder_svm_stats *s = t->stats;
-    size_t largest;
-    int rc = find_largest(t, &largest);
+    size_t largest = 0;
+    int rc = has_parts(t) ? open_exact(t) : 0;
+    if (rc == 0 && suits_gram(t))
+        return open_gram(t);
+    if (rc == 0)
+        rc = find_largest(t, &largest);
     /* A problem that fits the working set computes each value once. */
     bool told = t->conf->cache_always || t->conf->access_log || t->folds > 1;
     size_t fits = told ? LARDER__WS : LARDER__WHOLE;

@@ -71,12 +71,12 @@ static int tell_progress(larder__solving *f, const larder__solved *s, double now
 
 /* Why the session ends, from whichever thread says so first. */
 static void give_up(trainer *t, int rc) {
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(t->lock);
     if (t->code == 0) {
         t->code = rc;
         snprintf(t->why, sizeof t->why, "%s", larder_errmsg());
     }
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(t->lock);
     t->stopped = true;
 }
 
@@ -96,9 +96,9 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     }
     if (!t->conf->progress)
         return 0;
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(t->lock);
     int stop = tell_progress(f, s, now);
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(t->lock);
     return stop;
 }
 
@@ -127,18 +127,29 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s, double tole
 /* ---- its samples ----------------------------------------------------------------------------- */
 
 size_t larder__session_members(const trainer *t, size_t a, uint32_t *out) {
-    size_t n = 0;
-    for (size_t s = 0; s < t->samples.n; s++)
+    size_t n = 0, from = 0, to = t->samples.n;
+    bool left = t->left_out != SIZE_MAX;
+    if (t->cell_start && a != SIZE_MAX) { /* cells of one class lie side by side */
+        from = t->cell_start[a * t->folds];
+        to = t->cell_start[(a + 1) * t->folds];
+    }
+    for (size_t s = from; s < to; s++)
         if ((a == SIZE_MAX || t->class_of[s] == a) &&
-            (t->left_out == SIZE_MAX || t->cell[s] % t->folds != t->left_out))
+            (!left || t->cell[s] % t->folds != t->left_out))
             out[n++] = (uint32_t)s;
     return n;
+}
+
+static size_t most_members(const trainer *t, size_t a) {
+    return t->cell_start ? t->cell_start[(a + 1) * t->folds] - t->cell_start[a * t->folds]
+                         : t->samples.n;
 }
 
 /* Samples of the classes a and b (b == classes: everybody) in the order of classes. */
 static int gather(larder__solving *f, size_t a, size_t b, size_t *first) {
     trainer *t = f->t;
-    uint32_t *m = larder__malloc((t->samples.n + 1) * sizeof *m);
+    size_t room = b == t->classes ? t->samples.n : most_members(t, a) + most_members(t, b);
+    uint32_t *m = larder__malloc((room + 1) * sizeof *m);
     if (!m)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", t->samples.n);
     bool everybody = b == t->classes;
@@ -182,10 +193,28 @@ static int open_solving(larder__solving *f) {
     return 0;
 }
 
+/* The same where all values lie at hand: lengths are all that is looked at. */
+static int bare_panel(larder__solving *f) {
+    const trainer *t = f->t;
+    f->own_points = larder__malloc((f->task.n + 1) * sizeof *f->own_points);
+    f->own.norm = larder__malloc((f->task.n + 1) * sizeof *f->own.norm);
+    f->own.n = f->task.n;
+    if (!f->own_points || !f->own.norm)
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
+    for (uint32_t i = 0; i < f->task.n; i++) { /* each sample is its own point */
+        f->own_points[i] = f->point[i];
+        f->own.norm[i] = t->panel.norm[f->point[i]];
+        f->point[i] = i;
+    }
+    return 0;
+}
+
 /* Points of its samples as a panel of their own; f->point becomes each sample's point in it. */
 static int own_panel(larder__solving *f) {
     const trainer *t = f->t;
-    uint32_t *number = larder__malloc((t->samples.points + 1) * sizeof *number);
+    if (t->gram.k)
+        return bare_panel(f);
+    uint32_t *number = larder__malloc(((t->cell ? 0 : t->samples.points) + 1) * sizeof *number);
     size_t points = 0;
     f->own_points = larder__malloc((f->task.n + 1) * sizeof *f->own_points);
     f->own_rows = larder__malloc((f->task.n + 1) * sizeof *f->own_rows);
@@ -193,8 +222,12 @@ static int own_panel(larder__solving *f) {
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
     if (rc == 0) {
-        memset(number, 0xff, t->samples.points * sizeof *number);
-        for (size_t i = 0; i < f->task.n; i++) {
+        for (; t->cell && points < f->task.n; points++) { /* each sample is its own point */
+            f->own_points[points] = f->point[points];
+            f->point[points] = (uint32_t)points;
+        }
+        memset(number, 0xff, (t->cell ? 0 : t->samples.points) * sizeof *number);
+        for (size_t i = 0; !t->cell && i < f->task.n; i++) {
             uint32_t p = f->point[i];
             if (number[p] == UINT32_MAX) {
                 f->own_points[points] = p;
@@ -216,15 +249,31 @@ static int own_panel(larder__solving *f) {
 
 /* The last solution stretched to the new bounds: what was at its bound stays there, sums stay zero.
  */
-static const double *warm_start(const larder__solving *f) {
+static const double *warm_start(larder__solving *f) {
     const trainer *t = f->t;
     bool can = t->conf->task == LARDER_SVM_C_SVC || t->conf->task == LARDER_SVM_EPSILON_SVR;
     if (!can || t->last_c == 0 || !t->last[f->at].coef)
         return NULL;
-    double *coef = t->last[f->at].coef, stretch = t->conf->c / t->last_c;
+    larder__decision *last = &t->last[f->at];
+    double *coef = last->coef, stretch = t->conf->c / t->last_c;
     for (size_t i = 0; i < t->member_count[f->at]; i++)
         coef[i] *= stretch;
+    f->task.knows_f = last->f && last->knows_f;
+    for (size_t i = 0; f->task.knows_f && i < t->member_count[f->at]; i++)
+        last->f[i] *= stretch;
     return coef;
+}
+
+/* Where each sample is its own point the gradient goes from one C to the next. */
+static int lend_gradient(larder__solving *f) {
+    const trainer *t = f->t;
+    if (!t->gram.k || t->folds < 2)
+        return 0;
+    f->task.f = t->last[f->at].f;
+    t->last[f->at].f = NULL;
+    if (!f->task.f && !(f->task.f = larder__malloc((f->task.n + 1) * sizeof *f->task.f)))
+        return larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
+    return 0;
 }
 
 /* nu-SVC divides its solution by r, a difference of two multipliers that is far below 1 where nu is
@@ -245,14 +294,14 @@ static uint64_t most_iterations(size_t n) { return n > 100000 ? 100 * n : 100000
 /* In the order of functions, whoever is done first. */
 static void tell_done(larder__solving *f) {
     trainer *t = f->t;
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(t->lock);
     add_stats(t->stats, &t->made[f->at].solved, t->conf->tolerance);
     larder__solving_count(f);
     t->done[f->at] = true;
     t->finished++;
     while (t->printed < t->functions && t->done[t->printed])
         larder__decision_print(&t->made[t->printed++], t->conf);
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(t->lock);
 }
 
 static int solve(larder__solving *f) {
@@ -273,6 +322,9 @@ static int solve(larder__solving *f) {
                                 .team = f->team,
                                 .data = t->data,
                                 .data_row = f->own_rows ? f->own_rows : t->samples.point_row,
+                                .gram = t->gram.k ? &t->gram : NULL,
+                                .exact = t->exact.kernel ? &t->exact : NULL,
+                                .all_of = t->exact.kernel ? f->own_points : NULL,
                                 .rows = f->kept,
                                 .parts = f->parts,
                                 .part_count = f->part_count,
@@ -285,7 +337,10 @@ static int solve(larder__solving *f) {
     larder__decision *d = &t->made[f->at];
     f->task.start = warm_start(f);
     if (rc == 0)
+        rc = lend_gradient(f);
+    if (rc == 0)
         rc = larder__task_solve(d, &f->task, t->conf, &t->kernel, panel, &conf);
+    d->f = f->task.f, d->knows_f = f->task.knows_f;
     if (rc < 0)
         return rc;
     if (d->solved.stopped)

@@ -8,7 +8,7 @@
 /* A round's small problem ends at a tenth of its first violation: more would be undone by the
  * variables outside, less would waste the rows. */
 static const double local_share = 0.1;
-enum { FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = LARDER__BATCH, FEW = 8 };
+enum { FEW_STEPS = 3, FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = LARDER__BATCH, FEW = 8 };
 typedef larder__solver solver;
 
 void larder__small_seat(solver *s, size_t slot, uint32_t v) {
@@ -51,8 +51,8 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
     if (p->on) {
         uint32_t left[PIECE];
         for (size_t r = r0; r < r1; r++)
-            left[r - r0] = s->seated[j->slots[r]];
-        larder__exact_block(&p->points, left, r1 - r0, s->seated + j->from, n, tile, n,
+            left[r - r0] = s->columns[j->slots[r]];
+        larder__exact_block(p->points, left, r1 - r0, s->columns + j->from, n, tile, n,
                             p->scratch[thread]);
     } else {
         const larder__panel *right = s->as_seated ? s->all : &s->right;
@@ -68,8 +68,26 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
     }
 }
 
+/* Values that lie at hand. */
+static void copy_rows(solver *s, const uint32_t *slots, size_t n, size_t from, size_t to) {
+    larder__smo *m = &s->smo;
+    for (size_t i = 0; i < n; i++) {
+        const float *row = larder__gram_row(s->conf->gram, s->columns[slots[i]]);
+        float *out = m->k + slots[i] * m->stride;
+        m->made[slots[i]] = true;
+        if (s->as_seated)
+            larder__gram_copy(out, row, s->runs, s->run_count);
+        else
+            larder__gram_pick(out + from, row, s->columns + from, to - from);
+    }
+}
+
 static void make_rows(solver *s, const uint32_t *slots, size_t n, size_t from, size_t to) {
     filling j = {s, slots, n, from, to};
+    if (s->conf->gram && !s->precision.on) {
+        copy_rows(s, slots, n, from, to);
+        return;
+    }
     double start = larder__now();
     if (!s->precision.on) {
         for (size_t i = 0; i < n; i++)
@@ -122,7 +140,8 @@ static void make_some(void *arg, size_t slot) {
     uint32_t slots[BATCH];
     /* SGEMM wants many at once, the others a few. */
     bool many = s->kernel->engine == LARDER__ENGINE_DENSE && !s->kernel->direct && !s->precision.on;
-    size_t n = 1, most = many ? BATCH : FEW, found = list_unmade(s, slot);
+    bool at_hand = s->conf->gram && !s->precision.on;
+    size_t n = 1, most = many ? BATCH : FEW, found = at_hand ? 0 : list_unmade(s, slot);
     found = s->batch <= FEW ? bring_few(s->up, found, s->batch - 1)
                             : larder__candidates_part(s->up, found, s->batch - 1);
     slots[0] = (uint32_t)slot;
@@ -158,9 +177,10 @@ void larder__small_fill(solver *s, size_t from, size_t to) {
         s->seated[i] = s->var[i] == LARDER__NO_VARIABLE ? 0 : s->qp->point[s->var[i]];
     m->make = make_some, m->make_arg = s;
     memset(m->made + from, s->rows != NULL, to - from);
+    for (size_t i = 0; i < s->slots; i++)
+        s->columns[i] =
+            s->rows ? s->held_rows.column[s->seated[i]] : larder__among_all(s, s->seated[i]);
     if (s->rows) {
-        for (size_t i = 0; i < s->slots; i++)
-            s->columns[i] = s->held_rows.column[s->seated[i]];
         filling j = {.s = s, .from = from, .to = to};
         larder__team_run(s->conf->team, copy_piece, &j, (s->slots + FILL_ROWS - 1) / FILL_ROWS);
         s->out->times.kernel += larder__now() - start;
@@ -168,10 +188,12 @@ void larder__small_fill(solver *s, size_t from, size_t to) {
     }
     if (s->precision.on)
         for (size_t i = from; i < to; i++)
-            larder__exact_block(&s->precision.points, s->seated + i, 1, s->seated + i, 1,
+            larder__exact_block(s->precision.points, s->columns + i, 1, s->columns + i, 1,
                                 s->precision.smo.diagonal + i, 1, s->precision.scratch[0]);
-    else if (!s->as_seated)
+    else if (!s->as_seated && !s->conf->gram)
         larder__panel_pick(&s->right, s->kernel, s->all, s->seated, s->slots);
+    if (s->conf->gram && !s->precision.on) /* a row is copied sooner than completed */
+        memset(m->made, false, s->slots);
     for (uint32_t i = 0; i < s->slots; i++)
         if (m->made[i])
             s->fresh[n++] = i;
@@ -195,6 +217,8 @@ void larder__small_solve(solver *s, bool whole) {
     /* Not for ever, even where there is nobody else: floats may not be enough. */
     if (most > UINT64_C(100) * LARDER__WHOLE)
         most = UINT64_C(100) * LARDER__WHOLE;
+    if (s->conf->gram && s->slots > LARDER__WS && most > FEW_STEPS * s->slots)
+        most = FEW_STEPS * s->slots; /* then rounds are cheaper */
     double share = whole ? 0 : local_share;
     s->out->iterations += s->precision.on
                               ? larder__smo_exact_run(&s->precision.smo, s->target, share, most)

@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 enum {
-    LARDER__WS = 1024,   /* variables of a round */
-    LARDER__WHOLE = 2048 /* up to so many are one round: rows nobody wants are not made */
+    LARDER__WS = 1024,           /* variables of a round */
+    LARDER__WHOLE = 2048,        /* up to so many are one round: rows nobody wants are not made */
+    LARDER__WHOLE_AT_HAND = 4096 /* the same where rows are copied, not made */
 };
 
 typedef struct larder__smo {

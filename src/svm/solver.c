@@ -32,6 +32,14 @@ static void add_columns(solver *s, size_t rows, const larder__panel *columns, do
     if (rows == 0)
         return;
     double from = larder__now();
+    if (s->conf->gram) {
+        for (size_t r = 0; r < rows; r++)
+            larder__gram_add(to,
+                             larder__gram_row(s->conf->gram, larder__among_all(s, s->points[r])),
+                             s->weight[r], s->runs, s->run_count);
+        s->out->times.update += larder__now() - from;
+        return;
+    }
     larder__panel_pick(&s->left, s->kernel, s->all, s->points, rows);
     adding a = {s, rows, columns, to};
     larder__team_run(s->conf->team, add_tile, &a, (columns->n + LARDER__TILE - 1) / LARDER__TILE);
@@ -162,6 +170,8 @@ static size_t pass_on(solver *s) {
     }
     if (s->precision.on) {
         double start = larder__now();
+        for (size_t r = 0; r < rows; r++)
+            s->points[r] = larder__among_all(s, s->points[r]);
         larder__precision_add(s, s->points, s->weight, rows);
         s->out->times.kernel += larder__now() - start;
     } else if (s->rows && rows) {
@@ -297,18 +307,26 @@ static int one_round(solver *s, bool whole) {
     return rc;
 }
 
+/* From a problem that is one round to rounds: steps that look at all variables are dear. */
+static int narrow(solver *s) {
+    int rc = let_go(s, 0, s->slots);
+    s->begun = false;
+    if (s->slots > WS) {
+        s->slots = s->smo.n = WS;
+        s->as_seated = false;
+    }
+    return rc;
+}
+
 /* Floats cannot tell any more: all rows are given back, and points that were left out count again.
  */
 static int go_exact(solver *s) {
-    int rc = let_go(s, 0, s->slots);
+    int rc = narrow(s);
     if (rc < 0)
         return rc;
     s->shrunk.on = false;
     s->shrunk.times = MOST_TIMES;
     s->rows = NULL;
-    s->begun = false;
-    if (s->slots > WS) /* twice the bytes a value, and steps that want all of them */
-        s->slots = s->smo.n = WS;
     double start = larder__now();
     rc = larder__precision_begin(s);
     s->out->times.kernel += larder__now() - start;
@@ -400,6 +418,8 @@ static int rounds(solver *s) {
                 return rc;
         }
         s->out->rounds++;
+        if (whole && s->conf->gram && s->slots > WS && !s->precision.on && (rc = narrow(s)) < 0)
+            return rc;
     }
 }
 
@@ -496,7 +516,7 @@ static bool open_arrays(solver *s) {
 }
 
 static bool open_scratch(solver *s) {
-    size_t bytes = is_small(s) ? 64 : larder__kernel_scratch(s->kernel, s->slots);
+    size_t bytes = is_small(s) || s->conf->gram ? 64 : larder__kernel_scratch(s->kernel, s->slots);
     s->scratch = larder__calloc(s->threads, sizeof *s->scratch);
     for (unsigned i = 0; s->scratch && i < s->threads; i++) {
         if (!(s->scratch[i] = larder__memalign(64, bytes + 64)))
@@ -517,6 +537,13 @@ static bool will_be_as_seated(const solver *s) {
 static int open_rows(solver *s) {
     int rc = 0;
     s->as_seated = will_be_as_seated(s);
+    if (s->conf->gram) {
+        s->left_rows = s->slots;
+        if (!(s->runs = larder__malloc((s->all->n + 1) * sizeof *s->runs)))
+            return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", s->qp->n);
+        s->run_count = larder__gram_runs(s->runs, s->conf->all_of, s->all->n);
+        return 0;
+    }
     s->left_rows = s->as_seated && s->slots > LARDER__BATCH ? LARDER__BATCH : s->slots;
     if (!is_small(s))
         rc = larder__panel_room(&s->left, s->kernel, s->left_rows);
@@ -541,7 +568,8 @@ static int open_solver(solver *s) {
     size_t n = s->qp->n;
     /* Whoever keeps or records rows is asked about those of a round. */
     bool told = s->conf->rows || s->conf->enter || s->conf->scores;
-    s->slots = n <= (told ? WS : LARDER__WHOLE) ? (n + 15) / 16 * 16 : WS;
+    size_t whole = told ? WS : s->conf->gram ? LARDER__WHOLE_AT_HAND : LARDER__WHOLE;
+    s->slots = n <= whole ? (n + 15) / 16 * 16 : WS;
     s->smo.n = s->slots;
     s->smo.groups = s->qp->group ? 2 : 1;
     for (size_t v = 0; v < n; v++)
@@ -565,6 +593,7 @@ static void close_solver(solver *s) {
     larder__free(s->written);
     larder__panel_free(&s->left);
     larder__panel_free(&s->right);
+    larder__free(s->runs);
     for (unsigned i = 0; s->scratch && i < s->threads; i++)
         larder__free(s->scratch[i]);
     larder__free(s->scratch);
@@ -580,9 +609,16 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
     s->qp = q, s->kernel = k, s->all = all, s->conf = conf, s->out = out;
     int rc = open_solver(s);
     if (rc == 0) {
-        larder__kernel_diagonal(k, all, s->diagonal);
+        if (conf->gram)
+            for (uint32_t i = 0; i < all->n; i++)
+                s->diagonal[i] =
+                    larder__gram_row(conf->gram, larder__among_all(s, i))[larder__among_all(s, i)];
+        else
+            larder__kernel_diagonal(k, all, s->diagonal);
         if (is_small(s))
             rc = go_exact(s);
+        else if (q->knows_f)
+            memcpy(s->f, q->f, all->n * sizeof *s->f);
         else
             begin_gradient(s);
         if (rc == 0)
@@ -596,6 +632,10 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
     out->times.cache += s->held_rows.cache_seconds;
     if (rc == 0)
         rc = settle(s);
+    if (rc == 0 && q->f) { /* what doubles have summed up may be of points that were moved */
+        q->knows_f = !s->precision.on;
+        memcpy(q->f, s->f, all->n * sizeof *s->f);
+    }
     close_solver(s);
     return rc;
 }

@@ -9,8 +9,8 @@
 #ifndef LARDER_SVM_SOLVER_H
 #define LARDER_SVM_SOLVER_H
 
-#include "svm/kernel.h"
-#include "svm/team.h"
+#include "svm/exact.h"
+#include "svm/gram.h"
 
 typedef struct larder__qp {
     size_t n;
@@ -18,6 +18,8 @@ typedef struct larder__qp {
     const double *lo, *hi, *linear;
     const uint8_t *group; /* 0 or 1 of each variable; NULL: all in one */
     double *beta;         /* in: where to start, feasible; out: the solution */
+    double *f;            /* NULL, or a point each: K beta, in and out where it is known */
+    bool knows_f;
 } larder__qp;
 
 typedef struct larder__solver_times {
@@ -50,6 +52,11 @@ typedef struct larder__solver_conf {
      * goes on in doubles where they are not. NULL: floats have to do. */
     const larder_svm_data *data;
     const uint32_t *data_row;
+    /* Over points of which `all_of` (NULL: same) says which are this problem's, or NULL: values of
+     * all of them, which are then computed no more; and the same points laid out for doubles. */
+    const larder__gram *gram;
+    const larder__exact *exact;
+    const uint32_t *all_of;
     /* NULL: rows are computed each time they are wanted. Else which parts of them are meant. */
     struct larder__kept_rows *rows;
     const struct larder__row_part *parts;

@@ -27,15 +27,16 @@ typedef struct larder__survey { /* of some variables, or of all */
 } larder__survey;
 
 typedef struct larder__precision {
-    bool on;               /* the gradient and the small problem are in doubles */
-    bool fresh;            /* the gradient was just computed from the solution */
-    bool open;             /* the points are laid out */
-    double stray;          /* what a value in floats may be off */
-    double share, seen;    /* error measured over error feared, and what was feared then */
-    bool by_points;        /* the gradient is one of `points`, which may have been moved */
-    double objective;      /* the least so far, and the round that reached it */
-    uint64_t best, checks; /* checks: how often an end was looked at again */
-    larder__exact points;
+    bool on;                     /* the gradient and the small problem are in doubles */
+    bool fresh;                  /* the gradient was just computed from the solution */
+    bool open;                   /* the points are laid out */
+    double stray;                /* what a value in floats may be off */
+    double share, seen;          /* error measured over error feared, and what was feared then */
+    bool by_points;              /* the gradient is one of `points`, which may have been moved */
+    double objective;            /* the least so far, and the round that reached it */
+    uint64_t best, checks;       /* checks: how often an end was looked at again */
+    const larder__exact *points; /* conf's, or its own */
+    larder__exact own;
     larder__smo_exact smo;
     uint32_t *everybody, *left; /* all points; work: points of variables that are not zero */
     double *weight;             /* of those */
@@ -62,7 +63,7 @@ typedef struct larder__solver {
     uint32_t *points;    /* as many: work, some points */
     uint32_t *fresh;     /* the same: new variables, or slots */
     uint32_t *seated;    /* points of slots */
-    uint32_t *columns;   /* the same: where they lie in kept rows */
+    uint32_t *columns;   /* the same: where they lie in rows of more points */
     float *dist;
     double *before, *weight;   /* beta when the round began; work */
     larder__panel left, right; /* some points, all points of the working set */
@@ -72,6 +73,8 @@ typedef struct larder__solver {
     struct larder__kept_rows *rows; /* conf's, as long as floats are enough */
     larder__precision precision;
     double sums[2];         /* of beta, a group each, as it was given */
+    larder__gram_run *runs; /* of conf's gram: the points of this problem */
+    size_t run_count;
     void **scratch;         /* a thread each */
     double *tile;           /* the same: rows of the small problem while they are made */
     void *zeroed, *written; /* the blocks that the arrays are parts of */
@@ -94,6 +97,10 @@ static inline bool larder__may_rise(const larder__qp *q, size_t v) { return q->b
 static inline bool larder__may_fall(const larder__qp *q, size_t v) { return q->beta[v] > q->lo[v]; }
 static inline unsigned larder__group_of(const larder__qp *q, size_t v) {
     return q->group ? q->group[v] : 0;
+}
+/* The number of a point among those of conf's gram. */
+static inline uint32_t larder__among_all(const larder__solver *s, uint32_t point) {
+    return s->conf->all_of ? s->conf->all_of[point] : point;
 }
 /* Left out by shrinking. */
 static inline bool larder__is_idle(const larder__solver *s, size_t v) {

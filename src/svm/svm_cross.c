@@ -41,7 +41,8 @@ static int one_fold(const crossing *c, larder__svm_session *all, const larder__f
     if (rc == 0 && !values)
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu values", n);
     if (rc == 0)
-        rc = larder__svm_decide(m, c->data, f->row + at, n, c->team, values);
+        rc = all ? larder__svm_session_decide(all, m, f->row + at, n, c->team, values)
+                 : larder__svm_decide(m, c->data, f->row + at, n, c->team, values);
     if (rc == 0)
         rc = c->tell(c->arg, m, f, at, n, values);
     larder__free(values);

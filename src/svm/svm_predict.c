@@ -9,17 +9,22 @@
 #include <string.h>
 
 enum {
-    STEP = 256 /* support vectors of a block, at most */,
-    GO_THREADED = 1 << 22 /* kernel values */
+    STEP = 256,                            /* support vectors of a block, at most */
+    STRIDE = LARDER__TILE + LARDER__LANES, /* rows of it fall on different cache sets */
+    COLUMNS = 8,                           /* a cache line of sums */
+    GO_THREADED = 1 << 22                  /* kernel values */
 };
 
 typedef struct deciding {
     const larder_svm_model *m;
-    larder__kernel kernel;
+    const larder__kernel *kernel;
+    const larder__decided_by *by; /* NULL: values are computed */
+    bool quick;                   /* sums of few products may be floats */
     larder__panel vectors, rows;
     larder__border border;
     const larder_svm_data *data;
     const uint32_t *ids; /* of the rows in the data; NULL: all */
+    size_t n;
     double *out;
     uint32_t *class_of;                   /* a support vector each */
     void **scratch;                       /* a thread each: the engine's, then a tile, then sums */
@@ -36,8 +41,8 @@ static void deal(const deciding *d, size_t from, size_t to, const float *tile, d
         while (end < to && d->class_of[end] == own)
             end++;
         larder__add_rows(sums + own * lines * LARDER__TILE, LARDER__TILE, d->m->coef + from, total,
-                         lines, tile, end - from, n, n);
-        tile += (end - from) * n;
+                         lines, tile, end - from, STRIDE, n, d->quick);
+        tile += (end - from) * STRIDE;
         from = end;
     }
 }
@@ -46,42 +51,66 @@ static bool is_paired(const larder_svm_model *m) {
     return larder__task_has_classes(m->task) && !m->one_vs_all;
 }
 
-/* Decision values of column c from the sums. */
-static void put_together(const deciding *d, const double *sums, size_t c, double *out) {
+/* Decision values of a few columns from c on, which lie side by side in the sums. */
+static void put_together(const deciding *d, const double *sums, size_t c, size_t n, double *out) {
     const larder_svm_model *m = d->m;
     if (!is_paired(m)) {
         for (size_t v = 0; v < m->values; v++)
-            out[v] = sums[v * LARDER__TILE + c];
+            for (size_t i = 0; i < n; i++)
+                out[i * m->values + v] = sums[v * LARDER__TILE + c + i];
         return;
     }
     for (size_t a = 0; a < m->classes; a++)
-        for (size_t b = a + 1; b < m->classes; b++)
-            *out++ = sums[(a * m->coefs + b - 1) * LARDER__TILE + c] +
-                     sums[(b * m->coefs + a) * LARDER__TILE + c];
+        for (size_t b = a + 1; b < m->classes; b++, out++) {
+            const double *x = sums + (a * m->coefs + b - 1) * LARDER__TILE + c;
+            const double *y = sums + (b * m->coefs + a) * LARDER__TILE + c;
+            for (size_t i = 0; i < n; i++)
+                out[i * m->values] = x[i] + y[i];
+        }
+}
+
+/* From values at hand: rows of those vectors, columns of those rows. */
+static void gather(const deciding *d, size_t s, size_t to, size_t c0, size_t c1, float *tile) {
+    uint32_t column[LARDER__TILE];
+    for (size_t c = c0; c < c1; c++)
+        column[c - c0] = d->by->place[d->ids ? d->ids[c] : c];
+    for (; s < to; s++, tile += STRIDE) {
+        const float *row = larder__gram_row(d->by->gram, d->by->place[d->m->rows[s]]);
+        larder__gram_pick(tile, row, column, c1 - c0);
+    }
 }
 
 static void decide_tile(void *arg, size_t piece, unsigned thread) {
     deciding *d = arg;
     size_t c0 = piece * LARDER__TILE, c1 = c0 + LARDER__TILE, values = d->m->values;
-    c1 = c1 < d->rows.n ? c1 : d->rows.n;
+    c1 = c1 < d->n ? c1 : d->n;
     size_t n = c1 - c0;
     float *tile = (float *)d->scratch[thread] + d->engine_bytes / sizeof(float);
-    double *sums = (double *)(void *)(tile + d->step * LARDER__TILE);
+    double *sums = (double *)(void *)(tile + d->step * STRIDE);
     memset(sums, 0, d->sum_count * sizeof *sums);
-    for (size_t s = 0; s < d->vectors.n; s += d->step) {
-        size_t to = s + d->step < d->vectors.n ? s + d->step : d->vectors.n;
-        larder__kernel_block(&d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, n,
-                             d->scratch[thread]);
+    size_t vectors = d->m->vectors->rows;
+    for (size_t s = 0; s < vectors; s += d->step) {
+        size_t to = s + d->step < vectors ? s + d->step : vectors;
+        if (d->by)
+            gather(d, s, to, c0, c1, tile);
+        else
+            larder__kernel_block(d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, STRIDE,
+                                 d->scratch[thread]);
         deal(d, s, to, tile, sums, n);
     }
     for (size_t c = c0; c < c1; c++) {
         double *out = d->out + c * values;
         size_t row = d->ids ? d->ids[c] : c;
-        double error = larder__border_error(&d->border, d->data, row, (double)d->rows.norm[c]);
-        put_together(d, sums, c - c0, out);
-        for (size_t v = 0; v < values; v++)
-            out[v] = larder__border_settle(&d->border, v, d->data, row, error * d->border.spread[v],
-                                           out[v] - d->m->rho[v]);
+        double norm = (double)(d->by ? d->by->norm[d->by->place[row]] : d->rows.norm[c]);
+        double error = larder__border_error(&d->border, d->data, row, norm);
+        if ((c - c0) % COLUMNS == 0)
+            put_together(d, sums, c - c0, c1 - c < COLUMNS ? c1 - c : COLUMNS, out);
+        for (size_t v = 0; v < values; v++) {
+            double off = error * d->border.spread[v];
+            out[v] -= d->m->rho[v];
+            if (larder__border_doubts(&d->border, off, out[v]))
+                out[v] = larder__border_exact(&d->border, v, d->data, row);
+        }
     }
 }
 
@@ -98,11 +127,12 @@ static int check_serials(const larder_svm_model *m, const larder_svm_data *data)
 }
 
 static int open_scratch(deciding *d, unsigned threads) {
-    d->step = d->vectors.n < STEP ? d->vectors.n : STEP;
-    d->engine_bytes = (larder__kernel_scratch(&d->kernel, d->step) + 63) / 64 * 64;
+    size_t vectors = d->m->vectors->rows;
+    d->step = vectors < STEP ? vectors : STEP;
+    d->engine_bytes = d->by ? 0 : (larder__kernel_scratch(d->kernel, d->step) + 63) / 64 * 64;
     d->sum_count = d->m->coefs * (is_paired(d->m) ? d->m->classes : 1) * LARDER__TILE;
     size_t bytes =
-        d->engine_bytes + d->step * LARDER__TILE * sizeof(float) + d->sum_count * sizeof(double);
+        d->engine_bytes + d->step * STRIDE * sizeof(float) + d->sum_count * sizeof(double);
     d->scratch = larder__calloc(threads, sizeof *d->scratch);
     for (unsigned i = 0; d->scratch && i < threads; i++) {
         d->scratch[i] = larder__memalign(64, (bytes + 63) / 64 * 64);
@@ -113,59 +143,106 @@ static int open_scratch(deciding *d, unsigned threads) {
     return d->scratch ? 0 : larder__fail(LARDER_E_NOMEM, "no memory to predict");
 }
 
-static int open_panels(deciding *d, const larder_svm_data *data, const uint32_t *rows, size_t n) {
+static int deal_classes(deciding *d) {
     const larder_svm_model *m = d->m;
-    size_t most = m->vectors->rows > n ? m->vectors->rows : n;
-    uint32_t *all = larder__malloc((most + 1) * sizeof *all);
     d->class_of = larder__calloc(m->vectors->rows + 1, sizeof *d->class_of);
-    if (!all || !d->class_of) {
-        larder__free(all);
-        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", n);
-    }
-    for (uint32_t i = 0; i < most; i++)
-        all[i] = i;
+    if (!d->class_of)
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", d->n);
     for (size_t c = 0, s = 0; is_paired(m) && c < m->classes; c++)
         for (size_t i = 0; i < m->class_vectors[c] && s < m->vectors->rows; i++)
             d->class_of[s++] = (uint32_t)c;
-    int rc = larder__kernel_open(&d->kernel, &m->kernel, m->vectors, data, LARDER__ENGINE_AUTO);
-    d->kernel.flipped = true;
+    return 0;
+}
+
+static int open_panels(deciding *d, larder__kernel *kernel) {
+    const larder_svm_model *m = d->m;
+    size_t most = m->vectors->rows > d->n ? m->vectors->rows : d->n;
+    uint32_t *all = larder__malloc((most + 1) * sizeof *all);
+    if (!all)
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", d->n);
+    for (uint32_t i = 0; i < most; i++)
+        all[i] = i;
+    int rc = larder__kernel_open(kernel, &m->kernel, m->vectors, d->data, LARDER__ENGINE_AUTO);
+    kernel->flipped = true;
+    d->kernel = kernel;
     if (rc == 0)
-        rc = larder__panel_fill(&d->vectors, &d->kernel, m->vectors, all, m->vectors->rows);
+        rc = larder__panel_fill(&d->vectors, kernel, m->vectors, all, m->vectors->rows);
     if (rc == 0)
-        rc = larder__panel_fill(&d->rows, &d->kernel, data, rows ? rows : all, n);
+        rc = larder__panel_fill(&d->rows, kernel, d->data, d->ids ? d->ids : all, d->n);
     larder__free(all);
     return rc;
 }
 
+static double most_norm(const deciding *d) {
+    double most = 0;
+    for (size_t i = 0; i < d->m->vectors->rows; i++)
+        most = fmax(
+            most, (double)(d->by ? d->by->norm[d->by->place[d->m->rows[i]]] : d->vectors.norm[i]));
+    return most;
+}
+
+/* Values of these kernels are at most one. */
+static bool may_be_quick(const deciding *d) {
+    larder_svm_kernel type = d->m->kernel.type;
+    double most = 0;
+    for (size_t v = 0; v < d->m->values; v++)
+        most = fmax(most, d->border.spread[v]);
+    return (type == LARDER_SVM_RBF || type == LARDER_SVM_SIGMOID) && most < 1e30;
+}
+
+static int decide(deciding *d, larder__team *team) {
+    unsigned threads = larder__team_threads(team);
+    int rc = deal_classes(d);
+    if (rc == 0)
+        rc = larder__border_open(&d->border, d->m, d->kernel, most_norm(d));
+    d->border.sign_alone = d->by != NULL;
+    d->quick = rc == 0 && may_be_quick(d);
+    if (rc == 0)
+        rc = open_scratch(d, threads);
+    if (rc == 0)
+        larder__team_run(team, decide_tile, d, (d->n + LARDER__TILE - 1) / LARDER__TILE);
+    for (unsigned i = 0; d->scratch && i < threads; i++)
+        larder__free(d->scratch[i]);
+    larder__free(d->scratch);
+    larder__free(d->class_of);
+    larder__border_close(&d->border);
+    return rc;
+}
+
+/* Stopped before the first step, or one class. */
+static bool is_empty(const larder_svm_model *m, size_t n, double *out) {
+    if (larder__model_vectors(m) > 0)
+        return false;
+    for (size_t i = 0; i < n * m->values; i++)
+        out[i] = -m->rho[i % m->values];
+    return true;
+}
+
 int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, const uint32_t *rows,
                        size_t n, larder__team *team, double *out) {
-    deciding d = {.m = m, .data = data, .ids = rows, .out = out};
-    unsigned threads = larder__team_threads(team);
-    if (larder__model_vectors(m) == 0) { /* stopped before the first step, or one class */
-        for (size_t i = 0; i < n * m->values; i++)
-            out[i] = -m->rho[i % m->values];
+    deciding d = {.m = m, .data = data, .ids = rows, .n = n, .out = out};
+    larder__kernel kernel = {0};
+    if (is_empty(m, n, out))
         return 0;
-    }
     int rc = check_serials(m, data);
     if (rc == 0 && larder__linear_fits(m, data))
         return larder__linear_decide(m, data, rows, n, team, out);
     if (rc == 0)
-        rc = open_panels(&d, data, rows, n);
+        rc = open_panels(&d, &kernel);
     if (rc == 0)
-        rc = larder__border_open(&d.border, m, &d.kernel, &d.vectors);
-    if (rc == 0)
-        rc = open_scratch(&d, threads);
-    if (rc == 0)
-        larder__team_run(team, decide_tile, &d, (n + LARDER__TILE - 1) / LARDER__TILE);
-    for (unsigned i = 0; d.scratch && i < threads; i++)
-        larder__free(d.scratch[i]);
-    larder__free(d.scratch);
-    larder__free(d.class_of);
-    larder__border_close(&d.border);
+        rc = decide(&d, team);
     larder__panel_free(&d.vectors);
     larder__panel_free(&d.rows);
-    larder__kernel_close(&d.kernel);
+    larder__kernel_close(&kernel);
     return rc;
+}
+
+int larder__svm_decide_by(const larder_svm_model *m, const larder__kernel *kernel,
+                          const larder_svm_data *data, const uint32_t *rows, size_t n,
+                          const larder__decided_by *by, larder__team *team, double *out) {
+    deciding d = {
+        .m = m, .kernel = kernel, .by = by, .data = data, .ids = rows, .n = n, .out = out};
+    return is_empty(m, n, out) ? 0 : decide(&d, team);
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */

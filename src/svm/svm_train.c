@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "svm/session.h"
+#include "svm/svm_predict.h"
 #include "svm/svm_seen.h"
 
 #include <stdio.h>
@@ -86,22 +87,8 @@ static int solve_all(trainer *t) {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int open_trainer(trainer *t) {
-    larder__kernel_conf k = {t->conf->kernel, t->conf->degree, t->conf->gamma, t->conf->coef0};
-    if (k.gamma == 0 && t->data->features > 0)
-        k.gamma = 1.0 / t->data->features;
-    int rc = larder__session_samples(t);
-    if (rc == 0)
-        rc = larder__kernel_open(&t->kernel, &k, t->data, NULL, LARDER__ENGINE_AUTO);
-    if (rc == 0)
-        rc = larder__panel_fill(&t->panel, &t->kernel, t->data, t->samples.point_row,
-                                t->samples.points);
-    if (rc < 0)
-        return rc;
-    bool named = larder__task_has_classes(t->conf->task);
-    t->functions = !named                ? 1
-                   : t->conf->one_vs_all ? t->classes
-                                         : t->classes * (t->classes - 1) / 2;
+/* Room for what becomes of each of them. */
+static int open_functions(trainer *t) {
     t->made = larder__calloc(t->functions + 1, sizeof *t->made);
     t->last = larder__calloc(t->functions + 1, sizeof *t->last);
     t->members = larder__calloc(t->functions + 1, sizeof *t->members);
@@ -114,8 +101,45 @@ static int open_trainer(trainer *t) {
         fits = t->prob_a && t->prob_b;
     }
     return t->made && t->last && t->members && t->member_count && t->done && fits
-               ? larder__session_decide_rows(t)
+               ? 0
                : larder__fail(LARDER_E_NOMEM, "no memory for %zu problems", t->functions);
+}
+
+static int open_trainer(trainer *t) {
+    larder__kernel_conf k = {t->conf->kernel, t->conf->degree, t->conf->gamma, t->conf->coef0};
+    if (k.gamma == 0 && t->data->features > 0)
+        k.gamma = 1.0 / t->data->features;
+    int rc = larder__session_samples(t);
+    if (rc == 0)
+        rc = larder__session_sort(t);
+    if (rc == 0)
+        rc = larder__kernel_open(&t->kernel, &k, t->data, NULL, LARDER__ENGINE_AUTO);
+    if (rc == 0)
+        rc = larder__panel_fill(&t->panel, &t->kernel, t->data, t->samples.point_row,
+                                t->samples.points);
+    if (rc < 0)
+        return rc;
+    bool named = larder__task_has_classes(t->conf->task);
+    t->functions = !named                ? 1
+                   : t->conf->one_vs_all ? t->classes
+                                         : t->classes * (t->classes - 1) / 2;
+    rc = larder__session_decide_rows(t);
+    return rc < 0 ? rc : open_functions(t);
+}
+
+/* What a fork has from another. */
+static void close_layout(trainer *t) {
+    larder__free(t->label);
+    larder__free(t->class_of);
+    larder__free(t->cell);
+    larder__free(t->cell_start);
+    larder__kept_rows_close(&t->kept);
+    larder__gram_close(&t->gram);
+    larder__exact_close(&t->exact);
+    larder__panel_free(&t->panel);
+    larder__kernel_close(&t->kernel);
+    larder__samples_close(&t->samples);
+    pthread_mutex_destroy(&t->own_lock);
 }
 
 void larder__svm_session_close(larder__svm_session **session) {
@@ -134,27 +158,21 @@ void larder__svm_session_close(larder__svm_session **session) {
     larder__free(t->last);
     larder__free(t->members);
     larder__free(t->member_count);
-    larder__free(t->label);
     larder__free(t->weighted);
-    larder__free(t->class_of);
     larder__free(t->done);
-    larder__free(t->cell);
-    larder__free(t->cell_start);
     larder__free(t->ids);
     larder__free(t->prob_a);
     larder__free(t->prob_b);
-    larder__kept_rows_close(&t->kept);
-    pthread_mutex_destroy(&t->lock);
-    larder__panel_free(&t->panel);
-    larder__kernel_close(&t->kernel);
-    larder__samples_close(&t->samples);
+    if (!t->forked)
+        close_layout(t);
     larder__free(t);
     *session = NULL;
 }
 
 static int open_session(larder__svm_session **out, trainer *t, larder_svm_stats *stats,
                         const larder_svm_conf *conf) {
-    pthread_mutex_init(&t->lock, NULL);
+    pthread_mutex_init(&t->own_lock, NULL);
+    t->lock = &t->own_lock;
     t->own = *conf;
     t->conf = &t->own;
     t->stats = stats;
@@ -192,9 +210,39 @@ int larder__svm_session_folds(larder__svm_session **out, const larder_svm_data *
     t->data = data, t->rows = rows, t->n = n, t->team = team;
     t->folds = folds, t->fold_of_row = fold_of_row;
     int rc = open_session(out, t, stats, conf);
-    if (rc == 0 && !t->kept) /* nothing to share */
+    if (rc == 0 && !t->kept && !t->gram.k) /* nothing to share */
         larder__svm_session_close(out);
     return rc;
+}
+
+bool larder__svm_session_forks(const larder__svm_session *t) { return t->gram.k != NULL; }
+
+int larder__svm_session_fork(larder__svm_session **out, const larder__svm_session *of,
+                             larder__team *team, pthread_mutex_t *lock, larder_svm_stats *stats,
+                             bool silent) {
+    trainer *t = *out = larder__malloc(sizeof *t);
+    if (!t)
+        return larder__fail(LARDER_E_NOMEM, "no memory to train");
+    *t = *of;
+    t->forked = true;
+    t->own.warn = silent ? NULL : t->own.warn;
+    t->conf = &t->own;
+    t->team = team, t->lock = lock, t->stats = stats;
+    t->made = t->last = NULL;
+    t->members = NULL, t->member_count = NULL, t->done = NULL, t->weighted = NULL;
+    t->ids = NULL, t->prob_a = t->prob_b = NULL;
+    int rc = open_functions(t);
+    if (rc < 0)
+        larder__svm_session_close(out);
+    return rc;
+}
+
+int larder__svm_session_decide(const larder__svm_session *t, const larder_svm_model *m,
+                               const uint32_t *rows, size_t n, larder__team *team, double *out) {
+    if (!t->gram.k || t->rows || m->kernel.type == LARDER_SVM_LINEAR)
+        return larder__svm_decide(m, t->data, rows, n, team, out);
+    larder__decided_by by = {&t->gram, t->samples.sample_of, t->panel.norm};
+    return larder__svm_decide_by(m, &t->kernel, t->data, rows, n, &by, team, out);
 }
 
 void larder__svm_session_leave_out(larder__svm_session *t, size_t fold) {

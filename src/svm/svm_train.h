@@ -6,6 +6,8 @@
 #include "svm/svm_seen.h"
 #include "svm/team.h"
 
+#include <pthread.h>
+
 /* What every call that trains is inside of: whatever it begins it ends, also where it fails. */
 typedef struct larder__svm_job {
     larder_svm_conf conf; /* as the caller has it, but progress passes through `seen` */
@@ -39,6 +41,15 @@ int larder__svm_session_folds(larder__svm_session **, const larder_svm_data *, c
                               const larder_svm_conf *, larder__team *, larder_svm_stats *stats);
 /* The next run leaves this fold out and begins afresh. */
 void larder__svm_session_leave_out(larder__svm_session *, size_t fold);
+/* Another that shares what the first has laid out, so that folds can be trained side by side; where
+ * it can. The lock is of progress, prints and stats; a silent one warns of nothing. */
+bool larder__svm_session_forks(const larder__svm_session *);
+int larder__svm_session_fork(larder__svm_session **, const larder__svm_session *of, larder__team *,
+                             pthread_mutex_t *lock, larder_svm_stats *stats, bool silent);
+/* As larder__svm_decide for a model of this session and rows of its data, where only what follows
+ * for labels (or targets) matters. */
+int larder__svm_session_decide(const larder__svm_session *, const larder_svm_model *,
+                               const uint32_t *rows, size_t n, larder__team *, double *out);
 void larder__svm_session_close(larder__svm_session **); /* adds to the stats what was found kept */
 
 #endif

@@ -171,7 +171,7 @@ int larder__decision_take(larder__decision *out, const larder__qp *q, const lard
     return 0;
 }
 
-int larder__task_solve(larder__decision *out, const larder__svm_task *t, const larder_svm_conf *c,
+int larder__task_solve(larder__decision *out, larder__svm_task *t, const larder_svm_conf *c,
                        const larder__kernel *k, const larder__panel *all,
                        const larder__solver_conf *conf) {
     programme p;
@@ -183,7 +183,9 @@ int larder__task_solve(larder__decision *out, const larder__svm_task *t, const l
     if ((rc = set_programme(&p, t, c)) == 0) {
         p.qp.point = p.point, p.qp.lo = p.lo, p.qp.hi = p.hi, p.qp.linear = p.linear;
         p.qp.beta = p.beta, p.qp.group = has_groups(c->task) ? p.group : NULL;
+        p.qp.f = t->f, p.qp.knows_f = t->knows_f;
         rc = larder__solve(&p.qp, k, all, conf, &solved);
+        t->knows_f = p.qp.knows_f;
     }
     if (rc == 0)
         rc = larder__decision_take(out, &p.qp, &solved, t, c);
@@ -195,7 +197,8 @@ int larder__task_solve(larder__decision *out, const larder__svm_task *t, const l
 
 void larder__decision_close(larder__decision *d) {
     larder__free(d->coef);
-    d->coef = NULL;
+    larder__free(d->f);
+    d->coef = d->f = NULL;
 }
 
 void larder__decision_print(const larder__decision *d, const larder_svm_conf *c) {

@@ -14,10 +14,14 @@ typedef struct larder__svm_task { /* `n` samples of a panel */
     double rows;         /* sum of count */
     double c[2];         /* C of y = +1, of y = -1 */
     const double *start; /* coefficients to start from (C-SVC, epsilon-SVR); NULL: zero */
+    double *f;           /* NULL, or a point each: K times them, if known; then of the solution */
+    bool knows_f;
 } larder__svm_task;
 
 typedef struct larder__decision {
     double *coef; /* a sample each: y alpha */
+    double *f;    /* the same: K times these, where somebody may go on from there; or NULL */
+    bool knows_f;
     double rho;
     double extra; /* nu of C-SVC and epsilon-SVR, C of nu-SVC, epsilon of nu-SVR */
     size_t vectors, bounded;
@@ -26,7 +30,7 @@ typedef struct larder__decision {
 } larder__decision;
 
 /* Free out->coef with larder__decision_close. */
-int larder__task_solve(larder__decision *out, const larder__svm_task *, const larder_svm_conf *,
+int larder__task_solve(larder__decision *out, larder__svm_task *, const larder_svm_conf *,
                        const larder__kernel *, const larder__panel *, const larder__solver_conf *);
 /* The decision function that a solution, or the state between two rounds, stands for. */
 int larder__decision_take(larder__decision *out, const larder__qp *, const larder__solved *,

@@ -178,6 +178,114 @@ static void grids_share_rows(void **state) {
     larder_svm_data_close(&d);
 }
 
+/* All values computed once, folds side by side, against rows that are made anew; folds as given,
+ * and what was said of each row. Threads change nothing. */
+static void grids_share_all_values(void **state) {
+    (void)state;
+    enum { ROWS = 420, CS = 3, POINTS = 6 };
+    static const larder_svm_task tasks[] = {LARDER_SVM_C_SVC, LARDER_SVM_EPSILON_SVR,
+                                            LARDER_SVM_NU_SVC};
+    static double labels[3][POINTS * ROWS];
+    double c[] = {1, 8, 64}, gamma[] = {0.5, 4}, score[3][POINTS];
+    uint32_t fold_of[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++)
+        fold_of[i] = i % 5 > 2 ? 1 : i % 5 == 0 ? 2 : 0;
+    for (size_t t = 0; t < 3; t++) {
+        bool named = tasks[t] != LARDER_SVM_EPSILON_SVR;
+        larder_svm_data *d = clouds(ROWS, 4, named ? 3 : 0, 20 + t);
+        larder_svm_conf conf = conf_of(tasks[t], 1, 1);
+        conf.nu = 0.3;
+        for (int i = 0; i < 3; i++) {
+            larder_svm_stats s = {.size = sizeof s};
+            conf.threads = i == 1 ? 3 : 1;
+            conf.separate_rows = i == 2;
+            larder_svm_grid grid = {.size = sizeof grid,
+                                    .c = c,
+                                    .gamma = gamma,
+                                    .cs = CS,
+                                    .gammas = 2,
+                                    .folds = 3,
+                                    .score = score[i],
+                                    .fold_of = fold_of,
+                                    .labels = labels[i]};
+            check_ok(larder_svm_search(d, &conf, &grid, &s));
+            assert_int_equal(s.problems, POINTS * 3 * (named ? 3 : 1));
+        }
+        assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
+        size_t apart = 0;
+        for (size_t i = 0; i < POINTS * ROWS; i++)
+            apart += fabs(labels[0][i] - labels[2][i]) > 0.02;
+        assert_true(apart <= POINTS * ROWS / 200);
+        for (size_t i = 0; i < POINTS; i++) {
+            double sum = 0;
+            for (size_t row = 0; row < ROWS; row++) {
+                double got = labels[0][i * ROWS + row], off = got - d->label[row];
+                sum += named ? 100 * (off == 0) : off * off;
+            }
+            assert_true(fabs(score[0][i] - sum / ROWS) < 1e-9 * (1 + fabs(sum)));
+        }
+        larder_svm_data_close(&d);
+    }
+    fold_of[7] = 3;
+    larder_svm_data *d = clouds(ROWS, 4, 3, 1);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    larder_svm_grid grid = {.size = sizeof grid,
+                            .c = c,
+                            .cs = 1,
+                            .gammas = 1,
+                            .folds = 3,
+                            .score = score[0],
+                            .fold_of = fold_of};
+    assert_int_equal(larder_svm_search(d, &conf, &grid, NULL), LARDER_E_ARGS);
+    larder_svm_data_close(&d);
+}
+
+/* A problem of one round that floats cannot tell goes on in rounds of doubles. */
+static void whole_then_exact(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(1500, 4, 2, 31);
+    double objective[2];
+    for (int i = 0; i < 2; i++) {
+        larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 2000, 1);
+        larder_svm_stats s = {.size = sizeof s};
+        larder_svm_model *m;
+        conf.cache_always = i == 1; /* rounds from the start */
+        check_ok(larder_svm_train(&m, d, &conf, &s));
+        assert_true(s.exact == 1 && s.unreached == 0);
+        objective[i] = s.objective;
+        larder_svm_model_close(&m);
+    }
+    assert_true(fabs(objective[0] - objective[1]) < 1e-5 * fabs(objective[0]));
+    larder_svm_data_close(&d);
+}
+
+/* Every allocation fails once, on the way through a grid of shared values. */
+static void no_memory_for_a_grid(void **state) {
+    (void)state;
+    setenv("LARDER_SEE", "0", 1);
+    larder_svm_data *d = clouds(90, 3, 3, 6);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 1, 1);
+    double c[] = {1, 100}, gamma[] = {1, 2}, score[4];
+    for (uint64_t n = 1;; n += 1 + n / 8) {
+        larder_svm_grid grid = {.size = sizeof grid,
+                                .c = c,
+                                .gamma = gamma,
+                                .cs = 2,
+                                .gammas = 2,
+                                .folds = 2,
+                                .score = score};
+        larder__mem_fail_at(n, 0);
+        int rc = larder_svm_search(d, &conf, &grid, NULL);
+        bool failed = larder__mem_failed();
+        larder__mem_fail_at(0, 0);
+        assert_true(rc == (failed ? LARDER_E_NOMEM : 0));
+        if (!failed)
+            break;
+    }
+    larder_svm_data_close(&d);
+    unsetenv("LARDER_SEE");
+}
+
 /* Every allocation fails once, on the way through cells and folds. */
 static void no_memory(void **state) {
     (void)state;
@@ -474,14 +582,9 @@ static void near_the_border(void **state) {
     larder_svm_model *m;
     check_ok(larder_svm_train(&m, d, &conf, NULL));
     larder__kernel k;
-    larder__panel panel;
-    uint32_t *ids = calloc(m->vectors->rows, sizeof *ids);
-    for (uint32_t i = 0; i < m->vectors->rows; i++)
-        ids[i] = i;
     check_ok(larder__kernel_open(&k, &m->kernel, m->vectors, d, LARDER__ENGINE_AUTO));
-    check_ok(larder__panel_fill(&panel, &k, m->vectors, ids, m->vectors->rows));
     larder__border b;
-    check_ok(larder__border_open(&b, m, &k, &panel));
+    check_ok(larder__border_open(&b, m, &k, 1));
     size_t a = 0, c = 1;
     for (size_t v = 0; v < m->values; v++) {
         for (size_t row = 0; row < 40; row++) {
@@ -508,9 +611,7 @@ static void near_the_border(void **state) {
             a++, c = a + 1;
     }
     larder__border_close(&b);
-    larder__panel_free(&panel);
     larder__kernel_close(&k);
-    free(ids);
     larder_svm_model_close(&m);
     larder_svm_data_close(&d);
 }
@@ -521,6 +622,9 @@ int main(void) {
         cmocka_unit_test(shared_rows_come_and_go),
         cmocka_unit_test(folds_share_rows),
         cmocka_unit_test(grids_share_rows),
+        cmocka_unit_test(grids_share_all_values),
+        cmocka_unit_test(whole_then_exact),
+        cmocka_unit_test(no_memory_for_a_grid),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(pairs_side_by_side),
         cmocka_unit_test(a_team_leaves_nothing),
