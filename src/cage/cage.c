@@ -114,7 +114,7 @@ static void *keep(void *arg) {
             continue;
         }
         pthread_mutex_unlock(&c->lock);
-        int rc = larder__cage_worker_start(c->start, c->program, &c->most);
+        int rc = larder__cage_worker_start(c->start, c->program, &c->most, &c->interrupted);
         pthread_mutex_lock(&c->lock);
         c->failed = rc;
         snprintf(c->why, sizeof c->why, "%s", rc < 0 ? larder_errmsg() : "");
@@ -198,7 +198,7 @@ static int check(const seat *s, const larder__cage_ask *q, const larder__cage_an
     if (q->what == LARDER__CAGE_HEAD)
         return larder__codec_limit("answered", a->w, a->h);
     if (q->what == LARDER__CAGE_PIXELS)
-        return larder__cage_picture(a, q->want, larder__cage_worker_out(s->worker), pic);
+        return larder__cage_picture(a, q->want, s->worker->out, pic);
     return 0;
 }
 
@@ -211,6 +211,8 @@ static int ask(seat *s, larder__cage_ask *q, const void *bytes, larder__cage_ans
     if (rc == 0 && q->size >= LARDER__CAGE_IN)
         rc = larder__fail(LARDER_E_RANGE, "a sample of %llu bytes; a cage takes less than 4 GiB",
                           (unsigned long long)q->size);
+    if (rc == 0)
+        rc = larder__cage_worker_fit(s->worker, (size_t)q->size);
     for (int tries = 0; rc == 0 && tries < TRIES; tries++) {
         bool fresh = s->worker->process == 0;
         if (c->interrupted)
@@ -270,7 +272,7 @@ static int sound(larder__elsewhere *e, const larder__sound *want, const void *by
     int rc = ask(s, &q, bytes, &a, NULL);
     if (rc < 0)
         return rc;
-    memcpy(out, larder__cage_worker_out(s->worker), (size_t)used);
+    memcpy(out, s->worker->out, (size_t)used);
     s->worker->used = used > s->worker->used ? (size_t)used : s->worker->used;
     return 0;
 }

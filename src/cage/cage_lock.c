@@ -31,8 +31,12 @@
 
 /* ---- resources ------------------------------------------------------------------------------- */
 
-/* Bytes of private memory that this process can write to, which is what RLIMIT_DATA counts. */
-static uint64_t data_bytes(void) {
+typedef struct taken { /* bytes */
+    uint64_t data; /* of private memory that can be written to, which is what RLIMIT_DATA counts */
+    uint64_t all;  /* of addresses: RLIMIT_DATA lets stacks pass, and what is only read */
+} taken;
+
+static int measure(taken *out) {
     unsigned long long pages[6] = {0};
     FILE *f = fopen("/proc/self/statm", "re");
     int n = f ? fscanf(f, "%llu %llu %llu %llu %llu %llu", &pages[0], &pages[1], &pages[2],
@@ -40,7 +44,10 @@ static uint64_t data_bytes(void) {
               : 0;
     if (f)
         fclose(f);
-    return n == 6 ? pages[5] * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    *out = (taken){.data = pages[5] * page, .all = pages[0] * page};
+    return n == 6 ? 0
+                  : larder__fail(LARDER_E_UNSUPPORTED, "/proc does not tell what memory it has");
 }
 
 static int limit(int which, uint64_t most) {
@@ -52,7 +59,9 @@ static int limit(int which, uint64_t most) {
                : larder__fail(LARDER_E_UNSUPPORTED, "a limit of resources: %s", strerror(errno));
 }
 
-static int limit_all(uint64_t data) {
+static uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static int limit_all(const taken *now, uint64_t memory) {
     const struct {
         int which;
         uint64_t most;
@@ -63,7 +72,8 @@ static int limit_all(uint64_t data) {
         {RLIMIT_NOFILE, 0},
         {RLIMIT_MEMLOCK, 0},
         {RLIMIT_STACK, 8u << 20},
-        {RLIMIT_DATA, SANITIZED ? UINT64_MAX : data},
+        {RLIMIT_DATA, SANITIZED ? UINT64_MAX : sum(now->data, memory)},
+        {RLIMIT_AS, SANITIZED ? UINT64_MAX : sum(now->all, memory)},
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof limits / sizeof *limits; i++)
@@ -161,21 +171,25 @@ static void allow_memory(program *p) {
     add(p, AND, PROT_EXEC, 0, 0);
     add(p, IS, 0, 0, 4);
     add(p, LOAD, ARGUMENTS + 8 * 3, 0, 0);
-    add(p, AND, MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS, 0, 0);
+    add(p, AND, ~(uint32_t)(MAP_FIXED | MAP_NORESERVE | MAP_STACK), 0, 0);
     add(p, IS, MAP_PRIVATE | MAP_ANONYMOUS, 0, 1);
     add(p, ANSWER, ALLOW, 0, 0);
     add(p, ANSWER, KILL, 0, 0);
     allow_where(p, SYS_mprotect, 2, PROT_EXEC, 0);
+    allow_where(p, SYS_madvise, 2, ~31u, 0); /* from 100 on it breaks memory, for root */
 }
 
 static const long allowed[] = {
     SYS_recvfrom,
     SYS_sendto,
-    SYS_futex,
+    /* To /dev/null: what libraries complain of. */
+    SYS_write,
+    SYS_writev,
     SYS_munmap,
     SYS_mremap,
     SYS_brk,
-    SYS_madvise,
+    /* A large qsort asks how much memory there is. */
+    SYS_sysinfo,
     SYS_clock_gettime,
     SYS_clock_getres,
     SYS_gettimeofday,
@@ -183,14 +197,11 @@ static const long allowed[] = {
     SYS_sched_yield,
     SYS_getpid,
     SYS_gettid,
-    SYS_write,
-    SYS_writev, /* to /dev/null: what libraries complain of */
     SYS_rt_sigprocmask,
     SYS_rt_sigreturn,
     SYS_restart_syscall,
     SYS_exit,
     SYS_exit_group,
-    SYS_sysinfo, /* a large qsort asks how much memory there is */
 #ifdef SYS_time
     SYS_time,
 #endif
@@ -206,7 +217,8 @@ static int shut_calls(void) {
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         allow(&p, allowed[i]);
     allow_memory(&p); /* from here on the number is gone once it has been one of these */
-    uint32_t self = (uint32_t)getpid(); /* abort() */
+    allow_where(&p, SYS_futex, 1, ~(128u | 256u | 1u), 0); /* to wait and to wake */
+    uint32_t self = (uint32_t)getpid();                    /* abort() */
     allow_where(&p, SYS_tgkill, 0, UINT32_MAX, self);
     allow_where(&p, SYS_tkill, 0, UINT32_MAX, self);
     add(&p, ANSWER, KILL, 0, 0);
@@ -229,14 +241,26 @@ static int shut_calls(void) {
 
 #endif
 
+/* What root may do more than others, for calls that are left. */
+static int drop_rights(void) {
+    const uint32_t version[2] = {0x20080522, 0}, none[6] = {0}; /* _LINUX_CAPABILITY_VERSION_3 */
+    return syscall(SYS_capset, version, none) == 0
+               ? 0
+               : larder__fail(LARDER_E_UNSUPPORTED, "rights of root: %s", strerror(errno));
+}
+
 bool larder__cage_limits_memory(void) { return !SANITIZED; }
 
 int larder__cage_lock(uint64_t memory) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
         return larder__fail(LARDER_E_UNSUPPORTED, "no_new_privs: %s", strerror(errno));
-    uint64_t data = data_bytes() + memory; /* each lock takes away what the ones before it need */
-    int rc = shut_files();
+    taken now; /* each lock takes away what the ones before it need */
+    int rc = measure(&now);
     if (rc == 0)
-        rc = limit_all(data);
+        rc = shut_files();
+    if (rc == 0)
+        rc = limit_all(&now, memory);
+    if (rc == 0)
+        rc = drop_rights();
     return rc < 0 ? rc : shut_calls();
 }

@@ -23,6 +23,7 @@
 typedef struct desk {
     larder__scratch *scratch;
     const uint8_t *in;
+    size_t room; /* of `in` */
     uint8_t *out;
 } desk;
 
@@ -49,13 +50,13 @@ static void warm_up(larder__scratch *s) {
 
 static int close_others(void) {
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, LARDER__CAGE_MEMORY + 1u, ~0u, 0u) == 0)
+    if (syscall(SYS_close_range, LARDER__CAGE_OUT_FD + 1u, ~0u, 0u) == 0)
         return 0;
 #endif
     struct rlimit most = {0};
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur > 1 << 20)
         return larder__fail(LARDER_E_UNSUPPORTED, "descriptors of others cannot be closed");
-    for (int fd = LARDER__CAGE_MEMORY + 1; fd < (int)most.rlim_cur; fd++)
+    for (int fd = LARDER__CAGE_OUT_FD + 1; fd < (int)most.rlim_cur; fd++)
         close(fd);
     return 0;
 }
@@ -63,15 +64,15 @@ static int close_others(void) {
 static int prepare(desk *d, uint64_t memory) {
     struct sched_param none = {0};
     int rc = close_others();
-    void *in =
-        mmap(NULL, LARDER__CAGE_IN, PROT_READ, MAP_SHARED | MAP_NORESERVE, LARDER__CAGE_MEMORY, 0);
+    void *in = mmap(NULL, d->room, PROT_READ, MAP_SHARED | MAP_NORESERVE, LARDER__CAGE_IN_FD, 0);
     void *out = mmap(NULL, LARDER__CAGE_OUT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                     LARDER__CAGE_MEMORY, (off_t)LARDER__CAGE_IN);
+                     LARDER__CAGE_OUT_FD, 0);
     if (in == MAP_FAILED || out == MAP_FAILED)
         return larder__fail(LARDER_E_NOMEM, "a cage's memory: %s", strerror(errno));
     d->in = in;
     d->out = out;
-    close(LARDER__CAGE_MEMORY);
+    close(LARDER__CAGE_IN_FD);
+    close(LARDER__CAGE_OUT_FD);
     sched_setscheduler(0, SCHED_BATCH, &none); /* as the loader's threads; it works without, too */
     if (rc != 0 || (rc = larder__scratch_open(&d->scratch)) != 0)
         return rc;
@@ -107,6 +108,18 @@ static int decode_pixels(desk *d, const larder__cage_ask *q, larder__cage_answer
     return 0;
 }
 
+/* Frames are read into the block that pixels are lent for, and out of it where they are wanted. */
+static int decode_sound(desk *d, const larder__cage_ask *q) {
+    lend_out(d, false);
+    int rc = larder__sound_window(&q->sound, d->scratch, d->in, q->size, q->where,
+                                  (float *)(void *)d->out);
+    larder__free(d->scratch->block[LARDER__BLOCK_DECODED]);
+    lend_out(d, false);
+    larder__scratch_trim(d->scratch);
+    lend_out(d, true);
+    return rc;
+}
+
 static int answer(desk *d, const larder__cage_ask *q, larder__cage_answer *a) {
     d->scratch->indices = q->indices != 0;
     int rc = LARDER_E_FORMAT;
@@ -115,9 +128,8 @@ static int answer(desk *d, const larder__cage_ask *q, larder__cage_answer *a) {
     else if (q->what == LARDER__CAGE_PIXELS)
         rc = decode_pixels(d, q, a);
     else if (q->what == LARDER__CAGE_SOUND)
-        rc = larder__sound_window(&q->sound, d->scratch, d->in, q->size, q->where,
-                                  (float *)(void *)d->out);
-    if (q->what != LARDER__CAGE_HEAD) {
+        rc = decode_sound(d, q);
+    if (q->what == LARDER__CAGE_PIXELS) {
         lend_out(d, false); /* it is nobody's to free */
         larder__scratch_trim(d->scratch);
         lend_out(d, true);
@@ -125,14 +137,15 @@ static int answer(desk *d, const larder__cage_ask *q, larder__cage_answer *a) {
     return rc;
 }
 
-/* argv: how much memory it may take, and who started it. */
+/* argv: how much memory it may take, who started it, and how large the largest sample is. */
 int larder__cage_serve(int argc, char **argv, larder__cage_hook hook) {
     desk d = {0};
     larder__cage_answer a = {0};
     larder__cage_ask q;
-    if (argc != 3 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
+    if (argc != 4 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
         getppid() != (pid_t)strtoll(argv[2], NULL, 10))
         return 1;
+    d.room = (size_t)strtoull(argv[3], NULL, 10);
     int rc = prepare(&d, strtoull(argv[1], NULL, 10));
     snprintf(a.why, sizeof a.why, "%s", larder_version());
     if (rc != 0 || !d.scratch) { /* nothing is decoded without the lock */
@@ -140,7 +153,7 @@ int larder__cage_serve(int argc, char **argv, larder__cage_hook hook) {
         return 1;
     }
     while (say(&a, rc) && recv(LARDER__CAGE_SOCKET, &q, sizeof q, 0) == sizeof q &&
-           q.magic == LARDER__CAGE_ASKS && q.size < LARDER__CAGE_IN) {
+           q.magic == LARDER__CAGE_ASKS && q.size <= d.room) {
         a = (larder__cage_answer){.number = q.number};
         if (hook)
             hook(q.what, d.in, q.size, d.out);

@@ -6,12 +6,13 @@
 #include "stage/codec.h"
 #include "stage/sound.h"
 
-/* The memory of a worker: room for any sample (of less than 4 GiB) and, behind it, for what becomes
- * of it. Only pages that were written to exist. */
+/* The memory of a worker: room for a sample (of less than 4 GiB), which it can read, and for what
+ * becomes of it. Only pages that were written to exist. */
 #define LARDER__CAGE_IN ((size_t)4 << 30)
 #define LARDER__CAGE_OUT ((size_t)512 << 20)
 
-enum { LARDER__CAGE_SOCKET = 3, LARDER__CAGE_MEMORY = 4 }; /* descriptors of a worker */
+/* Descriptors of a worker. */
+enum { LARDER__CAGE_SOCKET = 3, LARDER__CAGE_IN_FD = 4, LARDER__CAGE_OUT_FD = 5 };
 enum { LARDER__CAGE_ASKS = 0x6b736163, LARDER__CAGE_TELLS = 0x6c746163, LARDER__CAGE_WHY = 256 };
 
 typedef enum larder__cage_what {

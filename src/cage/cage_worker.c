@@ -21,6 +21,7 @@
 
 enum { SLICE_MS = 200, HELLO_SECONDS = 60, PATIENCE = 10 /* times the processor's seconds */ };
 static const size_t KEPT = (size_t)32 << 20; /* bytes of memory that stay after a large sample */
+static const size_t FIRST_ROOM = (size_t)16 << 20; /* for a sample; doubled for a larger one */
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -37,36 +38,73 @@ static void shut(int *fd) {
 
 /* ---- its memory ------------------------------------------------------------------------------ */
 
-int larder__cage_worker_open(larder__cage_worker *w) {
-    const size_t all = LARDER__CAGE_IN + LARDER__CAGE_OUT;
-    *w = (larder__cage_worker){.socket = -1, .handle = -1};
-    w->memory = memfd_create("larder-cage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (w->memory < 0 || ftruncate(w->memory, (off_t)all) != 0 ||
-        fcntl(w->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+static void unmap(unsigned char **at, size_t size, int *fd) {
+    if (*at)
+        munmap(*at, size);
+    *at = NULL;
+    shut(fd);
+}
+
+static int map(unsigned char **at, size_t size, int *fd) {
+    *fd = memfd_create("larder-cage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0 || ftruncate(*fd, (off_t)size) != 0 ||
+        fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return larder__fail(LARDER_E_NOMEM, "memory for a cage: %s", strerror(errno));
-    void *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, w->memory, 0);
-    if (at == MAP_FAILED)
-        return larder__fail(LARDER_E_NOMEM, "%zu bytes of addresses for a cage: %s", all,
-                            strerror(errno));
-    w->shared = at;
-    madvise(at, all, MADV_DONTDUMP);
-    madvise(at, all, MADV_DONTFORK);
+    void *is = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
+    if (is == MAP_FAILED)
+        return larder__fail(LARDER_E_NOMEM, "%zu bytes of addresses for a cage (ulimit -v): %s",
+                            size, strerror(errno));
+    *at = is;
+    madvise(is, size, MADV_DONTDUMP);
+    madvise(is, size, MADV_DONTFORK);
     return 0;
+}
+
+/* A process that could write where samples lie could fill all of that, which nothing limits. */
+static int read_only(int *fd) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", *fd);
+    int other = open(path, O_RDONLY | O_CLOEXEC);
+    if (other < 0)
+        return larder__fail(LARDER_E_UNSUPPORTED, "no cage: %s: %s", path, strerror(errno));
+    close(*fd);
+    *fd = other;
+    return 0;
+}
+
+int larder__cage_worker_fit(larder__cage_worker *w, size_t size) {
+    size_t room = FIRST_ROOM;
+    if (size <= w->room)
+        return 0;
+    while (room < size)
+        room *= 2;
+    larder__cage_worker_end(w);
+    unmap(&w->in, w->room, &w->in_fd);
+    w->room = 0;
+    int rc = map(&w->in, room, &w->in_fd);
+    w->room = w->in ? room : 0;
+    return rc < 0 ? rc : read_only(&w->in_fd);
+}
+
+int larder__cage_worker_open(larder__cage_worker *w) {
+    *w = (larder__cage_worker){.socket = -1, .handle = -1, .in_fd = -1, .out_fd = -1};
+    int rc = map(&w->out, LARDER__CAGE_OUT, &w->out_fd);
+    return rc < 0 ? rc : larder__cage_worker_fit(w, 1);
 }
 
 void larder__cage_worker_close(larder__cage_worker *w) {
     larder__cage_worker_end(w);
-    if (w->shared)
-        munmap(w->shared, LARDER__CAGE_IN + LARDER__CAGE_OUT);
-    w->shared = NULL;
-    shut(&w->memory);
+    unmap(&w->in, w->room, &w->in_fd);
+    unmap(&w->out, LARDER__CAGE_OUT, &w->out_fd);
 }
 
 void larder__cage_worker_lay(larder__cage_worker *w, const void *bytes, size_t size) {
-    if (w->used > KEPT)
-        madvise(w->shared, LARDER__CAGE_IN + LARDER__CAGE_OUT, MADV_REMOVE);
+    if (w->used > KEPT) {
+        madvise(w->in, w->room, MADV_REMOVE);
+        madvise(w->out, LARDER__CAGE_OUT, MADV_REMOVE);
+    }
     w->used = size;
-    memcpy(w->shared, bytes, size);
+    memcpy(w->in, bytes, size);
 }
 
 /* ---- its process ----------------------------------------------------------------------------- */
@@ -91,10 +129,11 @@ static int spawn(larder__cage_worker *w, const char *program, int far,
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t all, none;
-    char memory[24], self[24], *environment[8];
-    char *argv[] = {(char *)(uintptr_t)LARDER__CAGE_PROGRAM, memory, self, NULL};
+    char memory[24], self[24], room[24], *environment[8];
+    char *argv[] = {(char *)(uintptr_t)LARDER__CAGE_PROGRAM, memory, self, room, NULL};
     snprintf(memory, sizeof memory, "%llu", (unsigned long long)most->memory);
     snprintf(self, sizeof self, "%lld", (long long)getpid());
+    snprintf(room, sizeof room, "%zu", w->room);
     choose_environment(environment);
     sigfillset(&all);
     sigemptyset(&none);
@@ -115,7 +154,9 @@ static int spawn(larder__cage_worker *w, const char *program, int far,
     if (err == 0)
         err = posix_spawn_file_actions_adddup2(&files, far, LARDER__CAGE_SOCKET);
     if (err == 0)
-        err = posix_spawn_file_actions_adddup2(&files, w->memory, LARDER__CAGE_MEMORY);
+        err = posix_spawn_file_actions_adddup2(&files, w->in_fd, LARDER__CAGE_IN_FD);
+    if (err == 0)
+        err = posix_spawn_file_actions_adddup2(&files, w->out_fd, LARDER__CAGE_OUT_FD);
     if (err == 0)
         err = posix_spawn(&w->process, program, &files, &how, argv, environment);
     posix_spawnattr_destroy(&how);
@@ -125,9 +166,9 @@ static int spawn(larder__cage_worker *w, const char *program, int far,
 
 /* Above the numbers that the process has its own under, so that none covers another. */
 static int raise_descriptor(int *fd) {
-    if (*fd > LARDER__CAGE_MEMORY)
+    if (*fd > LARDER__CAGE_OUT_FD)
         return 0;
-    int high = fcntl(*fd, F_DUPFD_CLOEXEC, LARDER__CAGE_MEMORY + 1);
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, LARDER__CAGE_OUT_FD + 1);
     close(*fd);
     *fd = high;
     return high < 0 ? -1 : 0;
@@ -140,7 +181,8 @@ static int open_socket(larder__cage_worker *w, int *far) {
         return -1;
     w->socket = ends[0];
     *far = ends[1];
-    return raise_descriptor(far) == 0 && raise_descriptor(&w->memory) == 0 &&
+    return raise_descriptor(far) == 0 && raise_descriptor(&w->in_fd) == 0 &&
+                   raise_descriptor(&w->out_fd) == 0 &&
                    setsockopt(w->socket, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) == 0
                ? 0
                : -1;
@@ -149,11 +191,11 @@ static int open_socket(larder__cage_worker *w, int *far) {
 static int hear(larder__cage_worker *w, const larder__cage_limits *most,
                 const _Atomic bool *interrupted, larder__cage_answer *a);
 
-static int meet(larder__cage_worker *w, const char *program) {
+static int meet(larder__cage_worker *w, const char *program, const _Atomic bool *interrupted) {
     const larder__cage_limits patient = {.seconds = HELLO_SECONDS};
     larder__cage_answer a;
     w->number = 0;
-    int rc = hear(w, &patient, NULL, &a);
+    int rc = hear(w, &patient, interrupted, &a);
     if (rc > 0)
         return larder__fail(LARDER_E_UNSUPPORTED,
                             "the program %.200s, which is to decode for it, %s before it began",
@@ -169,7 +211,7 @@ static int meet(larder__cage_worker *w, const char *program) {
 }
 
 int larder__cage_worker_start(larder__cage_worker *w, const char *program,
-                              const larder__cage_limits *most) {
+                              const larder__cage_limits *most, const _Atomic bool *interrupted) {
     int far = -1;
     int err = open_socket(w, &far) == 0 ? spawn(w, program, far, most) : errno;
     shut(&far);
@@ -180,7 +222,7 @@ int larder__cage_worker_start(larder__cage_worker *w, const char *program,
                             strerror(err));
     }
     w->handle = (int)syscall(SYS_pidfd_open, w->process, 0u);
-    int rc = meet(w, program);
+    int rc = meet(w, program, interrupted);
     if (rc < 0)
         larder__cage_worker_end(w);
     return rc;
@@ -202,21 +244,38 @@ static void end_process(const larder__cage_worker *w) {
             kill(w->process, SIGKILL);
 }
 
+/* By its handle for the same reason: another child's end is for another to see. */
+static bool wait_for(const larder__cage_worker *w, int *status, struct rusage *took) {
+    enum { BY_HANDLE = 3 }; /* P_PIDFD */
+    siginfo_t how = {0};
+    long rc;
+    do
+        rc = w->handle < 0 ? -1 : syscall(SYS_waitid, BY_HANDLE, w->handle, &how, WEXITED, took);
+    while (rc < 0 && w->handle >= 0 && errno == EINTR);
+    if (rc == 0) {
+        *status = how.si_code == CLD_EXITED ? (how.si_status & 0xff) << 8 : how.si_status;
+        return true;
+    }
+    if (w->handle >= 0 && errno != EINVAL) /* a kernel that has handles and does not wait by them */
+        return false;
+    do
+        rc = wait4(w->process, status, 0, took);
+    while (rc < 0 && errno == EINTR);
+    return rc == w->process;
+}
+
 void larder__cage_worker_end(larder__cage_worker *w) {
     int status = 0;
     if (w->process > 0) {
         struct rusage took = {0};
         end_process(w); /* one that has ended stays as it ended */
-        pid_t got;
-        do
-            got = wait4(w->process, &status, 0, &took);
-        while (got < 0 && errno == EINTR);
-        if (got == w->process)
+        if (wait_for(w, &status, &took))
             say_how(status, w->ended, sizeof w->ended);
         else /* the program waits for all its children, or for none */
             snprintf(w->ended, sizeof w->ended, "has ended");
         w->earlier += (double)(took.ru_utime.tv_sec + took.ru_stime.tv_sec) +
                       1e-6 * (double)(took.ru_utime.tv_usec + took.ru_stime.tv_usec);
+        madvise(w->out, LARDER__CAGE_OUT, MADV_REMOVE); /* it may have filled it */
     }
     w->process = 0;
     shut(&w->handle);
@@ -260,7 +319,7 @@ static int hear(larder__cage_worker *w, const larder__cage_limits *most,
             larder__cage_worker_end(w);
             return LARDER__CAGE_ENDED;
         }
-        if (interrupted && *interrupted) {
+        if (*interrupted) {
             larder__cage_worker_end(w);
             return larder__fail(LARDER_E_CANCELLED, "cancelled");
         }
@@ -283,7 +342,8 @@ int larder__cage_worker_ask(larder__cage_worker *w, const larder__cage_limits *m
                             larder__cage_answer *a) {
     q->magic = LARDER__CAGE_ASKS;
     q->number = ++w->number;
-    if (send(w->socket, q, sizeof *q, MSG_NOSIGNAL) != sizeof *q) {
+    /* There is always room, unless it answers what it does not read: nobody waits for that. */
+    if (send(w->socket, q, sizeof *q, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof *q) {
         larder__cage_worker_end(w);
         return LARDER__CAGE_ENDED;
     }

@@ -13,8 +13,9 @@ typedef struct larder__cage_limits {
 } larder__cage_limits;
 
 typedef struct larder__cage_worker {
-    unsigned char *shared; /* LARDER__CAGE_IN, then LARDER__CAGE_OUT; stays as processes change */
-    int memory;            /* its descriptor */
+    unsigned char *in, *out; /* a sample; of LARDER__CAGE_OUT. They stay as processes change */
+    size_t room;             /* of `in` */
+    int in_fd, out_fd;       /* the first can be read alone, also by whoever maps it again */
     int socket;
     pid_t process; /* 0: none */
     int handle;    /* of it; -1: this kernel has none */
@@ -28,9 +29,11 @@ int larder__cage_worker_open(larder__cage_worker *);
 void larder__cage_worker_close(larder__cage_worker *);
 /* A process for it. By one thread alone, which lives as long as the process is to. */
 int larder__cage_worker_start(larder__cage_worker *, const char *program,
-                              const larder__cage_limits *);
+                              const larder__cage_limits *, const _Atomic bool *interrupted);
 /* Ends it, and says in `ended` how it ended if it had before. */
 void larder__cage_worker_end(larder__cage_worker *);
+/* Room for a sample of that size: its process is ended where there was less. */
+int larder__cage_worker_fit(larder__cage_worker *, size_t size);
 /* Lays the bytes of a sample down. */
 void larder__cage_worker_lay(larder__cage_worker *, const void *bytes, size_t size);
 /* Without an answer: it ended, or was ended since it took too long; `ended` says how. */
@@ -42,9 +45,5 @@ int larder__cage_worker_ask(larder__cage_worker *, const larder__cage_limits *,
 /* It answered what it must not, which this thread's sentence says: it is ended as if by itself. */
 int larder__cage_worker_distrust(larder__cage_worker *);
 double larder__cage_worker_seconds(const larder__cage_worker *);
-
-static inline const uint8_t *larder__cage_worker_out(const larder__cage_worker *w) {
-    return w->shared + LARDER__CAGE_IN;
-}
 
 #endif

@@ -8,16 +8,21 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { N = 40, BATCH = 5, EVIL = 17, SIDE = 8 };
+enum { N = 40, BATCH = 5, EVIL = 17, SIDE = 8, LARGE = 20 << 20 };
 
 static char folder[256], uri[300], hostile[700];
 
@@ -121,7 +126,7 @@ static void test_crashes(void **state) {
     costs_one("pixels segv", "signal 11");
     bool plain = larder__cage_limits_memory(); /* a sanitizer ends in its own way, and is caught */
     costs_one("head abort", plain ? "signal 6" : "its decoder was ended");
-    costs_one("pixels exit", plain ? "ended with exit status 0" : "its decoder was ended");
+    costs_one("pixels exit", plain ? "ended with exit status 0" : "its decoder ");
     costs_one("pixels overrun", "signal 11");
 }
 
@@ -137,12 +142,14 @@ static void test_takes_memory(void **state) {
     if (!larder__cage_limits_memory())
         skip(); /* a sanitizer's own memory is beyond any limit */
     costs_one("pixels allocate", "signal 6");
+    costs_one("pixels reserve", "signal 6");
 }
 
 static void test_reaches_out(void **state) {
     (void)state;
-    static const char *const deeds[] = {"open", "socket", "execve", "ptrace", "signal",
-                                        "fork", "prctl",  "code",   "share",  "shrink"};
+    static const char *const deeds[] = {"open",  "socket", "execve", "ptrace", "signal",
+                                        "fork",  "prctl",  "code",   "share",  "shrink",
+                                        "stack", "poison", "inherit"};
     for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
         char evil[32];
         snprintf(evil, sizeof evil, "%s %s", i % 2 ? "head" : "pixels", deeds[i]);
@@ -150,6 +157,22 @@ static void test_reaches_out(void **state) {
     }
     if (geteuid() != 0) /* it would be everybody's end if the cage did not hold */
         costs_one("head kill", "it tried what its cage forbids");
+}
+
+static void test_finds_nothing(void **state) {
+    (void)state;
+    enum { DESCRIPTOR = 57 }; /* of tool_hostile_cage.c */
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[1], DESCRIPTOR), DESCRIPTOR);
+    assert_int_equal(setenv("LARDER_CAGE_SECRET", "key", 1), 0);
+    costs_one("head environ", "signal 11");
+    costs_one("head descriptor", "signal 11");
+    costs_one("head scribble", "signal 11");
+    unsetenv("LARDER_CAGE_SECRET");
+    close(DESCRIPTOR);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void test_lies(void **state) {
@@ -179,6 +202,43 @@ static void test_answers_twice(void **state) {
     got.pixels[EVIL] = want.pixels[EVIL];
     assert_memory_equal(got.pixels, want.pixels, sizeof want.pixels);
     write_sample(EVIL, NULL);
+}
+
+/* One that answers what it has not read: it spoils what it says, but nobody waits for it to read.
+ */
+static void test_answers_ahead(void **state) {
+    (void)state;
+    larder_loader_conf c = conf_of(hostile);
+    larder_loader *l = NULL;
+    const larder_batch *b;
+    int rc;
+    write_sample(EVIL, "head ahead");
+    c.epochs = 12; /* more questions than a socket has room for */
+    c.threads = 1;
+    check_ok(larder_loader_open(&l, &c));
+    while ((rc = larder_loader_next(l, &b)) >= 0 && rc != LARDER_END)
+        if (rc != LARDER_END_EPOCH)
+            check_ok(larder_loader_done(l, b));
+    check_ok(rc);
+    larder_loader_close(&l);
+    write_sample(EVIL, NULL);
+}
+
+static void test_many_crashes(void **state) {
+    (void)state;
+    larder_loader_conf plain = conf_of(NULL), caged = conf_of(hostile);
+    seen want, got;
+    for (uint64_t i = 0; i < N; i++)
+        if (i != EVIL)
+            write_sample(i, i % 2 ? "pixels segv" : "head segv");
+    plain.batch = caged.batch = N;
+    run(&plain, &want);
+    run(&caged, &got);
+    assert_int_equal(got.bad_count, N - 1);
+    assert_int_equal(got.count, 1);
+    assert_int_equal(got.pixels[EVIL], want.pixels[EVIL]);
+    for (uint64_t i = 0; i < N; i++)
+        write_sample(i, NULL);
 }
 
 static void test_fail_and_replace(void **state) {
@@ -320,6 +380,23 @@ static void test_close_in_the_middle(void **state) {
         write_sample(i, NULL);
 }
 
+/* Children of the program's own are its own, and it may forget or wait for all of them. */
+static void test_other_children(void **state) {
+    (void)state;
+    int status = 0;
+    pid_t p = fork();
+    assert_true(p >= 0);
+    if (p == 0)
+        _exit(3);
+    costs_one("pixels segv", "signal 11");
+    assert_int_equal(waitpid(p, &status, 0), p);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    signal(SIGCHLD, SIG_IGN);
+    costs_one("pixels segv", "its decoder has ended");
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(waitpid(-1, &status, WNOHANG), -1);
+}
+
 /* ---- the same as without --------------------------------------------------------------------- */
 
 static void same_as_plain(const larder_loader_conf *given) {
@@ -379,6 +456,10 @@ static void test_formats(void **state) {
         snprintf(name, sizeof name, "%u.pgm", i);
         write_picture(class, name, (unsigned char *)pnm, size + 70 * (80 + (size_t)i));
     }
+    char *large = calloc(1, LARGE); /* more than a worker has room for at first */
+    assert_non_null(large);
+    memcpy(large, "P5 60 50 255\n", 13);
+    write_picture(class, "large.pgm", (unsigned char *)large, LARGE);
     snprintf(source, sizeof source, "dir:%s", place);
     larder_loader_conf c = kit_conf(source, "minio");
     c.batch = 4;
@@ -428,21 +509,109 @@ static void test_refused(void **state) {
     larder_loader_close(&l);
 }
 
+/* In a process where a call to the kernel fails so, as on a kernel that has none. */
+static int open_without(const char *cage, long call, int error, char *why, size_t cap) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog all = {sizeof steps / sizeof *steps, steps};
+    int ends[2], code = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t p = fork();
+    assert_true(p >= 0);
+    if (p == 0) {
+        larder_loader_conf c = conf_of(cage);
+        larder_loader *l = NULL;
+        must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) == 0);
+        code = larder_loader_open(&l, &c);
+        const char *said = code < 0 ? larder_errmsg() : "";
+        must(write(ends[1], &code, sizeof code) == sizeof code);
+        must(write(ends[1], said, strlen(said) + 1) > 0);
+        larder_loader_close(&l);
+        _exit(0);
+    }
+    close(ends[1]);
+    memset(why, 0, cap);
+    assert_int_equal(read(ends[0], &code, sizeof code), sizeof code);
+    assert_true(read(ends[0], why, cap - 1) > 0);
+    close(ends[0]);
+    waitpid(p, NULL, 0);
+    return code;
+}
+
+static void test_no_lock(void **state) {
+    (void)state;
+    char why[1000];
+    assert_int_equal(open_without("on", SYS_seccomp, ENOSYS, why, sizeof why),
+                     LARDER_E_UNSUPPORTED);
+    assert_non_null(strstr(why, "this kernel has no seccomp for it"));
+    assert_int_equal(open_without("on", SYS_seccomp, EINVAL, why, sizeof why),
+                     LARDER_E_UNSUPPORTED);
+    assert_non_null(strstr(why, "this kernel has no seccomp for it"));
+    assert_int_equal(open_without("on", SYS_capset, EPERM, why, sizeof why), LARDER_E_UNSUPPORTED);
+    assert_non_null(strstr(why, "rights of root"));
+    if (larder__cage_limits_memory()) { /* a sanitizer asks for limits before */
+        assert_int_equal(open_without("on", SYS_prlimit64, EPERM, why, sizeof why),
+                         LARDER_E_UNSUPPORTED);
+        assert_non_null(strstr(why, "limit"));
+    }
+    assert_int_equal(open_without("on", 444, ENOSYS, why, sizeof why), 0); /* landlock: an extra */
+    assert_int_equal(open_without("on", SYS_memfd_create, EMFILE, why, sizeof why), LARDER_E_NOMEM);
+    assert_non_null(strstr(why, "memory for a cage"));
+}
+
+/* Little room for addresses (ulimit -v): a cage takes what it needs, not what it may need. */
+static void test_few_addresses(void **state) {
+    (void)state;
+    if (!larder__cage_limits_memory())
+        skip();
+    pid_t p = fork();
+    assert_true(p >= 0);
+    if (p == 0) {
+        const struct rlimit few = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+        must(setrlimit(RLIMIT_AS, &few) == 0);
+        larder_loader_conf c = conf_of("memory=256MiB");
+        larder_loader *l = NULL;
+        const larder_batch *b;
+        c.threads = 1;
+        must(larder_loader_open(&l, &c) == 0);
+        int rc;
+        while ((rc = larder_loader_next(l, &b)) == 0)
+            must(b->n == BATCH && larder_loader_done(l, b) == 0);
+        must(rc == LARDER_END_EPOCH || rc == LARDER_END);
+        larder_loader_close(&l);
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(p, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_runs_away),
         cmocka_unit_test(test_takes_memory),
         cmocka_unit_test(test_reaches_out),
+        cmocka_unit_test(test_finds_nothing),
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_answers_twice),
+        cmocka_unit_test(test_answers_ahead),
+        cmocka_unit_test(test_many_crashes),
         cmocka_unit_test(test_fail_and_replace),
         cmocka_unit_test(test_killed_from_outside),
         cmocka_unit_test(test_job_is_killed),
         cmocka_unit_test(test_close_in_the_middle),
+        cmocka_unit_test(test_other_children),
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_real_pictures),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_lock),
+        cmocka_unit_test(test_few_addresses),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

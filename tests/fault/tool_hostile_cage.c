@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { LARDER__CAGE_TEST = 57 }; /* a descriptor of test_cage.c */
+
 static uint64_t asked; /* questions so far, which is the number of the last */
 
 static void tell(larder__cage_answer a) {
@@ -42,6 +44,22 @@ static void crash(const char *deed, uint8_t *out) {
             abort();
         memset(p, 1, n);
     }
+    for (int i = 0; i < 64 && strcmp(deed, "reserve") == 0; i++) /* tables of pages cost, too */
+        if (mmap(NULL, (size_t)1 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+            MAP_FAILED)
+            abort();
+}
+
+/* What it must not have: crashes if that is so. */
+static void look_round(const char *deed, const uint8_t *bytes, uint8_t *out) {
+    if (strcmp(deed, "scribble") == 0) { /* on what it was given to read */
+        mprotect((void *)(uintptr_t)bytes, 4096, PROT_READ | PROT_WRITE);
+        *(volatile uint8_t *)(uintptr_t)bytes = 'X';
+    }
+    if (strcmp(deed, "environ") == 0 && !getenv("LARDER_CAGE_SECRET"))
+        crash("segv", out);
+    if (strcmp(deed, "descriptor") == 0 && write(LARDER__CAGE_TEST, "", 1) < 0)
+        crash("segv", out);
 }
 
 /* What it could do harm with. */
@@ -69,7 +87,14 @@ static void reach_out(const char *deed) {
     if (strcmp(deed, "share") == 0)
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (strcmp(deed, "shrink") == 0)
-        (void)!ftruncate(LARDER__CAGE_MEMORY, 0);
+        (void)!ftruncate(LARDER__CAGE_OUT_FD, 0);
+    if (strcmp(deed, "stack") == 0) /* RLIMIT_DATA does not count it */
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1,
+             0);
+    if (strcmp(deed, "poison") == 0) /* without an address, or root would lose a page for ever */
+        madvise(NULL, 0, 100);
+    if (strcmp(deed, "inherit") == 0) /* FUTEX_LOCK_PI */
+        syscall(SYS_futex, &(int){0}, 6, 0, NULL, NULL, 0);
 }
 
 static void lie(const char *deed) {
@@ -107,6 +132,8 @@ static void lie(const char *deed) {
         memset(a.why, 0x1b, sizeof a.why);
         tell(a);
     }
+    for (uint64_t n = asked; strcmp(deed, "ahead") == 0; n++) /* and never reads a question */
+        tell((larder__cage_answer){.number = n, .w = 8, .h = 8, .row = 32, .is = {0, 0, 8, 8}});
     if (strcmp(deed, "twice") == 0) /* the true one is heard by whoever asks next */
         tell((larder__cage_answer){.number = asked, .w = 8, .h = 8});
 }
@@ -119,6 +146,7 @@ static void hook(uint32_t what, const uint8_t *bytes, size_t size, uint8_t *out)
         (strcmp(when, "head") == 0) != (what == LARDER__CAGE_HEAD))
         return;
     crash(deed, out);
+    look_round(deed, bytes, out);
     reach_out(deed);
     lie(deed);
 }

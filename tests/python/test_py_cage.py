@@ -72,11 +72,11 @@ class Cage(unittest.TestCase):
             stem = os.path.join(self.at.name, "ab"[i % 2], f"{i:02}")
             Image.fromarray(self.rng.integers(0, 9, (16 + i, 20), numpy.uint8), "P").save(stem + ".png")
             with wave.open(stem + ".wav", "wb") as f:
-                f.setnchannels(1)
+                f.setnchannels(2)
                 f.setsampwidth(2)
                 f.setframerate(8000)
-                f.writeframes(self.rng.integers(-9999, 9999, 900 + i, numpy.int16).tobytes())
-        fields = {"x": "ppm", "mask": "png:mask", "sound": "wav:sound;seconds=0.05;rate=6000"}
+                f.writeframes(self.rng.integers(-9999, 9999, 2 * (900 + i), numpy.int16).tobytes())
+        fields = {"x": "ppm", "mask": "png:mask", "sound": "wav:sound;seconds=0.05;rate=6000;channels=2"}
         rows = []
         for cage in (False, True):
             with larder.Loader(self.uri, 8, augment="rrc:size=12", fields=fields, cage=cage, epochs=1) as loader:
