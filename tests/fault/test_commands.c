@@ -1,6 +1,7 @@
-/* Every command of the program, in this process: while each of its allocations in turn fails, it
- * ends with a sentence and an exit code, leaks nothing and leaves no half-written file; and it
- * refuses what makes no sense in its options. */
+/* Commands of the program, in this process: while one of their allocations fails, the first ones
+ * and then some further and further apart, they end with a sentence and an exit code, leak nothing
+ * and leave no half-written file. All commands refuse what makes no sense in their options; serve,
+ * top, dash and profile do no more than that here. */
 #include "check.h"
 
 #include "base/mem.h"
@@ -96,7 +97,7 @@ static int count_scraps(const char *folder) {
     return n;
 }
 
-/* The first allocations one by one, then every `stride`-th of a growing number. */
+/* One by one at first, then further and further apart. */
 static void fail_everywhere(const char *line, unsigned tries) {
     long said;
     bool failed = true;
